@@ -35,6 +35,10 @@ absl::Status Checkpoints(const Arguments& arguments) {
   CLIENT_ASSIGN_OR_RETURN(const auto checkpoints, client.ListCheckpoints());
   Table rows = {{"checkpoint", "step", "size", "saved"}};
   for (const v1::Checkpoint& checkpoint : checkpoints) {
+    if (!checkpoint.damage().empty()) {
+      rows.push_back({checkpoint.name(), "", "", absl::StrCat("damaged: ", checkpoint.damage())});
+      continue;
+    }
     const absl::Time saved = absl::FromUnixSeconds(checkpoint.created().seconds());
     rows.push_back({checkpoint.name(), absl::StrCat(checkpoint.step()), Bytes(checkpoint.bytes()),
                     absl::FormatTime("%Y-%m-%d %H:%M:%S", saved, absl::LocalTimeZone())});

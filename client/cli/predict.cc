@@ -49,16 +49,23 @@ absl::StatusOr<Selection> Select(const std::string& folder, int64_t first, int64
   return selection;
 }
 
+// Published versions are asked in place of the model.
+struct Published {
+  bool asked = false;
+  std::string version;
+};
+
 // The most likely class of each image.
-absl::StatusOr<std::vector<int64_t>> Classify(const client::Model& model, const Selection& images) {
+absl::StatusOr<std::vector<int64_t>> Classify(const client::Model& model, const Published& published,
+                                              const Selection& images) {
   std::vector<float> input(images.pixels.size());
   std::transform(images.pixels.begin(), images.pixels.end(), input.begin(), [](uint8_t pixel) {
     return static_cast<float>(pixel * kPixelScale + kPixelShift);
   });
-  CLIENT_ASSIGN_OR_RETURN(
-      const client::Tensors outputs,
-      model.Predict({{"data", client::Tensor::Of<float>(
-                                  {images.count(), 1, images.height, images.width}, input)}}));
+  const client::Tensors inputs = {
+      {"data", client::Tensor::Of<float>({images.count(), 1, images.height, images.width}, input)}};
+  CLIENT_ASSIGN_OR_RETURN(const client::Tensors outputs, published.asked ? model.Infer(inputs, published.version)
+                                                                         : model.Predict(inputs));
   if (outputs.size() != 1 || outputs.begin()->second.shape().size() != 2 ||
       outputs.begin()->second.shape()[0] != images.count()) {
     return absl::FailedPreconditionError(absl::StrCat("model '", model.name(),
@@ -104,6 +111,7 @@ void Show(const Selection& images, const std::vector<int64_t>& predicted,
 absl::Status Predict(const Arguments& arguments) {
   std::string name = "lenet";
   std::string checkpoint;
+  Published published;
   std::string data = "/usr/share/datasets/fashion-mnist";
   int64_t first = 0;
   int64_t count = 10;
@@ -115,8 +123,13 @@ absl::Status Predict(const Arguments& arguments) {
       "wrong) and the true one.");
   options.AddExample("gluond predict --checkpoint=lenet");
   options.AddExample("gluond predict --model=mlp --first=100 --count=5");
+  options.AddExample("gluond predict --model=mlp --version=stable");
   options.Add("model", &name, "The model that predicts.");
   options.Add("checkpoint", &checkpoint, "Loads this checkpoint into the model first.");
+  options.Add("published", &published.asked,
+              "Asks what is published under that name, which needs the role infer alone.");
+  options.Add("version", &published.version,
+              "A published version's number or label. Default: with --published the server chooses.");
   options.Add("data", &data, "Folder with t10k-images-idx3-ubyte[.gz] and its labels.");
   options.Add("first", &first, "Number of the first image, from 0.");
   options.Add("count", &count, "How many images.");
@@ -125,12 +138,17 @@ absl::Status Predict(const Arguments& arguments) {
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
 
+  published.asked = published.asked || !published.version.empty();
+  if (published.asked && !checkpoint.empty()) {
+    return absl::InvalidArgumentError("--checkpoint is loaded into the model, and --published and --version ask others.");
+  }
+
   CLIENT_ASSIGN_OR_RETURN(const Selection images, Select(data, first, count));
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   if (!checkpoint.empty()) {
     CLIENT_RETURN_IF_ERROR(client.LoadCheckpoint(checkpoint, name).status());
   }
-  CLIENT_ASSIGN_OR_RETURN(const auto predicted, Classify(client.GetModel(name), images));
+  CLIENT_ASSIGN_OR_RETURN(const auto predicted, Classify(client.GetModel(name), published, images));
   if (static_cast<int64_t>(predicted.size()) != images.count()) {
     return absl::FailedPreconditionError(
         absl::StrCat("model '", name, "' answers with no classes."));

@@ -32,6 +32,7 @@
 #include "gluond/v1/server.grpc.pb.h"
 #include "gluond/v1/serving.grpc.pb.h"
 #include "gluond/v1/training.grpc.pb.h"
+#include "proto/inference/grpc_service.grpc.pb.h"
 
 namespace gluond::client {
 
@@ -256,7 +257,8 @@ class Connection {
   const std::tuple<
       std::unique_ptr<v1::OperatorService::Stub>, std::unique_ptr<v1::ModelService::Stub>,
       std::unique_ptr<v1::TrainingService::Stub>, std::unique_ptr<v1::ServingService::Stub>,
-      std::unique_ptr<v1::ServerService::Stub>>
+      std::unique_ptr<v1::ServerService::Stub>,
+      std::unique_ptr<inference::GRPCInferenceService::Stub>>
       stubs_;
   uint64_t chunk_bytes_ = 1 << 20;
   std::mutex mu_;

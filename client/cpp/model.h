@@ -59,6 +59,9 @@ class Model {
 
   absl::StatusOr<Tensors> Predict(const Tensors& inputs,
                                   const std::vector<std::string>& outputs = {}) const;
+  // The outputs of a published version, by its number or label; empty: the routes choose. For callers
+  // who may only infer, too; no training makes them wait.
+  absl::StatusOr<Tensors> Infer(const Tensors& inputs, const std::string& version = "") const;
 
   // Training by hand. Backward returns the gradients named; GetGradients all of them.
   // DATA_LOSS: Forward in training mode was applied, and the connection broke before large outputs were here.

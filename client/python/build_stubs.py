@@ -19,7 +19,8 @@ MESSAGES = pathlib.Path("gluond", "_proto", "descriptors.binpb")
 OUTPUT = HERE / MESSAGES
 # The files of the client's protocol, and those that they import.
 SOURCES = ["gluond/v1/session.proto", "gluond/v1/operator.proto", "gluond/v1/server.proto", "gluond/v1/model.proto",
-           "gluond/v1/training.proto", "gluond/v1/serving.proto", "google/rpc/error_details.proto"]
+           "gluond/v1/training.proto", "gluond/v1/serving.proto", "google/rpc/error_details.proto",
+           "inference/grpc_service.proto"]
 
 
 def compiler() -> list[str]:
@@ -41,8 +42,8 @@ def build(output: pathlib.Path = OUTPUT) -> None:
     if not (ROOT / "proto" / SOURCES[0]).exists() and output.exists():
         return
     output.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([*compiler(), f"-I{ROOT / 'proto'}", f"-I{ROOT / 'third_party/googleapis'}", "--include_imports",
-                    f"--descriptor_set_out={output}", *SOURCES], cwd=ROOT, check=True)
+    subprocess.run([*compiler(), f"-I{ROOT / 'proto'}", f"-I{ROOT / 'third_party/googleapis'}", f"-I{ROOT}",
+                    "--include_imports", f"--descriptor_set_out={output}", *SOURCES], cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,9 @@ absl::Status Binding::Bind(Run* run) {
     }
   }
   for (uint32_t k = 0; k < places.size(); ++k) {
-    if (places[k].kind == ProgramOutput::kArena) RETURN_IF_ERROR(AddCopy(k, places[k].memory, run));
+    if (places[k].kind == ProgramOutput::kArena) {
+      RETURN_IF_ERROR(AddCopy(k, static_cast<char*>(program_.arena_memory) + places[k].offset, run));
+    }
     if (places[k].kind == ProgramOutput::kRepeat || (targets_[k].staged && targets_[k].to != nullptr)) {
       RETURN_IF_ERROR(AddCopy(k, program_.slots[places[k].slot].memory, run));
     }

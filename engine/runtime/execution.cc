@@ -73,6 +73,10 @@ void Execution::Begin() {
   context_.random.run = run_.random_run;
   context_.constants = run_.constants.get();
   context_.client_time = run_.client_time != nullptr ? run_.client_time : own_time_;
+  absl::StatusOr<std::shared_ptr<Buffer>> arena = program_->arena.Take();
+  if (!arena.ok()) return Finish(Annotate(arena.status(), "the arena of a graph"));
+  arena_ = *std::move(arena);
+  program_->BindArena(arena_ == nullptr ? nullptr : arena_->data());
   if (absl::Status status = binding_.Bind(&run_); !status.ok()) return Finish(std::move(status));
   Advance();
 }
@@ -220,6 +224,7 @@ void Execution::Finish(absl::Status status) {
   absl::Status paced = lane_.driver().Pace(lane_.stream(), program_->steps.size());
   // Where the device has failed, its own message tells most.
   if (status.ok() || !lane_.driver().health().ok()) status = Annotate(paced, lane_.device().ToString());
+  program_->arena.GiveBack(std::exchange(arena_, nullptr));
   const std::shared_ptr<Execution> self = std::move(self_);
   const Executor::Done done = std::exchange(done_, nullptr);  // Goes first: it may own the executor.
   running_.store(false, std::memory_order_release);

@@ -88,6 +88,7 @@ class Execution final : public AsyncOwner,
   std::shared_ptr<Execution> self_;  // While running.
   AccountPtr account_;               // The run's.
   Run run_;
+  std::shared_ptr<Buffer> arena_;    // The run's.
   Executor::Done done_;
   uint32_t next_ = 0;                     // The next step.
   std::shared_ptr<AsyncCall> suspended_;  // The call that the run waits for.

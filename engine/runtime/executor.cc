@@ -11,8 +11,9 @@ namespace gluond {
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Compile(const Graph& graph, const Signatures& known,
                                                             const ExecutorOptions& options, Lane& lane,
-                                                            Allocator& allocator) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Compile(graph, known, options, lane, allocator));
+                                                            Allocator& allocator, std::shared_ptr<SharedArena> arena) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
+                   Program::Compile(graph, known, options, lane, allocator, std::move(arena)));
   return std::unique_ptr<Executor>(
       new Executor(std::make_shared<Execution>(std::move(program), options, lane, allocator)));
 }
@@ -59,10 +60,7 @@ absl::Status Executor::RunAndWait(Run run, std::vector<Tensor>* outputs) {
   return result;
 }
 
-int64_t Executor::arena_bytes() const {
-  const Program& program = execution_->program();
-  return program.arena == nullptr ? 0 : static_cast<int64_t>(program.arena->bytes());
-}
+int64_t Executor::arena_bytes() const { return static_cast<int64_t>(execution_->program().arena.bytes()); }
 int64_t Executor::held_bytes() const { return arena_bytes() + execution_->binding().own_bytes(); }
 
 }  // namespace gluond

@@ -30,6 +30,7 @@
 namespace gluond {
 
 class Execution;
+class SharedArena;
 
 struct ExecutorOptions {
   bool is_train = false;
@@ -60,7 +61,8 @@ class Executor {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // Validates, simplifies, infers, plans memory and allocates the arena. Any thread; takes milliseconds.
+  // Validates, simplifies, infers, plans memory and allocates the arena. Any thread; takes milliseconds. `arena`: the
+  // programs' that never run while this one does; null: it has one of its own.
   //
   // The i-th node that draws random numbers, in the simplified graph's topological order, draws from Philox stream i:
   // the same graph always draws the same numbers, and merging or dropping other nodes changes none of them.
@@ -69,7 +71,8 @@ class Executor {
   // other node makes the same call as this one, nor as one that this one depends on.
   static absl::StatusOr<std::unique_ptr<Executor>> Compile(const Graph& graph, const Signatures& known,
                                                            const ExecutorOptions& options, Lane& lane,
-                                                           Allocator& allocator);
+                                                           Allocator& allocator,
+                                                           std::shared_ptr<SharedArena> arena = nullptr);
   // A run that has started goes on to its end without it.
   ~Executor();
 
@@ -109,8 +112,9 @@ class Executor {
   // Start, and wait; `outputs` may be null. For callers that are not a lane or a gRPC thread (tests, tools).
   absl::Status RunAndWait(Run run, std::vector<Tensor>* outputs);
 
+  // Its part of the arena.
   int64_t arena_bytes() const;
-  // Memory that the executor keeps between runs: the arena, and outputs that it has lent. Requires: idle().
+  // Memory that the executor keeps between runs: that part, and outputs that it has lent. Requires: idle().
   int64_t held_bytes() const;
 
  private:

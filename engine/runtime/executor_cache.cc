@@ -8,6 +8,7 @@
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/await_fact.h"
+#include "engine/runtime/shared_arena.h"
 
 namespace gluond {
 namespace {
@@ -48,7 +49,8 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   using List = ExecutorLease::List;
 
   ExecutorPool(Lane& lane, Allocator& allocator, size_t max_idle, int64_t max_idle_bytes)
-      : lane_(lane), allocator_(allocator), max_idle_(max_idle), max_idle_bytes_(max_idle_bytes) {}
+      : lane_(lane), allocator_(allocator), arena_(std::make_shared<SharedArena>(allocator)), max_idle_(max_idle),
+        max_idle_bytes_(max_idle_bytes) {}
 
   Lane& lane() const { return lane_; }
 
@@ -65,10 +67,11 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   }
 
   absl::StatusOr<ExecutorLease> Compile(const ExecutorKeyPtr& key) {
-    auto executor = Executor::Compile(*key->graph, key->known, key->options, lane_, allocator_);
+    const auto compile = [&] { return Executor::Compile(*key->graph, key->known, key->options, lane_, allocator_, arena_); };
+    auto executor = compile();
     if (absl::IsResourceExhausted(executor.status())) {
       Trim(0);
-      executor = Executor::Compile(*key->graph, key->known, key->options, lane_, allocator_);
+      executor = compile();
     }
     RETURN_IF_ERROR(executor.status());
     {
@@ -130,6 +133,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
 
   Lane& lane_;
   Allocator& allocator_;
+  const std::shared_ptr<SharedArena> arena_;  // Runs on the lane take place one after the other.
   const size_t max_idle_;
   const int64_t max_idle_bytes_;
 

@@ -35,11 +35,12 @@ class Compiler {
         program_(std::make_unique<Program>()),
         slot_of_(graph.num_entries(), Program::kNever), step_of_(graph.num_nodes(), Program::kNever) {}
 
-  absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator) {
+  absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator, std::shared_ptr<SharedArena> arena) {
     if (plan_.arena_bytes > 0) {
-      auto arena = allocator.Allocate(static_cast<size_t>(plan_.arena_bytes));
-      if (!arena.ok()) return Annotate(arena.status(), "the arena of a graph");
-      program_->arena = *std::move(arena);
+      if (arena == nullptr || HasAsyncStep()) arena = std::make_shared<SharedArena>(allocator);
+      auto claim = ArenaClaim::Make(std::move(arena), static_cast<size_t>(plan_.arena_bytes));
+      if (!claim.ok()) return Annotate(claim.status(), "the arena of a graph");
+      program_->arena = *std::move(claim);
     }
     AddVariables();
     AddOutputSlots();
@@ -68,6 +69,11 @@ class Compiler {
   }
 
  private:
+  bool HasAsyncStep() const {
+    const auto& nodes = graph_.nodes();
+    return std::any_of(nodes.begin(), nodes.end(), [](const auto& each) { return each.node->facts().async; });
+  }
+
   void AddVariables() {
     for (const uint32_t id : graph_.variables()) {
       const uint32_t entry = graph_[id].first_entry;
@@ -110,27 +116,29 @@ class Compiler {
     return slot_of_[plan_.alias[entry] >= 0 ? static_cast<uint32_t>(plan_.alias[entry]) : entry];
   }
 
-  void* InArena(uint32_t entry) const {
-    if (plan_.offset[entry] < 0 || program_->arena == nullptr) return nullptr;
-    return static_cast<char*>(program_->arena->data()) + plan_.offset[entry];
-  }
+  bool IsInArena(uint32_t entry) const { return plan_.offset[entry] >= 0 && program_->arena.bytes() > 0; }
 
   void AddBlob(uint32_t entry, std::vector<TBlob>* blobs) {
-    blobs->push_back({InArena(entry), inferred_.shapes[entry], inferred_.types[entry], device_});
+    blobs->push_back({nullptr, inferred_.shapes[entry], inferred_.types[entry], device_});
+    void** const use = &blobs->back().data;
     const uint32_t slot = SlotOf(entry);
-    if (slot != Program::kNever) program_->slots[slot].uses.push_back(&blobs->back().data);
+    if (slot != Program::kNever) program_->slots[slot].uses.push_back(use);
+    if (IsInArena(entry)) program_->arena_uses.push_back({use, plan_.offset[entry]});
   }
 
   // Points `blob` to a copy of its memory, for the operator.
   absl::Status Stage(uint32_t entry, TBlob* blob, Allocator& allocator) {
     absl::StatusOr<Tensor> copy = Tensor::Empty(allocator, blob->shape, blob->dtype);
     if (!copy.ok()) return Annotate(copy.status(), "the copy of an input that the operator changes");
-    StagedInput& staged = program_->staged.emplace_back(StagedInput{blob->data, *std::move(copy)});
+    StagedInput& staged = program_->staged.emplace_back(StagedInput{nullptr, *std::move(copy)});
     blob->data = staged.copy.data();
     if (const uint32_t slot = SlotOf(entry); slot != Program::kNever) {
       std::vector<void**>& uses = program_->slots[slot].uses;
       *std::find(uses.begin(), uses.end(), &blob->data) = &staged.memory;
     }
+    std::vector<ArenaUse>& uses = program_->arena_uses;  // The step's are the last ones.
+    const auto is_it = [blob](const ArenaUse& each) { return each.use == &blob->data; };
+    if (IsInArena(entry)) std::find_if(uses.rbegin(), uses.rend(), is_it)->use = &staged.memory;
     return absl::OkStatus();
   }
 
@@ -186,7 +194,7 @@ class Compiler {
     ProgramOutput& place = program_->output_places.emplace_back();
     const uint32_t slot = SlotOf(output.entry);
     if (slot == Program::kNever) {
-      place.memory = InArena(output.entry);
+      place.offset = plan_.offset[output.entry];
     } else if (slot < program_->inputs.size()) {
       place.kind = ProgramOutput::kVariable;
       place.slot = slot;
@@ -248,7 +256,7 @@ class Compiler {
 
 absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, const Signatures& known,
                                                           const ExecutorOptions& options, const Lane& lane,
-                                                          Allocator& allocator) {
+                                                          Allocator& allocator, std::shared_ptr<SharedArena> arena) {
   RETURN_IF_ERROR(Validate(graph));
   RETURN_IF_ERROR(CheckKernels(graph, lane.device().type));
   if (allocator.device() != lane.device()) {
@@ -261,7 +269,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
   ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
   ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(indexed, inferred));
   Compiler compiler(indexed, streams, inferred, plan, lane.device());
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, compiler.Compile(allocator));
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, compiler.Compile(allocator, std::move(arena)));
   if (options.only_wanted) {
     program->needed_by = compiler.Needs(simple.outputs);
   } else if (!options.is_train && lane.device().type == DeviceType::kCpu) {

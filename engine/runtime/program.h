@@ -16,6 +16,7 @@
 #include "engine/core/op_attr_types.h"
 #include "engine/core/tensor.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/shared_arena.h"
 
 namespace gluond {
 
@@ -48,13 +49,19 @@ struct Slot {
   }
 };
 
+// A pointer into the arena.
+struct ArenaUse {
+  void** use;
+  int64_t offset;
+};
+
 // One output of the graph. Either its step writes to a slot of its own, with the caller's request, and nothing else
 // writes to that; or it is copied when all steps have run: from a variable, from the arena, or from an earlier output
 // of the same value.
 struct ProgramOutput {
   enum Kind { kOwnSlot, kVariable, kArena, kRepeat } kind = kArena;
   uint32_t slot = 0;         // Index in Program::slots; not for kArena.
-  void* memory = nullptr;    // kArena.
+  int64_t offset = 0;        // kArena.
   uint32_t first = 0;        // kRepeat: the earlier output.
   // For kOwnSlot:
   uint32_t step = 0;
@@ -89,10 +96,18 @@ struct RowChain {
 struct Program {
   static constexpr uint32_t kNever = static_cast<uint32_t>(-1);
 
-  // See Executor::Compile.
+  // See Executor::Compile. `arena` may be null. A program with async steps has one of its own in any case: their operators
+  // may write to it while others run.
   static absl::StatusOr<std::unique_ptr<Program>> Compile(const Graph& graph, const Signatures& known,
                                                           const ExecutorOptions& options, const Lane& lane,
-                                                          Allocator& allocator);
+                                                          Allocator& allocator, std::shared_ptr<SharedArena> arena);
+
+  // Where the arena lies in the next run. Null: nothing lies there.
+  void BindArena(void* to) {
+    if (to == arena_memory) return;
+    arena_memory = to;
+    for (const ArenaUse& each : arena_uses) *each.use = static_cast<char*>(to) + each.offset;
+  }
 
   // Whether output `o`, while it is computed, may lie in the memory of variable `v`.
   bool MayOverwrite(const ProgramOutput& o, uint32_t v) const;
@@ -116,7 +131,9 @@ struct Program {
   std::vector<uint32_t> last_reader;  // By variable: a step, or kNever.
   std::vector<bool> read_at_end;      // By variable: it is an output.
 
-  std::shared_ptr<Buffer> arena;  // Null when nothing lies there.
+  ArenaClaim arena;
+  std::vector<ArenaUse> arena_uses;
+  void* arena_memory = nullptr;  // In this run.
 
   // Operator _copy adds outputs that cannot be written with kAddTo where they are made. Null: it is not linked, or has
   // no kernel for the device.

@@ -4,6 +4,7 @@
 #ifndef ENGINE_RUNTIME_TENANT_NAME_H_
 #define ENGINE_RUNTIME_TENANT_NAME_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -21,6 +22,9 @@ inline absl::string_view TenantOf(absl::string_view name) {
   const absl::string_view prefix = TenantPrefix(name);
   return prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1);
 }
+
+// The most that one tenant gets of something of which the server has `all`, where no quota tells.
+inline int64_t PartOfOneTenant(int64_t all) { return all / 2 + all % 2; }
 
 }  // namespace gluond
 

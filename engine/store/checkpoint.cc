@@ -340,7 +340,11 @@ absl::StatusOr<std::vector<CheckpointSummary>> CheckpointStore::List() const {
   std::vector<CheckpointSummary> summaries;
   for (const std::string& name : names) {
     const absl::StatusOr<Manifest> manifest = ReadManifestUnlocked(name);
-    if (manifest.ok()) summaries.push_back(Summarize(name, *manifest));
+    if (manifest.ok()) {
+      summaries.push_back(Summarize(name, *manifest));
+    } else if (!absl::IsNotFound(manifest.status())) {  // A save that has not ended, or a deletion.
+      summaries.push_back({.name = name, .damage = std::string(manifest.status().message())});
+    }
   }
   return summaries;
 }

@@ -53,6 +53,7 @@ struct CheckpointSummary {
   bool has_trainer = false;
   int64_t bytes = 0;              // All files'.
   int64_t saved_unix_seconds = 0;
+  std::string damage;             // Why its manifest cannot be read: only the name is known then. Empty: it can.
 };
 
 // Thread-safe. Its functions wait for the disk: call them on a thread that may wait, neither a lane's nor gRPC's.
@@ -79,8 +80,8 @@ class CheckpointStore {
   // does not have. DATA_LOSS: a file is missing or damaged; says which. FAILED_PRECONDITION: a newer server wrote it.
   // RESOURCE_EXHAUSTED: no memory, or a file over the limit.
   absl::StatusOr<Checkpoint> Load(absl::string_view name, Allocator& host_allocator) const;
-  // Sorted by name. Leaves out a checkpoint without a readable manifest. Does not wait for a save: lists the old
-  // version until the new one is whole.
+  // Sorted by name; of a damaged checkpoint the name and why. Does not wait for a save: lists the old version until the new
+  // one is whole.
   absl::StatusOr<std::vector<CheckpointSummary>> List() const;
   // Checkpoint::notes, without the tensors. NOT_FOUND lists the closest names. DATA_LOSS: the manifest is damaged, or has
   // none.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
 #include "engine/store/stored_name.h"
 
 namespace gluond {
@@ -95,7 +96,7 @@ absl::Status StoreQuota::CheckCount(const Used& used) const {
     return OverLimit("--max_checkpoints", "the store has ", used.checkpoints, " other checkpoints, the limit of "
                      "--max_checkpoints; delete some");
   }
-  if (!limits_.has_tenants || used.tenant_checkpoints < most / 2 + most % 2) return absl::OkStatus();
+  if (!limits_.has_tenants || used.tenant_checkpoints < PartOfOneTenant(most)) return absl::OkStatus();
   return OverLimit("--max_checkpoints", "the caller's tenant has ", used.tenant_checkpoints, " other checkpoints, half of the ",
                    most, " of --max_checkpoints, and none may have more; delete some");
 }

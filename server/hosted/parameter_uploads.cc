@@ -100,7 +100,7 @@ absl::Status ParameterUploads::CheckCount(const std::string& tenant) const {
     return OverLimit("--max_uploads", "the server holds ", count, " uploads of parameters, the limit of "
                      "--max_uploads; apply some, or wait until they expire");
   }
-  const int64_t part = most_ / 2 + most_ % 2;
+  const int64_t part = PartOfOneTenant(most_);
   if (tenants_ == nullptr || !tenants_->any() || count < part) return absl::OkStatus();
   const int64_t its = std::count_if(uploads_.begin(), uploads_.end(),
                                     [&tenant](const auto& entry) { return entry.second->tenant == tenant; });

@@ -124,7 +124,7 @@ Quotas Tenant::quotas() const {
 
 int64_t Tenant::Most(int64_t Quotas::*quota, int64_t of_all) const {
   const int64_t most = quotas().*quota;
-  return most > 0 ? most : of_all / 2 + of_all % 2;
+  return most > 0 ? most : PartOfOneTenant(of_all);
 }
 
 void Tenant::Set(const Quotas& quotas) {

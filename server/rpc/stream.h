@@ -99,6 +99,9 @@ class Stream : private GenericCall::Reactor {
   // The same with a message before it, when none is being written.
   void WriteAndFinish(const Slices& message);
 
+  // The value of a key of the client's metadata; empty: it has none.
+  absl::string_view Metadata(const char* key) const;
+
   // The compression of the message that OnRead has.
   Encoding encoding() const { return encoding_; }
   // The reply that is sent next may be compressed, for a client that takes such replies. Before the first is sent.
@@ -128,7 +131,6 @@ class Stream : private GenericCall::Reactor {
   void OnCancel() final;
   void OnDone() final;
 
-  absl::string_view Metadata(const char* key) const;
   // The last word is about to be said.
   void Leave(absl::StatusCode code);
   const TraceContext& trace();

@@ -26,6 +26,7 @@ using google::protobuf::Reflection;
 
 constexpr NamedField kFields[] = {
     {"gluond.v1.Checkpoint.name", NamedField::kName},
+    {"gluond.v1.Checkpoint.damage", NamedField::kText},
     {"gluond.v1.SaveCheckpointRequest.model", NamedField::kName},
     {"gluond.v1.SaveCheckpointRequest.checkpoint", NamedField::kName},
     {"gluond.v1.DeleteCheckpointRequest.checkpoint", NamedField::kName},

@@ -14,6 +14,8 @@
 namespace gluond::server {
 namespace {
 
+// Metadata of a client that wants the stream to end at the first error, with its code: `true`. (Triton's.)
+constexpr char kErrorEndsStream[] = "triton_grpc_error";
 // Memory that a request takes beside its bytes.
 constexpr int64_t kJobBytes = 8 << 10;
 // An answer that tells an error is always small.
@@ -34,8 +36,13 @@ struct InferStream::Job {
   Attachments attachments, reply_attachments;
   Reservation memory;  // The request's and the reply's.
   Shares::Permit permit, bytes_permit;
-  Slices reply;  // Empty: it is not answered.
+  Slices reply;        // Empty: it is not answered.
+  absl::Status error;  // Ends the stream in the place of an answer.
 };
+
+InferStream::InferStream(InferStreams& streams, const Method& method, Opening opening)
+    : Conversation(streams.runner(), method, opening), streams_(streams),
+      error_ends_stream_(Metadata(kErrorEndsStream) == "true") {}
 
 InferStream* InferStreams::Start(const Method& method, Stream::Opening opening) {
   const auto stream = std::make_shared<InferStream>(*this, method, opening);
@@ -124,7 +131,9 @@ absl::Status InferStream::Encode(Job* job) {
 void InferStream::Done(const JobPtr& job, absl::Status status) {
   MutexLock lock(jobs_mu_);
   if (status.ok()) status = Encode(job.get());
-  if (!status.ok()) {
+  if (!status.ok() && error_ends_stream_) {
+    job->error = std::move(status);
+  } else if (!status.ok()) {
     inference::ModelStreamInferResponse response;
     response.set_error_message(std::string(status.message().substr(0, kLongestError)));
     response.mutable_infer_response()->set_id(job->request->id().substr(0, kLongestName));
@@ -139,8 +148,10 @@ void InferStream::Done(const JobPtr& job, absl::Status status) {
 
 void InferStream::GoOn() {
   bool ends = false, drained = false;
+  absl::Status error;
   {
     MutexLock lock(jobs_mu_);
+    if (writing_ == nullptr && !jobs_.empty()) error = jobs_.front()->error;
     if (writing_ == nullptr && !jobs_.empty() && !jobs_.front()->reply.empty()) {
       writing_ = std::move(jobs_.front());
       jobs_.pop_front();
@@ -154,6 +165,7 @@ void InferStream::GoOn() {
     ends = writing_ == nullptr && jobs_.empty() && (no_more_ || draining_);
     drained = !no_more_;
   }
+  if (!error.ok()) return End(error);
   if (ends) End(drained ? Draining() : absl::OkStatus());
 }
 

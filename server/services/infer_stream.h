@@ -1,5 +1,6 @@
 // InferStream is one stream of GRPCInferenceService.ModelStreamInfer: its requests are computed at once, many of them
-// together, and answered in their order. The error of a request is in its answer, and the stream goes on.
+// together, and answered in their order. The error of a request is in its answer, and the stream goes on; or it ends the
+// stream, for a client that wants that.
 
 #ifndef SERVER_SERVICES_INFER_STREAM_H_
 #define SERVER_SERVICES_INFER_STREAM_H_
@@ -44,8 +45,7 @@ class InferStreams : public SharedStreams<InferStream> {
 
 class InferStream final : public Conversation {
  public:
-  InferStream(InferStreams& streams, const Method& method, Opening opening)
-      : Conversation(streams.runner(), method, opening), streams_(streams) {}
+  InferStream(InferStreams& streams, const Method& method, Opening opening);
 
   void Sweep(Clock::time_point now);
   void Drain();
@@ -69,6 +69,7 @@ class InferStream final : public Conversation {
   void GoOn();
 
   InferStreams& streams_;
+  const bool error_ends_stream_;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>(deadline());
 
   Mutex jobs_mu_;  // Taken before the conversation's.

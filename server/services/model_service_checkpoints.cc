@@ -19,6 +19,7 @@ void ToProto(const CheckpointSummary& summary, v1::Checkpoint* proto) {
   proto->set_bytes(summary.bytes);
   proto->mutable_created()->set_seconds(summary.saved_unix_seconds);
   proto->set_has_trainer(summary.has_trainer);
+  proto->set_damage(summary.damage);
 }
 
 bool SameGraph(const ModelDefinition& a, const ModelDefinition& b) {

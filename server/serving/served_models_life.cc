@@ -194,8 +194,8 @@ void ServedModels::Load() {
     for (const int64_t number : numbers) {
       if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
     }
-    const absl::Status loaded = LoadNow(name);
-    if (!loaded.ok() && !absl::IsNotFound(loaded)) log(absl::StrCat("'", name, "' is not served as it was"), loaded);
+    const absl::Status loaded = index.versions.empty() ? absl::OkStatus() : LoadNow(name);
+    if (!loaded.ok()) log(absl::StrCat("'", name, "' is not served as it was"), loaded);
   }
 }
 

@@ -102,7 +102,7 @@ void Metrics::AddCalls(Families& families) const {
   families.AddGauge("gluond_request_bytes_in_flight", "Bytes of requests at work or waiting.",
                     static_cast<double>(parts_.runner.request_bytes.held()));
   for (const auto& [limit, count] : parts_.runner.log.Refusals()) {
-    families.AddCounter("gluond_refusals_total", "Calls that a limit has refused, by its flag.",
+    families.AddCounter("gluond_refusals_total", "Calls and commands of sessions that a limit has refused, by its flag.",
                         static_cast<double>(count), {{"limit", limit}});
   }
   for (const auto& [phase, latency] : {std::pair("queue", &parts_.runner.queued),

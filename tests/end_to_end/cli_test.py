@@ -55,6 +55,10 @@ class CommandLineTest(unittest.TestCase):
 
     published = gluond("publish", "mlp", "--max_batch_size=16", server=again)
     self.assertEqual(published.stdout, "published mlp as version 1 of mlp\n", published.stderr)
+    for asked in ("--published", "--version=stable", "--version=1"):
+      self.assertEqual(gluond("predict", "--model=mlp", asked, f"--data={data}", server=again).stdout, predicted.stdout)
+    missing = gluond("predict", "--model=mlp", "--version=2", f"--data={data}", server=again)
+    self.assertIn("'mlp' has no version '2'; there are 1, stable", missing.stderr)
     gluond("publish", "mlp", "--labels=canary", server=again)
     listed = gluond("versions", "mlp", "--weights=1:9,2:1", server=again).stdout
     self.assertRegex(listed, r"mlp +1 +READY +stable +9 +mlp +16 ")
@@ -69,6 +73,11 @@ class CommandLineTest(unittest.TestCase):
     self.assertIn("no model is served as 'mpl'; served: mlp", unknown.stderr)
     for option, number in (("max_batch_size", 2**32 + 32), ("max_queue_delay_us", -5), ("instances", -1)):
       self.assertIn(f"--{option} is {number}; want 0 to", gluond("publish", "mlp", f"--{option}={number}", server=again).stderr)
+
+    manifest, = (self.folder / "store" / "mlp").glob("v*/manifest.json")
+    manifest.write_bytes(manifest.read_bytes()[:-9])
+    self.assertRegex(gluond("checkpoints", server=again).stdout, r"\nmlp +damaged: .*manifest\.json")
+    self.assertEqual(gluond("checkpoints", "mlp", "--delete", server=again).returncode, 0)
 
   def test_it_tells_its_release(self):
     self.assertRegex(gluond("--version").stdout, r"\Agluond \d+\.\d+\.\d+\n\Z")

@@ -67,6 +67,16 @@ class StreamTest(TritonCase):
     self.client.infer("patient", patient())
     self.assertEqual(self.server.count("patient")["success"], before["success"] + 1)
 
+  def test_an_error_ends_a_stream_that_wants_it(self):
+    self.client.stop_stream()
+    self.client.start_stream(lambda result, error: self.answers.put((result, error)), headers={"triton_grpc_error": "true"})
+    for version in "1", "3":
+      self.client.async_stream_infer("dense", data(), version)
+    self.expect(self.answer()[0], 1)
+    error = self.answer()[1]
+    self.assertEqual(error.status(), "StatusCode.NOT_FOUND")
+    self.assertIn("'3'", error.message())
+
 
 if __name__ == "__main__":
   case_runner.main()

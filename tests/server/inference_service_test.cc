@@ -4,6 +4,7 @@
 #include <thread>
 #include <tuple>
 
+#include "client/cpp/client.h"
 #include "tests/server/serving_fixture.h"
 
 namespace gluond::server {
@@ -162,6 +163,25 @@ TEST_F(InferenceServiceTest, BadRequestsAreToldWhatIsWrong) {
       << "others' parameters are theirs";
   const auto statistics = Call(infer_, &Inference_::ModelStatistics, R"({"name": "echo"})").model_stats(0);
   EXPECT_EQ(statistics.inference_stats().success().count(), 1u);
+}
+
+TEST_F(InferenceServiceTest, TheClientInCppAsksAnyVersion) {
+  PublishEcho("FLOAT64", R"("max_batch_size": 2)");
+  const auto client = client::Client::Connect(channel_);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const client::Model model = client->GetModel("echo");
+  const client::Tensors inputs = {{"x", client::Tensor::Of<double>({2, 3}, {1, -2, 3, 0.5, 1e300, 0})}};
+  for (const char* version : {"", "1", "latest"}) {
+    const absl::StatusOr<client::Tensors> outputs = model.Infer(inputs, version);
+    if (std::string(version) == "latest") {
+      EXPECT_EQ(outputs.status().code(), absl::StatusCode::kNotFound);
+      continue;
+    }
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_EQ(outputs->at("y"), inputs.at("x"));
+  }
+  EXPECT_THAT(model.Infer({{"x", client::Tensor::Of<float>({1, 3}, {1, 2, 3})}}).status().message(),
+              HasSubstr("input 'x' has the type"));
 }
 
 TEST_F(InferenceServiceTest, ClassesAreTextsOfTheLargest) {
@@ -345,65 +365,6 @@ TEST_F(InferenceServiceTest, TimesAreGivenToThoseWhoAsk) {
   ExpectMessage("bool_param");
 }
 
-TEST_F(InferenceServiceTest, AStreamKeepsOrderAndReportsErrorsOnIt) {
-  Publish(R"(, "options": {"max_batch_size": 8})");
-  grpc::ClientContext context;
-  const auto stream = infer_->ModelStreamInfer(&context);
-  constexpr int kRequests = 200;  // More than are computed at once.
-  std::thread writer([&] {
-    for (int i = 0; i < kRequests; ++i) {
-      ASSERT_TRUE(stream->Write(Rows(i % 10 == 3 ? 9 : 1 + i % 3, "", absl::StrCat(i))));
-    }
-    stream->WritesDone();
-  });
-  inference::ModelStreamInferResponse response;
-  for (int i = 0; i < kRequests; ++i) {
-    ASSERT_TRUE(stream->Read(&response)) << i;
-    EXPECT_EQ(response.infer_response().id(), absl::StrCat(i));
-    EXPECT_TRUE(response.infer_response().parameters().at("triton_final_response").bool_param());
-    EXPECT_EQ(response.error_message().empty(), i % 10 != 3) << response.error_message();
-    if (i % 10 == 3) continue;
-    EXPECT_EQ(response.infer_response().outputs(0).shape(0), 1 + i % 3);
-  }
-  EXPECT_FALSE(stream->Read(&response));
-  writer.join();
-  EXPECT_TRUE(stream->Finish().ok());
-}
-
-TEST_F(InferenceServiceTest, AStreamsAnswerOfAnErrorIsSmallWhateverCame) {
-  grpc::ClientContext context;
-  const auto stream = infer_->ModelStreamInfer(&context);
-  ModelInferRequest request;
-  request.set_model_name(std::string(60 << 20, 'm'));
-  inference::ModelStreamInferResponse response;
-  for (const char* id : {"1", "2"}) {
-    request.set_id(id);
-    ASSERT_TRUE(stream->Write(request));
-    ASSERT_TRUE(stream->Read(&response));
-    EXPECT_THAT(response.error_message(), HasSubstr("no model is served"));
-    EXPECT_EQ(response.infer_response().id(), id);
-    EXPECT_LT(response.ByteSizeLong(), 20'000u);
-  }
-  stream->WritesDone();
-  EXPECT_TRUE(stream->Finish().ok());
-}
-
-TEST_F(InferenceServiceTest, AStreamThatNobodyReadsHoldsFewRequestsAndEnds) {
-  Limits limits;
-  limits.session_lease_seconds = 1;
-  Restart(limits);
-  Publish();
-  grpc::ClientContext context;
-  const auto stream = infer_->ModelStreamInfer(&context);
-  const ModelInferRequest request = Rows(20'000);
-  std::thread writer([&] {
-    for (int i = 0; i < 1000 && stream->Write(request); ++i) continue;
-  });
-  writer.join();  // The stream ended.
-  EXPECT_FALSE(stream->Finish().ok());
-  EXPECT_EQ(Ask(Rows(1)).model_version(), "1");
-}
-
 TEST_F(InferenceServiceTest, UnloadedVersionsComeBack) {
   Publish();
   const std::vector<float> before = Floats(Ask(Rows(2)));
@@ -525,26 +486,6 @@ TEST_F(InferenceServiceTest, TracesAreOff) {
   Call(infer_, &Inference_::TraceSetting, R"({"settings": {"trace_rate": {"value": ["1"]}}})", StatusCode::UNIMPLEMENTED);
   Call(infer_, &Inference_::TraceSetting, R"({"settings": {"traces": {}}})", StatusCode::INVALID_ARGUMENT);
   Call(infer_, &Inference_::TraceSetting, R"({"model_name": "none"})", StatusCode::NOT_FOUND);
-}
-
-TEST_F(InferenceServiceTest, AStreamWithoutRequestsEnds) {
-  Limits limits;
-  limits.stream_idle_seconds = 1;
-  limits.session_lease_seconds = 1;
-  Restart(limits);
-  Publish(R"(, "options": {"max_batch_size": 8, "max_queue_delay_us": "2500000"})");
-  grpc::ClientContext context;
-  const auto stream = infer_->ModelStreamInfer(&context);
-  ASSERT_TRUE(stream->Write(Rows(1)));
-  inference::ModelStreamInferResponse response;
-  ASSERT_TRUE(stream->Read(&response)) << "one with a request under way is not without any";
-  EXPECT_EQ(response.error_message(), "");
-  const auto answered = std::chrono::steady_clock::now();
-  EXPECT_FALSE(stream->Read(&response));
-  EXPECT_GE(std::chrono::steady_clock::now() - answered, std::chrono::milliseconds(900));
-  const grpc::Status status = stream->Finish();
-  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_THAT(status.error_message(), HasSubstr("1 s of --stream_idle_seconds"));
 }
 
 TEST_F(InferenceServiceTest, ACancelledRequestLeavesTheQueueAtOnce) {

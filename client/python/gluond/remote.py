@@ -4,7 +4,8 @@
     model = mx.remote.Model("digits")                                       # By its name, from any process.
     model.fit(mx.remote.Dataset("fashion", data=images, label=labels), epochs=3)
     model.predict(images)
-    model.publish("stable", max_batch_size=32)                              # For tritonclient and others.
+    model.publish("stable", max_batch_size=32)                              # For tritonclient and others,
+    model.infer(images)                                                     # and for this one.
 """
 
 from ._remote import saving  # noqa: F401  # Block.save_as_model is in it.

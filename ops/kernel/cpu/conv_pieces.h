@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -91,12 +92,12 @@ struct Cut {
 // An input that all pieces read whole, reordered in parts along the axis that is cut.
 class SharedInput {
  public:
-  // The parts' sizes along `axis` are multiples of `block`.
-  SharedInput(const memory::desc& user, const memory::desc& inner, int axis, int64_t block)
+  SharedInput(const memory::desc& user, const memory::desc& inner, int axis)
       : same_(user == inner), whole_(Unbound(inner)) {
     if (same_) return;
     const memory::dims dims = inner.dims();
     const int64_t most = std::clamp<int64_t>(static_cast<int64_t>(inner.get_size()) / kLeastBytes, 1, 16);
+    const int64_t block = std::lcm(BlockAlong(user, axis), BlockAlong(inner, axis));
     const int64_t step = ((dims[axis] - 1) / most / block + 1) * block;
     for (int64_t begin = 0; begin < dims[axis]; begin += step) {
       memory::dims part = dims, at(dims.size(), 0);
@@ -123,6 +124,16 @@ class SharedInput {
 
  private:
   static constexpr int64_t kLeastBytes = 1 << 18;
+  // The least part of a layout's axis that has a layout of its own: 16, 48 or 64 channels, by the processor and their number.
+  static int64_t BlockAlong(const memory::desc& layout, int axis) {
+    if (layout.data.format_kind != dnnl_blocked) return layout.dims()[static_cast<size_t>(axis)];
+    const auto& blocks = layout.data.format_desc.blocking;
+    int64_t block = 1;
+    for (int i = 0; i < blocks.inner_nblks; ++i) {
+      if (blocks.inner_idxs[i] == axis) block *= blocks.inner_blks[i];
+    }
+    return block;
+  }
   struct Part {
     memory from, to;
     dnnl::reorder reorder;
@@ -244,20 +255,16 @@ class FilterForm {
   size_t bytes_ = 0;
 };
 
-// No layout has larger blocks of channels.
-inline constexpr int64_t kLargestBlock = 64;
-
 // An input that all pieces read whole, or null. Data is reordered by images, or by channels where there is one
 // image; filters are reordered by output channels.
 inline std::unique_ptr<SharedInput> SharedData(const Cut& cut, int64_t step, const memory::desc& user,
                                                const memory::desc& inner) {
   if (cut.pieces == 1 || step != 0) return nullptr;
-  const bool by_images = user.dims()[0] > 1;
-  return std::make_unique<SharedInput>(user, inner, by_images ? 0 : 1, by_images ? 1 : kLargestBlock);
+  return std::make_unique<SharedInput>(user, inner, user.dims()[0] > 1 ? 0 : 1);
 }
 inline std::unique_ptr<SharedInput> SharedFilter(const Cut& cut, const memory::desc& user, const memory::desc& inner) {
   if (cut.pieces == 1 || cut.w_step != 0) return nullptr;
-  return std::make_unique<SharedInput>(user, inner, cut.part.groups > 1 ? 1 : 0, kLargestBlock);
+  return std::make_unique<SharedInput>(user, inner, cut.part.groups > 1 ? 1 : 0);
 }
 
 // Calls add(make(size), size) for all pieces, with one make for those that are alike.

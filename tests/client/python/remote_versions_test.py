@@ -71,6 +71,48 @@ class VersionsTest(ArrayCase):
         with self.assertRaisesRegex(mx.MXNetError, "no version '3'"):
             mx.remote.route("b", labels={"stable": 3})
 
+    def test_infer_asks_a_version_in_pieces_of_its_size(self):
+        self.model.publish("stable", served="c", max_batch_size=8)
+        before = self.model.predict(self.data)
+        self.model.fit(self.data, self.label, epochs=2, batch_size=4, progress=False)
+        self.model.publish(served="c")
+        served = mx.remote.Model("c")
+        np.testing.assert_array_equal(served.infer(self.data), before)  # 12 rows.
+        np.testing.assert_array_equal(served.infer(self.data, version=2), self.model.predict(self.data))
+        self.assertIsInstance(served.infer(mx.nd.array(self.data), "stable"), mx.nd.NDArray)
+        np.testing.assert_array_equal(served.infer({"data": self.data.astype("float64")}, 1, batch_size=5), before)
+        with self.assertRaisesRegex(mx.MXNetError, "no version '3'; there are 1, 2, stable"):
+            served.infer(self.data, 3)
+        with self.assertRaisesRegex(mx.MXNetError, r"has shape \[12,2\], expected \[\?,5\]"):
+            served.infer(self.data[:, :2], 2)
+        with self.assertRaisesRegex(TypeError, "takes 'data', got 'date'"):
+            served.infer({"date": self.data})
+
+    def test_infer_takes_and_gives_each_dtype(self):
+        for dtype in ("float64", "float16", "uint8", "int32", "int8", "int64", "bool"):
+            with self.subTest(dtype):
+                x = mx.sym.var("x")
+                net = gluon.SymbolBlock([mx.sym.identity(x, name="y"), mx.sym.identity(x, name="z")], [x])
+                values = (np.arange(6).reshape(2, 3) % 2).astype(dtype)
+                model = mx.remote.Model.define("echo", net, inputs=values, replace=True)
+                version = model.publish().version
+                found = model.infer(values, version)
+                self.assertEqual([each.dtype for each in found], [values.dtype] * 2)
+                for each in found:
+                    np.testing.assert_array_equal(each, values)
+
+    def test_all_pieces_of_an_array_have_one_version(self):
+        for _ in range(2):
+            self.model.publish(served="e", max_batch_size=1)
+            self.model.fit(self.data, self.label, epochs=1, batch_size=4, progress=False)
+        mx.remote.route("e", weights={1: 1, 2: 1})
+        wanted = [mx.remote.Model("e").infer(self.data, version) for version in (1, 2)]
+        seen = set()
+        for _ in range(40):
+            found = mx.remote.Model("e").infer(self.data)
+            seen.add([np.array_equal(found, each) for each in wanted].index(True))
+        self.assertEqual(seen, {0, 1})
+
 
 if __name__ == "__main__":
     case_runner.main()

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
+
 #include "engine/store/checkpoint.h"
 #include "engine/store/crc32c.h"
 #include "tests/engine/store/store_fixture.h"
@@ -151,6 +153,9 @@ TEST_F(DamageTest, ManifestsThatLieAreRefused) {
   }
   WriteManifest(std::string(1 << 20, '['));
   EXPECT_TRUE(absl::IsDataLoss(Load()));
+  const auto listed = store_->List();
+  ASSERT_EQ(listed->size(), 1u) << "whoever lists hears of it";
+  EXPECT_THAT(listed->front().damage, testing::HasSubstr("manifest.json"));
 }
 
 TEST_F(DamageTest, GraphsThatLieAreRefused) {

@@ -186,6 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Geometries, ConvTest, testing::ValuesIn<Geometry>({
     {"SmallGroups", 2, 8, 32, 32, {1, 7, 7}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
     {"Dilated16", 1, 1, 16, 16, {1, 9, 9}, {1, 3, 3}, {1, 1, 1}, {1, 2, 2}, {0, 2, 2}},
     // These are cut into pieces, the last one smaller: by images, channels or groups, and filters by output channels.
+    {"CutImagesOfManyChannels", 4, 1, 300, 1000, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
     {"CutImages", 7, 1, 8, 16, {1, 21, 20}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
     {"CutChannels", 1, 1, 40, 100, {1, 14, 15}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
     {"CutFilters", 2, 1, 72, 136, {1, 6, 7}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},

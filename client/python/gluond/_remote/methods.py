@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._proto import (checkpoint_pb2, dataset_pb2, model_pb2, parameters_pb2, saved_session_pb2, server_pb2, serving_pb2,
+from .._proto import (checkpoint_pb2, dataset_pb2, grpc_service_pb2, model_pb2, parameters_pb2, saved_session_pb2, server_pb2, serving_pb2,
                       trainer_pb2, training_pb2)
 
 
@@ -21,8 +21,13 @@ class Method(NamedTuple):
         return self.path.rpartition("/")[2]
 
 
-def _method(service: str, name: str, messages: Any) -> Method:
-    return Method(f"/gluond.v1.{service}/{name}", getattr(messages, f"{name}Request"), getattr(messages, f"{name}Response"))
+def _method(service: str, name: str, messages: Any, package: str = "gluond.v1") -> Method:
+    return Method(f"/{package}.{service}/{name}", getattr(messages, f"{name}Request"), getattr(messages, f"{name}Response"))
+
+
+def _of_protocol(name: str) -> Method:
+    """A method of the open inference protocol."""
+    return _method("GRPCInferenceService", name, grpc_service_pb2, "inference")
 
 
 GET_SERVER_INFO = _method("ServerService", "GetServerInfo", server_pb2)
@@ -54,6 +59,9 @@ PUBLISH_MODEL = _method("ServingService", "PublishModel", serving_pb2)
 LIST_VERSIONS = _method("ServingService", "ListVersions", serving_pb2)
 ROUTE_VERSIONS = _method("ServingService", "RouteVersions", serving_pb2)
 RETIRE_VERSION = _method("ServingService", "RetireVersion", serving_pb2)
+
+MODEL_CONFIG = _of_protocol("ModelConfig")
+MODEL_INFER = _of_protocol("ModelInfer")
 
 LIST_SAVED_SESSIONS = _method("SessionService", "ListSavedSessions", saved_session_pb2)
 DELETE_SAVED_SESSION = _method("SessionService", "DeleteSavedSession", saved_session_pb2)

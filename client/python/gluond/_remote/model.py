@@ -14,7 +14,7 @@ from ..context import Context, current_context
 from ..gluon._hybrid_block import HybridBlock
 from ..gluon._symbol_block import SymbolBlock
 from ..gluon.trainer import Trainer as GluonTrainer
-from . import arrays, calls, components, datasets, descriptions, graphs, methods, training, values, versions
+from . import arrays, calls, components, datasets, descriptions, graphs, inference, methods, training, values, versions
 from .calls import CallError
 from .datasets import Dataset
 from .descriptions import ModelDescription, TrainerDescription
@@ -57,6 +57,7 @@ class Model:
         self.name = name
         self._summary = ""
         self._described: Any = None
+        self._configs: Dict[str, inference.Config] = {}
 
     def __repr__(self) -> str:
         return f"<Model '{self.name}'{self._summary}>"
@@ -74,9 +75,9 @@ class Model:
             model = mx.remote.Model.define("digits", net, (-1, 1, 28, 28), initializer=mx.init.Xavier(),
                                            loss=gluon.loss.SoftmaxCrossEntropyLoss(), optimizer="adam", metrics="accuracy")
 
-        inputs: their shapes, with -1 for a size that varies; default: as in the Block's first run. With `loss` the model
-        gets a trainer (see create_trainer), with the optimizer or a gluon.Trainer's. replace: replaces a model of that
-        name. device: `cpu` or `gpu:0`. seed: of the server's random numbers for it.
+        inputs: their shapes, with -1 for a size that varies, or arrays like them; default: as in the Block's first run. With
+        `loss` the model gets a trainer (see create_trainer), with the optimizer or a gluon.Trainer's. replace: replaces a
+        model of that name. device: `cpu` or `gpu:0`. seed: of the server's random numbers for it.
         """
         caller = calls.current()
         traced = graphs.trace(block, inputs)
@@ -137,6 +138,7 @@ class Model:
             yield
         except (CallError, TypeError):
             self._described = None
+            self._configs.clear()
             raise
 
     # Use.
@@ -146,30 +148,56 @@ class Model:
 
         batch_size: rows of one call. Default: all in one, as far as a message holds them.
         """
-        like = values.first(data)
         with self._known_inputs():
-            tensors = self._tensors(data)
-            pieces = [self._predict(piece) for piece in self._pieces(tensors, batch_size)]
+            pieces = [self._predict(piece) for piece in self._pieces(self._tensors(data), batch_size)]
+        return self._joined(pieces, values.first(data))
+
+    def infer(self, data: Arrays, version: Union[str, int] = "", batch_size: Optional[int] = None) -> Any:
+        """The outputs of a published version, as `predict` gives the model's own as it is now. For callers who may only
+        infer, too; they wait for no training.
+
+            model.publish("stable")
+            mx.remote.Model("digits").infer(images)                     # From any process. The routes choose the version.
+            mx.remote.Model("digits").infer(images, version="canary")
+
+        version: a number or a label. batch_size: rows of one request. Default: as many as the version takes at once.
+        """
+        version = str(version)
+        with self._known_inputs():
+            if version not in self._configs:
+                self._configs[version] = inference.config_of(self.name, version)
+            config, request_id = self._configs[version], inference.new_id()
+            tensors = self._converted(data, config.inputs)
+            most = config.most_rows or None if batch_size is None else batch_size
+            pieces = [inference.infer(self.name, version, request_id, piece) for piece in self._pieces(tensors, most)]
+        return self._joined(pieces, values.first(data))
+
+    @staticmethod
+    def _joined(pieces: Sequence[Sequence[np.ndarray]], like: Any) -> Any:
+        """The outputs of all rows, from those of each piece."""
         outputs = [values.as_given(np.concatenate(parts) if len(parts) > 1 else parts[0], like) for parts in zip(*pieces)]
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _tensors(self, data: Arrays, **further: Any) -> Dict[str, np.ndarray]:
         """The inputs' values, and further ones that keep their dtype."""
-        inputs = self._inputs()
-        given = values.assign(data, list(inputs), f"model '{self.name}'")
-        found = {name: values.converted(value, inputs[name], name) for name, value in given.items()}
+        found = self._converted(data, self._inputs())
         found.update({name: values.as_numpy(value) for name, value in further.items() if value is not None})
         return found
 
+    def _converted(self, data: Arrays, inputs: Mapping[str, int]) -> Dict[str, np.ndarray]:
+        given = values.assign(data, list(inputs), f"model '{self.name}'")
+        return {name: values.converted(value, inputs[name], name) for name, value in given.items()}
+
     def _pieces(self, arrays: Dict[str, np.ndarray], batch_size: Optional[int]) -> Iterator[Dict[str, np.ndarray]]:
         most = calls.current().limits.max_message_bytes - _MARGIN
+        total = sum(value.nbytes for value in arrays.values())
+        if total > most:
+            fit = max(1, most * values.rows(arrays) // total)
+            batch_size = fit if batch_size is None else min(batch_size, fit)
         if batch_size is None:
-            total = sum(value.nbytes for value in arrays.values())
-            if total <= most:
-                yield arrays
-                return
-            batch_size = max(1, most * values.rows(arrays) // total)
-        for begin in range(0, values.rows(arrays), batch_size):
+            yield arrays
+            return
+        for begin in range(0, max(values.rows(arrays), 1), batch_size):
             yield {name: value[begin:begin + batch_size] for name, value in arrays.items()}
 
     def _predict(self, arrays: Dict[str, np.ndarray]) -> List[np.ndarray]:

@@ -1,0 +1,61 @@
+#include "engine/runtime/shared_arena.h"
+
+#include "engine/core/status_macros.h"
+
+namespace gluond {
+
+size_t SharedArena::bytes() const {
+  MutexLock lock(mu_);
+  return memory_ == nullptr ? 0 : memory_->bytes();
+}
+
+// The old memory goes first only where there is no room for both. A run that has it keeps it to its end.
+absl::Status SharedArena::Allocate(size_t bytes) {
+  absl::StatusOr<std::shared_ptr<Buffer>> memory = allocator_.Allocate(bytes);
+  if (absl::IsResourceExhausted(memory.status()) && memory_ != nullptr) {
+    memory_ = nullptr;
+    memory = allocator_.Allocate(bytes);
+  }
+  RETURN_IF_ERROR(memory.status());
+  memory_ = *std::move(memory);
+  return absl::OkStatus();
+}
+
+absl::Status SharedArena::Add(size_t bytes) {
+  MutexLock lock(mu_);
+  if (memory_ == nullptr || memory_->bytes() < bytes) RETURN_IF_ERROR(Allocate(bytes));
+  wanted_.insert(bytes);
+  return absl::OkStatus();
+}
+
+void SharedArena::Remove(size_t bytes) {
+  MutexLock lock(mu_);
+  wanted_.erase(wanted_.find(bytes));
+  const size_t most = wanted_.empty() ? 0 : *wanted_.rbegin();
+  if (memory_ != nullptr && most <= memory_->bytes() / 2) memory_ = nullptr;  // The next run takes what is needed.
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> SharedArena::Take(size_t bytes) {
+  MutexLock lock(mu_);
+  if (taken_ != nullptr) return allocator_.Allocate(bytes);
+  if (memory_ == nullptr || memory_->bytes() < bytes) {
+    if (!Allocate(*wanted_.rbegin()).ok()) RETURN_IF_ERROR(Allocate(bytes));
+  }
+  taken_ = memory_;
+  return taken_;
+}
+
+void SharedArena::GiveBack(const std::shared_ptr<Buffer>& memory) {
+  MutexLock lock(mu_);
+  if (taken_ == memory) taken_ = nullptr;
+}
+
+absl::StatusOr<ArenaClaim> ArenaClaim::Make(std::shared_ptr<SharedArena> arena, size_t bytes) {
+  RETURN_IF_ERROR(arena->Add(bytes));
+  ArenaClaim claim;
+  claim.arena_ = std::move(arena);
+  claim.bytes_ = bytes;
+  return claim;
+}
+
+}  // namespace gluond
