@@ -25,7 +25,6 @@ _INSTEAD = {
     "monitor": "HybridBlock.register_op_hook sees each operator's outputs",
     "np": _ARRAYS, "npx": _ARRAYS, "numpy": _ARRAYS, "numpy_extension": _ARRAYS,
     "profiler": "the answer to each TrainStep says where its time went (Timing in docs/wire.md)",
-    "rnn": "cells and layers are in gluon.rnn",
     "sparse": "arrays of the server are dense",
     "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }

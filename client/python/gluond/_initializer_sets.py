@@ -4,13 +4,9 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Sequence, Union
 
-import numpy as np
-
-from . import ndarray
+from . import _packed_rnn, ndarray
 from ._array.array import NDArray
 from ._initializer_base import InitDesc, Initializer, create, register
-
-_GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
 class Mixed(Initializer):
@@ -73,8 +69,8 @@ class Load(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """The one array of the RNN operator's parameters: every gate's matrix by `init`; the forget gates' biases at
-    `forget_bias`, all others by their name, which is 0.
+    """The one array of the RNN operator's parameters: each gate's matrix and bias by `init`, which is given its own name,
+    `l0_i2h_i_weight`; the forget gates' biases are `forget_bias`.
     """
 
     def __init__(self, init: Union[Initializer, str, None], num_hidden: int, num_layers: int, mode: str,
@@ -86,32 +82,20 @@ class FusedRNN(Initializer):
         self._hidden = num_hidden
         self._layers = num_layers
         self._mode = mode
-        self._directions = 2 if bidirectional else 1
+        self._directions = "lr" if bidirectional else "l"
         self._forget_bias = forget_bias
 
     def _init_weight(self, name: str, array: NDArray) -> None:
         init = self._init or getattr(name, "global_init", None)
         if init is None or init is self:
             raise ValueError(f"FusedRNN: give `init`, how the matrices of {name} are initialized.")
-        pieces: List[np.ndarray] = []
-        for inputs in self._input_sizes(array.shape[0]):
-            for columns in (inputs, self._hidden):
-                for _ in range(_GATES[self._mode]):
-                    gate = ndarray.zeros((self._hidden, columns), ctx=array.context)
-                    init._init_weight(name, gate)
-                    pieces.append(gate.asnumpy().ravel())
-        pieces.append(self._biases())
-        array[:] = np.concatenate(pieces).astype(array.dtype)
-
-    def _input_sizes(self, total: int) -> List[int]:
-        """The number of inputs of each layer and direction, the first layer's from the size of the whole array."""
-        gates, hidden, directions = _GATES[self._mode], self._hidden, self._directions
-        later = (self._layers - 1) * directions * gates * hidden * (directions * hidden + hidden + 2)
-        first = (total - later) // (directions * gates * hidden) - hidden - 2
-        return [first] * directions + [directions * hidden] * directions * (self._layers - 1)
-
-    def _biases(self) -> np.ndarray:
-        gate = np.zeros((_GATES[self._mode], self._hidden))
-        if self._mode == "lstm":
-            gate[1] = self._forget_bias
-        return np.tile(gate.ravel(), 2 * self._directions * self._layers)
+        inputs = _packed_rnn.inputs_of(array.shape[0], self._mode, self._hidden, self._layers, self._directions)
+        values: List[NDArray] = []
+        for part, shape in _packed_rnn.pieces(self._mode, self._hidden, self._layers, self._directions, inputs):
+            piece = ndarray.zeros(shape, ctx=array.context)
+            if self._mode == "lstm" and part.endswith("_f_bias"):
+                piece[:] = self._forget_bias
+            else:
+                init(InitDesc(part, global_init=getattr(name, "global_init", None)), piece)
+            values.append(piece.reshape((-1,)))
+        array[:] = ndarray.concatenate(values)

@@ -1,8 +1,10 @@
 """The cells with parameters: RNNCell, LSTMCell, GRUCell. Names within a step are MXNet's, `t0_out` and the like."""
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List, Optional
 
+from . import steps
 from .recurrent_cell import HybridRecurrentCell
 
 
@@ -42,11 +44,15 @@ class _GatedCell(HybridRecurrentCell):
 
     def _project(self, F: Any, x: Any, state: Any, weights: Dict[str, Any]) -> Any:  # noqa: N803
         """Both projections, (N, gates hidden_size)."""
-        step = f"t{self._counter}_"
         size = self._gates * self._hidden_size
-        return (F.FullyConnected(x, weights["i2h_weight"], weights["i2h_bias"], num_hidden=size, name=step + "i2h"),
-                F.FullyConnected(state, weights["h2h_weight"], weights["h2h_bias"], num_hidden=size,
-                                 name=step + "h2h"))
+        return [F.FullyConnected(data, weights[f"{source}_weight"], weights[f"{source}_bias"], num_hidden=size,
+                                 name=self._named(source)) for source, data in (("i2h", x), ("h2h", state))]
+
+    def _named(self, part: str) -> str:
+        return f"t{self._counter}_{part}"
+
+    def _activate(self, F: Any, activation: Any) -> steps.Activate:  # noqa: N803
+        return functools.partial(self._get_activation, F, activation=activation)
 
 
 class RNNCell(_GatedCell):
@@ -65,9 +71,8 @@ class RNNCell(_GatedCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
         """(N, C), [h] -> (h', [h'])."""
-        step = f"t{self._counter}_"
         i2h, h2h = self._project(F, inputs, states[0], weights)
-        output = self._get_activation(F, F.elemwise_add(i2h, h2h, name=step + "plus0"), self._activation, name=step + "out")
+        output = steps.rnn(F, i2h, h2h, self._activate(F, self._activation), self._named)
         return output, [output]
 
 
@@ -88,17 +93,9 @@ class LSTMCell(_GatedCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
         """(N, C), [h, c] -> (h', [h', c'])."""
-        step = f"t{self._counter}_"
         i2h, h2h = self._project(F, inputs, states[0], weights)
-        gates = F.SliceChannel(F.elemwise_add(i2h, h2h, name=step + "plus0"), num_outputs=4, name=step + "slice")
-        keep_in = self._get_activation(F, gates[0], self._recurrent_activation, name=step + "i")
-        forget = self._get_activation(F, gates[1], self._recurrent_activation, name=step + "f")
-        new = self._get_activation(F, gates[2], self._activation, name=step + "c")
-        keep_out = self._get_activation(F, gates[3], self._recurrent_activation, name=step + "o")
-        c = F.elemwise_add(F.elemwise_mul(forget, states[1], name=step + "mul0"),
-                           F.elemwise_mul(keep_in, new, name=step + "mul1"), name=step + "state")
-        of_c = self._get_activation(F, c, self._activation, name=step + "activation0")
-        h = F.elemwise_mul(keep_out, of_c, name=step + "out")
+        h, c = steps.lstm(F, i2h, h2h, states[1], self._activate(F, self._recurrent_activation),
+                          self._activate(F, self._activation), self._named)
         return h, [h, c]
 
 
@@ -118,20 +115,11 @@ class GRUCell(_GatedCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
         """(N, C), [h] -> (h', [h'])."""
-        before = states[0]
-        i2h, h2h = self._project(F, inputs, before, weights)
-        step = f"t{self._counter}_"
-        i2h = F.SliceChannel(i2h, num_outputs=3, name=step + "i2h_slice")
-        h2h = F.SliceChannel(h2h, num_outputs=3, name=step + "h2h_slice")
-        reset, update = (
-            self._get_activation(F, F.elemwise_add(i2h[i], h2h[i], name=f"{step}plus{i}"), self._recurrent_activation,
-                                 name=step + name)
-            for i, name in enumerate(("r_act", "z_act")))
-        of_state = F.elemwise_mul(reset, h2h[2], name=step + "mul0")
-        new = self._get_activation(F, F.elemwise_add(i2h[2], of_state, name=step + "plus2"), self._activation,
-                                   name=step + "h_act")
-        ones = F.ones_like(update, name=step + "ones_like0")
-        h = F.elemwise_add(
-            F.elemwise_mul(F.elemwise_sub(ones, update, name=step + "minus0"), new, name=step + "mul1"),
-            F.elemwise_mul(update, before, name=step + "mul20"), name=step + "out")
+        def one_minus(update: Any) -> Any:
+            ones = F.ones_like(update, name=self._named("ones_like0"))
+            return F.elemwise_sub(ones, update, name=self._named("minus0"))
+
+        i2h, h2h = self._project(F, inputs, states[0], weights)
+        h = steps.gru(F, i2h, h2h, states[0], self._activate(F, self._recurrent_activation),
+                      self._activate(F, self._activation), self._named, one_minus)
         return h, [h]

@@ -4,11 +4,10 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ... import ndarray, symbol
+from ..._packed_rnn import GATES
 from .._hybrid_block import HybridBlock
 from .._parameter import Parameter
 from .sequences import module_of, zeros_for
-
-_GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
 class _OwnStates(list):
@@ -43,7 +42,7 @@ class _RNNLayer(HybridBlock):
             self._clips["lstm_state_clip_nan"] = True
         self._dtype = dtype
         self._use_sequence_length = use_sequence_length
-        size = _GATES[mode] * hidden_size
+        size = len(GATES[mode]) * hidden_size
         out = projection_size or hidden_size
         inputs = input_size
         for layer in range(num_layers):
@@ -72,7 +71,7 @@ class _RNNLayer(HybridBlock):
 
     def __repr__(self) -> str:
         rows, columns = self.l0_i2h_weight.shape  # type: ignore[attr-defined]
-        parts = [f"{columns or None} -> {rows // _GATES[self._mode]}", self._layout]
+        parts = [f"{columns or None} -> {rows // len(GATES[self._mode])}", self._layout]
         if self._num_layers != 1:
             parts.append(f"num_layers={self._num_layers}")
         if self._dropout != 0:

@@ -1,0 +1,9 @@
+"""Another name: MXNet keeps the cells here."""
+from ._base import BaseRNNCell, RNNParams
+from ._cells import GRUCell, LSTMCell, RNNCell
+from ._combined import BidirectionalCell, DropoutCell, SequentialRNNCell
+from ._fused import FusedRNNCell
+from ._modifiers import ModifierCell, ResidualCell, ZoneoutCell
+
+__all__ = ["BaseRNNCell", "BidirectionalCell", "DropoutCell", "FusedRNNCell", "GRUCell", "LSTMCell", "ModifierCell",
+           "RNNCell", "RNNParams", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"]
