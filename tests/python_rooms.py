@@ -33,7 +33,7 @@ ROOMS = {
     "symbol": ("symbol", "base _proto _wire operators _array _custom"),
     "nd": (f"ndarray random {_FACES_OF_ND}", "base _proto _wire operators _array _custom symbol"),
     "sym": (_FACES_OF_SYM, "operators symbol"),
-    "gluon": ("gluon optimizer _packed_rnn initializer _initializer_base _initializer_sets",
+    "gluon": ("gluon kvstore optimizer _packed_rnn initializer _initializer_base _initializer_sets",
               "base _wire operators _array symbol nd sym"),
     "programs": ("callback contrib image io minpy model module progress rnn visualization test_utils _symbol_checks "
                  "_distribution_checks _tolerances _metric_base _metric_classes _metric_values",

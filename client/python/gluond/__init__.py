@@ -21,7 +21,8 @@ from . import executor, initializer, lr_scheduler, metric, optimizer, visualizat
 from . import image as img
 from . import initializer as init
 from . import visualization as viz
-from . import callback, contrib, gluon, image, io, minpy, model, module, operator, remote, rnn, test_utils
+from . import callback, contrib, gluon, image, io, kvstore, minpy, model, module, operator, remote, rnn, test_utils
+from . import kvstore as kv
 from . import module as mod
 from ._remote.sessions import attach, delete_session, save_session, sessions
 from .minpy import customop

@@ -10,7 +10,6 @@ _TRAINING = "train a symbol with mx.mod.Module, or with gluon.Trainer; saved mod
 _BATCHES = "batches come from gluon.data.DataLoader(gluon.data.ArrayDataset(data, label), batch_size, shuffle=True)"
 _IMAGES = "image files are read by mx.image.imread, and by gluon.data.vision.ImageFolderDataset"
 _ARRAYS = "arrays are MXNet 1.x's mx.nd.NDArray"
-_DEVICES = "gluon.Trainer sums gradients over the server's devices by itself"
 _OPERATORS = "operators are written with mx.operator.CustomOp, or in C++ on the server"
 _CONTRIB = "of mx.contrib there are text, nd and sym; there is gluon.contrib as well"
 
@@ -18,7 +17,6 @@ _INSTEAD = {
     "amp": _CONTRIB, "onnx": _CONTRIB, "quantization": _CONTRIB, "tensorboard": _CONTRIB,
     "recordio": _IMAGES, "ImageRecordDataset": _IMAGES, "ImageIter": _IMAGES, "ImageDetIter": _IMAGES,
     "ImageRecordIter": _BATCHES, "ImageDetRecordIter": _BATCHES, "LibSVMIter": _BATCHES,
-    "kv": _DEVICES, "kvstore": _DEVICES,
     "library": _OPERATORS, "rtc": _OPERATORS,
     "FeedForward": _TRAINING,
     "mon": "HybridBlock.register_op_hook sees each operator's outputs",

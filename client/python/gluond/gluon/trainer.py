@@ -7,6 +7,7 @@ from .. import ndarray
 from .._array import tape
 from .._array.array import NDArray
 from ..context import Context
+from ..kvstore import LOCAL_TYPES, KVStore
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
 from ..optimizer._base import Optimizer, create
 from ..optimizer.updater import get_updater
@@ -14,8 +15,6 @@ from ._parameter import Parameter
 from ._parameter_dict import ParameterDict
 
 __all__ = ["Trainer"]
-
-_LOCAL_STORES = (None, "device", "local", "nccl")
 
 
 class Trainer:
@@ -27,19 +26,20 @@ class Trainer:
         loss.backward()
         trainer.step(batch_size)
 
-    Gradients on several devices of the one server are summed. `kvstore` names of one machine are accepted, and mean that.
+    Gradients on several devices of the one server are summed. `kvstore` names of one machine, or a KVStore, are accepted
+    and mean that.
     """
 
     _kv_initialized = True  # Programs start MXNet's kvstore where this is false.
 
     def __init__(self, params: Union[ParameterDict, Dict[str, Parameter], Sequence[Parameter]],
                  optimizer: Union[str, Optimizer], optimizer_params: Optional[Dict[str, Any]] = None,
-                 kvstore: Optional[str] = "device", compression_params: Optional[Dict[str, Any]] = None,
+                 kvstore: Union[None, str, KVStore] = "device", compression_params: Optional[Dict[str, Any]] = None,
                  update_on_kvstore: Optional[bool] = None) -> None:
         self._params = _listed(params)
-        if kvstore not in _LOCAL_STORES:
+        if not (kvstore is None or isinstance(kvstore, KVStore) or kvstore in LOCAL_TYPES):
             raise ValueError(f"Trainer: there is no kvstore '{kvstore}'. gluond trains on the devices of one server; use "
-                             "'device', 'local', 'nccl' or None.")
+                             "'device', 'local', 'nccl', a KVStore or None.")
         if compression_params is not None:
             raise ValueError("Trainer: gradients are not compressed; compression_params must be None.")
         self._contexts = self._check_contexts()

@@ -12,6 +12,7 @@ from .._metric_base import EvalMetric
 from ..base import WrongShape
 from ..context import Context, cpu
 from ..initializer import Initializer, Uniform
+from ..kvstore import LOCAL_TYPES, KVStore
 from ..model import load_checkpoint
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
 from ..optimizer._base import Optimizer, create
@@ -19,8 +20,6 @@ from ..optimizer.updater import Updater, get_updater
 from . import _inputs
 from ._executor_group import ExecutorGroup, GradReq, requests
 from .base_module import SGD, Arrays, BaseModule, Params
-
-_LOCAL_STORES = (None, "device", "local", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
 
 
 class Module(BaseModule):
@@ -183,15 +182,15 @@ class Module(BaseModule):
         """Takes an optimizer, a name with parameters or an instance. By a name it divides gradients by the batch size.
 
         It knows the parameters' names and the symbol's `lr_mult` and `wd_mult`; biases, gamma and beta do not decay by MXNet's
-        rules. `kvstore` names of one machine are accepted. ValueError: any other.
+        rules. `kvstore` names of one machine, or a KVStore, are accepted. ValueError: any other.
         """
         self._expect()
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
             return
-        if kvstore not in _LOCAL_STORES:
+        if not (kvstore is None or isinstance(kvstore, KVStore) or kvstore in LOCAL_TYPES):
             raise ValueError(f"Module: there is no kvstore {kvstore!r}. gluond trains on one server; use 'device', 'local', "
-                             "'nccl' or None.")
+                             "'nccl', a KVStore or None.")
         scale = 1.0 / self._bound().batch_size
         names = dict(enumerate(self._param_names))
         if isinstance(optimizer, str):
