@@ -21,9 +21,10 @@ from . import executor, initializer, lr_scheduler, metric, optimizer, visualizat
 from . import image as img
 from . import initializer as init
 from . import visualization as viz
-from . import callback, contrib, gluon, image, io, kvstore, minpy, model, module, operator, remote, rnn, test_utils
+from . import callback, contrib, gluon, image, io, kvstore, minpy, model, module, monitor, operator, remote, rnn, test_utils
 from . import kvstore as kv
 from . import module as mod
+from . import monitor as mon
 from ._remote.sessions import attach, delete_session, save_session, sessions
 from .minpy import customop
 from .util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape

@@ -19,8 +19,6 @@ _INSTEAD = {
     "ImageRecordIter": _BATCHES, "ImageDetRecordIter": _BATCHES, "LibSVMIter": _BATCHES,
     "library": _OPERATORS, "rtc": _OPERATORS,
     "FeedForward": _TRAINING,
-    "mon": "HybridBlock.register_op_hook sees each operator's outputs",
-    "monitor": "HybridBlock.register_op_hook sees each operator's outputs",
     "np": _ARRAYS, "npx": _ARRAYS, "numpy": _ARRAYS, "numpy_extension": _ARRAYS,
     "profiler": "the answer to each TrainStep says where its time went (Timing in docs/wire.md)",
     "sparse": "arrays of the server are dense",

@@ -95,7 +95,8 @@ class BaseModule:
         eval_metric = create(eval_metric)
         for epoch in range(begin_epoch, num_epoch):
             start = time.time()
-            for name, value in self._train_epoch(train_data, eval_metric, epoch, batch_end_callback, sparse_row_id_fn):
+            for name, value in self._train_epoch(train_data, eval_metric, epoch, batch_end_callback, monitor,
+                                                 sparse_row_id_fn):
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)
             if epoch_end_callback is not None:
@@ -109,7 +110,7 @@ class BaseModule:
             train_data.reset()
 
     def _train_epoch(self, train_data: Any, eval_metric: EvalMetric, epoch: int, batch_end_callback: Callbacks,
-                     sparse_row_id_fn: Any) -> List[Tuple[str, Any]]:
+                     monitor: Any, sparse_row_id_fn: Any) -> List[Tuple[str, Any]]:
         """One epoch; the metric's names and values at its end, as they are before the last batch's callbacks."""
         eval_metric.reset()
         batches = iter(train_data)
@@ -119,13 +120,17 @@ class BaseModule:
         nbatch = 0
         while next_data_batch is not None:
             data_batch = next_data_batch
+            if monitor is not None:
+                monitor.tic()
             self.forward_backward(data_batch)
             self.update()
             self.update_metric(eval_metric, data_batch.label)
             next_data_batch = next(batches, None)
             if next_data_batch is not None:
                 self.prepare(next_data_batch, sparse_row_id_fn=sparse_row_id_fn)
-            else:
+            if monitor is not None:
+                monitor.toc_print()
+            if next_data_batch is None:
                 values = eval_metric.get_global_name_value()
             _call(batch_end_callback, epoch, nbatch, eval_metric, locals())
             nbatch += 1
@@ -235,11 +240,6 @@ class BaseModule:
         if states or value:
             raise AssertionError(f"{type(self).__name__} has no states.")
 
-    def install_monitor(self, mon: Any) -> None:
-        """NotImplementedError: executors of the server have no monitors."""
-        raise NotImplementedError("gluond has no monitors: symbol.get_internals() has the outputs of all operators, and "
-                                  "HybridBlock.register_op_hook shows them.")
-
     # Methods that each kind of module has.
 
     @property
@@ -285,6 +285,10 @@ class BaseModule:
     def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD,
                        force_init: bool = False) -> None:
         """Takes an optimizer, by name or an instance."""
+        raise NotImplementedError
+
+    def install_monitor(self, mon: Any) -> None:
+        """Has a Monitor watch what is computed."""
         raise NotImplementedError
 
     def forward(self, data_batch: Any, is_train: Optional[bool] = None) -> None:

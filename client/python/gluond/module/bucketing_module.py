@@ -34,6 +34,7 @@ class BucketingModule(BaseModule):
         self._default_key = default_bucket_key
         self._kwargs = {"logger": logger, "context": context, **kwargs}
         self._grad_req: Any = "write"
+        self._monitor: Any = None
         self._default = self._made(default_bucket_key)
         self._curr_module = self._default
         self._buckets: Dict[Any, Module] = {default_bucket_key: self._default}
@@ -116,6 +117,8 @@ class BucketingModule(BaseModule):
             module = self._made(bucket_key)
             module.bind(data_shapes, label_shapes, self.for_training, self.inputs_need_grad, shared_module=self._default,
                         grad_req=self._grad_req)
+            if self._monitor is not None:
+                module.install_monitor(self._monitor)
             self._buckets[bucket_key] = module
         self._curr_module = self._buckets[bucket_key]
 
@@ -151,6 +154,13 @@ class BucketingModule(BaseModule):
         """Gives the parameters values, as `Module.set_params`."""
         self._default.set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
         self.params_initialized = True
+
+    def install_monitor(self, mon: Any) -> None:
+        """Has a Monitor watch the modules of all buckets, also of those to come."""
+        self._expect(params=False)
+        self._monitor = mon
+        for module in self._buckets.values():
+            module.install_monitor(mon)
 
     # A step.
 

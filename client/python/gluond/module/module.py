@@ -273,6 +273,11 @@ class Module(BaseModule):
         self._bound().executor.copy_params_from(arg_params or {}, aux_params, allow_extra_params=allow_extra)
         self.params_initialized = True
 
+    def install_monitor(self, mon: Any) -> None:
+        """Has a Monitor watch the module, until batches of other shapes bind it anew."""
+        for executor in self._bound().execs:
+            mon.install(executor)
+
     # A step.
 
     def forward(self, data_batch: Any, is_train: Optional[bool] = None) -> None:

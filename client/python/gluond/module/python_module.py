@@ -95,6 +95,9 @@ class PythonModule(BaseModule):
             raise RuntimeError("PythonModule does not support presliced labels")
         eval_metric.update(labels, self.get_outputs())
 
+    def install_monitor(self, mon: Any) -> None:
+        """Does nothing: a Monitor watches executors."""
+
 
 class PythonLossModule(PythonModule):
     """A loss: its outputs are its data, and `grad_func(scores, labels)` is dL/d(scores), an NDArray or a numpy array.

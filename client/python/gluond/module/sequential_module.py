@@ -137,6 +137,12 @@ class SequentialModule(BaseModule):
                 owners[name] = place
         self.params_initialized = True
 
+    def install_monitor(self, mon: Any) -> None:
+        """Has a Monitor watch all modules."""
+        self._expect(params=False)
+        for module in self._modules:
+            module.install_monitor(mon)
+
     # A step.
 
     def forward(self, data_batch: Any, is_train: Optional[bool] = None) -> None:

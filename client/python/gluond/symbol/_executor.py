@@ -17,6 +17,7 @@ from ..base import MXNetError
 from ..context import Context, current_context
 from ._gradients import HeadGradients, Leaves
 from ._outputs import Outputs
+from ._watched import Callback, Watched
 
 
 class Executor:
@@ -45,12 +46,26 @@ class Executor:
         arguments, auxiliaries = symbol._variables()
         custom = symbol._custom_states()
         self._custom_states = [array for array, node in zip(self.aux_arrays, auxiliaries) if node in custom]
-        places = {node: place for place, node in enumerate(arguments + auxiliaries)}
-        self._order = [places[node] for node in symbol._define().variables]
+        self._places = {node: place for place, node in enumerate(arguments + auxiliaries)}
+        self._watched: Optional[Watched] = None
+        self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
         self._recorded = False
         self._leaves = Leaves(self.arg_arrays, self.grad_arrays, self._requests)
         self._heads = HeadGradients(symbol)
+
+    def _runs(self, symbol: Outputs) -> None:
+        """From now on the graph of `symbol` is run."""
+        self._running = symbol
+        self._order = [self._places[node] for node in symbol._define().variables]
+
+    def set_monitor_callback(self, callback: Callback, monitor_all: bool = False) -> None:
+        """`callback(name, array)` is called for each operator's outputs after each run, and for gradients; see Watched.
+
+        monitor_all: for the operators' inputs as well.
+        """
+        self._watched = Watched(self._symbol, callback, monitor_all)
+        self._runs(self._watched.symbol)
 
     # Arrays by name.
 
@@ -111,15 +126,17 @@ class Executor:
         context = inputs[0].context if inputs else self._ctx or current_context()
         arguments = self._leaves.read() if recording else [array._name for array in self.arg_arrays]
         names = [*arguments, *[array._name for array in self.aux_arrays]]
-        outputs = [blank(NDArray, session, context, None, None) for _ in self._output_names]
-        write(self.aux_arrays if training else self._custom_states, lambda: self._symbol._define().run(
+        outputs = [blank(NDArray, session, context, None, None) for _ in range(len(self._running))]
+        write(self.aux_arrays if training else self._custom_states, lambda: self._running._define().run(
             session, [names[place] for place in self._order], [output._name for output in outputs],
             encoding.mode_flags(recording, training)))
         for array in self._custom_states:
             array._written_by_server()
         self._recorded = recording
-        self._outputs = outputs
-        return outputs
+        self._outputs = outputs[:len(self._output_names)]
+        if self._watched is not None:
+            self._watched.tell(outputs, {**self.arg_dict, **self.aux_dict})
+        return self._outputs
 
     def backward(self, out_grads: Union[None, NDArray, Sequence[NDArray], Mapping[str, NDArray]] = None,
                  is_train: bool = True) -> None:
@@ -133,6 +150,9 @@ class Executor:
         if not self._recorded:  # The last run was for prediction.
             self._run(recording=True, training=False)
         self._leaves.backward(self._outputs or [], gradients, bool(is_train))
+        if self._watched is not None:
+            self._watched.tell_gradients({name: grad for name, grad, request in zip(
+                self._names, self.grad_arrays, self._requests) if request == "write"})
 
     # Arrays replaced.
 
