@@ -31,8 +31,6 @@ _DECIDE_OUTPUTS = frozenset((
     "num_outputs", "output_mean_var", "state_outputs", "mode", "ret_typ", "indices", "sections", "num_args", "num_arrays",
     "num_weights", "op_type", "return_indices", "use_sequence_length", "sizes", "size", "get_prob", "squeeze_axis"))
 _TENSORS = ("NDArray", "Symbol")
-# Keywords that MXNet ignores, and that programs give: the result has the data's dtype.
-_IGNORED = {"zeros_like": "dtype", "ones_like": "dtype"}
 # Hints where a tensor of the one kind, or a numpy array, is given in place of the other kind.
 _HINTS = {
     ("NDArray", "ndarray"): "; mx.nd.array(...) makes one of it",
@@ -128,7 +126,8 @@ class OperatorInfo:
         count = len(tensors) + len(named)
         if self.variable_inputs:
             values.setdefault(self.variable_inputs, count)
-        values.pop(_IGNORED.get(self.name, ""), None)
+        if not self.parameters:  # Attributes are ignored, as by MXNet: `nd.ones_like(x, dtype="float32")`.
+            values.clear()
         unknown = next((name for name in values if name not in self.parameters), None)
         if unknown is not None:
             raise unknown_argument(self.name, unknown, self._order)

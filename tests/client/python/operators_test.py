@@ -90,6 +90,17 @@ class CallTest(ArrayCase):
         self.assert_equal(counts, [1, 3])
         self.assert_equal(edges, [1, 2, 3])
 
+    def test_operators_without_parameters_ignore_attributes(self):
+        x = nd.array([-1, 2])
+        self.assert_equal(nd.relu(x, axis=1), [0, 2])
+        self.assert_equal(nd.broadcast_add(x, x, foo="bar"), [-2, 4])
+        self.assert_equal(nd.ones_like(x, dtype="int32"), [1, 1], np.float32)
+        self.assert_equal(mx.sym.negative(mx.sym.Variable("x"), axis=3).eval(x=x)[0], [1, -2])
+        with self.assertRaisesRegex(mx.MXNetError, "Cannot find argument 'foo' of operator softmax"):
+            nd.softmax(x, foo=1)
+        with self.assertRaisesRegex(mx.MXNetError, "Cannot find argument 'datta'"):
+            nd.relu(datta=x)
+
 
 class MistakeTest(unittest.TestCase):
 
