@@ -11,7 +11,7 @@ _BATCHES = "batches come from gluon.data.DataLoader(gluon.data.ArrayDataset(data
 _IMAGES = "image files are read by mx.image.imread, and by gluon.data.vision.ImageFolderDataset"
 _ARRAYS = "arrays are MXNet 1.x's mx.nd.NDArray"
 _OPERATORS = "operators are written with mx.operator.CustomOp, or in C++ on the server"
-_CONTRIB = "of mx.contrib there are text, nd and sym; there is gluon.contrib as well"
+_CONTRIB = "of mx.contrib there are autograd, text, nd and sym; there is gluon.contrib as well"
 
 _INSTEAD = {
     "amp": _CONTRIB, "onnx": _CONTRIB, "quantization": _CONTRIB, "tensorboard": _CONTRIB,

@@ -1,4 +1,4 @@
-"""What MXNet kept in mx.contrib: text, and the contributed operators."""
+"""What MXNet kept in mx.contrib: text, the older autograd, and the contributed operators."""
 from typing import TYPE_CHECKING
 
 from .. import _elsewhere
@@ -6,9 +6,9 @@ from ..ndarray import contrib as ndarray
 from ..ndarray import contrib as nd
 from ..symbol import contrib as sym
 from ..symbol import contrib as symbol
-from . import text
+from . import autograd, text
 
-__all__ = ["nd", "ndarray", "sym", "symbol", "text"]
+__all__ = ["autograd", "nd", "ndarray", "sym", "symbol", "text"]
 
 
 if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
