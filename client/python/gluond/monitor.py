@@ -19,9 +19,9 @@ __all__ = ["Monitor"]
 class Monitor:
     """Logs `stat_func(array)`, by default |x| / sqrt(size), of all arrays whose names match `pattern`.
 
-    It does so every `interval` batches. Arrays are the operators' results, as `fc1_output`, with `monitor_all` their inputs
-    as well; then gradients, as `fc1_backward_output1` (of the arguments, not of what lies between operators); then the
-    arguments and auxiliary states. `sort`: by name.
+    It does so every `interval` batches. Arrays are the operators' results, as `fc1_output`, with `monitor_all` their
+    inputs as well; then gradients, as `fc1_backward_output1` (of the arguments, not of what lies between operators);
+    then the arguments and auxiliary states. `sort`: by name.
 
         monitor.install(executor)
         monitor.tic()

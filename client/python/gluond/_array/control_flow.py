@@ -20,7 +20,7 @@ def foreach(body: Callable[[Any, Any], Tuple[Any, Any]], data: Any, init_states:
     """
     lone = isinstance(data, NDArray)
     for what, value in (("data", data), ("init_states", init_states)):
-        if not all(isinstance(each, NDArray) for each in _flat(value)):
+        if not all(isinstance(each, NDArray) for each in flat(value)):
             raise AssertionError(f"{what} should be an NDArray or a nested list of NDArrays")
     states, outputs = init_states, []
     for i in range(len(data if lone else data[0])):
@@ -49,7 +49,7 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Tuple[Any, Any]], l
             raise ValueError("The length of loop_vars should be consistent during the loop")
         values = following
         outputs.append([] if out is None else out)
-        if len(_flat(outputs[-1])) != len(_flat(outputs[0])):
+        if len(flat(outputs[-1])) != len(flat(outputs[0])):
             raise ValueError("Number of elements in step_output should be the same in each step")
     stacked = _stacked(outputs, int(max_iterations) - len(outputs)) if outputs else []
     return stacked, values[0] if lone else values
@@ -60,8 +60,9 @@ def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], 
     return then_func() if bool(pred) else else_func()
 
 
-def _flat(value: Any) -> List[Any]:
-    return [leaf for each in value for leaf in _flat(each)] if isinstance(value, (list, tuple)) else [value]
+def flat(value: Any) -> List[Any]:
+    """The leaves of nested lists."""
+    return [leaf for each in value for leaf in flat(each)] if isinstance(value, (list, tuple)) else [value]
 
 
 def _stacked(steps: List[Any], lacking: int) -> Any:

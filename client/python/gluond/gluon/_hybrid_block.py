@@ -8,6 +8,7 @@ from .. import ndarray, symbol
 from .._array.array import NDArray
 from ..base import MXNetError
 from ..context import Context, current_context
+from ..symbol._control_flow import NoGraph
 from ..symbol.symbol import Symbol
 from ._block import Block
 from ._nested import ARRAY, flatten
@@ -183,9 +184,13 @@ class HybridBlock(Block):
             return self.hybrid_forward(symbol, x, *args, **params)
 
     def _run(self, ctx: Context, *args: Any) -> Any:
+        if self._active:
+            try:
+                graph, arrays = self._graph(args)
+            except NoGraph:  # A loop whose length only values tell.
+                self._active = False
         if not self._active:
             return self.hybrid_forward(ndarray, *args, **self._local_params(ctx, args))
-        graph, arrays = self._graph(args)
         if len(arrays) > 1 and any(array.context != ctx for array in arrays):
             raise ValueError("Find multiple contexts in the input, After hybridized, the HybridBlock only supports one "
                              f"input context. The inputs are on {', '.join(str(array.context) for array in arrays)}.")

@@ -17,15 +17,15 @@ class Watched:
     """`symbol` has the outputs of the given one, and behind them those of all operators.
 
     The callback gets each operator's results, as `fc1_output`; before them its inputs, as `fc1_data`, if `with_inputs`.
-    Of gradients it gets those of variables that one operator alone reads, by the names that MXNet's operators of the way
-    back give them: `fc1_backward_output1` is dL/d(fc1_weight).
+    Of gradients it gets those of variables that one operator alone reads, by the names that MXNet's operators of the
+    way back give them: `fc1_backward_output1` is dL/d(fc1_weight).
     """
 
     def __init__(self, symbol: Outputs, callback: Callback, with_inputs: bool) -> None:
         self._callback = callback
         operators = [node for node in _graph.walk(symbol._entries) if not node.is_variable]
         self._places: Dict[Entry, int] = {}  # Of the operators' results among the outputs of a run.
-        self._told: List[Tuple[str, Union[str, Entry]]] = []  # Names, with the variable's name or the operator's result.
+        self._told: List[Tuple[str, Union[str, Entry]]] = []  # The source: a variable's name, or a result.
         for node in operators:
             if with_inputs:
                 self._told += _inputs(node)
