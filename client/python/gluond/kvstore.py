@@ -125,7 +125,7 @@ class KVStore:
             raise AssertionError(f"Cannot {purpose} states: call set_optimizer() first.")
         return self._updater
 
-    # What a store can do.
+    # Capabilities.
 
     def is_capable(self, capability: str) -> bool:
         """Whether it can update by an optimizer: it can. ValueError: another capability."""

@@ -23,7 +23,7 @@ def bound():
     return executor
 
 
-# Of the run that `bound` is made for.
+# MXNet tells these of one run of `bound`.
 EXPECTED = {
     "fc1_output": 1.435683, "bn_output": 1.013014, "sl_output1": 1.013014, "sum_output": 2.026028, "fc2_output": 1.396224,
     "softmax_output": 0.655671, "fc2_backward_output1": 0.330365, "fc2_backward_output2": 0.156522,

@@ -32,7 +32,7 @@ class BaseRNNCell:
     `prefix` begins the names of the step's symbols and, where no `params` are given, of the parameters.
     """
 
-    _cells: Sequence["BaseRNNCell"] = ()  # Those that it is made of.
+    _cells: Sequence["BaseRNNCell"] = ()  # The cells that it is made of.
 
     def __init__(self, prefix: str = "", params: Optional[RNNParams] = None) -> None:
         self._own_params = params is None

@@ -24,7 +24,7 @@ class Watched:
     def __init__(self, symbol: Outputs, callback: Callback, with_inputs: bool) -> None:
         self._callback = callback
         operators = [node for node in _graph.walk(symbol._entries) if not node.is_variable]
-        self._places: Dict[Entry, int] = {}  # Of the operators' results among the outputs of a run.
+        self._places: Dict[Entry, int] = {}  # Each result among the outputs of a run.
         self._told: List[Tuple[str, Union[str, Entry]]] = []  # The source: a variable's name, or a result.
         for node in operators:
             if with_inputs:
