@@ -31,6 +31,16 @@ class ContribTest(ArrayCase):
         self.assert_equal(x.grad, [[1, 1], [0, 0], [1, 1]])
 
 
+    def test_frequent_classes_are_drawn_more_often(self):
+        mx.random.seed(3)
+        sampled, of_true, of_sampled = nd.contrib.rand_zipfian(nd.array([3, 0]), 20000, 5)
+        self.assertEqual((sampled.dtype, of_true.dtype), (np.int64, np.float64))
+        self.assert_close(of_true, np.array([0.49815515, 1.54741123]) * 5000)
+        classes = sampled.asnumpy()
+        np.testing.assert_allclose(np.bincount(classes), [7737, 4526, 3211, 2491, 2035], rtol=0.1)
+        self.assert_close(of_sampled[:3], 20000 * np.log((classes[:3] + 2) / (classes[:3] + 1)) / np.log(6))
+
+
 class ControlFlowTest(ArrayCase):
 
     def test_a_function_of_each_slice(self):

@@ -79,6 +79,11 @@ class ExecutorGroup:
         """Each auxiliary state, on each device."""
         return [[array] for array in self.executor.aux_arrays]
 
+    def install_monitor(self, mon: Any) -> None:
+        """Has a Monitor watch the executors."""
+        for executor in self.execs:
+            mon.install(executor)
+
     # Batches.
 
     def load(self, data: Sequence[Any], label: Optional[Sequence[Any]]) -> None:

@@ -275,8 +275,7 @@ class Module(BaseModule):
 
     def install_monitor(self, mon: Any) -> None:
         """Has a Monitor watch the module, until batches of other shapes bind it anew."""
-        for executor in self._bound().execs:
-            mon.install(executor)
+        self._bound().install_monitor(mon)
 
     # A step.
 

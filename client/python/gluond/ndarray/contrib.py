@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math as _math
+from typing import Optional, Tuple
+
 from .._array import calls as _calls
 from .._array.array import NDArray
 from .._array.control_flow import cond, foreach, while_loop
 from .._array.create import array
 from .._array.functions_of_operators import make_function
 from .._documentation import fill_module
+from ..context import Context
+from .random import uniform as _uniform
 
 _INF = float("inf")
 
@@ -31,6 +36,23 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0) -> NDArray:
     """The slices of `data` along `axis` where `index` is not 0. Waits for `index`: it tells the result's shape."""
     chosen = array(index.asnumpy().ravel().nonzero()[0], index.context, "int64")
     return _calls.invoke(_calls.intern("take", {"axis": str(axis)}, 2, 1), (data, chosen))
+
+
+def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int,
+                 ctx: Optional[Context] = None) -> Tuple[NDArray, NDArray, NDArray]:
+    """(sampled classes (num_sampled,) int64, expected counts of `true_classes`, expected counts of the sampled, float64).
+
+    Class k of 0 to `range_max` - 1 is drawn with the probability log((k + 2) / (k + 1)) / log(range_max + 1).
+    """
+    ctx = ctx or true_classes.context
+    drawn = _uniform(0, _math.log(range_max + 1), shape=(num_sampled,), dtype="float64", ctx=ctx)
+    sampled = (drawn.exp() - 1).astype("int64") % range_max
+
+    def expected(classes: NDArray) -> NDArray:
+        classes = classes.as_in_context(ctx).astype("float64")
+        return ((classes + 2) / (classes + 1)).log() * (num_sampled / _math.log(range_max + 1))
+
+    return sampled, expected(true_classes), expected(sampled)
 
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_contrib_",))
