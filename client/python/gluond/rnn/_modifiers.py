@@ -29,7 +29,8 @@ class ModifierCell(BaseRNNCell):
         """The base cell's."""
         return self.base_cell.state_info
 
-    def begin_state(self, init_sym: Callable[..., Symbol] = symbol.zeros, **kwargs: Any) -> List[Symbol]:
+    def begin_state(self, init_sym: Callable[..., Symbol] = symbol.zeros,  # type: ignore[override]
+                    **kwargs: Any) -> List[Symbol]:
         """The base cell's; `init_sym` is its `func`."""
         self._expect_unmodified()
         self.base_cell._modified = False
