@@ -7,16 +7,14 @@ import sys
 from typing import Any, Callable, NoReturn, Set
 
 _TRAINING = "train a symbol with mx.mod.Module, or with gluon.Trainer; saved models are read by mx.mod.Module.load"
-_BATCHES = "batches come from gluon.data.DataLoader(gluon.data.ArrayDataset(data, label), batch_size, shuffle=True)"
-_IMAGES = "image files are read by mx.image.imread, and by gluon.data.vision.ImageFolderDataset"
+_BOXES = "images with boxes come from mx.image.ImageDetIter, or from gluon.data.vision.ImageRecordDataset"
 _ARRAYS = "arrays are MXNet 1.x's mx.nd.NDArray"
 _OPERATORS = "operators are written with mx.operator.CustomOp, or in C++ on the server"
 _CONTRIB = "of mx.contrib there are autograd, text, nd and sym; there is gluon.contrib as well"
 
 _INSTEAD = {
     "amp": _CONTRIB, "onnx": _CONTRIB, "quantization": _CONTRIB, "tensorboard": _CONTRIB,
-    "recordio": _IMAGES, "ImageRecordDataset": _IMAGES, "ImageIter": _IMAGES, "ImageDetIter": _IMAGES,
-    "ImageRecordIter": _BATCHES, "ImageDetRecordIter": _BATCHES, "LibSVMIter": _BATCHES,
+    "ImageDetRecordIter": _BOXES,
     "library": _OPERATORS, "rtc": _OPERATORS,
     "FeedForward": _TRAINING,
     "np": _ARRAYS, "npx": _ARRAYS, "numpy": _ARRAYS, "numpy_extension": _ARRAYS,

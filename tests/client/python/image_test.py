@@ -4,7 +4,6 @@ import importlib.util
 import os
 import random
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
@@ -15,6 +14,7 @@ from gluond.gluon.data import DataLoader, vision
 from gluond.gluon.data.vision.transforms import ToTensor
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
+from tests.client.python.pillow_case import PillowCase
 
 GRAY = np.array([[172, 47, 117, 192], [67, 251, 195, 103], [9, 211, 21, 242], [36, 87, 70, 216], [88, 140, 58, 193]], np.uint8)
 # By interpolation, GRAY as MXNet resizes it to 3 by 7.
@@ -36,9 +36,12 @@ class SizeTest(ArrayCase):
         gray = nd.array(GRAY[..., None], dtype="uint8")
         for interp, expected in RESIZED.items():
             self.assert_equal(image.imresize(gray, 3, 7, interp)[:, :, 0], expected, np.uint8)
+            self.assert_equal(vision.transforms.Resize((3, 7), interpolation=interp)(gray)[:, :, 0], expected, np.uint8)
         self.assert_equal(image.imresize(gray, 2, 3)[:, :, 0], [[126, 152], [110, 132], [96, 131]])
         self.assert_equal(image.imresize(gray, 2, 3, interp=3)[:, :, 0], [[129, 152], [110, 137], [93, 132]])
         self.assert_equal(image.imresize(gray, 4, 5)[:, :, 0], GRAY)
+        pixels = nd.array(np.random.RandomState(8).randint(0, 256, (6, 5, 1)), dtype="uint8")
+        self.assertEqual(image.imresize(pixels, 9, 5, 2)[4, 4].asscalar(), 24)  # Sums in fixed point give 25.
         half = image.imresize(gray[:4], 2, 2)[:, :, 0]
         self.assert_equal(half, [[134, 152], [86, 137]])
 
@@ -74,6 +77,56 @@ class SizeTest(ArrayCase):
                 image.imresize(self.image, *arguments)
         with self.assertRaisesRegex(ValueError, "Unknown interp method 5"):
             image.resize_short(self.image, 3, 5)
+
+
+class GeometryTest(ArrayCase):
+
+    def test_images_turn_as_mxnet_s(self):
+        x = nd.array(np.arange(24).reshape(2, 3, 4))
+        rows = (image.imrotate(x, 30)[0, 0], image.imrotate(x, 30, zoom_out=True)[0, 1],
+                image.imrotate(x, 30, True)[1, 2])
+        for row, expected in zip(rows, ([.2692, 1.3852, 3.9689, 4.5814], [0, 3.3036, 7.6964, 4.7616],
+                                          [16.6290, 18.4990, 20.3689, 20.8240])):
+            self.assert_close(row, expected, 1e-4)
+        both = nd.stack(x, x)
+        turned = image.imrotate(both, nd.array([90, 180]))
+        self.assert_close(turned[:, 0, 0], [[1.25, 4.5, 8.5, 5.25], [11, 10, 9, 8]], 1e-4)
+        self.assert_close(image.imrotate(both, 180)[1], x.asnumpy()[:, ::-1, ::-1], 1e-4)
+        np.random.seed(3)
+        self.assert_close(image.random_rotate(both, (-20, 20))[:, 0, 0, 0], [.0345, .1274], 1e-3)
+        np.random.seed(3)
+        turn = vision.transforms.RandomRotation((-20, 20), rotate_with_proba=.5)
+        self.assert_close(nd.concat(*[turn(x).sum() for _ in range(4)], dim=0), [276, 276, 274.9615, 276])
+        np.random.seed(3)
+        np.random.random()
+        expected = image.random_rotate(both, (-20, 20)).asnumpy()
+        np.random.seed(3)
+        self.assert_equal(vision.transforms.RandomRotation((-20, 20))(both), expected)
+        self.assert_equal(vision.transforms.Rotate(30)(x), image.imrotate(x, 30).asnumpy())
+
+    def test_turns_that_cannot_be(self):
+        x = nd.zeros((3, 4, 4))
+        for turn, error in ((lambda: image.imrotate(x.astype("uint8"), 3), TypeError),
+                            (lambda: image.imrotate(x[0], 3), ValueError),
+                            (lambda: image.imrotate(x, nd.array([3])), TypeError),
+                            (lambda: image.imrotate(x, 3, 1, 1), ValueError),
+                            (lambda: image.imrotate(nd.stack(x, x), nd.array([1, 2, 3])), ValueError),
+                            (lambda: vision.transforms.Rotate(3)(x.astype("uint8")), TypeError),
+                            (lambda: vision.transforms.RandomRotation((3, 3)), ValueError),
+                            (lambda: vision.transforms.RandomRotation((1, 3), rotate_with_proba=2), ValueError)):
+            with self.assertRaises(error):
+                turn()
+
+    def test_borders(self):
+        x = nd.array(np.arange(6).reshape(1, 3, 2) + 1, dtype="uint8")
+        for kind, expected in ((0, [0, 0, 1, 3, 5, 0]), (1, [1, 1, 1, 3, 5, 5]), (2, [3, 1, 1, 3, 5, 5]),
+                               (3, [3, 5, 1, 3, 5, 1]), (4, [5, 3, 1, 3, 5, 3]), (16, [0, 0, 1, 3, 5, 0])):
+            self.assert_equal(image.copyMakeBorder(x, 0, 0, 2, 1, kind)[0, :, 0], expected, np.uint8)
+        self.assert_equal(image.copyMakeBorder(x, 1, 2, 0, 0, values=(7, 8))[:, 0], [[7, 8], [1, 2], [7, 8], [7, 8]])
+        self.assert_equal(image.copyMakeBorder(x, 1, 0, 0, 0, value=9)[:, 0], [[9, 9], [1, 2]])
+        for arguments, text in (((1, 0, 0, 0, 5), "border type 5"), ((-1, 0, 0, 0), "0 or more")):
+            with self.assertRaisesRegex(mx.MXNetError, text):
+                image.copyMakeBorder(x, *arguments)
 
 
 class AugmenterTest(ArrayCase):
@@ -115,43 +168,7 @@ class AugmenterTest(ArrayCase):
             image.CreateAugmenter((3, 4, 4), rand_resize=True)
 
 
-class _Opened:
-    """Stands for Pillow's image of a file with three bytes of height, width and gray."""
-
-    def __init__(self, file):
-        content = file.read()
-        if len(content) != 3:
-            raise OSError("cannot identify image file")
-        self.pixels = np.full((content[0], content[1], 3), [content[2], 0, 1], np.uint8)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def convert(self, mode):
-        return self.pixels if mode == "RGB" else self.pixels[..., 0]
-
-
-class FilesTest(ArrayCase):
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        pillow = mock.MagicMock()
-        pillow.Image.open = _Opened
-        patch = mock.patch.dict(sys.modules, {"PIL": pillow, "PIL.Image": pillow.Image})
-        patch.start()
-        self.addCleanup(patch.stop)
-
-    def write(self, name, content):
-        path = os.path.join(self.folder, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(bytes(content))
-        return path
+class FilesTest(PillowCase):
 
     def test_pixels_of_files(self):
         path = self.write("a.png", [2, 3, 7])
@@ -171,14 +188,14 @@ class FilesTest(ArrayCase):
             image.imread(os.path.join(self.folder, "nothing.png"))
 
     def test_without_pillow(self):
-        with mock.patch.dict(sys.modules, {"PIL": None}):
+        with mock.patch.dict(sys.modules, {"PIL": None, "PIL.Image": None}):
             with self.assertRaisesRegex(ImportError, "pip install pillow"):
                 image.imdecode(b"123")
 
     @unittest.skipUnless(importlib.util.find_spec("PIL"), "Pillow is not installed")
     def test_pillow_reads_what_it_wrote(self):
         with mock.patch.dict(sys.modules):
-            for name in ("PIL", "PIL.Image"):
+            for name in ("PIL", "PIL.Image", "PIL.ImageOps"):
                 del sys.modules[name]
             from PIL import Image
             path = os.path.join(self.folder, "a.png")

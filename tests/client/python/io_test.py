@@ -160,6 +160,47 @@ class FilesTest(ArrayCase):
         with self.assertRaisesRegex(mx.MXNetError, r"data.csv have 4 numbers, .* shape \(3,\)"):
             mx.io.CSVIter(data_csv="data.csv", data_shape=(3,), batch_size=1)
 
+    def svm(self, **settings):
+        return mx.io.LibSVMIter(**{"data_libsvm": "x.svm", "data_shape": (3,), "batch_size": 3, **settings})
+
+    def test_sparse_rows(self):
+        with open("x.svm", "w") as file:
+            file.write("1.0 0:0.5 2:1.5\n-2.0\n\n-3:0.1 0:0.5 qid:7 1:2.5 2:1.5 # a comment\n4 2\n5 1:3\n")
+        with open("y.svm", "w") as file:
+            file.write("1\n2 0:0.125\n3 1:1.5\n4 0:1 1:-1.5\n5 0:7\n")
+        iterator = self.svm()
+        self.assertEqual(iterator.provide_data + iterator.provide_label, [("data", (3, 3)), ("softmax_label", (3,))])
+        batch = next(iterator)
+        self.assert_equal(batch.data[0], [[0.5, 0, 1.5], [0, 0, 0], [0.5, 2.5, 1.5]], np.float32)
+        self.assertEqual(batch.index.tolist(), [0, 1, 2])
+        self.assert_equal(next(iterator).data[0], [[0, 0, 1], [0, 3, 0], [0.5, 0, 1.5]])
+        self.assertEqual(epochs(self.svm(), 2), [[([1, -2, -3], 0), ([4, 5, 1], 1)],
+                                                 [([-2, -3, 4], 0), ([5, 1, -2], 2)]])
+        iterator = self.svm(label_libsvm="y.svm", label_shape=(2,), data_shape=(3, 1))
+        self.assertEqual(iterator.provide_label, [("softmax_label", (3, 2))])
+        batch = next(iterator)
+        self.assert_equal(batch.label[0], [[0, 0], [0.125, 0], [0, 1.5]])
+        self.assertEqual(batch.data[0].shape, (3, 3, 1))
+
+    def test_parts_of_sparse_rows(self):
+        with open("x.svm", "w") as file:
+            file.write("".join(f"{i} 0:1\n" for i in range(6)))
+        parts = [epochs(self.svm(batch_size=1, num_parts=3, part_index=i)) for i in range(3)]
+        self.assertEqual([[batch[0][0] for batch in part[0]] for part in parts], [[0, 1, 2], [3, 4], [5]])
+
+    def test_sparse_rows_that_do_not_fit(self):
+        for content, settings, text in (
+                ("1 0:1\nx 0:1\n", {}, "x.svm, line 2: a label and pairs .*'x 0:1'"), ("1 -1:1\n", {}, "line 1"),
+                ("1 3:1\n", {}, r"a number at place 3, and its shape is \(3,\)"), ("", {}, "no rows"),
+                ("1\n", {"label_shape": (2,)}, "label_shape is expected"),
+                ("1\n", {"round_batch": False}, "round_batch"),
+                ("1\n", {"data_libsvm": "z.svm"}, "No such file.*z.svm"),
+                ("1\n", {"label_libsvm": os.devnull}, "has 1 rows, .* has 0")):
+            with open("x.svm", "w") as file:
+                file.write(content)
+            with self.subTest(text), self.assertRaisesRegex(mx.MXNetError, text):
+                next(self.svm(**settings))
+
     def mnist(self, folder=""):
         pixels = (np.arange(7 * 784) % 251).astype("uint8")
         for part in ("train", "t10k"):

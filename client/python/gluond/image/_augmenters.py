@@ -1,16 +1,19 @@
-"""Augmenters: changes of images, most of them random. An Augmenter is called with an image (H, W, C), an NDArray."""
+"""Augmenters: changes of images, most of them random.
+
+An Augmenter is called with an image (H, W, C), an NDArray, or a numpy array; the result is of the same kind.
+"""
 from __future__ import annotations
 
 import json
 import random
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Sequence, Tuple
 
 import numpy as np
 
 from .. import ndarray
 from .._array.array import NDArray
-from ._functions import (Size, center_crop, check_channels, color_normalize, imresize, interpolation, random_crop,
-                         random_size_crop, resize_short)
+from ._functions import (Size, center_crop, color_normalize, imresize, interpolation, random_crop, random_size_crop,
+                         resize_short)
 
 
 class Augmenter:
@@ -105,9 +108,26 @@ class RandomSizedCropAug(Augmenter):
         return random_size_crop(src, self.size, self.area, self.ratio, self.interp)[0]
 
 
+def _beside(src: Any, values: Any) -> Any:
+    """`values` as an array of the kind of `src`."""
+    if isinstance(src, NDArray):
+        return values if isinstance(values, NDArray) else ndarray.array(values, ctx=src.context)
+    return values.asnumpy() if isinstance(values, NDArray) else np.asarray(values, np.float32)
+
+
+def mirrored(src: Any) -> Any:
+    """The columns in the opposite order."""
+    return ndarray.flip(src, axis=1) if isinstance(src, NDArray) else src[:, ::-1]
+
+
+def _mixed(src: Any, matrix: Any) -> Any:
+    """Each pixel's channels times (C, C)."""
+    return (ndarray.dot if isinstance(src, NDArray) else np.dot)(src, _beside(src, matrix))
+
+
 def _gray(src: Any) -> Any:
     """Each channel's part in a pixel's brightness."""
-    return src * ndarray.array([[[0.299, 0.587, 0.114]]], ctx=src.context)
+    return src * _beside(src, [[[0.299, 0.587, 0.114]]])
 
 
 class BrightnessJitterAug(Augmenter):
@@ -167,7 +187,7 @@ class HueJitterAug(Augmenter):
         turn = random.uniform(-self.hue, self.hue) * np.pi
         cos, sin = np.cos(turn), np.sin(turn)
         turned = self._FROM_YIQ @ np.array([[1, 0, 0], [0, cos, -sin], [0, sin, cos]]) @ self._TO_YIQ
-        return ndarray.dot(src, ndarray.array(turned.T, ctx=src.context))
+        return _mixed(src, turned.T)
 
 
 class ColorJitterAug(RandomOrderAug):
@@ -189,7 +209,7 @@ class LightingAug(Augmenter):
 
     def __call__(self, src: Any) -> Any:
         alpha = np.random.normal(0, self.alphastd, size=(3,))
-        src += ndarray.array(np.dot(self.eigvec * alpha, self.eigval), ctx=src.context)
+        src += _beside(src, np.dot(self.eigvec * alpha, self.eigval))
         return src
 
 
@@ -201,7 +221,7 @@ class ColorNormalizeAug(Augmenter):
         self.mean, self.std = (each if each is None or isinstance(each, NDArray) else ndarray.array(each) for each in (mean, std))
 
     def __call__(self, src: Any) -> Any:
-        return color_normalize(src, self.mean, self.std)
+        return color_normalize(src, *(None if each is None else _beside(src, each) for each in (self.mean, self.std)))
 
 
 class RandomGrayAug(Augmenter):
@@ -213,7 +233,7 @@ class RandomGrayAug(Augmenter):
 
     def __call__(self, src: Any) -> Any:
         if random.random() < self.p:
-            src = ndarray.dot(src, ndarray.array([[0.21] * 3, [0.72] * 3, [0.07] * 3], ctx=src.context))
+            src = _mixed(src, [[0.21] * 3, [0.72] * 3, [0.07] * 3])
         return src
 
 
@@ -225,7 +245,7 @@ class HorizontalFlipAug(Augmenter):
         self.p = p
 
     def __call__(self, src: Any) -> Any:
-        return ndarray.flip(src, axis=1) if random.random() < self.p else src
+        return mirrored(src) if random.random() < self.p else src
 
 
 class CastAug(Augmenter):
@@ -237,44 +257,3 @@ class CastAug(Augmenter):
 
     def __call__(self, src: Any) -> Any:
         return src.astype(self.typ)
-
-
-def CreateAugmenter(data_shape: Tuple[int, int, int], resize: int = 0, rand_crop: bool = False,  # noqa: N802
-                    rand_resize: bool = False, rand_mirror: bool = False, mean: Any = None, std: Any = None,
-                    brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0, pca_noise: float = 0,
-                    rand_gray: float = 0, inter_method: int = 2) -> List[Augmenter]:
-    """The usual Augmenters, in MXNet's order, for images of `data_shape` (channels, height, width).
-
-    `resize`: the shorter edge, before the crop, which is in the middle unless `rand_crop`, of random size if `rand_resize`
-    as well. `mean` and `std`: True for ImageNet's, or arrays. AssertionError: `rand_resize` without `rand_crop`.
-    """
-    size = (data_shape[2], data_shape[1])
-    found: List[Optional[Augmenter]] = [ResizeAug(resize, inter_method) if resize > 0 else None]
-    if rand_resize:
-        if not rand_crop:
-            raise AssertionError("CreateAugmenter: rand_resize wants rand_crop as well.")
-        found.append(RandomSizedCropAug(size, 0.08, (3.0 / 4.0, 4.0 / 3.0), inter_method))
-    else:
-        found.append((RandomCropAug if rand_crop else CenterCropAug)(size, inter_method))
-    found += [HorizontalFlipAug(0.5) if rand_mirror else None, CastAug()]
-    if brightness or contrast or saturation:
-        found.append(ColorJitterAug(brightness, contrast, saturation))
-    found.append(HueJitterAug(hue) if hue else None)
-    if pca_noise > 0:
-        values = np.array([55.46, 4.794, 1.148])
-        vectors = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
-        found.append(LightingAug(pca_noise, values, vectors))
-    found.append(RandomGrayAug(rand_gray) if rand_gray > 0 else None)
-    mean = _channels(mean, (123.68, 116.28, 103.53), "mean")
-    std = _channels(std, (58.395, 57.12, 57.375), "std")
-    if mean is not None or std is not None:
-        found.append(ColorNormalizeAug(mean, std))
-    return [each for each in found if each is not None]
-
-
-def _channels(numbers: Any, usual: Sequence[float], name: str) -> Any:
-    if numbers is True:
-        return ndarray.array(usual)
-    if numbers is not None:
-        check_channels(numbers, name)
-    return numbers

@@ -6,11 +6,10 @@ from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .. import ndarray
+from .. import _image_files, ndarray
 from .._array.array import NDArray
 from ..base import MXNetError, WrongValue
-from ..gluon.data.vision import _decoding
-from . import _resizing
+from ..gluon.data.vision import _resizing
 
 Size = Tuple[int, int]
 Place = Tuple[int, int, int, int]  # x, y, width, height
@@ -25,7 +24,7 @@ def imread(filename: str, flag: int = 1, to_rgb: bool = True) -> NDArray:
 
     ImportError: Pillow is not installed. MXNetError: the file cannot be opened, or is no image.
     """
-    return _sample(_decoding.read(filename, flag, to_rgb))
+    return _sample(_image_files.read(filename, flag, to_rgb))
 
 
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True) -> NDArray:
@@ -35,7 +34,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True) -> NDArray:
     if not isinstance(buf, (bytes, bytearray, np.ndarray)):
         raise ValueError("buf must be of type bytes, bytearray or numpy.ndarray, if you would like to input type str, please "
                          "convert to bytes")
-    return _sample(_decoding.decode(bytes(buf), flag, to_rgb))
+    return _sample(_image_files.decode(bytes(buf), flag, to_rgb))
 
 
 def imresize(src: Any, w: int, h: int, interp: int = 1) -> Any:

@@ -5,9 +5,16 @@ from .. import _elsewhere
 from ._arrays import NDArrayIter
 from ._batches import DataBatch, DataDesc, DataIter
 from ._files import CSVIter, MNISTIter
+from ._image_records import ImageRecordInt8Iter, ImageRecordIter, ImageRecordUInt8Iter
+from ._svm import LibSVMIter
 from ._wrapped import PrefetchingIter, ResizeIter
 
-__all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "MNISTIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"]
+ImageRecordIter_v1 = ImageRecordIter
+ImageRecordUInt8Iter_v1 = ImageRecordUInt8Iter
+
+__all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "ImageRecordInt8Iter", "ImageRecordIter",
+           "ImageRecordIter_v1", "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter", "MNISTIter",
+           "NDArrayIter", "PrefetchingIter", "ResizeIter"]
 
 
 if not TYPE_CHECKING:  # A type checker finds by itself what is not here.

@@ -9,44 +9,20 @@ from .. import ndarray
 from .._array.array import NDArray
 from ..base import WrongShape
 from ..gluon.data.vision.datasets import read_idx
-from ._batches import DataBatch, DataDesc, DataIter
+from ._batches import DataDesc
+from ._rounds import RoundIter
 
 
-class _FileIter(DataIter):
-    """Batches of numpy arrays. The last batch that is not whole is filled up with the first samples.
-
-    With `round_batch` the next epoch begins behind these; otherwise they do not count, and it begins with the first.
-    """
+class _FileIter(RoundIter):
+    """Batches of the rows of numpy arrays."""
 
     def __init__(self, data: np.ndarray, label: np.ndarray, batch_size: int, round_batch: bool, data_name: str,
                  label_name: str) -> None:
-        super().__init__(batch_size)
+        super().__init__(len(data), batch_size, round_batch)
         self._data = data
         self._label = label
-        self._round = round_batch
-        self._begin = 0  # The first sample of the next batch.
-        self._rows = np.arange(0)
         self.provide_data = [DataDesc(data_name, (batch_size,) + data.shape[1:], data.dtype.type)]
         self.provide_label = [DataDesc(label_name, (batch_size,) + label.shape[1:], label.dtype.type)]
-
-    def reset(self) -> None:
-        """Goes back to the beginning, or to the samples that have not filled the last batch up."""
-        over = self._begin - len(self._data)
-        self._begin = over if self._round and over > 0 else 0
-
-    def iter_next(self) -> bool:
-        """Goes to the next batch; false if there is none."""
-        if self._begin >= len(self._data):
-            return False
-        self._rows = np.arange(self._begin, self._begin + self.batch_size)
-        self._begin += self.batch_size
-        return True
-
-    def next(self) -> DataBatch:
-        """The next batch. StopIteration: there is none."""
-        batch = super().next()
-        batch.provide_data, batch.provide_label = self.provide_data, self.provide_label
-        return batch
 
     def _of(self, values: np.ndarray) -> List[NDArray]:
         return [ndarray.array(values[self._rows % len(values)], dtype=values.dtype)]
@@ -58,14 +34,6 @@ class _FileIter(DataIter):
     def getlabel(self) -> List[NDArray]:
         """The labels of the current batch."""
         return self._of(self._label)
-
-    def getindex(self) -> np.ndarray:
-        """The numbers of its samples."""
-        return (self._rows % len(self._data)).astype(np.uint64)
-
-    def getpad(self) -> int:
-        """The number of samples that fill it up."""
-        return max(0, int(self._rows[-1]) + 1 - len(self._data))
 
 
 class CSVIter(_FileIter):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .._array import calls as _calls
 from .._array.array import NDArray
 from .._array.create import array
@@ -39,6 +41,16 @@ def flip_left_right(data: NDArray) -> NDArray:
 def flip_top_bottom(data: NDArray) -> NDArray:
     """(H, W, C) or (N, H, W, C), upside down."""
     return _calls.invoke(_calls.intern("reverse", {"axis": str(data.ndim - 3)}, 1, 1, rule=_calls.LIKE_FIRST), (data,))
+
+
+def random_flip_left_right(data: NDArray, p: float = 0.5) -> NDArray:
+    """flip_left_right with probability `p`."""
+    return flip_left_right(data) if np.random.uniform() < p else data
+
+
+def random_flip_top_bottom(data: NDArray, p: float = 0.5) -> NDArray:
+    """flip_top_bottom with probability `p`."""
+    return flip_top_bottom(data) if np.random.uniform() < p else data
 
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_image_",))

@@ -1,16 +1,17 @@
 """Datasets: things with a length and samples, and others that are made of them."""
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
-from ... import ndarray
+from ... import ndarray, recordio
 from ..._array.array import NDArray
 from . import _host
 from .sampler import FilterSampler, Sampler, SequentialSampler
 
-__all__ = ["Dataset", "SimpleDataset", "ArrayDataset"]
+__all__ = ["Dataset", "SimpleDataset", "ArrayDataset", "RecordFileDataset"]
 
 
 class Dataset:
@@ -120,6 +121,23 @@ class ArrayDataset(Dataset):
                 chosen = part[np.asarray(indices)]
                 parts.append(ndarray.array(chosen, dtype=chosen.dtype))
         return parts[0] if len(parts) == 1 else parts
+
+
+class RecordFileDataset(Dataset):
+    """The records of a file, as bytes. The file of its keys has the same name with the ending .idx."""
+
+    host_ready = True
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+        self.idx_file = os.path.splitext(filename)[0] + ".idx"
+        self._record = recordio.MXIndexedRecordIO(self.idx_file, filename, "r")
+
+    def __getitem__(self, idx: Any) -> Any:
+        return self._record.read_idx(self._record.keys[idx])
+
+    def __len__(self) -> int:
+        return len(self._record.keys)
 
 
 class _Rows:

@@ -1,5 +1,7 @@
 """Images: datasets from local files, and transforms."""
 from . import transforms
-from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset
+from .datasets import (CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset, ImageListDataset,
+                       ImageRecordDataset)
 
-__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolderDataset", "transforms"]
+__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolderDataset", "ImageListDataset",
+           "ImageRecordDataset", "transforms"]

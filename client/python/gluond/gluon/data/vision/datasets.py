@@ -6,16 +6,18 @@ import os
 import struct
 import tarfile
 import warnings
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from .... import _image_files, recordio
 from ....base import data_dir
 from .. import _host
-from ..dataset import Dataset
-from . import _decoding
+from ..dataset import Dataset, RecordFileDataset
+from ._image_lists import listed, read_list
 
-__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolderDataset"]
+__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolderDataset", "ImageRecordDataset",
+           "ImageListDataset"]
 
 _HOME = data_dir()
 
@@ -174,8 +176,49 @@ class ImageFolderDataset(Dataset):
 
     def __getitem__(self, idx: Any) -> Tuple[Any, Any]:
         path, label = self.items[idx]
-        image = _host.sample(_decoding.read(path, self._flag))
+        image = _host.sample(_image_files.read(path, self._flag))
         return (image, label) if self._transform is None else self._transform(image, label)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class ImageRecordDataset(RecordFileDataset):
+    """The images of a file of records, `filename`: samples (image (H, W, 3) uint8, its label, or several in an array).
+
+    The file of its keys has the ending .idx. `flag` 0 reads gray images (H, W, 1).
+    `transform(image, label)` changes each sample.
+    """
+
+    def __init__(self, filename: str, flag: int = 1, transform: Optional[Callable[[Any, Any], Any]] = None) -> None:
+        super().__init__(filename)
+        self._flag = flag
+        self._transform = transform
+        self.host_ready = transform is None or _host.is_ready(transform)
+
+    def __getitem__(self, idx: Any) -> Tuple[Any, Any]:
+        header, content = recordio.unpack(super().__getitem__(idx))
+        image = _host.sample(_image_files.decode(content, self._flag))
+        return (image, header.label) if self._transform is None else self._transform(image, header.label)
+
+
+class ImageListDataset(Dataset):
+    """The images of a list, in the folder `root`: samples (image (H, W, 3) uint8, labels).
+
+    `imglist` is a file of numbers, labels and paths with tabs between them, or a list of [label, ..., path].
+    `flag` 0 reads gray images (H, W, 1). `items` are pairs (path, labels).
+    """
+
+    host_ready = True
+
+    def __init__(self, root: str = ".", imglist: Union[str, List[Any], None] = None, flag: int = 1) -> None:
+        images = list(read_list(imglist).values()) if isinstance(imglist, str) else listed(imglist or [])
+        self._flag = flag
+        self.items = [(os.path.join(os.path.expanduser(root), path), labels) for labels, path in images]
+
+    def __getitem__(self, idx: Any) -> Tuple[Any, Any]:
+        path, labels = self.items[idx]
+        return _host.sample(_image_files.read(path, self._flag)), labels
 
     def __len__(self) -> int:
         return len(self.items)

@@ -10,43 +10,17 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .... import ndarray
-from ...._array.array import NDArray
-from ....base import WrongType
-from ....symbol.symbol import Symbol
 from ..._block import Block
-from ..._hybrid_block import HybridBlock
 from ...nn.containers import Sequential
 from .. import _host
-from . import _images
+from . import _colors, _images, _resizing
+from ._rotations import RandomRotation, Rotate
+from ._transform import Transform
 
 __all__ = ["Compose", "Cast", "ToTensor", "Normalize", "Resize", "CenterCrop", "CropResize", "RandomResizedCrop",
            "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomBrightness", "RandomContrast",
            "RandomSaturation", "RandomHue", "RandomColorJitter", "RandomLighting", "RandomGray", "RandomApply",
-           "HybridCompose", "HybridRandomApply"]
-
-
-class _Transform(HybridBlock):
-    """A Block without parameters, whose `apply_to` transforms a numpy array.
-
-    It may be in a HybridSequential, which then stays without a graph.
-    """
-
-    host_ready = True
-    in_client = True
-
-    def forward(self, x: Any, *args: Any) -> Any:
-        """The transformed array, of the kind of `x`."""
-        if isinstance(x, Symbol):
-            raise WrongType(f"{type(self).__name__} computes in the client; there is no graph of it")
-        if isinstance(x, NDArray):
-            out = self.apply_to(x.asnumpy())
-            return ndarray.array(out, dtype=out.dtype, ctx=x.context)
-        return self.apply_to(np.asarray(x))
-
-    def apply_to(self, x: np.ndarray) -> np.ndarray:
-        """The transform of a numpy array."""
-        raise NotImplementedError
+           "HybridCompose", "HybridRandomApply", "Rotate", "RandomRotation"]
 
 
 class Compose(Sequential):
@@ -67,7 +41,7 @@ class Compose(Sequential):
         return (x,) + args if args else x
 
 
-class Cast(_Transform):
+class Cast(Transform):
     """To another dtype."""
 
     def __init__(self, dtype: Any = "float32") -> None:
@@ -78,7 +52,7 @@ class Cast(_Transform):
         return x.astype(self._dtype)
 
 
-class ToTensor(_Transform):
+class ToTensor(Transform):
     """(H, W, C) of 0..255 to (C, H, W) float32 of 0..1; batches (N, H, W, C) as well."""
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
@@ -87,7 +61,7 @@ class ToTensor(_Transform):
         return np.ascontiguousarray(np.moveaxis(x, -1, -3)).astype(np.float32) / np.float32(255)
 
 
-class Normalize(_Transform):
+class Normalize(Transform):
     """(x - mean) / std of (C, H, W), with a number for each channel, or one for all."""
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
@@ -99,17 +73,17 @@ class Normalize(_Transform):
         return (x - self._mean) / self._std
 
 
-class Resize(_Transform):
+class Resize(Transform):
     """To `size`, a number or (width, height); with `keep_ratio`, a number is that of the shorter edge.
 
-    `interpolation`: 0 takes the nearest pixel, anything else is bilinear.
+    `interpolation`: 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos.
     """
 
     def __init__(self, size: Union[int, Tuple[int, int]], keep_ratio: bool = False, interpolation: int = 1) -> None:
         super().__init__()
         self._size = size
         self._keep = keep_ratio
-        self._nearest = interpolation == 0
+        self._interpolation = interpolation
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
         width, height = _images.pair(self._size)
@@ -119,27 +93,24 @@ class Resize(_Transform):
                 width = self._size * columns // rows
             else:
                 height = self._size * rows // columns
-        return _images.resize(x, width, height, self._nearest)
+        return _resizing.resize(x, width, height, self._interpolation)
 
 
-def _resize_if(image: np.ndarray, size: Optional[Tuple[int, int]]) -> np.ndarray:
-    return image if size is None else _images.resize(image, *size)
-
-
-class CenterCrop(_Transform):
+class CenterCrop(Transform):
     """The middle of `size` (width, height); a smaller image is enlarged."""
 
     def __init__(self, size: Union[int, Tuple[int, int]], interpolation: int = 1) -> None:
         super().__init__()
         self._size = _images.pair(size)
+        self._interpolation = interpolation
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
         width, height = min(self._size[0], x.shape[1]), min(self._size[1], x.shape[0])
         part = _images.crop(x, (x.shape[1] - width) // 2, (x.shape[0] - height) // 2, width, height)
-        return _images.resize(part, *self._size) if (width, height) != self._size else part
+        return _resizing.resize(part, *self._size, self._interpolation) if (width, height) != self._size else part
 
 
-class CropResize(_Transform):
+class CropResize(Transform):
     """The part at (x, y) of `width` and `height`, then resized to `size` if there is one."""
 
     def __init__(self, x: int, y: int, width: int, height: int, size: Union[int, Tuple[int, int], None] = None,
@@ -147,31 +118,34 @@ class CropResize(_Transform):
         super().__init__()
         self._part = (x, y, width, height)
         self._size = None if size is None else _images.pair(size)
+        self._interpolation = 1 if interpolation is None else interpolation
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
-        return _resize_if(_images.crop(x, *self._part), self._size)
+        part = _images.crop(x, *self._part)
+        return part if self._size is None else _resizing.resize(part, *self._size, self._interpolation)
 
 
-class RandomCrop(_Transform):
+class RandomCrop(Transform):
     """A random part of `size` (width, height), after `pad` zeros on each side."""
 
     def __init__(self, size: Union[int, Tuple[int, int]], pad: int = 0, interpolation: int = 1) -> None:
         super().__init__()
         self._size = _images.pair(size)
         self._pad = pad
+        self._interpolation = interpolation
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
         if self._pad:
             x = np.pad(x, ((self._pad, self._pad), (self._pad, self._pad), (0, 0)))
         width, height = self._size
         if width > x.shape[1] or height > x.shape[0]:
-            x = _images.resize(x, max(width, x.shape[1]), max(height, x.shape[0]))
+            x = _resizing.resize(x, max(width, x.shape[1]), max(height, x.shape[0]), self._interpolation)
         left = np.random.randint(x.shape[1] - width + 1)
         top = np.random.randint(x.shape[0] - height + 1)
         return _images.crop(x, left, top, width, height)
 
 
-class RandomResizedCrop(_Transform):
+class RandomResizedCrop(Transform):
     """A random part of a share `scale` of the area and a ratio `ratio` of width to height, resized to `size`."""
 
     def __init__(self, size: Union[int, Tuple[int, int]], scale: Tuple[float, float] = (0.08, 1.0),
@@ -180,6 +154,7 @@ class RandomResizedCrop(_Transform):
         self._size = _images.pair(size)
         self._scale = (scale, 1.0) if isinstance(scale, float) else scale
         self._ratio = ratio
+        self._interpolation = interpolation
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
         rows, columns = x.shape[:2]
@@ -189,13 +164,13 @@ class RandomResizedCrop(_Transform):
             width, height = int(round(math.sqrt(area * ratio))), int(round(math.sqrt(area / ratio)))
             if 0 < width <= columns and 0 < height <= rows:
                 left, top = np.random.randint(columns - width + 1), np.random.randint(rows - height + 1)
-                return _images.resize(_images.crop(x, left, top, width, height), *self._size)
+                return _resizing.resize(_images.crop(x, left, top, width, height), *self._size, self._interpolation)
         side = min(rows, columns)
         middle = _images.crop(x, (columns - side) // 2, (rows - side) // 2, side, side)
-        return _images.resize(middle, *self._size)
+        return _resizing.resize(middle, *self._size, self._interpolation)
 
 
-class _RandomFlip(_Transform):
+class _RandomFlip(Transform):
     _axis = 0
 
     def __init__(self, p: float = 0.5) -> None:
@@ -216,7 +191,7 @@ class RandomFlipTopBottom(_RandomFlip):
     """Turns an image upside down with probability `p`."""
 
 
-class _RandomStrength(_Transform):
+class _RandomStrength(Transform):
     """A change by a factor drawn from [max(0, 1 - strength), 1 + strength]."""
 
     def __init__(self, strength: float) -> None:
@@ -225,35 +200,32 @@ class _RandomStrength(_Transform):
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
         factor = np.random.uniform(max(0.0, 1 - self._strength), 1 + self._strength)
-        return _images.like(self._blend(x.astype(np.float32), np.float32(factor)), x)
+        return _colors.like(self._blend(x.astype(np.float32), factor), x)
 
-    def _blend(self, x: np.ndarray, factor: np.float32) -> np.ndarray:
+    @staticmethod
+    def _blend(image: np.ndarray, factor: float) -> np.ndarray:
         raise NotImplementedError
 
 
 class RandomBrightness(_RandomStrength):
     """Brighter or darker."""
 
-    def _blend(self, x: np.ndarray, factor: np.float32) -> np.ndarray:
-        return x * factor
+    _blend = staticmethod(_colors.brighter)
 
 
 class RandomContrast(_RandomStrength):
     """Nearer to, or farther from, the image's mean gray."""
 
-    def _blend(self, x: np.ndarray, factor: np.float32) -> np.ndarray:
-        gray = (x @ _images.GRAY).mean() if x.shape[-1] == 3 else x.mean()
-        return x * factor + gray * (1 - factor)
+    _blend = staticmethod(_colors.contrasted)
 
 
 class RandomSaturation(_RandomStrength):
     """Nearer to, or farther from, each pixel's gray."""
 
-    def _blend(self, x: np.ndarray, factor: np.float32) -> np.ndarray:
-        return x * factor + (x @ _images.GRAY)[..., np.newaxis] * (1 - factor) if x.shape[-1] == 3 else x
+    _blend = staticmethod(_colors.saturated)
 
 
-class RandomHue(_Transform):
+class RandomHue(Transform):
     """Colors turned by up to `hue` half circles either way."""
 
     def __init__(self, hue: float) -> None:
@@ -261,10 +233,10 @@ class RandomHue(_Transform):
         self._hue = hue
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
-        return _images.hue(x, np.random.uniform(-self._hue, self._hue)) if x.shape[-1] == 3 else x
+        return _colors.hue(x, np.random.uniform(-self._hue, self._hue)) if x.shape[-1] == 3 else x
 
 
-class RandomColorJitter(_Transform):
+class RandomColorJitter(Transform):
     """Brightness, contrast, saturation and hue, in a random order."""
 
     def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0) -> None:
@@ -279,22 +251,18 @@ class RandomColorJitter(_Transform):
         return x
 
 
-class RandomLighting(_Transform):
+class RandomLighting(Transform):
     """AlexNet's noise along the main components of ImageNet's colors, of standard deviation `alpha`."""
-
-    _VALUES = np.array([55.46, 4.794, 1.148], np.float32)
-    _VECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]], np.float32)
 
     def __init__(self, alpha: float) -> None:
         super().__init__()
         self._alpha = alpha
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
-        noise = np.random.normal(0, self._alpha, 3).astype(np.float32)
-        return _images.like(x + self._VECTORS @ (noise * self._VALUES), x)
+        return _colors.like(x + _colors.lighting(np.random.normal(0, self._alpha, 3)), x)
 
 
-class RandomGray(_Transform):
+class RandomGray(Transform):
     """Gray with probability `p`, with as many channels."""
 
     def __init__(self, p: float = 0.5) -> None:
@@ -304,8 +272,8 @@ class RandomGray(_Transform):
     def apply_to(self, x: np.ndarray) -> np.ndarray:
         if np.random.uniform() >= self.p or x.shape[-1] != 3:
             return x
-        gray = (x.astype(np.float32) @ _images.GRAY)[..., np.newaxis]
-        return _images.like(np.repeat(gray, 3, -1), x)
+        gray = (x.astype(np.float32) @ _colors.GRAY)[..., np.newaxis]
+        return _colors.like(np.repeat(gray, 3, -1), x)
 
 
 class RandomApply(Sequential):

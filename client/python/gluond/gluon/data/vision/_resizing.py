@@ -50,10 +50,24 @@ def _of_bytes(image: np.ndarray, down: _Taps, across: _Taps, linear: bool) -> np
     down, across = ((places, np.rint(weights * _FIXED).astype(np.int32)) for places, weights in (down, across))
     middle = _sum(image.astype(np.int32), across, 1)
     if not linear:
-        return np.clip((_sum(middle, down, 0) + (1 << 21)) >> 22, 0, 255).astype(np.uint8)
+        exact = np.clip((_sum(middle, down, 0) + (1 << 21)) >> 22, 0, 255).astype(np.uint8)
+        return exact if down[0].shape[1] != 4 else _with_floats(exact, middle, down)
     middle >>= 4
     total = sum((np.take(middle, down[0][:, i], 0) * down[1][:, i].reshape(-1, 1, 1)) >> 16 for i in range(2))
     return np.clip((total + 2) >> 2, 0, 255).astype(np.uint8)
+
+
+def _with_floats(exact: np.ndarray, middle: np.ndarray, down: _Taps) -> np.ndarray:
+    """Cubic sums as OpenCV has them, which sums columns in groups of eight with floating-point numbers."""
+    places, weights = down[0], down[1].astype(np.float32) / np.float32(1 << 22)
+    rows = middle.reshape(len(middle), -1).astype(np.float32)
+    total = rows[places[:, 0]] * weights[:, :1]
+    for i in range(1, 4):
+        total += rows[places[:, i]] * weights[:, i:i + 1]
+    found = exact.reshape(len(exact), -1).copy()
+    grouped = found.shape[1] // 8 * 8
+    found[:, :grouped] = np.clip(np.rint(total[:, :grouped]), 0, 255)
+    return found.reshape(exact.shape)
 
 
 def _mean(image: np.ndarray, down: _Taps, across: _Taps) -> np.ndarray:
