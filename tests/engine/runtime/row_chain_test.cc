@@ -47,7 +47,7 @@ class RowChainTest : public testing::Test {
 
   std::unique_ptr<Program> Compile(const std::vector<NodeEntry>& outputs, const Shape& data, bool is_train = false) {
     return OrDie(Program::Compile(Graph{outputs}, {{"data", {data, DType::kFloat32}}}, {.is_train = is_train}, *lane_,
-                                  *allocator_));
+                                  *allocator_, /*arena=*/nullptr));
   }
 
   // The outputs for numbers that depend on the inputs' names and shapes only, each added to ones or written.
