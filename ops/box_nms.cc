@@ -198,6 +198,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
                                                    " or more columns, by parameters coord_start (", p.coord_start,
                                                    "), score_index (", p.score_index, ") and id_index (", p.id_index, ")"));
   }
+  RETURN_IF_ERROR(CheckCompared(NmsSize(p, x).top, "topk"));
   Shape rows = x;
   rows[x.ndim() - 1] = 1;
   SHAPE_ASSIGN_CHECK(out, 1, rows);

@@ -41,6 +41,16 @@ HOST_DEVICE C Overlap(const Box<C>& a, const Box<C>& b) {
   return either > 0 ? both / either : C(0);
 }
 
+// Boxes of a sample that may be compared, each with all that stay: more would take minutes, which nothing interrupts.
+inline constexpr int64_t kMostCompared = int64_t{1} << 17;
+
+// `most`: the parameter that says how many are, negative or 0 for all.
+inline absl::Status CheckCompared(int64_t boxes, absl::string_view most) {
+  if (boxes <= kMostCompared) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(boxes, " boxes of a sample are to be compared, expected ", kMostCompared,
+                                                 " or fewer; set parameter ", most, " to compare the best ones"));
+}
+
 // The parameter `variances` of box regressions: four numbers that offsets from an anchor are divided by.
 template <class P>
 void VariancesField(Schema<P>& s) {

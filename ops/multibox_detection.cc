@@ -165,7 +165,8 @@ struct MultiBoxDetection {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const auto& p = attrs.param<MultiBoxDetectionParam>();
   SHAPE_ASSIGN_CHECK(in, 2, Shape({1, Shape::kUnknown, 4}));
   SHAPE_ASSIGN_CHECK(in, 0, Shape({Shape::kUnknown, Shape::kUnknown, (*in)[2][1]}));
   SHAPE_ASSIGN_CHECK(in, 2, Shape({1, (*in)[0][2], 4}));
@@ -173,6 +174,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
   if (anchors >= 0) {
     RETURN_IF_ERROR(Shape::FromDims({std::max<int64_t>(batch, 1), anchors, 6}).status());
     SHAPE_ASSIGN_CHECK(in, 1, Shape({batch, anchors * 4}));
+    if (p.suppresses()) RETURN_IF_ERROR(CheckCompared(p.nms_topk > 0 ? std::min(p.nms_topk, anchors) : anchors, "nms_topk"));
   }
   SHAPE_ASSIGN_CHECK(out, 0, Shape({batch, anchors, 6}));
   return AllKnown(*in) && AllKnown(*out);

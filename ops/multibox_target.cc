@@ -271,6 +271,11 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
   }
   if (!AllKnown(*in)) return false;
   const int64_t anchors = (*in)[0][1];
+  constexpr int64_t kMostPairs = int64_t{1} << 28;  // More would take minutes, which nothing interrupts.
+  if (anchors > 0 && label[1] > kMostPairs / anchors) {
+    return absl::InvalidArgumentError(absl::StrCat("input 1 'label' has shape ", label.ToString(), ", expected ",
+                                                   kMostPairs / anchors, " or fewer rows for ", anchors, " anchors"));
+  }
   RETURN_IF_ERROR(Shape::FromDims({label[0], anchors, 4}).status());
   SHAPE_ASSIGN_CHECK(out, 0, Shape({label[0], anchors * 4}));
   SHAPE_ASSIGN_CHECK(out, 1, Shape({label[0], anchors * 4}));

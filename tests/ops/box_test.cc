@@ -97,6 +97,10 @@ TEST(Boxes, RefuseWhatDoesNotFit) {
   ExpectRefused("score_index (6)", "_contrib_box_nms", {kBoxes}, {{"score_index", "6"}});
   ExpectRefused("id_index (2147483648)", "_contrib_box_nms", {kBoxes}, {{"id_index", "2147483648"}});
   ExpectRefused("coord_start", "_contrib_box_nms", {kBoxes}, {{"coord_start", "-1"}});
+  const Numbers many = {{200'000, 6}, std::vector<double>(1'200'000)};
+  ExpectRefused("200000 boxes of a sample are to be compared, expected 131072 or fewer; set parameter topk", "_contrib_box_nms",
+                {many});
+  EXPECT_EQ(ErrorOf("_contrib_box_nms", {many}, {{"topk", "400"}}), absl::OkStatus());
   ExpectRefused("rank 2 or more", "_contrib_box_nms", {{{6}, std::vector<double>(6)}});
 }
 

@@ -217,6 +217,9 @@ TEST(MultiBox, RefusesWhatDoesNotFit) {
                 {kAnchors, {{1, 2, 4}, std::vector<double>(8)}, {{1, 2, 6}, std::vector<double>(12)}});
   ExpectRefused("[3,4,6]", target, {kAnchors, {{2, 1, 5}, std::vector<double>(10)}, kPredictions});
   ExpectRefused("0 classes", target, {kAnchors, kLabels, {{3, 0, 6}, {}}});
+  ExpectRefused("expected 16384 or fewer rows for 16384 anchors", target,
+                {{{1, 16384, 4}, std::vector<double>(65536)}, {{1, 16385, 5}, std::vector<double>(81925)},
+                 {{1, 2, 16384}, std::vector<double>(32768)}});
   ExpectRefused("want 0: the first class", "_contrib_MultiBoxDetection", {kProbabilities, kOffsets, kAnchors},
                 {{"background_id", "1"}});
   ExpectRefused("[2,20]", "_contrib_MultiBoxDetection", {kProbabilities, {{2, 20}, std::vector<double>(40)}, kAnchors});
