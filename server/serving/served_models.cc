@@ -21,8 +21,6 @@ namespace gluond::server {
 namespace {
 
 constexpr char kStable[] = "stable";
-// Names whose versions are all retired stay known, so that their numbers are not used again.
-constexpr size_t kNamesPerVersion = 4;
 
 // The number that a version's name is, as answers tell it.
 std::optional<int64_t> ReadNumber(absl::string_view version) {
@@ -218,17 +216,15 @@ absl::StatusOr<int64_t> ServedModels::Reserve(const std::string& name, const Ver
     if (TenantPrefix(each) == TenantPrefix(name)) of_tenant += static_cast<int64_t>(model.versions.size());
   }
   RETURN_IF_ERROR(runner_.tenants.CheckCount(name, "version", &Quotas::versions, of_tenant));
-  if (!models_.contains(name) && models_.size() >= kNamesPerVersion * most) {
-    return OverLimit("--max_served_versions", "the server has had versions of ", models_.size(), " names, and keeps their "
-                     "last numbers; publish under one of these, or raise --max_served_versions");
-  }
   if (count >= most) {
     return OverLimit("--max_served_versions", "the server has ", count, " versions of models, the limit of "
                      "--max_served_versions; retire one");
   }
-  Model& model = models_[name];
+  const auto [found, is_new] = models_.try_emplace(name);
+  Model& model = found->second;
   RETURN_IF_ERROR(model.status);
   RETURN_IF_ERROR(CheckUndeclared(model, name));
+  if (is_new) model.next = retired_[std::string(TenantPrefix(name))].NextOf(name);
   const int64_t number = model.next++;
   model.versions[number].facts = facts;
   return number;
@@ -266,7 +262,7 @@ absl::StatusOr<v1::ServedVersion> ServedModels::PublishNow(const std::string& na
   if (!status.ok()) {
     model.versions.erase(number);
     --model.next;
-    if (model.next == 1) models_.erase(name);
+    if (model.versions.empty()) models_.erase(name);
     return status;
   }
   model.routes = std::move(routes);

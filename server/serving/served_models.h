@@ -128,6 +128,9 @@ class ServedModels {
   VersionIndex ReadIndex(const std::string& name, const std::vector<int64_t>& numbers, absl::Status* status) const;
   absl::StatusOr<ServedVersionPtr> TakeOut(const std::string& name, int64_t number);
   absl::Status Forget(const std::string& name, int64_t number);
+  // Keeps a name's next number alone, where all its versions are retired.
+  absl::Status ForgetName(const std::string& name);
+  void LoadRetired();
   absl::Status LoadNow(const std::string& name);
   // Writes the index of a name with these routes.
   absl::Status SaveIndex(const std::string& name, const Routes& routes);
@@ -155,8 +158,10 @@ class ServedModels {
   const LogSink log_;
   Alarm alarm_;
   Turns turns_;
+  Mutex retired_mu_;  // Taken before mu_, by whoever saves retired names, until they are saved.
   mutable Mutex mu_;
-  Models models_ ABSL_GUARDED_BY(mu_);
+  Models models_ ABSL_GUARDED_BY(mu_);  // Each has versions, unless its index cannot be read.
+  std::map<std::string, RetiredNames> retired_ ABSL_GUARDED_BY(mu_);  // By the prefix of the tenant's names.
   std::vector<std::weak_ptr<ServedVersion>> all_ ABSL_GUARDED_BY(mu_);  // Retired ones, too, while they have requests.
 };
 

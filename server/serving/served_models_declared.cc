@@ -1,6 +1,5 @@
 // ServedModels: the names that --serve=FILE owns.
 
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -113,16 +112,9 @@ absl::StatusOr<std::vector<ServedVersionPtr>> ServedModels::Replace(Models plann
                            next->second.versions.at(number).served == version.served;
       if (!goes_on) leaving.push_back(std::move(version.served));
     }
-    Model empty;
-    empty.next = old.next;  // Numbers of versions that were published by this name once.
-    old = std::move(empty);
-    it = old.next == 1 ? models_.erase(it) : std::next(it);
+    it = models_.erase(it);
   }
-  for (auto& [name, model] : planned) {
-    Model& place = models_[name];
-    model.next = place.next;
-    place = std::move(model);
-  }
+  for (auto& [name, model] : planned) models_[name] = std::move(model);
   return leaving;
 }
 

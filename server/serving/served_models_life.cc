@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/runtime/tenant_name.h"
 #include "server/serving/served_models.h"
 
 namespace gluond::server {
@@ -57,7 +58,30 @@ absl::Status ServedModels::Forget(const std::string& name, int64_t number) {
     MutexLock lock(mu_);
     models_.at(name).versions.erase(number);
   }
-  return store_ == nullptr ? absl::OkStatus() : store_->DeleteValues(name, number);
+  if (store_ != nullptr) RETURN_IF_ERROR(store_->DeleteValues(name, number));
+  return ForgetName(name);
+}
+
+absl::Status ServedModels::ForgetName(const std::string& name) {
+  const std::string tenant(TenantPrefix(name));
+  const auto is_empty = [](const Model& model) { return model.versions.empty() && !model.is_declared && model.status.ok(); };
+  MutexLock saving(retired_mu_);
+  RetiredNames names;
+  {
+    MutexLock lock(mu_);
+    const auto found = models_.find(name);
+    if (found == models_.end() || !is_empty(found->second)) return absl::OkStatus();
+    retired_[tenant].Add(name, found->second.next);
+    names = retired_[tenant];
+  }
+  if (store_ != nullptr) {
+    RETURN_IF_ERROR(store_->SaveRetired(tenant, names));
+    RETURN_IF_ERROR(store_->DeleteIndex(name));
+  }
+  MutexLock lock(mu_);
+  const auto found = models_.find(name);
+  if (found != models_.end() && is_empty(found->second)) models_.erase(found);  // It may be declared meanwhile.
+  return absl::OkStatus();
 }
 
 void ServedModels::Retire(const std::string& name, int64_t number, Done done) {
@@ -95,9 +119,11 @@ void ServedModels::Unload(const std::string& name, Done done) {
     for (const auto& [number, version] : leaving) {
       version->Drain([this, name, number = number, drained = version.get(), last] {
         MutexLock lock(mu_);
-        const auto found = models_.at(name).versions.find(number);
         // It may have been retired, or loaded again, meanwhile.
-        if (found == models_.at(name).versions.end() || found->second.retiring) return;
+        const auto model = models_.find(name);
+        if (model == models_.end()) return;
+        const auto found = model->second.versions.find(number);
+        if (found == model->second.versions.end() || found->second.retiring) return;
         Version& version = found->second;
         if (version.state != v1::ServedVersion::UNLOADING || version.served.get() != drained) return;
         version.served = nullptr;
@@ -161,11 +187,26 @@ void ServedModels::LoadAgain(const std::string& name, Done done) {
   turns_.Run(name, [this, name, done = std::move(done)] { done(LoadNow(name)); });
 }
 
+void ServedModels::LoadRetired() {
+  const absl::StatusOr<std::vector<std::string>> tenants = store_->ListRetired();
+  for (const std::string& tenant : tenants.ok() ? *tenants : std::vector<std::string>()) {
+    absl::StatusOr<RetiredNames> names = store_->LoadRetired(tenant);
+    if (!names.ok()) {
+      log_(absl::StrCat("gluond-server: the last numbers of retired names are lost, and new names begin with ", kGap, ": ",
+                        names.status().message(), "\n"));
+      names = RetiredNames{kGap, {}};
+    }
+    MutexLock lock(mu_);
+    retired_[tenant] = *std::move(names);
+  }
+}
+
 void ServedModels::Load() {
   if (store_ == nullptr) return;
   const auto log = [this](const std::string& what, const absl::Status& status) {
     log_(absl::StrCat("gluond-server: ", what, ": ", status.message(), "\n"));
   };
+  LoadRetired();
   const absl::StatusOr<std::map<std::string, std::vector<int64_t>>> stored = store_->List();
   if (!stored.ok()) return log("no published version can be loaded", stored.status());
   for (const auto& [name, numbers] : *stored) {
@@ -194,7 +235,7 @@ void ServedModels::Load() {
     for (const int64_t number : numbers) {
       if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
     }
-    const absl::Status loaded = index.versions.empty() ? absl::OkStatus() : LoadNow(name);
+    const absl::Status loaded = index.versions.empty() ? ForgetName(name) : LoadNow(name);
     if (!loaded.ok()) log(absl::StrCat("'", name, "' is not served as it was"), loaded);
   }
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/tenant_name.h"
 #include "engine/store/json.h"
 #include "engine/store/manifest.h"
 #include "engine/store/notes.h"
@@ -15,6 +16,7 @@ namespace gluond::server {
 namespace {
 
 constexpr absl::string_view kIndex = ".index";
+constexpr absl::string_view kRetired = "names.retired";  // No version's name, nor an index'.
 
 std::string ValuesName(const std::string& name, int64_t number) { return absl::StrCat(name, ".", number); }
 std::string IndexName(const std::string& name) { return absl::StrCat(name, kIndex); }
@@ -123,6 +125,27 @@ absl::StatusOr<VersionIndex> ReadIndex(const Json& json) {
   return index;
 }
 
+Json ToJson(const RetiredNames& names) {
+  Json next = Json::Object();
+  for (const auto& [name, number] : names.next) next.Set(name, number);
+  Json json = Json::Object();
+  json.Set("format_version", StoredVersions::kFormatVersion);
+  json.Set("first", names.first);
+  json.Set("next", std::move(next));
+  return json;
+}
+
+absl::StatusOr<RetiredNames> ReadRetired(const Json& json) {
+  RETURN_IF_ERROR(CheckFormatVersion(json, StoredVersions::kFormatVersion));
+  RetiredNames names;
+  RETURN_IF_ERROR(json.Get("first", &names.first));
+  ASSIGN_OR_RETURN(const Json* const next, json.GetChild("next", Json::kObject));
+  for (const auto& [name, number] : next->members()) RETURN_IF_ERROR(number.Get(&names.next[name]));
+  return names;
+}
+
+absl::Status UnlessMissing(const absl::Status& deleted) { return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted; }
+
 }  // namespace
 
 absl::Status StoredVersions::SaveValues(const std::string& name, int64_t number, ModelState state) {
@@ -136,8 +159,7 @@ absl::StatusOr<ModelState> StoredVersions::LoadValues(const std::string& name, i
 }
 
 absl::Status StoredVersions::DeleteValues(const std::string& name, int64_t number) {
-  const absl::Status deleted = store_->Delete(ValuesName(name, number));
-  return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
+  return UnlessMissing(store_->Delete(ValuesName(name, number)));
 }
 
 absl::Status StoredVersions::SaveIndex(const std::string& name, const VersionIndex& index) {
@@ -151,6 +173,30 @@ absl::StatusOr<VersionIndex> StoredVersions::LoadIndex(const std::string& name) 
   absl::StatusOr<VersionIndex> index = ReadIndex(notes);
   if (!index.ok()) return Damaged(index.status(), "notes");
   return index;
+}
+
+absl::Status StoredVersions::DeleteIndex(const std::string& name) { return UnlessMissing(store_->Delete(IndexName(name))); }
+
+absl::Status StoredVersions::SaveRetired(const std::string& tenant, const RetiredNames& names) {
+  Checkpoint checkpoint;
+  checkpoint.notes = ToJson(names);
+  return SaveOverDamaged(*store_, absl::StrCat(tenant, kRetired), checkpoint);
+}
+
+absl::StatusOr<RetiredNames> StoredVersions::LoadRetired(const std::string& tenant) const {
+  ASSIGN_OR_RETURN(const Json notes, store_->ReadNotes(absl::StrCat(tenant, kRetired)));
+  absl::StatusOr<RetiredNames> names = ReadRetired(notes);
+  if (!names.ok()) return Damaged(names.status(), "notes");
+  return names;
+}
+
+absl::StatusOr<std::vector<std::string>> StoredVersions::ListRetired() const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, store_->Names());
+  std::vector<std::string> tenants;
+  for (absl::string_view name : all) {
+    if (absl::ConsumeSuffix(&name, kRetired) && TenantPrefix(name) == name) tenants.emplace_back(name);
+  }
+  return tenants;
 }
 
 absl::StatusOr<std::map<std::string, std::vector<int64_t>>> StoredVersions::List() const {

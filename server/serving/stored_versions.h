@@ -1,6 +1,6 @@
 // StoredVersions: published versions in one directory of the store. Each is a checkpoint, `<name>.<number>`; the index of
 // a name, `<name>.index`, has its versions' options, the routes to them, and the next number. A version that its index
-// does not name was never published, or is retired.
+// does not name was never published, or is retired. `names.retired` has the last numbers of a tenant's names without versions.
 //
 // Its functions wait for the disk.
 
@@ -20,6 +20,7 @@
 #include "engine/nn/model.h"
 #include "engine/store/checkpoint.h"
 #include "server/serving/options.h"
+#include "server/serving/retired_names.h"
 
 namespace gluond::server {
 
@@ -62,6 +63,13 @@ class StoredVersions {
   // A damaged index is replaced.
   absl::Status SaveIndex(const std::string& name, const VersionIndex& index);
   absl::StatusOr<VersionIndex> LoadIndex(const std::string& name) const;
+  absl::Status DeleteIndex(const std::string& name);
+
+  // `tenant`: the prefix of its names. A damaged one is replaced.
+  absl::Status SaveRetired(const std::string& tenant, const RetiredNames& names);
+  absl::StatusOr<RetiredNames> LoadRetired(const std::string& tenant) const;
+  // The tenants who have some.
+  absl::StatusOr<std::vector<std::string>> ListRetired() const;
   // All names with an index or a version's values, and the numbers of those versions, sorted.
   absl::StatusOr<std::map<std::string, std::vector<int64_t>>> List() const;
 

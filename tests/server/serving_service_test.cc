@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "server/serving/stored_versions.h"
 #include "tests/server/serving_fixture.h"
 
 namespace gluond::server {
@@ -336,6 +337,51 @@ TEST_F(ServingServiceTest, LimitsHold) {
   Call(serving_, &Serving::RetireVersion, R"({"served": "mlp", "version": 1})");
   EXPECT_EQ(Publish().version(), 3);
   EXPECT_EQ(Call(serving_, &Serving::ListVersions, R"({"page_size": 1})").versions_size(), 1);
+}
+
+TEST_F(ServingServiceTest, RetiredNamesTakeNoRoomAndTheirNumbersAreNotUsedAgain) {
+  Limits limits;
+  limits.max_served_versions = 1;
+  Restart(limits);
+  const auto publish = [&](const std::string& name) {
+    const int64_t number = Publish(absl::StrCat(R"(, "served": ")", name, "\"")).version();
+    Call(serving_, &Serving::RetireVersion, absl::StrCat(R"({"served": ")", name, R"(", "version": )", number, "}"));
+    return number;
+  };
+  const auto stored = [&] {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(store_ + "/.versions")) {
+      const std::string name = entry.path().filename();
+      if (name[0] != '.') found.push_back(name);
+    }
+    return found;
+  };
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(publish(absl::StrCat("run-", i)), 1);
+  EXPECT_EQ(publish("run-3"), 2);
+  EXPECT_THAT(stored(), ElementsAre("names.retired"));
+  Restart(limits);
+  EXPECT_EQ(publish("run-3"), 3);
+  EXPECT_EQ(publish("run-8"), 1);
+  // An index without versions is left by a server that ended in the midst of it, and by an earlier release.
+  DropStubs();
+  StopServer();
+  const auto store = *CheckpointStore::Open(LocalFileSystem(), store_);
+  EXPECT_EQ(StoredVersions(*store->OpenApart(".versions")).SaveIndex("run-9", {.next = 4}), absl::OkStatus());
+  StartServer(limits);
+  MakeStubs();
+  DefineAgain();
+  EXPECT_THAT(stored(), ElementsAre("names.retired"));
+  EXPECT_EQ(publish("run-9"), 4);
+  // Numbers that nobody knows any more are kept away from.
+  DropStubs();
+  StopServer();
+  std::ofstream(store_ + "/.versions/names.retired/CURRENT") << "x";
+  log_.Take();
+  StartServer(limits);
+  MakeStubs();
+  DefineAgain();
+  EXPECT_THAT(log_.Take(), testing::Contains(HasSubstr("the last numbers of retired names are lost")));
+  EXPECT_EQ(publish("run-3"), 1000);
 }
 
 TEST_F(ServingServiceTest, InstancesShareTheValuesWhichAreChargedOnce) {
