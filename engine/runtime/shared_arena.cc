@@ -10,22 +10,30 @@ size_t SharedArena::bytes() const {
 }
 
 // The old memory goes first only where there is no room for both. A run that has it keeps it to its end.
-absl::Status SharedArena::Allocate(size_t bytes) {
+absl::Status SharedArena::Grow(size_t bytes) {
   absl::StatusOr<std::shared_ptr<Buffer>> memory = allocator_.Allocate(bytes);
-  if (absl::IsResourceExhausted(memory.status()) && memory_ != nullptr) {
-    memory_ = nullptr;
+  if (absl::IsResourceExhausted(memory.status())) {
+    {
+      MutexLock lock(mu_);
+      memory_ = nullptr;
+    }
     memory = allocator_.Allocate(bytes);
   }
   RETURN_IF_ERROR(memory.status());
-  memory_ = *std::move(memory);
+  MutexLock lock(mu_);
+  if (!Holds(bytes)) std::swap(memory_, *memory);  // The old memory goes after the lock.
   return absl::OkStatus();
 }
 
 absl::Status SharedArena::Add(size_t bytes) {
-  MutexLock lock(mu_);
-  if (memory_ == nullptr || memory_->bytes() < bytes) RETURN_IF_ERROR(Allocate(bytes));
-  wanted_.insert(bytes);
-  return absl::OkStatus();
+  {
+    MutexLock lock(mu_);
+    wanted_.insert(bytes);
+    if (Holds(bytes)) return absl::OkStatus();
+  }
+  const absl::Status grown = Grow(bytes);
+  if (!grown.ok()) Remove(bytes);
+  return grown;
 }
 
 void SharedArena::Remove(size_t bytes) {
@@ -36,13 +44,17 @@ void SharedArena::Remove(size_t bytes) {
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> SharedArena::Take(size_t bytes) {
-  MutexLock lock(mu_);
-  if (taken_ != nullptr) return allocator_.Allocate(bytes);
-  if (memory_ == nullptr || memory_->bytes() < bytes) {
-    if (!Allocate(*wanted_.rbegin()).ok()) RETURN_IF_ERROR(Allocate(bytes));
+  while (true) {
+    size_t most = 0;
+    {
+      MutexLock lock(mu_);
+      if (taken_ != nullptr) break;
+      if (Holds(bytes)) return taken_ = memory_;
+      most = *wanted_.rbegin();
+    }
+    if (!Grow(most).ok()) RETURN_IF_ERROR(Grow(bytes));
   }
-  taken_ = memory_;
-  return taken_;
+  return allocator_.Allocate(bytes);
 }
 
 void SharedArena::GiveBack(const std::shared_ptr<Buffer>& memory) {

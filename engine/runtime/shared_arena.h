@@ -38,7 +38,11 @@ class SharedArena {
   void Remove(size_t bytes);
   absl::StatusOr<std::shared_ptr<Buffer>> Take(size_t bytes);
   void GiveBack(const std::shared_ptr<Buffer>& memory);
-  absl::Status Allocate(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Holds(size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return memory_ != nullptr && memory_->bytes() >= bytes;
+  }
+  // Holds so much from here on. Others' runs do not wait for it: large memory takes long.
+  absl::Status Grow(size_t bytes) ABSL_LOCKS_EXCLUDED(mu_);
 
   Allocator& allocator_;
   mutable Mutex mu_;
