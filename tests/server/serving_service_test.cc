@@ -366,7 +366,9 @@ TEST_F(ServingServiceTest, RetiredNamesTakeNoRoomAndTheirNumbersAreNotUsedAgain)
   DropStubs();
   StopServer();
   const auto store = *CheckpointStore::Open(LocalFileSystem(), store_);
-  EXPECT_EQ(StoredVersions(*store->OpenApart(".versions")).SaveIndex("run-9", {.next = 4}), absl::OkStatus());
+  VersionIndex index;
+  index.next = 4;
+  EXPECT_EQ(StoredVersions(*store->OpenApart(".versions")).SaveIndex("run-9", index), absl::OkStatus());
   StartServer(limits);
   MakeStubs();
   DefineAgain();
