@@ -153,7 +153,8 @@ TEST_F(ExecutorCacheTest, DropsIdleExecutorsWhenMemoryIsShort) {
   for (const int64_t n : {1000, 1600}) {  // The first keeps an output of 4000 bytes, the second needs an arena of 6400.
     const auto lease = Checkout(cache, ExecutorKey::Make(graph, SignatureOf(graph->outputs, n), {}));
     ASSERT_TRUE(lease.ok()) << lease.status();
-    if (n == 1000) EXPECT_EQ((*lease)->RunAndWait(MakeRun({bench_.Filled(n, 1)}), nullptr), absl::OkStatus());
+    if (n == 1600) continue;
+    EXPECT_EQ((*lease)->RunAndWait(MakeRun({bench_.Filled(n, 1)}), nullptr), absl::OkStatus());
   }
   EXPECT_EQ(cache.num_idle(), 1u);
 }
