@@ -5,7 +5,7 @@
 #   tar xf gluond-gpu.tar.xz && gluond-gpu/run.sh    there; with a python3 that has PyTorch, side by side with it
 #   tests/gpu/bundle.sh --check                      makes one, and runs it here on an emulated GPU; ends with run.sh's count
 #
-# It holds the server, the clients with a Python of their own, the plugin, the operator cases, 20,000 images of Fashion-MNIST,
+# It holds the server, the clients with a Python of their own, the plugin, the operator cases, 25,000 images of Fashion-MNIST,
 # and every library but CUDA's own.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
