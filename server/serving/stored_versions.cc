@@ -144,6 +144,21 @@ absl::StatusOr<RetiredNames> ReadRetired(const Json& json) {
   return names;
 }
 
+// JSON is kept as the notes of a checkpoint without tensors.
+absl::Status SaveNotes(CheckpointStore& store, const std::string& name, Json notes) {
+  Checkpoint checkpoint;
+  checkpoint.notes = std::move(notes);
+  return SaveOverDamaged(store, name, checkpoint);
+}
+
+template <class T>
+absl::StatusOr<T> LoadNotes(const CheckpointStore& store, const std::string& name, absl::StatusOr<T> (*read)(const Json&)) {
+  ASSIGN_OR_RETURN(const Json notes, store.ReadNotes(name));
+  absl::StatusOr<T> found = read(notes);
+  if (!found.ok()) return Damaged(found.status(), "notes");
+  return found;
+}
+
 absl::Status UnlessMissing(const absl::Status& deleted) { return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted; }
 
 }  // namespace
@@ -163,31 +178,21 @@ absl::Status StoredVersions::DeleteValues(const std::string& name, int64_t numbe
 }
 
 absl::Status StoredVersions::SaveIndex(const std::string& name, const VersionIndex& index) {
-  Checkpoint checkpoint;
-  checkpoint.notes = ToJson(index);
-  return SaveOverDamaged(*store_, IndexName(name), checkpoint);
+  return SaveNotes(*store_, IndexName(name), ToJson(index));
 }
 
 absl::StatusOr<VersionIndex> StoredVersions::LoadIndex(const std::string& name) const {
-  ASSIGN_OR_RETURN(const Json notes, store_->ReadNotes(IndexName(name)));
-  absl::StatusOr<VersionIndex> index = ReadIndex(notes);
-  if (!index.ok()) return Damaged(index.status(), "notes");
-  return index;
+  return LoadNotes(*store_, IndexName(name), ReadIndex);
 }
 
 absl::Status StoredVersions::DeleteIndex(const std::string& name) { return UnlessMissing(store_->Delete(IndexName(name))); }
 
 absl::Status StoredVersions::SaveRetired(const std::string& tenant, const RetiredNames& names) {
-  Checkpoint checkpoint;
-  checkpoint.notes = ToJson(names);
-  return SaveOverDamaged(*store_, absl::StrCat(tenant, kRetired), checkpoint);
+  return SaveNotes(*store_, absl::StrCat(tenant, kRetired), ToJson(names));
 }
 
 absl::StatusOr<RetiredNames> StoredVersions::LoadRetired(const std::string& tenant) const {
-  ASSIGN_OR_RETURN(const Json notes, store_->ReadNotes(absl::StrCat(tenant, kRetired)));
-  absl::StatusOr<RetiredNames> names = ReadRetired(notes);
-  if (!names.ok()) return Damaged(names.status(), "notes");
-  return names;
+  return LoadNotes(*store_, absl::StrCat(tenant, kRetired), ReadRetired);
 }
 
 absl::StatusOr<std::vector<std::string>> StoredVersions::ListRetired() const {

@@ -185,7 +185,7 @@ void ExpectRefused(const std::string& part, const std::string& op, const std::ve
   EXPECT_NE(status.message().find(part), absl::string_view::npos) << status;
 }
 
-// Of the boxes behind nms_topk, the class is -1; MXNet leaves other numbers in their rows.
+// Boxes behind nms_topk have class -1; MXNet leaves other numbers in their rows.
 TEST(MultiBoxDetection, LooksAtTheBest) {
   std::vector<HostTensor> inputs;
   for (const Numbers& x : {kProbabilities, kOffsets, kAnchors}) inputs.push_back(HostTensor::Of(x, DType::kFloat32));

@@ -2,7 +2,7 @@
 
     network = random_networks.images(seed=7)      # Or sequences(seed).
     network.symbol, network.shape                 # The shape of a row of the variable `data`.
-    values = network.values(rows=3)               # Of all variables, by name.
+    values = network.values(rows=3)               # The values of all variables, by name.
 
 The same seed makes the same network. Nothing in it needs an operator that draws random numbers.
 """
