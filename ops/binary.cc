@@ -4,11 +4,21 @@
 #include "ops/channel_blocks.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
+#include "ops/kernel/stage.h"
 
 namespace gluond::ops {
 namespace {
 
 using At = const BinaryTerms&;
+
+absl::StatusOr<bool> GradSumType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+  const DType term = (*in)[1];
+  if (term == DType::kUnknown) return false;
+  const DType wide = HasSixteenBits(term) ? DType::kFloat32 : term;
+  if ((*in)[0] != term) TYPE_ASSIGN_CHECK(in, 0, wide);
+  TYPE_ASSIGN_CHECK(out, 0, wide);
+  return true;
+}
 
 #define BINARY_OP(name, Kernel, text)                            \
   GLUOND_REGISTER_OP(name)                                       \
@@ -34,8 +44,21 @@ BINARY(elemwise_mul, Mul, "a b.",
 BINARY(elemwise_div, Div, "a / b.",
        [](At t) { return t.dy / t.b; }, [](At t) { return -(t.dy / t.b * t.y); })
     .add_alias("_div").add_alias("_Div").add_alias("_scatter_elemwise_div");
-// The gradient pass adds contributions with it.
 BINARY(_grad_add, Add, "a + b.", [](At t) { return t.dy; }, [](At t) { return t.dy; }).set_attr<TIsSum>("TIsSum", true);
+
+// The gradient pass adds many contributions with it, one by one. The sum is wider than what is added.
+GLUOND_REGISTER_OP(_grad_sum)
+    .describe("sum + term, as float32 where term has 16 bits.")
+    .set_num_inputs(2)
+    .add_argument("sum", "NDArray", "Any shape; float32 or term's type where term has 16 bits, else term's type.")
+    .add_argument("term", "NDArray", "The same shape.")
+    .set_attr<TIsSum>("TIsSum", true)
+    .infer(ElemwiseShape<2, 1>, GradSumType)
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
+      return {Call("_cast_like", {dy[0], node->inputs[0]}), Call("_cast_like", {dy[0], node->inputs[1]})};
+    })
+    .compute<Binary<Add>>();
 
 BINARY(_mod, Mod, "a modulo b, with the sign of b.",
        [](At t) { return t.dy; }, [](At t) { return -(t.dy * Call("floor", {t.a / t.b})); }).add_alias("_Mod");
@@ -94,12 +117,21 @@ struct AddN {
   }
 
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
-    OpReqType write = req[0];
-    for (size_t i = 0; i < x.size() && write != kNullOp; i += 4, write = kAddTo) {
-      RETURN_IF_ERROR(Sum<D>(ctx, x.size() - i, &x[i], write, y[0]));
+  static absl::Status SumAll(const OpContext& ctx, Blobs x, OpReqType req, const TBlob& y) {
+    for (size_t i = 0; i < x.size() && req != kNullOp; i += 4, req = kAddTo) {
+      RETURN_IF_ERROR(Sum<D>(ctx, x.size() - i, &x[i], req, y));
     }
     return absl::OkStatus();
+  }
+
+  // Several passes of 16 bits go by way of float32: their output would round after each.
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
+    if (x.size() <= 4 || !HasSixteenBits(y[0].dtype)) return SumAll<D>(ctx, x, req[0], y[0]);
+    Stage<D, float> wide;
+    RETURN_IF_ERROR(wide.Begin(ctx, {y[0], req[0]}, false));
+    RETURN_IF_ERROR(SumAll<D>(ctx, x, wide.req, wide.blob(ctx)));
+    return wide.Finish(ctx);
   }
 };
 

@@ -86,6 +86,9 @@ GLUOND_REGISTER_OP(_cast_like)
     .set_num_inputs(2)
     .infer(ShapeOfInput<0>, TypeOfInput<1>)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
+    // The same bytes where the types are the same, which whoever lends an input's memory looks at.
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+    .set_attr<FInplaceIdentity>("FInplaceIdentity", SameBytes)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
       return {Call("_cast_like", {dy[0], node->inputs[0]}), {}};
     })
@@ -99,7 +102,7 @@ GLUOND_REGISTER_OP(_widen)
     .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
       const DType type = (*in)[0];
       if (type == DType::kUnknown) return false;
-      TYPE_ASSIGN_CHECK(out, 0, type == DType::kFloat16 || type == DType::kBfloat16 ? DType::kFloat32 : type);
+      TYPE_ASSIGN_CHECK(out, 0, HasSixteenBits(type) ? DType::kFloat32 : type);
       return true;
     })
     .set_attr<FGradient>("FGradient", CastGradient)

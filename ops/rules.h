@@ -69,12 +69,23 @@ inline absl::Status CheckRank(const Shape& data, int least, absl::string_view wh
       absl::StrCat("input 0 'data' has shape ", data.ToString(), ", expected rank ", least, " or more", why));
 }
 
+// The product of sizes, which are 0 or more. INVALID_ARGUMENT: `what` would have more elements than a tensor may have. For
+// every product that is not that of a shape which was checked.
+inline absl::StatusOr<int64_t> ElementsOf(absl::string_view what, std::initializer_list<int64_t> sizes) {
+  const absl::StatusOr<Shape> shape = Shape::FromDims(sizes);
+  if (shape.ok()) return shape->Size();
+  return absl::InvalidArgumentError(absl::StrCat(what, ": ", shape.status().message()));
+}
+
 // OK for floating-point types, and while the type is not known. `what` is for the message: "input 0 'data'".
 inline absl::Status CheckFloat(absl::string_view what, DType type) {
   if (type == DType::kUnknown || IsFloating(type)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(what, " is ", Name(type), ", expected a floating-point type; insert a Cast"));
 }
+
+// Floating-point types whose sums are wider than themselves.
+inline bool HasSixteenBits(DType type) { return type == DType::kFloat16 || type == DType::kBfloat16; }
 
 // FInferType: one floating-point type for all inputs and outputs.
 inline absl::StatusOr<bool> SameFloatType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {

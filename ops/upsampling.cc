@@ -111,12 +111,15 @@ struct UpSampling {
     if (p.sample_type == kBilinear) {
       return VolumeBackward<D>(ctx, Bilinear(p, in[0].shape, y.shape), in[0], y, in[1], {y, req[0]}, {}, {});
     }
-    return ForEachInput(p, in, y.shape, [&](size_t i, const Placing& placing) {
-      const OpReqType to = p.multi_input_mode == kSum && i > 0 ? kAddTo : req[0];
-      return DispatchReal(y.dtype, [&]<class C>(C) {
-        return ForEach<D>(ctx, in[i].Size() * placing.factor * placing.factor,
-                          Repeat<C>{placing, In<C>(in[i]), Out<C>(y, to)});
-      });
+    const bool sums = p.multi_input_mode == kSum && in.size() > 1;
+    return DispatchReal(y.dtype, [&]<class C>(C) -> absl::Status {
+      Stage<D, C> sum;  // Sums round once, at their end.
+      if (sums) RETURN_IF_ERROR(sum.Begin(ctx, {y, req[0]}, false));
+      RETURN_IF_ERROR(ForEachInput(p, in, y.shape, [&](size_t i, const Placing& placing) {
+        const Out<C> to = sums ? Out<C>(sum.blob(ctx), i > 0 ? kAddTo : sum.req) : Out<C>(y, req[0]);
+        return ForEach<D>(ctx, in[i].Size() * placing.factor * placing.factor, Repeat<C>{placing, In<C>(in[i]), to});
+      }));
+      return sums ? sum.Finish(ctx) : absl::OkStatus();
     });
   }
 };

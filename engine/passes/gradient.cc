@@ -70,8 +70,8 @@ class ReverseAccumulation {
     const std::string name = absl::StrCat(entry.node->name(), "_grad_sum");
     if (terms.size() <= kMaxAddN) return MakeNode("add_n", name, terms);
     NodeEntry sum = terms[0];
-    for (size_t i = 1; i < terms.size(); ++i) sum = MakeNode("_grad_add", name, {sum, terms[i]});
-    return sum;
+    for (size_t i = 1; i < terms.size(); ++i) sum = MakeNode("_grad_sum", name, {sum, terms[i]});
+    return MakeNode("_cast_like", name, {sum, terms[0]});
   }
 
   // Passes the gradients of the node's outputs on to its inputs.

@@ -13,7 +13,8 @@ namespace gluond {
 
 // `out_grads[i]` is the entry of dL/d ys[i]; one without a node stands for ones (MXNet's default, also for
 // non-scalars). An x that no y depends on, or only through operators that stop gradients, gets zeros_like(x).
-// Several contributions are summed: up to 8 by one add_n, in a fixed order; more by a chain of _grad_add.
+// Several contributions are summed: up to 8 by one add_n, in a fixed order; more by a chain of _grad_sum, which holds one
+// sum instead of all of them, of float32 where they have 16 bits.
 // The result can be differentiated again.
 // INVALID_ARGUMENT: an operator on the way has no FGradient; the message names the node, the operator and the way
 // out (BlockGrad). INTERNAL: FGradient returned a wrong number of entries.

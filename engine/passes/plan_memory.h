@@ -1,6 +1,6 @@
 // PlanMemory: where every entry of a graph lies while it runs: offsets in one arena, shared by entries that are not
 // alive at the same time, in place where FInplaceOption or FInplaceIdentity allows, and sums written by kAddTo (a
-// _grad_add or two-input add_n whose later term is made by a node that serves nothing else).
+// _grad_add, _grad_sum or two-input add_n whose later term, of the sum's type, is made by a node that serves nothing else).
 //
 // An executor runs the nodes that are not skipped, in the IndexedGraph's order, each with the memory and requests
 // below; then it copies (or adds) to the caller each output that lies in the arena or is a variable, each second

@@ -69,6 +69,8 @@ struct Stage {
     }
     return absl::OkStatus();
   }
+  // `data` as a tensor of the output's shape. Requires: `data` is not null.
+  TBlob blob(const OpContext& ctx) const { return {data, out.blob.shape, DTypeOf<C>, ctx.device}; }
   absl::Status Finish(const OpContext& ctx) const {
     if (data == out.blob.data || out.req == kNullOp) return absl::OkStatus();
     return ConvertTo<D, C>(ctx, VectorOf(ctx, data, out.blob.Size()), out.req, out.blob);

@@ -59,12 +59,13 @@ TEST(Gradient, SumsUpToEightContributionsByOneAddN) {
   EXPECT_THAT(Evaluate({dx}, {{"x", {1}}}), ElementsAre(Values{36}));
 }
 
-TEST(Gradient, SumsMoreByAChainOfGradAdd) {
+TEST(Gradient, SumsMoreByAChainThatIsWideUntilItsEnd) {
   const NodeEntry x = MakeVariable("x");
   NodeEntry y = 1.0 * x;
   for (int i = 2; i <= 9; ++i) y = y + double(i) * x;
   const Gradients dx = *BuildGradient({y}, {x}, {kOnes});
-  EXPECT_EQ(dx[0].node->op()->name(), "_grad_add");
+  EXPECT_EQ(dx[0].node->op()->name(), "_cast_like");
+  EXPECT_EQ(dx[0].node->inputs[0].node->op()->name(), "_grad_sum");
   EXPECT_THAT(Evaluate({dx}, {{"x", {1}}}), ElementsAre(Values{45}));
 }
 

@@ -97,6 +97,10 @@ const bool kRegistered = [] {
               [](A, X x) { return x[0] + x[1]; });
   Register(2, "_grad_add", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], dy[0]}; },
               [](A, X x) { return x[0] + x[1]; }).set_attr<TIsSum>("TIsSum", true);
+  Register(2, "_grad_sum", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], dy[0]}; },
+              [](A, X x) { return x[0] + x[1]; }).set_attr<TIsSum>("TIsSum", true);
+  Register(2, "_cast_like", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], {}}; },
+              [](A, X x) { return x[0]; });
   Register(2, "elemwise_sub", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], -dy[0]}; },
               [](A, X x) { return x[0] - x[1]; });
   Register(2, "elemwise_mul", __LINE__, [](const NodePtr& n, const Gradients& dy) {
