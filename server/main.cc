@@ -26,6 +26,7 @@
 #include "absl/time/time.h"
 #include "engine/core/gpu_math.h"
 #include "engine/core/mutex.h"
+#include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
 #include "gperftools/malloc_extension_c.h"
 #include "server/hosted/sweeper.h"
@@ -298,14 +299,17 @@ struct Stopping {
 
 // Ends the process when calls do not end although they were cancelled.
 void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time) {
-  std::thread([stopping = std::move(stopping), time] {
+  std::thread watches;
+  const bool started = TryToStart(&watches, [stopping = std::move(stopping), time] {
     std::this_thread::sleep_for(time);
     MutexLock lock(stopping->mu);
     const int64_t left = stopping->server == nullptr ? 0 : stopping->server->UnderWay();
     LogToStderr(absl::StrCat("gluond-server: ", left, " calls or sessions did not end although they were cut\n"));
     FlushLogs(kLastWords);
     _exit(kCut);
-  }).detach();
+  });
+  if (started) return watches.detach();
+  LogToStderr("gluond-server: no thread is left to end calls that do not end by themselves; a second signal does\n");
 }
 
 // SIGHUP: the file --serve is read again. The log tells the outcome; a mistake changes nothing.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/core/custom_host.h"
+#include "engine/core/interruption.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
@@ -131,6 +132,9 @@ absl::Status Execution::Compute(const Step& step) {
   const absl::Span<const TBlob> in(p.ins.data() + step.first_in, step.num_in);
   const absl::Span<const TBlob> out(p.outs.data() + step.first_out, step.num_out);
   const absl::Span<const OpReqType> req(p.reqs.data() + step.first_out, step.num_out);
+  if (run_.cancellation == nullptr) return RunKernel(step.node->attrs, context_, in, req, out);
+  const auto check = [this] { return run_.cancellation->Check(); };
+  const InterruptionScope scope(check);
   return RunKernel(step.node->attrs, context_, in, req, out);
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/core/start_thread.h"
+
 namespace gluond {
 namespace {
 
@@ -35,11 +37,16 @@ class FunctionWork final : public Work {
 const WorkQueue* FairThreads::current_queue() { return current_queue_of_thread; }
 
 FairThreads::FairThreads(Options options) : options_(std::move(options)) {
-  for (int i = 0; i < options_.threads; ++i) {
+  MutexLock lock(mu_);
+  Seat& first = seats_.emplace_back();
+  StartOrExit(&first.thread, options_.name, [this, &first] { Loop(first); });
+  while (seats_.size() < static_cast<size_t>(options_.threads)) {
     Seat& seat = seats_.emplace_back();
-    seat.thread = std::thread([this, &seat] { Loop(seat); });
+    if (TryToStart(&seat.thread, [this, &seat] { Loop(seat); })) continue;
+    seats_.pop_back();  // Those that are there do the work.
+    break;
   }
-  if (options_.most_threads > options_.threads) watcher_ = std::thread([this] { Watch(); });
+  if (options_.most_threads > options_.threads) (void)TryToStart(&watcher_, [this] { Watch(); });
 }
 
 FairThreads::~FairThreads() {
@@ -267,7 +274,9 @@ void FairThreads::JoinIn() {
   for (; wanted > 0 && seats_.size() < static_cast<size_t>(options_.most_threads); --wanted) {
     Seat& seat = seats_.emplace_back();
     seat.joined = true;
-    seat.thread = std::thread([this, &seat] { Loop(seat); });
+    if (TryToStart(&seat.thread, [this, &seat] { Loop(seat); })) continue;
+    seats_.pop_back();  // The others go on, and the next look tries again.
+    return;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "engine/core/start_thread.h"
 #include "engine/runtime/turns.h"
 
 namespace gluond {
@@ -50,7 +51,8 @@ void* FromKernel(size_t bytes, bool find_pages) {
 HostBlocks& HostBlocks::OfProcess() {
   static HostBlocks& blocks = *[] {
     auto* const made = new HostBlocks;
-    std::thread([made] { made->DropIdleOnes(); }).detach();
+    // Without it, idle blocks go when others are wanted.
+    if (std::thread drops; TryToStart(&drops, [made] { made->DropIdleOnes(); })) drops.detach();
     return made;
   }();
   return blocks;

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
 
+#include "engine/core/start_thread.h"
 #include "engine/runtime/account.h"
 
 namespace gluond {
@@ -253,14 +253,12 @@ Team::Loop& Team::Start(Party* party, int64_t n, int64_t piece, int threads,
                         const absl::FunctionRef<void(int64_t, int64_t)>& body) {
   Lock();
   const MutexLock lock(mu_, std::adopt_lock);
-  try {
-    while (helpers_.size() + 1 < static_cast<size_t>(threads)) {
-      Helper& helper = helpers_.emplace_back();
-      helper.number = static_cast<int>(helpers_.size());
-      helper.thread = std::thread([this, &helper] { Help(helper); });
-    }
-  } catch (const std::system_error&) {  // The process has all threads that it may have: those that are there compute.
-    helpers_.pop_back();
+  while (helpers_.size() + 1 < static_cast<size_t>(threads)) {
+    Helper& helper = helpers_.emplace_back();
+    helper.number = static_cast<int>(helpers_.size());
+    if (TryToStart(&helper.thread, [this, &helper] { Help(helper); })) continue;
+    helpers_.pop_back();  // Those that are there compute.
+    break;
   }
   if (spare_.empty()) spare_.push_back(std::make_unique<Loop>());
   Loop* const loop = spare_.back().release();

@@ -9,20 +9,22 @@
 #include <utility>
 
 #include "engine/core/mutex.h"
+#include "engine/core/start_thread.h"
 
 namespace gluond::server {
 
 class Sweeper {
  public:
-  explicit Sweeper(std::function<void()> sweep, std::chrono::milliseconds period = std::chrono::seconds(1))
-      : thread_([this, sweep = std::move(sweep), period] {
-          MutexLock lock(mu_);
-          while (!ending_) {
-            const auto until = std::chrono::steady_clock::now() + period;
-            while (!ending_ && ended_.WaitUntil(mu_, until)) continue;
-            if (!ending_) sweep();
-          }
-        }) {}
+  explicit Sweeper(std::function<void()> sweep, std::chrono::milliseconds period = std::chrono::seconds(1)) {
+    StartOrExit(&thread_, "a sweeper", [this, sweep = std::move(sweep), period] {
+      MutexLock lock(mu_);
+      while (!ending_) {
+        const auto until = std::chrono::steady_clock::now() + period;
+        while (!ending_ && ended_.WaitUntil(mu_, until)) continue;
+        if (!ending_) sweep();
+      }
+    });
+  }
   ~Sweeper() {
     {
       MutexLock lock(mu_);
@@ -36,7 +38,7 @@ class Sweeper {
   Mutex mu_;
   CondVar ended_;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread thread_;   // Last: it uses the others.
+  std::thread thread_;
 };
 
 }  // namespace gluond::server

@@ -4,13 +4,14 @@
 
 #include <utility>
 
+#include "engine/core/start_thread.h"
 #include "server/net/arrivals.h"
 
 namespace gluond::server {
 
 AcceptThreads::AcceptThreads(std::vector<std::unique_ptr<Acceptor>> acceptors) : acceptors_(std::move(acceptors)) {
   for (const auto& acceptor : acceptors_) {
-    threads_.emplace_back([this, &acceptor = *acceptor] { Loop(acceptor); });
+    StartOrExit(&threads_.emplace_back(), "new connections", [this, &acceptor = *acceptor] { Loop(acceptor); });
   }
 }
 

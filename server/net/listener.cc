@@ -21,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
@@ -176,7 +177,7 @@ absl::Status Listener::ListenOnTcp(const std::string& host, const std::string& p
 
 void Listener::Start(Give give) {
   give_ = std::move(give);
-  thread_ = std::thread([this] { Loop(); });
+  StartOrExit(&thread_, "the listener", [this] { Loop(); });
 }
 
 void Listener::Stop() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/start_thread.h"
 #include "server/net/arrivals.h"
 
 namespace gluond::server {
@@ -24,8 +25,10 @@ constexpr std::chrono::milliseconds kLook{100};
 
 PollThreads::PollThreads(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads)
     : queue_(std::move(queue)), wanted_(1) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Poll(i); });
-  if (threads > 1) watch_ = std::thread([this] { Watch(); });
+  StartOrExit(&threads_.emplace_back(), "gRPC's events", [this] { Poll(0); });
+  for (int i = 1; i < threads && TryToStart(&threads_.emplace_back(), [this, i] { Poll(i); }); ++i) continue;
+  if (!threads_.back().joinable()) threads_.pop_back();  // Those that are there do.
+  if (threads > 1) StartOrExit(&watch_, "gRPC's watch", [this] { Watch(); });
 }
 
 PollThreads::~PollThreads() {

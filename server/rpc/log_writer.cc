@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/mutex.h"
+#include "engine/core/start_thread.h"
 #include "server/rpc/json_line.h"
 
 namespace gluond::server {
@@ -100,8 +101,11 @@ void LogWriter::Write(absl::string_view line, bool is_kept) {
     } else {
       state_->queue.append(line.data(), line.size());
     }
-    // Detached: nobody can join a thread that a full pipe holds.
-    if (!std::exchange(state_->started, true)) std::thread(&LogWriter::Loop, state_).detach();
+    // Detached: nobody can join a thread that a full pipe holds. Where it cannot be started, the next line tries again.
+    if (std::thread writes; !state_->started && TryToStart(&writes, [state = state_] { Loop(state); })) {
+      state_->started = true;
+      writes.detach();
+    }
     wakes = was_idle || (!hurried && state_->hurries());
   }
   if (wakes) state_->changed.NotifyAll();

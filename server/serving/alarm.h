@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "engine/core/mutex.h"
+#include "engine/core/start_thread.h"
 #include "engine/runtime/processors.h"
 
 namespace gluond::server {
@@ -22,11 +23,12 @@ class Alarm {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Alarm()
-      : thread_([this] {
-          TakeShortTurns();
-          Run();
-        }) {}
+  Alarm() {
+    StartOrExit(&thread_, "the alarm", [this] {
+      TakeShortTurns();
+      Run();
+    });
+  }
   ~Alarm() {
     {
       MutexLock lock(mu_);
@@ -67,7 +69,7 @@ class Alarm {
   CondVar changed_;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   std::multimap<Clock::time_point, std::function<void()>> waiting_ ABSL_GUARDED_BY(mu_);
-  std::thread thread_;  // Last: it uses the others.
+  std::thread thread_;
 };
 
 }  // namespace gluond::server

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "civetweb.h"
+#include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
 #include "server/identity/secret.h"
 #include "server/net/descriptor.h"
@@ -99,16 +100,18 @@ void MetricsServer::Stop() {
   addrinfo* found = nullptr;
   const bool has_address = getaddrinfo(host.c_str(), std::to_string(port()).c_str(), &hints, &found) == 0;
   std::atomic<bool> stopped = false;
-  std::thread stop([this, &stopped] {
+  std::thread stop;
+  const bool started = TryToStart(&stop, [this, &stopped] {
     mg_stop(context_);
     stopped = true;
   });
+  if (!started) mg_stop(context_), stopped = true;
   while (has_address && !stopped) {
     const Descriptor knock(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     connect(knock.get(), found->ai_addr, found->ai_addrlen);  // Whether it succeeds or not: the next one comes soon.
     std::this_thread::sleep_for(kKnock);
   }
-  stop.join();
+  if (started) stop.join();
   if (has_address) freeaddrinfo(found);
 }
 

@@ -3,6 +3,8 @@
 #include "engine/runtime/fair_threads.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +12,8 @@
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "engine/core/start_thread.h"
 
 namespace gluond {
 namespace {
@@ -44,6 +48,47 @@ std::thread::id DoFor(FairThreads& threads, AccountPtr account) {
   std::promise<std::thread::id> done;
   threads.Post([&done] { done.set_value(std::this_thread::get_id()); });
   return done.get_future().get();
+}
+
+// From now on this process has all threads that it may have. The limit is not root's, who becomes somebody else.
+void HaveAllThreads() {
+  const rlimit none = {0, 0};
+  ASSERT_EQ(setrlimit(RLIMIT_NPROC, &none), 0);
+  ASSERT_TRUE(geteuid() != 0 || setuid(65534) == 0);
+  std::thread thread;
+  ASSERT_FALSE(TryToStart(&thread, [] {}));
+}
+
+TEST(FairThreadsTest, AtTheLimitOfThreadsThoseThatAreThereDoTheWork) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto work = [] {
+    FairThreads threads({.name = "test", .threads = 2, .most_threads = 5});
+    HaveAllThreads();
+    Hold one(threads, NewAccount()), two(threads, NewAccount());
+    one.AwaitBegin();
+    two.AwaitBegin();
+    std::promise<void> done;
+    {
+      const ScopedAccount scope(NewAccount());
+      threads.Post([&done] { done.set_value(); });
+    }
+    std::this_thread::sleep_for(milliseconds(100));  // The watcher looks for more threads meanwhile.
+    one.LetGo();
+    done.get_future().wait();
+    two.LetGo();
+    threads.Drain();
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(work(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(FairThreadsTest, APoolWithoutAThreadSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto work = [] {
+    HaveAllThreads();
+    FairThreads threads({.name = "test"});
+  };
+  EXPECT_EXIT(work(), ::testing::ExitedWithCode(1), "cannot start the thread of test: .*raise the limit");
 }
 
 TEST(FairThreadsTest, OthersGoOnWhileSomeHoldEveryThread) {
