@@ -3,6 +3,7 @@
 #include "ops/operator.h"
 #include "ops/axes.h"
 #include "ops/kernel/rows.h"
+#include "ops/kernel/stage.h"
 
 namespace gluond::ops {
 namespace {
@@ -109,18 +110,65 @@ absl::StatusOr<bool> CumsumShape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
   return AllKnown(*in);
 }
 
-// One thread goes along the row, from its end if `reversed`.
-template <class C, bool reversed>
-struct ScanRow {
+// Rows in pieces: a thread goes along each, from the row's end if `reversed`.
+template <class C>
+using ScanSum = std::conditional_t<std::is_integral_v<C>, int64_t, double>;
+struct ScanPieces {
   RowGeometry rows;
+  int64_t size, count;  // Elements of a piece, and pieces of a row.
+  bool reversed;
+
+  // A row has about as many pieces as elements in each, so that no thread goes far.
+  ScanPieces(const RowGeometry& r, bool reversed) : rows(r), size(1 << 14), count(0), reversed(reversed) {
+    while (size * size < r.n) size *= 2;
+    count = (r.n + size - 1) / size;
+  }
+  // Element k, as it is gone along, of piece i.
+  HOST_DEVICE int64_t At(int64_t i, int64_t k) const {
+    const int64_t place = i % count * size + k;
+    return rows.begin(i / count) + (reversed ? rows.n - 1 - place : place) * rows.inner;
+  }
+  HOST_DEVICE int64_t Length(int64_t i) const {
+    const int64_t rest = rows.n - i % count * size;
+    return rest < size ? rest : size;
+  }
+};
+template <class C>
+struct SumPiece {
+  ScanPieces pieces;
+  In<C> x;
+  ScanSum<C>* sums;
+  HOST_DEVICE void operator()(int64_t i) const {
+    ScanSum<C> sum = 0;
+    for (int64_t k = 0; k < pieces.Length(i); ++k) sum = WrappingAdd(sum, static_cast<ScanSum<C>>(x[pieces.At(i, k)]));
+    sums[i] = sum;
+  }
+};
+// The sums of a row's pieces become those of all pieces before.
+template <class C>
+struct SumBefore {
+  int64_t count;
+  ScanSum<C>* sums;
+  HOST_DEVICE void operator()(int64_t row) const {
+    ScanSum<C> sum = 0;
+    for (int64_t i = row * count; i < (row + 1) * count; ++i) {
+      const ScanSum<C> piece = sums[i];
+      sums[i] = sum;
+      sum = WrappingAdd(sum, piece);
+    }
+  }
+};
+template <class C>
+struct ScanPiece {
+  ScanPieces pieces;
+  const ScanSum<C>* before;  // Null: each row is one piece.
   In<C> x;
   Out<C> y;
-  HOST_DEVICE void operator()(int64_t row) const {
-    const int64_t begin = rows.begin(row);
-    std::conditional_t<std::is_integral_v<C>, int64_t, double> sum = 0;
-    for (int64_t k = 0; k < rows.n; ++k) {
-      const int64_t at = begin + (reversed ? rows.n - 1 - k : k) * rows.inner;
-      sum = WrappingAdd(sum, static_cast<decltype(sum)>(x[at]));
+  HOST_DEVICE void operator()(int64_t i) const {
+    ScanSum<C> sum = before == nullptr ? 0 : before[i];
+    for (int64_t k = 0; k < pieces.Length(i); ++k) {
+      const int64_t at = pieces.At(i, k);
+      sum = WrappingAdd(sum, static_cast<ScanSum<C>>(x[at]));
       y.Set(at, static_cast<C>(sum));
     }
   }
@@ -133,9 +181,16 @@ struct Scan {
     if (req[0] == kNullOp || y[0].Size() == 0) return absl::OkStatus();
     const Shape& shape = reversed ? y[0].shape : x[0].shape;
     ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(attrs.param<CumsumParam>().axis, shape));
-    return DispatchCompute(y[0].dtype, [&]<class C>(C) {
-      return ForEach<D>(ctx, rows.rows(), ScanRow<C, reversed>{rows, In<C>(x[0]), Out<C>(y[0], req[0])},
-                        std::max<int64_t>(1, kGrain / std::max<int64_t>(1, rows.n)));
+    const ScanPieces pieces(rows, reversed);
+    const int64_t n = rows.rows() * pieces.count, grain = std::max<int64_t>(1, kGrain / std::min(rows.n, pieces.size));
+    return DispatchCompute(y[0].dtype, [&]<class C>(C) -> absl::Status {
+      ScanSum<C>* before = nullptr;
+      if (pieces.count > 1) {
+        ASSIGN_OR_RETURN(before, Space<ScanSum<C>>(ctx, n));
+        RETURN_IF_ERROR(ForEach<D>(ctx, n, SumPiece<C>{pieces, In<C>(x[0]), before}, grain));
+        RETURN_IF_ERROR(ForEach<D>(ctx, rows.rows(), SumBefore<C>{pieces.count, before}));
+      }
+      return ForEach<D>(ctx, n, ScanPiece<C>{pieces, before, In<C>(x[0]), Out<C>(y[0], req[0])}, grain);
     });
   }
 };
@@ -146,6 +201,8 @@ GLUOND_REGISTER_OP(_np_cumsum)
     .add_argument("a", "NDArray", "Any shape.")
     .params<CumsumParam>()
     .infer(CumsumShape, TypeOfParam<CumsumParam>)
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>("FGradient", FirstGradient<0>{"_backward_np_cumsum"})
     .compute<Scan<false>>();
 
@@ -153,6 +210,8 @@ GLUOND_REGISTER_OP(_backward_np_cumsum)
     .describe("The gradient of cumsum: sums of the last elements.")
     .with(GradientByShape(GradientShape<CumsumShape>, TypeOfInput<1>, "a; only its shape and type are used."))
     .params<CumsumParam>()
+    .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
+    .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>("FGradient", FirstGradient<>{"_np_cumsum"})
     .compute<Scan<true>>();
 

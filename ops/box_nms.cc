@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "ops/boxes.h"
+#include "ops/suppression.h"
 #include "ops/elements.h"
 #include "ops/kernel/sort.h"
 #include "ops/kernel/stage.h"
@@ -62,34 +62,35 @@ struct LoadScore {
   }
 };
 
-// The rows of one matrix that stay, in order, and -1 behind them. A candidate is compared with those that stay only.
+// Boxes in the order of their scores.
 template <class C>
-struct Suppress {
+struct Candidates {
   NmsSize s;
   C most;
   const C* score;
   const int64_t* order;
   In<C> x;
-  int64_t* kept;
 
-  HOST_DEVICE void operator()(int64_t b) const {
-    const int64_t first = b * s.boxes;
-    int64_t n = 0;
-    for (int64_t j = 0; j < s.top; ++j) {
-      const int64_t row = order[first + j];
-      if (!(score[first + row] > -std::numeric_limits<C>::infinity())) break;
-      bool stays = true;
-      for (int64_t k = 0; k < n && stays; ++k) stays = !Suppresses(first + kept[first + k], first + row);
-      if (stays) kept[first + n++] = row;
-    }
-    for (; n < s.boxes; ++n) kept[first + n] = -1;
+  HOST_DEVICE int64_t Row(int64_t b, int64_t place) const { return b * s.boxes + order[b * s.boxes + place]; }
+  HOST_DEVICE bool Valid(int64_t b, int64_t place) const {
+    return score[Row(b, place)] > -std::numeric_limits<C>::infinity();
   }
+  HOST_DEVICE C Between(int64_t b, int64_t better, int64_t place) const {
+    const int64_t one = Row(b, better) * s.width, two = Row(b, place) * s.width;
+    if (!s.across_classes && x[one + s.id] != x[two + s.id]) return -std::numeric_limits<C>::infinity();
+    return Overlap(Box<C>::Load(x, one + s.coordinates, s.in_format), Box<C>::Load(x, two + s.coordinates, s.in_format));
+  }
+  HOST_DEVICE bool IsTooMuch(C overlap) const { return overlap > most; }
+};
 
- private:
-  HOST_DEVICE bool Suppresses(int64_t better, int64_t row) const {
-    if (!s.across_classes && x[better * s.width + s.id] != x[row * s.width + s.id]) return false;
-    return Overlap(Box<C>::Load(x, better * s.width + s.coordinates, s.in_format),
-                   Box<C>::Load(x, row * s.width + s.coordinates, s.in_format)) > most;
+// The rows that stay, and -1 behind them.
+struct ListRows {
+  Stays stays;
+  const int64_t* order;
+  int64_t* kept;
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t b = i / stays.boxes, n = i % stays.boxes;
+    kept[i] = n < stays.count[b] ? order[b * stays.boxes + stays.kept[i]] : -1;
   }
 };
 
@@ -161,8 +162,10 @@ struct BoxNms {
         RETURN_IF_ERROR(ForEach<D>(ctx, n, LoadScore<C>{s, static_cast<C>(p.valid_thresh), x, score}));
         ASSIGN_OR_RETURN(const int64_t* const order,
                          SortedOrder<D>(ctx, {s.batch, s.boxes, 1}, false, s.top, VectorOf(ctx, score, n)));
-        const Suppress<C> suppress = {s, static_cast<C>(p.overlap_thresh), score, order, x, kept};
-        RETURN_IF_ERROR(ForEach<D>(ctx, s.batch, suppress, std::max<int64_t>(1, kGrain / (s.top * 16))));
+        ASSIGN_OR_RETURN(const Stays stays, Stays::Of(ctx, s.batch, s.boxes));
+        const Candidates<C> candidates = {s, static_cast<C>(p.overlap_thresh), score, order, x};
+        RETURN_IF_ERROR(Suppress<D>(ctx, s.batch, s.top, candidates, stays));
+        RETURN_IF_ERROR(ForEach<D>(ctx, n, ListRows{stays, order, kept}));
       }
       if (req[1] != kNullOp) RETURN_IF_ERROR((ConvertTo<D, int64_t>(ctx, VectorOf(ctx, kept, n), req[1], out[1])));
       if (req[0] == kNullOp) return absl::OkStatus();

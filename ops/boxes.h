@@ -41,7 +41,7 @@ HOST_DEVICE C Overlap(const Box<C>& a, const Box<C>& b) {
   return either > 0 ? both / either : C(0);
 }
 
-// Boxes of a sample that may be compared, each with all that stay: more would take minutes, which nothing interrupts.
+// Boxes of a sample that may be compared, each with all that stay: more would take minutes.
 inline constexpr int64_t kMostCompared = int64_t{1} << 17;
 
 // `most`: the parameter that says how many are, negative or 0 for all.

@@ -4,6 +4,8 @@
 #define OPS_LINALG_H_
 
 #include "ops/operator.h"
+#include "ops/kernel/factorize.h"
+#include "ops/kernel/stage.h"
 
 namespace gluond::ops {
 
@@ -32,12 +34,15 @@ inline absl::StatusOr<bool> NumberOfMatrixShape(const NodeAttrs&, ShapeVector* i
   return true;
 }
 
-// A tensor's matrices: `batch` of n x n.
-struct SquareSize {
-  int64_t batch, n;
-  explicit SquareSize(const Shape& x) : batch(x.Size(0, x.ndim() - 2)), n(x.back()) {}
-  int64_t matrix() const { return n * n; }
-};
+// A tensor's matrices.
+inline SquareSize SquareSizeOf(const Shape& x) { return {x.Size(0, x.ndim() - 2), x.back()}; }
+// The same, in temporary space, to be factorized there.
+template <class D, class C>
+absl::StatusOr<C*> Copied(const OpContext& ctx, const TBlob& x) {
+  ASSIGN_OR_RETURN(C* const copy, Space<C>(ctx, x.Size()));
+  RETURN_IF_ERROR((ConvertTo<D, C>(ctx, x, kWriteTo, VectorOf(ctx, copy, x.Size()))));
+  return copy;
+}
 
 // The product of the matrices a and b, each transposed or not, times alpha, as a gradient is written.
 inline NodeEntry MatrixProduct(const NodeEntry& a, bool transpose_a, const NodeEntry& b, bool transpose_b, double alpha = 1) {

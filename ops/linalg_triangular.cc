@@ -4,8 +4,6 @@
 
 #include "ops/linalg.h"
 #include "ops/kernel/index.h"
-#include "ops/kernel/math.h"
-#include "ops/kernel/stage.h"
 
 namespace gluond::ops {
 namespace {
@@ -22,82 +20,20 @@ struct TriangularParam : Param<TriangularParam> {
   }
 };
 
-// Rows and columns of b, and how a is read: the product with a on the right is that of the transposed on the left. A line
-// is a column of b, or a row where a stands on the right; every line is computed for itself.
-struct TriangularSize {
-  int64_t batch, rows, columns;
-  bool right, flipped, lower;  // `flipped`: a is read transposed. `lower`: whether it is then.
-  double alpha;
-
-  TriangularSize(const TriangularParam& p, const Shape& b)
-      : batch(b.Size(0, b.ndim() - 2)), rows(b[b.ndim() - 2]), columns(b.back()), right(p.rightside),
-        flipped(p.transpose != p.rightside), lower(p.lower != flipped), alpha(p.alpha) {}
-  HOST_DEVICE int64_t n() const { return right ? columns : rows; }
-  HOST_DEVICE int64_t lines() const { return batch * (right ? rows : columns); }
-  HOST_DEVICE int64_t stride() const { return right ? 1 : columns; }
-  // Where a line begins in b, and its matrix in a.
-  HOST_DEVICE int64_t Line(int64_t line) const {
-    return right ? line * columns : line / columns * rows * columns + line % columns;
-  }
-  HOST_DEVICE int64_t Matrix(int64_t line) const { return line / (right ? rows : columns) * n() * n(); }
-  HOST_DEVICE int64_t At(int64_t i, int64_t k) const { return flipped ? k * n() + i : i * n() + k; }
-};
-
-// A line x with a x = alpha b, in temporary space, as each element needs those before.
-template <class C>
-struct SolveLine {
-  TriangularSize s;
-  In<C> a, b;
-  C* x;
-  Out<C> y;
-  HOST_DEVICE void operator()(int64_t line) const {
-    const int64_t first = s.Line(line), matrix = s.Matrix(line), n = s.n(), stride = s.stride();
-    for (int64_t step = 0; step < n; ++step) {
-      const int64_t i = s.lower ? step : n - 1 - step;
-      C sum = static_cast<C>(s.alpha) * b[first + i * stride];
-      const int64_t begin = s.lower ? 0 : i + 1, end = s.lower ? i : n;
-      for (int64_t k = begin; k < end; ++k) sum -= a[matrix + s.At(i, k)] * x[first + k * stride];
-      x[first + i * stride] = sum / a[matrix + s.At(i, i)];
-      y.Set(first + i * stride, x[first + i * stride]);
-    }
-  }
-};
-
-// A line y = alpha a x.
-template <class C>
-struct MultiplyLine {
-  TriangularSize s;
-  In<C> a, x;
-  Out<C> y;
-  HOST_DEVICE void operator()(int64_t line) const {
-    const int64_t first = s.Line(line), matrix = s.Matrix(line), n = s.n(), stride = s.stride();
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t begin = s.lower ? 0 : i, end = s.lower ? i + 1 : n;
-      C sum = 0;
-      for (int64_t k = begin; k < end; ++k) sum += a[matrix + s.At(i, k)] * x[first + k * stride];
-      y.Set(first + i * stride, static_cast<C>(s.alpha) * sum);
-    }
-  }
-};
-
-// Lines are n^2 operations each.
-int64_t LineGrain(int64_t n) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, n * n)); }
-
 template <bool solve>
 struct Triangular {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
-    const TriangularSize s(attrs.param<TriangularParam>(), in[1].shape);
+    const auto& p = attrs.param<TriangularParam>();
+    const Shape& b = in[1].shape;
+    const int r = b.ndim();
+    const TriangularSize s = {b.Size(0, r - 2), b[r - 2], b[r - 1], p.rightside, p.transpose, p.lower, p.alpha};
     return DispatchReal(out[0].dtype, [&]<class C>(C) -> absl::Status {
-      const In<C> a(in[0]), b(in[1]);
-      const Out<C> y(out[0], req[0]);
-      if constexpr (solve) {
-        ASSIGN_OR_RETURN(C* const x, Space<C>(ctx, out[0].Size()));
-        return ForEach<D>(ctx, s.lines(), SolveLine<C>{s, a, b, x, y}, LineGrain(s.n()));
-      } else {
-        return ForEach<D>(ctx, s.lines(), MultiplyLine<C>{s, a, b, y}, LineGrain(s.n()));
-      }
+      ASSIGN_OR_RETURN(const C* const a, (As<D, C>(ctx, in[0])));
+      ASSIGN_OR_RETURN(C* const x, (Copied<D, C>(ctx, in[1])));
+      RETURN_IF_ERROR((solve ? SolveTriangular<D, C> : MultiplyTriangular<D, C>)(ctx, s, a, x));
+      return ConvertTo<D, C>(ctx, VectorOf(ctx, x, b.Size()), req[0], out[0]);
     });
   }
 };
@@ -186,43 +122,25 @@ Gradients MultiplyGradient(const NodePtr& node, const Gradients& dy) {
           CallTriangular("_linalg_trmm", node->inputs[0], dy[0], !p.transpose, p.rightside, p.lower, p.alpha)};
 }
 
-// The factor of one matrix, row by row, of A's lower triangle. `bad`: the row, counted from 1, that has none, or 0.
+// L, with zeros above the diagonal.
 template <class C>
-struct Factorize {
+struct WriteFactor {
   int64_t n;
-  In<C> a;
-  C* l;
-  int64_t* bad;
+  const C* l;
   Out<C> y;
-  HOST_DEVICE void operator()(int64_t b) const {
-    const int64_t first = b * n * n;
-    C* const m = l + first;
-    bad[b] = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t k = 0; k <= i; ++k) {
-        C sum = a[first + i * n + k];
-        for (int64_t j = 0; j < k; ++j) sum -= m[i * n + j] * m[k * n + j];
-        if (k < i) {
-          m[i * n + k] = sum / m[k * n + k];
-        } else {
-          if (!(sum > 0) && bad[b] == 0) bad[b] = i + 1;
-          m[i * n + i] = math::Sqrt(sum);
-        }
-      }
-    }
-    for (int64_t i = 0; i < n * n; ++i) y.Set(first + i, i / n >= i % n ? m[i] : C(0));
-  }
+  HOST_DEVICE void operator()(int64_t i) const { y.Set(i, i / n % n >= i % n ? l[i] : C(0)); }
 };
 
 struct Potrf {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
-    const SquareSize s(in[0].shape);
+    const SquareSize s = SquareSizeOf(in[0].shape);
     ASSIGN_OR_RETURN(int64_t* const bad, Space<int64_t>(ctx, s.batch));
     const absl::Status computed = DispatchReal(out[0].dtype, [&]<class C>(C) -> absl::Status {
-      ASSIGN_OR_RETURN(C* const l, Space<C>(ctx, out[0].Size()));
-      return ForEach<D>(ctx, s.batch, Factorize<C>{s.n, In<C>(in[0]), l, bad, Out<C>(out[0], req[0])}, LineGrain(s.n));
+      ASSIGN_OR_RETURN(C* const l, (Copied<D, C>(ctx, in[0])));
+      RETURN_IF_ERROR((FactorizeCholesky<D, C>(ctx, s, l, bad)));
+      return ForEach<D>(ctx, out[0].Size(), WriteFactor<C>{s.n, l, Out<C>(out[0], req[0])});
     });
     RETURN_IF_ERROR(computed);
     const TBlob found = VectorOf(ctx, bad, s.batch);
@@ -235,49 +153,15 @@ struct Potrf {
   }
 };
 
-// A column of L^-1.
-template <class C>
-struct InvertColumn {
-  int64_t n;
-  In<C> l;
-  C* inverse;
-  HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t first = i / n * n * n, column = i % n;
-    for (int64_t row = 0; row < n; ++row) {
-      C sum = row == column ? C(1) : C(0);
-      for (int64_t k = column; k < row; ++k) sum -= l[first + row * n + k] * inverse[first + k * n + column];
-      inverse[first + row * n + column] = row < column ? C(0) : sum / l[first + row * n + row];
-    }
-  }
-};
-// A row of L^-T L^-1.
-template <class C>
-struct SquareRow {
-  int64_t n;
-  const C* inverse;
-  Out<C> y;
-  HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t first = i / n * n * n, row = i % n;
-    for (int64_t column = 0; column < n; ++column) {
-      C sum = 0;
-      for (int64_t k = row > column ? row : column; k < n; ++k) {
-        sum += inverse[first + k * n + row] * inverse[first + k * n + column];
-      }
-      y.Set(first + row * n + column, sum);
-    }
-  }
-};
-
 struct Potri {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
-    const SquareSize s(in[0].shape);
     return DispatchReal(out[0].dtype, [&]<class C>(C) -> absl::Status {
+      ASSIGN_OR_RETURN(const C* const l, (As<D, C>(ctx, in[0])));
       ASSIGN_OR_RETURN(C* const inverse, Space<C>(ctx, out[0].Size()));
-      const int64_t lines = s.batch * s.n, grain = LineGrain(s.n);
-      RETURN_IF_ERROR(ForEach<D>(ctx, lines, InvertColumn<C>{s.n, In<C>(in[0]), inverse}, grain));
-      return ForEach<D>(ctx, lines, SquareRow<C>{s.n, inverse, Out<C>(out[0], req[0])}, grain);
+      RETURN_IF_ERROR((InvertCholesky<D, C>(ctx, SquareSizeOf(in[0].shape), l, inverse)));
+      return ConvertTo<D, C>(ctx, VectorOf(ctx, inverse, out[0].Size()), req[0], out[0]);
     });
   }
 };

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "ops/boxes.h"
+#include "ops/suppression.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/sort.h"
 #include "ops/kernel/stage.h"
@@ -83,40 +83,39 @@ struct FindBox {
   HOST_DEVICE C Clipped(C v) const { return !clip ? v : v < 0 ? C(0) : v > 1 ? C(1) : v; }
 };
 
-// Boxes of one sample that go get class -1. `stay` lists the others, by their places in the order.
+// Boxes in the order of their scores.
 template <class C>
-struct SuppressBoxes {
-  DetectionSize s;
+struct Candidates {
+  int64_t anchors;
   C most;
   bool across_classes;
-  int64_t top;  // How many are looked at.
   Found<C> found;
   const int64_t* order;
-  int64_t *id, *stay;  // By place in the order: the class, and the list.
 
-  HOST_DEVICE void operator()(int64_t b) const {
-    const int64_t first = b * s.anchors;
-    int64_t n = 0;
-    for (int64_t j = 0; j < s.anchors; ++j) {
-      const int64_t i = first + order[first + j];
-      id[first + j] = j < top ? found.id[i] : -1;
-      if (id[first + j] < 0 || !(most > 0)) continue;
-      for (int64_t k = 0; k < n && id[first + j] >= 0; ++k) {
-        const int64_t better = first + order[first + stay[first + k]];
-        if (!across_classes && found.id[better] != found.id[i]) continue;
-        const In<C> boxes(BoxesOf());
-        if (Overlap(Box<C>::Load(boxes, better * 4), Box<C>::Load(boxes, i * 4)) >= most) id[first + j] = -1;
-      }
-      if (id[first + j] >= 0) stay[first + n++] = j;
-    }
-  }
-
- private:
-  HOST_DEVICE In<C> BoxesOf() const {
+  HOST_DEVICE int64_t Anchor(int64_t b, int64_t place) const { return b * anchors + order[b * anchors + place]; }
+  HOST_DEVICE bool Valid(int64_t b, int64_t place) const { return found.id[Anchor(b, place)] >= 0; }
+  HOST_DEVICE C Between(int64_t b, int64_t better, int64_t place) const {
+    const int64_t one = Anchor(b, better), two = Anchor(b, place);
+    if (!across_classes && found.id[one] != found.id[two]) return -std::numeric_limits<C>::infinity();
     In<C> boxes;
     boxes.data = found.box;
     boxes.dtype = DTypeOf<C>;
-    return boxes;
+    return Overlap(Box<C>::Load(boxes, one * 4), Box<C>::Load(boxes, two * 4));
+  }
+  HOST_DEVICE bool IsTooMuch(C overlap) const { return overlap >= most; }
+};
+
+// The class of each place in the order: -1 where nothing was found, and for boxes that do not stay, or are not looked at.
+template <class C>
+struct ListClasses {
+  Candidates<C> candidates;
+  int64_t top;
+  const int64_t* gone;  // Null: all stay.
+  int64_t* id;
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t b = i / candidates.anchors, place = i % candidates.anchors;
+    const bool stays = place < top && (gone == nullptr || gone[i] == 0);
+    id[i] = stays ? candidates.found.id[candidates.Anchor(b, place)] : -1;
   }
 };
 
@@ -155,11 +154,15 @@ struct MultiBoxDetection {
       ASSIGN_OR_RETURN(const int64_t* const order, SortedOrder<D>(ctx, {s.batch, s.anchors, 1}, false, s.anchors,
                                                                   VectorOf(ctx, found.key, n)));
       ASSIGN_OR_RETURN(int64_t* const id, Space<int64_t>(ctx, n));
-      ASSIGN_OR_RETURN(int64_t* const stay, Space<int64_t>(ctx, n));
-      const int64_t top = p.suppresses() && p.nms_topk > 0 ? p.nms_topk : s.anchors;
-      const C most = p.suppresses() ? static_cast<C>(p.nms_threshold) : C(0);
-      const SuppressBoxes<C> suppress = {s, most, p.force_suppress, top, found, order, id, stay};
-      RETURN_IF_ERROR(ForEach<D>(ctx, s.batch, suppress, std::max<int64_t>(1, kGrain / (s.anchors * 16))));
+      const int64_t top = p.suppresses() && p.nms_topk > 0 ? std::min(p.nms_topk, s.anchors) : s.anchors;
+      const Candidates<C> candidates = {s.anchors, static_cast<C>(p.nms_threshold), p.force_suppress, found, order};
+      ListClasses<C> list = {candidates, top, nullptr, id};
+      if (p.suppresses()) {
+        ASSIGN_OR_RETURN(const Stays stays, Stays::Of(ctx, s.batch, s.anchors));
+        RETURN_IF_ERROR(Suppress<D>(ctx, s.batch, top, candidates, stays));
+        list.gone = stays.gone;
+      }
+      RETURN_IF_ERROR(ForEach<D>(ctx, n, list));
       return ForEach<D>(ctx, n, WriteDetection<C>{s.anchors, found, order, id, Out<C>(out[0], req[0])}, kGrain / 8);
     });
   }

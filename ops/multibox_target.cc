@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "ops/boxes.h"
+#include "ops/multibox_match.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/sort.h"
@@ -34,98 +34,6 @@ struct MultiBoxTargetParam : Param<MultiBoxTargetParam> {
   }
 };
 
-enum State : int64_t { kIgnored = -1, kNegative = 0, kPositive = 1 };
-
-struct TargetSize {
-  int64_t batch, anchors, labels, label_width, classes;
-};
-
-// The working space of all samples: one entry for each anchor, or for each label.
-template <class C>
-struct Matches {
-  int64_t *state, *object;  // By anchor; `object`: the label that it overlaps most, or that it was given.
-  C* overlap;               // By anchor: with that label.
-  int64_t* anchor;          // By label: the anchor left that overlaps it most, kNone or kGiven.
-  C* best;                  // By label: by how much.
-  int64_t *objects, *positives;  // By sample: how many labels count, and how many anchors are positive.
-};
-constexpr int64_t kNone = -1, kGiven = -2;
-
-// The matching of one sample. Overlaps must be above kLeast to make a pair.
-template <class C>
-struct Match {
-  static constexpr double kLeast = 1e-6;
-  TargetSize s;
-  C threshold;
-  In<C> anchors, labels;
-  Matches<C> m;
-
-  HOST_DEVICE void operator()(int64_t b) const {
-    int64_t objects = 0;
-    while (objects < s.labels && labels[(b * s.labels + objects) * s.label_width] != C(-1)) ++objects;
-    m.objects[b] = objects;
-    m.positives[b] = 0;
-    for (int64_t a = 0; a < s.anchors; ++a) FindObject(b, a, objects);
-    for (int64_t g = 0; g < objects; ++g) FindAnchor(b, g);
-    while (TakeBestPair(b, objects)) ++m.positives[b];
-    for (int64_t i = b * s.anchors; i < (b + 1) * s.anchors && threshold > 0 && objects > 0; ++i) {
-      if (m.state[i] == kPositive || !(m.overlap[i] > threshold)) continue;
-      m.state[i] = kPositive;
-      ++m.positives[b];
-    }
-  }
-
- private:
-  HOST_DEVICE C Between(int64_t b, int64_t a, int64_t g) const {
-    return Overlap(Box<C>::Load(anchors, a * 4), Box<C>::Load(labels, (b * s.labels + g) * s.label_width + 1));
-  }
-  HOST_DEVICE void FindObject(int64_t b, int64_t a, int64_t objects) const {
-    const int64_t i = b * s.anchors + a;
-    m.state[i] = kIgnored;
-    m.object[i] = 0;
-    m.overlap[i] = -1;
-    for (int64_t g = 0; g < objects; ++g) {
-      const C v = Between(b, a, g);
-      if (!(v > m.overlap[i])) continue;
-      m.overlap[i] = v;
-      m.object[i] = g;
-    }
-  }
-  HOST_DEVICE void FindAnchor(int64_t b, int64_t g) const {
-    const int64_t i = b * s.labels + g;
-    m.anchor[i] = kNone;
-    m.best[i] = static_cast<C>(kLeast);
-    for (int64_t a = 0; a < s.anchors; ++a) {
-      if (m.state[b * s.anchors + a] == kPositive) continue;
-      const C v = Between(b, a, g);
-      if (!(v > m.best[i])) continue;
-      m.best[i] = v;
-      m.anchor[i] = a;
-    }
-  }
-  // The first anchor's pair comes first among equal overlaps. False: no pair is left.
-  HOST_DEVICE bool TakeBestPair(int64_t b, int64_t objects) const {
-    const int64_t first = b * s.labels;
-    int64_t g = kNone;
-    for (int64_t k = 0; k < objects; ++k) {
-      if (m.anchor[first + k] < 0) continue;
-      const bool better = g < 0 || m.best[first + k] > m.best[first + g] ||
-                          (m.best[first + k] == m.best[first + g] && m.anchor[first + k] < m.anchor[first + g]);
-      g = better ? k : g;
-    }
-    if (g < 0) return false;
-    const int64_t a = m.anchor[first + g], i = b * s.anchors + a;
-    m.state[i] = kPositive;
-    m.object[i] = g;
-    m.overlap[i] = m.best[first + g];
-    m.anchor[first + g] = kGiven;
-    for (int64_t k = 0; k < objects; ++k) {
-      if (m.anchor[first + k] == a) FindAnchor(b, k);
-    }
-    return true;
-  }
-};
-
 // The probability that an anchor is background, as the predictions say, for those that may be negative.
 template <class C>
 struct LoadDoubt {
@@ -148,24 +56,37 @@ struct LoadDoubt {
     doubt[i] = math::Exp(prediction[first] - max) / sum;
   }
 };
+// By sample: how many anchors may be negative, and how many are none, having an infinite doubt.
 template <class C>
-struct TakeNegatives {
+struct CountNegatives {
   TargetSize s;
   double ratio;
   Matches<C> m;
   const C* doubt;
-  const int64_t* order;
-
-  HOST_DEVICE void operator()(int64_t b) const {
-    const int64_t most = s.anchors - m.positives[b];
-    int64_t left = Convert<int64_t>(static_cast<double>(m.positives[b]) * ratio);
-    left = left < most ? left : most;
-    for (int64_t j = 0; j < s.anchors && left > 0; ++j) {
-      const int64_t i = b * s.anchors + order[b * s.anchors + j];
-      if (doubt[i] == std::numeric_limits<C>::infinity()) continue;
-      m.state[i] = kNegative;
-      --left;
-    }
+  int64_t *most, *never;
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t b) const {
+    const int64_t infinite = g.Reduce(
+        s.anchors, int64_t{0},
+        [&](int64_t a) -> int64_t { return doubt[b * s.anchors + a] == std::numeric_limits<C>::infinity() ? 1 : 0; },
+        [](int64_t x, int64_t y) { return x + y; });
+    if (!g.first()) return;
+    never[b] = infinite;
+    most[b] = Convert<int64_t>(static_cast<double>(m.positives[b]) * ratio);
+  }
+};
+// In the anchors' order, infinite doubts stand behind all numbers, and NaN behind those.
+template <class C>
+struct TakeNegatives {
+  TargetSize s;
+  Matches<C> m;
+  const C* doubt;
+  const int64_t *order, *most, *never;
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t b = i / s.anchors, at = b * s.anchors + order[i];
+    const C v = doubt[at];
+    const int64_t rank = v == v ? i % s.anchors : i % s.anchors - never[b];
+    if (v != std::numeric_limits<C>::infinity() && rank < most[b]) m.state[at] = kNegative;
   }
 };
 template <class C>
@@ -210,20 +131,6 @@ struct WriteTarget {
   }
 };
 
-template <class C>
-absl::StatusOr<Matches<C>> SpaceOf(const OpContext& ctx, const TargetSize& s) {
-  Matches<C> m;
-  const int64_t anchors = s.batch * s.anchors, labels = s.batch * s.labels;
-  ASSIGN_OR_RETURN(m.state, Space<int64_t>(ctx, anchors));
-  ASSIGN_OR_RETURN(m.object, Space<int64_t>(ctx, anchors));
-  ASSIGN_OR_RETURN(m.overlap, Space<C>(ctx, anchors));
-  ASSIGN_OR_RETURN(m.anchor, Space<int64_t>(ctx, labels));
-  ASSIGN_OR_RETURN(m.best, Space<C>(ctx, labels));
-  ASSIGN_OR_RETURN(m.objects, Space<int64_t>(ctx, s.batch));
-  ASSIGN_OR_RETURN(m.positives, Space<int64_t>(ctx, s.batch));
-  return m;
-}
-
 struct MultiBoxTarget {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
@@ -233,18 +140,19 @@ struct MultiBoxTarget {
     if (s.batch == 0 || s.anchors == 0) return absl::OkStatus();
     return DispatchReal(in[0].dtype, [&]<class C>(C) -> absl::Status {
       const In<C> anchors(in[0]), labels(in[1]);
-      ASSIGN_OR_RETURN(const Matches<C> m, SpaceOf<C>(ctx, s));
+      ASSIGN_OR_RETURN(const Matches<C> m, Matches<C>::Of(ctx, s));
       const int64_t n = s.batch * s.anchors;
-      const int64_t samples = std::max<int64_t>(1, kGrain / (s.anchors * (8 * s.labels + 1)));  // Work for a thread.
-      const Match<C> match = {s, static_cast<C>(p.overlap_threshold), anchors, labels, m};
-      RETURN_IF_ERROR(ForEach<D>(ctx, s.batch, match, samples));
+      RETURN_IF_ERROR((MatchAnchors<D, C>(ctx, s, static_cast<C>(p.overlap_threshold), anchors, labels, m)));
       if (p.negative_mining_ratio > 0) {
         ASSIGN_OR_RETURN(C* const doubt, Space<C>(ctx, n));
+        ASSIGN_OR_RETURN(int64_t* const most, Space<int64_t>(ctx, 2 * s.batch));
         const C threshold = static_cast<C>(p.negative_mining_thresh);
         RETURN_IF_ERROR(ForEach<D>(ctx, n, LoadDoubt<C>{s, threshold, In<C>(in[2]), m, doubt}, kGrain / 16));
         ASSIGN_OR_RETURN(const int64_t* const order,
                          SortedOrder<D>(ctx, {s.batch, s.anchors, 1}, true, s.anchors, VectorOf(ctx, doubt, n)));
-        RETURN_IF_ERROR(ForEach<D>(ctx, s.batch, TakeNegatives<C>{s, p.negative_mining_ratio, m, doubt, order}, samples));
+        const CountNegatives<C> count = {s, p.negative_mining_ratio, m, doubt, most, most + s.batch};
+        RETURN_IF_ERROR(ForEachGroup<D>(ctx, s.batch, s.anchors, count));
+        RETURN_IF_ERROR(ForEach<D>(ctx, n, TakeNegatives<C>{s, m, doubt, order, most, most + s.batch}));
       } else {
         RETURN_IF_ERROR(ForEach<D>(ctx, n, AllNegative<C>{m}));
       }
@@ -271,10 +179,13 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
   }
   if (!AllKnown(*in)) return false;
   const int64_t anchors = (*in)[0][1];
-  constexpr int64_t kMostPairs = int64_t{1} << 28;  // More would take minutes, which nothing interrupts.
-  if (anchors > 0 && label[1] > kMostPairs / anchors) {
-    return absl::InvalidArgumentError(absl::StrCat("input 1 'label' has shape ", label.ToString(), ", expected ",
-                                                   kMostPairs / anchors, " or fewer rows for ", anchors, " anchors"));
+  // A label that loses its best anchor looks at all of them again. More work would take many minutes.
+  constexpr double kMostWork = static_cast<double>(int64_t{1} << 38);
+  const double labels = static_cast<double>(label[1]), all = static_cast<double>(anchors);
+  if (labels * all * std::min(labels, all) > kMostWork) {
+    return absl::InvalidArgumentError(absl::StrCat("input 1 'label' has shape ", label.ToString(), ", expected fewer rows for ",
+                                                   anchors, " anchors: rows times anchors times the smaller of them is above ",
+                                                   static_cast<int64_t>(kMostWork)));
   }
   RETURN_IF_ERROR(Shape::FromDims({label[0], anchors, 4}).status());
   SHAPE_ASSIGN_CHECK(out, 0, Shape({label[0], anchors * 4}));

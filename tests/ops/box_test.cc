@@ -89,6 +89,24 @@ void ExpectRefused(const std::string& part, const std::string& op, const std::ve
   EXPECT_NE(status.message().find(part), absl::string_view::npos) << status;
 }
 
+// Boxes in a row, each of which overlaps its neighbours by a third. Many blocks of them are looked at.
+TEST(BoxNms, ManyBoxes) {
+  for (const double most : {0.25, 0.5}) {
+    const int64_t n = 1500;
+    Numbers x = {{n, 6}, {}};
+    for (int64_t i = 0; i < n; ++i) {
+      const double left = static_cast<double>(i);
+      x.values.insert(x.values.end(), {0, 2 - left / 1000, left, 0, left + 2, 1});
+    }
+    std::vector<HostTensor> inputs = {HostTensor::Of(x, DType::kFloat32)};
+    const NodePtr node = *TryMakeNode("_contrib_box_nms", "y", {MakeVariable("x")},
+                                      {{"overlap_thresh", absl::StrCat(most)}, {"id_index", "0"}});
+    const std::vector<double> kept = (*OneByOne().Call(*node, &inputs))[1].values();
+    const int64_t step = most < 1.0 / 3 ? 2 : 1;
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(kept[i], i * step < n ? i * step : -1) << most << ", place " << i;
+  }
+}
+
 TEST(Boxes, RefuseWhatDoesNotFit) {
   ExpectRefused("input 1 'rhs' has shape [1,3], expected boxes", "_contrib_box_iou", {kFour, {{1, 3}, {0, 0, 1}}});
   ExpectRefused("format", "_contrib_box_iou", {kFour, kFour}, {{"format", "corners"}});

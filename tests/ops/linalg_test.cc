@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/core/elementwise.h"
+#include "engine/core/interruption.h"
 #include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
@@ -136,13 +137,96 @@ TEST(Cholesky, GradientMatchesDifferences) {
   }
 }
 
-// The determinant's gradient at a singular matrix is 0, so that a run goes on.
-TEST(Determinant, OfASingularMatrixHasGradientZero) {
-  std::vector<HostTensor> inputs = {HostTensor::Of({{1}, {1}}, DType::kFloat64), HostTensor::Of(kSingular, DType::kFloat64)};
-  const NodePtr node = *TryMakeNode("_backward_linalg_det", "y", {MakeVariable("g"), MakeVariable("a")}, {});
+// The result of an operator on matrices.
+std::vector<double> ValueOf(const std::string& op, const std::vector<Numbers>& xs, const AttrDict& attrs = {}) {
+  std::vector<HostTensor> inputs;
+  std::vector<NodeEntry> entries;
+  for (const Numbers& x : xs) {
+    inputs.push_back(HostTensor::Of(x, DType::kFloat64));
+    entries.push_back(MakeVariable(absl::StrCat("x", entries.size())));
+  }
+  const NodePtr node = *TryMakeNode(op, "y", entries, attrs);
   const auto ys = OneByOne().Call(*node, &inputs);
-  ASSERT_TRUE(ys.ok()) << ys.status();
-  EXPECT_EQ((*ys)[0].values(), std::vector<double>(4));
+  EXPECT_TRUE(ys.ok()) << op << ": " << ys.status();
+  return ys.ok() ? (*ys)[0].values() : std::vector<double>();
+}
+
+// The gradient of det is the matrix of cofactors, which a singular matrix has, too: see these by hand.
+TEST(Determinant, OfASingularMatrixHasItsCofactorsAsGradient) {
+  const std::pair<Numbers, std::vector<double>> cases[] = {
+      {{{1, 1}, {0}}, {1}},
+      {{{2, 2}, {1, 0, 0, 0}}, {0, 0, 0, 1}},
+      {{{2, 2}, {0, 0, 0, 1}}, {1, 0, 0, 0}},
+      {{{2, 2}, {0, 1, 0, 0}}, {0, 0, -1, 0}},
+      {{{2, 2}, {0, 0, 3, 0}}, {0, -3, 0, 0}},
+      {kSingular, {4, -2, -2, 1}},
+      {{{3, 3}, {1, 2, 3, 4, 5, 6, 5, 7, 9}}, {3, -6, 3, 3, -6, 3, -3, 6, -3}},
+      {{{3, 3}, {0, 2, 3, 0, 5, 6, 0, 7, 8}}, {-2, 0, 0, 5, 0, 0, -3, 0, 0}},
+      {{{3, 3}, {1, 0, 0, 0, 0, 2, 0, 0, 4}}, {0, 0, 0, 0, 4, 0, 0, -2, 0}},
+      {{{3, 3}, {1, 2, 3, 2, 4, 6, 3, 6, 9}}, std::vector<double>(9)},
+      {{{3, 3}, std::vector<double>(9)}, std::vector<double>(9)},
+  };
+  for (const auto& [a, cofactors] : cases) {
+    const std::vector<double> got = ValueOf("_backward_linalg_det", {{{1}, {2}}, a});
+    ASSERT_EQ(got.size(), cofactors.size());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], 2 * cofactors[i], 1e-12) << a.shape << ", element " << i;
+    EXPECT_EQ(ValueOf("_backward_linalg_slogdet", {{{1}, {2}}, a}), std::vector<double>(got.size()));
+  }
+}
+
+// A symmetric positive definite matrix of several panels, and one that exchanges rows in each.
+Numbers Large(int64_t n, bool symmetric) {
+  Numbers a = {{n, n}, {}};
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      const double off = std::cos(static_cast<double>(symmetric ? i * j : i * (j + 1)));
+      a.values.push_back((i == (symmetric ? j : n - 1 - j) ? 2.0 * static_cast<double>(n) : 0) + off);
+    }
+  }
+  return a;
+}
+void ExpectProduct(const std::vector<double>& a, const std::vector<double>& b, int64_t n, const Numbers& want, bool transpose) {
+  const Numbers product = {{n, n}, ValueOf("_linalg_gemm2", {{{n, n}, a}, {{n, n}, b}},
+                                           {{"transpose_b", transpose ? "True" : "False"}})};
+  for (int64_t i = 0; i < n * n; ++i) ASSERT_NEAR(product.values[i], want.values[i], 1e-9) << i / n << ", " << i % n;
+}
+
+TEST(Linalg, MatricesOfSeveralPanels) {
+  for (const int64_t n : {127, 128, 300}) {
+    Numbers identity = {{n, n}, std::vector<double>(n * n)};
+    for (int64_t i = 0; i < n; ++i) identity.values[i * n + i] = 1;
+    const Numbers a = Large(n, true), b = Large(n, false);
+    const std::vector<double> l = ValueOf("_linalg_potrf", {a});
+    ExpectProduct(l, l, n, a, true);
+    for (int64_t i = 0; i < n * n; ++i) EXPECT_TRUE(i % n <= i / n || l[i] == 0) << i;
+    ExpectProduct(ValueOf("_linalg_potri", {{{n, n}, l}}), a.values, n, identity, false);
+    ExpectProduct(ValueOf("_linalg_inverse", {b}), b.values, n, identity, false);
+    ExpectProduct(b.values, ValueOf("_linalg_inverse", {b}), n, identity, false);
+    ExpectProduct(l, ValueOf("_linalg_trsm", {{{n, n}, l}, identity}), n, identity, false);
+    ExpectProduct(l, ValueOf("_linalg_trmm", {{{n, n}, l}, identity}, {{"transpose", "True"}}), n, a, false);
+  }
+}
+
+// A determinant of several panels is that of its blocks.
+TEST(Determinant, OfSeveralPanelsIsThatOfItsBlocks) {
+  const int64_t n = 260;
+  Numbers a = {{n, n}, std::vector<double>(n * n)};
+  for (int64_t i = 0; i < n; ++i) a.values[i * n + (i ^ 1)] = i % 2 == 0 ? 2 : 0.5;  // Each block has determinant -1.
+  EXPECT_NEAR(ValueOf("_linalg_det", {a})[0], 1, 1e-9);
+  a.values[n * n - 2] = 0;
+  const std::vector<double> cofactors = ValueOf("_backward_linalg_det", {{{1}, {1}}, a});
+  for (int64_t i = 0; i < n * n; ++i) ASSERT_NEAR(cofactors[i], i == n * n - 2 ? 2 : 0, 1e-9) << i / n << ", " << i % n;
+}
+
+// Long factorizations end soon after nobody waits for them any more.
+TEST(Linalg, OperatorsEndWhenTheyAreInterrupted) {
+  const int64_t n = 300;
+  const Numbers a = Large(n, true);
+  for (const std::string op : {"_linalg_potrf", "_linalg_potri", "_linalg_det", "_linalg_inverse"}) {
+    const auto check = [] { return absl::CancelledError("enough"); };
+    const InterruptionScope scope(check);
+    EXPECT_EQ(ErrorOf(op, {a}).code(), absl::StatusCode::kCancelled) << op;
+  }
 }
 
 TEST(Linalg, RefusesWhatDoesNotFit) {
