@@ -63,8 +63,8 @@ GLUOND_REGISTER_OP(_grad_sum)
 BINARY(_mod, Mod, "a modulo b, with the sign of b.",
        [](At t) { return t.dy; }, [](At t) { return -(t.dy * Call("floor", {t.a / t.b})); }).add_alias("_Mod");
 BINARY(_power, Power, "a^b.",
-       [](At t) { return t.dy * (t.b * Call("_power", {t.a, CallScalar("_minus_scalar", t.b, 1)})); },
-       [](At t) { return t.dy * (t.y * Call("log", {t.a})); }).add_alias("_Power");
+       [](At t) { return t.dy * Where(t.b, t.b * Call("_power", {t.a, CallScalar("_minus_scalar", t.b, 1)})); },
+       [](At t) { return t.dy * Where(t.y, t.y * Call("log", {t.a})); }).add_alias("_Power");
 BINARY(_maximum, Maximum, "max(a, b).",
        [](At t) { return t.dy * Call("_greater_equal", {t.a, t.b}); },
        [](At t) { return t.dy * Call("_lesser", {t.a, t.b}); }).add_alias("_Maximum");
@@ -72,7 +72,7 @@ BINARY(_minimum, Minimum, "min(a, b).",
        [](At t) { return t.dy * Call("_lesser_equal", {t.a, t.b}); },
        [](At t) { return t.dy * Call("_greater", {t.a, t.b}); }).add_alias("_Minimum");
 BINARY(_hypot, Hypot, "sqrt(a^2 + b^2).",
-       [](At t) { return t.dy * (t.a / t.y); }, [](At t) { return t.dy * (t.b / t.y); }).add_alias("_Hypot");
+       [](At t) { return t.dy * PartOfNorm(t.a, t.y); }, [](At t) { return t.dy * PartOfNorm(t.b, t.y); }).add_alias("_Hypot");
 BINARY_CONSTANT(_equal, Equal, "1 where a = b, else 0.").add_alias("_Equal");
 BINARY_CONSTANT(_not_equal, NotEqual, "1 where a != b, else 0.").add_alias("_Not_Equal");
 BINARY_CONSTANT(_greater, Greater, "1 where a > b, else 0.").add_alias("_Greater");

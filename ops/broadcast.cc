@@ -56,8 +56,11 @@ BROADCAST(broadcast_div, Div, "a / b.",
 BROADCAST(broadcast_mod, Mod, "a modulo b, with the sign of b.",
           [](At t) { return t.dy; }, [](At t) { return -(t.dy * Call("floor", {Over(t.a, t.b)})); });
 BROADCAST(broadcast_power, Power, "a^b.",
-          [](At t) { return t.dy * Times(Call("broadcast_power", {t.a, CallScalar("_minus_scalar", t.b, 1)}), t.b); },
-          [](At t) { return t.dy * Times(t.y, Call("log", {t.a})); });
+          [](At t) {
+            const NodeEntry of_a = Times(Call("broadcast_power", {t.a, CallScalar("_minus_scalar", t.b, 1)}), t.b);
+            return t.dy * Where(Times(Call("ones_like", {t.y}), t.b), of_a);
+          },
+          [](At t) { return t.dy * Where(t.y, Times(t.y, Call("log", {t.a}))); });
 BROADCAST(broadcast_maximum, Maximum, "max(a, b).",
           [](At t) { return t.dy * Call("broadcast_greater_equal", {t.a, t.b}); },
           [](At t) { return t.dy * Call("broadcast_lesser", {t.a, t.b}); });
@@ -65,7 +68,7 @@ BROADCAST(broadcast_minimum, Minimum, "min(a, b).",
           [](At t) { return t.dy * Call("broadcast_lesser_equal", {t.a, t.b}); },
           [](At t) { return t.dy * Call("broadcast_greater", {t.a, t.b}); });
 BROADCAST(broadcast_hypot, Hypot, "sqrt(a^2 + b^2).",
-          [](At t) { return t.dy * Over(t.a, t.y); }, [](At t) { return t.dy * Over(t.b, t.y); });
+          [](At t) { return t.dy * Over(t.a, OneIfZero(t.y)); }, [](At t) { return t.dy * Over(t.b, OneIfZero(t.y)); });
 BROADCAST_CONSTANT(broadcast_equal, Equal, "1 where a = b, else 0.");
 BROADCAST_CONSTANT(broadcast_not_equal, NotEqual, "1 where a != b, else 0.");
 BROADCAST_CONSTANT(broadcast_greater, Greater, "1 where a > b, else 0.");

@@ -24,6 +24,14 @@ inline NodeEntry CallScalar(const char* op, const NodeEntry& x, double scalar) {
 // dy summed to the shape of `like`: the gradient of an input that was broadcast.
 inline NodeEntry SumLike(const NodeEntry& dy, const NodeEntry& like) { return Call("_sum_like", {dy, like}); }
 
+// x where `condition` is not 0, else 0.
+inline NodeEntry Where(const NodeEntry& condition, const NodeEntry& x) {
+  return Call("where", {condition, x, Call("zeros_like", {x})});
+}
+// A norm to divide by, of numbers that are 0 where it is: their quotients are 0 there, too.
+inline NodeEntry OneIfZero(const NodeEntry& norm) { return Call("where", {norm, norm, Call("ones_like", {norm})}); }
+inline NodeEntry PartOfNorm(const NodeEntry& x, const NodeEntry& norm) { return x / OneIfZero(norm); }
+
 // FIgnoreInputs: only the shape and type of input i are used.
 template <uint32_t i>
 std::vector<uint32_t> Ignore(const NodeAttrs&) { return {i}; }

@@ -117,14 +117,17 @@ struct Norm {
   }
 };
 
-// `reduced` along the axes over which `node` reduced, times 1 / their size if `mean`.
-NodeEntry Spread(const NodePtr& node, const NodeEntry& reduced, bool mean = false) {
+// `reduced` along the axes over which `node` reduced, in the shape of `like`, times 1 / their size if `mean`.
+NodeEntry Spread(const NodePtr& node, const NodeEntry& reduced, bool mean, const NodeEntry& like) {
   AttrDict dict;
   for (const char* key : {"axis", "keepdims", "exclude"}) {
     if (const auto it = node->attrs.dict.find(key); it != node->attrs.dict.end()) dict.insert(*it);
   }
   if (mean) dict["mean"] = "True";
-  return Call("_spread", {reduced, node->inputs[0]}, std::move(dict));
+  return Call("_spread", {reduced, like}, std::move(dict));
+}
+NodeEntry Spread(const NodePtr& node, const NodeEntry& reduced, bool mean = false) {
+  return Spread(node, reduced, mean, node->inputs[0]);
 }
 
 // 1 where the element is the one that was chosen.
@@ -132,9 +135,22 @@ NodeEntry Chosen(const NodePtr& node) { return Call("broadcast_equal", {node->in
 
 using At = const UnaryTerms&;
 
+// The product of the other elements: of one zero that of all others, and of the others 0, where there is one. 16-bit products
+// are those of float32.
+NodeEntry ProdGradientOf(At t, const NodeEntry& elements) {
+  const NodeEntry x = Call("_widen", {elements}), zero = CallScalar("_equal_scalar", x, 0);
+  const NodeEntry factors = Call("where", {zero, Call("ones_like", {x}), x});
+  const NodeEntry product = Call("prod", {factors}, t.node->attrs.dict), zeros = Call("sum", {zero}, t.node->attrs.dict);
+  const auto if_zeros = [&](double n) {
+    const NodeEntry dy = Call("_cast_like", {t.dy, product});
+    return Spread(t.node, Where(CallScalar("_equal_scalar", zeros, n), dy * product), false, x);
+  };
+  return Call("_cast_like", {Call("where", {zero, if_zeros(1), if_zeros(0) / factors}), t.x});
+}
+
 NodeEntry NanProdGradient(At t) {
   const NodeEntry is_number = Call("broadcast_equal", {t.x, t.x});
-  return Call("where", {is_number, Spread(t.node, t.dy * t.y) / t.x, Call("zeros_like", {t.x})});
+  return Where(is_number, ProdGradientOf(t, Call("where", {is_number, t.x, Call("ones_like", {t.x})})));
 }
 
 #define REDUCE(name, Reducer, text, gradient)              \
@@ -149,7 +165,7 @@ NodeEntry NanProdGradient(At t) {
 REDUCE(sum, Sum, "The sum over axes.", [](At t) { return Spread(t.node, t.dy); }).add_alias("sum_axis");
 REDUCE(mean, Mean, "The mean over axes.", [](At t) { return Spread(t.node, t.dy, true); });
 REDUCE(_square_sum, SquareSum, "The sum of squares over axes.", [](At t) { return 2 * (Spread(t.node, t.dy) * t.x); });
-REDUCE(prod, Prod, "The product over axes.", [](At t) { return Spread(t.node, t.dy * t.y) / t.x; });
+REDUCE(prod, Prod, "The product over axes.", [](At t) { return ProdGradientOf(t, t.x); });
 REDUCE(nansum, NanSum, "The sum over axes; NaN counts as 0.",
        [](At t) { return Spread(t.node, t.dy) * Call("broadcast_equal", {t.x, t.x}); });
 REDUCE(nanprod, NanProd, "The product over axes; NaN counts as 1.", NanProdGradient);
@@ -160,9 +176,12 @@ REDUCE(min, Extreme<false>, "The minimum over axes.",
 
 Gradients NormGradient(const NodePtr& node, const Gradients& dy) {
   const NodeEntry& x = node->inputs[0];
-  const auto spread = [&](const NodeEntry& reduced) { return Spread(node, Call("_cast_like", {reduced, x})); };
-  if (node->param<NormParam>().ord == 1) return {spread(dy[0]) * Call("sign", {x})};
-  return {spread(dy[0]) * (x / spread(Output(node)))};
+  if (node->param<NormParam>().ord == 1) return {Spread(node, Call("_cast_like", {dy[0], x})) * Call("sign", {x})};
+  const NodeEntry wide = Call("_widen", {x});
+  const auto spread = [&](const NodeEntry& reduced) {
+    return Spread(node, Call("_cast_like", {reduced, wide}), false, wide);
+  };
+  return {Call("_cast_like", {spread(dy[0]) * PartOfNorm(wide, spread(Output(node))), x})};
 }
 
 GLUOND_REGISTER_OP(norm)

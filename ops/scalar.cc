@@ -89,15 +89,18 @@ SCALAR(_mod_scalar, Mod, false, "x modulo scalar, with the sign of scalar.",
 SCALAR(_rmod_scalar, Mod, true, "scalar modulo x, with the sign of x.",
        [](At t) { return -(t.dy * Call("floor", {CallScalar("_rdiv_scalar", t.x, t.s)})); }).add_alias("_RModScalar");
 SCALAR(_power_scalar, Power, false, "x^scalar.",
-       [](At t) { return t.dy * (t.s * CallScalar("_power_scalar", t.x, t.s - 1)); }).add_alias("_PowerScalar");
+       [](At t) {
+         if (t.s == 0) return Call("zeros_like", {t.x});  // 0 times x^-1 is no number at 0.
+         return t.dy * (t.s * CallScalar("_power_scalar", t.x, t.s - 1));
+       }).add_alias("_PowerScalar");
 SCALAR(_rpower_scalar, Power, true, "scalar^x.",
-       [](At t) { return std::log(t.s) * (t.dy * t.y); }).add_alias("_RPowerScalar");
+       [](At t) { return t.s == 0 ? Call("zeros_like", {t.x}) : std::log(t.s) * (t.dy * t.y); }).add_alias("_RPowerScalar");
 SCALAR(_maximum_scalar, Maximum, false, "max(x, scalar).",
        [](At t) { return t.dy * CallScalar("_greater_equal_scalar", t.x, t.s); }).add_alias("_MaximumScalar");
 SCALAR(_minimum_scalar, Minimum, false, "min(x, scalar).",
        [](At t) { return t.dy * CallScalar("_lesser_equal_scalar", t.x, t.s); }).add_alias("_MinimumScalar");
 SCALAR(_hypot_scalar, Hypot, false, "sqrt(x^2 + scalar^2).",
-       [](At t) { return t.dy * (t.x / t.y); }).add_alias("_HypotScalar");
+       [](At t) { return t.dy * PartOfNorm(t.x, t.y); }).add_alias("_HypotScalar");
 SCALAR_CONSTANT(_equal_scalar, Equal, "1 where x = scalar, else 0.").add_alias("_EqualScalar");
 SCALAR_CONSTANT(_not_equal_scalar, NotEqual, "1 where x != scalar, else 0.").add_alias("_NotEqualScalar");
 SCALAR_CONSTANT(_greater_scalar, Greater, "1 where x > scalar, else 0.").add_alias("_GreaterScalar");

@@ -1,12 +1,15 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/core/elementwise.h"
+#include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
 namespace gluond::testing {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 const Numbers kX = {{2, 3}, {1, 2, 4, -3, 5, 0.5}};
 const Numbers kCube = {{2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}};
@@ -81,6 +84,52 @@ TEST(Reduce, LongColumns) {
   ASSERT_EQ(y.size(), columns);
   for (int64_t j = 0; j < columns; ++j) EXPECT_EQ(y[j], static_cast<double>(j * rows));
 }
+
+// A gradient at a point where its formula divides by zero, in every floating-point type.
+struct PointCase {
+  std::string name, op;
+  std::vector<Numbers> inputs;
+  AttrDict attrs;
+  std::vector<Numbers> gradients;  // Those of the inputs, for dy of 2.
+
+  friend void PrintTo(const PointCase& c, std::ostream* os) { *os << c.op << " " << c.name; }
+};
+class GradientAtAPoint : public ::testing::TestWithParam<PointCase> {};
+
+TEST_P(GradientAtAPoint, IsANumber) {
+  const PointCase& c = GetParam();
+  std::vector<NodeEntry> xs;
+  for (size_t i = 0; i < c.inputs.size(); ++i) xs.push_back(MakeVariable(absl::StrCat("x", i)));
+  const NodePtr node = *TryMakeNode(c.op, "y", xs, c.attrs);
+  for (const DType type : {DType::kFloat64, DType::kFloat32, DType::kFloat16, DType::kBfloat16}) {
+    std::map<std::string, HostTensor> at;
+    for (size_t i = 0; i < xs.size(); ++i) at[xs[i].node->name()] = HostTensor::Of(c.inputs[i], type);
+    const Gradients dy = {2.0 * MakeNode("ones_like", "dy", {Output(node)})};
+    const auto dx = OneByOne().Evaluate(*BuildGradient({Output(node)}, xs, dy), at);
+    ASSERT_TRUE(dx.ok()) << dx.status();
+    for (size_t i = 0; i < xs.size(); ++i) {
+      EXPECT_EQ((*dx)[i].shape, c.gradients[i].shape);
+      EXPECT_EQ((*dx)[i].values(), c.gradients[i].values) << Name(type) << ", input " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gradients, GradientAtAPoint, ::testing::ValuesIn(std::vector<PointCase>{
+    {"OneZero", "prod", {{{3}, {2, 0, 3}}}, {}, {{{3}, {0, 12, 0}}}},
+    {"ZerosByRows", "prod", {{{3, 2}, {0, 0, 4, 5, 2, 4}}}, {{"axis", "1"}}, {{{3, 2}, {0, 0, 10, 8, 8, 4}}}},
+    {"ZeroKept", "prod", {{{2, 2}, {0, 3, 4, 5}}}, {{"axis", "0"}, {"keepdims", "True"}}, {{{2, 2}, {8, 10, 0, 6}}}},
+    {"BeyondTheRangeOf16Bits", "prod", {{{4}, {256, 512, 0, 0.125}}}, {}, {{{4}, {0, 0, 32768, 0}}}},
+    {"ZeroAndNan", "nanprod", {{{4}, {2, 0, kNan, 3}}}, {}, {{{4}, {0, 12, 0, 0}}}},
+    {"OfZero", "norm", {{{2}, {0, 0}}}, {}, {{{2}, {0, 0}}}},
+    {"OfZeroRow", "norm", {{{2, 2}, {0, 0, 0, 4}}}, {{"axis", "1"}}, {{{2, 2}, {0, 0, 0, 2}}}},
+    {"OfZero", "_hypot", {{{1}, {0}}, {{1}, {0}}}, {}, {{{1}, {0}}, {{1}, {0}}}},
+    {"Broadcast", "broadcast_hypot", {{{2}, {0, 3}}, {{1}, {0}}}, {}, {{{2}, {0, 2}}, {{1}, {0}}}},
+    {"ByScalar", "_hypot_scalar", {{{2}, {0, 5}}}, {{"scalar", "0"}}, {{{2}, {0, 2}}}},
+    {"OfZero", "_power", {{{2}, {0, 0}}, {{2}, {0, 2}}}, {}, {{{2}, {0, 0}}, {{2}, {-kInf, 0}}}},
+    {"BroadcastPower", "broadcast_power", {{{2}, {0, 0}}, {{1}, {2}}}, {}, {{{2}, {0, 0}}, {{1}, {0}}}},
+    {"ToZero", "_power_scalar", {{{2}, {0, 3}}}, {{"scalar", "0"}}, {{{2}, {0, 0}}}},
+    {"OfScalarZero", "_rpower_scalar", {{{2}, {1, 3}}}, {{"scalar", "0"}}, {{{2}, {0, 0}}}},
+}), [](const auto& info) { return absl::StrCat(info.param.name, info.index); });
 
 TEST(Reduce, RefusesAnAxisThatIsNotThere) {
   EXPECT_EQ(ErrorOf("sum", {kX}, {{"axis", "2"}}).code(), absl::StatusCode::kInvalidArgument);
