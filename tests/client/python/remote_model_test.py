@@ -128,7 +128,7 @@ class PredictTest(ArrayCase):
         limits = caller.limits
         small = mock.Mock(max_message_bytes=(1 << 16) + 32)  # Two rows.
         with mock.patch.object(caller, "_limits", small), breaking("Predict", Refusal(), times=0):
-            np.testing.assert_array_equal(model.predict(x), model.predict(x, batch_size=2))
+            np.testing.assert_allclose(model.predict(x), model.predict(x, batch_size=2), rtol=1e-5, atol=1e-6)
         self.assertIs(caller.limits, limits)
 
     def test_several_inputs_and_outputs(self):

@@ -37,6 +37,10 @@ class VersionsTest(ArrayCase):
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
         self.model = net.save_as_model("digits", loss=gluon.loss.SoftmaxCrossEntropyLoss(), trainer=trainer, replace=True)
 
+    def assert_near(self, values, expected):
+        """Neither a version and its model nor rows in other company have equal bits: docs/decisions.md has what has them."""
+        np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
+
     def test_a_version_answers_as_its_model_did(self):
         first = self.model.publish("stable", served="a", max_batch_size=8, max_queue_delay=0.001, instances=2)
         self.assertEqual((first.served, first.version, first.state, first.labels, first.source, first.max_batch_size),
@@ -44,12 +48,12 @@ class VersionsTest(ArrayCase):
         before = self.model.predict(self.data[:4])
         number, values = infer("a", self.data[:4])
         self.assertEqual(number, 1)
-        np.testing.assert_array_equal(values, before)
+        self.assert_near(values, before)
         self.model.fit(self.data, self.label, epochs=2, batch_size=4, progress=False)
         second = self.model.publish(["canary"], served="a")
         self.assertEqual((second.version, second.labels), (2, ["canary"]))
-        np.testing.assert_array_equal(infer("a", self.data[:4])[1], before)
-        np.testing.assert_array_equal(infer("a", self.data, "canary")[1], self.model.predict(self.data))
+        np.testing.assert_array_equal(infer("a", self.data[:4])[1], values)
+        self.assert_near(infer("a", self.data, "canary")[1], self.model.predict(self.data))
         with self.assertRaises(grpc.RpcError) as caught:
             infer("a", self.data)
         self.assertIn("12 rows", caught.exception.details())
@@ -77,10 +81,10 @@ class VersionsTest(ArrayCase):
         self.model.fit(self.data, self.label, epochs=2, batch_size=4, progress=False)
         self.model.publish(served="c")
         served = mx.remote.Model("c")
-        np.testing.assert_array_equal(served.infer(self.data), before)  # 12 rows.
-        np.testing.assert_array_equal(served.infer(self.data, version=2), self.model.predict(self.data))
+        self.assert_near(served.infer(self.data), before)  # 12 rows.
+        self.assert_near(served.infer(self.data, version=2), self.model.predict(self.data))
         self.assertIsInstance(served.infer(mx.nd.array(self.data), "stable"), mx.nd.NDArray)
-        np.testing.assert_array_equal(served.infer({"data": self.data.astype("float64")}, 1, batch_size=5), before)
+        self.assert_near(served.infer({"data": self.data.astype("float64")}, 1, batch_size=5), before)
         with self.assertRaisesRegex(mx.MXNetError, "no version '3'; there are 1, 2, stable"):
             served.infer(self.data, 3)
         with self.assertRaisesRegex(mx.MXNetError, r"has shape \[12,2\], expected \[\?,5\]"):
