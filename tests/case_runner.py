@@ -5,12 +5,14 @@
     if __name__ == "__main__":
       case_runner.main()
 
-Bazel wants JUnit XML at $XML_OUTPUT_FILE and passes --test_filter in $TESTBRIDGE_TEST_ONLY, as gtest knows.
+Bazel wants JUnit XML at $XML_OUTPUT_FILE, passes --test_filter in $TESTBRIDGE_TEST_ONLY, and gives each of a target's
+$TEST_TOTAL_SHARDS processes its $TEST_SHARD_INDEX, as gtest knows: every n-th case, in the order of their names.
 Without Bazel this is unittest.main().
 """
 
 import fnmatch
 import os
+import pathlib
 import re
 import sys
 import time
@@ -80,15 +82,23 @@ def _cases(suite):
       yield test
 
 
+def _of_this_shard(cases):
+  """The cases that this process runs of those that all processes of the target run. $TEST_SHARD_STATUS_FILE tells Bazel that
+  they are shared out."""
+  status = os.environ.get("TEST_SHARD_STATUS_FILE")
+  if status:
+    pathlib.Path(status).touch()
+  index, shards = int(os.environ.get("TEST_SHARD_INDEX", 0)), int(os.environ.get("TEST_TOTAL_SHARDS", 1))
+  return sorted(cases, key=lambda test: test.id())[index::shards]
+
+
 def main():
   report = os.environ.get("XML_OUTPUT_FILE")
   if not report:
     unittest.main(module="__main__")
   suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
   pattern = os.environ.get("TESTBRIDGE_TEST_ONLY", "*")
-  chosen = unittest.TestSuite(
-      test for test in _cases(suite)
-      if fnmatch.fnmatchcase(".".join(test.id().split(".")[-2:]), pattern))
-  result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2, resultclass=_Recorder).run(chosen)
+  chosen = [test for test in _cases(suite) if fnmatch.fnmatchcase(".".join(test.id().split(".")[-2:]), pattern)]
+  result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2, resultclass=_Recorder).run(unittest.TestSuite(_of_this_shard(chosen)))
   ElementTree.ElementTree(result.suite).write(report, encoding="utf-8", xml_declaration=True)
   sys.exit(not result.wasSuccessful())

@@ -102,9 +102,9 @@ exit 1
   def test_a_target_that_ran_nothing_gives_no_case(self):
     self.assertEqual(self.judge("PASSED", "<testsuites/>"), [])
 
-  def unittest_cases(self, test_filter=None):
+  def unittest_cases(self, test_filter=None, **more):
     report = self.folder / "test.xml"
-    environment = dict(os.environ, XML_OUTPUT_FILE=str(report), PYTHONPATH=os.pathsep.join(sys.path))
+    environment = dict(os.environ, XML_OUTPUT_FILE=str(report), PYTHONPATH=os.pathsep.join(sys.path), **more)
     environment.pop("TESTBRIDGE_TEST_ONLY", None)
     if test_filter:
       environment["TESTBRIDGE_TEST_ONLY"] = test_filter
@@ -122,6 +122,23 @@ exit 1
   def test_case_runner_honours_the_filter(self):
     code, cases = self.unittest_cases("*test_passes*")
     self.assertEqual((code, [case.name for case in cases]), (0, ["Case.test_passes"]))
+
+  def test_the_shards_of_a_target_share_out_its_cases(self):
+    _, whole = self.unittest_cases()
+    parts = []
+    for index in range(3):
+      status = self.folder / f"status{index}"
+      parts += self.unittest_cases(TEST_TOTAL_SHARDS="3", TEST_SHARD_INDEX=str(index), TEST_SHARD_STATUS_FILE=str(status))[1]
+      self.assertTrue(status.exists(), "Bazel would run every case in every shard")
+    self.assertEqual(sorted(parts), sorted(whole))
+
+  def test_the_cases_of_all_shards_count(self):
+    shards = {}
+    for index, text in enumerate((GTEST, GTEST.replace("Adds", "Subtracts").replace("Fails", "Breaks"))):
+      shards[1, index] = {"test.xml": str(self.folder / f"{index}.xml")}
+      pathlib.Path(shards[1, index]["test.xml"]).write_text(text)
+    self.assertEqual([case.name for case in run_cases.judge("//a", "FAILED", shards)], [
+        "Shape.Adds", "Shape.Fails", "Shape.Skips", "Shape.Subtracts", "Shape.Breaks", "Shape.Skips"])
 
 
 if __name__ == "__main__":
