@@ -250,6 +250,10 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
     return absl::InvalidArgumentError(
         absl::StrCat("input 0 'data' has ", x[2], " classes, expected 2 to 2^31 - 1: the blank and others"));
   }
+  if (x.known() && (*in)[1].known()) {
+    ASSIGN_OR_RETURN(const int64_t labels, ElementsOf("the labels with their blanks", {2, (*in)[1][1]}));
+    RETURN_IF_ERROR(ElementsOf("the states of all steps", {x[0], x[1], labels + 1}).status());
+  }
   SHAPE_ASSIGN_CHECK(out, 0, Shape({x[1]}));
   SHAPE_ASSIGN_CHECK(out, 1, x);
   return AllKnown(*in) && AllKnown(*out);

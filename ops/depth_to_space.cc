@@ -26,6 +26,7 @@ absl::StatusOr<bool> BlockShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
         to_space ? "channels" : "height and width", " a multiple of ", to_space ? b * b : b));
   }
   Shape y = x;
+  if (!to_space) RETURN_IF_ERROR(ElementsOf("the channels", {x[1], b, b}).status());
   if (to_space) {
     ASSIGN_OR_RETURN(y, Shape::FromDims({x[0], x[1] / (b * b), x[2] * b, x[3] * b}));
   } else {

@@ -87,8 +87,9 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(4));
   const Shape& x = (*in)[0];
   if (x[2] < 0 || x[3] < 0) return false;
-  RETURN_IF_ERROR(Shape::FromDims({x[2], x[3]}).status());
-  ASSIGN_OR_RETURN(const Shape y, Shape::FromDims({1, x[2] * x[3] * attrs.param<MultiBoxPriorParam>().boxes(), 4}));
+  ASSIGN_OR_RETURN(const int64_t boxes,
+                   ElementsOf("the boxes of all pixels", {x[2], x[3], attrs.param<MultiBoxPriorParam>().boxes()}));
+  ASSIGN_OR_RETURN(const Shape y, Shape::FromDims({1, boxes, 4}));
   SHAPE_ASSIGN_CHECK(out, 0, y);
   return x.known();
 }

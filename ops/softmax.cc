@@ -99,8 +99,7 @@ NodeEntry SumAlong(const NodePtr& node, const NodeEntry& x) {
 }
 double Scale(const NodePtr& node) { return 1 / node->param<SoftmaxParam>().temperature.value_or(1); }
 
-// The gradient comes in y's type, and goes back to x's where they differ. Where y is 0 beyond a row's length, so is
-// softmax's gradient; log_softmax's needs a mask.
+// The gradient comes in y's type, and goes back to x's where they differ. Beyond a row's length it is 0, whatever dy is.
 struct Gradient {
   const char* op;
   bool logarithm;
@@ -109,10 +108,12 @@ struct Gradient {
     dict.erase("use_length");
     const auto& param = node->param<SoftmaxParam>();
     Gradients dx(node->num_inputs());
-    if (param.use_length && logarithm) {
+    if (param.use_length) {
       const NodeEntry mask = Call("_length_mask", {dy[0], node->inputs[1]}, {{"axis", absl::StrCat(param.axis)}});
-      const NodeEntry probability = Call("exp", {Output(node)}) * mask, masked = dy[0] * mask;
-      dx[0] = (masked - Call("broadcast_mul", {probability, SumAlong(node, masked)})) * Scale(node);
+      const NodeEntry kept = Call("where", {mask, dy[0], Call("zeros_like", {dy[0]})});  // Padding may hold NaN.
+      const NodeEntry probability = logarithm ? Call("exp", {Output(node)}) * mask : NodeEntry();
+      dx[0] = logarithm ? (kept - Call("broadcast_mul", {probability, SumAlong(node, kept)})) * Scale(node)
+                        : Call(op, {kept, Output(node)}, dict);
     } else {
       dx[0] = Call(op, {dy[0], Output(node)}, dict);
     }

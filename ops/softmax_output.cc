@@ -119,7 +119,7 @@ struct ClassGradient {
       const int64_t i = begin + j * rows.inner;
       C d = label == Labels::kIgnored ? C(0) : factor * (y[i] - (j == label ? hit : miss));
       if (label == Labels::kNoClass) d = std::numeric_limits<C>::quiet_NaN();
-      dx.Set(i, out_grad ? d * dy[i] : d);
+      dx.Set(i, out_grad && label != Labels::kIgnored ? d * dy[i] : d);
     });
   }
 };

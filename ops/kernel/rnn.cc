@@ -205,6 +205,26 @@ absl::Status BackwardSteps(const OpContext& ctx, const RnnSize& s, const RnnInpu
   });
 }
 
+// Data with zeros where sequences have ended: the gates' gradients are 0 there, and 0 times what padding holds may be NaN.
+template <class C>
+struct KeepLiving {
+  int64_t batch, input;
+  const C* x;
+  In<double> length;
+  C* y;
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row = i / input;
+    y[i] = static_cast<double>(row / batch) < length[row % batch] ? x[i] : C(0);
+  }
+};
+template <class D, class C>
+absl::StatusOr<const C*> WithoutPadding(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, const C* x) {
+  if (in.length.data == nullptr) return x;
+  ASSIGN_OR_RETURN(C* const y, Space<C>(ctx, s.rows() * s.input));
+  RETURN_IF_ERROR(ForEach<D>(ctx, s.rows() * s.input, KeepLiving<C>{s.batch, s.input, x, In<double>(in.length), y}));
+  return y;
+}
+
 // The gradients of a direction's parameters, from the gates' gradients.
 template <class D, class C>
 absl::Status BackwardWeights(const OpContext& ctx, const RnnSize& s, int64_t layer, const Direction<C>& d, const C* x,
@@ -231,6 +251,9 @@ absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& i
   Stage<D, C> dx_stage, dparameters;
   RETURN_IF_ERROR(dx_stage.Begin(ctx, dx_out, false));
   RETURN_IF_ERROR(dparameters.Begin(ctx, dparameters_out, false));
+  if (dparameters.req != kNullOp) {
+    ASSIGN_OR_RETURN(data, (WithoutPadding<D, C>(ctx, s, in, data)));
+  }
   BackwardSpace<C> space;
   ASSIGN_OR_RETURN(space.dh, Space<C>(ctx, s.state()));
   ASSIGN_OR_RETURN(space.dc, Space<C>(ctx, s.lstm() ? s.state() : 0));

@@ -65,6 +65,17 @@ TEST(CTCLoss, RefusesWhatDoesNotFit) {
   }
 }
 
+// The states of all steps are more than any tensor has, and than 64 bits count: an error, before anything is allocated.
+TEST(CTCLoss, RefusesSizesThatNoTensorHas) {
+  const Op* op = Op::Find("CTCLoss");
+  NodeAttrs attrs;
+  ASSERT_TRUE(op->ParseAttrs(&attrs).ok());
+  ShapeVector in = {{int64_t{1} << 32, 1, 2}, {1, (int64_t{1} << 31)}}, out = {{}, {}};
+  const absl::Status status = (*op->GetAttr<FInferShape>("FInferShape"))(attrs, &in, &out).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("the states of all steps"), absl::string_view::npos) << status;
+}
+
 // Many steps have tiny probabilities; their logarithms are still right.
 TEST(CTCLoss, LongSequencesDoNotUnderflow) {
   const int64_t steps = 2000;

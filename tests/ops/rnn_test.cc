@@ -1,6 +1,10 @@
 // RNN against MXNet 1.9.1's in float64, and the layout of its parameters; _rnn_param_concat.
 
+#include <cmath>
+#include <limits>
+
 #include "engine/core/elementwise.h"
+#include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
 namespace gluond::testing {
@@ -109,6 +113,33 @@ OP_CASES(RNNOfNothing, {
            Attrs("rnn_relu", "1"),
            {{{1, 1, 2}, {2, 0}}}}.WithoutGradient(),
 });
+
+// Padding holds anything, also NaN: no gradient but its own sees it.
+TEST(RNN, PaddingIsNotLookedAt) {
+  for (const char* mode : {"rnn_relu", "rnn_tanh", "lstm", "gru"}) {
+    AttrDict attrs = Attrs(mode, "2", kEnds);
+    std::vector<NodeEntry> xs;
+    for (int i = 0; i < (attrs["mode"] == "lstm" ? 5 : 4); ++i) xs.push_back(MakeVariable(absl::StrCat("x", i)));
+    const NodePtr node = *TryMakeNode("RNN", "y", xs, attrs);
+    const int64_t gates = attrs["mode"] == "lstm" ? 4 : attrs["mode"] == "gru" ? 3 : 1;
+    std::vector<std::vector<std::vector<double>>> gradients;
+    for (const double padding : {0.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      Numbers data = Varied({3, 2, 1});
+      data.values[2] = data.values[4] = data.values[5] = padding;  // Sequences of one step and of two.
+      std::map<std::string, HostTensor> at = {
+          {"x0", HostTensor::Of(data, DType::kFloat64)},
+          {"x1", HostTensor::Of(Parameters(gates * 2 * (2 * (1 + 2) + 2 * (4 + 2) + 4 * 2)), DType::kFloat64)},
+          {"x2", HostTensor::Of(Varied({4, 2, 2}, 5, true), DType::kFloat64)},
+          {"x3", HostTensor::Of(Varied({4, 2, 2}, 3, true), DType::kFloat64)}};
+      at[absl::StrCat("x", xs.size() - 1)] = HostTensor::Of({{2}, {1, 2}}, DType::kFloat32);
+      const auto dx = OneByOne().Evaluate(*BuildGradient({Output(node)}, {xs[0], xs[1], xs[2]}, {NodeEntry()}), at);
+      ASSERT_TRUE(dx.ok()) << mode << ": " << dx.status();
+      gradients.emplace_back();
+      for (const HostTensor& gradient : *dx) gradients.back().push_back(gradient.values());
+      EXPECT_EQ(gradients.back(), gradients[0]) << mode << ", " << padding;
+    }
+  }
+}
 
 TEST(RNN, InfersTheParameters) {
   const Op* op = Op::Find("RNN");

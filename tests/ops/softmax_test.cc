@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/core/elementwise.h"
+#include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
 namespace gluond::testing {
@@ -122,6 +123,22 @@ TEST(SoftmaxOutput, RowsCanLieAlongAxisOne) {
 }
 TEST(SoftmaxOutput, RowsCanLieAlongTheLastAxis) {
   ExpectNear(OutputGradient({{1, 2, 3}, kX.values}, {{1, 2}, {2, 0}}, {{"preserve_shape", "True"}}), kGradient);
+}
+
+// Head gradients of padding may be anything, also NaN.
+TEST(Softmax, GradientDoesNotLookAtPadding) {
+  for (const char* op : {"softmax", "log_softmax"}) {
+    const NodeEntry x = MakeVariable("x"), length = MakeVariable("length"), dy = MakeVariable("dy");
+    const NodePtr node = *TryMakeNode(op, "y", {x, length}, {{"use_length", "True"}});
+    const Gradients dx = *BuildGradient({{node, 0}}, {x}, {dy});
+    const auto gradient = [&](double padding) {
+      return (*OneByOne().Evaluate(dx, {{"x", HostTensor::Of({{2, 3}, {1, 2, 0, 4, 1, 1}}, DType::kFloat64)},
+                                        {"length", HostTensor::Of({{2}, {2, 1}}, DType::kFloat32)},
+                                        {"dy", HostTensor::Of({{2, 3}, {1, 3, padding, 2, padding, padding}}, DType::kFloat64)}}))
+          [0].values();
+    };
+    EXPECT_EQ(gradient(std::numeric_limits<double>::quiet_NaN()), gradient(0)) << op;
+  }
 }
 
 TEST(LengthMask, HasALengthForEachRow) {
