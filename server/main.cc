@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -30,6 +31,7 @@
 #include "engine/core/status_macros.h"
 #include "gperftools/malloc_extension_c.h"
 #include "server/hosted/sweeper.h"
+#include "server/rpc/json_line.h"
 #include "server/rpc/log.h"
 #include "server/server.h"
 #include "server/start/address.h"
@@ -52,8 +54,8 @@ ABSL_FLAG(std::string, tls_key, "", "Its private key, in PEM.");
 ABSL_FLAG(std::string, tls_client_ca, "",
           "Certificates of authorities, in PEM: each client is to have a certificate by one of them.");
 ABSL_FLAG(std::string, identities, "",
-          "File of those who may call: lines of a name, roles (infer, train, publish, admin, with commas) and a credential, "
-          "sha256: and the hash of a bearer token, or certificate: and the name in it. A changed file is taken up. Empty: "
+          "File of those who may call: lines of a name, roles (infer, train, publish, admin, with commas, or proxy) and a "
+          "credential, sha256: and the hash of a bearer token, or certificate: and the name in it. A changed file is taken up. Empty: "
           "everybody may do all, or everybody whose certificate is good.");
 ABSL_FLAG(std::string, jwt_keys, "",
           "File of public keys, in PEM, whose JSON Web Tokens are bearer tokens, too: RSA signs RS256, the curve P-256 ES256. A "
@@ -63,17 +65,31 @@ ABSL_FLAG(std::string, jwt_audience, "", "The `aud` that it is to have.");
 ABSL_FLAG(int64_t, jwt_leeway_seconds, 60, "So much may its `exp` and `nbf` differ from this machine's clock.");
 ABSL_FLAG(std::string, jwt_name_claim, "sub", "Its claim that is the caller's name.");
 ABSL_FLAG(std::string, jwt_roles_claim, "roles",
-          "Its claim that has the caller's roles; those of other services count for nothing. With dots: within others.");
+          "Its claim that has the caller's roles; those of other services count for nothing. With dots: within others, where a "
+          "prefix or a map says which are for this server.");
+ABSL_FLAG(std::string, jwt_roles_prefix, "",
+          "What is before a role in that claim, as gluond. in gluond.train. Empty, without a map: nothing.");
+ABSL_FLAG(std::vector<std::string>, jwt_roles_map, {},
+          "Words of that claim and the role that each gives, WORD=ROLE with commas, as ml-team=train,ml-leads=admin.");
 ABSL_FLAG(std::string, tenants, "",
           "File of those who share the server, each with names and quotas of its own: a line `NAME QUOTA=VALUE ...` for each, "
           "with models, datasets, versions, sessions, saved_sessions, clients, requests, bytes, store_bytes, saved_session_bytes, "
           "requests_per_second, lane_share. "
           "Callers of a tenant are TENANT/NAME in --identities. Looked at again like that.");
+ABSL_FLAG(std::string, unix_identity, "",
+          "Who calls without a token on a Unix socket: none, or local, who may do all. Empty: none where there are --identities or "
+          "--jwt_keys, else local.");
+ABSL_FLAG(std::string, health_names, "open",
+          "Who may ask health for a service, a device or a published model by its name: open, whoever can connect, or closed, "
+          "callers whom the server knows. The server itself (\"\") is open always.");
 ABSL_FLAG(std::vector<std::string>, unix_users, {},
           "Numbers of users who may connect to a Unix socket, beside the server's own and root.");
 ABSL_FLAG(std::string, audit_log, "",
           "File to which a line of JSON is added for each change that a call has made: who, what, when. Empty: where "
           "callers are asked who they are, these lines go to stderr.");
+ABSL_FLAG(std::string, audit, "",
+          "required: a call that has a line in the audit log is refused while that cannot be written. Empty: the line is lost "
+          "then, and counted.");
 ABSL_FLAG(std::string, access_log, "",
           "File to which a line of JSON is added for each call that is over; - is the standard output. A file that is moved "
           "away is begun anew. Empty: none.");
@@ -212,6 +228,34 @@ absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
   return users;
 }
 
+absl::StatusOr<std::optional<UnixIdentity>> UnixIdentityFromFlag() {
+  const std::string said = absl::GetFlag(FLAGS_unix_identity);
+  if (said.empty()) return std::optional<UnixIdentity>();
+  if (said == "none") return UnixIdentity::kNone;
+  if (said == "local") return UnixIdentity::kLocal;
+  return absl::InvalidArgumentError(absl::StrCat("--unix_identity is '", said, "'; want none or local"));
+}
+
+absl::StatusOr<OpenNames> HealthNamesFromFlag() {
+  const std::string said = absl::GetFlag(FLAGS_health_names);
+  if (said == "open") return OpenNames::kForAll;
+  if (said == "closed") return OpenNames::kForCallers;
+  return absl::InvalidArgumentError(absl::StrCat("--health_names is '", said, "'; want open or closed"));
+}
+
+absl::Status RequireAudit(ServerOptions* options) {
+  const std::string audit = absl::GetFlag(FLAGS_audit);
+  if (audit.empty()) return absl::OkStatus();
+  if (audit != "required") return absl::InvalidArgumentError(absl::StrCat("--audit is '", audit, "'; want required, or nothing"));
+  if (options->audit == nullptr) return absl::InvalidArgumentError("--audit=required needs a log; set --audit_log=FILE");
+  options->audit_health = HealthOf(absl::GetFlag(FLAGS_audit_log) == "-" ? "stdout" : "audit");
+  // A disk that is full takes the file, and no line.
+  options->audit(absl::StrCat(BeginJsonLine("audit_begins"), "}\n"));
+  FlushLogs(kLastWords);
+  if (options->audit_health()) return absl::OkStatus();
+  return absl::FailedPreconditionError("--audit=required: the audit log cannot be written; is its disk full?");
+}
+
 absl::Status AddIdentity(ServerOptions* options) {
   options->tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
   options->identities = absl::GetFlag(FLAGS_identities);
@@ -220,19 +264,24 @@ absl::Status AddIdentity(ServerOptions* options) {
                   .audience = absl::GetFlag(FLAGS_jwt_audience),
                   .leeway = absl::Seconds(absl::GetFlag(FLAGS_jwt_leeway_seconds)),
                   .name_claim = absl::GetFlag(FLAGS_jwt_name_claim),
-                  .roles_claim = absl::GetFlag(FLAGS_jwt_roles_claim)};
+                  .roles = {.claim = absl::GetFlag(FLAGS_jwt_roles_claim),
+                            .prefix = absl::GetFlag(FLAGS_jwt_roles_prefix),
+                            .map = absl::GetFlag(FLAGS_jwt_roles_map)}};
   if (options->jwt.keys.empty() && !(options->jwt.issuer.empty() && options->jwt.audience.empty())) {
     return absl::InvalidArgumentError("--jwt_issuer and --jwt_audience say which JSON Web Tokens are good; name the keys that "
                                       "sign these by --jwt_keys=FILE");
   }
   options->tenants = absl::GetFlag(FLAGS_tenants);
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
+  ASSIGN_OR_RETURN(options->unix_identity, UnixIdentityFromFlag());
+  ASSIGN_OR_RETURN(options->health_names, HealthNamesFromFlag());
   const bool asks = !options->identities.empty() || !options->jwt.keys.empty() || !options->tls.client_authority.empty();
   if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {
     ASSIGN_OR_RETURN(options->audit, LogToFile(path, "audit"));
   } else if (asks) {
     options->audit = &LogToStderr;
   }
+  RETURN_IF_ERROR(RequireAudit(options));
   return CheckAddress(options->address, asks && options->tls.any(), absl::GetFlag(FLAGS_insecure_public));
 }
 
@@ -314,10 +363,7 @@ void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time
 
 // SIGHUP: the file --serve is read again. The log tells the outcome; a mistake changes nothing.
 void Reload(Server* server) {
-  if (absl::GetFlag(FLAGS_serve).empty()) {
-    return LogToStderr("gluond-server: SIGHUP: there is no file --serve to read again; all goes on as before\n");
-  }
-  server->ReloadServing([](const absl::StatusOr<Declaration>& served) {
+  server->HangUp([](const absl::StatusOr<Declaration>& served) {
     const std::string outcome = served.ok() ? absl::StrCat("it serves ", Summary(*served))
                                             : absl::StrCat(served.status().message(), "; all goes on as before");
     LogToStderr(absl::StrCat("gluond-server: SIGHUP: ", outcome, "\n"));

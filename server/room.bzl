@@ -6,7 +6,7 @@ load("//bazel:copts.bzl", "COPTS")
 _MAY_IMPORT = {
     "start": [],
     "config": [],
-    "identity": [],
+    "identity": ["config"],
     "net": [],
     "wire": [],
     "codec": ["wire"],
@@ -17,7 +17,7 @@ _MAY_IMPORT = {
     "session": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"],
     "serving": ["start", "config", "identity", "net", "codec", "rpc", "hosted", "durable"],
     "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"],
-    "sight": ["start", "identity", "net", "rpc", "hosted", "custom", "serving"],
+    "sight": ["start", "config", "identity", "net", "rpc", "hosted", "custom", "serving"],
 }
 
 ROOMS = ["//server/" + room for room in sorted(_MAY_IMPORT)]

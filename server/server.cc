@@ -67,6 +67,8 @@ int64_t MostUnread(const Limits& limits, const Budget& memory) {
   return std::max(memory.limit() / kPart, 2 * limits.max_message_bytes);
 }
 constexpr std::chrono::milliseconds kUnreadLook{50};
+// A change is found within so long, and counts a second later (WatchedFile).
+constexpr std::chrono::milliseconds kIdentityLook{500};
 
 // Options that are wrong on any machine, with any files.
 absl::Status CheckOptions(const ServerOptions& options) {
@@ -162,12 +164,19 @@ absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOp
                                       "tenants; leave one of them out");
   }
   if (!options.tenants.empty()) RETURN_IF_ERROR(tenants.Load(options.tenants));
-  if (identities == nullptr && jwt == nullptr && options.tls.client_authority.empty()) return nullptr;
-  return std::make_unique<Gatekeeper>(std::move(identities), std::move(jwt), tenants);
+  if (identities == nullptr && jwt == nullptr && options.tls.client_authority.empty()) {
+    const bool asks_on_unix = options.unix_identity == UnixIdentity::kNone;
+    if (!asks_on_unix && options.health_names == OpenNames::kForAll) return nullptr;
+    return absl::InvalidArgumentError(absl::StrCat(asks_on_unix ? "--unix_identity=none" : "--health_names=closed", " needs callers "
+                                                   "whom the server knows; set --identities=FILE or --jwt_keys=FILE"));
+  }
+  const bool has_names = identities != nullptr || jwt != nullptr;
+  const UnixIdentity on_unix = options.unix_identity.value_or(has_names ? UnixIdentity::kNone : UnixIdentity::kLocal);
+  return std::make_unique<Gatekeeper>(std::move(identities), std::move(jwt), tenants, on_unix, options.health_names);
 }
 
 absl::Status Server::CreateGatekeeper(const ServerOptions& options) {
-  if (options.audit != nullptr) runner_->audit.Open(options.audit);
+  if (options.audit != nullptr) runner_->audit.Open(options.audit, options.audit_health);
   if (options.access != nullptr) runner_->access.Open(options.access, options.access_every);
   for (const LogLevel level : {LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
     runner_->log.levels().Set(level, level >= options.log_level);
@@ -206,6 +215,15 @@ absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
     RETURN_IF_ERROR(CheckCheckpoints(declaration, *checkpoints));
   }
   return absl::StrCat(options.serve, ": ", Summary(declaration));
+}
+
+void Server::HangUp(std::function<void(absl::StatusOr<Declaration>)> done) {
+  const auto tell = [this, done = std::move(done)](const absl::StatusOr<Declaration>& served) {
+    runner_->audit.Tell({.method = "SIGHUP", .code = served.status().code(), .target = serve_.empty() ? "" : "--serve=" + serve_});
+    done(served);
+  };
+  if (!serve_.empty()) return ReloadServing(tell);
+  tell(absl::FailedPreconditionError("there is no file --serve to read again"));
 }
 
 void Server::ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done) {
@@ -278,7 +296,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
   services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, *served_, store_.get(), reload));
   services_.push_back(std::make_unique<InferenceService>(*runner_, *served_, *infer_streams_, regions_.get()));
-  auto health = std::make_unique<HealthService>(*runner_, *served_);
+  auto health = std::make_unique<HealthService>(*runner_, *served_, options.health_names == OpenNames::kForCallers);
   health_ = health.get();
   services_.push_back(std::move(health));
   const auto names = [this] {
@@ -299,6 +317,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   const std::chrono::milliseconds shortest =
       std::chrono::seconds(std::min<int64_t>({limits.session_lease_seconds, limits.callback_seconds, 4}));
   sweeper_ = std::make_unique<Sweeper>([this] { Sweep(); }, shortest / 4);
+  identity_sweeper_ = std::make_unique<Sweeper>([this] { TakeUpIdentities(); }, kIdentityLook);
   return absl::OkStatus();
 }
 
@@ -314,17 +333,24 @@ void Server::LookAtDevices() {
   }
 }
 
+bool Server::Told(absl::string_view flag, const absl::StatusOr<bool>& changed) {
+  if (changed.ok() && !*changed) return false;
+  if (!changed.ok()) LogToStderr(absl::StrCat("gluond-server: ", changed.status().message(), "; those known before stay\n"));
+  runner_->audit.Tell({.method = "reload", .code = changed.status().code(), .target = std::string(flag)});
+  return changed.ok();
+}
+
 void Server::TakeUpIdentities() {
-  const absl::Status certificates = tls_ == nullptr ? absl::OkStatus() : tls_->Reload();
-  const absl::StatusOr<bool> tenants = runner_->tenants.Reload();
-  const absl::StatusOr<bool> identities = gatekeeper_ == nullptr ? false : gatekeeper_->ReloadIdentities();
-  const absl::Status keys = gatekeeper_ == nullptr ? absl::OkStatus() : gatekeeper_->ReloadKeys();
-  for (const absl::Status& status : {certificates, tenants.status(), identities.status(), keys}) {
-    if (!status.ok()) LogToStderr(absl::StrCat("gluond-server: ", status.message(), "; those known before stay\n"));
-  }
+  if (tls_ != nullptr) Told("--tls_cert", tls_->Reload());
+  const bool tenants = Told("--tenants", runner_->tenants.Reload());
   if (gatekeeper_ == nullptr) return;
+  const bool identities = Told("--identities", gatekeeper_->ReloadIdentities());
+  Told("--jwt_keys", gatekeeper_->ReloadKeys());
+  for (const Identities::Change& change : gatekeeper_->TakeChanges()) {
+    runner_->audit.Tell({.method = "reload", .target = change.name, .command = change.what});
+  }
   // A second look finds calls that were admitted by the old file and had not begun at the first.
-  if (tenants.value_or(false) || identities.value_or(false)) looks_for_revoked_ = 2;
+  if (tenants || identities) looks_for_revoked_ = 2;
   if (looks_for_revoked_ == 0 && !gatekeeper_->credentials_end()) return;
   looks_for_revoked_ = std::max(0, looks_for_revoked_ - 1);
   router_->EndRevoked();
@@ -336,7 +362,6 @@ void Server::TakeUpIdentities() {
 void Server::Sweep() {
   LookAtDevices();
   runner_->peers.Sweep();
-  TakeUpIdentities();
   runner_->unsent.Sweep(Unsent::Clock::now());
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
   uploads_->Expire();
@@ -426,8 +451,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
 absl::Status Server::ShowMetrics(const ServerOptions& options) {
   if (options.metrics_address.empty()) return absl::OkStatus();
   metrics_ = std::make_unique<Metrics>(Metrics::Parts{
-      .runner = *runner_, .services = services_, .router = *router_, .listener = listener_.get(), .devices = *devices_,
-      .models = *models_, .served = *served_, .hosts = *hosts_->hosts(), .store = store_.get(),
+      .runner = *runner_, .services = services_, .router = *router_, .listener = listener_.get(), .tls = tls_.get(),
+      .devices = *devices_, .models = *models_, .served = *served_, .hosts = *hosts_->hosts(), .store = store_.get(),
       .sessions = [this] { return sessions_->size(); },
       .datasets = [this] { return static_cast<int64_t>(datasets_->size()); },
       .failed_saves = [this] { return live_ == nullptr ? 0 : live_->failures(); }});

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,8 +63,12 @@ struct ServerOptions {
   std::string identities;        // The file of those who may call. Empty, without tls.client_authority: everybody may.
   JwtOptions jwt;                // Without its keys no JSON Web Token says who calls.
   std::string tenants;           // The file of the tenants. Empty: there is the default one alone. Needs identities.
+  // Nothing: none where there are identities or keys of JSON Web Tokens, else local.
+  std::optional<UnixIdentity> unix_identity = std::nullopt;
+  OpenNames health_names = OpenNames::kForAll;  // The callers who may ask health for more than the server.
   std::vector<uint32_t> unix_users;  // Users who may connect to a Unix socket, beside the server's own and root.
   LogSink audit;                 // Null: no audit log.
+  AuditLog::Health audit_health = nullptr;  // Null: what has lines of it is done, whether they are written or not.
   LogSink access;                // Null: no line for each call.
   int64_t access_every = 1;      // One of so many calls that went well has a line.
   LogLevel log_level = LogLevel::kInfo;  // The least of lines on calls.
@@ -112,9 +117,9 @@ class Server {
   int64_t Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck = {});
   // Models that a Drain with some `grace` could not save as they were, of which the log tells why.
   int64_t unsaved() const { return unsaved_; }
-  // Reads the file `serve` again, and serves what it declares: all of it or nothing. `done` is called on another thread.
-  // Requires: the options name one.
-  void ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done);
+  // SIGHUP has come: reads the file `serve` again, and serves what it declares, all of it or nothing. `done` may be called on
+  // another thread. FAILED_PRECONDITION: the options name none.
+  void HangUp(std::function<void(absl::StatusOr<Declaration>)> done);
   // Calls and streams of sessions that have not ended.
   int64_t UnderWay() const;
 
@@ -126,7 +131,11 @@ class Server {
   absl::Status CreateServices(const ServerOptions& options);
   void Sweep();
   void LookAtDevices();
+  // Requires: the options name a file `serve`.
+  void ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done);
   void TakeUpIdentities();
+  // Tells of a file of a flag that has changed, or is wrong. Whether it has changed and is taken up.
+  bool Told(absl::string_view flag, const absl::StatusOr<bool>& changed);
   void EndConnection(const std::string& name, absl::string_view reason);
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
@@ -156,9 +165,10 @@ class Server {
   absl::flat_hash_set<std::string> failed_devices_;  // The sweeper's.
   std::unique_ptr<TlsCertificates> tls_;    // Null without `tls`.
   std::unique_ptr<Gatekeeper> gatekeeper_;  // Null where everybody may call everything.
-  int looks_for_revoked_ = 0;               // The sweeper's: it looks so many more times.
+  int looks_for_revoked_ = 0;               // The identity sweeper's: it looks so many more times.
   std::unique_ptr<Router> router_;
   std::unique_ptr<Sweeper> sweeper_;
+  std::unique_ptr<Sweeper> identity_sweeper_;  // A disk that does not answer keeps the other one from nothing.
   std::unique_ptr<Sweeper> live_sweeper_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<PollThreads> poll_threads_;

@@ -36,7 +36,7 @@ MAY_IMPORT = {
 SERVER = {
     "start": set(),
     "config": set(),
-    "identity": set(),
+    "identity": {"config"},
     "net": set(),
     "wire": set(),
     "codec": {"wire"},
@@ -47,7 +47,7 @@ SERVER = {
     "session": {"start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"},
     "serving": {"start", "config", "identity", "net", "codec", "rpc", "hosted", "durable"},
     "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"},
-    "sight": {"start", "identity", "net", "rpc", "hosted", "custom", "serving"},
+    "sight": {"start", "config", "identity", "net", "rpc", "hosted", "custom", "serving"},
 }
 for _room, _below in SERVER.items():
   MAY_IMPORT[f"server/{_room}"] = {"proto"} | ENGINE | {f"server/{name}" for name in _below}

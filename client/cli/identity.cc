@@ -28,7 +28,7 @@ namespace gluond::cli {
 namespace {
 
 constexpr size_t kTokenBytes = 32;
-constexpr size_t kLongestCaller = 64;
+constexpr size_t kLongestCaller = 256;
 // A certificate's times have years of four digits.
 constexpr int64_t kMostDays = 365'000;
 
@@ -137,16 +137,16 @@ absl::StatusOr<std::vector<std::string>> RolesOf(const std::string& roles) {
 
 // INVALID_ARGUMENT: no server takes the name, NAME or TENANT/NAME.
 absl::Status CheckCaller(const std::string& name) {
-  const std::vector<std::string> parts = absl::StrSplit(name, '/');
-  for (const std::string& part : parts) {
-    const bool good = std::all_of(part.begin(), part.end(), [](char c) {
-      return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
-    });
-    if (good && !part.empty() && part.size() <= kLongestCaller && parts.size() <= 2) continue;
-    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no caller's name; want NAME or TENANT/NAME, each of 1 to ",
-                                                   kLongestCaller, " letters, digits, '-', '_' or '.'"));
-  }
-  return absl::OkStatus();
+  const size_t tenant = name.find('/') == std::string::npos ? 0 : name.find('/') + 1;
+  const bool has_control = std::any_of(name.begin(), name.end(), [](char c) { return absl::ascii_iscntrl(c); });
+  if (name.size() > tenant && name.size() - tenant <= kLongestCaller && !has_control) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", absl::CEscape(name), "' is no caller's name; want NAME or TENANT/NAME, where "
+                                                 "NAME has 1 to ", kLongestCaller, " bytes without control characters"));
+}
+
+// The name as a word of the file of identities: a blank would end it there, and a '#' begin a comment.
+std::string ToWord(const std::string& name) {
+  return absl::StrReplaceAll(name, {{"%", "%25"}, {" ", "%20"}, {"#", "%23"}});
 }
 
 absl::Status MakeToken(const std::string& name, const std::string& roles, const std::string& file) {
@@ -158,7 +158,7 @@ absl::Status MakeToken(const std::string& name, const std::string& roles, const 
   CLIENT_RETURN_IF_ERROR(WriteToken(file, token));
   std::string digest(SHA256_DIGEST_LENGTH, '\0');
   SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), reinterpret_cast<unsigned char*>(digest.data()));
-  std::cout << name << " " << roles << " sha256:" << absl::BytesToHexString(digest) << "\n";
+  std::cout << ToWord(name) << " " << roles << " sha256:" << absl::BytesToHexString(digest) << "\n";
   return absl::OkStatus();
 }
 

@@ -118,7 +118,11 @@ absl::Status HostStream::Handle(v1::HostRequest& request, Attachments attachment
   }
   switch (request.message_case()) {
     case v1::HostRequest::kOpen: return Open(request.open());
-    case v1::HostRequest::kOffer: return hosts_.Offer(this, request.offer());
+    case v1::HostRequest::kOffer: {
+      const absl::Status status = hosts_.Offer(this, request.offer());
+      TellAudit(request.offer().shared() ? "Share" : "Offer", request.offer().op_type(), status);
+      return status;
+    }
     case v1::HostRequest::kResult:
       hosts_.Result(this, {std::move(*request.mutable_result()), std::move(attachments)});
       return absl::OkStatus();

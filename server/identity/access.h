@@ -12,18 +12,21 @@
 
 namespace gluond::server {
 
-// The things that a caller may do. An admin may do all.
-enum class Role : uint8_t { kInfer = 1, kTrain = 2, kPublish = 4, kAdmin = 8 };
+// The things that a caller may do. An admin may do all. A proxy is no caller: it passes on others' calls, and may do nothing.
+enum class Role : uint8_t { kInfer = 1, kTrain = 2, kPublish = 4, kAdmin = 8, kProxy = 16 };
 
 class Roles {
  public:
+  // Every role of a caller's.
   static Roles All() { return Roles(0xf); }
-  // "train,publish". INVALID_ARGUMENT: one of them is no role, or there is none.
+  // "train,publish". INVALID_ARGUMENT: one of them is no role, there is none, or a proxy has another one, too.
   static absl::StatusOr<Roles> Parse(absl::string_view text);
 
   Roles() = default;
   bool empty() const { return bits_ == 0; }
   void Add(Roles others) { bits_ |= others.bits_; }
+  bool is_proxy() const { return bits_ == static_cast<uint8_t>(Role::kProxy); }
+  // Whether a caller with these roles may do what wants `role`.
   bool Has(Role role) const { return (bits_ & (static_cast<uint8_t>(role) | static_cast<uint8_t>(Role::kAdmin))) != 0; }
   std::string ToString() const;
 
@@ -34,18 +37,24 @@ class Roles {
 
 enum class Access {
   kOpen,     // Probes, which have no identity, may call it, too.
-  kAnyRole,  // Each caller with an identity may.
+  kAnyRole,  // Each caller with an identity may, and no proxy.
   kInfer,
   kTrain,
   kPublish,
   kAdmin,
 };
 
+// Whether the audit log has lines of a method's calls. Steps of a training and inferences, which are what the server is for, have
+// none.
+enum class Audit : uint8_t {
+  kNone,
+  kEach,  // It changes what there is, for others to find.
+  kMany,  // It reads what a model has learned, or is a part of something: of one caller's many calls some have lines.
+};
+
 struct MethodAccess {
   Access access;
-  // The method changes what there is, for others to find: a line of the audit log tells of each call. Steps of a
-  // training, which come by the thousand, are not among them.
-  bool audited = false;
+  Audit audit = Audit::kNone;
 };
 
 // `path`: "/gluond.v1.ModelService/Predict". Nothing: the table lacks the method.

@@ -29,8 +29,8 @@ absl::Status Unauthenticated(absl::string_view why) {
 // The names that TLS has proved: the common name, and those of the certificate's extension.
 std::vector<std::string> CertifiedNames(const grpc::AuthContext& context) {
   std::vector<std::string> names;
-  if (!context.IsPeerAuthenticated()) return names;
-  for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME}) {
+  for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME, GRPC_PEER_URI_PROPERTY_NAME,
+                               GRPC_PEER_EMAIL_PROPERTY_NAME}) {
     for (const grpc::string_ref& value : context.FindPropertyValues(property)) {
       if (!value.empty()) names.emplace_back(value.data(), value.size());  // A certificate without the name has an empty one.
     }
@@ -65,26 +65,48 @@ absl::StatusOr<IdentityPtr> Gatekeeper::Caller(grpc::ServerContextBase& context)
     token = absl::StripAsciiWhitespace(token.substr(7));
     return WithToken(token, context);
   }
-  if (const auto auth = context.auth_context(); auth != nullptr) {
-    const std::vector<std::string> names = CertifiedNames(*auth);
-    if (names.empty() && auth->IsPeerAuthenticated()) {
-      return Unauthenticated("the certificate of this connection has neither a common name nor a DNS name, which would say who "
-                             "calls; connect with one that has");
-    }
-    for (const std::string& name : names) {
-      if (identities_ == nullptr && jwt_ == nullptr) return std::make_shared<const Identity>(Identity{name, Roles::All()});
-      if (identities_ == nullptr) continue;
-      if (IdentityPtr identity = identities_->WithCertificate(name); identity != nullptr) return identity;
-    }
+  return OfConnection(context);
+}
+
+absl::StatusOr<IdentityPtr> Gatekeeper::OfConnection(grpc::ServerContextBase& context) const {
+  if (const auto connection = context.auth_context(); connection != nullptr && connection->IsPeerAuthenticated()) {
+    ASSIGN_OR_RETURN(IdentityPtr identity, OfCertificate(*connection));
+    if (identity != nullptr) return identity;
   }
   const std::string peer = context.peer();
-  if (absl::StartsWith(peer, "unix:") || absl::StartsWith(peer, "inproc")) {
-    static const auto& local = *new IdentityPtr(std::make_shared<const Identity>(
-        Identity{.name = "local", .roles = Roles::All(), .is_anybodys = true}));
-    return local;
+  const bool is_local = absl::StartsWith(peer, "unix:") && unix_identity_ == UnixIdentity::kLocal;
+  if (!is_local && !absl::StartsWith(peer, "inproc")) {  // The process may do all to itself.
+    return Unauthenticated("the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect "
+                           "with a certificate that it knows");
   }
-  return Unauthenticated("the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect "
-                         "with a certificate that it knows");
+  static const auto& local = *new IdentityPtr(std::make_shared<const Identity>(
+      Identity{.name = "local", .roles = Roles::All(), .is_anybodys = true}));
+  return local;
+}
+
+// Null: the certificate is good, and nobody's whom the server knows.
+absl::StatusOr<IdentityPtr> Gatekeeper::OfCertificate(const grpc::AuthContext& connection) const {
+  const std::vector<std::string> names = CertifiedNames(connection);
+  if (names.empty()) {
+    return Unauthenticated("the certificate of this connection has no common name and no DNS name, URI or e-mail address, which "
+                           "would say who calls; connect with one that has");
+  }
+  if (identities_ == nullptr) {
+    if (jwt_ != nullptr) return nullptr;
+    const absl::StatusOr<IdentityPtr> identity = NewIdentity(names[0], Roles::All());
+    if (identity.ok()) return identity;
+    return Unauthenticated(absl::StrCat("the name in this connection's certificate says nobody: ", identity.status().message()));
+  }
+  IdentityPtr first;
+  for (const std::string& name : names) {
+    IdentityPtr identity = identities_->WithCertificate(name);
+    if (identity != nullptr && identity->roles.is_proxy()) {
+      return Unauthenticated("this connection is a proxy's, which lends its rights to nobody: send the metadata `authorization: "
+                             "Bearer TOKEN` of whoever calls");
+    }
+    if (first == nullptr) first = std::move(identity);
+  }
+  return first;
 }
 
 absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
@@ -103,11 +125,20 @@ absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
   return tenants_.any() && !identity.roles.Has(Role::kAdmin) ? Reach::OfNoTenant() : Reach();
 }
 
-absl::Status Gatekeeper::Admit(absl::string_view method, grpc::ServerContextBase& context, Admitted* caller) const {
-  const std::optional<MethodAccess> access = AccessOf(method);
-  if (access.has_value() && access->access == Access::kOpen) return absl::OkStatus();
+absl::Status Gatekeeper::Find(grpc::ServerContextBase& context, Admitted* caller) const {
   ASSIGN_OR_RETURN(caller->identity, Caller(context));
   ASSIGN_OR_RETURN(caller->reach, ReachOf(*caller->identity));
+  return absl::OkStatus();
+}
+
+absl::Status Gatekeeper::Admit(absl::string_view method, grpc::ServerContextBase& context, Admitted* caller) const {
+  const std::optional<MethodAccess> access = AccessOf(method);
+  if (access.has_value() && access->access == Access::kOpen) {
+    Admitted found;
+    if (open_names_ == OpenNames::kForCallers && Find(context, &found).ok()) *caller = std::move(found);
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(Find(context, caller));
   // A method that the server lacks is the router's to refuse, for those whom it knows.
   if (!access.has_value()) return absl::OkStatus();
   // A tenant's admin may do all to what is the tenant's, and nothing to the server.

@@ -1,12 +1,15 @@
 // Gatekeeper says who the caller of a method is, and refuses whoever may not call it: by the bearer token in the call's
-// metadata, else by the certificate of its connection. On a Unix socket the kernel has said who may connect (listener.h):
-// such a caller may do all, unless he names himself by a token. Thread-safe.
+// metadata, else by the connection: by its certificate, or as `local` on a Unix socket, where the kernel has said who may
+// connect (listener.h). A connection says so only where nobody but its other end can have made the call: whoever is known by
+// tokens or by a file is never `local` of a socket unless --unix_identity says so, and a certificate with the role `proxy`
+// lends nobody anything. Thread-safe.
 
 #ifndef SERVER_IDENTITY_GATEKEEPER_H_
 #define SERVER_IDENTITY_GATEKEEPER_H_
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -19,18 +22,25 @@
 
 namespace gluond::server {
 
+// Whom a Unix socket's connection makes of a call without a token: nobody, or `local`, who may do all.
+enum class UnixIdentity { kNone, kLocal };
+// Whether an open method asks for names in the name of nobody. Where it does not, the caller is looked for there, too.
+enum class OpenNames { kForAll, kForCallers };
+
 class Gatekeeper {
  public:
   // `identities`: null where each certificate that TLS has found good may do all. `jwt`: null where no JSON Web Token is one.
   // `tenants` outlives this.
-  Gatekeeper(std::unique_ptr<Identities> identities, std::unique_ptr<Jwt> jwt, const Tenants& tenants)
-      : identities_(std::move(identities)), jwt_(std::move(jwt)), tenants_(tenants) {}
+  Gatekeeper(std::unique_ptr<Identities> identities, std::unique_ptr<Jwt> jwt, const Tenants& tenants, UnixIdentity unix_identity,
+             OpenNames open_names)
+      : identities_(std::move(identities)), jwt_(std::move(jwt)), tenants_(tenants), unix_identity_(unix_identity),
+        open_names_(open_names) {}
 
   struct Admitted {
     IdentityPtr identity;  // Null: nobody known calls.
     Reach reach;
   };
-  // Sets `caller`. A method that is open wants no identity, and gets none.
+  // Sets `caller`. A method that is open wants no identity, and gets none, or, with OpenNames::kForCallers, one that is good.
   // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role, or whose tenant is none of
   // `tenants`. RESOURCE_EXHAUSTED: too many JSON Web Tokens that are new come by this connection.
   absl::Status Admit(absl::string_view method, grpc::ServerContextBase& context, Admitted* caller) const;
@@ -43,16 +53,25 @@ class Gatekeeper {
 
   // Take up a changed file of identities, and of keys. Without the file there is no change.
   absl::StatusOr<bool> ReloadIdentities() { return identities_ == nullptr ? false : identities_->Reload(); }
-  absl::Status ReloadKeys() { return jwt_ == nullptr ? absl::OkStatus() : jwt_->Reload(); }
+  absl::StatusOr<bool> ReloadKeys() { return jwt_ == nullptr ? false : jwt_->Reload(); }
+  // The changes that ReloadIdentities has made.
+  std::vector<Identities::Change> TakeChanges() {
+    return identities_ == nullptr ? std::vector<Identities::Change>() : identities_->TakeChanges();
+  }
 
  private:
   absl::StatusOr<IdentityPtr> WithToken(absl::string_view token, grpc::ServerContextBase& context) const;
+  absl::StatusOr<IdentityPtr> OfCertificate(const grpc::AuthContext& connection) const;
+  absl::StatusOr<IdentityPtr> OfConnection(grpc::ServerContextBase& context) const;
   absl::StatusOr<IdentityPtr> Caller(grpc::ServerContextBase& context) const;
+  absl::Status Find(grpc::ServerContextBase& context, Admitted* caller) const;
   absl::StatusOr<Reach> ReachOf(const Identity& identity) const;
 
   const std::unique_ptr<Identities> identities_;
   const std::unique_ptr<Jwt> jwt_;
   const Tenants& tenants_;
+  const UnixIdentity unix_identity_;
+  const OpenNames open_names_;
 };
 
 }  // namespace gluond::server

@@ -6,9 +6,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
 #include "server/identity/lines.h"
+#include "server/identity/names.h"
 #include "server/identity/secret.h"
 
 namespace gluond::server {
@@ -16,13 +18,6 @@ namespace {
 
 constexpr char kToken[] = "sha256:", kCertificate[] = "certificate:";
 constexpr size_t kHashDigits = 64;
-
-// "alice", or "acme/alice".
-absl::Status CheckFullName(absl::string_view name) {
-  const absl::string_view tenant = TenantPrefix(name);
-  if (!tenant.empty()) RETURN_IF_ERROR(CheckIdentityName(TenantOf(name)));
-  return CheckIdentityName(name.substr(tenant.size()));
-}
 
 bool IsHash(absl::string_view text) {
   if (text.size() != kHashDigits) return false;
@@ -32,16 +27,38 @@ bool IsHash(absl::string_view text) {
   return true;
 }
 
-bool IsCredential(absl::string_view text) {
-  if (absl::StartsWith(text, kCertificate)) return text.size() > sizeof(kCertificate) - 1;
-  return absl::StartsWith(text, kToken) && IsHash(text.substr(sizeof(kToken) - 1));
+bool IsToken(absl::string_view text) { return absl::StartsWith(text, kToken) && IsHash(text.substr(sizeof(kToken) - 1)); }
+
+// A certificate's with the name that the word means.
+absl::StatusOr<std::string> ParseCredential(const std::string& word) {
+  absl::string_view name = word;
+  if (absl::ConsumePrefix(&name, kCertificate) && !name.empty()) {
+    ASSIGN_OR_RETURN(const std::string decoded, DecodeWord(name));
+    return absl::StrCat(kCertificate, decoded);
+  }
+  if (IsToken(word)) return word;
+  return absl::InvalidArgumentError("the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: "
+                                    "and a name");
 }
 
 }  // namespace
 
-absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view name, Roles roles, std::string credential) {
-  RETURN_IF_ERROR(CheckFullName(name));
-  return std::make_shared<const Identity>(Identity{std::string(name), roles, std::move(credential)});
+absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view said, Roles roles) {
+  ASSIGN_OR_RETURN(std::string name, CallersName(said));
+  return std::make_shared<const Identity>(Identity{std::move(name), roles});
+}
+
+absl::StatusOr<Identity> Identities::ParseLine(const std::vector<std::string>& words) {
+  const auto error = [](const auto&... why) { return absl::InvalidArgumentError(absl::StrCat(why...)); };
+  if (words.size() != 3) return error("it has ", words.size(), " words, want a name, roles and a credential");
+  Identity identity;
+  ASSIGN_OR_RETURN(identity.name, CallersNameInFile(words[0]));
+  ASSIGN_OR_RETURN(identity.roles, Roles::Parse(words[1]));
+  ASSIGN_OR_RETURN(identity.credential, ParseCredential(words[2]));
+  if (identity.roles.is_proxy() && IsToken(identity.credential)) {
+    return error("a proxy is known by its certificate: in the place of a token it passes on that of whoever calls");
+  }
+  return identity;
 }
 
 absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view text) {
@@ -49,15 +66,13 @@ absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view tex
   absl::flat_hash_set<std::string> tenants, others;
   const absl::Status read = ForEachLine("--identities", text, [&](const std::vector<std::string>& words) -> absl::Status {
     const auto error = [](const auto&... why) { return absl::InvalidArgumentError(absl::StrCat(why...)); };
-    if (words.size() != 3) return error("it has ", words.size(), " words, want a name, roles and a credential");
-    ASSIGN_OR_RETURN(const Roles roles, Roles::Parse(words[1]));
-    if (!IsCredential(words[2])) return error("the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: and a name");
-    const std::string& name = words[0];
-    ASSIGN_OR_RETURN(IdentityPtr identity, NewIdentity(name, roles, words[2]));
-    if (!by_credential.emplace(words[2], std::move(identity)).second) {
+    ASSIGN_OR_RETURN(Identity parsed, ParseLine(words));
+    const auto identity = std::make_shared<const Identity>(std::move(parsed));
+    if (!by_credential.emplace(identity->credential, identity).second) {
       return error("an earlier line has the same credential");
     }
-    // The clients' numbers of acme/alice are told from those of an acme by this.
+    const std::string& name = identity->name;
+    // The tenant's part of what clients have (Sequences) is told from that of an acme by this.
     const absl::string_view tenant = TenantOf(name);
     const std::string first(tenant.empty() ? name : tenant);
     (tenant.empty() ? others : tenants).insert(first);
@@ -68,9 +83,21 @@ absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view tex
   return by_credential;
 }
 
+// Adds the identities of `some` whose credentials are not theirs, or not with these roles, in `others`.
+void Identities::AddChanges(const ByCredential& some, const ByCredential& others, absl::string_view what,
+                            std::vector<Change>* changes) {
+  const auto told = [](const Identity& identity) { return absl::StrCat(identity.name, " ", identity.roles.ToString()); };
+  for (const auto& [credential, identity] : some) {
+    const auto found = others.find(credential);
+    if (found != others.end() && told(*found->second) == told(*identity)) continue;
+    changes->push_back({told(*identity), what});
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Identities>> Identities::Load(std::string path) {
   std::unique_ptr<Identities> identities(new Identities(std::move(path)));
   RETURN_IF_ERROR(identities->Reload().status());
+  identities->changes_.clear();
   return identities;
 }
 
@@ -80,7 +107,9 @@ absl::StatusOr<bool> Identities::Reload() {
   ASSIGN_OR_RETURN(ByCredential by_credential, Parse(file_.text()));
   MutexLock lock(mu_);
   if (by_credential.empty() && !by_credential_.empty()) return NoLinesAnyMore(file_.flag());
-  by_credential_ = std::move(by_credential);
+  by_credential_.swap(by_credential);
+  AddChanges(by_credential, by_credential_, "revoked", &changes_);
+  AddChanges(by_credential_, by_credential, "granted", &changes_);
   return true;
 }
 

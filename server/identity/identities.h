@@ -4,8 +4,9 @@
 //   alice   train,publish  sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 //   shop    infer          certificate:shop.example.org
 //
-// where sha256: is the hash of a bearer token (`gluond token` makes both), and certificate: the common name or a DNS name
-// of a client's certificate. Several lines may have one name. `acme/alice` is alice of the tenant acme (tenants.h).
+// where sha256: is the hash of a bearer token (`gluond token` makes both), and certificate: the common name or a DNS name, URI
+// or e-mail address of a client's certificate. Several lines may have one name. `acme/alice` is alice of the tenant acme
+// (tenants.h). A name may be any text (names.h), in which blanks and '%' are %20 and %25.
 // Thread-safe.
 
 #ifndef SERVER_IDENTITY_IDENTITIES_H_
@@ -14,6 +15,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -26,7 +29,7 @@
 namespace gluond::server {
 
 struct Identity {
-  std::string name;  // "alice", or with the tenant before it, "acme/alice".
+  std::string name;  // Inside (names.h): "alice", or with the tenant before it, "acme/alice".
   Roles roles;
   std::string credential = {};  // As in the file; empty: it is in none.
   std::string signer = {};      // The key that signed the caller's JSON Web Token (jwt.h); empty: there is no such token.
@@ -36,8 +39,9 @@ struct Identity {
 // Null: nobody asks who callers are.
 using IdentityPtr = std::shared_ptr<const Identity>;
 
-// INVALID_ARGUMENT: nobody can have this name, which the message does not repeat.
-absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view name, Roles roles, std::string credential = "");
+// `said`: the name as a token or a certificate has it. INVALID_ARGUMENT: nobody can have this name, which the message does not
+// repeat.
+absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view said, Roles roles);
 
 class Identities {
  public:
@@ -47,6 +51,13 @@ class Identities {
   // Takes up a file that has changed; returns whether it has. One that is broken, or has lost all its lines, changes nothing,
   // and the error is told once. For one thread at a time.
   absl::StatusOr<bool> Reload();
+
+  // Credentials that are new, gone, or good for others or other roles: what Reload has changed since the last call.
+  struct Change {
+    std::string name;        // The caller's, and his roles: "alice train,publish".
+    absl::string_view what;  // "granted" or "revoked". Where both come, in the other order, it is another one by now.
+  };
+  std::vector<Change> TakeChanges() { return std::exchange(changes_, {}); }
 
   // The identity that has its credential by now, if any.
   IdentityPtr Now(const Identity& identity) const { return Find(identity.credential); }
@@ -60,10 +71,14 @@ class Identities {
   using ByCredential = absl::flat_hash_map<std::string, IdentityPtr>;
 
   explicit Identities(std::string path) : file_("--identities", std::move(path)) {}
+  static absl::StatusOr<Identity> ParseLine(const std::vector<std::string>& words);
   static absl::StatusOr<ByCredential> Parse(absl::string_view text);
+  static void AddChanges(const ByCredential& some, const ByCredential& others, absl::string_view what,
+                         std::vector<Change>* changes);
   IdentityPtr Find(const std::string& credential) const;
 
-  WatchedFile file_;  // Reload's.
+  WatchedFile file_;             // Reload's.
+  std::vector<Change> changes_;  // Likewise.
   mutable Mutex mu_;
   ByCredential by_credential_ ABSL_GUARDED_BY(mu_);
 };

@@ -91,21 +91,23 @@ absl::StatusOr<std::unique_ptr<Jwt>> Jwt::Load(JwtOptions options) {
   if (options.leeway < absl::ZeroDuration() || options.leeway > absl::Hours(1)) {
     return absl::InvalidArgumentError("--jwt_leeway_seconds is out of range; want 0 to 3600");
   }
-  std::unique_ptr<Jwt> jwt(new Jwt(std::move(options)));
-  RETURN_IF_ERROR(jwt->Reload());
+  ASSIGN_OR_RETURN(JwtRoles roles, JwtRoles::Create(options.roles));
+  std::unique_ptr<Jwt> jwt(new Jwt(std::move(options), std::move(roles)));
+  RETURN_IF_ERROR(jwt->Reload().status());
   return jwt;
 }
 
-Jwt::Jwt(JwtOptions options) : options_(std::move(options)), file_("--jwt_keys", options_.keys, kLargestFileMib) {}
+Jwt::Jwt(JwtOptions options, JwtRoles roles)
+    : options_(std::move(options)), roles_(std::move(roles)), file_("--jwt_keys", options_.keys, kLargestFileMib) {}
 
-absl::Status Jwt::Reload() {
+absl::StatusOr<bool> Jwt::Reload() {
   ASSIGN_OR_RETURN(const bool changed, file_.Look());
-  if (!changed) return absl::OkStatus();
+  if (!changed) return false;
   ASSIGN_OR_RETURN(std::vector<JwtKey> keys, ParseJwtKeys(file_.text()));
   MutexLock lock(mu_);
   keys_ = std::make_shared<const std::vector<JwtKey>>(std::move(keys));
   good_.clear();
-  return absl::OkStatus();
+  return true;
 }
 
 bool Jwt::HasShape(absl::string_view token) { return std::count(token.begin(), token.end(), '.') == 2; }
@@ -138,16 +140,9 @@ absl::StatusOr<Jwt::Signed> Jwt::CheckSignature(absl::string_view token, const s
 }
 
 absl::StatusOr<Roles> Jwt::ReadRoles(const Json& claims) const {
-  const Json* const claim = FindClaim(claims, options_.roles_claim);
-  Roles roles;
-  for (const std::string& text : claim == nullptr ? std::vector<std::string>() : Texts(*claim)) {
-    for (const absl::string_view name : absl::StrSplit(text, absl::ByAnyChar(" ,"), absl::SkipEmpty())) {
-      const absl::StatusOr<Roles> role = Roles::Parse(name);  // An issuer has roles of other services, too.
-      if (role.ok()) roles.Add(*role);
-    }
-  }
+  const Roles roles = roles_.Of(FindClaim(claims, options_.roles.claim));
   if (!roles.empty()) return roles;
-  return Refused(absl::StrCat("its claim '", options_.roles_claim, "' has none of infer, train, publish and admin"));
+  return Refused(absl::StrCat("its claim '", options_.roles.claim, "' has none of ", roles_.Wanted()));
 }
 
 absl::StatusOr<IdentityPtr> Jwt::ReadClaims(const Signed& token, absl::Time now) const {

@@ -25,6 +25,7 @@
 #include "engine/store/json.h"
 #include "server/identity/identities.h"
 #include "server/identity/jwt_keys.h"
+#include "server/identity/jwt_roles.h"
 #include "server/identity/lines.h"
 
 namespace gluond::server {
@@ -35,7 +36,7 @@ struct JwtOptions {
   std::string audience;
   absl::Duration leeway = absl::Seconds(60);  // For clocks that differ.
   std::string name_claim = "sub";
-  std::string roles_claim = "roles";
+  JwtRolesOptions roles = {};
 };
 
 class Jwt {
@@ -48,9 +49,9 @@ class Jwt {
   // NOT_FOUND: no such file. INVALID_ARGUMENT: the file, or an option.
   static absl::StatusOr<std::unique_ptr<Jwt>> Load(JwtOptions options);
 
-  // Takes up a file that has changed, and forgets what the old keys have signed. One that is broken changes nothing, and
-  // the error is told once. For one thread at a time.
-  absl::Status Reload();
+  // Takes up a file that has changed, and forgets what the old keys have signed; returns whether it has. One that is broken
+  // changes nothing, and the error is told once. For one thread at a time.
+  absl::StatusOr<bool> Reload();
 
   // Whether it looks like one: three parts with dots between. Other bearer tokens have none.
   static bool HasShape(absl::string_view token);
@@ -68,7 +69,7 @@ class Jwt {
     std::string pem;
   };
 
-  explicit Jwt(JwtOptions options);
+  Jwt(JwtOptions options, JwtRoles roles);
   absl::Status CountNew(const void* connection, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static absl::StatusOr<Signed> CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys);
   absl::StatusOr<IdentityPtr> ReadClaims(const Signed& token, absl::Time now) const;
@@ -76,6 +77,7 @@ class Jwt {
   void Remember(const std::string& hash, const IdentityPtr& identity, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JwtOptions options_;
+  const JwtRoles roles_;
   WatchedFile file_;  // Reload's.
   mutable Mutex mu_;
   std::shared_ptr<const std::vector<JwtKey>> keys_ ABSL_GUARDED_BY(mu_);

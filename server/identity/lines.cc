@@ -1,43 +1,35 @@
 #include "server/identity/lines.h"
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <system_error>
+#include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/core/status_macros.h"
+#include "server/config/operator_file.h"
 
 namespace gluond::server {
-namespace {
-
-constexpr size_t kLongestName = 64;
-
-}  // namespace
 
 absl::StatusOr<std::string> WatchedFile::Read() const {
-  std::error_code error;
-  if (std::filesystem::is_directory(path_, error)) {
-    return absl::NotFoundError(absl::StrCat(flag_, "=", path_, " cannot be read: it is a folder; want a file"));
-  }
-  std::ifstream file(path_, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.str().size() > most_mib_ << 20) {
-    return absl::NotFoundError(absl::StrCat(flag_, "=", path_, " cannot be read, or has more than ", most_mib_, " MiB"));
-  }
-  return text.str();
+  absl::StatusOr<std::string> text = ReadOperatorFile(path_, most_mib_ << 20);
+  if (text.ok()) return text;
+  return absl::NotFoundError(absl::StrCat(flag_, "=", path_, " cannot be read: ", text.status().message()));
 }
 
-absl::StatusOr<bool> WatchedFile::Look() {
+absl::StatusOr<bool> WatchedFile::Look(Clock::time_point now) {
   absl::StatusOr<std::string> text = Read();
+  if (!text.ok()) next_.reset();
   if (!text.ok() && text.status() == told_) return false;
   told_ = text.status();
   RETURN_IF_ERROR(told_);
-  if (text_ == *text) return false;
+  if (text_.has_value() && next_ != *text) {
+    next_.reset();
+    if (text_ != *text) next_ = *std::move(text);
+    since_ = now;
+    return false;
+  }
+  if (text_.has_value() && now - since_ < kStill) return false;
   text_ = *std::move(text);
+  next_.reset();
   return true;
 }
 
@@ -55,14 +47,6 @@ absl::Status ForEachLine(absl::string_view flag, absl::string_view text,
     RETURN_IF_ERROR(Annotate(take(words), absl::StrCat(flag, ", line ", number)));
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckIdentityName(absl::string_view name) {
-  bool good = !name.empty() && name.size() <= kLongestName;
-  for (const char c : name) good = good && (absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.');
-  if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the name has to be 1 to ", kLongestName, " letters, digits, '-', '_' or "
-                                                 "'.'"));
 }
 
 }  // namespace gluond::server

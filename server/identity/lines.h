@@ -4,6 +4,7 @@
 #ifndef SERVER_IDENTITY_LINES_H_
 #define SERVER_IDENTITY_LINES_H_
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -17,17 +18,25 @@
 
 namespace gluond::server {
 
-// A file that is looked at again and again, of `most_mib` MiB at most. For one thread at a time.
+// A file that is looked at again and again, of `most_mib` MiB at most. Its writer may be in the midst of writing, and a half of
+// the file takes half of the callers' rights away: a changed text counts when it has stood still for kStill. For one thread at a
+// time.
 class WatchedFile {
  public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kStill{1};
+
   WatchedFile(std::string flag, std::string path, size_t most_mib = 16)
       : flag_(std::move(flag)), path_(std::move(path)), most_mib_(most_mib) {}
 
-  // Reads the file. Whether its text is another than it was at the last look that could read it.
+  // Reads the file. Whether it has another text than before: the first one, or one that an earlier look, kStill or more ago,
+  // found as all looks since have.
   // NOT_FOUND names the flag and the path: it cannot be read. Told once: until that changes, further looks find no change.
-  absl::StatusOr<bool> Look();
-  // As it was read last.
+  absl::StatusOr<bool> Look(Clock::time_point now = Clock::now());
+  // As it counts.
   const std::string& text() const { return *text_; }
+  // Whether there is no other text that does not count yet.
+  bool is_still() const { return !next_.has_value(); }
   const std::string& flag() const { return flag_; }
   const std::string& path() const { return path_; }
 
@@ -37,20 +46,18 @@ class WatchedFile {
   std::string flag_, path_;
   size_t most_mib_;
   std::optional<std::string> text_ = std::nullopt;
+  std::optional<std::string> next_ = std::nullopt;  // Another text, which all looks have found
+  Clock::time_point since_;                         // since then.
   absl::Status told_;  // The error of the last look; OK: it read the file.
 };
 
-// INVALID_ARGUMENT: a file that had lines has none any more, as while somebody writes it.
+// INVALID_ARGUMENT: a file that had lines has none any more, as where somebody began to write it and did not end.
 absl::Status NoLinesAnyMore(absl::string_view flag);
 
 // Calls `take` with the words of each line, of which there is one at least. Ends with the first error of `take`, with
 // the flag and the number of the line before it.
 absl::Status ForEachLine(absl::string_view flag, absl::string_view text,
                          absl::FunctionRef<absl::Status(const std::vector<std::string>& words)> take);
-
-// Whether an identity or a tenant may be called so. INVALID_ARGUMENT tells how. A name is the first part of names in
-// logs, of clients' numbers and of files.
-absl::Status CheckIdentityName(absl::string_view name);
 
 }  // namespace gluond::server
 

@@ -17,6 +17,7 @@
 #include "engine/core/text.h"
 #include "engine/store/stored_name.h"
 #include "server/identity/lines.h"
+#include "server/identity/names.h"
 
 namespace gluond::server {
 namespace {
@@ -85,7 +86,7 @@ absl::Status ReadQuota(absl::string_view word, Quotas* quotas) {
 absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
   std::map<std::string, Quotas> tenants;
   const absl::Status read = ForEachLine("--tenants", text, [&](const std::vector<std::string>& words) -> absl::Status {
-    RETURN_IF_ERROR(CheckIdentityName(words[0]));
+    RETURN_IF_ERROR(CheckTenantName(words[0]));
     if (words[0].size() > kLongestTenant) {
       return absl::InvalidArgumentError(absl::StrCat("the name has ", words[0].size(), " letters; want ", kLongestTenant,
                                                      " at most, as a tenant's name leads those of its models and files"));

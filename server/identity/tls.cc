@@ -5,6 +5,9 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <algorithm>
+#include <ctime>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/status_macros.h"
@@ -25,13 +28,20 @@ Bio Open(const WatchedFile& file) {
   return Bio(BIO_new_mem_buf(file.text().data(), static_cast<int>(file.text().size())), &BIO_free_all);
 }
 
-// The first of the certificates. All are to be good, as gRPC wants them.
-absl::StatusOr<Certificate> ReadCertificates(const WatchedFile& file) {
+absl::Time EndOf(const X509& certificate) {
+  std::tm time = {};
+  ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &time);
+  return absl::FromTM(time, absl::UTCTimeZone());
+}
+
+// The first of the certificates. All are to be good, as gRPC wants them. Sets the end of the one that ends first.
+absl::StatusOr<Certificate> ReadCertificates(const WatchedFile& file, absl::Time* end) {
   const Bio text = Open(file);
   const auto read = [&text] { return Certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr), &X509_free); };
   Certificate first = read();
   if (first == nullptr) return Bad(file, "has no certificate in the format PEM");
-  while (read() != nullptr) continue;
+  *end = EndOf(*first);
+  for (Certificate next = read(); next != nullptr; next = read()) *end = std::min(*end, EndOf(*next));
   const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   ERR_clear_error();
   if (!ended) return Bad(file, "has a certificate that is damaged");
@@ -58,33 +68,43 @@ absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const Tls
     return absl::FailedPreconditionError("TLS needs both --tls_cert and --tls_key");
   }
   std::unique_ptr<TlsCertificates> certificates(new TlsCertificates(files));
-  RETURN_IF_ERROR(certificates->Reload());
+  RETURN_IF_ERROR(certificates->Reload().status());
   return certificates;
 }
 
-absl::Status TlsCertificates::Reload() {
+absl::StatusOr<bool> TlsCertificates::Reload() {
   for (WatchedFile* const file : {&certificate_, &key_, &client_authority_}) {
     if (file == &client_authority_ && !asks_clients_) continue;
     ASSIGN_OR_RETURN(const bool changed, file->Look());
     changed_ = changed_ || changed;
   }
-  if (!changed_) return absl::OkStatus();
+  if (!changed_ || !certificate_.is_still() || !key_.is_still() || !client_authority_.is_still()) return false;
   changed_ = false;
-  RETURN_IF_ERROR(Check());
+  absl::Time end, client_end;
+  RETURN_IF_ERROR(Check(&end, &client_end));
   MutexLock lock(mu_);
+  end_ = end;
+  client_end_ = client_end;
   good_ = {certificate_.text(), key_.text(), asks_clients_ ? client_authority_.text() : ""};
   ++version_;
-  return absl::OkStatus();
+  return true;
 }
 
-absl::Status TlsCertificates::Check() const {
-  ASSIGN_OR_RETURN(const Certificate certificate, ReadCertificates(certificate_));
+absl::Status TlsCertificates::Check(absl::Time* end, absl::Time* client_end) const {
+  ASSIGN_OR_RETURN(const Certificate certificate, ReadCertificates(certificate_, end));
   ASSIGN_OR_RETURN(const Key key, ReadKey(key_));
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
     return Bad(key_, absl::StrCat("is not the key of --tls_cert=", certificate_.path()));
   }
   if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) return Bad(certificate_, "has expired");
-  return asks_clients_ ? ReadCertificates(client_authority_).status() : absl::OkStatus();
+  return asks_clients_ ? ReadCertificates(client_authority_, client_end).status() : absl::OkStatus();
+}
+
+std::vector<std::pair<std::string, absl::Time>> TlsCertificates::Ends() const {
+  MutexLock lock(mu_);
+  std::vector<std::pair<std::string, absl::Time>> ends = {{certificate_.flag(), end_}};
+  if (asks_clients_) ends.emplace_back(client_authority_.flag(), client_end_);
+  return ends;
 }
 
 grpc_server_credentials* TlsCertificates::NewCredentials() {

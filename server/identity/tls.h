@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "engine/core/mutex.h"
 #include "grpc/grpc_security.h"
 #include "server/identity/lines.h"
@@ -33,9 +35,12 @@ class TlsCertificates {
   // cannot be read.
   static absl::StatusOr<std::unique_ptr<TlsCertificates>> Load(const TlsFiles& files);
 
-  // Takes up files that have changed: all of them, or, where one is wrong, none; the error is told once. For one thread at a
-  // time.
-  absl::Status Reload();
+  // Takes up files that have changed: all of them, or, where one is wrong, none; the error is told once. Returns whether any
+  // has. For one thread at a time.
+  absl::StatusOr<bool> Reload();
+
+  // The moment at which the first of a flag's certificates is over, "--tls_cert" and "--tls_client_ca".
+  std::vector<std::pair<std::string, absl::Time>> Ends() const;
 
   // Credentials that give each new connection the certificates as they are then. For one port of a server, which this
   // outlives. The caller owns them.
@@ -53,7 +58,8 @@ class TlsCertificates {
   };
 
   explicit TlsCertificates(const TlsFiles& files);
-  absl::Status Check() const;
+  // Sets the ends of those of the server and of its clients' authorities.
+  absl::Status Check(absl::Time* end, absl::Time* client_end) const;
   static grpc_ssl_certificate_config_reload_status Fetch(void* port, grpc_ssl_server_certificate_config** config);
   grpc_ssl_certificate_config_reload_status Fetch(Port* port, grpc_ssl_server_certificate_config** config);
 
@@ -62,7 +68,8 @@ class TlsCertificates {
   const bool asks_clients_;
   bool changed_ = false;  // Since the last Check.
 
-  Mutex mu_;
+  mutable Mutex mu_;
+  absl::Time end_ ABSL_GUARDED_BY(mu_), client_end_ ABSL_GUARDED_BY(mu_);
   Texts good_ ABSL_GUARDED_BY(mu_);
   int64_t version_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::unique_ptr<Port>> ports_ ABSL_GUARDED_BY(mu_);

@@ -91,6 +91,12 @@ void Conversation::ReceiveCompressed(const Slices& slices, Encoding encoding) {
   Receive(*inflated, static_cast<int64_t>(Bytes(*inflated).size()));
 }
 
+void Conversation::TellAudit(absl::string_view command, const std::string& target, const absl::Status& status) {
+  if (!runner_.audit.is_open()) return;
+  runner_.audit.Tell({method_.path, status.code(), caller() == nullptr ? "" : caller()->name, target, peer()->name(),
+                      /*request_id=*/"", Audit::kMany, command});
+}
+
 void Conversation::Revoke(const absl::Status& why) { End(why); }
 
 void Conversation::OnWritten(bool ok) { ok ? Written() : Break(); }

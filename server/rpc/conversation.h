@@ -59,6 +59,8 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
   absl::Status SetClient(absl::string_view message, const std::string& client_id);
   // Ends a call that has broken.
   void Break();
+  // A line of the audit log on a part of the conversation, in the name of its caller. `command`: a constant.
+  void TellAudit(absl::string_view command, const std::string& target, const absl::Status& status);
 
  private:
   // Events of the conversation; none of these is called with a lock held.

@@ -119,6 +119,15 @@ void FollowMovedLogs() {
   }
 }
 
+std::function<bool()> HealthOf(absl::string_view name) {
+  MutexLock lock(FilesMutex());
+  for (const LogFile* file : Files()) {
+    if (file->name() == name) return [file] { return file->is_written(); };
+  }
+  const LogWriter& writer = name == "stdout" ? Stdout() : Stderr();
+  return [&writer] { return writer.is_written(); };
+}
+
 std::vector<std::pair<std::string, int64_t>> CountDroppedLines() {
   std::vector<std::pair<std::string, int64_t>> counts = {{"stderr", Stderr().lines_dropped()},
                                                          {"stdout", Stdout().lines_dropped()}};

@@ -72,6 +72,9 @@ absl::StatusOr<LogSink> LogToFile(const std::string& path, absl::string_view nam
 // Looks whether such files have been moved or removed, as logrotate does: then the lines from here on go to a new file of
 // the name. To be called now and then.
 void FollowMovedLogs();
+// A function that says whether the lines of a log are written: of a file by the name that LogToFile has given it, of "stdout", or
+// else of stderr. It waits for no disk.
+std::function<bool()> HealthOf(absl::string_view name);
 // The lines that nobody took in time, or that could not be written, for each log of the process: "stderr", "stdout", and
 // the files by their names.
 std::vector<std::pair<std::string, int64_t>> CountDroppedLines();

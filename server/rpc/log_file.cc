@@ -39,7 +39,7 @@ absl::Status LogFile::FollowMove() {
   struct stat found = {};
   if (stat(path_.c_str(), &found) == 0 && Inode(found.st_dev, found.st_ino) == inode_) return absl::OkStatus();
   const absl::StatusOr<int> fd = OpenToAppend(path_);
-  if (!fd.ok()) return std::exchange(told_, true) ? absl::OkStatus() : fd.status();
+  if (!fd.ok()) return told_.exchange(true) ? absl::OkStatus() : fd.status();
   told_ = false;
   if (fstat(*fd, &found) == 0) inode_ = {found.st_dev, found.st_ino};
   writer_.GoOnIn(*fd);

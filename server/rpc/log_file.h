@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -26,6 +27,8 @@ class LogFile {
   const std::string& name() const { return name_; }
   LogWriter& writer() { return writer_; }
   const LogWriter& writer() const { return writer_; }
+  // Whether lines get into the file of the path.
+  bool is_written() const { return !told_ && writer_.is_written(); }
 
   // Where the path is another file by now, or none, further lines go to the file that it is, which is made. One caller at a
   // time. PERMISSION_DENIED: it cannot be written; further lines go where they went. It is told once.
@@ -38,7 +41,7 @@ class LogFile {
   const std::string path_;
   const std::string name_;
   Inode inode_;
-  bool told_ = false;
+  std::atomic<bool> told_ = false;  // The path cannot be written.
   LogWriter writer_;
 };
 

@@ -1,11 +1,14 @@
 // LogLimit says which lines of a log are written: for each reason kBurst at once, and then one every kEvery. It counts
-// the others. Reasons are the program's own words, so their number is bounded. Thread-safe.
+// the others. Where reasons are not the program's own words their number is to be bounded: a reason beyond it takes the place
+// of one that nothing is known of any more, or shares the lines of the reason "others". Thread-safe.
 
 #ifndef SERVER_RPC_LOG_LIMIT_H_
 #define SERVER_RPC_LOG_LIMIT_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,6 +24,9 @@ class LogLimit {
   using Clock = std::chrono::steady_clock;
   static constexpr int64_t kBurst = 50;
   static constexpr std::chrono::seconds kEvery{10};
+  static constexpr char kOthers[] = "others";
+
+  explicit LogLimit(size_t most_reasons = std::numeric_limits<size_t>::max()) : most_reasons_(most_reasons) {}
 
   // The number of lines left out since the last one of this reason; nothing: this one is left out, too.
   std::optional<int64_t> Admit(const std::string& reason, Clock::time_point now = Clock::now());
@@ -36,9 +42,13 @@ class LogLimit {
     Clock::time_point since;  // and one more each kEvery from here on.
     int64_t left_out = 0;
   };
+  static void Earn(Reason& reason, Clock::time_point now);
   static bool TakeLine(Reason& reason, Clock::time_point now);
+  Reason& FindOrAdd(const std::string& reason, Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  const size_t most_reasons_;
   Mutex mu_;
+  Clock::time_point made_room_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Reason> reasons_ ABSL_GUARDED_BY(mu_);
 };
 

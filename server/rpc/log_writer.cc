@@ -56,6 +56,7 @@ struct LogWriter::State {
   size_t writing_bytes ABSL_GUARDED_BY(mu) = 0;
   int64_t dropped ABSL_GUARDED_BY(mu) = 0;  // Lines that no line has told of yet.
   int64_t all_dropped ABSL_GUARDED_BY(mu) = 0;
+  bool fails ABSL_GUARDED_BY(mu) = false;  // The last write was not taken.
   int flushing ABSL_GUARDED_BY(mu) = 0;  // Threads that wait for the end of the queue.
   bool started ABSL_GUARDED_BY(mu) = false;
   bool ending ABSL_GUARDED_BY(mu) = false;
@@ -127,6 +128,11 @@ int64_t LogWriter::lines_dropped() const {
   return state_->all_dropped;
 }
 
+bool LogWriter::is_written() const {
+  MutexLock lock(state_->mu);
+  return !state_->fails && state_->queue.size() + state_->writing_bytes < state_->BytesFor(/*is_kept=*/false);
+}
+
 bool LogWriter::Flush(std::chrono::milliseconds timeout) {
   MutexLock lock(state_->mu);
   const auto until = std::chrono::steady_clock::now() + timeout;
@@ -152,6 +158,7 @@ void LogWriter::Loop(const std::shared_ptr<State>& state) {
     const int64_t lost = WriteAll(fd, batch);
     lock.Lock();
     state->all_dropped += lost;
+    state->fails = lost > 0;
     state->writing_bytes = 0;
     state->changed.NotifyAll();
   }

@@ -39,6 +39,8 @@ class LogWriter {
   void GoOnIn(int fd);
   // The lines so far that were dropped, or could not be written.
   int64_t lines_dropped() const;
+  // Whether a further line has room, and the last ones that were to be written were.
+  bool is_written() const;
 
   // Whether everything was written within `timeout`.
   bool Flush(std::chrono::milliseconds timeout);

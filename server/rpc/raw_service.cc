@@ -8,7 +8,7 @@ namespace gluond::server {
 
 RawService::Row& RawService::AddRow(const char* method, absl::string_view request_type, Weight weight) {
   const std::string path = absl::StrCat("/", name_, "/", method);
-  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight, AccessOf(path).value_or(MethodAccess{}).audited}, std::string(request_type)}));
+  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight, AccessOf(path).value_or(MethodAccess{}).audit}, std::string(request_type)}));
   return *rows_.back();
 }
 

@@ -84,6 +84,7 @@ void Router::Accept(GenericCall* call) {
   const auto row = rows_.find(context.method());
   const bool is_known = row != rows_.end();
   if (status.ok() && !is_known) status = NoMethod(context.method());
+  if (status.ok() && row->second->method.audit != Audit::kNone) status = runner_.audit.Check();
   const Stream::Opening opening = {.call = call, .counts = is_known ? row->second->counts.get() : &unknown_,
                                    .caller = caller.identity, .reach = caller.reach, .method = is_known ? row->first : kUnknown,
                                    .access = runner_.access.is_open() ? &runner_.access : nullptr,
@@ -103,8 +104,8 @@ void Router::Tell(Stream& refused, const absl::Status& why, bool for_caller) {
   runner_.log.Failed({.method = refused.method(), .status = why, .peer = refused.peer()->name(),
                       .request_id = refused.request_id(), .traceparent = refused.traceparent()});
   if (!for_caller) return;
-  runner_.audit.Refused({refused.method(), why.code(), refused.caller() == nullptr ? "" : refused.caller()->name,
-                         /*target=*/"", refused.peer()->name(), refused.request_id()});
+  runner_.audit.Tell({refused.method(), why.code(), refused.caller() == nullptr ? "" : refused.caller()->name,
+                      /*target=*/"", refused.peer()->name(), refused.request_id()});
 }
 
 void Router::EndRevoked() {

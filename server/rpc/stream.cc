@@ -115,7 +115,7 @@ void Stream::SetSent(const Slices& message) {
 void Stream::Finish(const absl::Status& status) {
   Leave(status.code());
   if (audit_ != nullptr && IsRefusal(status.code())) {
-    audit_->Refused({method_, status.code(), caller_ == nullptr ? "" : caller_->name, target_, peer()->name(), request_id()});
+    audit_->Tell({method_, status.code(), caller_ == nullptr ? "" : caller_->name, target_, peer()->name(), request_id()});
   }
   AddTrailingMetadata(/*fails=*/!status.ok());
   call_.Finish(ToGrpc(reach_.is_everything() ? status : Unqualify(reach_, status)));

@@ -10,6 +10,7 @@
 #include "engine/store/stored_name.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "server/identity/names.h"
 #include "server/rpc/inflate_in_turn.h"
 #include "server/rpc/stored_answer.h"
 #include "server/wire/chunk.h"
@@ -171,6 +172,8 @@ absl::Status Rpc::Admit(const Slices* request) {
 
 std::string Rpc::caller_name() const { return stream_->caller_name(); }
 
+bool Rpc::has_caller() const { return stream_->caller() != nullptr; }
+
 bool Rpc::TakesTurn() const { return permit_.held_by_peer() > kCallsAtOnce; }
 
 int64_t Rpc::bytes_to_parse() const {
@@ -202,7 +205,7 @@ void Rpc::SetClient(const std::string& client_id) {
 }
 
 void Rpc::Scope(std::string* client_id) const {
-  if (stream_->caller() != nullptr && !client_id->empty()) *client_id = absl::StrCat(stream_->caller()->name, "/", *client_id);
+  if (stream_->caller() != nullptr && !client_id->empty()) *client_id = ClientOf(stream_->caller()->name, *client_id);
 }
 
 void Rpc::Finish(const absl::Status& status, Message* response) {
@@ -226,7 +229,8 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   bytes_permit_ = Shares::Permit();
   memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
   if (!outcome.ok()) Log(outcome);
-  if (audited_ && !IsRefusal(outcome.code()) && runner_.audit.is_open()) Audit(outcome);  // Stream tells of refusals.
+  // Stream tells of refusals.
+  if (audit_ != Audit::kNone && !IsRefusal(outcome.code()) && runner_.audit.is_open()) TellAudit(outcome);
   stream_->SetTarget(std::move(target_));
   stream_->SetPhases(phases_);
   Send(outcome.ok() ? outcome : Annotate(outcome, method_.name), std::move(reply));
@@ -288,9 +292,9 @@ void Rpc::Log(const absl::Status& status) {
                       stream_->request_id(), stream_->traceparent()});
 }
 
-void Rpc::Audit(const absl::Status& status) {
-  runner_.audit.Changed({method_.path, status.code(), stream_->caller() == nullptr ? "" : stream_->caller()->name, target_,
-                         peer_->name(), stream_->request_id()});
+void Rpc::TellAudit(const absl::Status& status) {
+  runner_.audit.Tell({method_.path, status.code(), stream_->caller() == nullptr ? "" : stream_->caller()->name, target_,
+                      peer_->name(), stream_->request_id(), audit_});
 }
 
 absl::Status CheckNumbered(const Numbered& said) {

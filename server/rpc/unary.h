@@ -92,7 +92,7 @@ struct Method {
   std::string path;  // "/gluond.v1.ModelService/Predict"
   std::string name;  // "Predict", which leads every error message.
   Weight weight = Weight::kLight;
-  bool audited = false;
+  Audit audit = Audit::kNone;
 };
 
 // One call in progress, whatever its messages are.
@@ -113,6 +113,7 @@ class Rpc {
   const PeerPtr& peer() const { return peer_; }
   // As Stream's.
   std::string caller_name() const;
+  bool has_caller() const;
   const Reach& reach() const { return reach_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   int64_t request_bytes() const { return request_bytes_; }
@@ -133,7 +134,7 @@ class Rpc {
   void SetTarget(std::string name) { target_ = std::move(name); }
   CallPhases& phases() { return phases_; }
   // The call changes nothing for others to find: the audit log has no line of it.
-  void SetUnaudited() { audited_ = false; }
+  void SetUnaudited() { audit_ = Audit::kNone; }
   // Makes a client's name for itself its own: two callers that chose the same name are two clients.
   void Scope(std::string* client_id) const;
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
@@ -156,7 +157,7 @@ class Rpc {
   // The request as it was before it was compressed.
   absl::StatusOr<Slices> Inflated(const Slices& slices);
   void Log(const absl::Status& status);
-  void Audit(const absl::Status& status);
+  void TellAudit(const absl::Status& status);
   // Sends the last word, where the reply may first be compressed, which takes long.
   void Send(const absl::Status& status, Slices reply);
 
@@ -170,7 +171,7 @@ class Rpc {
   int64_t request_bytes_ = 0;
   std::string client_, target_;
   CallPhases phases_;
-  bool audited_ = method_.audited;
+  Audit audit_ = method_.audit;
   Shares::Permit permit_;
   Shares::Permit bytes_permit_;
   Reservation memory_;  // The request's and the reply's.
@@ -203,6 +204,8 @@ class Call {
   const PeerPtr& peer() const { return state_->peer(); }
   // The name of the caller, if it is one caller's alone; empty: nobody knows it.
   std::string caller_name() const { return state_->caller_name(); }
+  // Whether the server knows who calls.
+  bool has_caller() const { return state_->has_caller(); }
   // The names that the caller may say: a list has these alone.
   const Reach& reach() const { return state_->reach(); }
   // The times of its parts, for the access log. To be set before the call is finished; a `timing` of the response sets them.

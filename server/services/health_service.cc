@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/core/error_info.h"
 #include "server/wire/parse_message.h"
 
 namespace gluond::server {
@@ -31,7 +32,7 @@ class HealthService::Watcher final : public Stream {
 
   // Tells of the status as it is now, where the client was told of another.
   void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_.mu_) {
-    const Status status = health_.StatusOf(service_);
+    const Status status = health_.StatusWithin(reach(), service_);
     if (finished_ || writing_ || !knows_service_ || status == told_) return;
     told_ = status;
     writing_ = true;
@@ -46,6 +47,7 @@ class HealthService::Watcher final : public Stream {
     if (message == nullptr) return End(absl::CancelledError("the call ended before its message came"));
     HealthCheckRequest request;
     if (absl::Status status = ParseShortMessage(*message, &request, encoding()); !status.ok()) return End(status);
+    if (absl::Status status = health_.CheckMayAsk(caller() != nullptr, request.service()); !status.ok()) return End(status);
     MutexLock lock(health_.mu_);
     service_ = request.service();
     knows_service_ = true;
@@ -82,8 +84,8 @@ class HealthService::Watcher final : public Stream {
   bool finished_ ABSL_GUARDED_BY(health_.mu_) = false;
 };
 
-HealthService::HealthService(Runner& runner, const ServedModels& served)
-    : RawService(runner, "grpc.health.v1.Health"), served_(served) {
+HealthService::HealthService(Runner& runner, const ServedModels& served, bool names_are_closed)
+    : RawService(runner, "grpc.health.v1.Health"), served_(served), names_are_closed_(names_are_closed) {
   Add("Check", this, &HealthService::Check, Weight::kAlways);
   Add("List", this, &HealthService::List, Weight::kHeavy);
   AddStream<HealthCheckRequest>("Watch", this, &HealthService::Watch);
@@ -130,11 +132,25 @@ HealthService::Status HealthService::StatusOf(const std::string& service) const 
   return why_not_.empty() && !broken_.contains(service) ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }
 
+HealthService::Status HealthService::StatusWithin(const Reach& reach, const std::string& service) const {
+  absl::string_view name = service;
+  const bool is_beyond = names_are_closed_ && absl::ConsumePrefix(&name, kModel) && !reach.Has(name);
+  return is_beyond ? HealthCheckResponse::SERVICE_UNKNOWN : StatusOf(service);
+}
+
+absl::Status HealthService::CheckMayAsk(bool known, const std::string& service) const {
+  if (known || service.empty() || !names_are_closed_) return absl::OkStatus();
+  return WithInfo(absl::UnauthenticatedError("health tells of anything but the server itself, which has no name, to callers whom "
+                                             "it knows (--health_names=closed): send the metadata `authorization: Bearer TOKEN`"),
+                  reason::kNoIdentity);
+}
+
 void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {
+  FINISH_IF_ERROR(call, CheckMayAsk(call.has_caller(), call.request().service()));
   Status status;
   {
     MutexLock lock(mu_);
-    status = StatusOf(call.request().service());
+    status = StatusWithin(call.reach(), call.request().service());
   }
   if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
     return call.Finish(absl::NotFoundError(absl::StrCat("there is no service '", call.request().service(), "'")));

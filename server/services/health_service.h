@@ -5,7 +5,8 @@
 // serves where an inference that names no version would find one ready, "model:digits:2" and "model:digits:stable" where
 // that version or label is. (No service, device or model has a name with the colon in this place.) Those who ask hear of a
 // model at once, those who watch it within a second. A list has the server, services, devices and the models of the
-// caller's reach, under the names by which Check knows them: "model:acme/digits".
+// caller's reach, under the names by which Check knows them: "model:acme/digits". Where names are for callers alone
+// (--health_names=closed), whom nobody knows may ask for the server, and others for those of their reach.
 
 #ifndef SERVER_SERVICES_HEALTH_SERVICE_H_
 #define SERVER_SERVICES_HEALTH_SERVICE_H_
@@ -26,7 +27,7 @@ class HealthService final : public RawService {
   using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
 
   // `served` outlives this.
-  HealthService(Runner& runner, const ServedModels& served);
+  HealthService(Runner& runner, const ServedModels& served, bool names_are_closed);
 
   // Tells watchers of models that have become ready, or are so no more.
   void Sweep() override;
@@ -52,8 +53,13 @@ class HealthService final : public RawService {
   Status StatusOfModel(absl::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // SERVICE_UNKNOWN: there is none of this name.
   Status StatusOf(const std::string& service) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The same for whoever may say what `reach` has.
+  Status StatusWithin(const Reach& reach, const std::string& service) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether a caller, whom nobody knows where it is not `known`, may ask. UNAUTHENTICATED.
+  absl::Status CheckMayAsk(bool known, const std::string& service) const;
 
   const ServedModels& served_;
+  const bool names_are_closed_;
   absl::flat_hash_set<std::string> services_ = {""};
 
   mutable Mutex mu_;

@@ -1,11 +1,5 @@
 #include "server/serving/serve_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,6 +10,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "gluond/v1/serving.pb.h"
+#include "server/config/operator_file.h"
 #include "server/config/yaml.h"
 #include "server/config/yaml_message.h"
 #include "server/serving/names.h"
@@ -25,28 +20,6 @@ namespace gluond::server {
 namespace {
 
 constexpr int64_t kLargestNumber = 1'000'000'000;
-
-// Reads a regular file. A pipe could be waited for without end.
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  const auto error = [&](absl::string_view why) {
-    return absl::NotFoundError(absl::StrCat("--serve=", path, " cannot be read: ", why));
-  };
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return error(std::strerror(errno));
-  std::string text;
-  struct stat facts = {};
-  const bool is_file = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
-  ssize_t got = is_file ? 1 : 0;
-  while (got > 0 && text.size() <= Yaml::kMostBytes) {  // One byte more than Parse takes is enough for it to say so.
-    char piece[4096];
-    got = read(file, piece, sizeof(piece));
-    if (got > 0) text.append(piece, static_cast<size_t>(got));
-  }
-  close(file);
-  if (!is_file) return error("it is no regular file");
-  if (got < 0) return error(std::strerror(errno));
-  return text;
-}
 
 // A key that is the number of a version.
 absl::StatusOr<int64_t> Number(const Yaml& key) {
@@ -163,8 +136,9 @@ absl::StatusOr<Declaration> ParseServeFile(absl::string_view text, absl::string_
 }
 
 absl::StatusOr<Declaration> ReadServeFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
-  return ParseServeFile(text, path);
+  const absl::StatusOr<std::string> text = ReadOperatorFile(path, Yaml::kMostBytes);
+  if (text.ok()) return ParseServeFile(*text, path);
+  return absl::NotFoundError(absl::StrCat("--serve=", path, " cannot be read: ", text.status().message()));
 }
 
 absl::Status CheckCheckpoints(const Declaration& declaration, const CheckpointStore& store) {

@@ -1,4 +1,5 @@
-// SessionChanged hears of commands of a session that change what others see of the server, and of those that are refused.
+// SessionChanged hears of commands of a session that change what others see of the server, or read it, and of those that are
+// refused.
 
 #ifndef SERVER_SESSION_CHANGED_H_
 #define SERVER_SESSION_CHANGED_H_
@@ -8,11 +9,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "server/identity/access.h"
 
 namespace gluond::server {
 
 // Called when such a command has ended, with its name, "SaveAsModel", that of the thing, and OK or why it did nothing.
-using SessionChanged = std::function<void(absl::string_view command, const std::string& target, absl::StatusCode code)>;
+using SessionChanged =
+    std::function<void(absl::string_view command, Audit audit, const std::string& target, absl::StatusCode code)>;
 
 }  // namespace gluond::server
 

@@ -92,4 +92,15 @@ bool IsAnswered(const v1::Command& command) {
   }
 }
 
+bool IsAudited(const v1::Command& command) {
+  switch (command.command_case()) {
+    case v1::Command::kSaveAsModel:
+    case v1::Command::kOpenModel:
+    case v1::Command::kStoreToModel:
+    case v1::Command::kSaveSession:
+    case v1::Command::kOpenSaved: return true;
+    default: return false;
+  }
+}
+
 }  // namespace gluond::server

@@ -17,6 +17,8 @@ absl::Status CheckNames(const v1::Command& command);
 absl::Status NoContent(const v1::Command& command, uint64_t number);
 // Whether its client waits for a Reply with its number.
 bool IsAnswered(const v1::Command& command);
+// Whether the audit log has lines of it.
+bool IsAudited(const v1::Command& command);
 
 }  // namespace gluond::server
 

@@ -40,9 +40,10 @@ Imperative::Options SessionExchange::OptionsOf(uint64_t number) const {
   return options;
 }
 
-std::function<void(absl::StatusCode)> SessionExchange::Teller(absl::string_view command, const std::string& target) const {
-  return [changed = session_.changed, command, target](absl::StatusCode code) {
-    if (changed != nullptr) changed(command, target, code);
+std::function<void(absl::StatusCode)> SessionExchange::Teller(absl::string_view command, const std::string& target,
+                                                               Audit audit) const {
+  return [changed = session_.changed, command, audit, target](absl::StatusCode code) {
+    if (changed != nullptr) changed(command, audit, target, code);
   };
 }
 

@@ -101,7 +101,8 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   void Refuse(uint64_t number, const absl::Status& status);
 
   // A function for any thread, also after the session's end: calls Session::changed. `command` is a constant.
-  std::function<void(absl::StatusCode)> Teller(absl::string_view command, const std::string& target) const;
+  std::function<void(absl::StatusCode)> Teller(absl::string_view command, const std::string& target,
+                                               Audit audit = Audit::kEach) const;
   // Answers that the command has changed nothing, and tells it.
   void RefuseChange(absl::string_view command, const std::string& target, uint64_t number, const absl::Status& status) const;
 

@@ -89,6 +89,7 @@ void SessionExchange::OpenModel(const v1::Command::OpenModel& command, uint64_t 
   absl::Status status = NameArrays(command.arrays(), number);
   absl::StatusOr<HostedModelPtr> found = session_.models.Use(command.model());
   if (status.ok()) status = found.status();
+  Teller("OpenModel", command.model(), Audit::kMany)(status.code());
   ++pending_;
   if (!status.ok()) return Refuse(number, status);
   const HostedModelPtr hosted = *std::move(found);

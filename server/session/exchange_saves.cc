@@ -75,13 +75,14 @@ void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t 
     status = absl::InvalidArgumentError(absl::StrCat("the key has ", command.key().size(), " bytes, and no key has more than ",
                                                      kLongestKey));
   }
+  const auto tell = Teller("OpenSaved", command.name(), Audit::kMany);
+  if (!status.ok()) tell(status.code());
   if (!status.ok()) return Refuse(number, status);
   SavedSessions::Opening opening = {command.name(), command.key(), std::nullopt, nullptr, session_.memory};
   if (command.has_expected_version()) opening.version = command.expected_version();
   if (!command.arrays().empty()) opening.memory = session_.host_memory;
-  const auto tell = Teller("OpenSaved", command.name());
   session_.saved.Open(std::move(opening), [to_lane = Return(), tell, number](absl::StatusOr<SavedSessions::Opened> opened) {
-    if (IsRefusal(opened.status().code())) tell(opened.status().code());  // It changes nothing.
+    tell(opened.status().code());
     const auto kept = std::make_shared<absl::StatusOr<SavedSessions::Opened>>(std::move(opened));
     to_lane([number, kept](SessionExchange& self) { self.OpenedSaved(number, *kept); });
   });

@@ -118,6 +118,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     absl::Status status = broken_;
     if (status.ok()) status = CheckNames(command);
     if (status.ok() && command.command_case() != v1::Command::kFree) status = PayForObjects();
+    if (status.ok() && IsAudited(command) && shared_.check_audit != nullptr) status = shared_.check_audit();
     if (!status.ok()) return IsAnswered(command) ? answers_->Fail(status, number) : Note(status);
     switch (command.command_case()) {
       case v1::Command::kPrepare: return Note(calls_.Prepare(command.prepare()));

@@ -106,13 +106,13 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id,
 SessionChanged Sessions::ToAuditLog(const std::string& id, const Stream& stream) {
   if (!audit_.is_open()) return nullptr;
   return [this, id, method = std::string(stream.method()), caller = NameOf(stream.caller()), opener = stream.peer()->name()](
-             absl::string_view command, const std::string& target, absl::StatusCode code) {
-    Audited audited = {method, code, caller, target, opener, /*request_id=*/"", command};
+             absl::string_view command, Audit audit, const std::string& target, absl::StatusCode code) {
+    Audited audited = {method, code, caller, target, opener, /*request_id=*/"", audit, command};
     {
       MutexLock lock(mu_);
       if (const auto found = sessions_.find(id); found != sessions_.end()) audited.peer = found->second.peer;
     }
-    IsRefusal(code) ? audit_.Refused(audited) : audit_.Changed(audited);
+    audit_.Tell(audited);
   };
 }
 
@@ -133,6 +133,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
     SessionProgram::Shared shared = shared_;
     shared.custom_host = shared.devices.custom_host_of(reach.owner());
     shared.changed = changed;
+    shared.check_audit = [this] { return audit_.Check(); };
     auto program = create_program_(shared, *place, lane, limits_, std::move(answer));
     program->SetClient(client, host);
     return program;

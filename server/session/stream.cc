@@ -58,7 +58,11 @@ absl::Status SessionStream::Open(SessionMessagePtr first) {
   v1::SessionOpened opened;
   const v1::OpenSession& open = first->request->open();
   RETURN_IF_ERROR(SetClient("OpenSession", open.client_id()));
-  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, sessions_.Open(open, *this, &opened));
+  const absl::StatusOr<std::shared_ptr<Session>> found = sessions_.Open(open, *this, &opened);
+  // Its name is a secret.
+  TellAudit(open.session().empty() ? "OpenSession" : "TakeUpSession", open.client_id(), found.status());
+  RETURN_IF_ERROR(found.status());
+  const std::shared_ptr<Session> session = *found;
   {
     MutexLock lock(session_mu_);
     session_ = session;

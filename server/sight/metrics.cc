@@ -33,6 +33,7 @@ std::string Metrics::Look() {
   AddCalls(families);
   AddEndedCalls(families);
   AddConnections(families);
+  AddCertificates(families);
   AddQueues(families);
   AddMemory(families);
   AddModels(families);
@@ -118,6 +119,15 @@ void Metrics::AddCalls(Families& families) const {
   }
   families.AddGauge("gluond_sessions", "Sessions now.", static_cast<double>(parts_.sessions()));
   families.AddGauge("gluond_datasets", "Datasets now.", static_cast<double>(parts_.datasets()));
+}
+
+void Metrics::AddCertificates(Families& families) const {
+  if (parts_.tls == nullptr) return;
+  for (const auto& [flag, end] : parts_.tls->Ends()) {
+    families.AddGauge("gluond_certificate_expiry_timestamp_seconds",
+                      "The moment, in seconds since 1970, at which the first of a flag's certificates is over.",
+                      static_cast<double>(absl::ToUnixSeconds(end)), {{"flag", flag}});
+  }
 }
 
 void Metrics::AddConnections(Families& families) const {

@@ -22,6 +22,7 @@
 #include "server/custom/hosts.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
+#include "server/identity/tls.h"
 #include "server/net/listener.h"
 #include "server/rpc/raw_service.h"
 #include "server/rpc/router.h"
@@ -39,6 +40,7 @@ class Metrics {
     const std::vector<std::unique_ptr<RawService>>& services;
     const Router& router;
     const Listener* listener;  // Null in process.
+    const TlsCertificates* tls;  // Null: connections are not encrypted.
     const Devices& devices;
     const Models& models;
     const ServedModels& served;
@@ -57,6 +59,7 @@ class Metrics {
   void AddCalls(Families& families) const;
   void AddEndedCalls(Families& families) const;
   void AddConnections(Families& families) const;
+  void AddCertificates(Families& families) const;
   void AddQueues(Families& families) const;
   void AddMemory(Families& families) const;
   void AddModels(Families& families) const;

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "civetweb.h"
 #include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
+#include "server/config/operator_file.h"
 #include "server/identity/secret.h"
 #include "server/net/descriptor.h"
 
@@ -29,11 +29,7 @@ constexpr std::chrono::milliseconds kKnock{5};
 
 // Prometheus sends its token as it stands in its own file: without the end of the line.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  std::string text(kLongestToken + 1, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kLongestToken) text.clear();
+  std::string text = ReadOperatorFile(path, kLongestToken).value_or("");
   absl::StripAsciiWhitespace(&text);
   if (!text.empty()) return text;
   return absl::InvalidArgumentError(absl::StrCat("--metrics_token_file=", path, " has no token: want one line of at most ",

@@ -1,32 +1,25 @@
 """Who may call what: tokens, certificates, roles, the files of them that change, and what clients say of a refusal."""
 
-import contextlib
-import datetime
 import hashlib
-import json
 import os
-import pathlib
 import queue
 import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
 import grpc
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from google.protobuf import descriptor_pool, json_format
 
 from gluond.v1 import (checkpoint_pb2, custom_operator_pb2, dataset_pb2, model_pb2, operator_pb2, parameters_pb2, server_pb2,  # noqa: F401
                        serving_pb2, session_pb2, trainer_pb2, training_pb2)
 from proto.inference import grpc_service_pb2  # noqa: F401
 from tests import case_runner
-from tests.server.running_server import BINARY, RunningServer, Waits
+from tests.server import exposition
+from tests.server.identity_fixture import STATUS, IdentityCase, command
+from tests.server.running_server import BINARY, RunningServer
+from tests.server.watched_server import get
 
-COMMAND = pathlib.Path("client/cli/gluond").absolute()
-STATUS = grpc.StatusCode
 REFUSED = (STATUS.UNAUTHENTICATED, STATUS.PERMISSION_DENIED)
 
 OPEN = {"Health/Check", "Health/Watch", "GRPCInferenceService/ServerLive", "GRPCInferenceService/ServerReady"}
@@ -46,10 +39,6 @@ ADMIN = {f"GRPCInferenceService/{name}" for name in (
 OWN = {"infer": INFER, "publish": PUBLISH, "admin": ADMIN}
 
 
-def command(*arguments, **options):
-  return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=60, **options)
-
-
 def methods():
   """(service, method) of every service of every .proto that the server has."""
   pool = descriptor_pool.Default()
@@ -65,52 +54,7 @@ def methods():
   yield "grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo"
 
 
-class IdentityTest(Waits, unittest.TestCase):
-
-  def setUp(self):
-    self._exits = contextlib.ExitStack()
-    self.addCleanup(self._exits.close)
-    self.folder = pathlib.Path(self._exits.enter_context(tempfile.TemporaryDirectory()))
-    self.identities = self.folder / "identities"
-    self.identities.write_text("# Nobody yet.\n")
-
-  def token(self, name, roles):
-    """Makes a token; the server's file gets its line."""
-    made = command("token", name, f"--roles={roles}", f"--file={self.folder / name}.token")
-    self.assertEqual(made.returncode, 0, made.stderr)
-    with self.identities.open("a") as file:
-      file.write(made.stdout)
-    return (self.folder / f"{name}.token").read_text().strip()
-
-  def certificates(self, name, *flags):
-    made = command("certificates", self.folder / name, *flags)
-    self.assertEqual(made.returncode, 0, made.stderr)
-    return self.folder / name
-
-  def server(self, *flags, **options):
-    return self._exits.enter_context(RunningServer(*flags, **options))
-
-  def tls(self, folder):
-    return f"--tls_cert={folder}/server.pem", f"--tls_key={folder}/server.key"
-
-  def channel(self, server, authority=None, client=None):
-    """A channel: encrypted where an authority's folder is given."""
-    if authority is None:
-      return self._exits.enter_context(grpc.insecure_channel(server.address))
-    read = lambda folder, name: (folder / name).read_bytes() if folder else None
-    credentials = grpc.ssl_channel_credentials(read(authority, "ca.pem"), read(client, "client.key"),
-                                               read(client, "client.pem"))
-    return self._exits.enter_context(grpc.secure_channel(server.address, credentials))
-
-  def ask(self, channel, path, token=None, request=b"", metadata=(), timeout=10):
-    """The code of the answer, and the answer or the message."""
-    metadata = (*metadata, *((("authorization", f"Bearer {token}"),) if token else ()))
-    try:
-      return STATUS.OK, channel.unary_unary(f"/{path}")(request, metadata=metadata, timeout=timeout)
-    except grpc.RpcError as error:
-      return error.code(), error.details()
-
-  INFO = "gluond.v1.ServerService/GetServerInfo"
+class IdentityTest(IdentityCase):
 
   def test_each_role_may_call_its_methods_and_no_others(self):
     tokens = {role: self.token(f"has-{role}", role) for role in ("infer", "train", "publish", "admin")}
@@ -191,7 +135,9 @@ class IdentityTest(Waits, unittest.TestCase):
   def test_a_wrong_file_of_identities_ends_the_start(self):
     digits = "0" * 64
     for line, expected in (("alice infer", "2 words"), (f"alice boss sha256:{digits}", "boss"),
-                           (f"a/b/c infer sha256:{digits}", "name"), (f"/b infer sha256:{digits}", "name"), ("alice infer sha256:12", "64 hexadecimal"),
+                           (f"a/ infer sha256:{digits}", "name"), (f"a%2 infer sha256:{digits}", "hexadecimal"),
+                           (f"alice infer,proxy certificate:a", "no other role"),
+                           (f"edge proxy sha256:{digits}", "known by its certificate"), ("alice infer sha256:12", "64 hexadecimal"),
                            (f"alice infer md5:{digits}", "credential"),
                            (f"alice infer sha256:{digits}\nbob infer sha256:{digits}", "line 2")):
       self.identities.write_text(line)
@@ -203,7 +149,7 @@ class IdentityTest(Waits, unittest.TestCase):
     ended = subprocess.run([BINARY, "--devices=cpu", "--address=127.0.0.1:0", f"--identities={self.folder}"],
                            capture_output=True, text=True, timeout=60)
     self.assertEqual(ended.returncode, 1)
-    self.assertIn("is a folder; want a file", ended.stderr)
+    self.assertIn("it is no regular file", ended.stderr)
 
   def test_encryption_with_tokens(self):
     folder = self.certificates("tls")
@@ -236,28 +182,10 @@ class IdentityTest(Waits, unittest.TestCase):
     channel = self.channel(server, folder, folder)
     self.assertEqual(self.ask(channel, "gluond.v1.ModelService/ListModels")[0], STATUS.OK)
     self.assertEqual(self.ask(channel, self.INFO, "made-up")[0], STATUS.UNAUTHENTICATED)
-    code, said = self.ask(self.channel(server, folder, self.nameless(folder)), self.INFO)
-    self.assertEqual(code, STATUS.UNAUTHENTICATED)
-    self.assertIn("neither a common name nor a DNS name", said)
-
-  def nameless(self, authority):
-    """The folder of a client's certificate that names nobody."""
-    read = lambda load, name, *more: load((authority / name).read_bytes(), *more)
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.timezone.utc)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "x")]))
-        .issuer_name(read(x509.load_pem_x509_certificate, "ca.pem").subject).public_key(key.public_key())
-        .serial_number(x509.random_serial_number()).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier("spiffe://x/y")]), critical=False)
-        .sign(read(serialization.load_pem_private_key, "ca.key", None), hashes.SHA256()))
-    folder = self.folder / "nameless"
-    folder.mkdir()
-    (folder / "client.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "client.key").write_bytes(key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
-    return folder
+    for name, common_name, says in (("nameless", None, "no common name and no DNS name"), ("torn", "a\nb", "says nobody")):
+      code, said = self.ask(self.channel(server, folder, self.client_certificate(folder, name, common_name)), self.INFO)
+      self.assertEqual(code, STATUS.UNAUTHENTICATED)
+      self.assertIn(says, said)
 
   def test_changed_certificates_are_taken_up(self):
     folder = self.certificates("tls")
@@ -322,6 +250,18 @@ class IdentityTest(Waits, unittest.TestCase):
       self.assertEqual(ended.returncode, 1, flags)
       self.assertIn(expected, ended.stderr)
 
+  def test_the_end_of_certificates_is_a_metric(self):
+    folder = self.certificates("tls", "--days=10")
+    server = self.server(*self.tls(folder), f"--tls_client_ca={folder}/ca.pem", "--metrics_address=127.0.0.1:0")
+    line = ""
+    while "metrics on port" not in line:
+      line = server.process.stdout.readline()
+    family = exposition.parse(get(int(line.split()[-1]))[1])["gluond_certificate_expiry_timestamp_seconds"]
+    ends = {dict(labels)["flag"]: end for (_, labels), end in family.samples.items()}
+    self.assertEqual(set(ends), {"--tls_cert", "--tls_client_ca"})
+    for flag, end in ends.items():
+      self.assertAlmostEqual(end, time.time() + 10 * 86400, delta=3600, msg=flag)
+
   def test_a_public_address_wants_encryption_and_a_question_who_calls(self):
     folder = self.certificates("tls")
     self.token("alice", "infer")
@@ -346,47 +286,6 @@ class IdentityTest(Waits, unittest.TestCase):
       code, answer = self.ask(channel, "gluond.v1.ModelService/InitializeParameters", token, first.SerializeToString())
       self.assertEqual(code, STATUS.OK, answer)
       self.assertFalse(parameters_pb2.InitializeParametersResponse.FromString(answer).replayed)
-
-  def test_changes_are_audited_with_whoever_made_them(self):
-    token = self.token("alice", "train,publish")
-    audit = self.folder / "audit.log"
-    server = self.server(f"--identities={self.identities}", f"--audit_log={audit}")
-    channel = self.channel(server)
-    self.ask(channel, "gluond.v1.ModelService/DeleteModel", token,
-             model_pb2.DeleteModelRequest(model="digits").SerializeToString(), metadata=(("x-request-id", "r-1"),))
-    self.ask(channel, "gluond.v1.ModelService/ListModels", token)
-    for method, request in (
-        ("gluond.v1.ServingService/RetireVersion", serving_pb2.RetireVersionRequest(served="digits", version=7)),
-        ("gluond.v1.TrainingService/DeleteDataset", dataset_pb2.DeleteDatasetRequest(dataset="digits")),
-        ("gluond.v1.ModelService/DeleteCheckpoint", checkpoint_pb2.DeleteCheckpointRequest(checkpoint="digits")),
-        ("inference.GRPCInferenceService/RepositoryModelUnload",
-         grpc_service_pb2.RepositoryModelUnloadRequest(model_name="digits"))):
-      self.ask(channel, method, token, request.SerializeToString())
-    server.stop()
-    lines = [json.loads(line) for line in audit.read_text().splitlines()]
-    self.assertEqual([line["target"] for line in lines], ["digits"] * 5, lines)
-    told = {key: lines[0][key] for key in ("event", "caller", "method", "target", "code", "request_id")}
-    self.assertEqual(told, {"event": "audit", "caller": "alice", "method": "/gluond.v1.ModelService/DeleteModel",
-                            "target": "digits", "code": "NOT_FOUND", "request_id": "r-1"})
-
-  def test_refusals_are_audited_and_floods_of_them_counted(self):
-    token = self.token("shop", "infer")
-    audit = self.folder / "audit.log"
-    server = self.server(f"--identities={self.identities}", f"--audit_log={audit}")
-    channel = self.channel(server)
-    self.ask(channel, "gluond.v1.ModelService/DeleteModel", token, metadata=(("x-request-id", "r-2"),))
-    for _ in range(200):
-      self.ask(channel, self.INFO)
-    server.stop()
-    lines = [json.loads(line) for line in audit.read_text().splitlines()]
-    told = {key: lines[0][key] for key in ("event", "caller", "method", "code", "request_id")}
-    self.assertEqual(told, {"event": "audit", "caller": "shop", "method": "/gluond.v1.ModelService/DeleteModel",
-                            "code": "PERMISSION_DENIED", "request_id": "r-2"})
-    self.assertEqual({(line.get("method"), line["code"]) for line in lines[1:] if line["event"] == "audit"},
-                     {(f"/{self.INFO}", "UNAUTHENTICATED")})
-    self.assertNotIn("caller", lines[1])
-    self.assertLess(len(lines), 60)
-    self.assertEqual(sum(line.get("left_out", 0) + (line["event"] == "audit") for line in lines[1:]), 200)
 
   def open_streams(self, channel, token):
     """Streams that stay open, by their methods: the one of inferences has been answered once, the session has begun."""

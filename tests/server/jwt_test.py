@@ -101,7 +101,7 @@ class JwtTest(Waits, unittest.TestCase):
   def test_both_algorithms_say_who_calls_and_what_he_may(self):
     audit = self.folder / "audit"
     self.start(f"--audit_log={audit}")
-    names = ["alice", "bob", "carol.k-1_x"]
+    names = ["alice", "system:serviceaccount:ml:trainer", "carol.k-1_x"]
     for signer, header, name in zip((self.rsa, self.ec, self.ec), ({}, {}, {"kid": "curve"}), names):
       token = signer.token(header, sub=name)
       self.assertEqual(self.ask(token), (STATUS.OK, ""), name)
@@ -123,12 +123,21 @@ class JwtTest(Waits, unittest.TestCase):
       self.assertIn(says, said)
 
   def test_claims_have_several_forms(self):
-    self.start("--jwt_name_claim=email.local", "--jwt_roles_claim=realm_access.roles")
+    self.start("--jwt_name_claim=email.local", "--jwt_roles_claim=realm_access.roles", "--jwt_roles_prefix=gluond.")
     now = time.time()
     for claims in ({}, {"aud": ["other", AUDIENCE]}, {"exp": int(now) + 60}, {"nbf": now - 1}, {"nbf": now + 30},
-                   {"exp": now - 30}, {"realm_access": {"roles": "train offline"}}, {"extra": {"a": [{"b": None}]}}):
-      claims = {"email": {"local": "alice"}, "realm_access": {"roles": ["offline_access", "train"]}} | claims
+                   {"exp": now - 30}, {"realm_access": {"roles": "gluond.train offline"}}, {"extra": {"a": [{"b": None}]}}):
+      claims = {"email": {"local": "alice"}, "realm_access": {"roles": ["offline_access", "gluond.train"]}} | claims
       self.assertEqual(self.ask(self.rsa.token(**claims)), (STATUS.OK, ""), claims)
+
+  def test_an_issuers_own_words_give_nothing_beside_a_prefix_or_a_map(self):  # jwt_roles_test has all forms.
+    self.start("--jwt_roles_claim=realm_access.roles", "--jwt_roles_prefix=gluond.", "--jwt_roles_map=ML Team=train,leads=publish")
+    token = lambda *roles: self.rsa.token(realm_access={"roles": roles})
+    self.refused("has none of", token("admin", "offline_access"))
+    for roles in (("gluond.train", "admin"), ("ML Team", "admin")):
+      self.assertEqual(self.ask(token(*roles)), (STATUS.OK, ""))
+      self.assertNotEqual(self.ask(token(*roles), DELETE)[0], STATUS.PERMISSION_DENIED)
+      self.assertEqual(self.ask(token(*roles), PUBLISH)[0], STATUS.PERMISSION_DENIED)
 
   def test_a_token_that_is_not_good_is_refused(self):
     self.start()
@@ -162,9 +171,9 @@ class JwtTest(Waits, unittest.TestCase):
         ("no number of seconds", token(exp=1e300)), ("it has expired", token(exp=-1)),
         ("not valid yet", token(nbf=now + 120)), ("no number of seconds", token(nbf={})),
         ("none of infer", token(roles=[])), ("none of infer", token(roles=None)), ("none of infer", token(roles=["boss"])),
-        ("none of infer", token(roles={"train": True})), ("none of infer", token(roles=["trainer"])),
-        ("is no name", token(sub=None)), ("is no name", token(sub="")), ("is no name", token(sub="a/b/c")), ("is no name", token(sub=7)),
-        ("is no name", token(sub="a" * 65)), ("is no name", token(sub="local\n")),
+        ("none of infer", token(roles={"train": True})), ("none of infer", token(roles=["trainer"])), ("none of infer", token(roles=["proxy"])),
+        ("is no name", token(sub=None)), ("is no name", token(sub="")), ("is no name", token(sub="acme/")), ("is no name", token(sub=7)),
+        ("is no name", token(sub="a" * 257)), ("is no name", token(sub="local\n")),
         ("no base64url", f"%.{claims}.{signature}"), ("no JSON object", f"{encode(b'[]')}.{claims}.{signature}"),
         ("too deep", f"{encode(b'[' * 3000)}.{claims}.{signature}"), ("no JSON object", f"..{signature}"), ("no JSON object", ".."),
         ("more than 8192 bytes", token(extra="a" * 7000)))
@@ -299,7 +308,9 @@ class JwtTest(Waits, unittest.TestCase):
         (rsa_pem[:-30], FLAGS, "does not end"), (f"kid:\n{rsa_pem}", FLAGS, "line 1: want a name"),
         (f"kid: a\n{rsa_pem}kid: a\n{rsa_pem}", FLAGS, "no other key has"), (rsa_pem * 17, FLAGS, "more than 16 keys"),
         (rsa_pem, FLAGS[:1], "--jwt_audience"), (rsa_pem, FLAGS[1:], "--jwt_issuer"),
-        (rsa_pem, (*FLAGS, "--jwt_leeway_seconds=3601"), "--jwt_leeway_seconds")):
+        (rsa_pem, (*FLAGS, "--jwt_leeway_seconds=3601"), "--jwt_leeway_seconds"),
+        (rsa_pem, (*FLAGS, "--jwt_roles_claim=realm_access.roles"), "--jwt_roles_prefix"),
+        (rsa_pem, (*FLAGS, "--jwt_roles_map=boss"), "no WORD=ROLE")):
       self.keys.write_text(text)
       ended = subprocess.run([BINARY, "--devices=cpu", "--address=127.0.0.1:0", f"--jwt_keys={self.keys}", *flags],
                              capture_output=True, text=True, timeout=60)

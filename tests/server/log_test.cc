@@ -144,6 +144,37 @@ TEST(LogLimitTest, WhatWasLeftOutIsToldThoughNothingFollows) {
   EXPECT_EQ(limit.TakeAllLeftOut().size(), 1u);
 }
 
+TEST(LogLimitTest, ReasonsBeyondTheMostShareTheirLinesUntilOthersAreOver) {
+  LogLimit limit(/*most_reasons=*/2);
+  const auto start = LogLimit::Clock::now();
+  EXPECT_EQ(limit.Admit("a", start), 0);
+  for (int64_t i = 0; i < LogLimit::kBurst + 1; ++i) limit.Admit("b", start);
+  for (int64_t i = 0; i < LogLimit::kBurst; ++i) EXPECT_EQ(limit.Admit(std::to_string(i), start), 0);
+  EXPECT_EQ(limit.Admit("c", start), std::nullopt);
+  EXPECT_EQ(limit.Admit("a", start), 0);
+  // By then a's lines are all there again, and of b one is still to be told.
+  const auto later = start + 2 * LogLimit::kEvery;
+  EXPECT_EQ(limit.Admit("c", later), 1);
+  EXPECT_EQ(limit.Admit("d", later).has_value(), true);
+  EXPECT_EQ(limit.TakeAllLeftOut().size(), 1u);
+}
+
+TEST(LogWriterTest, IsWrittenSaysWhetherItsDescriptorTakesLines) {
+  const int full = open("/dev/full", O_WRONLY);
+  LogWriter log(full);
+  EXPECT_TRUE(log.is_written());
+  log.Write("a\n");
+  EXPECT_TRUE(log.Flush(seconds(60)));
+  EXPECT_FALSE(log.is_written());
+  log.GoOnIn(open("/dev/null", O_WRONLY));
+  log.Write("b\n");
+  EXPECT_TRUE(log.Flush(seconds(60)));
+  EXPECT_TRUE(log.is_written());
+  LogWriter small(full, /*queue_bytes=*/40);
+  small.Write(std::string(39, 'x') + "\n", /*is_kept=*/true);
+  EXPECT_FALSE(small.is_written());
+}
+
 TEST(FailureLogTest, EveryFailureIsALineOrCounted) {
   std::string text;
   FailureLog log([&text](absl::string_view line) { text.append(line.data(), line.size()); });
@@ -181,14 +212,61 @@ TEST(AuditLogTest, ALineIsShortWhateverTheTargetAndChangesThatWereMadeAreKept) {
   std::vector<std::pair<std::string, bool>> lines;
   AuditLog log;
   log.Open([&lines](const LogLine& line) { lines.emplace_back(line.text, line.is_kept); });
-  log.Changed({"m", absl::StatusCode::kNotFound, "acme/ann", std::string(1 << 20, 'y'), "p", ""});
-  log.Changed({"m", absl::StatusCode::kOk, "acme/ann", "acme/digits", "p", ""});
+  log.Tell({"m", absl::StatusCode::kNotFound, "acme/ann", std::string(1 << 20, 'y'), "p", ""});
+  log.Tell({"m", absl::StatusCode::kOk, "acme/ann", "acme/digits", "p", ""});
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_LT(lines[0].first.size(), 1000u);
   EXPECT_TRUE(absl::StrContains(lines[0].first, "\"target\":\"yyyy")) << lines[0].first;
   EXPECT_FALSE(lines[0].second);
   EXPECT_TRUE(absl::StrContains(lines[1].first, "\"target\":\"acme/digits\"")) << lines[1].first;
   EXPECT_TRUE(lines[1].second);
+}
+
+TEST(AuditLogTest, NoCallerHidesAnothersLines) {
+  std::vector<std::string> lines;
+  AuditLog log;
+  log.Open([&lines](const LogLine& line) { lines.emplace_back(line.text); });
+  const auto refused = [&](const std::string& caller, const std::string& peer) {
+    const size_t before = lines.size();
+    log.Tell({"m", absl::StatusCode::kPermissionDenied, caller, "", peer, ""});
+    return lines.size() == before;
+  };
+  for (int64_t i = 0; i < LogLimit::kBurst + 10; ++i) refused("mallory", "ipv4:10.0.0.7:1");
+  for (int64_t i = 0; i < LogLimit::kBurst + 10; ++i) refused("", "ipv4:10.0.0.8:" + std::to_string(i));
+  EXPECT_TRUE(refused("mallory", "ipv4:10.0.0.9:1"));
+  EXPECT_TRUE(refused("", "ipv4:10.0.0.8:7"));
+  EXPECT_FALSE(refused("eve", "ipv4:10.0.0.7:1"));
+  EXPECT_FALSE(refused("", "ipv4:10.0.0.9:7"));
+}
+
+TEST(AuditLogTest, ReadsOfOneThingHideNoReadsOfAnother) {
+  std::vector<std::string> lines;
+  AuditLog log;
+  log.Open([&lines](const LogLine& line) { lines.emplace_back(line.text); });
+  const auto read = [&log](const char* target, absl::StatusCode code) { log.Tell({"m", code, "ann", target, "p", "", Audit::kMany}); };
+  for (int64_t i = 0; i < LogLimit::kBurst + 10; ++i) read("a", absl::StatusCode::kOk);
+  read("b", absl::StatusCode::kOk);
+  EXPECT_EQ(lines.size(), static_cast<size_t>(LogLimit::kBurst + 1));
+  // Names that are none are the client's, who may make any number up.
+  for (int64_t i = 0; i < 1000; ++i) read(std::to_string(i).c_str(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(lines.size(), static_cast<size_t>(2 * LogLimit::kBurst + 1));
+  log.Flush();
+  EXPECT_TRUE(absl::StrContains(lines.back(), "left_out")) << lines.back();
+}
+
+TEST(AuditLogTest, ThatIsRequiredRefusesWhileItIsNotWritten) {
+  bool is_written = true;
+  std::vector<std::string> lines;
+  AuditLog log;
+  EXPECT_TRUE(log.Check().ok());
+  log.Open([&lines](const LogLine& line) { lines.emplace_back(line.text); }, [&is_written] { return is_written; });
+  EXPECT_TRUE(log.Check().ok());
+  log.Sweep();
+  EXPECT_TRUE(lines.empty());
+  is_written = false;
+  EXPECT_TRUE(absl::IsUnavailable(log.Check()));
+  log.Sweep();  // Tries it again.
+  EXPECT_EQ(lines.size(), 1u);
 }
 
 TEST(FailureLogTest, LevelsSayWhichFailuresHaveALineAndCountThemAllTheSame) {

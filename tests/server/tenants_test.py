@@ -330,7 +330,7 @@ class TenantsTest(TenantsCase):
       self.tenants.write_text(line + "\n")
       with self.subTest(line=line), self.assertRaisesRegex(AssertionError, expected):
         RunningServer(f"--identities={self.identities}", f"--tenants={self.tenants}")
-    with self.assertRaisesRegex(AssertionError, "is a folder; want a file"):
+    with self.assertRaisesRegex(AssertionError, "it is no regular file"):
       RunningServer(f"--identities={self.identities}", f"--tenants={self.folder}")
     self.tenants.write_text("acme\n")
     with self.assertRaisesRegex(AssertionError, "set --identities"):
@@ -339,6 +339,30 @@ class TenantsTest(TenantsCase):
       file.write(f"acme infer sha256:{'0' * 64}\n")
     with self.assertRaisesRegex(AssertionError, "'acme' is the name of a tenant, too"):
       RunningServer(f"--identities={self.identities}", f"--tenants={self.tenants}")
+
+  def test_names_in_health_are_for_callers_and_within_their_reach_where_they_are_closed(self):
+    self.serve(flags=("--health_names=closed",))
+    for client in (self.ann, self.gil):
+      self.define(client, "m")
+      client.call(SERVING, "PublishModel", {"model": "m"})
+    stranger = self._exits.enter_context(grpc.insecure_channel(self.server.address)).unary_unary(f"/{HEALTH}/Check")
+
+    def asked(service):
+      """What whom nobody knows is told; a name of less than 128 bytes is the message's one field."""
+      try:
+        stranger(bytes((10, len(service))) + service.encode(), timeout=20)
+        return STATUS.OK
+      except grpc.RpcError as error:
+        return error.code()
+
+    self.assertEqual(asked(""), STATUS.OK)
+    for name in ("model:acme/m", "model:acme/none", "cpu", MODELS, "nothing"):
+      self.assertEqual(asked(name), STATUS.UNAUTHENTICATED, name)
+    check = lambda client, name: client.call(HEALTH, "Check", {"service": name})["status"]
+    for client, name in ((self.ann, "model:acme/m"), (self.gil, "model:globex/m:1"), (self.root, "model:acme/m"), (self.ann, "cpu")):
+      self.assertEqual(check(client, name), "SERVING", name)
+    for client, name in ((self.gil, "model:acme/m"), (self.dora, "model:acme/m:1")):
+      self.refused(STATUS.NOT_FOUND, client, HEALTH, "Check", {"service": name})
 
   def test_metrics_count_by_method_code_and_tenant(self):
     self.serve(flags=METRICS)
@@ -381,11 +405,13 @@ class TenantsTest(TenantsCase):
     again.end()
     self.server.stop()
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
-    told = [[line[key] for key in ("caller", "method", "command", "target", "code")] for line in lines]
-    self.assertEqual(told, [["acme/ann", f"/{SESSIONS}/Run", "SaveAsModel", f"acme/{name}", code] for name, code in (
-        ("one", "OK"), ("two", "OK"), ("two", "ALREADY_EXISTS"))])
+    told = [[line.get(key) for key in ("caller", "method", "command", "target", "code")] for line in lines]
+    self.assertEqual(told, [["acme/ann", f"/{SESSIONS}/Run", *rest] for rest in (
+        ("OpenSession", None, "OK"), ("SaveAsModel", "acme/one", "OK"), ("TakeUpSession", None, "OK"),
+        ("SaveAsModel", "acme/two", "OK"), ("SaveAsModel", "acme/two", "ALREADY_EXISTS"))])
     peers = [line["peer"] for line in lines]
-    self.assertEqual((peers[0] == peers[1], peers[1] == peers[2]), (False, True), peers)
+    self.assertEqual([peers.index(peer) for peer in peers], [0, 0, 2, 2, 2], peers)
+    self.assertNotIn(session.id, audit.read_text(), "whoever knows it takes the session up")
 
   def test_each_change_and_each_refusal_is_audited(self):
     audit = self.folder / "audit"
@@ -410,12 +436,14 @@ class TenantsTest(TenantsCase):
     self.assertEqual(session.error().code(), STATUS.UNAUTHENTICATED)
     self.server.stop()
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
-    self.assertEqual({line["caller"] for line in lines}, {"acme/ann"})
+    self.assertEqual({line["caller"] for line in lines if line["method"] != "reload"}, {"acme/ann"})
     told = [(line["method"].rpartition("/")[2], *(line.get(key) for key in ("command", "target", "code"))) for line in lines]
     self.assertEqual(told[2:], [
-        ("UploadDataset", None, "acme/rows", "OK"), ("Run", "StoreToModel", "acme/m", "OK"),
+        ("UploadDataset", None, "acme/rows", "OK"), ("Run", "OpenSession", None, "OK"), ("Run", "OpenModel", "acme/m", "OK"),
+        ("Run", "StoreToModel", "acme/m", "OK"),
         ("Run", "StoreToModel", "acme/n", "NOT_FOUND"), ("Run", "SaveSession", "acme/run", "OK"),
         ("Run", "OpenSaved", "acme/run", "PERMISSION_DENIED"), ("HostOperators", None, None, "PERMISSION_DENIED"),
+        ("reload", None, "--identities", "OK"), ("reload", "revoked", "acme/ann infer,train,publish", "OK"),
         ("Run", None, None, "UNAUTHENTICATED")])
 
   def test_a_tenants_admin_is_not_the_servers(self):

@@ -57,11 +57,14 @@ class TokenTest(unittest.TestCase):
     except grpc.RpcError as error:
       return error.code(), error.details()
 
-  def test_a_server_takes_a_token_and_one_of_a_tenants_caller(self):
-    (self.folder / "identities").write_text(self.printed("alice") + self.printed("acme/alice", "--roles=train"))
+  def test_a_server_takes_a_token_of_a_caller_of_any_name_and_of_a_tenants(self):
+    names = ("alice", "acme/alice", "#Ann 100% Lee", "system:serviceaccount:ml:trainer", "spiffe://acme/x")
+    files = ("alice.token", "acme.alice.token", "#Ann 100% Lee.token", "system:serviceaccount:ml:trainer.token",
+             "spiffe:..acme.x.token")
+    (self.folder / "identities").write_text("".join(self.printed(name, "--roles=train") for name in names))
     (self.folder / "tenants").write_text("acme\n")
     self.start(f"--identities={self.folder}/identities", f"--tenants={self.folder}/tenants")
-    for file in ("alice.token", "acme.alice.token"):
+    for file in files:
       self.assertEqual(self.ask(self.read(file)), (_CODE.OK, ""), file)
 
   def test_a_server_takes_a_json_web_token_and_what_is_printed_is_its_key(self):
@@ -105,7 +108,7 @@ class TokenTest(unittest.TestCase):
                        ("short", pem(rsa.generate_private_key(public_exponent=65537, key_size=1024)))):
       (self.folder / name).write_text(text)
     for arguments, says in (
-        ((), "Give a NAME"), (("a b",), "'a b' is no caller's name"), (("a/b/c",), "TENANT/NAME"), (("a/",), "TENANT/NAME"),
+        ((), "Give a NAME"), (("a\nb",), "'a\\nb' is no caller's name"), (("a" * 257,), "256 bytes"), (("a/",), "TENANT/NAME"),
         (("a", "--roles=boss"), "'boss' is no role"), (("a", "--roles="), "'' is no role"),
         (("a", "--issuer=me"), "--jwt_key"), (("a", "--jwt_key=curve"), "--issuer and --audience"),
         (("a", "--jwt_key=curve", "--issuer=me"), "--issuer and --audience"),
