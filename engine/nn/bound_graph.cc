@@ -77,8 +77,14 @@ absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compi
                                                     ". Initialize the model, or upload their values"));
 }
 
+absl::StatusOr<Tensor> BoundGraph::Draft(size_t parameter, ParameterMemory::Part part) {
+  drafts_.emplace_back(parameter, part);
+  return memory_.Draft(parameter, part);
+}
+
 absl::Status BoundGraph::FillRun(Request* request) {
   const std::vector<Compiled::Source>& sources = current_->sources;
+  drafts_.clear();
   for (size_t i = 0; i < sources.size(); ++i) {
     const auto [is_parameter, index] = sources[i];
     if (!is_parameter) {
@@ -87,6 +93,10 @@ absl::Status BoundGraph::FillRun(Request* request) {
     }
     for (const auto& [parameter, tensor] : request->instead) if (parameter == index) run_.inputs[i] = tensor;
     if (run_.inputs[i].defined()) continue;
+    if (executor_->inputs()[i].mutated && options_.is_train) {
+      ASSIGN_OR_RETURN(run_.inputs[i], Draft(index, ParameterMemory::Part::kValues));
+      continue;
+    }
     if (executor_->inputs()[i].mutated) RETURN_IF_ERROR(memory_.Own(index));
     run_.inputs[i] = parameters_[index].data;
   }
@@ -97,8 +107,12 @@ absl::Status BoundGraph::FillRun(Request* request) {
     if (output.kind == GraphOutput::kUnwanted) run_.output_reqs[i] = kNullOp;
     if (output.kind != GraphOutput::kGradient) continue;
     const LiveParameter& parameter = parameters_[output.parameter];
-    run_.outputs[i] = parameter.grad;
-    if (parameter.grad_req == GradReq::kAdd) run_.output_reqs[i] = kAddTo;
+    if (parameter.grad_req == GradReq::kAdd) {
+      run_.output_reqs[i] = kAddTo;
+      ASSIGN_OR_RETURN(run_.outputs[i], Draft(output.parameter, ParameterMemory::Part::kGradient));
+    } else {
+      run_.outputs[i] = parameter.grad;
+    }
   }
   run_.seed = request->random.seed;
   run_.random_run = request->random.runs;
@@ -146,6 +160,8 @@ Task<absl::Status> BoundGraph::Run(Request request) {
   if (run_.outputs.size() != outputs_.size()) run_ = executor_->NewRun();
   absl::Status status = FillRun(&request);
   if (status.ok()) {
+    // A run that fails leaves gradients behind that belong to no pass.
+    for (const size_t i : gradients_) if (parameters_[i].grad_req == GradReq::kWrite) memory_.set_fresh(i, false);
     status = co_await Callback<absl::Status>([&](Executor::Done done) {
       executor_->StartHere(std::move(run_), std::move(done));
     });
@@ -153,6 +169,9 @@ Task<absl::Status> BoundGraph::Run(Request request) {
     if (!executor_->idle()) executor_ = {};  // A client's late answer keeps it: it holds the parameters until then.
   }
   for (Tensor& input : run_.inputs) input = Tensor();  // The values' owner may write them in place now.
+  for (size_t i = 0; i < run_.outputs.size(); ++i) {
+    if (outputs_[i].kind == GraphOutput::kGradient) run_.outputs[i] = Tensor();
+  }
   co_return status;
 }
 

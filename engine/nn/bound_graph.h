@@ -60,14 +60,20 @@ class BoundGraph {
   // operators first. Begins and ends on the lane; until the end, no other function may be called. FAILED_PRECONDITION:
   // a parameter is not initialized, or a shape cannot be inferred.
   Task<absl::Status> Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation);
-  // Prepares and runs.
+  // Prepares and runs. In training the auxiliary states and the sums of grad_req add stay as they are until Swap.
   Task<absl::Status> Run(Request request);
+  // Gives the parameters what the last run has made of their states, or of their sums. A second call takes that back.
+  void Swap(ParameterMemory::Part part) {
+    for (const auto& [parameter, its] : drafts_) if (its == part) memory_.Swap(parameter, part);
+  }
+  void Swap() {
+    for (const auto& [parameter, part] : drafts_) memory_.Swap(parameter, part);
+  }
   // Output i of the last run; valid until the next run.
   const Tensor& output(size_t i) const { return run_.outputs[i]; }
 
   // The parameters whose gradients the graph writes.
   const std::vector<size_t>& gradients() const { return gradients_; }
-
 
  private:
   struct Compiled {
@@ -88,6 +94,7 @@ class BoundGraph {
   // FAILED_PRECONDITION: a parameter has no value.
   absl::Status FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const;
   absl::Status FillRun(Request* request);
+  absl::StatusOr<Tensor> Draft(size_t parameter, ParameterMemory::Part part);
 
   const std::vector<GraphOutput> outputs_;
   const BoundGraphOptions options_;
@@ -102,6 +109,7 @@ class BoundGraph {
   const Compiled* current_ = nullptr;  // For the last prepared inputs; null if that failed.
   ExecutorLease executor_;             // For current_, or empty.
   gluond::Run run_;  // The executor's last run. Holds no inputs between runs.
+  std::vector<std::pair<size_t, ParameterMemory::Part>> drafts_;  // The last run's, by parameter.
 };
 
 }  // namespace gluond

@@ -87,8 +87,9 @@ class Model : public std::enable_shared_from_this<Model> {
   // Forward in kTrain mode remembers the inputs, the auxiliary states as they were, and the number of its random run;
   // Backward computes forward and backward again from these in one graph, so that it sees the same dropout masks and
   // updates no running mean twice. That costs a second forward pass, but no activations are kept between the calls;
-  // Trainer::TrainStep is faster. A Backward consumes its Forward, as does any change of parameters. A Backward that
-  // failed or was cancelled can be called again, unless it may have added to a gradient already.
+  // Trainer::TrainStep is faster. A Backward consumes its Forward, as does any change of parameters. A Forward or Backward
+  // that failed or was cancelled has changed no state, no sum of gradients and no random number, and can be called again;
+  // gradients that a Backward writes belong to no pass then.
   void Forward(NamedTensors inputs, Mode mode, CancellationPtr cancellation, OnTensors done);
   // Head gradients by output name; an output without one contributes nothing; none at all: ones for every output.
   // `gradients`: names of parameters whose gradients the report will have.

@@ -135,7 +135,6 @@ Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::
   request.client_time = std::make_shared<ClientTime>();
   std::shared_ptr<const RememberedForward> remembered;
   if (mode == Mode::kTrain) {
-    ForgetForward();
     CO_RETURN_IF_ERROR(co_await graph->Prepare(request.inputs, cancellation));  // Running means have their memory then.
     remembered = Remember(request.inputs);
     request.random = random_;
@@ -147,6 +146,7 @@ Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::
   CO_RETURN_IF_ERROR(co_await graph->Run(std::move(request)));
   CO_ASSIGN_OR_RETURN(NamedTensors results, CollectOutputs(*graph, outputs));
   if (remembered != nullptr) {
+    graph->Swap();
     forward_ = std::move(remembered);
     ++random_.runs;
   }
@@ -222,34 +222,29 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
   if (!head_gradients.empty()) CO_RETURN_IF_ERROR(PrepareHeads(head_gradients, &heads, &request.inputs));
   CO_ASSIGN_OR_RETURN(BoundGraph* const graph, BackwardGraph(heads));
   CO_RETURN_IF_ERROR(co_await graph->Prepare(request.inputs, cancellation));
-  // All steps that can fail come before a gradient changes.
   BackwardReport report;
   CO_ASSIGN_OR_RETURN(report.gradients, MemoryForGradients(gradients));
   if (cancellation != nullptr) CO_RETURN_IF_ERROR(cancellation->Check());
   client_time_ = request.client_time;
-  const absl::Status status = co_await graph->Run(request);
-  bool adds = false;
-  for (const size_t parameter : graph->gradients()) {
-    const Parameter& p = parameters_[parameter];
-    // A gradient that an interrupted run left behind belongs to neither the last pass nor this one.
-    memory_.set_fresh(parameter, status.ok());
-    report.written.push_back(p.name);
-    adds = adds || p.grad_req == GradReq::kAdd;
+  CO_RETURN_IF_ERROR(co_await graph->Run(request));
+  graph->Swap();
+  if (absl::Status status = CopyGradients(report.gradients); !status.ok()) {
+    graph->Swap();
+    co_return status;
   }
-  // A failed backward pass can be tried again, unless it may have added to some gradients: a second try would add to
-  // them twice.
-  if (status.ok() || adds) ForgetForward();
-  CO_RETURN_IF_ERROR(status);
-  CO_RETURN_IF_ERROR(EndBackward(request, report.gradients));
+  // The pass has computed the states as Forward did; a client's own gradient may then have changed them.
+  for (const auto& [parameter, tensor] : request.instead) memory_.mutable_store().data(parameter) = tensor;
+  for (const size_t parameter : graph->gradients()) {
+    memory_.set_fresh(parameter, true);
+    report.written.push_back(parameters_[parameter].name);
+  }
+  ForgetForward();
   co_return report;
 }
 
-absl::Status ModelRuns::EndBackward(const BoundGraph::Request& request, const NamedTensors& gradients) {
-  Lane& lane = *options_.lane;
-  // The pass has computed the states as Forward did; a client's own gradient may then have changed them.
-  for (const auto& [parameter, tensor] : request.instead) memory_.mutable_store().data(parameter) = tensor;
-  for (const auto& [name, values] : gradients) {
-    RETURN_IF_ERROR(CopyToHost(parameters_[*parameters_.Find(name)].grad, lane.lanes(), values));
+absl::Status ModelRuns::CopyGradients(const NamedTensors& to) const {
+  for (const auto& [name, values] : to) {
+    RETURN_IF_ERROR(CopyToHost(parameters_[*parameters_.Find(name)].grad, options_.lane->lanes(), values));
   }
   return absl::OkStatus();
 }

@@ -77,7 +77,7 @@ class ModelRuns {
   absl::StatusOr<BoundGraph*> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
   absl::StatusOr<BoundGraph*> BackwardGraph(const std::vector<size_t>& heads);
   absl::StatusOr<NamedTensors> CollectOutputs(const BoundGraph& graph, const std::vector<size_t>& outputs) const;
-  absl::Status EndBackward(const BoundGraph::Request& request, const NamedTensors& gradients);
+  absl::Status CopyGradients(const NamedTensors& to) const;
 
   const ModelDefinition& definition_;
   const std::vector<ModelOutput>& outputs_;

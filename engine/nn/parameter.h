@@ -78,6 +78,8 @@ class ParameterStore {
   const LiveParameter& operator[](size_t index) const ABSL_NO_THREAD_SAFETY_ANALYSIS { return *parameters_[index]; }
   // The tensor of a parameter with values. It may be replaced only by one of the same shape and dtype.
   Tensor& data(size_t index) ABSL_NO_THREAD_SAFETY_ANALYSIS { return parameters_[index]->data; }
+  // Likewise of one with a gradient.
+  Tensor& grad(size_t index) ABSL_NO_THREAD_SAFETY_ANALYSIS { return parameters_[index]->grad; }
   // Grows whenever a grad_req changes: compiled graphs then make the wrong set of gradients.
   uint64_t version() const;
 

@@ -13,6 +13,7 @@ namespace gluond {
 
 absl::Status ParameterMemory::Add(const Parameter& parameter) {
   fresh_.push_back(false);
+  drafts_.emplace_back();
   return store_.Add(parameter);
 }
 
@@ -39,6 +40,16 @@ absl::StatusOr<Tensor> ParameterMemory::GradientOf(size_t parameter, const Shape
   ASSIGN_OR_RETURN(Tensor grad, Tensor::Empty(*device_, shape, p.dtype));
   RETURN_IF_ERROR(Zero(grad));
   return grad;
+}
+
+absl::StatusOr<Tensor> ParameterMemory::Draft(size_t parameter, Part part) {
+  const Tensor& now = PartOf(parameter, part);
+  Tensor& draft = DraftOf(parameter, part);
+  if (!draft.defined() || !IsOnlyHolder(draft.buffer())) {
+    ASSIGN_OR_RETURN(draft, Tensor::Empty(*device_, now.shape(), now.dtype()));
+  }
+  RETURN_IF_ERROR(lane_.driver().Copy(draft.data(), now.data(), now.bytes(), lane_.stream()));
+  return draft;
 }
 
 // Values are made on the host, so that they are the same on every device.
@@ -201,6 +212,7 @@ absl::Status ParameterMemory::Configure(const std::string& name, const Parameter
     store_.SetTensors(i, p.data, *std::move(grad));
   }
   if (p.grad_req == GradReq::kNull) fresh_[i] = false;
+  if (p.grad_req != GradReq::kAdd) drafts_[i].grad = Tensor();
   return absl::OkStatus();
 }
 

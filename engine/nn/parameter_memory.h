@@ -2,7 +2,7 @@
 // the thread-safe functions of store() are the exception.
 //
 // A snapshot, or a session's array, holds the values' tensors as they are. Values are written in place; while somebody
-// else holds their tensor, they move to other memory first.
+// else holds their tensor, they move to other memory first. A run that may fail after it has written writes drafts.
 
 #ifndef ENGINE_NN_PARAMETER_MEMORY_H_
 #define ENGINE_NN_PARAMETER_MEMORY_H_
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -56,9 +57,14 @@ class ParameterMemory {
   // them, and there is no memory for a copy.
   absl::Status Own(size_t parameter) {
     return Annotate(gluond::Own(&store_.data(parameter), lane_.lanes(), *device_),
-                    "a checkpoint being saved, or a session that has opened the model, holds the values, and a change "
-                    "of them needs other memory");
+                    kHeld);
   }
+  // A draft is a copy of what a parameter has, for a run to write. Swap gives the parameter the draft in place of what it
+  // has, which becomes the draft: a second Swap takes the first one back. A later Draft ends this one, and takes its
+  // memory if nobody else holds it. Errors as Own's.
+  enum class Part { kValues, kGradient };
+  absl::StatusOr<Tensor> Draft(size_t parameter, Part part);
+  void Swap(size_t parameter, Part part) { std::swap(PartOf(parameter, part), DraftOf(parameter, part)); }
   absl::Status Configure(const std::string& name, const ParameterOptions& options);
   absl::Status ZeroGradients();
   // Afterwards the gradients are as if no backward pass had run.
@@ -69,10 +75,19 @@ class ParameterMemory {
   void set_fresh(size_t parameter, bool fresh) { fresh_[parameter] = fresh; }
 
  private:
+  static constexpr char kHeld[] = "a checkpoint being saved, or a session that has opened the model, holds the values, "
+                                  "and a change of them needs other memory";
+
   struct Memory {
     Tensor data;
     Tensor grad;
   };
+  Tensor& PartOf(size_t parameter, Part part) {
+    return part == Part::kValues ? store_.data(parameter) : store_.grad(parameter);
+  }
+  Tensor& DraftOf(size_t parameter, Part part) {
+    return part == Part::kValues ? drafts_[parameter].data : drafts_[parameter].grad;
+  }
   // The parameters of these names. Errors as Set's.
   absl::StatusOr<std::vector<size_t>> FindFor(const NamedTensors& values) const;
   // Uninitialized memory for new values, and the gradient. The parameter gets it from SetTensors once the values are
@@ -91,6 +106,7 @@ class ParameterMemory {
   std::shared_ptr<Constants> constants_;
   ParameterStore store_;
   std::vector<bool> fresh_;
+  std::vector<Memory> drafts_;  // By parameter.
 };
 
 }  // namespace gluond

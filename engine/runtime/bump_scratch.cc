@@ -29,16 +29,25 @@ absl::StatusOr<void*> BumpScratch::Get(size_t bytes) {
   return overflow_.back()->data();
 }
 
+absl::Status BumpScratch::Reserve(size_t bytes) {
+  Reset();
+  if (block_ != nullptr && block_->bytes() >= bytes) return absl::OkStatus();
+  auto block = allocator_.Allocate(bytes);
+  if (!block.ok()) return Annotate(block.status(), "scratch space of operators");
+  (void)driver_.Synchronize(stream_);  // As in Reset.
+  block_ = *std::move(block);
+  return absl::OkStatus();
+}
+
 void BumpScratch::Reset() {
   if (!overflow_.empty()) {
     const size_t used = mark_ + overflow_bytes();
     const bool keeps = used <= kMostKeptBytes || allocator_.device().type != DeviceType::kCpu;
-    // Frees first, so that the new block need not fit beside the old ones. A failure is not one of this call: the
-    // stream's own is reported at the end of the run, and the allocator's by the Get that comes next.
+    // Frees first, so that the new block need not fit beside the pieces. A failure is not one of this call: the stream's
+    // own is reported at the end of the run, and without a new block the old one, which may be reserved, stays.
     (void)driver_.Synchronize(stream_);
     overflow_.clear();
     if (keeps) {
-      block_.reset();
       if (auto block = allocator_.Allocate(used); block.ok()) block_ = *std::move(block);
     }
   }

@@ -27,6 +27,9 @@ class BumpScratch final : public Scratch {
       : allocator_(allocator), driver_(driver), stream_(stream) {}
 
   absl::StatusOr<void*> Get(size_t bytes) override;
+  // Makes sure that after the next Reset pieces of so many bytes together can be had, whatever becomes of the allocator,
+  // until Release. RESOURCE_EXHAUSTED: they cannot.
+  absl::Status Reserve(size_t bytes);
   // Frees all pieces at once. On a GPU the next ones may be the same memory: the stream's order keeps them apart.
   void Reset();
   // Frees all pieces and the memory that is kept for the next ones.

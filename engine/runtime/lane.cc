@@ -84,6 +84,11 @@ void Lane::LendScratch(OpContext* context) {
   context->scratch = &runner->scratch;
 }
 
+absl::Status Lane::ReserveScratch() {
+  CheckHeld();
+  return runner->scratch.Reserve(kReservedScratch);
+}
+
 absl::StatusOr<std::unique_ptr<Lanes>> Lanes::Create(Device device, const LaneOptions& options,
                                                      Allocator& scratch_allocator) {
   ASSIGN_OR_RETURN(DeviceDriver* driver, FindDriver(device));

@@ -81,6 +81,10 @@ class Lane {
   void GoOnBeside(std::function<void()> rest);
   // Gives the next operator all scratch space of the calling thread, which frees it after a second without work.
   void LendScratch(OpContext* context);
+  // Until this piece of the lane's work ends, operators that ask for kReservedScratch bytes at most get them.
+  // RESOURCE_EXHAUSTED: there is no memory for that.
+  absl::Status ReserveScratch();
+  static constexpr size_t kReservedScratch = 64 << 10;
   // Does `work` at `when` or soon after, unless Forget(work) comes first.
   void DoAt(Clock::time_point when, Work* work);
   void Forget(Work* work);

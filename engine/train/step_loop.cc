@@ -51,7 +51,16 @@ class Trainer::StepLoop {
       CO_RETURN_IF_ERROR(parts_.updater.MakeWritable(graph_->gradients()));
     }
     CO_RETURN_IF_ERROR(co_await graph_->Run(std::move(request)));
-    co_return Absorb();
+    if (!train_) co_return Absorb();
+    RandomState& random = model_.runs().random();
+    graph_->Swap();
+    ++random.runs;
+    absl::Status status = Absorb();
+    if (!status.ok()) {
+      graph_->Swap();
+      --random.runs;
+    }
+    co_return status;
   }
 
   absl::Status Draw() {
@@ -61,8 +70,8 @@ class Trainer::StepLoop {
     return absl::InvalidArgumentError("the batch has 0 rows, which have no mean loss; send 1 or more");
   }
 
-  // Takes over the results of one run: the loss, metrics, and, in training, the step. The report counts a batch only
-  // when all of these have succeeded.
+  // Takes over the results of one run: the loss, metrics, and, in training, the step. All or nothing: what can fail comes
+  // before the update, which changes nothing if it fails.
   absl::Status Absorb() {
     if (train_) RETURN_IF_ERROR(trainer_.StartNorm(graph_->gradients()));  // A device computes on while the loss comes.
     ASSIGN_OR_RETURN(const Tensor loss, OnHost(graph_->output(0), &parts_.host_loss));
@@ -79,10 +88,10 @@ class Trainer::StepLoop {
       }
     }
     if (train_) {
-      ++model_.runs().random().runs;
       const double divisor = divisor_ > 0 ? divisor_ : static_cast<double>(batch_.samples);
       StepReport report = report_;
       RETURN_IF_ERROR(trainer_.Apply(graph_->gradients(), divisor, std::isfinite(sum), &report));
+      if (report.skipped > report_.skipped) graph_->Swap(ParameterMemory::Part::kValues);
       report_ = std::move(report);
       trainer_.Progressed(batch_.samples, sum / static_cast<double>(loss.Size()), report_.gradient_norm);
       if (source_->position() != nullptr) parts_.position = *source_->position();

@@ -139,7 +139,6 @@ absl::Status Trainer::StartNorm(absl::Span<const size_t> parameters) {
 
 absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite,
                             StepReport* report) {
-  for (size_t i : parameters) model_->memory().set_fresh(i, false);
   Updater& updater = parts_->updater;
   bool finite = loss_is_finite;
   const auto read_norm = [&]() -> absl::Status {
@@ -151,17 +150,21 @@ absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor,
   const bool norm_first = NormDecides(), norm_after = !norm_first && options_.report_norm;
   if (norm_first) RETURN_IF_ERROR(read_norm());
   report->learning_rate = learning_rate();
+  const auto end = [&] { for (size_t i : parameters) model_->memory().set_fresh(i, false); };
   if (norm_first && !finite) {
     report->nonfinite = true;
     ++report->skipped;
-    return ForgetSums(parameters);
+    RETURN_IF_ERROR(ForgetSums(parameters));
+    end();
+    return absl::OkStatus();
   }
   double rescale = 1 / divisor;
   if (options_.clip_global_norm > 0 && report->gradient_norm > options_.clip_global_norm) {
     rescale *= options_.clip_global_norm / report->gradient_norm;
   }
-  model_->runs().ForgetForward();
   RETURN_IF_ERROR(updater.Update(parameters, report->learning_rate, rescale, /*with_norm=*/norm_after));
+  model_->runs().ForgetForward();
+  end();
   if (norm_after) RETURN_IF_ERROR(read_norm());
   report->nonfinite = report->nonfinite || !finite;
   MutexLock lock(mu_);

@@ -6,7 +6,9 @@
 //                      [](absl::StatusOr<StepReport> report) { ... report->loss ... });
 //
 // Thread-safe; no call waits: calls run on the model's strand, in order with the model's own (see model.h, also for
-// the rules of callbacks). A failed or cancelled step has changed no parameter and no state, but perhaps running means.
+// the rules of callbacks). A failed or cancelled step has changed nothing that a step makes: parameters, running means,
+// optimizer's states, sums of gradients, random numbers, counts. Work that can fail comes before the first write, or writes
+// to other memory. Gradients that an earlier Backward has written may be lost; Step says so then.
 
 #ifndef ENGINE_TRAIN_TRAINER_H_
 #define ENGINE_TRAIN_TRAINER_H_
@@ -40,8 +42,8 @@ struct TrainerOptions {
   std::vector<Spec> metrics = {};
   // Over 0: when the norm of all gradients, after the division by the batch size, is larger, they are scaled to it.
   double clip_global_norm = 0;
-  // A step with a loss or a gradient that is not finite changes nothing, except that gradients of grad_req add become
-  // zero. (The same holds if clip_global_norm is set and the norm is not finite.)
+  // A step with a loss or a gradient that is not finite changes nothing, running means included, except that gradients of
+  // grad_req add become zero. (The same holds if clip_global_norm is set and the norm is not finite.)
   bool skip_nonfinite = false;
   // Reports tell the gradients' norm, and whether the gradients are finite. Off: a step computes the norm only if one
   // of the two options above needs it.

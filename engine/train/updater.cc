@@ -58,9 +58,11 @@ absl::Status Updater::OwnStates(size_t parameter) {
 }
 
 absl::Status Updater::Prepare(absl::Span<const size_t> parameters) {
-  const auto is_there = [this](size_t i) {
-    return slots_[i].in_graph && slots_[i].grad.buffer() == model_.parameters()[i].grad.buffer();
-  };
+  for (size_t i : parameters) {  // A run of grad_req add leaves its sums in other memory.
+    const Tensor& grad = model_.parameters()[i].grad;
+    if (slots_[i].grad.buffer() != grad.buffer()) slots_[i].grad = grad;
+  }
+  const auto is_there = [this](size_t i) { return slots_[i].in_graph; };
   if (executor_ != nullptr && std::all_of(parameters.begin(), parameters.end(), is_there)) return absl::OkStatus();
   std::vector<size_t> members;
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -77,15 +79,17 @@ absl::Status Updater::Compile(absl::Span<const size_t> members) {
   for (Slot& slot : slots_) slot.in_graph = false;
   Draft draft;
   std::vector<NodeEntry> gradients;
+  outputs_.push_back(&squares_);
   for (size_t i : members) {
     slots_[i].square = gradients.size();
     ASSIGN_OR_RETURN(gradients.emplace_back(), AddUpdate(i, &draft));
   }
-  draft.graph.outputs.push_back(MakeNode("multi_sum_sq", "gradient_norm", std::move(gradients)));
+  // The norm comes first: it may ask for more memory than is there, and then nothing is written.
+  draft.graph.outputs.insert(draft.graph.outputs.begin(),
+                             MakeNode("multi_sum_sq", "gradient_norm", std::move(gradients)));
   const Shape shape = {static_cast<int64_t>(members.size())};
   ASSIGN_OR_RETURN(squares_, Tensor::Empty(*model_.options().allocator, shape, DType::kFloat32));
   ASSIGN_OR_RETURN(host_squares_, Tensor::Empty(*model_.options().host_allocator, shape, DType::kFloat32));
-  outputs_.push_back(&squares_);
   ASSIGN_OR_RETURN(executor_, Executor::Compile(draft.graph, draft.known, {.is_train = true, .only_wanted = true},
                                                 lane_, *model_.options().allocator));
   for (const Executor::Variable& variable : executor_->inputs()) inputs_.push_back(draft.memory.at(variable.name));
@@ -140,7 +144,7 @@ absl::Status Updater::Run(absl::Span<const size_t> updates, bool norm) {
   for (size_t i : updates) {
     std::fill_n(run_.output_reqs.begin() + slots_[i].first_output, slots_[i].num_outputs, kWriteTo);
   }
-  if (norm) run_.output_reqs.back() = kWriteTo;
+  if (norm) run_.output_reqs.front() = kWriteTo;
   run_.seed = model_.runs().random().seed ^ kUpdateSeed;
   run_.random_run = model_.runs().random().runs;
   absl::Status result;  // Set before the call returns: no operator of the graph waits.
@@ -176,6 +180,8 @@ absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, dou
       }
     }
   }
+  RETURN_IF_ERROR(Prepare(parameters));
+  RETURN_IF_ERROR(lane_.ReserveScratch());
   RETURN_IF_ERROR(Run(parameters, with_norm));
   for (size_t i : parameters) ++slots_[i].updates;
   // A step that is reported as a success has really ended.

@@ -38,7 +38,8 @@ class Updater {
   absl::Status MakeWritable(absl::Span<const size_t> parameters);
   // Updates the parameters with the learning rate `lr` times their own multipliers, from their gradients times
   // `rescale`. Requires: MakeWritable within the same task of the strand. `with_norm`: the same run
-  // computes the norm, and GradientNorm waits for its end; otherwise Update waits for the end.
+  // computes the norm, and GradientNorm waits for its end; otherwise Update waits for the end. RESOURCE_EXHAUSTED: there
+  // is no memory for what operators compute with, and nothing has changed.
   absl::Status Update(absl::Span<const size_t> parameters, double lr, double rescale, bool with_norm);
 
   // Puts the computation of the L2 norm of all these parameters' gradients on the lane's stream, and no update.
@@ -110,8 +111,8 @@ class Updater {
   const std::unique_ptr<Optimizer> optimizer_;
   std::vector<Slot> slots_;  // By parameter.
 
-  // Outputs: each parameter and those of its states that no operator writes, updated in place; the squares of all
-  // gradients.
+  // Outputs: the squares of all gradients; each parameter and those of its states that no operator writes, updated in
+  // place.
   std::unique_ptr<Executor> executor_;
   gluond::Run run_;  // The executor's last run. Holds no tensors between two runs.
   std::vector<const Tensor*> inputs_, outputs_;  // The tensors that a run binds.

@@ -217,6 +217,22 @@ TEST(BumpScratchTest, KeepsNothingLargeOnACpu) {
   EXPECT_EQ(scratch.capacity(), 0u);
 }
 
+// A step reserves what its update may ask for before it writes anything.
+TEST(BumpScratchTest, HasWhatIsReserved) {
+  Bench bench;
+  BumpScratch scratch(bench.allocator(), **FindDriver(Device()), nullptr);
+  ASSERT_TRUE(scratch.Reserve(10'000).ok());
+  const Tensor rest = *Tensor::Empty(bench.allocator(), {bench.budget().limit() - bench.budget().used()}, DType::kUint8);
+  for (int i = 0; i < 3; ++i) {
+    scratch.Reset();
+    EXPECT_TRUE(scratch.Get(1'000).ok());
+    EXPECT_TRUE(scratch.Get(8'900).ok());
+    EXPECT_FALSE(scratch.Get(8'900).ok());
+  }
+  EXPECT_TRUE(scratch.Reserve(10'000).ok());
+  EXPECT_EQ(scratch.Reserve(20'000).code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST(LaneTest, AThreadThatHasNothingToDoFreesItsScratchSpace) {
   auto budget = std::make_shared<Budget>("test", int64_t{1} << 30, "--test");
   const auto allocator = *DeviceAllocator::Create(Device(), budget);
