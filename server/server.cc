@@ -47,7 +47,6 @@ constexpr char kVersions[] = ".versions";
 constexpr std::chrono::milliseconds kLiveLook{50};
 
 constexpr int kMostComputeThreads = 1024;
-constexpr int kMetadataBytes = 16 << 10;
 constexpr int kPollThreads = 32;
 constexpr int kAcceptThreads = 32;
 constexpr int kReadBytes = 16 << 10;
@@ -385,13 +384,13 @@ void Server::EndThoseWhoKeepTooMuchUnread() {
                            found == given.end() ? 0 : found->second});
   }
   for (const std::string& name : unread_->Look(connections, Unread::Clock::now())) {
-    EndConnection(name, "of all messages that have not come whole, its hold the most memory for the longest time");
+    EndConnection(name, Ending::kUnreadMessages);
   }
 }
 
-void Server::EndConnection(const std::string& name, absl::string_view reason) {
-  runner_->log.Ended(name, reason);
-  listener_->End(name);
+void Server::EndConnection(const std::string& name, Ending ending) {
+  runner_->log.Ended(name, ReasonOf(ending));
+  listener_->End(name, ending);
 }
 
 absl::Status Server::Listen(const ServerOptions& options) {
@@ -409,7 +408,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1 << 20);
   const int streams = StreamsOfConnection(options.limits, *devices_->memory());
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams);
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, Router::kMostReadHeaders);
   LimitConnections(options.connections, &builder);
   // gRPC reads no further on a connection while 10,000 of its pings wait for answers. With strikes it ends the
   // connection, and 16 such connections held a gigabyte (tests/fault, pings).
@@ -438,10 +437,11 @@ absl::Status Server::Listen(const ServerOptions& options) {
   router_->Start(poll_threads_->queue());
   if (listener_ != nullptr) {
     runner_->peers.Guard(
-        streams, [this](const std::string& peer, absl::string_view reason) { EndConnection(peer, reason); },
+        streams, [this](const std::string& peer, Ending ending) { EndConnection(peer, ending); },
         [this](const std::string& peer) { return listener_->Socket(peer); });
     accept_threads_ = std::make_unique<AcceptThreads>(std::move(acceptors));
-    listener_->Start([this](Descriptor connection) { accept_threads_->Accept(std::move(connection)); });
+    listener_->Start([this](Descriptor connection) { accept_threads_->Accept(std::move(connection)); },
+                     [this] { return runner_->peers.Busy(); });
     unread_ = std::make_unique<Unread>(devices_->memory(), most_unread);
     unread_sweeper_ = std::make_unique<Sweeper>([this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);
   }

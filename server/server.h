@@ -136,7 +136,7 @@ class Server {
   void TakeUpIdentities();
   // Tells of a file of a flag that has changed, or is wrong. Whether it has changed and is taken up.
   bool Told(absl::string_view flag, const absl::StatusOr<bool>& changed);
-  void EndConnection(const std::string& name, absl::string_view reason);
+  void EndConnection(const std::string& name, Ending ending);
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
   absl::Status ShowMetrics(const ServerOptions& options);

@@ -23,6 +23,7 @@
 #include "absl/strings/strip.h"
 #include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
+#include "server/net/network.h"
 
 namespace gluond::server {
 namespace {
@@ -35,7 +36,7 @@ constexpr uint64_t kOneCall = 256;
 constexpr int64_t kForEver = int64_t{1} << 40;
 // Without a file descriptor to be had, the next look comes after so long.
 constexpr std::chrono::milliseconds kNoDescriptors{50};
-// After a connection was ended the next of its address waits so long, and after many no longer than so.
+// After a connection was ended the next of its network waits so long, and after many no longer than so.
 constexpr std::chrono::milliseconds kWait{250}, kLongestWait{5000};
 
 absl::Status Unavailable(const std::string& address, const std::string& why) {
@@ -43,22 +44,22 @@ absl::Status Unavailable(const std::string& address, const std::string& why) {
                                              "; is the address right, and free? Choose another --address"));
 }
 
-// The client's address and gRPC's name for the connection: an address of version 4 is written so also within version 6.
-std::pair<std::string, std::string> AddressAndName(const sockaddr_storage& from) {
+// gRPC's name for the connection: an address of version 4 is written so also within version 6. Empty for a Unix socket.
+std::string NameOf(const sockaddr_storage& from) {
   char text[INET6_ADDRSTRLEN] = "";
   if (from.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
     inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
-    return {text, absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port))};
+    return absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port));
   }
-  if (from.ss_family != AF_INET6) return {"unix", ""};
+  if (from.ss_family != AF_INET6) return "";
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(from);
   if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
     inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof(text));
-    return {text, absl::StrCat("ipv4:", text, ":", ntohs(v6.sin6_port))};
+    return absl::StrCat("ipv4:", text, ":", ntohs(v6.sin6_port));
   }
   inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
-  return {text, absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port))};
+  return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
 }
 
 bool GetInfo(int fd, tcp_info* info) {
@@ -74,6 +75,15 @@ int64_t SilentFor(int fd) {
   if (!GetInfo(fd, &info)) return -1;
   const int64_t silent = std::max(info.tcpi_last_data_recv, info.tcpi_last_data_sent);
   return info.tcpi_bytes_received < kOneCall ? silent + kForEver : silent;
+}
+
+// Whether this side has shut the socket down, and the client has not done so before: it would be in another state.
+bool IsShutHere(int fd) {
+  tcp_info info{};
+  if (!GetInfo(fd, &info)) return false;
+  // The kernel's numbers, by netinet/tcp.h, which cannot stand beside the header that knows more.
+  constexpr int kFinWait1 = 4, kFinWait2 = 5, kClosing = 11;
+  return info.tcpi_state == kFinWait1 || info.tcpi_state == kFinWait2 || info.tcpi_state == kClosing;
 }
 
 bool SomebodyServes(const sockaddr_un& name) {
@@ -175,8 +185,9 @@ absl::Status Listener::ListenOnTcp(const std::string& host, const std::string& p
   return listening_.empty() ? Unavailable(address, why) : absl::OkStatus();
 }
 
-void Listener::Start(Give give) {
+void Listener::Start(Give give, Busy busy) {
   give_ = std::move(give);
+  busy_ = std::move(busy);
   StartOrExit(&thread_, "the listener", [this] { Loop(); });
 }
 
@@ -210,6 +221,7 @@ void Listener::Loop() {
           ready.push_back(events[i].data.fd);
           continue;
         }
+        if (!found->second.is_shut && IsShutHere(found->first)) ++ended_[static_cast<size_t>(Ending::kTransport)];
         Forget(found);
       }
     }
@@ -243,7 +255,7 @@ void Listener::Forget(Connections::iterator connection) {
   // While gRPC has the first descriptor open, closing the second one would not end the watch.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->first, nullptr);
   waiting_.erase({connection->second.due, connection->first});
-  if (--of_address_[connection->second.address] == 0) of_address_.erase(connection->second.address);
+  if (--of_network_[connection->second.network] == 0) of_network_.erase(connection->second.network);
   connections_.erase(connection);
 }
 
@@ -254,11 +266,17 @@ void Listener::Accept(int listening) {
   if (fd.get() >= 0) {
     if (from.ss_family == AF_UNIX && !MayConnect(fd.get())) return;
     ++accepted_;
-    auto [address, name] = AddressAndName(from);
-    return Add(std::move(fd), std::move(address), std::move(name));
+    std::string name = NameOf(from);
+    std::string network = name.empty() ? "unix" : NetworkOf(name);
+    return Add(std::move(fd), std::move(network), std::move(name));
   }
   if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
-  DropSilent("");
+  std::string fullest;
+  {
+    MutexLock lock(mu_);
+    fullest = Fullest("");
+  }
+  DropOne(fullest);
   std::this_thread::sleep_for(kNoDescriptors);
 }
 
@@ -270,16 +288,31 @@ bool Listener::MayConnect(int fd) const {
          std::find(users_.begin(), users_.end(), caller.uid) != users_.end();
 }
 
-void Listener::Add(Descriptor accepted, std::string address, std::string name) {
-  int64_t all = 0, same = 0;
+std::string Listener::Fullest(const std::string& further) const {
+  std::string fullest = further;
+  int64_t most = 0;
+  if (const auto found = of_network_.find(further); found != of_network_.end()) most = found->second + 1;
+  for (const auto& [network, count] : of_network_) {
+    if (count <= most) continue;
+    fullest = network;
+    most = count;
+  }
+  return fullest;
+}
+
+void Listener::Add(Descriptor accepted, std::string network, std::string name) {
+  std::string full;
   {
     MutexLock lock(mu_);
-    all = static_cast<int64_t>(connections_.size());
-    const auto found = of_address_.find(address);
-    same = found == of_address_.end() ? 0 : found->second;
+    const auto found = of_network_.find(network);
+    const int64_t same = found == of_network_.end() ? 0 : found->second;
+    if (same >= std::max<int64_t>(1, max_connections_ / 2)) {
+      full = network;
+    } else if (static_cast<int64_t>(connections_.size()) >= max_connections_) {
+      full = Fullest(network);
+    }
   }
-  const bool address_is_full = same >= std::max<int64_t>(1, max_connections_ / 2);
-  if ((address_is_full || all >= max_connections_) && !DropSilent(address_is_full ? address : "")) {
+  if (!full.empty() && !DropOne(full)) {
     ++dropped_;
     return;
   }
@@ -287,10 +320,10 @@ void Listener::Add(Descriptor accepted, std::string address, std::string name) {
   if (second->get() < 0) return;  // No descriptor is left: the connection closes.
   const int key = second->get();
   MutexLock lock(mu_);
-  ++of_address_[address];
-  const auto wait = wait_until_.find(address);
+  ++of_network_[network];
+  const auto wait = wait_until_.find(network);
   const Clock::time_point due = wait == wait_until_.end() ? Clock::time_point() : wait->second;
-  connections_[key] = {std::move(second), std::move(accepted), due, std::move(address), std::move(name)};
+  connections_[key] = {std::move(second), std::move(accepted), due, std::move(network), std::move(name)};
   waiting_.insert({due, key});  // Loop hands it over.
   // gRPC shuts a socket down before it closes it, and that the second descriptor sees.
   if (!Watch(key, 0).ok()) Forget(connections_.find(key));
@@ -316,14 +349,15 @@ std::weak_ptr<const Descriptor> Listener::Socket(const std::string& name) const 
   return {};
 }
 
-void Listener::End(const std::string& name) {
+void Listener::End(const std::string& name, Ending ending) {
   MutexLock lock(mu_);
-  for (const auto& [fd, connection] : connections_) {
+  for (auto& [fd, connection] : connections_) {
     if (connection.name.empty() || connection.name != name) continue;
-    Clock::time_point& until = wait_until_[connection.address];
+    Clock::time_point& until = wait_until_[connection.network];
     const Clock::time_point now = Clock::now();
     until = std::min(std::max(until, now) + kWait, now + kLongestWait);
-    ++ended_;
+    ++ended_[static_cast<size_t>(ending)];
+    connection.is_shut = true;
     shutdown(fd, SHUT_RDWR);  // Loop hears of it.
     // gRPC would read the rest before it finds the end. The bytes that the client sends meanwhile have an end as well.
     char rest[64 << 10];
@@ -331,20 +365,23 @@ void Listener::End(const std::string& name) {
   }
 }
 
-bool Listener::DropSilent(const std::string& address) {
+bool Listener::DropOne(const std::string& network) {
+  const absl::flat_hash_set<std::string> busy = busy_();
   MutexLock lock(mu_);
-  int silent = -1;
-  int64_t longest = -1;  // The milliseconds of `silent`; -1: none is known.
-  for (const auto& [fd, connection] : connections_) {
-    if (!address.empty() && connection.address != address) continue;
-    const int64_t time = SilentFor(fd);
-    if (time <= longest) continue;
-    silent = fd;
+  Connections::value_type* one = nullptr;
+  std::pair<bool, int64_t> longest;  // Whether `one` is idle, and its milliseconds of silence.
+  for (auto& entry : connections_) {
+    const Connection& connection = entry.second;
+    const int64_t silent = connection.network == network && !connection.is_shut ? SilentFor(entry.first) : -1;
+    const std::pair<bool, int64_t> time = {!busy.contains(connection.name), silent};
+    if (silent < 0 || (one != nullptr && time <= longest)) continue;
+    one = &entry;
     longest = time;
   }
-  if (silent < 0) return false;
+  if (one == nullptr) return false;
   ++dropped_;
-  shutdown(silent, SHUT_RDWR);  // Loop hears of it.
+  one->second.is_shut = true;
+  shutdown(one->first, SHUT_RDWR);  // Loop hears of it.
   return true;
 }
 

@@ -1,17 +1,19 @@
 // Listener accepts the connections, counts them, and hands them over (accept_threads.h). gRPC's own accept loop has no
 // limit, and ends for good when the process has no file descriptor left. Thread-safe.
 //
-// At most `max_connections` are open, and those of one address hold at most half of them. When a further one comes, the
-// connection that has been silent for longest gives way: one of the same address where that address is over its half. A
-// silent client loses nothing but the connection, which its library makes again. (Nobody knows for how long a Unix
-// socket has been silent: there the further connection is closed.)
+// At most `max_connections` are open, and those of one network (network.h) hold at most half of them. When a further one
+// comes, one gives way of the network that has most, the further one included: so a few networks that fill the server
+// close their own, and no other's. It is one without calls, if there is one, since whoever has none under way loses nothing
+// but the connection, which his library makes again; and of those the one that has been silent for longest. (Nobody knows
+// for how long a Unix socket has been silent: there the further connection is closed.)
 //
-// An address from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
+// A network from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
 // quarter of a second later for each such end, five seconds at most.
 
 #ifndef SERVER_NET_LISTENER_H_
 #define SERVER_NET_LISTENER_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -24,9 +26,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "server/net/descriptor.h"
+#include "server/net/ending.h"
 
 namespace gluond::server {
 
@@ -34,6 +38,8 @@ class Listener {
  public:
   // Gives gRPC a connection. Returns at once.
   using Give = std::function<void(Descriptor connection)>;
+  // The names, gRPC's, of connections that have calls under way.
+  using Busy = std::function<absl::flat_hash_set<std::string>()>;
 
   // Listens on "HOST:PORT" (each address that HOST means) or "unix:PATH" (in place of a socket that nobody serves).
   // UNAVAILABLE: the address is taken, or is none of this machine.
@@ -46,13 +52,13 @@ class Listener {
   int port() const { return port_; }  // 0 for a Unix socket.
 
   // From here on connections are accepted.
-  void Start(Give give);
+  void Start(Give give, Busy busy = [] { return absl::flat_hash_set<std::string>(); });
   // Accepts no more. Connections that are open stay open.
   void Stop();
 
   // Closes the connection that gRPC calls `name`, "ipv4:10.0.0.7:41014", since it harms others. Connections of Unix
   // sockets have no names of their own.
-  void End(const std::string& name);
+  void End(const std::string& name, Ending ending);
 
   // The socket of that connection, while it is open; null: there is none of that name.
   std::weak_ptr<const Descriptor> Socket(const std::string& name) const;
@@ -65,10 +71,11 @@ class Listener {
   std::vector<Traffic> CountTraffic() const;
 
   int64_t connections() const;
-  // Connections so far: those that came, those that gave way to others, and those that End closed.
+  // Connections so far: those that came, those that gave way to others, and those that End or gRPC closed. (Connections are
+  // missed that gRPC and the client close in the same moment.)
   int64_t accepted() const { return accepted_; }
   int64_t dropped() const { return dropped_; }
-  int64_t ended() const { return ended_; }
+  int64_t ended(Ending ending) const { return ended_[static_cast<size_t>(ending)]; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -76,8 +83,9 @@ class Listener {
     std::shared_ptr<const Descriptor> second;  // A duplicate of `first`: it tells when gRPC has closed that one.
     Descriptor first;                          // The connection's own, until gRPC gets it.
     Clock::time_point due;  // The time at which gRPC gets it.
-    std::string address;
+    std::string network;
     std::string name;  // gRPC's; empty for a Unix socket.
+    bool is_shut = false;  // By this.
   };
 
   Listener(int64_t max_connections, std::vector<uint32_t> users)
@@ -91,12 +99,14 @@ class Listener {
   void Loop();
   void Accept(int listening);
   bool MayConnect(int fd) const;  // By the kernel's word on who is at the other end of a Unix socket.
-  void Add(Descriptor accepted, std::string address, std::string name);
+  void Add(Descriptor accepted, std::string network, std::string name);
   // Hands connections that are due to gRPC. Returns the milliseconds until the next one is; -1: none waits.
   int HandOver();
   void Forget(Connections::iterator connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Closes the connection that is silent for longest, of `address` where that is not empty. False: there is none.
-  bool DropSilent(const std::string& address);
+  // The network that has most connections, where one of `further` comes.
+  std::string Fullest(const std::string& further) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Closes the connection of the network that misses it least. False: there is none.
+  bool DropOne(const std::string& network);
 
   const int64_t max_connections_;
   const std::vector<uint32_t> users_;
@@ -105,13 +115,15 @@ class Listener {
   Descriptor epoll_, wake_;
   std::vector<Descriptor> listening_;
   Give give_;
-  std::atomic<int64_t> accepted_ = 0, dropped_ = 0, ended_ = 0;
+  Busy busy_;
+  std::atomic<int64_t> accepted_ = 0, dropped_ = 0;
+  std::array<std::atomic<int64_t>, kEndings> ended_{};
 
   mutable Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   Connections connections_ ABSL_GUARDED_BY(mu_);
-  absl::flat_hash_map<std::string, int64_t> of_address_ ABSL_GUARDED_BY(mu_);
-  absl::flat_hash_map<std::string, Clock::time_point> wait_until_ ABSL_GUARDED_BY(mu_);  // By address.
+  absl::flat_hash_map<std::string, int64_t> of_network_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, Clock::time_point> wait_until_ ABSL_GUARDED_BY(mu_);  // By network.
   std::set<std::pair<Clock::time_point, int>> waiting_ ABSL_GUARDED_BY(mu_);  // Times at which connections (by key) are due.
 
   std::thread thread_;

@@ -10,26 +10,34 @@
 #include "grpc/grpc.h"
 #include "grpc/grpc_security.h"
 #include "grpc/support/alloc.h"
+#include "engine/core/error_info.h"
+#include "server/net/network.h"
 
 namespace gluond::server {
 namespace {
 
-// A client may reset so many calls at once, twice as many as it may have under way, and afterwards so many each second.
-constexpr double kMostResets = 512;
+// The clients of a connection may reset so many calls at once, ten times as many as one may have under way, and afterwards
+// so many each second. So 500 that are cancelled before they are sent, or ten thousand that are late, end by themselves.
+constexpr double kMostResets = 2560;
 constexpr double kResetsPerSecond = 256;
 
 // A client knows of a call's end, and opens the next one, before this server does: for so long any number of calls may
 // seem to be there.
 constexpr std::chrono::milliseconds kHearing{250};
-// So many times the calls that may be open: those that are open, and those with the answers that gRPC still has.
-constexpr int64_t kTimesOpen = 2, kTimesInAll = 8;
+// So many times the calls that may be open: those that are open, and the answers that gRPC still has.
+constexpr int64_t kTimesOpen = 2, kTimesUnread = 8;
 
-std::string WithoutPort(const std::string& name) { return name.substr(0, name.rfind(':')); }
+// Whether `are` has held for longer than kHearing; `since` remembers from when on.
+bool Last(bool are, std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point* since) {
+  if (!are) *since = {};
+  if (are && *since == std::chrono::steady_clock::time_point()) *since = now;
+  return are && now - *since > kHearing;
+}
 
 }  // namespace
 
 Peer::Peer(const std::string& name, std::weak_ptr<const Descriptor> socket)
-    : account_(std::make_shared<const Account>(name)), address_(WithoutPort(name)), socket_(std::move(socket)) {}
+    : account_(std::make_shared<const Account>(name)), address_(NetworkOf(name)), socket_(std::move(socket)) {}
 
 void Peer::Cork(bool on) const {
   const int value = on ? 1 : 0;
@@ -59,29 +67,33 @@ bool Peer::CountReset(double weight) {
   return resets_ > kMostResets && !std::exchange(floods_, true);
 }
 
-bool Peer::CountCall(int64_t most) {
+Peer::Room Peer::CountCall(int64_t most) {
   MutexLock lock(mu_);
   const auto now = std::chrono::steady_clock::now();
+  const bool is_flooded = Last(calls_ - open_ >= kTimesUnread * most, now, &unread_since_);
   ++calls_;
   ++open_;
-  if (open_ <= kTimesOpen * most && calls_ <= kTimesInAll * most) {
-    too_many_since_ = {};
-    return false;
-  }
-  if (too_many_since_ == std::chrono::steady_clock::time_point()) too_many_since_ = now;
-  return now - too_many_since_ > kHearing && !std::exchange(floods_, true);
+  const bool is_full = Last(open_ > kTimesOpen * most, now, &too_many_since_);
+  if (is_flooded && !std::exchange(floods_, true)) return Room::kFlooded;
+  return is_full ? Room::kNone : Room::kThereIs;
 }
 
 void Peers::Count(Peer& peer, double weight) {
-  if (peer.CountReset(weight)) end_(peer.name(), "it has ended more calls before their answers than it may have under way");
+  if (peer.CountReset(weight)) end_(peer.name(), Ending::kResets);
 }
 
 Guest::Guest(Peers& peers, grpc_call* call) : Guest(peers, peers.Find(call)) {}
 
 Guest::Guest(Peers& peers, PeerPtr peer) : peer_(std::move(peer)) {
-  if (peer_->CountCall(peers.most_calls_)) {
-    peers.end_(peer_->name(), "it has more calls open, or answers to read, than a connection may have");
-  }
+  const Peer::Room room = peer_->CountCall(peers.most_calls_);
+  may_stay_ = room != Peer::Room::kNone;
+  if (room == Peer::Room::kFlooded) peers.end_(peer_->name(), Ending::kUnreadAnswers);
+}
+
+absl::Status Guest::MayStay() const {
+  if (may_stay_) return absl::OkStatus();
+  return WithInfo(absl::ResourceExhaustedError("this connection has far more calls open than one may have; wait until some have "
+                                               "ended, or use another connection"), reason::kTooManyCalls);
 }
 
 void Guest::Leave() {
@@ -127,6 +139,16 @@ absl::flat_hash_map<std::string, int64_t> Peers::Given() {
   absl::flat_hash_map<std::string, int64_t> given;
   for (const auto& [connection, peer] : peers_) given[peer->name()] = peer->given();
   return given;
+}
+
+absl::flat_hash_set<std::string> Peers::Busy() {
+  MutexLock lock(mu_);
+  absl::flat_hash_set<std::string> busy;
+  for (const auto& [connection, peer] : peers_) {
+    MutexLock peer_lock(peer->mu_);
+    if (peer->open_ > 0) busy.insert(peer->name());
+  }
+  return busy;
 }
 
 void Peers::Sweep() {

@@ -3,8 +3,9 @@
 //
 // A client of HTTP/2 may open a stream, reset it, and open the next one, without an end. gRPC 1.51 makes a call of
 // each, counts none of them against its limit of streams, and frees them later than they come. A peer's connection that
-// does so is ended. So is one that, for a quarter of a second, has more than twice as many calls open as it may have, or
-// eight times as many with those whose answers it has not read.
+// does so is ended. So is one that for a quarter of a second leaves eight times as many answers unread as it may have
+// calls open. A connection may be many clients', behind a proxy: one that has more than twice as many calls open as it
+// may have loses none of them, and further calls are refused.
 
 #ifndef SERVER_NET_PEERS_H_
 #define SERVER_NET_PEERS_H_
@@ -20,11 +21,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/account.h"
 #include "grpcpp/grpcpp.h"
 #include "server/net/descriptor.h"
+#include "server/net/ending.h"
 
 struct grpc_auth_context;
 struct grpc_call;
@@ -37,7 +41,7 @@ class Peer {
   explicit Peer(const std::string& name, std::weak_ptr<const Descriptor> socket = {});
 
   const std::string& name() const { return account_->name(); }
-  // The name without a port: all connections of one machine have it.
+  // The network that the peer is in (network.h): all connections of one machine have it.
   const std::string& address() const { return address_; }
   // A message of so many bytes has come from the peer.
   void Gave(int64_t bytes) { given_.fetch_add(bytes + bytes / 512 + kFrameBytes, std::memory_order_relaxed); }
@@ -57,9 +61,10 @@ class Peer {
   static constexpr int64_t kFrameBytes = 64, kHeaderBytes = 1024;
   // Counts a call that was reset as `weight`. Returns whether resets come too fast; true once.
   bool CountReset(double weight);
-  // Counts a call that is opened. Returns whether there have been far more than `most` for too long, as far as this
-  // server knows; true once.
-  bool CountCall(int64_t most);
+  enum class Room { kThereIs, kNone, kFlooded };
+  // Counts a call that is opened. kNone: far more than `most` have been open for too long, as far as this server knows.
+  // kFlooded, once: far more answers than that have been unread for too long.
+  Room CountCall(int64_t most);
 
   const AccountPtr account_;
   const std::string address_;
@@ -73,7 +78,8 @@ class Peer {
   std::vector<AccountPtr> in_groups_ ABSL_GUARDED_BY(mu_);
   int64_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Calls that are not answered yet.
   int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;  // The open calls, and those whose answers gRPC still has.
-  std::chrono::steady_clock::time_point too_many_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many.
+  using Time = std::chrono::steady_clock::time_point;
+  Time too_many_since_ ABSL_GUARDED_BY(mu_), unread_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many, open and unread.
   double resets_ ABSL_GUARDED_BY(mu_) = 0;  // Recent resets, as of last_reset_.
   std::chrono::steady_clock::time_point last_reset_ ABSL_GUARDED_BY(mu_);
   bool floods_ ABSL_GUARDED_BY(mu_) = false;
@@ -82,8 +88,8 @@ using PeerPtr = std::shared_ptr<Peer>;
 
 class Peers {
  public:
-  // Ends the connection of the peer that gRPC calls so, for a reason.
-  using End = std::function<void(const std::string& name, absl::string_view reason)>;
+  // Ends the connection of the peer that gRPC calls so.
+  using End = std::function<void(const std::string& name, Ending ending)>;
   // The socket of the peer that gRPC calls so; null: it has none that is known.
   using FindSocket = std::function<std::weak_ptr<const Descriptor>(const std::string& name)>;
 
@@ -99,14 +105,16 @@ class Peers {
 
   // The client has reset a call before it was answered.
   void WasReset(Peer& peer) { Count(peer, 1); }
-  // The client has reset a call before it was sent, as clients rarely do.
-  void WasNeverSent(Peer& peer) { Count(peer, 4); }
+  // A call that was reset had not been sent before, as is rare with clients: it counts for more.
+  void WasNeverSent(Peer& peer) { Count(peer, 3); }
   // A call's deadline has passed, which may befall many at once.
   void WasLate(Peer& peer) { Count(peer, 0.25); }
   // Forgets the peers that have no call, session or work left.
   void Sweep();
   // Peer::given() of each peer, by name.
   absl::flat_hash_map<std::string, int64_t> Given();
+  // The names of those who have calls open.
+  absl::flat_hash_set<std::string> Busy();
 
  private:
   friend class Guest;
@@ -117,7 +125,7 @@ class Peers {
   using Connection = grpc_auth_context*;
 
   int64_t most_calls_ = std::numeric_limits<int32_t>::max();
-  End end_ = [](const std::string&, absl::string_view) {};
+  End end_ = [](const std::string&, Ending) {};
   FindSocket find_socket_;  // May be null.
   Mutex mu_;
   absl::flat_hash_map<Connection, PeerPtr> peers_ ABSL_GUARDED_BY(mu_);
@@ -129,20 +137,25 @@ class Guest {
  public:
   Guest(Peers& peers, grpc_call* call);
   Guest(Peers& peers, PeerPtr peer);
+  Guest(Guest&& other) noexcept
+      : peer_(std::move(other.peer_)), may_stay_(other.may_stay_), left_(other.left_.exchange(true)),
+        ended_(other.ended_.exchange(true)) {}
   ~Guest() { End(); }
   Guest(const Guest&) = delete;
   Guest& operator=(const Guest&) = delete;
 
-  // The call was cancelled or answered. The client may know of that, and open the next call, before gRPC is done with
-  // it.
+  // OK, or RESOURCE_EXHAUSTED: the peer has too many calls open, and this one is to be refused.
+  absl::Status MayStay() const;
+  // The call was answered. The client may know of that, and open the next call, before gRPC is done with it.
   void Leave();
-  // gRPC is done with the call.
+  // gRPC is done with the call, or has nothing left of it that waits for the client.
   void End();
 
   const PeerPtr& peer() const { return peer_; }
 
  private:
-  const PeerPtr peer_;
+  PeerPtr peer_;  // Null where another guest has become this one.
+  bool may_stay_ = true;
   std::atomic<bool> left_ = false, ended_ = false;
 };
 

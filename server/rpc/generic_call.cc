@@ -1,5 +1,7 @@
 #include "server/rpc/generic_call.h"
 
+#include "grpc/grpc.h"
+
 namespace gluond::server {
 
 template <void (GenericCall::*Function)(bool)>
@@ -57,6 +59,12 @@ void GenericCall::Finish(const grpc::Status& status) {
 
 void GenericCall::WriteAndFinish(const grpc::ByteBuffer& message) {
   stream_.WriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK, finished_.tag());
+}
+
+void GenericCall::Abort(const grpc::Status& status) {
+  grpc_call_cancel_with_status(context_.c_call(), static_cast<grpc_status_code>(status.error_code()),
+                               status.error_message().c_str(), nullptr);
+  Finish(status);
 }
 
 void GenericCall::Finished(bool) { Release(); }

@@ -61,6 +61,8 @@ class GenericCall {
   void StartWrite(const grpc::ByteBuffer& message);
   void Finish(const grpc::Status& status);
   void WriteAndFinish(const grpc::ByteBuffer& message);
+  // Finishes the call without a wait for the client: nothing of it is kept, whether he reads or not.
+  void Abort(const grpc::Status& status);
 
   // Ends the call at once, whatever is under way. Not after OnDone.
   void Cancel() { context_.TryCancel(); }

@@ -1,5 +1,8 @@
 #include "server/rpc/raw_service.h"
 
+#include <optional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "server/identity/access.h"
@@ -8,7 +11,12 @@ namespace gluond::server {
 
 RawService::Row& RawService::AddRow(const char* method, absl::string_view request_type, Weight weight) {
   const std::string path = absl::StrCat("/", name_, "/", method);
-  rows_.push_back(std::make_unique<Row>(Row{{path, method, weight, AccessOf(path).value_or(MethodAccess{}).audit}, std::string(request_type)}));
+  const std::optional<MethodAccess> access = AccessOf(path);
+  const bool is_open = access.has_value() && access->access == Access::kOpen;
+  Row row{{path, method, weight}, std::string(request_type)};
+  row.method.audit = access.value_or(MethodAccess{}).audit;
+  row.method.is_short = is_open || weight == Weight::kAlways;
+  rows_.push_back(std::make_unique<Row>(std::move(row)));
   return *rows_.back();
 }
 

@@ -1,9 +1,14 @@
 #include "server/rpc/router.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "engine/runtime/account.h"
+#include "engine/runtime/budget.h"
 
 namespace gluond::server {
 namespace {
@@ -16,18 +21,53 @@ constexpr absl::string_view kUnknown = "unknown";
 // So many calls may come at once before gRPC puts them into a list of its own.
 constexpr int kAwaited = 256;
 
+// A call takes so many bytes beside its headers and its messages.
+constexpr int64_t kCallBytes = 16 << 10;
+
 class Refusal final : public Stream {
  public:
-  Refusal(Peers& peers, const Opening& opening, absl::Status why) : Stream(peers, opening), why_(std::move(why)) {}
+  // `is_charged`: the call's memory is; nothing is kept of one that is not.
+  Refusal(Peers& peers, const Opening& opening, absl::Status why, bool is_charged)
+      : Stream(peers, opening), why_(std::move(why)), is_charged_(is_charged) {}
 
  private:
-  void OnBegin() override { Finish(why_); }
+  void OnBegin() override { is_charged_ ? Finish(why_) : Abort(why_); }
   void OnRead(Slices*) override {}
   void OnCancelled() override {}
   void OnOver() override { delete this; }
 
   const absl::Status why_;
+  const bool is_charged_;
 };
+
+// HTTP/2 counts so many bytes for a header beside its own, and has so many bytes of earlier headers that a client may mean
+// by a byte each.
+constexpr size_t kEntryBytes = 32;
+constexpr int64_t kTableBytes = 4096;
+
+// As HTTP/2 counts them.
+int64_t HeaderBytes(const grpc::GenericServerContext& context) {
+  size_t bytes = context.method().size() + context.host().size() + 2 * kEntryBytes;
+  for (const auto& [key, value] : context.client_metadata()) bytes += key.size() + value.size() + kEntryBytes;
+  return static_cast<int64_t>(bytes);
+}
+
+// The bytes of long headers that the client must have sent: those that differ, beyond all that HTTP/2 could remember.
+int64_t SentBytes(const grpc::GenericServerContext& context) {
+  absl::flat_hash_set<std::pair<absl::string_view, absl::string_view>> known;
+  size_t bytes = 0;
+  for (const auto& [key, value] : context.client_metadata()) {
+    const absl::string_view k(key.data(), key.size()), v(value.data(), value.size());
+    if (known.insert({k, v}).second) bytes += k.size() + v.size() + kEntryBytes;
+  }
+  return std::max<int64_t>(0, static_cast<int64_t>(bytes) - kTableBytes);
+}
+
+absl::Status CheckHeaders(int64_t bytes) {
+  if (bytes <= Router::kMostHeaders) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the call has ", bytes, " bytes of headers, more than the ",
+                                                   Router::kMostHeaders, " that a call may have; send fewer or shorter metadata"));
+}
 
 absl::Status NoMethod(absl::string_view method) {
   return absl::UnimplementedError(absl::StrCat("there is no method '", method.substr(0, kLongest),
@@ -73,30 +113,54 @@ void Router::Gone() {
   gone_.NotifyAll();
 }
 
+struct Router::Arrival {
+  Guest guest;
+  int64_t header_bytes;
+  Gatekeeper::Admitted caller{};
+  const RawService::Row* row = nullptr;  // Null: there is no such method.
+  bool is_for_caller = false;            // The call is refused for whoever makes it.
+};
+
+absl::Status Router::Admit(GenericCall& call, Arrival* arrival) {
+  grpc::GenericServerContext& context = call.context();
+  RETURN_IF_ERROR(CheckHeaders(arrival->header_bytes));
+  if (gatekeeper_ != nullptr) {
+    absl::Status status = gatekeeper_->Admit(context.method(), context, &arrival->caller);
+    arrival->is_for_caller = !status.ok();
+    if (!status.ok()) return status;
+  }
+  RETURN_IF_ERROR(arrival->guest.MayStay());
+  if (arrival->caller.reach.tenant() != nullptr) RETURN_IF_ERROR(arrival->caller.reach.tenant()->TakeRequest());
+  if (arrival->row == nullptr) return NoMethod(context.method());
+  return arrival->row->method.audit == Audit::kNone ? absl::OkStatus() : runner_.audit.Check();
+}
+
 void Router::Accept(GenericCall* call) {
   Await();
-  grpc::GenericServerContext& context = call->context();
-  Gatekeeper::Admitted caller;
-  absl::Status status;
-  if (gatekeeper_ != nullptr) status = gatekeeper_->Admit(context.method(), context, &caller);
-  const bool is_refused = !status.ok();
-  if (status.ok() && caller.reach.tenant() != nullptr) status = caller.reach.tenant()->TakeRequest();
-  const auto row = rows_.find(context.method());
-  const bool is_known = row != rows_.end();
-  if (status.ok() && !is_known) status = NoMethod(context.method());
-  if (status.ok() && row->second->method.audit != Audit::kNone) status = runner_.audit.Check();
-  const Stream::Opening opening = {.call = call, .counts = is_known ? row->second->counts.get() : &unknown_,
-                                   .caller = caller.identity, .reach = caller.reach, .method = is_known ? row->first : kUnknown,
+  Arrival arrival = {.guest = Guest(runner_.peers, call->context().c_call()), .header_bytes = HeaderBytes(call->context())};
+  if (arrival.header_bytes > kTableBytes) arrival.guest.peer()->Gave(SentBytes(call->context()));
+  const auto found = rows_.find(call->context().method());
+  const bool is_known = found != rows_.end();
+  if (is_known) arrival.row = found->second;
+  absl::Status status = Admit(*call, &arrival);
+  const Gatekeeper::Admitted& caller = arrival.caller;
+  const ScopedAccount account(Stream::AccountOf(*arrival.guest.peer(), caller.reach));
+  Reservation memory(Budget::PartOf(runner_.memory));
+  const absl::Status charged = memory.Grow(kCallBytes + arrival.header_bytes);
+  if (status.ok()) status = charged;
+  const Stream::Opening opening = {.call = call, .guest = &arrival.guest, .memory = &memory,
+                                   .counts = is_known ? arrival.row->counts.get() : &unknown_,
+                                   .caller = caller.identity, .reach = caller.reach, .method = is_known ? found->first : kUnknown,
                                    .access = runner_.access.is_open() ? &runner_.access : nullptr,
                                    .audit = status.ok() && runner_.audit.is_open() ? &runner_.audit : nullptr,
                                    .open_calls = status.ok() && caller.identity != nullptr ? &open_calls_ : nullptr};
   if (status.ok()) {
-    Stream* const stream = row->second->start(opening);
+    Stream* const stream = arrival.row->start(opening);
     if (opening.open_calls != nullptr) open_calls_.Add(stream);
     return stream->Begin();
   }
-  auto* const refusal = new Refusal(runner_.peers, opening, status);
-  Tell(*refusal, status, is_refused);
+  auto* const refusal = new Refusal(runner_.peers, opening, status, charged.ok());
+  Tell(*refusal, status, arrival.is_for_caller);
   refusal->Begin();
 }
 

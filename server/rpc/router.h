@@ -1,7 +1,8 @@
 // Router makes a Stream of each call that comes, by the row that its method has in a service's table (raw_service.h). A
 // method without a row is UNIMPLEMENTED: gRPC's own answer would count for nobody, and a client that asks faster than
 // it is answered would take all memory. A caller who may not call a method, or whose tenant has
-// used up its requests per second, hears so before any message is read.
+// used up its requests per second, hears so before any message is read; so does one whose headers are too long. Every call
+// is charged for from its headers on, whoever makes it, and whatever becomes of it.
 
 #ifndef SERVER_RPC_ROUTER_H_
 #define SERVER_RPC_ROUTER_H_
@@ -24,6 +25,10 @@ namespace gluond::server {
 
 class Router final : private GenericCall::Acceptor {
  public:
+  // The bytes of headers that a call may have, as HTTP/2 counts them. Those with up to kMostReadHeaders are read and end by
+  // themselves: gRPC 1.51 ends the whole connection for longer ones.
+  static constexpr int64_t kMostHeaders = 16 << 10, kMostReadHeaders = 64 << 10;
+
   // All outlive the gRPC server. `gatekeeper`: null where everybody may call everything.
   Router(Runner& runner, const Gatekeeper* gatekeeper) : runner_(runner), gatekeeper_(gatekeeper) {}
 
@@ -51,6 +56,9 @@ class Router final : private GenericCall::Acceptor {
   void Gone() override;
   // Takes one more call.
   void Await();
+  struct Arrival;
+  // Finds the caller, and whether the call may begin.
+  absl::Status Admit(GenericCall& call, Arrival* arrival);
   // Logs that a call was refused. `for_caller`: for whoever made it.
   void Tell(Stream& refused, const absl::Status& why, bool for_caller);
 

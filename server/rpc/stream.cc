@@ -13,7 +13,7 @@ namespace {
 
 // A client's deadline passes so much before the server's, which began to count when it had read the call: of many at
 // once, late.
-constexpr std::chrono::milliseconds kEarly{100};
+constexpr std::chrono::seconds kEarly{1};
 
 // gRPC's C interface knows how a message was compressed, and of its C++ interface this class alone lets one ask.
 class ReceivedMessage final : public grpc::ProtoBufferReader {
@@ -45,8 +45,7 @@ Stream::Stream(Peers& peers, const Opening& opening)
     : peers_(peers), call_(*opening.call), counts_(*opening.counts), caller_(opening.caller),
       reach_(opening.reach), method_(opening.method), access_(opening.access), audit_(opening.audit),
       open_calls_(opening.open_calls),
-      guest_(peers, call_.context().c_call()),
-      account_(reach_.tenant() == nullptr ? peer()->account() : peer()->AccountIn(reach_.tenant()->group())),
+      guest_(std::move(*opening.guest)), memory_(std::move(*opening.memory)), account_(AccountOf(*peer(), reach_)),
       deadline_(SteadyDeadline(call_.context())) {
   call_.set_reactor(this);
 }
@@ -121,6 +120,11 @@ void Stream::Finish(const absl::Status& status) {
   call_.Finish(ToGrpc(reach_.is_everything() ? status : Unqualify(reach_, status)));
 }
 
+void Stream::Abort(const absl::Status& status) {
+  Leave(status.code());
+  call_.Abort(ToGrpc(status));
+}
+
 void Stream::WriteAndFinish(const Slices& message) {
   Leave(absl::StatusCode::kOk);
   AddTrailingMetadata(/*fails=*/false);
@@ -141,7 +145,7 @@ void Stream::OnReadDone(bool ok) {
     (void)received_.Dump(&message);
     received_.Clear();
   } else if (IsBroken()) {
-    guest_.Leave();  // OnCancel may come late, behind those of other calls.
+    guest_.End();  // OnCancel may come late, behind those of other calls.
   }
   OnRead(ok ? &message : nullptr);
 }
@@ -154,7 +158,7 @@ void Stream::OnWriteDone(bool ok) {
 
 void Stream::OnCancel() {
   const ScopedAccount account(account_);
-  guest_.Leave();
+  guest_.End();
   expired() ? peers_.WasLate(*peer()) : peers_.WasReset(*peer());
   OnCancelled();
 }

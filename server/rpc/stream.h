@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/grpcpp.h"
 #include "engine/runtime/account.h"
+#include "engine/runtime/budget.h"
 #include "server/identity/identities.h"
 #include "server/identity/reach.h"
 #include "server/net/peers.h"
@@ -36,6 +37,8 @@ class Stream : private GenericCall::Reactor {
   // A call that has come.
   struct Opening {
     GenericCall* call;  // Lives until OnOver.
+    Guest* guest;          // The call's place among its peer's; the stream takes it.
+    Reservation* memory;   // The call's own, from its headers on; the stream takes it, too.
     CallCounts* counts;  // Its method's. They outlive all streams, as the others do.
     IdentityPtr caller;
     Reach reach;
@@ -54,6 +57,10 @@ class Stream : private GenericCall::Reactor {
     call_.Begin();
   }
   const PeerPtr& peer() const { return guest_.peer(); }
+  // The account of the work that a caller of this reach has done for him by the peer.
+  static AccountPtr AccountOf(Peer& peer, const Reach& reach) {
+    return reach.tenant() == nullptr ? peer.account() : peer.AccountIn(reach.tenant()->group());
+  }
   // Null: nobody asks who callers are, or the method is open.
   const IdentityPtr& caller() const { return caller_; }
   // The name of the caller, if it is one caller's alone; empty: nobody knows it.
@@ -107,6 +114,11 @@ class Stream : private GenericCall::Reactor {
   // The reply that is sent next may be compressed, for a client that takes such replies. Before the first is sent.
   void MayCompress() { call_.context().set_compression_level(GRPC_COMPRESS_LEVEL_LOW); }
 
+  // The memory that the call is charged from its headers on. The taker keeps it until the call is finished.
+  Reservation TakeMemory() { return std::move(memory_); }
+  // Ends the call at once, and gives back all that gRPC has of it; the client is told why where he can be.
+  void Abort(const absl::Status& status);
+
   // Whether it was the call that ended where OnRead had no message, and not the client's messages.
   bool IsBroken() const { return call_.is_cancelled(); }
 
@@ -152,6 +164,7 @@ class Stream : private GenericCall::Reactor {
   std::optional<TraceContext> trace_;
   CallPhases phases_;
   Guest guest_;
+  Reservation memory_;
   const AccountPtr account_;  // The peer's; of a tenant's caller, the tenant's there.
   const Clock::time_point deadline_;
   grpc::ByteBuffer received_, sent_;

@@ -23,8 +23,6 @@ namespace {
 using google::protobuf::Message;
 
 constexpr char kCallWasApplied[] = " (the call itself was applied)";
-// Memory that a call takes beside its bytes.
-constexpr int64_t kCallBytes = 8 << 10;
 // The first calls of a peer are begun on gRPC's threads, which know no turns.
 constexpr int64_t kCallsAtOnce = 32;
 constexpr size_t kLongestModel = 128;
@@ -63,6 +61,7 @@ class Rpc::OneCall final : public Stream {
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   using Stream::encoding;
   using Stream::MayCompress;
+  using Stream::TakeMemory;
 
   // The call is to end so, and not to begin where it has not.
   void Revoke(const absl::Status& why) override {
@@ -144,8 +143,7 @@ Stream* Rpc::Await(Runner& runner, Stream::Opening opening, const Run& run) {
 
 Rpc::Rpc(Runner& runner, const Method& method, OneCall* stream)
     : runner_(runner), method_(method), stream_(stream), peer_(stream->peer()), reach_(stream->reach()),
-      cancellation_(stream->cancellation()),
-      memory_(Budget::PartOf(runner.memory)) {}
+      cancellation_(stream->cancellation()), memory_(stream->TakeMemory()) {}
 
 Rpc::~Rpc() {
   if (!finished_) Finish(absl::InternalError("the server lost this call; please report it"), nullptr);
@@ -159,15 +157,19 @@ absl::Status Rpc::Admit(const Slices* request) {
   const auto bytes = request_bytes_ = static_cast<int64_t>(Bytes(*request).size());
   RETURN_IF_ERROR(stream_->revoked());
   if (method_.weight != Weight::kAlways) RETURN_IF_ERROR(stream_->Enter());
-  if (bytes > runner_.limits.max_message_bytes) {
-    return OverLimit("--max_message_bytes", "the request has ", bytes, " bytes, more than the ",
-                     runner_.limits.max_message_bytes, " of --max_message_bytes; send less at once, or upload in "
-                     "chunks");
+  RETURN_IF_ERROR(CheckSize(bytes));
+  if (method_.weight != Weight::kAlways) {
+    ASSIGN_OR_RETURN(permit_, runner_.requests.Enter(peer_, 1, reach_.tenant()));
+    ASSIGN_OR_RETURN(bytes_permit_, runner_.request_bytes.Enter(peer_, bytes));
   }
-  if (method_.weight == Weight::kAlways) return absl::OkStatus();
-  ASSIGN_OR_RETURN(permit_, runner_.requests.Enter(peer_, 1, reach_.tenant()));
-  ASSIGN_OR_RETURN(bytes_permit_, runner_.request_bytes.Enter(peer_, bytes));
-  return memory_.Grow(kCallBytes + bytes);
+  return memory_.Grow(bytes);
+}
+
+absl::Status Rpc::CheckSize(int64_t bytes) const {
+  if (bytes <= most_bytes()) return absl::OkStatus();
+  if (method_.is_short) return TooLongForName(bytes);
+  return OverLimit("--max_message_bytes", "the request has ", bytes, " bytes, more than the ",
+                   runner_.limits.max_message_bytes, " of --max_message_bytes; send less at once, or upload in chunks");
 }
 
 std::string Rpc::caller_name() const { return stream_->caller_name(); }
@@ -178,7 +180,7 @@ bool Rpc::TakesTurn() const { return permit_.held_by_peer() > kCallsAtOnce; }
 
 int64_t Rpc::bytes_to_parse() const {
   if (stream_->encoding() == Encoding::kNone) return request_bytes_;
-  return std::min(request_bytes_ * kMostInflation, runner_.limits.max_message_bytes);
+  return std::min(request_bytes_ * kMostInflation, most_bytes());
 }
 
 absl::Status Rpc::Parse(const Slices& slices, Message* message) {
@@ -191,10 +193,10 @@ absl::Status Rpc::Parse(const Slices& slices, Message* message) {
 }
 
 absl::StatusOr<Slices> Rpc::Inflated(const Slices& slices) {
-  const int64_t most = runner_.limits.max_message_bytes;
-  absl::StatusOr<Slices> inflated = InflateInTurn(slices, stream_->encoding(), most,
-                                                  [this](int64_t piece) { return memory_.Grow(piece); });
-  if (!inflated.ok() || method_.weight == Weight::kAlways) return inflated;
+  const auto charge = [this](int64_t piece) { return memory_.Grow(piece); };
+  if (method_.is_short) return InflateShort(slices, stream_->encoding(), charge);
+  absl::StatusOr<Slices> inflated = InflateInTurn(slices, stream_->encoding(), most_bytes(), charge);
+  if (!inflated.ok()) return inflated;
   bytes_permit_ = Shares::Permit();
   ASSIGN_OR_RETURN(bytes_permit_, runner_.request_bytes.Enter(peer_, static_cast<int64_t>(Bytes(*inflated).size())));
   return inflated;
@@ -227,7 +229,7 @@ void Rpc::Finish(const absl::Status& status, Message* response) {
   turn_.reset();
   permit_ = Shares::Permit();
   bytes_permit_ = Shares::Permit();
-  memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - kCallBytes));
+  memory_.Shrink(std::max<int64_t>(0, memory_.bytes() - reply_bytes - call_bytes_));
   if (!outcome.ok()) Log(outcome);
   // Stream tells of refusals.
   if (audit_ != Audit::kNone && !IsRefusal(outcome.code()) && runner_.audit.is_open()) TellAudit(outcome);

@@ -49,6 +49,7 @@
 #include "server/start/limits.h"
 #include "server/wire/attachments.h"
 #include "server/wire/chunk.h"
+#include "server/wire/parse_message.h"
 
 namespace gluond::server {
 
@@ -93,6 +94,9 @@ struct Method {
   std::string name;  // "Predict", which leads every error message.
   Weight weight = Weight::kLight;
   Audit audit = Audit::kNone;
+  // Its requests have kMostShort bytes at most, inflated: those of a method that is open to everybody, or that is
+  // answered beside the limits.
+  bool is_short = false;
 };
 
 // One call in progress, whatever its messages are.
@@ -120,7 +124,9 @@ class Rpc {
   const Attachments& attachments() const { return attachments_; }
   Attachments& reply_attachments() { return reply_attachments_; }
 
-  // The most bytes that the request may have once it is inflated.
+  // The most bytes that a request of the method may have once it is inflated.
+  int64_t most_bytes() const { return method_.is_short ? kMostShort : runner_.limits.max_message_bytes; }
+  // The most bytes that this request may have once it is inflated.
   int64_t bytes_to_parse() const;
 
   // Decides about the request and parses it into `message`.
@@ -156,6 +162,7 @@ class Rpc {
   absl::Status Encode(const google::protobuf::Message& response, Slices* reply) const;
   // The request as it was before it was compressed.
   absl::StatusOr<Slices> Inflated(const Slices& slices);
+  absl::Status CheckSize(int64_t bytes) const;
   void Log(const absl::Status& status);
   void TellAudit(const absl::Status& status);
   // Sends the last word, where the reply may first be compressed, which takes long.
@@ -174,7 +181,8 @@ class Rpc {
   Audit audit_ = method_.audit;
   Shares::Permit permit_;
   Shares::Permit bytes_permit_;
-  Reservation memory_;  // The request's and the reply's.
+  Reservation memory_;  // The call's, with the request's and the reply's.
+  const int64_t call_bytes_ = memory_.bytes();  // Without them.
   Attachments attachments_;
   Attachments reply_attachments_;
   std::unique_ptr<Sequences::Turn> turn_;

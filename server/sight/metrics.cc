@@ -138,8 +138,10 @@ void Metrics::AddConnections(Families& families) const {
                       static_cast<double>(listener->accepted()));
   families.AddCounter("gluond_connections_dropped_total", "Connections closed to make room for others.",
                       static_cast<double>(listener->dropped()));
-  families.AddCounter("gluond_connections_ended_total", "Connections ended to protect the others.",
-                      static_cast<double>(listener->ended()));
+  for (const Ending ending : {Ending::kResets, Ending::kUnreadAnswers, Ending::kUnreadMessages, Ending::kTransport}) {
+    families.AddCounter("gluond_connections_ended_total", "Connections that the server has ended, by its reason.",
+                        static_cast<double>(listener->ended(ending)), {{"reason", std::string(NameOf(ending))}});
+  }
 }
 
 void Metrics::AddQueues(Families& families) const {

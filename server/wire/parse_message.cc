@@ -67,16 +67,20 @@ absl::Status ParseMessage(const Slices& slices, Message* message, Attachments* a
   return status;
 }
 
+absl::Status TooLongForName(int64_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the request has ", bytes, " bytes, and ", kMostShort, " are enough for a name"));
+}
+
+absl::StatusOr<Slices> InflateShort(const Slices& slices, Encoding encoding, const ChargeInflated& charge) {
+  const absl::Status too_large = absl::ResourceExhaustedError(absl::StrCat(
+      "the request has more than ", kMostShort, " bytes once it is inflated, and these are enough for a name"));
+  return Inflate(slices, encoding, kMostShort, too_large, charge);
+}
+
 absl::Status ParseShortMessage(const Slices& slices, Message* message, Encoding encoding) {
-  constexpr int64_t kMost = 16 << 10;
-  if (const auto bytes = static_cast<int64_t>(Bytes(slices).size()); bytes > kMost) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the request has ", bytes, " bytes, and ", kMost, " are enough for a name"));
-  }
-  const absl::Status too_large = absl::ResourceExhaustedError(
-      absl::StrCat("the request has more than ", kMost, " bytes once it is inflated, and these are enough for a name"));
-  ASSIGN_OR_RETURN(const Slices inflated,
-                   Inflate(slices, encoding, kMost, too_large, [](int64_t) { return absl::OkStatus(); }));
+  if (const auto bytes = static_cast<int64_t>(Bytes(slices).size()); bytes > kMostShort) return TooLongForName(bytes);
+  ASSIGN_OR_RETURN(const Slices inflated, InflateShort(slices, encoding, [](int64_t) { return absl::OkStatus(); }));
   Attachments none;
   return ParseMessage(inflated, message, &none);
 }

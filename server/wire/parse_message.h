@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 #include "server/wire/attachments.h"
 #include "server/wire/inflate.h"
@@ -30,8 +31,13 @@ inline constexpr int64_t kMostParsedPerByte = 64;
 absl::Status ParseMessage(const Slices& slices, google::protobuf::Message* message, Attachments* attachments,
                           const ChargeParsed& charge = nullptr);
 
-// The same for a message that is a name or two, and has no attachments; it may have come compressed. RESOURCE_EXHAUSTED: it
-// has more than 16 KiB.
+// A message that is a name or two has no more bytes than these, however it came.
+inline constexpr int64_t kMostShort = 16 << 10;
+// RESOURCE_EXHAUSTED: a message has so many bytes, and is to be a name or two.
+absl::Status TooLongForName(int64_t bytes);
+// Inflates such a message. RESOURCE_EXHAUSTED: it has more than kMostShort, of which no more is ever made; or `charge` says so.
+absl::StatusOr<Slices> InflateShort(const Slices& slices, Encoding encoding, const ChargeInflated& charge);
+// As ParseMessage for such a message, which has no attachments, and may have come compressed.
 absl::Status ParseShortMessage(const Slices& slices, google::protobuf::Message* message,
                                Encoding encoding = Encoding::kNone);
 

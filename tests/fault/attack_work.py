@@ -6,7 +6,7 @@ import time
 from google.protobuf import struct_pb2
 
 from gluond.v1 import command_pb2, graph_pb2, model_pb2, operator_pb2, parameters_pb2, tensor_pb2, trainer_pb2, training_pb2
-from tests.fault.peer import Peer, Session, Told, crowd, session_commands, wait_for_all
+from tests.fault.peer import Session, Told, crowd, session_commands, shared_peer, wait_for_all
 
 RANDOM = tensor_pb2.Fill(normal=tensor_pb2.Fill.Normal(seed=7))
 ONES = tensor_pb2.Fill(constant=1)
@@ -60,7 +60,7 @@ def small_fills(target, calls=600):
   """One client's calls of a hundred bytes, each of which makes 2^18 random numbers."""
   data = operator_pb2.InvokeRequest(op="relu", inputs=[filled(1 << 18, fill=RANDOM)], encoding=tensor_pb2.Tensor.NONE)
   told = Told()
-  with Peer(target.address) as peer:
+  with shared_peer(target, told) as peer:
     wait_for_all(told, [peer.start("OperatorService/Invoke", data, target.seconds) for _ in range(calls)])
   return told
 
@@ -161,7 +161,7 @@ def trainings(target):
 def queue(target, calls=600):
   """So many TrainSteps of one client that wait at once."""
   told = Told()
-  with Peer(target.address) as peer:
+  with shared_peer(target, told) as peer:
     define(peer, "queue", 1024, 1024)
     data, end = step("queue", 256, 1024, 1024).SerializeToString(), time.monotonic() + target.seconds
     while time.monotonic() < end:
@@ -173,7 +173,7 @@ def queue(target, calls=600):
 def deadlines(target, calls=400):
   """Calls with deadlines of 1 to 50 ms: each ends, and none is executed once all have."""
   told = Told()
-  with Peer(target.address) as peer:
+  with shared_peer(target, told) as peer:
     define(peer, "late", 512, 512)
     data, end = step("late", 256, 512, 512).SerializeToString(), time.monotonic() + target.seconds
     steps = lambda: trainer_pb2.GetTrainerResponse.FromString(peer.call(
@@ -196,3 +196,26 @@ def failures(target):
     wait_for_all(told, [peer.start("ModelService/GetModel", request, target.seconds + 1) for _ in range(64)])
 
   return crowd(target, fail)
+
+
+def bursts(target, cancelled=500, late=3000):
+  """Bursts of calls that are cancelled, sent or not, and of calls that miss their deadlines: as clients have them that stop."""
+  def burst(peer, told, _):
+    waiting = [peer.start("ServerService/GetServerInfo", timeout=0.0005 * (i % 100)) for i in range(late)]
+    wait_for_all(told, waiting)
+    calls = [peer.start("OperatorService/Invoke", bytes(1000)) for _ in range(cancelled)]
+    for call in calls:
+      call.cancel()
+    told["CANCELLED"] += len(calls)
+    time.sleep(max(0, target.end - time.monotonic()))
+
+  return crowd(target, burst)
+
+
+def long_headers(target):
+  """Calls with headers of 17 to 64 KB, which are more than a call may have."""
+  def ask(peer, told, i):
+    wait_for_all(told, [peer.start("ServerService/GetServerInfo", timeout=target.seconds + 1,
+                                   metadata=(("x-large", "a" * (17_000 + 2900 * n)),)) for n in range(16)])
+
+  return crowd(target, ask)

@@ -1,12 +1,15 @@
 """A battle: a server, a bystander, and one row's attack, each in a process of its own; and the outcome.
 
     outcome = fight(ROWS["fills"], seconds=3)
+
+The server knows its callers by tokens, and the attacker is one of those whom it knows, unless his row says that he is not.
 """
 
 import atexit
 import collections
 import dataclasses
 import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -19,11 +22,11 @@ import tempfile
 import threading
 import time
 
+from tests.fault import http2
 from tests.server import running_server
 
 HERE = pathlib.Path(__file__).absolute().parent
-MEMORY = 2 << 30  # A server's --max_memory_bytes.
-MOST_RSS = MEMORY + (MEMORY >> 2)
+TOKENS = {"attacker": "a" * 64, "bystander": "b" * 64}
 # How a server ends; 3 where it had to cut calls, as attackers' calls may be, and 5 where it could not save models: attackers'
 # are too many for its last seconds, or they have filled its store.
 ENDED = (0, 3, 5)
@@ -50,8 +53,16 @@ class Watch:
       pass
 
 
-def start(script, *arguments):
-  environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+def identities(folder):
+  """A file that knows both."""
+  path = pathlib.Path(folder) / "identities"
+  path.write_text("".join(f"{name} infer,train,publish sha256:{hashlib.sha256(token.encode()).hexdigest()}\n"
+                          for name, token in TOKENS.items()))
+  return path
+
+
+def start(script, *arguments, token=""):
+  environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), http2.TOKEN: token}
   return subprocess.Popen([sys.executable, HERE / script, *map(str, arguments)], env=environment, text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -60,7 +71,7 @@ class Bystander:
   """bystander.py at work."""
 
   def __init__(self, address, steps=0):
-    self._process = start("bystander.py", address, f"--steps={steps}")
+    self._process = start("bystander.py", address, f"--steps={steps}", token=TOKENS["bystander"])
     if self._process.stdout.readline() != "ready\n":
       raise AssertionError("the bystander could not begin")
 
@@ -109,7 +120,7 @@ class Outcome:
 
 
 def attack(row, address, seconds):
-  process = start("attacker.py", address, seconds, row.name)
+  process = start("attacker.py", address, seconds, row.name, token="" if row.is_stranger else TOKENS["attacker"])
   try:
     out, _ = process.communicate(timeout=seconds + 30)
     told = json.loads(out)
@@ -137,12 +148,16 @@ def stop(server):
     return server.stop(signal.SIGKILL)[0]
 
 
-def fight(row, seconds, binary=running_server.BINARY, flags=()):
+def fight(row, seconds, binary=running_server.BINARY, flags=(), knows_callers=True):
+  """`knows_callers`: everybody who calls says who he is. Otherwise the server asks nobody."""
   raise_descriptors()
-  with row.setting() as setting, tempfile.TemporaryFile("w+", errors="replace") as log:
+  with (row.setting() as setting, tempfile.TemporaryFile("w+", errors="replace") as log,
+        tempfile.TemporaryDirectory() as folder):
     options = {"stderr": log, **setting}
     once_started = options.pop("once_started", lambda: None)
     flags = [*flags, *options.pop("flags", ()), "--drain_seconds=2"]
+    if knows_callers:
+      flags.append(f"--identities={identities(folder)}")
     with running_server.RunningServer(*flags, binary=binary, **options) as server:
       once_started()
       watch = Watch(server.process.pid)

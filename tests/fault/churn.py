@@ -105,8 +105,7 @@ class Host:
     pb, self._requests = custom_operator_pb2, queue.SimpleQueue()
     self._requests.put(pb.HostRequest(open=pb.OpenHost(scope=scope)))
     self._requests.put(pb.HostRequest(offer=pb.OfferOperator(op_type="same")))
-    stream = peer.channel.stream_stream("/gluond.v1.OperatorService/HostOperators", pb.HostRequest.SerializeToString,
-                                        pb.HostResponse.FromString)
+    stream = peer.stream("/gluond.v1.OperatorService/HostOperators", pb.HostResponse)
     self._responses = stream(iter(self._requests.get, None), timeout=PATIENCE)
     while not next(self._responses).offered:
       pass

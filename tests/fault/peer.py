@@ -5,6 +5,7 @@
 """
 
 import collections
+import contextlib
 import queue
 import threading
 import time
@@ -12,8 +13,9 @@ import time
 import grpc
 
 from gluond.v1 import command_pb2, session_pb2
+from tests.fault.http2 import authorization
 
-HEALTH = "/grpc.health.v1.Health/Check"
+HEALTH, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
 
 
 def told(error):
@@ -58,11 +60,66 @@ class Peer:
     path = name if name.startswith("/") else "/gluond.v1." + name
     return self.channel.unary_unary(path, encoded)
 
-  def call(self, name, request=b"", timeout=60):
-    return self.method(name)(request, timeout=timeout)
+  def call(self, name, request=b"", timeout=60, metadata=()):
+    return self.method(name)(request, timeout=timeout, metadata=authorization() + metadata)
 
-  def start(self, name, request=b"", timeout=60):
-    return self.method(name).future(request, timeout=timeout)
+  def start(self, name, request=b"", timeout=60, metadata=()):
+    return self.method(name).future(request, timeout=timeout, metadata=authorization() + metadata)
+
+  def stream(self, path, responses):
+    """The callable of a stream of messages either way."""
+    call = self.channel.stream_stream(path, encoded, responses.FromString)
+    return lambda requests, timeout=None: call(requests, timeout=timeout, metadata=authorization())
+
+
+class Companion:
+  """Another client on an attacker's connection, as behind a proxy: its stream lasts, and its calls are answered.
+
+  An attacker may take all the calls that a connection may have; then the companion is told so, or has to wait.
+  """
+
+  def __init__(self, peer, noted):
+    self._peer, self._noted, self._left = peer, noted, threading.Event()
+    self._watch = peer.channel.unary_stream(WATCH)(b"")
+    threading.Thread(target=self._follow, daemon=True).start()
+    threading.Thread(target=self._ask, daemon=True).start()
+
+  def _note(self, error):
+    if not self._left.is_set():
+      self._noted.note(f"BROKEN: beside it on its connection: {told(error)}")
+
+  def _follow(self):
+    try:
+      for _ in self._watch:
+        pass
+    except grpc.RpcError as error:
+      self._note(error)
+
+  def _ask(self):
+    while not self._left.wait(0.1):
+      try:
+        self._peer.call(HEALTH)
+      except grpc.RpcError as error:
+        if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
+          self._note(error)
+      except ValueError:  # The channel is closed.
+        return
+
+  def leave(self):
+    self._left.set()
+    self._watch.cancel()
+
+
+@contextlib.contextmanager
+def shared_peer(target, noted):
+  """A Peer, with a Companion where the target's attack harms nobody on its own connection."""
+  with Peer(target.address) as peer:
+    companion = Companion(peer, noted) if target.is_shared else None
+    try:
+      yield peer
+    finally:
+      if companion is not None:
+        companion.leave()
 
 
 def session_commands(first, *commands):
@@ -78,7 +135,7 @@ class Session:
     self._outgoing = queue.SimpleQueue()
     self._next = 1
     self._outgoing.put(session_pb2.SessionRequest(open=session_pb2.OpenSession(host=host, protocol=2)))
-    run = peer.channel.stream_stream("/gluond.v1.SessionService/Run", encoded, session_pb2.SessionResponse.FromString)
+    run = peer.stream("/gluond.v1.SessionService/Run", session_pb2.SessionResponse)
     self.responses = run(iter(self._outgoing.get, None), timeout=timeout)
 
   def send(self, *commands):
@@ -123,12 +180,12 @@ def grpc_code(number):
 def crowd(target, body):
   """Has `body(peer, told, i)` run again and again, in a thread for each of the target's connections, until time is up.
 
-  Its exceptions are noted, and end nothing.
+  Its exceptions are noted, and end nothing. The first connection is shared.
   """
   noted, end = Told(), time.monotonic() + target.seconds
 
   def attack(i):
-    with Peer(target.address) as peer:
+    with Peer(target.address) if i else shared_peer(target, noted) as peer:
       while time.monotonic() < end:
         try:
           body(peer, noted, i)

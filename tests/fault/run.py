@@ -1,8 +1,9 @@
 """Attacks a server with each row of table.py, and prints the attacker's answers and a bystander's report.
 
-usage: run [--seconds=10] [--server=PATH] [--json=FILE] [ROW...]
+usage: run [--seconds=10] [--server=PATH] [--json=FILE] [--asks_nobody] [ROW...]
 
-Waits are milliseconds; memory is the server's peak, of --max_memory_bytes=2 GiB. Run it on a quiet machine.
+Waits are milliseconds; memory is the server's peak, of --max_memory_bytes=2 GiB, and of 1 GiB beside strangers. With
+--asks_nobody the server has no identities. Run it on a quiet machine.
 """
 
 import argparse
@@ -15,10 +16,10 @@ from tests.fault import battle, table
 from tests.server import running_server
 
 
-def memory_flag(binary):
+def memory_flag(row, binary):
   """The server's memory limit; a server of another time may not know it."""
   known = subprocess.run([binary, "--helpfull"], capture_output=True, text=True).stdout
-  return [f"--max_memory_bytes={battle.MEMORY}"] if "--max_memory_bytes" in known else []
+  return [f"--max_memory_bytes={row.memory}"] if "--max_memory_bytes" in known else []
 
 
 def line(row, outcome):
@@ -39,15 +40,17 @@ def main():
   parser.add_argument("--seconds", type=float, default=10)
   parser.add_argument("--server", type=pathlib.Path, default=running_server.BINARY)
   parser.add_argument("--json", type=pathlib.Path)
+  parser.add_argument("--asks_nobody", action="store_true")
   parser.add_argument("rows", nargs="*", metavar="ROW")
   options = parser.parse_args()
-  flags, figures = memory_flag(options.server), {}
+  figures = {}
   print("| attack | what the attacker does | what he is told | worst wait | 99% | health | steps | MiB | bystander |")
   print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
   for name in options.rows or table.ROWS:
     row = table.ROWS[name]
     try:
-      outcome = battle.fight(row, options.seconds, options.server, flags)
+      outcome = battle.fight(row, options.seconds, options.server, memory_flag(row, options.server),
+                             knows_callers=not options.asks_nobody)
     except unittest.SkipTest as skipped:
       print(f"| {row.name} | {row.does} | {skipped} | | | | | | |", flush=True)
       continue

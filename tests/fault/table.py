@@ -6,7 +6,7 @@ import re
 import time
 from typing import Any, Callable, NamedTuple
 
-from tests.fault import attack_flow, attack_frames, attack_objects, attack_serving, attack_store, attack_work
+from tests.fault import attack_flow, attack_frames, attack_objects, attack_serving, attack_store, attack_strangers, attack_work
 
 
 class Target(NamedTuple):
@@ -14,10 +14,14 @@ class Target(NamedTuple):
   seconds: float
   connections: int
   end: float  # When the attack is over, by time.monotonic().
+  is_shared: bool  # Somebody else is on a connection of the attacker's, and is not to notice.
 
   @staticmethod
-  def begin(address, seconds, connections):
-    return Target(address, seconds, connections, time.monotonic() + seconds)
+  def begin(address, seconds, row):
+    return Target(address, seconds, row.connections, time.monotonic() + seconds, row.is_well_formed)
+
+  def is_over(self):
+    return time.monotonic() >= self.end
 
 
 @contextlib.contextmanager
@@ -40,6 +44,11 @@ class Row:
   gets: tuple = ANY  # Patterns, one of which begins like each text that the attacker is told.
   connections: int = 16
   setting: Callable[[], Any] = plain
+  is_stranger: bool = False  # The attacker does not say who he is.
+  memory: int = 2 << 30  # The server's --max_memory_bytes,
+  most_resident: int = (2 << 30) + (2 << 28)  # and the most memory that it may have.
+
+  is_well_formed = property(lambda self: self.gets != CUT)  # It ends its own calls at most.
 
   def unexpected(self, told):
     return {text: n for text, n in told.items() if n and not any(re.match(p, text) for p in self.gets)}
@@ -48,8 +57,7 @@ class Row:
 WORK = [
     Row("fills", "sessions put 300 million random numbers, four times", attack_work.fills),
     Row("graphs", "sessions define a graph of 150,000 nodes, and infer it three times", attack_work.graphs),
-    # A connection with more than twice the calls that it may have open for a quarter of a second is ended.
-    Row("small fills", "600 calls of one client make 2^18 random numbers each", attack_work.small_fills, CUT, connections=1),
+    Row("small fills", "600 calls of one client make 2^18 random numbers each", attack_work.small_fills, connections=1),
     Row("products", "products of two 4000 x 4000 matrices", attack_work.products),
     Row("shapes", "products of ever other shapes, with results of 40 MB", attack_work.shapes),
     Row("statistics", "the statistics of 40 million results", attack_work.statistics),
@@ -59,6 +67,8 @@ WORK = [
     Row("trainings", "each connection trains a model without a pause", attack_work.trainings),
     Row("queue", "600 TrainSteps of one client wait", attack_work.queue, connections=1),
     Row("deadlines", "400 calls at once with deadlines of 1 to 50 ms", attack_work.deadlines, connections=1),
+    Row("bursts", "500 calls are cancelled at once, and 3,000 miss their deadlines", attack_work.bursts),
+    Row("long headers", "headers of 17 to 64 KB", attack_work.long_headers),
     Row("unread log", "calls fail while nobody reads standard error", attack_work.failures,
         gets=ANY + ("NOT_FOUND: .*GetModel",), setting=attack_store.unread_log),
 ]
@@ -136,5 +146,12 @@ SERVING = [
     Row("publications", "versions without end", attack_serving.publications),
 ]
 
-THEMES = {"work": WORK, "flow": FLOW, "frames": FRAMES, "objects": OBJECTS, "store": STORE, "serving": SERVING}
+STRANGERS = [
+    Row(f"strangers, {name}", f"every method without a token, with messages of {name}", attack_strangers.flood(size), CUT,
+        connections=48, is_stranger=True, memory=1 << 30, most_resident=int(1.15 * 2**30) + (200 << 20))
+    for name, size in (("no bytes", 0), ("16 KiB", 16 << 10), ("1 MiB", 1 << 20), ("the limit", (64 << 20) - 64))
+]
+
+THEMES = {"work": WORK, "flow": FLOW, "frames": FRAMES, "objects": OBJECTS, "store": STORE, "serving": SERVING,
+          "strangers": STRANGERS}
 ROWS = {row.name: row for rows in THEMES.values() for row in rows}

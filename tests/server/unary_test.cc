@@ -225,20 +225,74 @@ class OpenCalls {
   std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> calls_;
 };
 
-TEST_P(UnaryTest, APeerWithMoreCallsOpenThanItMayHaveIsNamed) {
+TEST_P(UnaryTest, APeerWithFarMoreCallsOpenThanItMayHaveKeepsThemAndIsRefusedFurtherOnes) {
   Serve([](InfoCall call) { call.Finish(); });
-  std::atomic<int> named = 0;
-  runner_->peers.Guard(4, [&named](const std::string&, absl::string_view) { ++named; });
+  std::atomic<int> ended = 0;
+  runner_->peers.Guard(4, [&ended](const std::string&, Ending) { ++ended; });
   OpenCalls calls(server_->InProcessChannel({}));
   calls.Open(4);
   calls.Cancel();
-  calls.Open(8);
-  EXPECT_EQ(named, 0) << "cancelled calls are not open";
-  calls.Open(1);
-  EXPECT_EQ(named, 0) << "for a moment there may seem to be more";
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  calls.Open(7);
+  EXPECT_TRUE(Ask().ok()) << "cancelled calls are not open";
   calls.Open(2);
-  EXPECT_EQ(named, 1);
+  EXPECT_TRUE(Ask().ok()) << "for a moment there may seem to be more";
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  const grpc::Status refused = Ask();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(refused.error_message().find("calls open"), std::string::npos) << refused.error_message();
+  calls.Cancel();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_TRUE(Ask().ok());
+  EXPECT_EQ(ended, 0);
+}
+
+TEST_P(UnaryTest, ACallIsChargedFromItsHeadersOn) {
+  Serve([](InfoCall call) { call.Finish(); });
+  OpenCalls calls(server_->InProcessChannel({}));
+  calls.Open(4);
+  EXPECT_GE(runner_->memory->used(), 4 * (16 << 10));
+  calls.Cancel();
+  Stop();
+  EXPECT_EQ(runner_->memory->used(), 0);
+}
+
+TEST_P(UnaryTest, ACallWithHeadersBeyondItsOwnIsRefusedAndNamesTheLimit) {
+  Serve([](InfoCall call) { call.Finish(); });
+  grpc::ClientContext context;
+  context.AddMetadata("x-large", std::string(20'000, 'a'));
+  const grpc::Status status = Ask(&context);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(status.error_message().find("16384"), std::string::npos) << status.error_message();
+  Stop();
+  EXPECT_EQ(runner_->memory->used(), 0);
+}
+
+// Bytes that have come and were given to nobody are charged (unread.h), and a header may be meant by one byte.
+TEST_P(UnaryTest, LongHeadersAreGivenAsFarAsTheyMustHaveBeenSent) {
+  Serve([](InfoCall call) { call.Finish(); });
+  const auto given = [this](const std::vector<std::string>& headers) {
+    const auto all = [this] {
+      int64_t bytes = 0;
+      for (const auto& [name, given] : runner_->peers.Given()) bytes += given;
+      return bytes;
+    };
+    const int64_t before = all();
+    grpc::ClientContext context;
+    for (const std::string& header : headers) context.AddMetadata("x-large", header);
+    EXPECT_TRUE(Ask(&context).ok());
+    return all() - before;
+  };
+  EXPECT_GE(given({std::string(12'000, 'a')}), 8000);
+  EXPECT_GE(given({std::string(4000, 'a'), std::string(4000, 'b'), std::string(4000, 'c')}), 8000);
+  EXPECT_LE(given({std::string(4000, 'a'), std::string(4000, 'a'), std::string(4000, 'a')}), 2000);
+}
+
+TEST_P(UnaryTest, WhereNoMemoryIsLeftACallIsRefusedAndNothingIsKeptOfIt) {
+  Serve([](InfoCall call) { call.Finish(); });
+  ASSERT_TRUE(runner_->memory->Charge(int64_t{1} << 30).ok());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Ask().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  runner_->memory->Refund(int64_t{1} << 30);
+  EXPECT_TRUE(Ask().ok());
 }
 
 TEST_P(UnaryTest, TheDeadlineReachesTheWork) {
