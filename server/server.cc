@@ -376,12 +376,13 @@ void Server::Sweep() {
 }
 
 void Server::EndThoseWhoKeepTooMuchUnread() {
-  const absl::flat_hash_map<std::string, int64_t> given = runner_->peers.Given();
+  const absl::flat_hash_map<std::string, Peers::Given> given = runner_->peers.Look();
   std::vector<Unread::Connection> connections;
   for (Listener::Traffic& traffic : listener_->CountTraffic()) {
     const auto found = given.find(traffic.name);
     connections.push_back({std::move(traffic.name), traffic.received, traffic.sent,
-                           found == given.end() ? 0 : found->second});
+                           found == given.end() ? 0 : found->second.bytes,
+                           found == given.end() || found->second.is_renewed});
   }
   for (const std::string& name : unread_->Look(connections, Unread::Clock::now())) {
     EndConnection(name, Ending::kUnreadMessages);

@@ -67,8 +67,17 @@ bool Peer::CountReset(double weight) {
   return resets_ > kMostResets && !std::exchange(floods_, true);
 }
 
-Peer::Room Peer::CountCall(int64_t most) {
+bool Peer::IsRenewed() {
   MutexLock lock(mu_);
+  if (of_era_[1 - era_] > 0) return false;
+  era_ = 1 - era_;
+  return true;
+}
+
+Peer::Room Peer::CountCall(int64_t most, int* era) {
+  MutexLock lock(mu_);
+  *era = era_;
+  ++of_era_[era_];
   const auto now = std::chrono::steady_clock::now();
   const bool is_flooded = Last(calls_ - open_ >= kTimesUnread * most, now, &unread_since_);
   ++calls_;
@@ -82,10 +91,18 @@ void Peers::Count(Peer& peer, double weight) {
   if (peer.CountReset(weight)) end_(peer.name(), Ending::kResets);
 }
 
+void Peers::SentFarTooLongHeaders(Peer& peer) {
+  {
+    MutexLock lock(peer.mu_);
+    if (std::exchange(peer.floods_, true)) return;
+  }
+  end_(peer.name(), Ending::kHeaders);
+}
+
 Guest::Guest(Peers& peers, grpc_call* call) : Guest(peers, peers.Find(call)) {}
 
 Guest::Guest(Peers& peers, PeerPtr peer) : peer_(std::move(peer)) {
-  const Peer::Room room = peer_->CountCall(peers.most_calls_);
+  const Peer::Room room = peer_->CountCall(peers.most_calls_, &era_);
   may_stay_ = room != Peer::Room::kNone;
   if (room == Peer::Room::kFlooded) peers.end_(peer_->name(), Ending::kUnreadAnswers);
 }
@@ -107,6 +124,13 @@ void Guest::End() {
   if (ended_.exchange(true)) return;
   MutexLock lock(peer_->mu_);
   --peer_->calls_;
+}
+
+void Guest::Go() {
+  End();
+  if (gone_.exchange(true)) return;
+  MutexLock lock(peer_->mu_);
+  --peer_->of_era_[era_];
 }
 
 Peers::~Peers() {
@@ -134,10 +158,10 @@ PeerPtr Peers::Find(grpc_call* call) {
   return peer;
 }
 
-absl::flat_hash_map<std::string, int64_t> Peers::Given() {
+absl::flat_hash_map<std::string, Peers::Given> Peers::Look() {
   MutexLock lock(mu_);
-  absl::flat_hash_map<std::string, int64_t> given;
-  for (const auto& [connection, peer] : peers_) given[peer->name()] = peer->given();
+  absl::flat_hash_map<std::string, Given> given;
+  for (const auto& [connection, peer] : peers_) given[peer->name()] = {peer->given(), peer->IsRenewed()};
   return given;
 }
 

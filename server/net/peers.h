@@ -47,6 +47,8 @@ class Peer {
   void Gave(int64_t bytes) { given_.fetch_add(bytes + bytes / 512 + kFrameBytes, std::memory_order_relaxed); }
   // An estimate of the bytes that the kernel received for the messages and calls that have come.
   int64_t given() const { return given_.load(std::memory_order_relaxed); }
+  // Whether all calls that gRPC has by now have begun since this said so last.
+  bool IsRenewed();
   // While `on` the kernel holds back what is sent to the peer, for 0.2 s at most, and sends it together afterwards. Does
   // nothing for a Unix socket.
   void Cork(bool on) const;
@@ -64,7 +66,7 @@ class Peer {
   enum class Room { kThereIs, kNone, kFlooded };
   // Counts a call that is opened. kNone: far more than `most` have been open for too long, as far as this server knows.
   // kFlooded, once: far more answers than that have been unread for too long.
-  Room CountCall(int64_t most);
+  Room CountCall(int64_t most, int* era);
 
   const AccountPtr account_;
   const std::string address_;
@@ -78,6 +80,8 @@ class Peer {
   std::vector<AccountPtr> in_groups_ ABSL_GUARDED_BY(mu_);
   int64_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Calls that are not answered yet.
   int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;  // The open calls, and those whose answers gRPC still has.
+  int era_ ABSL_GUARDED_BY(mu_) = 0;  // Of the calls that begin now; IsRenewed changes it.
+  int64_t of_era_[2] ABSL_GUARDED_BY(mu_) = {0, 0};  // The calls that gRPC has, by the era in which they began.
   using Time = std::chrono::steady_clock::time_point;
   Time too_many_since_ ABSL_GUARDED_BY(mu_), unread_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many, open and unread.
   double resets_ ABSL_GUARDED_BY(mu_) = 0;  // Recent resets, as of last_reset_.
@@ -109,10 +113,16 @@ class Peers {
   void WasNeverSent(Peer& peer) { Count(peer, 3); }
   // A call's deadline has passed, which may befall many at once.
   void WasLate(Peer& peer) { Count(peer, 0.25); }
+  // A call's headers were far longer than they may be.
+  void SentFarTooLongHeaders(Peer& peer);
   // Forgets the peers that have no call, session or work left.
   void Sweep();
-  // Peer::given() of each peer, by name.
-  absl::flat_hash_map<std::string, int64_t> Given();
+  struct Given {
+    int64_t bytes;    // Peer::given().
+    bool is_renewed;  // All calls of the peer have begun since the last look that said so.
+  };
+  // Takes a look at all peers, by name.
+  absl::flat_hash_map<std::string, Given> Look();
   // The names of those who have calls open.
   absl::flat_hash_set<std::string> Busy();
 
@@ -139,8 +149,8 @@ class Guest {
   Guest(Peers& peers, PeerPtr peer);
   Guest(Guest&& other) noexcept
       : peer_(std::move(other.peer_)), may_stay_(other.may_stay_), left_(other.left_.exchange(true)),
-        ended_(other.ended_.exchange(true)) {}
-  ~Guest() { End(); }
+        ended_(other.ended_.exchange(true)), gone_(other.gone_.exchange(true)), era_(other.era_) {}
+  ~Guest() { Go(); }
   Guest(const Guest&) = delete;
   Guest& operator=(const Guest&) = delete;
 
@@ -148,15 +158,18 @@ class Guest {
   absl::Status MayStay() const;
   // The call was answered. The client may know of that, and open the next call, before gRPC is done with it.
   void Leave();
-  // gRPC is done with the call, or has nothing left of it that waits for the client.
+  // gRPC has nothing left of the call that waits for the client.
   void End();
+  // gRPC is done with the call, and has freed what had come of it.
+  void Go();
 
   const PeerPtr& peer() const { return peer_; }
 
  private:
   PeerPtr peer_;  // Null where another guest has become this one.
   bool may_stay_ = true;
-  std::atomic<bool> left_ = false, ended_ = false;
+  std::atomic<bool> left_ = false, ended_ = false, gone_ = false;
+  int era_ = 0;
 };
 
 }  // namespace gluond::server

@@ -42,10 +42,17 @@ std::vector<std::string> Unread::Look(const std::vector<Connection>& connections
   for (const Connection& connection : connections) {
     const auto found = seen_.find(connection.name);
     Seen& one = seen[connection.name] = found == seen_.end() ? Seen() : found->second;
-    if (connection.given < one.given) one.correction -= one.given - connection.given;
+    if (connection.given < one.given) {
+      one.correction -= one.given - connection.given;
+      one.renewed += one.given - connection.given;
+    }
     one.given = connection.given;
-    const int64_t beside = kGreeting + connection.given + connection.sent / kSentPerByte;
-    const int64_t bytes = Correct(connection.received - beside, passed, &one.correction);
+    const int64_t unread = connection.received - kGreeting - connection.given - connection.sent / kSentPerByte;
+    if (connection.is_renewed) {
+      one.correction = std::min(one.correction, -one.renewed);
+      one.renewed = unread;
+    }
+    const int64_t bytes = Correct(unread, passed, &one.correction);
     one.kept = one.kept * std::exp(-passed / kMemory) + static_cast<double>(bytes) * passed;
     bytes_ += bytes;
     if (bytes > 0) waiting.push_back({one.kept, bytes, &connection.name});

@@ -4,7 +4,9 @@
 // ended.
 //
 // gRPC does not tell their number. It is the number of bytes that the kernel has received on a connection, less those
-// of the messages that came of them, less an estimate for headers and frames. Not thread-safe.
+// of the messages that came of them, less an estimate for headers and frames. A call that is refused or cancelled within
+// its message gives nobody what has come of it, and gRPC frees that: so bytes that are older than all calls of a connection do
+// not count. Not thread-safe.
 
 #ifndef SERVER_NET_UNREAD_H_
 #define SERVER_NET_UNREAD_H_
@@ -29,6 +31,7 @@ class Unread {
     int64_t received;  // Bytes that the kernel has received.
     int64_t sent;      // Bytes that the client has taken.
     int64_t given;     // Bytes of messages and of their heads: Peer::given(). From 0 again where the peer was forgotten.
+    bool is_renewed = false;  // All its calls have begun since the last look that had this: older bytes are kept by none.
   };
 
   // At most `most` bytes, of `memory`.
@@ -44,6 +47,7 @@ class Unread {
   struct Seen {
     int64_t given = 0;
     int64_t correction = 0;  // Added to the estimate.
+    int64_t renewed = 0;     // The estimate, without correction, when its calls were renewed last.
     double kept = 0;         // Bytes times seconds, fading.
   };
 

@@ -138,6 +138,7 @@ absl::Status Router::Admit(GenericCall& call, Arrival* arrival) {
 void Router::Accept(GenericCall* call) {
   Await();
   Arrival arrival = {.guest = Guest(runner_.peers, call->context().c_call()), .header_bytes = HeaderBytes(call->context())};
+  if (arrival.header_bytes > kMostReadHeaders) runner_.peers.SentFarTooLongHeaders(*arrival.guest.peer());
   if (arrival.header_bytes > kTableBytes) arrival.guest.peer()->Gave(SentBytes(call->context()));
   const auto found = rows_.find(call->context().method());
   const bool is_known = found != rows_.end();

@@ -25,8 +25,8 @@ namespace gluond::server {
 
 class Router final : private GenericCall::Acceptor {
  public:
-  // The bytes of headers that a call may have, as HTTP/2 counts them. Those with up to kMostReadHeaders are read and end by
-  // themselves: gRPC 1.51 ends the whole connection for longer ones.
+  // The bytes of headers that a call may have, as HTTP/2 counts them. A call with up to kMostReadHeaders is refused by itself.
+  // More end the connection: gRPC 1.51 does so where they come in one frame, and has no limit for them in several.
   static constexpr int64_t kMostHeaders = 16 << 10, kMostReadHeaders = 64 << 10;
 
   // All outlive the gRPC server. `gatekeeper`: null where everybody may call everything.

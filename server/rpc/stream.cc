@@ -165,7 +165,7 @@ void Stream::OnCancel() {
 
 void Stream::OnDone() {
   const ScopedAccount account(account_);
-  guest_.End();
+  guest_.Go();
   if (open_calls_ != nullptr) open_calls_->Remove(this);
   LogAccess();
   OnOver();

@@ -138,7 +138,8 @@ void Metrics::AddConnections(Families& families) const {
                       static_cast<double>(listener->accepted()));
   families.AddCounter("gluond_connections_dropped_total", "Connections closed to make room for others.",
                       static_cast<double>(listener->dropped()));
-  for (const Ending ending : {Ending::kResets, Ending::kUnreadAnswers, Ending::kUnreadMessages, Ending::kTransport}) {
+  for (size_t i = 0; i < kEndings; ++i) {
+    const auto ending = static_cast<Ending>(i);
     families.AddCounter("gluond_connections_ended_total", "Connections that the server has ended, by its reason.",
                         static_cast<double>(listener->ended(ending)), {{"reason", std::string(NameOf(ending))}});
   }

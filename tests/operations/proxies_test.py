@@ -17,7 +17,7 @@ from tests.server.watched_server import WatchedServer
 STATUS = grpc.StatusCode
 CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
 INVOKE, UNKNOWN = "/gluond.v1.OperatorService/Invoke", "/no.Such/Method"
-REASONS = ("resets", "answers", "messages", "transport")
+REASONS = ("resets", "answers", "messages", "headers", "transport")
 SERVING = b"\x08\x01"
 
 # All streams that one connection to the server takes are on it.
@@ -56,8 +56,6 @@ http {{
     listen unix:{folder}/socket http2;
     client_max_body_size 0;
     client_body_timeout 1h;
-    http2_max_field_size 128k;
-    http2_max_header_size 256k;
     large_client_header_buffers 4 256k;
     location / {{
       grpc_pass grpc://gluond;
@@ -94,7 +92,7 @@ class Neighbour:
   """A client with a stream that lasts, and calls all the time."""
 
   def __init__(self, address):
-    self._channel = grpc.insecure_channel(address)
+    self._channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])  # A connection of its own.
     grpc.channel_ready_future(self._channel).result(timeout=60)
     self._watch = self._channel.unary_stream(WATCH)(b"", wait_for_ready=True)
     assert next(self._watch) == SERVING

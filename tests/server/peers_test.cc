@@ -69,6 +69,20 @@ TEST_F(PeersTest, CallsThatAreOpenEndNoConnection) {
   EXPECT_TRUE(ended_.empty());
 }
 
+TEST_F(PeersTest, APeerIsRenewedWhenAllItsCallsAreYoungerThanTheLastTime) {
+  const auto peer = std::make_shared<Peer>("ipv4:10.0.0.9:41014");
+  EXPECT_TRUE(peer->IsRenewed());
+  auto old = std::make_unique<Guest>(peers_, peer);
+  EXPECT_TRUE(peer->IsRenewed()) << "it has begun since";
+  const Guest young(peers_, peer);
+  EXPECT_FALSE(peer->IsRenewed());
+  old->End();
+  EXPECT_FALSE(peer->IsRenewed()) << "gRPC may have something of it still";
+  old = nullptr;
+  EXPECT_TRUE(peer->IsRenewed());
+  EXPECT_FALSE(peer->IsRenewed());
+}
+
 TEST(NetworkTest, IsAnAddressOfVersionFourAndHalfAnAddressOfVersionSix) {
   for (const auto& [peer, network] : std::vector<std::pair<std::string, std::string>>{
            {"ipv4:10.0.0.7:41014", "ipv4:10.0.0.7"},

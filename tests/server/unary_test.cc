@@ -273,7 +273,7 @@ TEST_P(UnaryTest, LongHeadersAreGivenAsFarAsTheyMustHaveBeenSent) {
   const auto given = [this](const std::vector<std::string>& headers) {
     const auto all = [this] {
       int64_t bytes = 0;
-      for (const auto& [name, given] : runner_->peers.Given()) bytes += given;
+      for (const auto& [name, given] : runner_->peers.Look()) bytes += given.bytes;
       return bytes;
     };
     const int64_t before = all();

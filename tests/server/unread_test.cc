@@ -76,6 +76,25 @@ TEST_F(UnreadTest, APeerThatWasForgottenAndComesAgainKeepsNothing) {
   }
 }
 
+TEST_F(UnreadTest, BytesOfCallsThatAreOverCountForNothing) {
+  int64_t received = 0;
+  for (int i = 0; i < 100; ++i) {
+    received += 40 * kMiB;
+    EXPECT_THAT(Look({{"proxy", received, 0, 0, true}}), IsEmpty());
+    EXPECT_LE(unread_.bytes(), 41 * kMiB) << "those since the last look but one";
+  }
+  EXPECT_THAT(Look({{"proxy", received, 0, 0, true}}), IsEmpty());
+  EXPECT_THAT(Look({{"proxy", received, 0, 0, true}}), IsEmpty());
+  EXPECT_LT(unread_.bytes(), kMiB);
+}
+
+TEST_F(UnreadTest, BytesThatACallKeepsCountAsLongAsItIsThere) {
+  EXPECT_THAT(Look({{"keeper", 0, 0, 0, true}}), IsEmpty());
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(Look({{"keeper", 60 * kMiB, 0, 0, false}}), IsEmpty());
+  EXPECT_NEAR(static_cast<double>(unread_.bytes()), 60 * kMiB, 2 * kMiB);
+  EXPECT_THAT(Look({{"keeper", 60 * kMiB, 0, 0, false}, {"other", 55 * kMiB, 0, 0, true}}), ElementsAre("keeper"));
+}
+
 TEST_F(UnreadTest, WhatComesBesideMessagesIsForgotten) {
   // Pings, health checks and windows of a connection that lives for a day.
   int64_t received = 0;
