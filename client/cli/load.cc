@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
 #include "client/cli/load_run.h"
@@ -74,7 +75,8 @@ absl::Status Run(LoadOptions options, const ServerOptions& server) {
               << std::flush;
   });
   std::cout << (draws ? "\r\x1b[K" : "") << (options.json ? report.Json() : report.Text());
-  return absl::OkStatus();
+  if (report.failed() == 0) return absl::OkStatus();
+  return absl::UnknownError(absl::StrCat(report.failed(), " of ", report.succeeded() + report.failed(), " requests failed; the report says how."));
 }
 
 }  // namespace
@@ -85,7 +87,7 @@ absl::Status Load(const Arguments& arguments) {
   Options options("gluond load",
                   "Asks a served model for inferences of random inputs again and again, and tells how long the answers took "
                   "and which errors came. Without a MODEL it calls any method. All requests share one connection; the "
-                  "first one is not counted.");
+                  "first one is not counted. The exit status is 0 where all went well.");
   options.AddExample("gluond load lenet --rate=500 --duration=30s");
   options.AddExample("gluond load lenet --version=canary --concurrency=32 --batch=4 --json");
   options.AddExample("gluond load --rate=200 --method=gluond.v1.ModelService/Predict --request=@predict.json");

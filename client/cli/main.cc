@@ -5,6 +5,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "client/cli/commands.h"
+#include "client/cli/output.h"
 #include "client/cli/table.h"
 #include "client/cpp/error.h"
 
@@ -42,7 +43,7 @@ void PrintUsage(std::ostream& out) {
   out << Aligned(rows) << "\n`gluond COMMAND --help` explains a command.\n";
 }
 
-int Main(const Arguments& arguments) {
+int Run(const Arguments& arguments) {
   // Debian builds Abseil so that each lock of gRPC is looked up in a graph, under one lock of the whole process.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
@@ -63,9 +64,18 @@ int Main(const Arguments& arguments) {
   }
   const absl::Status status = command->run(Arguments(arguments.begin() + 1, arguments.end()));
   if (status.ok()) return 0;
-  std::cout.flush();
+  (void)FlushOutput();  // The output so far comes before the error.
   std::cerr << "gluond " << command->name << ": " << status.message() << "\n" << client::TracebackOf(status);
   return 1;
+}
+
+int Main(const Arguments& arguments) {
+  OpenStandardDescriptors();
+  const int exit_status = Run(arguments);
+  const absl::Status written = FlushOutput();
+  if (written.ok()) return exit_status;
+  std::cerr << "gluond: " << written.message() << "\n";
+  return exit_status == 0 ? 1 : exit_status;
 }
 
 }  // namespace

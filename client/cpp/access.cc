@@ -89,8 +89,22 @@ Access Access::FromEnvironment() {
           Variable("GLUOND_TOKEN_FILE")};
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access,
-                                                          const grpc::ChannelArguments& arguments) {
+grpc::ChannelArguments NewChannelArguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // The server's limits decide.
+  arguments.SetMaxSendMessageSize(-1);
+  // A server that is started anew is found within a second or two: gRPC would wait up to two minutes, and half a minute
+  // before it looks up a name again, which it does before it connects again.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
+  // A proxy for web pages, which clusters put into each environment, would come between this machine and its own server.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access) {
   CLIENT_ASSIGN_OR_RETURN(const std::string authorities, Read("tls_ca", access.tls_ca));
   CLIENT_ASSIGN_OR_RETURN(const std::string certificate, Read("tls_cert", access.tls_cert));
   CLIENT_ASSIGN_OR_RETURN(const std::string key, Read("tls_key", access.tls_key));
@@ -104,10 +118,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& add
   }
   const auto credentials = authorities.empty() ? grpc::InsecureChannelCredentials()
                                                : grpc::SslCredentials({authorities, key, certificate});
-  if (token.empty()) return grpc::CreateCustomChannel(address, credentials, arguments);
+  if (token.empty()) return grpc::CreateCustomChannel(address, credentials, NewChannelArguments());
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<TokenFactory>(token));
-  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments, std::move(interceptors));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, NewChannelArguments(),
+                                                                std::move(interceptors));
 }
 
 }  // namespace gluond::client

@@ -22,9 +22,11 @@ struct Access {
   static Access FromEnvironment();
 };
 
+// How each channel of this client behaves; those of the Python client have the same.
+grpc::ChannelArguments NewChannelArguments();
+
 // INVALID_ARGUMENT: a file cannot be read, or a token would travel in clear to another machine.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access,
-                                                          const grpc::ChannelArguments& arguments = {});
+absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access);
 
 }  // namespace gluond::client
 

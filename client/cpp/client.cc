@@ -47,20 +47,11 @@ Client::Client(std::shared_ptr<Connection> connection)
     : connection_(std::move(connection)), timeout_(connection_->options().timeout) {}
 
 absl::StatusOr<Client> Client::Connect(const std::string& address, Options options) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);  // The server's limits decide.
-  arguments.SetMaxSendMessageSize(-1);
-  // A server that is started anew is found within a second or two: gRPC would wait up to two minutes, and half a minute
-  // before it looks up a name again, which it does before it connects again.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
   std::shared_ptr<grpc::Channel> channel;
   if (options.credentials != nullptr) {
-    channel = grpc::CreateCustomChannel(address, options.credentials, arguments);
+    channel = grpc::CreateCustomChannel(address, options.credentials, NewChannelArguments());
   } else {
-    CLIENT_ASSIGN_OR_RETURN(channel, NewChannel(address, options.access, arguments));
+    CLIENT_ASSIGN_OR_RETURN(channel, NewChannel(address, options.access));
   }
   return Connect(std::make_shared<Connection>(address, std::move(options), std::move(channel)));
 }

@@ -8,10 +8,11 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import gluond as mx
 from gluond import nd
-from gluond._wire import connect
+from gluond._wire import connect, local_server
 from tests import case_runner
 from tests.client.python.beside import in_child
 
@@ -65,6 +66,11 @@ class LocalServerTest(unittest.TestCase):
         pid, path = program.stdout.readline().split()
         self.assertTrue(os.path.exists(path) or not check)
         return program, int(pid), path
+
+    def test_without_any_folder_to_write_it_is_told_what_to_do(self):
+        with mock.patch.object(tempfile, "mkdtemp", side_effect=FileNotFoundError("No usable temporary directory found")):
+            with self.assertRaisesRegex(mx.MXNetError, "private server.*temporary directory.*TMPDIR.*GLUOND_ADDRESS"):
+                local_server.LocalServer()
 
     def test_it_ends_with_the_program(self):
         program, pid, path = self.start("ready()", check=False)

@@ -30,6 +30,13 @@ _MOST_DIMENSIONS = 32
 
 def save(fname: str, data: Union[NDArray, List[NDArray], Dict[str, NDArray]]) -> None:
     """Writes arrays, without or with names. MXNet reads the file, and gluond's load() reads MXNet's."""
+    pieces = pieces_of(data)
+    with open(fname, "wb") as file:
+        file.writelines(pieces)
+
+
+def pieces_of(data: Union[NDArray, List[NDArray], Dict[str, NDArray]]) -> List[bytes]:
+    """The bytes of such a file, in pieces."""
     if isinstance(data, NDArray):
         data = [data]
     if isinstance(data, dict):
@@ -49,8 +56,7 @@ def save(fname: str, data: Union[NDArray, List[NDArray], Dict[str, NDArray]]) ->
     for name in names:
         encoded = name.encode()
         pieces += [struct.pack("<Q", len(encoded)), encoded]
-    with open(fname, "wb") as file:
-        file.writelines(pieces)
+    return pieces
 
 
 def _written(array: NDArray) -> List[Any]:

@@ -38,13 +38,22 @@ _running: "weakref.WeakSet[LocalServer]" = weakref.WeakSet()
 _starting = threading.RLock()
 
 
+def _new_folder() -> str:
+    try:
+        short = len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_FOLDER
+        return tempfile.mkdtemp(prefix="gluond-", dir=None if short else "/tmp")
+    except OSError as error:
+        raise MXNetError(f"There is no folder for the socket of a private server: {error}. Let TMPDIR name one that this "
+                         f"process may write, of a path of at most {_LONGEST_FOLDER} bytes, or let GLUOND_ADDRESS name a server "
+                         "that runs already.") from None
+
+
 class LocalServer:
     """A running server; `address` is for gRPC."""
 
     def __init__(self) -> None:
         self._binary = find()
-        short = len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_FOLDER
-        self._folder = tempfile.mkdtemp(prefix="gluond-", dir=None if short else "/tmp")
+        self._folder = _new_folder()
         self._socket = os.path.join(self._folder, "socket")
         self.address = "unix:" + self._socket
         command = [self._binary, f"--address={self.address}", "--drain_seconds=0"]

@@ -11,14 +11,13 @@ plain attributes, those of its scheduler, and its tables of numbers by index (`_
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from typing import Any, Dict, List, Optional
 
 import numpy as np
 
 from .. import ndarray
 from .._array.array import NDArray
+from .._array.save import pieces_of
 from ..context import Context
 from ._base import Optimizer, State
 
@@ -33,14 +32,7 @@ def dumps(states: Dict[Any, State], optimizer: Optional[Optimizer]) -> bytes:
     if optimizer is not None:
         text["optimizer"] = _attributes(optimizer)
     arrays[_JSON] = ndarray.array(np.frombuffer(json.dumps(text).encode(), np.uint8), dtype="uint8")
-    handle, path = tempfile.mkstemp(suffix=".params")
-    os.close(handle)
-    try:
-        ndarray.save(path, arrays)
-        with open(path, "rb") as file:
-            return file.read()
-    finally:
-        os.remove(path)
+    return b"".join(pieces_of(arrays))
 
 
 def loads(data: bytes, optimizer: Optimizer) -> Dict[Any, State]:
