@@ -80,7 +80,7 @@ class Peer {
   std::vector<AccountPtr> in_groups_ ABSL_GUARDED_BY(mu_);
   int64_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Calls that are not answered yet.
   int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;  // The open calls, and those whose answers gRPC still has.
-  int era_ ABSL_GUARDED_BY(mu_) = 0;  // Of the calls that begin now; IsRenewed changes it.
+  int era_ ABSL_GUARDED_BY(mu_) = 0;  // The era of the calls that begin now; IsRenewed begins the next.
   int64_t of_era_[2] ABSL_GUARDED_BY(mu_) = {0, 0};  // The calls that gRPC has, by the era in which they began.
   using Time = std::chrono::steady_clock::time_point;
   Time too_many_since_ ABSL_GUARDED_BY(mu_), unread_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many, open and unread.
