@@ -34,6 +34,7 @@ struct RecordedNode : Node {
   std::vector<ValuePtr> values;
   MarkPtr mark;           // A variable's, if its gradient is wanted.
   uint64_t state = 0;     // The Array's, for which the node stands.
+  bool training = false;  // The mode of the call, which is its gradient's, too.
   bool is_freed = false;  // A Backward that did not retain the tape freed it.
 
   // Releases the values and the history. Variables stay: other tapes may begin at them.

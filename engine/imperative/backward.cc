@@ -1,5 +1,6 @@
 #include "engine/imperative/backward_walk.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -159,7 +160,7 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
     history.Add(gradient.entry.node);
     given.push_back(std::move(gradient));
   }
-  ASSIGN_OR_RETURN(gradients_, BuildGradient(ys, xs.entries, head_entries));
+  ASSIGN_OR_RETURN(gradients_, BuildGradients(history.nodes, ys, xs.entries, head_entries));
   if (options_.create_graph) xs_ = std::move(xs.entries);
 
   order_ = NodesBeside(history, gradients_);
@@ -182,6 +183,22 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
   return absl::OkStatus();
 }
 
+// A call's gradient has the call's mode: that of a BatchNorm recorded in predict mode is the one of its running means.
+absl::StatusOr<Gradients> Imperative::BackwardWalk::BuildGradients(const std::vector<NodePtr>& history,
+                                                                   const std::vector<NodeEntry>& ys,
+                                                                   const std::vector<NodeEntry>& xs,
+                                                                   const Gradients& heads) {
+  const auto mode_of = [](const Node& node) { return static_cast<const RecordedNode&>(node).training; };
+  const auto is_other = [&](const NodePtr& node) { return !node->is_variable() && mode_of(*node) != options_.training; };
+  if (std::none_of(history.begin(), history.end(), is_other)) return BuildGradient(ys, xs, heads);
+  for (const NodePtr& node : history) training_[node.get()] = options_.training;
+  return BuildGradient(ys, xs, heads, [&](const Node& node, const Gradients& made) {
+    for (const NodePtr& each : PostOrder(made, [this](const Node* known) { return training_.contains(known); })) {
+      training_[each.get()] = mode_of(node);
+    }
+  });
+}
+
 absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
   const auto turn_ends = Lane::Clock::now() + kTurn;
   for (; next_ < order_.size(); ++next_) {
@@ -199,6 +216,7 @@ absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
     for (uint32_t i = 0; i < num_outputs; ++i) wanted[i] = values_.IsUsed(node.get(), i);
     Options invoke = InvokeOptions();
     invoke.wanted = &wanted;
+    if (const auto mode = training_.find(node.get()); mode != training_.end()) invoke.training = mode->second;
     const PreparedOpPtr op = imperative_.GradientCall(node, options_.create_graph);
     // A whole graph takes long, so it runs later, behind requests that the client makes meanwhile, such as the loss.
     const bool now = op->graph == nullptr && Lane::Clock::now() < turn_ends;

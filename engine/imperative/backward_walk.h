@@ -63,6 +63,8 @@ class Imperative::BackwardWalk {
     absl::flat_hash_map<std::pair<const Node*, uint32_t>, Array> arrays_;
   };
 
+  absl::StatusOr<Gradients> BuildGradients(const std::vector<NodePtr>& history, const std::vector<NodeEntry>& ys,
+                                           const std::vector<NodeEntry>& xs, const Gradients& heads);
   Options InvokeOptions() const;
   Options ConstantOptions() const;  // The same, but not recorded.
   Array* TakeState(Array* input) const;
@@ -73,6 +75,7 @@ class Imperative::BackwardWalk {
   std::vector<MarkPtr> marks_;  // By gradient. Empty where the caller named the variables.
   std::vector<NodeEntry> xs_;   // By gradient, with create_graph.
   Gradients gradients_;
+  absl::flat_hash_map<const Node*, bool> training_;  // Modes of the gradient's own nodes; empty: all have the options'.
   std::vector<NodePtr> order_;  // The gradient's own nodes, each after those that it reads.
   size_t next_ = 0;             // The next of order_.
   Values values_;

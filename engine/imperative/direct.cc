@@ -116,16 +116,20 @@ absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator,
 }  // namespace
 
 absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run) {
-  const absl::Status status = InferAndRun(op, lane, allocator, run);
-  run->inputs.clear();
-  if (status.ok()) return status;
-  run->outputs.clear();
   run->written.clear();
-  return OperatorError(*op.node, status);
+  const absl::Status status = InferAndRun(op, lane, allocator, run);
+  if (!status.ok()) {  // A kernel that fails has written nothing.
+    run->outputs.clear();
+    run->written.clear();
+    for (const uint32_t i : op.facts().mutated) run->written.push_back(run->inputs[i]);
+  }
+  run->inputs.clear();
+  return status.ok() ? status : OperatorError(*op.node, status);
 }
 
 absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
-                              DirectRun* run) {
+                              DirectRun* run, std::vector<Tensor>* before) {
+  for (const uint32_t i : graph.written) before->push_back(run->inputs[i]);  // Held, they are copied for the run.
   RETURN_IF_ERROR(TakeWritten(graph.written, lane, allocator, run));
   Run bound = executor.NewRun();
   for (size_t i = 0; i < run->inputs.size(); ++i) {

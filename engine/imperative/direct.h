@@ -21,7 +21,7 @@ struct DirectRun {
   Philox random;
   // Results.
   std::vector<Tensor> outputs;
-  std::vector<Tensor> written;  // By OpFacts::mutated.
+  std::vector<Tensor> written;  // By OpFacts::mutated. A call that has failed leaves the inputs here as they were.
 
   // RunDirectly's own, kept here so that a run allocates nothing for them.
   ShapeVector in_shapes, out_shapes;
@@ -33,9 +33,10 @@ struct DirectRun {
 // Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Releases the inputs.
 absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run);
 
-// A Run of the graph on the inputs. Takes run->written from the inputs.
+// A Run of the graph on the inputs. Takes run->written from the inputs, as copies: operators may fail behind those that
+// write. `before` are the tensors themselves.
 absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
-                              DirectRun* run);
+                              DirectRun* run, std::vector<Tensor>* before);
 
 }  // namespace gluond
 

@@ -57,7 +57,7 @@ class Imperative {
   struct BackwardOptions {
     bool retain_graph = false;
     bool create_graph = false;  // Implies retain_graph.
-    bool training = true;
+    bool training = true;  // For what no recorded call makes: a call's gradient has the call's own mode.
     bool skip_constants = false;  // Leaves out heads that were not recorded.
     std::string stop_at;          // For BackwardWalk: the operator whose nodes the caller computes. Empty: none.
     // The array of an Array::state, null if it is gone: a gradient that writes it reads its value of that moment.

@@ -207,11 +207,16 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
   };
   auto run = [&graph, cancellation, direct, end, &place](ExecutorLease lease) {
     auto executor = std::make_shared<ExecutorLease>(std::move(lease));
-    absl::StatusOr<gluond::Run> run = BindGraph(graph, **executor, *place.lane, *place.allocator, direct.get());
-    if (!run.ok()) return end(run.status());
+    std::vector<Tensor> before;
+    absl::StatusOr<gluond::Run> run = BindGraph(graph, **executor, *place.lane, *place.allocator, direct.get(), &before);
+    if (!run.ok()) {
+      direct->written = std::move(before);
+      return end(run.status());
+    }
     run->cancellation = cancellation;
-    (*executor)->StartHere(*std::move(run), [executor, direct, end](const absl::Status& status) {
+    (*executor)->StartHere(*std::move(run), [executor, direct, before = std::move(before), end](const absl::Status& status) {
       if (status.ok()) direct->outputs = std::move((*executor)->TakeRun().outputs);
+      if (!status.ok()) direct->written = before;
       *executor = ExecutorLease();
       end(status);
     });
@@ -219,13 +224,18 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
   if (place.lane->IsCurrent()) {
     if (ExecutorLease lease = cache.TakeIdle(key)) return run(std::move(lease));
   }
-  cache.Checkout(key, [run, end](absl::StatusOr<ExecutorLease> lease) {
-    lease.ok() ? run(*std::move(lease)) : end(lease.status());
+  cache.Checkout(key, [run, &graph, direct, end](absl::StatusOr<ExecutorLease> lease) {
+    if (lease.ok()) return run(*std::move(lease));
+    for (const uint32_t i : graph.written) direct->written.push_back(direct->inputs[i]);
+    end(lease.status());
   }, cancellation);
 }
 
 void Scheduler::Finish(Invocation& invoked, const absl::Status& status, DirectRun& direct) {
-  if (!status.ok()) return Fail(invoked, Failed(status, invoked.command)->failure());
+  if (!status.ok()) {
+    const FailurePtr failure = Failed(status, invoked.command)->failure();
+    return Fail(invoked, failure, std::move(direct.written));
+  }
   home().lane->CheckHeld();
   --pending_;
   for (size_t i = 0; i < invoked.out.size(); ++i) {
@@ -234,11 +244,20 @@ void Scheduler::Finish(Invocation& invoked, const absl::Status& status, DirectRu
   for (size_t i = 0; i < invoked.written.size(); ++i) invoked.written[i]->Set(std::move(direct.written[i]), *queue_);
 }
 
-void Scheduler::Fail(Invocation& invoked, const FailurePtr& failure) {
+void Scheduler::Fail(Invocation& invoked, const FailurePtr& failure, std::vector<Tensor> before) {
   home().lane->CheckHeld();
   --pending_;
   for (const ValuePtr& value : invoked.out) if (value != nullptr) value->Fail(failure, *queue_);
-  for (const ValuePtr& value : invoked.written) value->Fail(failure, *queue_);
+  const std::vector<uint32_t>& mutated = invoked.op->facts().mutated;
+  for (size_t k = 0; before.empty() && k < mutated.size() && mutated[k] < invoked.in.size(); ++k) {
+    const ValuePtr& value = invoked.in[mutated[k]];
+    before.push_back(value != nullptr && value->known() && value->failure() == nullptr ? value->tensor() : Tensor());
+  }
+  before.resize(mutated.size());
+  for (size_t k = 0; k < mutated.size(); ++k) {
+    Value& written = *invoked.written[k];
+    before[k].defined() ? written.Set(std::move(before[k]), *queue_) : written.Fail(failure, *queue_);
+  }
   invoked.in.clear();
 }
 

@@ -1,5 +1,6 @@
 // Scheduler runs calls on values: each as soon as its inputs are known, on the lane of the inputs' device, while other
-// calls go on. An error makes a call's outputs fail, and all values computed from them. Calls that have waited take
+// calls go on. An error makes a call's outputs fail, and all values computed from them; the inputs that the call would
+// have written, as states are, stay what they were. Calls that have waited take
 // turns with the lane's other users.
 //
 // A scheduler belongs to one lane, the first place's. Its functions are called on that lane, or beside it while none of
@@ -42,7 +43,7 @@ struct Invocation {
   PreparedOpPtr op;
   Values in;       // The call may overwrite a value that nobody else holds.
   Values out;      // By output of the call; null: nobody wants it.
-  Values written;  // By OpFacts::mutated: the inputs' new values.
+  Values written;  // By OpFacts::mutated: the inputs' new values; where the call fails, their old ones.
   bool training = false;
   Device device;         // The place of a call without inputs.
   uint64_t command = 0;  // The caller's number, for failures.
@@ -100,7 +101,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   absl::Status CheckCancelled(const Invocation& invoked) const;
   void Gather(Invocation& invoked, DirectRun* direct) const;
   void Finish(Invocation& invoked, const absl::Status& status, DirectRun& direct);
-  void Fail(Invocation& invoked, const FailurePtr& failure);
+  // The inputs that the call was to write stay as they are `before`; nothing: as the call has them.
+  void Fail(Invocation& invoked, const FailurePtr& failure, std::vector<Tensor> before = {});
   // Does `work` on the home lane: now if the caller is on that lane.
   void AtHome(std::function<void()> work);
 

@@ -33,6 +33,7 @@ absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::S
   }
   const auto node = NewNode();
   node->attrs = op.node->attrs;
+  node->training = invoked->training;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     Array& input = inputs[i];
     const ValuePtr* value = &input.value;

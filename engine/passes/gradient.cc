@@ -24,8 +24,9 @@ struct Visited {
 
 class ReverseAccumulation {
  public:
-  ReverseAccumulation(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs)
-      : order_(PostOrder(ys)) {
+  ReverseAccumulation(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs,
+                      const OnDifferentiated& differentiated)
+      : order_(PostOrder(ys)), differentiated_(differentiated) {
     for (const NodePtr& node : order_) visited_[node.get()].terms.resize(node->num_outputs());
     for (const NodeEntry& x : xs) {
       if (Visited* v = Find(x)) v->leads_to_x = true;
@@ -103,6 +104,7 @@ class ReverseAccumulation {
       return absl::InternalError(absl::StrCat("gradient of ", Describe(*node), ": FGradient returned ", inputs->size(),
                                               " entries for ", node->num_inputs(), " inputs"));
     }
+    if (differentiated_) differentiated_(*node, *inputs);
     for (uint32_t i = 0; i < node->num_inputs(); ++i) {
       if ((*inputs)[i]) Contribute(node->inputs[i], std::move((*inputs)[i]));
     }
@@ -110,18 +112,19 @@ class ReverseAccumulation {
   }
 
   const std::vector<NodePtr> order_;
+  const OnDifferentiated& differentiated_;
   absl::flat_hash_map<const Node*, Visited> visited_;
 };
 
 }  // namespace
 
 absl::StatusOr<Gradients> BuildGradient(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs,
-                                        absl::Span<const NodeEntry> out_grads) {
+                                        absl::Span<const NodeEntry> out_grads, const OnDifferentiated& differentiated) {
   if (out_grads.size() != ys.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("gradient: ", ys.size(), " outputs and ", out_grads.size(), " head gradients; give one for each"));
   }
-  ReverseAccumulation reverse(ys, xs);
+  ReverseAccumulation reverse(ys, xs, differentiated);
   for (size_t i = 0; i < ys.size(); ++i) {
     if (!reverse.LeadsToX(ys[i])) continue;
     reverse.Contribute(ys[i], out_grads[i] ? out_grads[i]

@@ -4,6 +4,8 @@
 #ifndef ENGINE_PASSES_GRADIENT_H_
 #define ENGINE_PASSES_GRADIENT_H_
 
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/core/graph.h"
@@ -18,8 +20,11 @@ namespace gluond {
 // The result can be differentiated again.
 // INVALID_ARGUMENT: an operator on the way has no FGradient; the message names the node, the operator and the way
 // out (BlockGrad). INTERNAL: FGradient returned a wrong number of entries.
+// `differentiated`, if given, hears of each node and what its FGradient has made.
+using OnDifferentiated = std::function<void(const Node& node, const Gradients& made)>;
 absl::StatusOr<Gradients> BuildGradient(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs,
-                                        absl::Span<const NodeEntry> out_grads);
+                                        absl::Span<const NodeEntry> out_grads,
+                                        const OnDifferentiated& differentiated = nullptr);
 
 }  // namespace gluond
 

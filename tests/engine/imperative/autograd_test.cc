@@ -374,6 +374,35 @@ TEST_F(AutogradTest, BatchNormUpdatesItsStatesOnce) {
   EXPECT_THAT(bench_.Values(gradients[3]), ElementsAre(4));
 }
 
+// What was recorded in predict mode took the running means, which do not depend on x: whatever mode backward says, so does
+// its gradient.
+TEST_F(AutogradTest, AGradientHasTheModeOfItsCall) {
+  const AttrDict attrs = {{"eps", "0"}, {"fix_gamma", "False"}};
+  const std::vector<std::string> names = {"x", "gamma", "beta", "mean", "var"};
+  std::vector<NodeEntry> variables;
+  for (const std::string& name : names) variables.push_back(MakeVariable(name));
+  Graph batch_norm;
+  batch_norm.outputs = {MakeNode("BatchNorm", "bn", variables, attrs)};
+  const auto graph = *CachedGraph::Create(std::move(batch_norm), names);
+  for (const bool recorded : {false, true}) {
+    for (const bool backward : {false, true}) {
+      for (const bool is_graph : {false, true}) {
+        bench_.options.training = recorded;
+        bench_.backward_options.training = backward;
+        const Array x = bench_.Marked(bench_.Of({1, 3}, {2, 1}));
+        std::vector<Array> inputs = {x, bench_.Of({1}), bench_.Of({0}), bench_.Of({0}), bench_.Of({1})};
+        const Array y = is_graph ? bench_.Graph(*graph, inputs)[0] : bench_.Outputs("BatchNorm", attrs, inputs)[0];
+        const auto dx = bench_.Values(bench_.Backward({y}, {bench_.Of({1, 0}, {2, 1})}).at(1));
+        if (recorded) {  // Both elements are at the distance 1 from their mean: no direction changes y.
+          EXPECT_THAT(dx, Each(FloatNear(0, 1e-5f))) << backward << is_graph;
+        } else {
+          EXPECT_THAT(dx, ElementsAre(1, 0)) << backward << is_graph;
+        }
+      }
+    }
+  }
+}
+
 // History goes with the value from one device to another, and the gradient comes back.
 TEST_F(AutogradTest, FollowsCopiesBetweenDevices) {
   const Array x = Marked({3});

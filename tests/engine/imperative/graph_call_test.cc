@@ -218,6 +218,26 @@ TEST_F(GraphCallTest, WritesAuxiliaryStates) {
   EXPECT_THAT(bench_.Values(written[0].second), ElementsAre(1)) << "backward writes none";
 }
 
+// An operator that fails behind a BatchNorm takes its running means back, whoever else holds them.
+TEST_F(GraphCallTest, AFailureLeavesAuxiliaryStates) {
+  std::vector<NodeEntry> v;
+  const std::vector<std::string> names = {"x", "gamma", "beta", "mean", "var"};
+  for (const std::string& name : names) v.push_back(MakeVariable(name));
+  const auto graph = Cached({Op("t_wait", {Op("BatchNorm", v, {{"momentum", "0.5"}})})}, names);
+  bench_.options.training = true;
+  const auto call = [&](const absl::Status& outcome) {
+    std::vector<std::pair<uint32_t, ValuePtr>> written;
+    const Array y = bench_.Graph(*graph, {bench_.Of({1, 3}, {2, 1}), bench_.Of({1}), bench_.Of({0}), bench_.Of({0}),
+                                          bench_.Of({1})}, &written)[0];
+    WaitingCall waiting = WaitingCalls::Get().Next();
+    outcome.ok() ? waiting.Complete() : waiting.Fail(outcome);
+    EXPECT_EQ(bench_.Status(y).ok(), outcome.ok());
+    return bench_.Values(written[0].second);
+  };
+  EXPECT_THAT(call(absl::UnavailableError("the client has gone")), ElementsAre(0));
+  EXPECT_THAT(call(absl::OkStatus()), ElementsAre(1));
+}
+
 TEST_F(GraphCallTest, LeavesNothingOnTheTape) {
   const auto graph = Dense();
   int64_t after = 0;
