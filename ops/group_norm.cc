@@ -131,7 +131,8 @@ Gradients SecondGradient(const NodePtr& node, const Gradients& heads, double eps
   };
   const auto back = [&](const NodeEntry& e) {
     const NodeEntry swapped = Call("SwapAxis", {e}, swap);
-    return split.empty() ? swapped : Call("reshape_like", {swapped, node->inputs[1]});
+    // Wide, as all of this is: of one type with what it gives its shape to.
+    return split.empty() ? swapped : Call("reshape_like", {swapped, Call("_widen", {node->inputs[1]})});
   };
   const AttrDict others = {{"axis", "(0, -1)"}, {"exclude", "True"}, {"keepdims", "True"}};
   return NormSecondGradient(node, heads, eps, {others, to_last, back});

@@ -17,10 +17,27 @@ bool IsPartOfGradients(const std::string& op) {
 // Operators that a client computes are tested with a client: tests/client/python/custom_*_test.py.
 bool IsOfClients(const std::string& op) { return op == "Custom" || op == "_CustomFunction"; }
 
+// Gradients that add nothing up: they are zeros, or elements that are moved.
+bool HasNoSumInItsGradient(const std::string& op) {
+  static const std::set<std::string> kSuch = {"_arange", "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior",
+      "_contrib_MultiBoxTarget", "_contrib_arange_like", "_contrib_box_iou", "_contrib_box_nms", "_eye", "_full", "_length_mask",
+      "_linspace", "_onehot_encode", "_ones", "_ravel_multi_index", "_scatter_set_nd", "_shuffle", "_unravel_index", "_zeros",
+      "fill_element_0index", "shape_array", "size_array"};
+  return absl::StartsWith(op, "_random_") || absl::StartsWith(op, "_sample_") || kSuch.count(op) > 0;
+}
+
 TEST(Coverage, EveryOperatorHasACase) {
   for (const std::string& op : Op::ListNames()) {
     if (IsPartOfGradients(op) || IsOfClients(op)) continue;
     EXPECT_TRUE(CoveredOps().count(op) > 0) << "operator '" << op << "' has no case in tests/ops";
+  }
+}
+
+TEST(Coverage, EveryOperatorWithAGradientHasALargeCase) {
+  for (const std::string& op : Op::ListNames()) {
+    if (IsPartOfGradients(op) || IsOfClients(op) || !Op::Find(op)->HasAttr("FGradient")) continue;
+    if (HasNoSumInItsGradient(op)) continue;
+    EXPECT_TRUE(OpsWithLargeCases().count(op) > 0) << "operator '" << op << "' has no case in tests/ops/large_*_test.cc";
   }
 }
 

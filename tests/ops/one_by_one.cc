@@ -121,7 +121,7 @@ Device TestDevice() {
 
 absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::vector<HostTensor>* inputs,
                                                        const CallOptions& options) {
-  const Device device = TestDevice();
+  const Device device = device_;
   ASSIGN_OR_RETURN(DeviceDriver* const driver, FindDriver(device));
   ASSIGN_OR_RETURN(void* const stream, driver->CreateStream());
   // The stream is destroyed last, as blocks and scratch space are read and freed on it.

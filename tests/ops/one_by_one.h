@@ -47,7 +47,7 @@ struct CallOptions {
 
 class OneByOne {
  public:
-  explicit OneByOne(bool is_train = true) : is_train_(is_train) {}
+  explicit OneByOne(bool is_train = true, Device device = TestDevice()) : is_train_(is_train), device_(device) {}
 
   // Every output, hidden ones included, of one call. `inputs` are changed where the operator mutates them.
   absl::StatusOr<std::vector<HostTensor>> Call(const Node& node, std::vector<HostTensor>* inputs,
@@ -59,6 +59,7 @@ class OneByOne {
 
  private:
   const bool is_train_;
+  const Device device_;
 };
 
 }  // namespace gluond::testing

@@ -5,11 +5,9 @@
 #include <limits>
 
 #include "engine/core/elementwise.h"
-#include "engine/passes/gradient.h"
-#include "ops/kernel/convert.h"
+#include "tests/ops/op_call.h"
 
 namespace gluond::testing {
-namespace {
 
 // The error that a result may have, relative to its size or to 1. Literals in tables have some 7 digits.
 double ToleranceOf(DType type) {
@@ -21,6 +19,8 @@ double ToleranceOf(DType type) {
     default: return 0;
   }
 }
+
+namespace {
 
 bool Holds(DType type, const Numbers& numbers) {
   if (IsFloating(type)) return true;
@@ -48,18 +48,34 @@ void ExpectNear(const HostTensor& got, const Numbers& want, double tolerance, co
   }
 }
 
-std::string InputName(size_t i) { return absl::StrCat("x", i); }
+}  // namespace
 
-struct Call {
-  NodePtr node;
-  std::vector<NodeEntry> xs;
-};
+std::string InputName(size_t i) { return absl::StrCat("x", i); }
 
 absl::StatusOr<Call> MakeCall(const OpCase& c) {
   Call call;
   for (size_t i = 0; i < c.inputs.size(); ++i) call.xs.push_back(MakeVariable(InputName(i)));
   ASSIGN_OR_RETURN(call.node, TryMakeNode(c.op, "y", call.xs, c.attrs));
   return call;
+}
+
+std::vector<NodeEntry> VisibleOutputs(const Call& call) {
+  std::vector<NodeEntry> ys;
+  for (uint32_t i = 0; i < call.node->op()->num_visible_outputs(call.node->attrs); ++i) ys.push_back(Output(call.node, i));
+  return ys;
+}
+
+absl::StatusOr<std::vector<NodeEntry>> Differentiated(const OpCase& c, const Call& call) {
+  std::vector<NodeEntry> heads, xs;
+  const auto* fgradient = call.node->op()->GetAttr<FGradient>("FGradient");
+  if (fgradient == nullptr) return xs;
+  for (uint32_t i = 0; i < call.node->num_outputs(); ++i) heads.push_back(MakeVariable(absl::StrCat("head", i)));
+  ASSIGN_OR_RETURN(const Gradients entries, (*fgradient)(call.node, heads));
+  if (entries.size() != call.xs.size()) return absl::InternalError("FGradient wants one entry for each input");
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (c.constants.count(static_cast<int>(i)) == 0 && entries[i]) xs.push_back(call.xs[i]);
+  }
+  return xs;
 }
 
 std::vector<HostTensor> InputsOf(const OpCase& c, DType type) {
@@ -70,6 +86,8 @@ std::vector<HostTensor> InputsOf(const OpCase& c, DType type) {
   }
   return inputs;
 }
+
+namespace {
 
 // Calls check(type) for every type that the case is for; `first` says how the operator answers to the type.
 template <class Check>
@@ -155,128 +173,36 @@ TEST_P(OpTest, HonoursEveryRequest) {
   });
 }
 
-// sum_i dy[i] y[i] of all visible outputs, and its gradient by central differences.
-class Loss {
- public:
-  Loss(const OpCase& c, std::vector<NodeEntry> ys, std::map<std::string, HostTensor> variables)
-      : is_train_(c.is_train), ys_(std::move(ys)), variables_(std::move(variables)) {}
-
-  double At(const std::map<std::string, HostTensor>& variables) const {
-    const auto ys = OneByOne(is_train_).Evaluate(ys_, variables);
-    if (!ys.ok()) {
-      ADD_FAILURE() << ys.status();
-      return 0;
-    }
-    double loss = 0;
-    for (size_t k = 0; k < ys->size(); ++k) {
-      const std::vector<double> y = (*ys)[k].values(), dy = variables.at(absl::StrCat("dy", k)).values();
-      for (size_t i = 0; i < y.size(); ++i) loss += dy[i] * y[i];
-    }
-    return loss;
-  }
-
-  std::vector<double> NumericGradient(const std::string& name) const {
-    std::map<std::string, HostTensor> at = variables_;
-    double* const x = reinterpret_cast<double*>(at.at(name).bytes.data());
-    std::vector<double> gradient;
-    for (int64_t i = 0; i < at.at(name).shape.Size(); ++i) {
-      const double old = x[i], h = 1e-5 * std::max(1.0, std::abs(old));
-      x[i] = old + h;
-      const double right = At(at);
-      x[i] = old - h;
-      const double left = At(at);
-      x[i] = old;
-      gradient.push_back((right - left) / (2 * h));
-    }
-    return gradient;
-  }
-
- private:
-  const bool is_train_;
-  const std::vector<NodeEntry> ys_;
-  const std::map<std::string, HostTensor> variables_;
-};
-
-// Weights that differ by element.
-HostTensor HeadGradient(const HostTensor& y, double phase) {
-  Numbers dy = {y.shape, {}};
-  for (int64_t i = 0; i < y.shape.Size(); ++i) dy.values.push_back(std::cos(phase + static_cast<double>(i)));
-  return HostTensor::Of(dy, DType::kFloat64);
-}
-
-// Compares dL/dx for every x of `xs` that is differentiated, and returns the entries of those gradients.
-void CheckGradient(const OpCase& c, const std::vector<NodeEntry>& ys, const std::vector<NodeEntry>& xs,
-                   const std::map<std::string, HostTensor>& variables, const std::string& what) {
-  std::map<std::string, HostTensor> at = variables;
-  const auto values = OneByOne(c.is_train).Evaluate(ys, at);
-  ASSERT_TRUE(values.ok()) << what << values.status();
-  std::vector<NodeEntry> dys;
-  for (size_t k = 0; k < ys.size(); ++k) {
-    dys.push_back(MakeVariable(absl::StrCat("dy", k)));
-    at[absl::StrCat("dy", k)] = HeadGradient((*values)[k], static_cast<double>(ys.size() + k));
-  }
-  const absl::StatusOr<Gradients> dxs = BuildGradient(ys, xs, dys);
-  ASSERT_TRUE(dxs.ok()) << what << dxs.status();
-  const auto got = OneByOne(c.is_train).Evaluate(*dxs, at);
-  ASSERT_TRUE(got.ok()) << what << got.status();
-  const Loss loss(c, ys, at);
-  for (size_t i = 0; i < xs.size(); ++i) {
-    const std::string& name = xs[i].node->name();
-    const std::vector<double> want = loss.NumericGradient(name), gradient = (*got)[i].values();
-    ASSERT_EQ((*got)[i].shape, at.at(name).shape) << what << name;
-    for (size_t k = 0; k < want.size(); ++k) {
-      EXPECT_TRUE(Near(gradient[k], want[k], 1e-5 * c.tolerance))
-          << what << "dL/d" << name << "[" << k << "] is " << gradient[k] << ", by differences " << want[k];
-    }
-  }
-}
-
-TEST_P(OpTest, GradientMatchesDifferences) {
-  const OpCase& c = GetParam();
-  if (!c.gradient) return;
-  const absl::StatusOr<Call> call = MakeCall(c);
-  ASSERT_TRUE(call.ok()) << call.status();
-  const auto* fgradient = call->node->op()->GetAttr<FGradient>("FGradient");
-  if (fgradient == nullptr) return;
-  std::vector<NodeEntry> ys, heads;
-  for (uint32_t i = 0; i < call->node->op()->num_visible_outputs(call->node->attrs); ++i) {
-    ys.push_back(Output(call->node, i));
-  }
-  for (uint32_t i = 0; i < call->node->num_outputs(); ++i) heads.push_back(MakeVariable(absl::StrCat("head", i)));
-  const absl::StatusOr<Gradients> entries = (*fgradient)(call->node, heads);
-  ASSERT_TRUE(entries.ok()) << entries.status();
-  ASSERT_EQ(entries->size(), c.inputs.size()) << "FGradient wants one entry for each input";
-  std::map<std::string, HostTensor> variables;
-  const std::vector<HostTensor> inputs = InputsOf(c, DType::kFloat64);
-  std::vector<NodeEntry> xs;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    variables[InputName(i)] = inputs[i];
-    const bool constant = c.constants.count(static_cast<int>(i)) > 0;
-    if (!constant && (*entries)[i]) xs.push_back(call->xs[i]);
-  }
-  if (xs.empty()) return;
-  CheckGradient(c, ys, xs, variables, "");
-  if (!c.second_order) return;
-  // The gradient is a function of x and of the head gradients, to be differentiated by both.
-  std::vector<NodeEntry> dys;
-  const auto values = OneByOne(c.is_train).Evaluate(ys, variables);
-  ASSERT_TRUE(values.ok()) << values.status();
-  for (size_t k = 0; k < ys.size(); ++k) {
-    dys.push_back(MakeVariable(absl::StrCat("head", k)));
-    variables[absl::StrCat("head", k)] = HeadGradient((*values)[k], 0.5);
-  }
-  const absl::StatusOr<Gradients> dxs = BuildGradient(ys, xs, dys);
-  ASSERT_TRUE(dxs.ok()) << dxs.status();
-  std::vector<NodeEntry> second = xs;
-  second.insert(second.end(), dys.begin(), dys.end());
-  CheckGradient(c, *dxs, second, variables, "second order: ");
-}
-
 }  // namespace
 
 std::set<std::string>& CoveredOps() {
   static std::set<std::string>& ops = *new std::set<std::string>;
   return ops;
+}
+
+std::set<std::string>& OpsWithLargeCases() {
+  static std::set<std::string>& ops = *new std::set<std::string>;
+  return ops;
+}
+
+std::vector<OpCase> CoverLarge(std::vector<OpCase> cases) {
+  for (const OpCase& c : cases) {
+    if (IsLarge(c)) OpsWithLargeCases().insert(c.op);
+  }
+  return Cover(std::move(cases));
+}
+
+bool IsLarge(const OpCase& c) {
+  const auto large = [](const Numbers& x) { return x.shape.Size() > kLeastOfLarge; };
+  return std::any_of(c.inputs.begin(), c.inputs.end(), large);
+}
+
+Numbers Shuffled(const Shape& shape, double low, double high) {
+  constexpr int64_t kStride = 7919;  // A prime number, which the sizes of large rows are no multiples of.
+  Numbers x = {shape, {}};
+  const int64_t n = shape.Size();
+  for (int64_t i = 0; i < n; ++i) x.values.push_back(low + (high - low) * (0.5 + static_cast<double>(i * kStride % n)) / n);
+  return x;
 }
 
 std::string CaseName(const ::testing::TestParamInfo<OpCase>& info) { return info.param.name; }

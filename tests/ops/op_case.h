@@ -8,8 +8,8 @@
 // Each row is checked
 // * forward, in every type that holds its numbers exactly enough and that the operator takes,
 // * with every OpReqType, in place where FInplaceOption allows it, and without the hidden outputs,
-// * backward: FGradient in float64 against central differences of sum_i dy[i] y[i], with unequal dy, since a plain sum
-//   passes wrong gradients (that of softmax is 0 whatever x is),
+// * backward, in float64: against central differences (op_gradient.cc),
+// * forward and backward in every floating-point type: against float64 on a CPU (every_type.cc),
 // on the device that GLUOND_TEST_DEVICE names.
 
 #ifndef TESTS_OPS_OP_CASE_H_
@@ -65,6 +65,16 @@ inline std::vector<OpCase> Cover(std::vector<OpCase> cases) {
   return cases;
 }
 
+// Large rows have more elements than this in an input: more than a 16-bit number counts one by one, than a warp has lanes
+// and than a kernel computes in one tile. coverage_test.cc wants one of every operator that has a gradient.
+constexpr int64_t kLeastOfLarge = 2048;
+bool IsLarge(const OpCase& c);
+std::set<std::string>& OpsWithLargeCases();
+std::vector<OpCase> CoverLarge(std::vector<OpCase> cases);
+
+// Numbers between low and high, all different, in no order.
+Numbers Shuffled(const Shape& shape, double low, double high);
+
 class OpTest : public ::testing::TestWithParam<OpCase> {};
 
 std::string CaseName(const ::testing::TestParamInfo<OpCase>& info);
@@ -72,6 +82,11 @@ std::string CaseName(const ::testing::TestParamInfo<OpCase>& info);
 #define OP_CASES(suite, ...)                                                                      \
   INSTANTIATE_TEST_SUITE_P(suite, OpTest,                                                         \
                            ::testing::ValuesIn(Cover(std::vector<OpCase> __VA_ARGS__)), CaseName)
+
+// The same for large rows, in a suite whose name begins with Large: programs choose them by that.
+#define LARGE_OP_CASES(suite, ...)                                                                \
+  INSTANTIATE_TEST_SUITE_P(Large##suite, OpTest,                                                  \
+                           ::testing::ValuesIn(CoverLarge(std::vector<OpCase> __VA_ARGS__)), CaseName)
 
 // INVALID_ARGUMENT (or another error) of a call that must not work, with its message.
 absl::Status ErrorOf(const std::string& op, const std::vector<Numbers>& inputs, const AttrDict& attrs = {});
