@@ -129,7 +129,10 @@ absl::Status Router::Admit(GenericCall& call, Arrival* arrival) {
     arrival->is_for_caller = !status.ok();
     if (!status.ok()) return status;
   }
-  RETURN_IF_ERROR(arrival->guest.MayStay());
+  if (absl::Status status = arrival->guest.MayStay(); !status.ok()) {
+    runner_.peers.WasReset(*arrival->guest.peer());  // A client that goes on opening calls floods, as one that resets them does.
+    return status;
+  }
   if (arrival->caller.reach.tenant() != nullptr) RETURN_IF_ERROR(arrival->caller.reach.tenant()->TakeRequest());
   if (arrival->row == nullptr) return NoMethod(context.method());
   return arrival->row->method.audit == Audit::kNone ? absl::OkStatus() : runner_.audit.Check();
