@@ -65,6 +65,7 @@ compressed then, where that is shorter.
 | `NOT_FOUND` | `NOT_FOUND` | `kind`, `name` | No model or dataset has this name. |
 | `NO_IDENTITY` | `UNAUTHENTICATED` | | The server wants to know who calls, and does not: no token or certificate, or one that nobody has. |
 | `NO_PERMISSION` | `PERMISSION_DENIED` | `role` | The caller lacks this role. |
+| `OPERATOR_FAILED` | `FAILED_PRECONDITION` | | The function of a client that computes the operator has raised an exception, whose traceback is in a `DebugInfo`. |
 | `PROVIDER_GONE` | `UNAVAILABLE` | `operator` | The client that computes the operator is not connected. |
 | `REWOUND` | `ABORTED` | `last` | The server was started anew, and has lost the numbered calls after `last`. |
 | `SEQUENCE_GAP` | `FAILED_PRECONDITION` | `last` | The call's number is not the next one; `last` is the last one applied. |

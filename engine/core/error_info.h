@@ -30,6 +30,7 @@ inline constexpr char kLoading[] = "LOADING";
 inline constexpr char kNoIdentity[] = "NO_IDENTITY";
 inline constexpr char kNoPermission[] = "NO_PERMISSION";
 inline constexpr char kNotFound[] = "NOT_FOUND";
+inline constexpr char kOperatorFailed[] = "OPERATOR_FAILED";
 inline constexpr char kProviderGone[] = "PROVIDER_GONE";
 inline constexpr char kRewound[] = "REWOUND";
 inline constexpr char kSequenceGap[] = "SEQUENCE_GAP";

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/convert.h"
 #include "engine/core/custom_spec.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "server/codec/tensor_codec.h"
@@ -228,8 +229,10 @@ absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInferen
 
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what) {
   const v1::CallbackResult::CallbackFailure& failure = result.failure();
-  absl::Status status = absl::UnknownError(absl::StrCat(what, " failed in its client: ", Head(failure.type(), kLongestType),
-                                                        ": ", Head(failure.message(), kLongestMessage)));
+  absl::Status status = WithInfo(
+      absl::FailedPreconditionError(absl::StrCat(what, " failed in its client: ", Head(failure.type(), kLongestType), ": ",
+                                                 Head(failure.message(), kLongestMessage))),
+      reason::kOperatorFailed);
   status.SetPayload(kTraceback, absl::Cord(Head(failure.traceback(), kLongestTraceback)));
   return status;
 }

@@ -26,7 +26,8 @@ absl::Status WriteResults(const v1::CallbackResult& result, const Attachments& a
 absl::Status ShapesFrom(const v1::CallbackResult& result, CustomHost::Inference* shapes);
 absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInference* types);
 
-// UNKNOWN, with the text of the client's exception; its traceback is the payload kTraceback (grpc_status.h).
+// FAILED_PRECONDITION, with the reason OPERATOR_FAILED and the text of the client's exception: the call works when the client
+// has mended its operator. Its traceback is the payload kTraceback (grpc_status.h).
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what);
 
 }  // namespace gluond::server

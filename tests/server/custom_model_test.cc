@@ -402,13 +402,14 @@ TEST_F(CustomModelTest, AClientsErrorIsToldWithItsTraceback) {
     return result;
   });
   DefineTrained("m");
-  Step("m", 0, StatusCode::UNKNOWN);
+  Step("m", 0, StatusCode::FAILED_PRECONDITION);
   ExpectMessage("forward of custom operator 'square' failed in its client: ZeroDivisionError: division by zero");
   google::rpc::Status details;
   google::rpc::DebugInfo debug;
   ASSERT_TRUE(details.ParseFromString(status_.error_details()));
-  ASSERT_EQ(details.details_size(), 1);
-  ASSERT_TRUE(details.details(0).UnpackTo(&debug));
+  ASSERT_EQ(details.details_size(), 2);
+  EXPECT_EQ(ReasonOf(status_), "OPERATOR_FAILED");
+  ASSERT_TRUE(details.details(1).UnpackTo(&debug));
   EXPECT_NE(debug.detail().find("File \"mine.py\", line 7"), std::string::npos) << debug.detail();
 }
 

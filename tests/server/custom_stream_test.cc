@@ -148,15 +148,15 @@ const BadAnswer kBadAnswers[] = {
     {"NanSeconds", InForward([](auto* r) { r->set_seconds(kNan); }), StatusCode::OK, ""},
     {"InfiniteSeconds", InForward([](auto* r) { r->set_seconds(kInfinity); }), StatusCode::OK, ""},
     {"NegativeSeconds", InForward([](auto* r) { r->set_seconds(-1e300); }), StatusCode::OK, ""},
-    {"EmptyFailure", InForward([](auto* r) { r->mutable_failure(); }), StatusCode::UNKNOWN, "failed in its client"},
+    {"EmptyFailure", InForward([](auto* r) { r->mutable_failure(); }), StatusCode::FAILED_PRECONDITION, "failed in its client"},
     {"LongFailure", InForward([](v1::CallbackResult* r) {
        r->mutable_failure()->set_type(std::string(1 << 20, 'T'));
        std::string text;
        for (int i = 0; i < 200'000; ++i) text += "\xE2\x82\xAC";  // Cut between characters.
        r->mutable_failure()->set_message(text);
        r->mutable_failure()->set_traceback(text + "\n" + text + "\nlast line\n");
-     }), StatusCode::UNKNOWN, "failed in its client: TTT"},
-    {"FailureOfShapes", InShape([](auto* r) { r->mutable_failure()->set_message("no idea"); }), StatusCode::UNKNOWN, "infer_shape of custom operator 'bad FailureOfShapes' failed in its client: : no idea"},
+     }), StatusCode::FAILED_PRECONDITION, "failed in its client: TTT"},
+    {"FailureOfShapes", InShape([](auto* r) { r->mutable_failure()->set_message("no idea"); }), StatusCode::FAILED_PRECONDITION, "infer_shape of custom operator 'bad FailureOfShapes' failed in its client: : no idea"},
 };
 
 class CustomStreamTest : public CustomTest {
