@@ -19,6 +19,7 @@
 #include "engine/passes/fold_affine.h"
 #include "engine/passes/simplify.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/posted.h"
 
 namespace gluond {
 namespace {
@@ -117,25 +118,29 @@ class ConstantEntries {
 };
 
 // The values of the entries, which depend on `values` alone. RESOURCE_EXHAUSTED: they are much more than `most_bytes`.
-absl::StatusOr<std::vector<Tensor>> Compute(const std::vector<NodeEntry>& entries, const Signatures& known,
-                                            const Values& values, int64_t most_bytes, Lane& lane, Allocator& allocator) {
+Task<absl::StatusOr<std::vector<Tensor>>> Compute(const std::vector<NodeEntry>& entries, const Signatures& known,
+                                                  const Values& values, int64_t most_bytes, Lane& lane,
+                                                  Allocator& allocator) {
   const Graph graph{entries};
   const IndexedGraph indexed(graph);
-  ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
+  CO_ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
   for (const IndexedGraph::Input& output : indexed.outputs()) {
-    ASSIGN_OR_RETURN(const int64_t bytes,
-                     CheckedBytes(inferred.shapes[output.entry], SizeOf(inferred.types[output.entry])));
-    if ((most_bytes -= bytes) < 0) return absl::ResourceExhaustedError("constants would take too many bytes");
+    CO_ASSIGN_OR_RETURN(const int64_t bytes,
+                        CheckedBytes(inferred.shapes[output.entry], SizeOf(inferred.types[output.entry])));
+    if ((most_bytes -= bytes) < 0) co_return absl::ResourceExhaustedError("constants would take too many bytes");
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Compile(graph, known, {}, lane, allocator));
+  CO_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Compile(graph, known, {}, lane, allocator));
   Run run = executor->NewRun();
   for (size_t i = 0; i < run.inputs.size(); ++i) run.inputs[i] = values.at(executor->inputs()[i].name);
-  std::vector<Tensor> outputs;
-  RETURN_IF_ERROR(executor->RunAndWait(std::move(run), &outputs));
+  const absl::Status computed = co_await Callback<absl::Status>(
+      [&executor, &run](Callback<absl::Status>::Done done) { executor->Start(std::move(run), std::move(done)); });
+  co_await PostedBeside(lane);
+  CO_RETURN_IF_ERROR(computed);
+  std::vector<Tensor> outputs = executor->run().outputs;
   if (!std::all_of(outputs.begin(), outputs.end(), IsFinite)) {
-    return absl::FailedPreconditionError("a constant is not finite");
+    co_return absl::FailedPreconditionError("a constant is not finite");
   }
-  return outputs;
+  co_return outputs;
 }
 
 // The state with `outputs` in the place of its own, and with the values that those need.
@@ -175,35 +180,36 @@ Signatures SignaturesOf(const ModelState& state) {
   return known;
 }
 
-absl::StatusOr<ModelState> Fold(const ModelState& state, const Values& values, Device device, Lane& lane,
-                                Allocator& allocator) {
+Task<absl::StatusOr<ModelState>> Fold(const ModelState& state, const Values& values, Device device, Lane& lane,
+                                      Allocator& allocator) {
   const Signatures known = SignaturesOf(state);
   Graph graph{state.definition.outputs};
   const Names constants = Constants(graph, values);
-  ASSIGN_OR_RETURN(graph, FoldAffine(graph, known, constants));
+  CO_ASSIGN_OR_RETURN(graph, FoldAffine(graph, known, constants));
   if (device.type == DeviceType::kCpu) {
-    ASSIGN_OR_RETURN(graph, BlockChannels(graph, known));
+    CO_ASSIGN_OR_RETURN(graph, BlockChannels(graph, known));
   }
   const Graph folded = Simplify(graph);
   const IndexedGraph indexed(folded);
   const ConstantEntries found(indexed, constants);
-  if (found.entries().empty()) return WithOutputs(state, folded.outputs, values);
-  ASSIGN_OR_RETURN(const std::vector<Tensor> computed,
-                   Compute(found.entries(), known, values, 2 * BytesOf(state.parameters) + kFewBytes, lane,
-                           allocator));
+  if (found.entries().empty()) co_return WithOutputs(state, folded.outputs, values);
+  const int64_t most_bytes = 2 * BytesOf(state.parameters) + kFewBytes;
+  CO_ASSIGN_OR_RETURN(const std::vector<Tensor> computed,
+                      co_await Compute(found.entries(), known, values, most_bytes, lane, allocator));
   Values all = values;
   for (size_t i = 0; i < computed.size(); ++i) all[found.names()[i]] = computed[i];
-  return WithOutputs(state, found.Replaced(), all);
+  co_return WithOutputs(state, found.Replaced(), all);
 }
 
 }  // namespace
 
-absl::StatusOr<ModelState> ForInference(const ModelState& state, Device device, Lane& lane, Allocator& allocator) {
+Task<absl::StatusOr<ModelState>> ForInference(ModelState state, Device device, Lane& lane, Allocator& allocator) {
+  co_await PostedBeside(lane);
   Values values;
   for (const NamedTensor& each : state.parameters) values[each.name] = each.tensor;
-  absl::StatusOr<ModelState> folded = Fold(state, values, device, lane, allocator);
-  if (folded.ok()) return folded;
-  return WithOutputs(state, state.definition.outputs, values);
+  absl::StatusOr<ModelState> folded = co_await Fold(state, values, device, lane, allocator);
+  if (folded.ok()) co_return folded;
+  co_return WithOutputs(state, state.definition.outputs, values);
 }
 
 }  // namespace gluond

@@ -13,15 +13,16 @@
 
 #include "absl/status/statusor.h"
 #include "engine/nn/model.h"
+#include "engine/runtime/lane.h"
+#include "engine/runtime/task.h"
 
 namespace gluond {
 
-// `state` has all its values, on the host; the predictions are for `device`. Computes on `lane`, a CPU's, and waits for
-// that: neither a lane's thread nor gRPC's may call it. New values are made by `allocator`; the others are the tensors of
-// `state`. Without folding where that finds no memory, where it would make much more of the parameters than there is, where
-// a new value is not finite, and where clients that compute an operator are away. INVALID_ARGUMENT: the state has no value
-// of a parameter.
-absl::StatusOr<ModelState> ForInference(const ModelState& state, Device device, Lane& lane, Allocator& allocator);
+// `state` has all its values, on the host; the predictions are for `device`. Works beside `lane`, a CPU's, and computes on it:
+// no thread waits for the turn there. New values are made by `allocator`; the others are the tensors of `state`. Without
+// folding where that finds no memory, where it would make much more of the parameters than there is, where a new value is
+// not finite, and where clients that compute an operator are away. INVALID_ARGUMENT: the state has no value of a parameter.
+Task<absl::StatusOr<ModelState>> ForInference(ModelState state, Device device, Lane& lane, Allocator& allocator);
 
 }  // namespace gluond
 

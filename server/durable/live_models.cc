@@ -83,7 +83,9 @@ void LiveModels::Save(const std::string& name, HostedModelPtr hosted) {
     entry.busy = entry.pausing = true;
     ++under_way_;
   }
+  const ScopedAccount owner(runner_.tenants.AccountOf(name));
   runner_.sequences.Pause(name, [this, name, hosted = std::move(hosted)](Sequences::Numbers applied) {
+    const ScopedAccount owner(runner_.tenants.AccountOf(name));  // Whoever's call has ended for it.
     Mark mark = MarkOf(hosted);
     mark.applied = std::move(applied);
     bool is_stored;
@@ -183,6 +185,7 @@ void LiveModels::Saved(const std::string& name, const Mark* mark, const absl::St
 }
 
 void LiveModels::Forget(const std::string& model, Done done) {
+  const ScopedAccount owner(runner_.tenants.AccountOf(model));
   {
     MutexLock lock(mu_);
     const auto found = entries_.find(model);

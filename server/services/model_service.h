@@ -41,6 +41,7 @@ class ModelService final : public RawService {
   // Whether `status` waits for a client's answer about its operators: then does `work`, on a worker, when it has come.
   bool Again(const absl::Status& status, std::function<void()> work);
   absl::StatusOr<CheckpointStore*> NeedStore() const;
+  void TakeUp(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint);
   void MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint);
   void RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new);
   void FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new, absl::Status status);

@@ -74,18 +74,26 @@ void ModelService::LoadCheckpoint(LoadCall call) {
   const ScopedCustomHost host(custom_host);
   ASSIGN_OR_FINISH(call, Checkpoint checkpoint, store->Load(request.checkpoint(), *devices_.host().allocator));
   if (request.parameters_only()) checkpoint.trainer.reset();
+  const auto kept = std::make_shared<Checkpoint>(std::move(checkpoint));
+  // The disk's threads read. Making a model takes long, and others wait to read.
+  runner().dispatch.Run(Weight::kHeavy, [this, call, place, kept] { TakeUp(call, place, kept); });
+}
+
+void ModelService::TakeUp(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint) {
+  const v1::LoadCheckpointRequest& request = call.request();
+  const std::string name = request.model().empty() ? request.checkpoint() : request.model();
   absl::StatusOr<HostedModelPtr> existing = models_.Use(name);
   if (existing.ok()) {
     FINISH_IF_ERROR(call, CheckExpectedVersion(call, *existing));
-    if (SameGraph((*existing)->model().definition(), checkpoint.model.definition)) {
-      return RestoreInto(call, *std::move(existing), std::move(checkpoint), /*is_new=*/false);
+    if (SameGraph((*existing)->model().definition(), checkpoint->model.definition)) {
+      return RestoreInto(call, *std::move(existing), std::move(*checkpoint), /*is_new=*/false);
     }
     if (!request.replace()) {
       return call.Finish(absl::FailedPreconditionError(absl::StrCat(
           "model '", name, "' has another graph than the checkpoint; set `replace`, or name another model")));
     }
   }
-  MakeAndRestore(call, place, std::make_shared<Checkpoint>(std::move(checkpoint)));
+  MakeAndRestore(call, place, std::move(checkpoint));
 }
 
 void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint) {

@@ -230,25 +230,24 @@ absl::StatusOr<int64_t> ServedModels::Reserve(const std::string& name, const Ver
   return number;
 }
 
-absl::Status ServedModels::MakeAndKeep(const std::string& name, int64_t number, ModelState state,
-                                       const VersionFacts& facts, const Routes& routes) {
-  RETURN_IF_ERROR(Serve(name, number, state, facts.options));
-  if (store_ == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(store_->SaveValues(name, number, std::move(state)));
+Task<absl::Status> ServedModels::MakeAndKeep(const std::string& name, int64_t number, ModelState state,
+                                             const ServingOptions& options, const Routes& routes) {
+  CO_RETURN_IF_ERROR(co_await Serve(name, number, state, options));
+  if (store_ == nullptr) co_return absl::OkStatus();
+  co_await PostedToDisk(runner_.dispatch);
+  CO_RETURN_IF_ERROR(store_->SaveValues(name, number, std::move(state)));
   const absl::Status saved = SaveIndex(name, routes);
   if (!saved.ok()) (void)store_->DeleteValues(name, number);
-  return saved;
+  co_return saved;
 }
 
-absl::StatusOr<v1::ServedVersion> ServedModels::PublishNow(const std::string& name, ModelState state,
-                                                           const VersionFacts& facts,
-                                                           const std::vector<std::string>& labels) {
-  RETURN_IF_ERROR(CheckServedName(name, &runner_.tenants));
-  for (const std::string& label : labels) RETURN_IF_ERROR(CheckLabel(label));
-  VersionFacts its = facts;
-  ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));
-  its.options.device = place->device.ToString();
-  ASSIGN_OR_RETURN(const int64_t number, Reserve(name, its));
+Task<absl::StatusOr<v1::ServedVersion>> ServedModels::PublishNow(std::string name, ModelState state, VersionFacts facts,
+                                                                 std::vector<std::string> labels) {
+  CO_RETURN_IF_ERROR(CheckServedName(name, &runner_.tenants));
+  for (const std::string& label : labels) CO_RETURN_IF_ERROR(CheckLabel(label));
+  CO_ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));
+  facts.options.device = place->device.ToString();
+  CO_ASSIGN_OR_RETURN(const int64_t number, Reserve(name, facts));
   Routes routes;
   {
     MutexLock lock(mu_);
@@ -256,43 +255,50 @@ absl::StatusOr<v1::ServedVersion> ServedModels::PublishNow(const std::string& na
   }
   for (const std::string& label : labels) routes.labels[label] = number;
   absl::Status status = CheckCount(name, routes);
-  if (status.ok()) status = MakeAndKeep(name, number, std::move(state), its, routes);
+  if (status.ok()) status = co_await MakeAndKeep(name, number, std::move(state), facts.options, routes);
   MutexLock lock(mu_);
   Model& model = models_.at(name);
   if (!status.ok()) {
     model.versions.erase(number);
     --model.next;
     if (model.versions.empty()) models_.erase(name);
-    return status;
+    co_return status;
   }
   model.routes = std::move(routes);
   model.versions.at(number).state = v1::ServedVersion::READY;
-  return Describe(name, model, number);
+  co_return Describe(name, model, number);
 }
 
-absl::Status ServedModels::Serve(const std::string& name, int64_t number, ModelState state,
-                                 const ServingOptions& options) {
-  absl::StatusOr<ServedVersionPtr> served =
-      ServedVersion::Create({runner_, devices_, alarm_}, name, number, std::move(state), options);
+void ServedModels::Remember(const ServedVersionPtr& served) {
+  std::erase_if(all_, [](const auto& each) { return each.expired(); });
+  all_.push_back(served);
+}
+
+Task<absl::Status> ServedModels::Serve(const std::string& name, int64_t number, ModelState state,
+                                       const ServingOptions& options) {
+  const ServedVersion::Shared shared{runner_, devices_, alarm_};
+  absl::StatusOr<ServedVersionPtr> served = co_await ServedVersion::Create(shared, name, number, std::move(state), options);
   MutexLock lock(mu_);
   Version& version = models_.at(name).versions.at(number);
   if (served.ok()) {
-    std::erase_if(all_, [](const auto& each) { return each.expired(); });
-    all_.push_back(*served);
+    Remember(*served);
     version.served = *std::move(served);
-    return absl::OkStatus();
+    co_return absl::OkStatus();
   }
   version.state = v1::ServedVersion::UNAVAILABLE;
   version.reason = std::string(served.status().message());
-  return served.status();
+  co_return served.status();
 }
 
 void ServedModels::Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
                            std::function<void(absl::StatusOr<v1::ServedVersion>)> done) {
   const auto kept = std::make_shared<ModelState>(std::move(state));
-  turns_.Run(name, [this, name, kept, facts = std::move(facts), labels = std::move(labels), done = std::move(done)] {
-    done(PublishNow(name, std::move(*kept), facts, labels));
-  });
+  turns_.RunTask<absl::StatusOr<v1::ServedVersion>>(
+      name,
+      [this, name, kept, facts = std::move(facts), labels = std::move(labels)] {
+        return PublishNow(name, std::move(*kept), facts, labels);
+      },
+      std::move(done));
 }
 
 // Routes.

@@ -6,8 +6,9 @@
 //   ASSIGN_OR_RETURN(ServedVersionPtr version, served.Choose("digits", /*version=*/"", request_id));
 //   served.Stop();
 //
-// Thread-safe. Functions with `done` return at once; those about one name take place one after another, on the disk's
-// threads. Requests never wait for them: a version is served by the moment in which it stands in the table.
+// Thread-safe. Functions with `done` return at once; those about one name take place one after another. The disk's threads
+// read and write for them; versions are made beside the lanes, and no thread waits for one. Requests never wait for them: a
+// version is served by the moment in which it stands in the table.
 
 #ifndef SERVER_SERVING_SERVED_MODELS_H_
 #define SERVER_SERVING_SERVED_MODELS_H_
@@ -24,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
+#include "engine/runtime/task.h"
 #include "gluond/v1/serving.pb.h"
 #include "server/durable/turns.h"
 #include "server/hosted/devices.h"
@@ -108,21 +110,23 @@ class ServedModels {
   };
   using Models = std::map<std::string, Model>;
 
-  absl::Status DeclareNow(const Declaration& declaration, const CheckpointStore* checkpoints);
+  Task<absl::StatusOr<Declaration>> DeclareNow(std::function<absl::StatusOr<Declaration>()> read,
+                                               const CheckpointStore* checkpoints);
   // The models that `declaration` wants, with those of their versions that are there already.
   absl::StatusOr<Models> Plan(const Declaration& declaration, const CheckpointStore* checkpoints) const;
   absl::Status CheckDeclarable(const Models& planned) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status Make(const std::string& name, int64_t number, const CheckpointStore& checkpoints, Version* version);
+  absl::StatusOr<ModelState> ReadCheckpoint(const std::string& name, const CheckpointStore& checkpoints) const;
+  Task<absl::Status> Make(const std::string& name, int64_t number, const CheckpointStore& checkpoints, Version* version);
   // Puts the planned models in the place of those declared before, whose other versions it returns.
   absl::StatusOr<std::vector<ServedVersionPtr>> Replace(Models planned);
   // FAILED_PRECONDITION: the model is declared.
   static absl::Status CheckUndeclared(const Model& model, const std::string& name);
 
-  absl::StatusOr<v1::ServedVersion> PublishNow(const std::string& name, ModelState state, const VersionFacts& facts,
-                                               const std::vector<std::string>& labels);
+  Task<absl::StatusOr<v1::ServedVersion>> PublishNow(std::string name, ModelState state, VersionFacts facts,
+                                                     std::vector<std::string> labels);
   absl::StatusOr<int64_t> Reserve(const std::string& name, const VersionFacts& facts);
-  absl::Status MakeAndKeep(const std::string& name, int64_t number, ModelState state, const VersionFacts& facts,
-                           const Routes& routes);
+  Task<absl::Status> MakeAndKeep(const std::string& name, int64_t number, ModelState state, const ServingOptions& options,
+                                 const Routes& routes);
   absl::StatusOr<Versions> RouteNow(const std::string& name, const Change& change);
   // The index as the store has it; where it is damaged or missing, what the values' `numbers` tell.
   VersionIndex ReadIndex(const std::string& name, const std::vector<int64_t>& numbers, absl::Status* status) const;
@@ -131,7 +135,8 @@ class ServedModels {
   // Keeps a name's next number alone, where all its versions are retired.
   absl::Status ForgetName(const std::string& name);
   void LoadRetired();
-  absl::Status LoadNow(const std::string& name);
+  Task<absl::Status> LoadNow(std::string name);
+  absl::StatusOr<ModelState> ReadValues(const std::string& name, int64_t number) const;
   // Writes the index of a name with these routes.
   absl::Status SaveIndex(const std::string& name, const Routes& routes);
   // Whether it has versions, but for those that leave for good.
@@ -144,8 +149,9 @@ class ServedModels {
   // NOT_FOUND: there is none, or it leaves for good.
   static absl::StatusOr<const Version*> FindVersion(const Model& model, const std::string& name, int64_t number);
   static absl::Status NoVersion(const Model& model, const std::string& name, absl::string_view version);
-  // Makes the version ready, or unavailable with the reason.
-  absl::Status Serve(const std::string& name, int64_t number, ModelState state, const ServingOptions& options);
+  // Makes the version ready, or unavailable with the reason. Ends on any thread.
+  Task<absl::Status> Serve(const std::string& name, int64_t number, ModelState state, const ServingOptions& options);
+  void Remember(const ServedVersionPtr& served) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   v1::ServedVersion Describe(const std::string& name, const Model& model, int64_t number) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Versions ListLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -84,16 +84,23 @@ absl::StatusOr<ServedModels::Models> ServedModels::Plan(const Declaration& decla
   return planned;
 }
 
-absl::Status ServedModels::Make(const std::string& name, int64_t number, const CheckpointStore& checkpoints,
-                                Version* version) {
-  const ScopedCustomHost host(devices_.custom_host());
-  ASSIGN_OR_RETURN(Checkpoint checkpoint, checkpoints.Load(version->facts.source, *devices_.host().allocator));
-  ASSIGN_OR_RETURN(version->served, ServedVersion::Create({runner_, devices_, alarm_}, name, number,
-                                                          std::move(checkpoint.model), version->facts.options));
+Task<absl::Status> ServedModels::Make(const std::string& name, int64_t number, const CheckpointStore& checkpoints,
+                                      Version* version) {
+  co_await PostedToDisk(runner_.dispatch, runner_.tenants.AccountOf(name));  // Whoever has the file read.
+  CO_ASSIGN_OR_RETURN(ModelState state, ReadCheckpoint(version->facts.source, checkpoints));
+  const ServedVersion::Shared shared{runner_, devices_, alarm_};
+  CO_ASSIGN_OR_RETURN(version->served, co_await ServedVersion::Create(shared, name, number, std::move(state),
+                                                                      version->facts.options));
   MutexLock lock(mu_);
-  std::erase_if(all_, [](const auto& each) { return each.expired(); });
-  all_.push_back(version->served);
-  return absl::OkStatus();
+  Remember(version->served);
+  co_return absl::OkStatus();
+}
+
+absl::StatusOr<ModelState> ServedModels::ReadCheckpoint(const std::string& name, const CheckpointStore& checkpoints) const {
+  const CustomHostPtr custom_host = devices_.custom_host_of(name);
+  const ScopedCustomHost host(custom_host);
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, checkpoints.Load(name, *devices_.host().allocator));
+  return std::move(checkpoint.model);
 }
 
 absl::StatusOr<std::vector<ServedVersionPtr>> ServedModels::Replace(Models planned) {
@@ -118,31 +125,29 @@ absl::StatusOr<std::vector<ServedVersionPtr>> ServedModels::Replace(Models plann
   return leaving;
 }
 
-absl::Status ServedModels::DeclareNow(const Declaration& declaration, const CheckpointStore* checkpoints) {
-  ASSIGN_OR_RETURN(Models planned, Plan(declaration, checkpoints));
+Task<absl::StatusOr<Declaration>> ServedModels::DeclareNow(std::function<absl::StatusOr<Declaration>()> read,
+                                                           const CheckpointStore* checkpoints) {
+  CO_ASSIGN_OR_RETURN(Declaration declaration, read());
+  CO_ASSIGN_OR_RETURN(Models planned, Plan(declaration, checkpoints));
   for (auto& [name, model] : planned) {
     for (auto& [number, version] : model.versions) {
       if (version.served != nullptr) continue;
-      const absl::Status made = Make(name, number, *checkpoints, &version);
-      if (!made.ok()) return Annotate(made, declaration.at(name).versions.at(number).place);
+      const absl::Status made = co_await Make(name, number, *checkpoints, &version);
+      CO_RETURN_IF_ERROR(Annotate(made, declaration.at(name).versions.at(number).place));
     }
   }
-  ASSIGN_OR_RETURN(const std::vector<ServedVersionPtr> leaving, Replace(std::move(planned)));
-  // Each answers the requests that have chosen it. A thread of the disk's may then wait for its lanes.
+  CO_ASSIGN_OR_RETURN(const std::vector<ServedVersionPtr> leaving, Replace(std::move(planned)));
+  // Each answers the requests that have chosen it. The thread that answers the last one, a lane's, is not to free its memory.
   for (const ServedVersionPtr& version : leaving) {
-    version->Drain([this, version] { turns_.Run(kDeclarations, [version] {}); });
+    version->Drain([this, version] { runner_.dispatch.Run(Weight::kHeavy, [version] {}); });
   }
-  return absl::OkStatus();
+  co_return declaration;
 }
 
 void ServedModels::Declare(std::function<absl::StatusOr<Declaration>()> read, const CheckpointStore* checkpoints,
                            std::function<void(absl::StatusOr<Declaration>)> done) {
-  turns_.Run(kDeclarations, [this, read = std::move(read), checkpoints, done = std::move(done)] {
-    absl::StatusOr<Declaration> declaration = read();
-    if (!declaration.ok()) return done(std::move(declaration));
-    const absl::Status declared = DeclareNow(*declaration, checkpoints);
-    declared.ok() ? done(std::move(declaration)) : done(declared);
-  });
+  turns_.RunTask<absl::StatusOr<Declaration>>(
+      kDeclarations, [this, read = std::move(read), checkpoints] { return DeclareNow(read, checkpoints); }, std::move(done));
 }
 
 }  // namespace gluond::server

@@ -7,6 +7,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
+#include "server/hosted/wait_for.h"
 #include "server/serving/served_models.h"
 
 namespace gluond::server {
@@ -152,11 +153,11 @@ void ServedModels::Stop() {
   turns_.Stop();
 }
 
-absl::Status ServedModels::LoadNow(const std::string& name) {
+Task<absl::Status> ServedModels::LoadNow(std::string name) {
   std::map<int64_t, ServingOptions> wanted;
   {
     MutexLock lock(mu_);
-    ASSIGN_OR_RETURN(Model* const model, FindModel(name));
+    CO_ASSIGN_OR_RETURN(Model* const model, FindModel(name));
     for (auto& [number, version] : model->versions) {
       if (version.retiring) continue;
       if (version.state == v1::ServedVersion::UNLOADING) {  // It was not drained.
@@ -171,20 +172,27 @@ absl::Status ServedModels::LoadNow(const std::string& name) {
   }
   absl::Status result;
   for (const auto& [number, options] : wanted) {
-    absl::StatusOr<ModelState> state = store_->LoadValues(name, number, *devices_.host().allocator);
+    co_await PostedToDisk(runner_.dispatch);
+    absl::StatusOr<ModelState> state = ReadValues(name, number);
     absl::Status status = state.status();
-    if (status.ok()) status = Serve(name, number, *std::move(state), options);
+    if (status.ok()) status = co_await Serve(name, number, *std::move(state), options);
     MutexLock lock(mu_);
     Version& version = models_.at(name).versions.at(number);
     version.state = status.ok() ? v1::ServedVersion::READY : v1::ServedVersion::UNAVAILABLE;
     version.reason = std::string(status.message());
     if (!status.ok()) result = Annotate(status, absl::StrCat("version ", number));
   }
-  return result;
+  co_return result;
+}
+
+absl::StatusOr<ModelState> ServedModels::ReadValues(const std::string& name, int64_t number) const {
+  const CustomHostPtr custom_host = devices_.custom_host_of(name);
+  const ScopedCustomHost host(custom_host);
+  return store_->LoadValues(name, number, *devices_.host().allocator);
 }
 
 void ServedModels::LoadAgain(const std::string& name, Done done) {
-  turns_.Run(name, [this, name, done = std::move(done)] { done(LoadNow(name)); });
+  turns_.RunTask<absl::Status>(name, [this, name] { return LoadNow(name); }, std::move(done));
 }
 
 void ServedModels::LoadRetired() {
@@ -235,7 +243,8 @@ void ServedModels::Load() {
     for (const int64_t number : numbers) {
       if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
     }
-    const absl::Status loaded = index.versions.empty() ? ForgetName(name) : LoadNow(name);
+    const absl::Status loaded =
+        index.versions.empty() ? ForgetName(name) : WaitFor([&, name = name](auto done) { LoadAgain(name, done); });
     if (!loaded.ok()) log(absl::StrCat("'", name, "' is not served as it was"), loaded);
   }
 }

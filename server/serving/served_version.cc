@@ -9,13 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/graph.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/inference_state.h"
 #include "engine/nn/inputs.h"
 #include "engine/runtime/device_allocator.h"
+#include "engine/runtime/posted.h"
 #include "engine/runtime/transfer.h"
-#include "server/hosted/wait_for.h"
 #include "server/net/scoped_cork.h"
 #include "server/rpc/draining.h"
 #include "server/serving/batch_cancellation.h"
@@ -45,14 +46,7 @@ std::vector<Peer*> PeersOf(const std::vector<InferRequestPtr>& batch) {
   return peers;
 }
 
-}  // namespace
-
-ServedVersion::ServedVersion(const Shared& shared, int64_t number, const ServingOptions& options)
-    : shared_(shared), number_(number), options_(options), queue_(options, shared.runner.limits.max_requests) {}
-
-absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, const std::string& served, int64_t number,
-                                                       ModelState state, const ServingOptions& options) {
-  ASSIGN_OR_RETURN(Place * const place, shared.devices.Find(options.device));
+absl::Status CheckValues(const ModelState& state) {
   absl::flat_hash_set<absl::string_view> values, wanted;
   for (const NamedTensor& value : state.parameters) values.insert(value.name);
   PostOrderVisit(state.definition.outputs, [&](const NodePtr& node) { wanted.insert(node->name()); });
@@ -61,45 +55,91 @@ absl::StatusOr<ServedVersionPtr> ServedVersion::Create(const Shared& shared, con
     return absl::FailedPreconditionError(absl::StrCat("parameter '", Excerpt(parameter.name), "' has no value; initialize "
                                                       "the model, and where its shape is open let it see a batch"));
   }
-  const CustomHostPtr custom_host = shared.devices.custom_host_of(served);
-  const ScopedCustomHost scoped_host(custom_host);
-  ServedVersionPtr version(new ServedVersion(shared, number, options));
-  const std::string name = absl::StrCat(served, " version ", number);
-  Place& host = shared.devices.host();
-  ASSIGN_OR_RETURN(state, ForInference(state, place->device, *host.serving_lanes().Take(), *host.allocator));
-  ASSIGN_OR_RETURN(state.parameters, version->Keep(state.parameters, *place, name));
-  for (int64_t i = 0; i < options.instances; ++i) {
-    ASSIGN_OR_RETURN(HostedModelPtr instance,
-                     HostedModel::Create(name, state.definition, state.random.seed, *place, host,
-                                         shared.runner.limits.max_model_bytes, /*clients_are_away=*/true,
-                                         &place->serving_lanes()));
-    RETURN_IF_ERROR(WaitFor([&](auto done) {
-      instance->model().AdoptParameters(state.parameters, version->constants_, std::move(done));
-    }));
-    version->instances_.push_back(std::move(instance));
-    version->accounts_.push_back(std::make_shared<Account>(absl::StrCat(name, " instance ", i)));
-    MutexLock lock(version->mu_);
-    version->idle_.push_back(static_cast<size_t>(i));
-  }
-  RETURN_IF_ERROR(version->CheckBatching());
-  for (const int64_t rows : version->UsualRows()) RETURN_IF_ERROR(version->WarmUp(rows));
-  return version;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<NamedTensors> ServedVersion::Keep(const NamedTensors& values, Place& place, const std::string& owner) {
+// Whether clients compute some of its operators: one that is silent would hold up who publishes.
+bool NeedsClients(const ModelState& state) {
+  bool needs = false;
+  PostOrderVisit(state.definition.outputs, [&](const NodePtr& node) {
+    needs = needs || (!node->is_variable() && node->facts().async);
+  });
+  return needs;
+}
+
+}  // namespace
+
+ServedVersion::ServedVersion(const Shared& shared, int64_t number, const ServingOptions& options)
+    : shared_(shared), number_(number), options_(options), queue_(options, shared.runner.limits.max_requests) {}
+
+Task<absl::StatusOr<ServedVersionPtr>> ServedVersion::Create(Shared shared, std::string served, int64_t number,
+                                                             ModelState state, ServingOptions options) {
+  CO_ASSIGN_OR_RETURN(Place * const place, shared.devices.Find(options.device));
+  CO_RETURN_IF_ERROR(CheckValues(state));
+  ServedVersionPtr version(new ServedVersion(shared, number, options));
+  const std::shared_ptr<Lane> lane = shared.devices.host().serving_lanes().Take();
+  const absl::Status made = co_await version->Make(std::move(state), *place, served, *lane);
+  co_await PostedBeside(*lane);
+  CO_RETURN_IF_ERROR(made);
+  co_return version;
+}
+
+Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std::string& served, Lane& host_lane) {
+  const std::string name = absl::StrCat(served, " version ", number_);
+  CO_ASSIGN_OR_RETURN(state, co_await ForInference(std::move(state), place.device, host_lane,
+                                                   *shared_.devices.host().allocator));
+  CO_ASSIGN_OR_RETURN(state.parameters, co_await Keep(state.parameters, place, name));
+  for (int64_t i = 0; i < options_.instances; ++i) {
+    CO_RETURN_IF_ERROR(co_await AddInstance(state, place, served, name));
+  }
+  CO_RETURN_IF_ERROR(CheckBatching());
+  if (NeedsClients(state)) co_return absl::OkStatus();
+  for (const int64_t rows : UsualRows()) CO_RETURN_IF_ERROR(co_await WarmUp(rows));
+  co_return absl::OkStatus();
+}
+
+Task<absl::Status> ServedVersion::AddInstance(const ModelState& state, Place& place, const std::string& served,
+                                              const std::string& name) {
+  const std::shared_ptr<Lane> lane = place.serving_lanes().Take();
+  co_await PostedBeside(*lane);  // Making a model takes long.
+  HostedModelPtr instance;
+  {
+    const CustomHostPtr custom_host = shared_.devices.custom_host_of(served);
+    const ScopedCustomHost scoped_host(custom_host);
+    CO_ASSIGN_OR_RETURN(instance, HostedModel::Create(name, state.definition, state.random.seed, place,
+                                                      shared_.devices.host(), shared_.runner.limits.max_model_bytes,
+                                                      /*clients_are_away=*/true, &place.serving_lanes()));
+  }
+  CO_RETURN_IF_ERROR(co_await Callback<absl::Status>([&](Callback<absl::Status>::Done done) {
+    instance->model().AdoptParameters(state.parameters, constants_, std::move(done));
+  }));
+  const TenantPtr tenant = shared_.runner.tenants.OwnerOf(served);
+  accounts_.push_back(std::make_shared<Account>(absl::StrCat(name, " instance ", instances_.size()),
+                                                tenant == nullptr ? nullptr : tenant->group()));
+  MutexLock lock(mu_);
+  idle_.push_back(instances_.size());
+  instances_.push_back(std::move(instance));
+  co_return absl::OkStatus();
+}
+
+Task<absl::StatusOr<NamedTensors>> ServedVersion::Keep(const NamedTensors& values, Place& place,
+                                                       const std::string& owner) {
   values_ = std::make_shared<Budget>(absl::StrCat("the values of '", owner, "'"), shared_.runner.limits.max_model_bytes,
                                      "--max_model_bytes", Budget::PartOf(place.budget));
-  ASSIGN_OR_RETURN(const std::shared_ptr<DeviceAllocator> allocator, DeviceAllocator::Create(place.device, values_));
+  CO_ASSIGN_OR_RETURN(const std::shared_ptr<DeviceAllocator> allocator, DeviceAllocator::Create(place.device, values_));
+  const std::shared_ptr<Lane> lane = place.serving_lanes().Take();
+  // A GPU's stream is its lanes': who copies there waits for what is on it.
+  if (place.device.type == DeviceType::kGpu) co_await PostedTo(*lane);
   NamedTensors kept;
   std::vector<Tensor> tensors;
   for (const NamedTensor& value : values) {
-    ASSIGN_OR_RETURN(Tensor copy, CopyToDevice(value.tensor, place.serving_lanes(), *allocator));
+    CO_ASSIGN_OR_RETURN(Tensor copy, CopyToDevice(value.tensor, place.serving_lanes(), *allocator));
     tensors.push_back(copy);
     kept.push_back({value.name, std::move(copy)});
   }
   constants_ = std::make_shared<ConstantTensors>(tensors, allocator);
-  RETURN_IF_ERROR(place.lanes->driver().Synchronize(place.serving_lanes().stream()));
-  return kept;
+  CO_RETURN_IF_ERROR(place.lanes->driver().Synchronize(place.serving_lanes().stream()));
+  co_return kept;
 }
 
 std::vector<int64_t> ServedVersion::UsualRows() const {
@@ -124,25 +164,25 @@ absl::Status ServedVersion::CheckBatching() const {
   return absl::OkStatus();
 }
 
-absl::Status ServedVersion::WarmUp(int64_t rows) {
+Task<absl::Status> ServedVersion::WarmUp(int64_t rows) {
   for (const HostedModelPtr& instance : instances_) {
     NamedTensors inputs;
     for (const ModelInput& input : instance->model().inputs()) {
       Shape shape = input.shape;
       if (shape.ndim() > 0 && shape[0] == Shape::kUnknown) shape[0] = rows;
-      if (!shape.known()) return absl::OkStatus();  // The requests will tell.
-      ASSIGN_OR_RETURN(Tensor zeros, Tensor::Empty(instance->host_allocator(), shape, input.dtype));
+      if (!shape.known()) co_return absl::OkStatus();  // The requests will tell.
+      CO_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Empty(instance->host_allocator(), shape, input.dtype));
       std::memset(zeros.data(), 0, zeros.bytes());
       inputs.push_back({input.name, std::move(zeros)});
     }
-    const absl::Status status = WaitFor([&](auto done) {
-      instance->model().Predict(std::move(inputs), {}, nullptr, [done](absl::StatusOr<NamedTensors> outputs) {
+    const absl::Status status = co_await Callback<absl::Status>([&](Callback<absl::Status>::Done done) {
+      instance->model().Predict(std::move(inputs), {}, nullptr, [done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
         done(outputs.status());
       });
     });
-    if (!status.ok() && !absl::IsUnavailable(status)) return Annotate(status, "computing with zeros, to warm up");
+    CO_RETURN_IF_ERROR(Annotate(status, "computing with zeros, to warm up"));
   }
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
 int64_t ServedVersion::tensor_bytes() const {

@@ -4,7 +4,7 @@
 //
 //   request --Infer--> BatchQueue --Pump--> an idle instance: join rows, Model::Predict, split rows --> request.done
 //
-// Thread-safe; nothing waits but Create.
+// Thread-safe; no thread waits.
 
 #ifndef SERVER_SERVING_SERVED_VERSION_H_
 #define SERVER_SERVING_SERVED_VERSION_H_
@@ -20,6 +20,7 @@
 #include "engine/runtime/account.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/constant_tensors.h"
+#include "engine/runtime/task.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/rpc/unary.h"
@@ -41,13 +42,12 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   };
 
   // Makes the instances, gives them the values of `state`, and computes with each as many rows as a lone request has, as
-  // each preferred size and as max_batch_size, so that the first requests find all compiled. Waits for the lanes: neither a
-  // lane's thread nor gRPC's may call it.
+  // each preferred size and as max_batch_size, so that the first requests find all compiled. Calls no client: what one of
+  // those computes is compiled when the first request comes. Works on the lanes and beside them, and ends beside them.
   // INVALID_ARGUMENT: an option that does not fit the model. FAILED_PRECONDITION: a parameter that outputs need has no value.
   // RESOURCE_EXHAUSTED: no memory.
-  static absl::StatusOr<std::shared_ptr<ServedVersion>> Create(const Shared& shared, const std::string& served,
-                                                               int64_t number, ModelState state,
-                                                               const ServingOptions& options);
+  static Task<absl::StatusOr<std::shared_ptr<ServedVersion>>> Create(Shared shared, std::string served, int64_t number,
+                                                                     ModelState state, ServingOptions options);
 
   int64_t number() const { return number_; }
   const ServingOptions& options() const { return options_; }
@@ -83,11 +83,13 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   using Batch = std::vector<InferRequestPtr>;
 
   // Puts the values into memory of the version's device, once for all instances.
-  absl::StatusOr<NamedTensors> Keep(const NamedTensors& values, Place& place, const std::string& owner);
+  Task<absl::StatusOr<NamedTensors>> Keep(const NamedTensors& values, Place& place, const std::string& owner);
+  Task<absl::Status> Make(ModelState state, Place& place, const std::string& served, Lane& host_lane);
+  Task<absl::Status> AddInstance(const ModelState& state, Place& place, const std::string& served, const std::string& name);
   absl::Status CheckBatching() const;
   // The numbers of rows for which it is compiled before the first request.
   std::vector<int64_t> UsualRows() const;
-  absl::Status WarmUp(int64_t rows);
+  Task<absl::Status> WarmUp(int64_t rows);
   absl::Status Check(InferRequest* request) const;
   absl::Status CheckOutput(const std::string& name) const;
 

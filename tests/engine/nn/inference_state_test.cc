@@ -80,8 +80,14 @@ class InferenceStateTest : public ModelTest {
     return state;
   }
 
+  absl::StatusOr<ModelState> MadeFor(const ModelState& state, Device device) {
+    return Await<absl::StatusOr<ModelState>>([&](auto done) {
+      RunTask<absl::StatusOr<ModelState>>([=, this] { return ForInference(state, device, *lane_, *memory_); }, done);
+    });
+  }
+
   ModelState Made(const ModelState& state) {
-    absl::StatusOr<ModelState> made = ForInference(state, Device(), *lane_, *memory_);
+    absl::StatusOr<ModelState> made = MadeFor(state, Device());
     EXPECT_OK(made.status());
     return *std::move(made);
   }
@@ -265,7 +271,7 @@ TEST_F(InferenceStateTest, ConvolutionsOnACpuHandOnImagesInBlocksOfChannels) {
 TEST_F(InferenceStateTest, ImagesOfOtherTypesAndOnAGpuStayAsTheyAre) {
   const NodeEntry y = Wide(Wide(MakeVariable("x"), "a"), "b");
   EXPECT_EQ(Count(Made(State({y}, kDeep, DType::kFloat64)), "Convolution"), 2);
-  const absl::StatusOr<ModelState> of_a_gpu = ForInference(State({y}, kDeep), *Device::Parse("gpu"), *lane_, *memory_);
+  const absl::StatusOr<ModelState> of_a_gpu = MadeFor(State({y}, kDeep), *Device::Parse("gpu"));
   ASSERT_TRUE(of_a_gpu.ok()) << of_a_gpu.status();
   EXPECT_EQ(Count(*of_a_gpu, "Convolution"), 2);
 }

@@ -1,0 +1,174 @@
+// Publishing holds no thread while it waits: the disk's threads read and write for others meanwhile, and no client is called.
+
+#include <condition_variable>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
+#include "engine/runtime/account.h"
+#include "server/hosted/wait_for.h"
+#include "server/serving/served_models.h"
+#include "tests/server/custom_host_fixture.h"
+#include "tests/server/serving_fixture.h"
+
+namespace gluond::server {
+namespace {
+
+// What _test_gate does: it waits while the gate is closed, and notes whose work it is.
+class Gate {
+ public:
+  static Gate& Get() {
+    static Gate gate;
+    return gate;
+  }
+  void Set(bool closed) {
+    std::lock_guard lock(mu_);
+    closed_ = closed;
+    changed_.notify_all();
+  }
+  void Pass() {
+    std::unique_lock lock(mu_);
+    const AccountPtr& account = CurrentAccount();
+    if (account != nullptr) groups_.insert(account->group() == nullptr ? "" : account->group()->name());
+    ++came_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !closed_; });
+  }
+  void WaitForOne() {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [this] { return came_ > 0; });
+  }
+  // The groups of the accounts that have come since the last call; "": none.
+  std::set<std::string> TakeGroups() {
+    std::lock_guard lock(mu_);
+    came_ = 0;
+    return std::exchange(groups_, {});
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  int came_ = 0;
+  std::set<std::string> groups_;
+};
+
+absl::Status PassGate(const NodeAttrs&, const OpContext&, absl::Span<const TBlob> inputs, absl::Span<const OpReqType>,
+                      absl::Span<const TBlob> outputs) {
+  Gate::Get().Pass();
+  std::memcpy(outputs[0].data, inputs[0].data, inputs[0].bytes());
+  return absl::OkStatus();
+}
+
+GLUOND_REGISTER_OP(_test_gate)
+    .describe("y = x, as soon as the test's gate is open.")
+    .add_argument("data", "NDArray", "Any shape.")
+    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
+    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
+    .set_attr<FCompute>("FCompute<cpu>", PassGate);
+
+constexpr char kGate[] = R"("op": "_test_gate")";
+constexpr char kSquare[] = R"("op": "Custom", "attributes": {"op_type": "square"})";
+
+class PublishingTest : public ServingTest {
+ protected:
+  void Configure(ServerOptions* options) override { options->address = "127.0.0.1:0"; }
+  std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
+
+  void Define(const std::string& model, const std::string& op) {
+    Call(models_, &v1::ModelService::Stub::DefineModel, absl::StrCat(R"({"model": ")", model, R"(", "seed": "1", "graph": {
+        "nodes": [{"name": "fc", "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": 3}},
+                  {"name": "mid", "inputs": ["fc"], )", op, R"(}]},
+        "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})"));
+    Call(models_, &v1::ModelService::Stub::InitializeParameters,
+         absl::StrCat(R"({"model": ")", model, R"(", "initializer": {"name": "xavier"}})"));
+  }
+};
+
+TEST_F(PublishingTest, ASaveDoesNotWaitForVersionsThatWarmUp) {
+  Define("gated", kGate);
+  Gate::Get().TakeGroups();
+  Gate::Get().Set(true);
+  std::atomic<int> published = 0;
+  std::vector<std::thread> publishers;
+  for (int i = 0; i < 10; ++i) {
+    publishers.emplace_back([this, i, &published] {
+      grpc::ClientContext context;
+      v1::PublishModelResponse response;
+      const auto status = serving_->PublishModel(
+          &context, Json<v1::PublishModelRequest>(absl::StrCat(R"({"model": "gated", "served": "gated-)", i, "\"}")), &response);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      ++published;
+    });
+  }
+  Gate::Get().WaitForOne();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  v1::SaveCheckpointResponse response;
+  const grpc::Status saved =
+      models_->SaveCheckpoint(&context, Json<v1::SaveCheckpointRequest>(R"({"model": "mlp"})"), &response);
+  EXPECT_TRUE(saved.ok()) << saved.error_message();
+  EXPECT_EQ(published, 0) << "the gate is closed";
+  Gate::Get().Set(false);
+  for (std::thread& publisher : publishers) publisher.join();
+  EXPECT_EQ(Listed().size(), 10u);
+}
+
+TEST_F(PublishingTest, NoClientIsCalled) {
+  Provider provider(address(), {"square"});
+  Define("squares", kSquare);
+  Publish("", StatusCode::OK, "squares");
+  EXPECT_EQ(provider.Count(&v1::Callback::has_forward), 0u);
+  Ask(Rows(2, "", "", "squares"));
+  EXPECT_EQ(provider.Count(&v1::Callback::has_forward), 1u);
+}
+
+TEST_F(PublishingTest, AVersionWithAClientsOperatorIsServedAgainAfterARestart) {
+  std::vector<float> before;
+  {
+    Provider provider(address(), {"square"});
+    Define("squares", kSquare);
+    Publish("", StatusCode::OK, "squares");
+    before = Floats(Ask(Rows(2, "", "", "squares")));
+  }
+  Restart();
+  Ask(Rows(2, "", "", "squares"), StatusCode::UNAVAILABLE);  // Nobody computes the operator yet.
+  Provider provider(address(), {"square"});
+  EXPECT_EQ(Floats(Ask(Rows(2, "", "", "squares"))), before);
+}
+
+// Without services: versions of two tenants' names and of nobody's.
+TEST(TenantsVersionsTest, WhatAVersionComputesIsItsTenantsWork) {
+  const std::string tenants = testing::TempDir() + "/tenants";
+  std::ofstream(tenants) << "acme\nglobex lane_share=8\n";
+  const std::unique_ptr<Devices> devices = *Devices::Open("cpu", 1, Limits());
+  Runner runner(Limits(), [](absl::string_view) {}, devices->memory());
+  ASSERT_EQ(runner.tenants.Load(tenants), absl::OkStatus());
+  ServedModels served(runner, *devices, nullptr, [](absl::string_view) {});
+  ModelState state;
+  state.definition.inputs = {{"x", {1, 2}, DType::kFloat32}};
+  state.definition.outputs = {MakeNode("_test_gate", "y", {MakeVariable("x")})};
+  state.definition.output_names = {"y"};
+  const std::map<std::string, std::string> group_of = {{"acme/m", "acme"}, {"globex/m", "globex"}, {"m", ""}};
+  for (const auto& [name, group] : group_of) {
+    ASSERT_EQ(WaitFor([&, name = name](auto done) {
+      served.Publish(name, state, {}, {}, [done](const absl::StatusOr<v1::ServedVersion>& made) { done(made.status()); });
+    }), absl::OkStatus());
+    Gate::Get().TakeGroups();
+    const auto request = std::make_shared<InferRequest>();
+    request->inputs = {{"x", *Tensor::Empty(*devices->host().allocator, {1, 2}, DType::kFloat32)}};
+    std::memset(request->inputs[0].tensor.data(), 0, request->inputs[0].tensor.bytes());
+    EXPECT_EQ(WaitFor([&, name = name](auto done) {
+      request->done = [done](const absl::StatusOr<NamedTensors>& outputs) { done(outputs.status()); };
+      (*served.Choose(name, "", ""))->Infer(request);
+    }), absl::OkStatus());
+    EXPECT_EQ(Gate::Get().TakeGroups(), std::set<std::string>{group}) << name;
+  }
+  served.Stop();
+}
+
+}  // namespace
+}  // namespace gluond::server
