@@ -253,15 +253,20 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
                                                     const TenantPtr tenant = runner_->tenants.Find(name);
                                                     return tenant == nullptr ? 0 : tenant->quotas().store_bytes;
                                                   }}));
-  if (LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/", kLive))) runner_->sequences.ExpectRewound();
-  ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> live, store_->OpenApart(kLive));
+  const bool is_new = !LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/", kLive));
+  const auto open = [&](absl::string_view folder) {
+    std::unique_ptr<CheckpointStore> store = store_->OpenApart(folder);
+    for (const absl::Status& fault : store->faults()) options.log(absl::StrCat("gluond-server: ", fault.message(), "\n"));
+    return store;
+  };
+  for (const absl::Status& fault : store_->faults()) options.log(absl::StrCat("gluond-server: ", fault.message(), "\n"));
+  std::unique_ptr<CheckpointStore> live = open(kLive);
+  if (!is_new || !live->faults().empty()) runner_->sequences.ExpectRewound();
   live_ = std::make_unique<LiveModels>(*runner_, *devices_, *models_, std::move(live), options.checkpoint_every, options.log);
-  ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> datasets, store_->OpenApart(kDatasets));
   stored_datasets_ =
-      std::make_unique<StoredDatasets>(*runner_, *devices_, *datasets_, std::move(datasets), options.log);
-  ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> sessions, store_->OpenApart(kSessions));
-  ASSIGN_OR_RETURN(std::unique_ptr<CheckpointStore> versions, store_->OpenApart(kVersions));
-  keep(std::move(sessions), std::move(versions));
+      std::make_unique<StoredDatasets>(*runner_, *devices_, *datasets_, open(kDatasets), options.log);
+  std::unique_ptr<CheckpointStore> sessions = open(kSessions);
+  keep(std::move(sessions), open(kVersions));
   runner_->tells_durable = options.checkpoint_every.any();
   return absl::OkStatus();
 }

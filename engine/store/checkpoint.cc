@@ -55,6 +55,10 @@ int64_t AboutBytes(const Checkpoint& checkpoint) {
   return bytes;
 }
 
+absl::Status InTheWay(const absl::Status& status, absl::string_view of_what) {
+  return WithMessage(status, absl::StrCat(status.message(), "; it stands in the place of ", of_what));
+}
+
 absl::Status At(absl::string_view name, const absl::Status& status) {
   return Annotate(status, absl::StrCat("checkpoint '", name, "'"));
 }
@@ -70,12 +74,14 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSyste
   return store;
 }
 
-absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::OpenApart(absl::string_view folder) const {
+std::unique_ptr<CheckpointStore> CheckpointStore::OpenApart(absl::string_view folder) const {
   const std::string place = absl::StrCat(folder, "/");
   quota_->AddFolder(place);
   std::unique_ptr<CheckpointStore> store(
       new CheckpointStore(files_, absl::StrCat(directory_, folder), max_bytes_, quota_, place));
-  RETURN_IF_ERROR(store->Prepare());
+  if (const absl::Status prepared = store->Prepare(); !prepared.ok()) {
+    store->faults_.push_back(InTheWay(prepared, "a folder of the store; remove it, and start the server again"));
+  }
   return store;
 }
 
@@ -93,7 +99,9 @@ std::string CheckpointStore::LockPath(absl::string_view name) const {
 }
 
 absl::StatusOr<std::unique_ptr<FileLock>> CheckpointStore::Lock(absl::string_view name, FileSystem::LockMode mode) const {
-  return files_.Lock(LockPath(name), mode);
+  absl::StatusOr<std::unique_ptr<FileLock>> lock = files_.Lock(LockPath(name), mode);
+  if (absl::IsFailedPrecondition(lock.status())) return InTheWay(lock.status(), "a lock, an empty file; remove it");
+  return lock;
 }
 
 absl::Status CheckpointStore::MissingCheckpoint(absl::string_view name) const {
@@ -239,7 +247,11 @@ absl::Status CheckpointStore::RemoveLeftovers() {
     const bool is_lock = absl::ConsumePrefix(&file, kLock);
     const std::string name = NameOfFile(file).value_or("");
     if (name.empty() || is_lock == files_.IsDirectory(Path(name))) continue;
-    ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
+    const absl::StatusOr<std::unique_ptr<FileLock>> lock = Lock(name, FileSystem::LockMode::kExclusive);
+    if (!lock.ok()) {
+      faults_.push_back(lock.status());
+      continue;
+    }
     if (is_lock) {
       RemoveUnusedLock(name);
       continue;

@@ -66,10 +66,13 @@ class CheckpointStore {
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files, std::string directory,
                                                                int64_t max_bytes = kDefaultMaxBytes,
                                                                const StoreLimits& limits = {});
+  // What opening found in the place of things of the store, with what to remove. All that does not need these works.
+  const std::vector<absl::Status>& faults() const { return faults_; }
 
   // A store in a folder of this one's directory, whose names are apart from this one's: they may be equal, and neither
-  // lists or deletes the other's. `folder` begins with a dot, as no name does. Both have this one's limits together.
-  absl::StatusOr<std::unique_ptr<CheckpointStore>> OpenApart(absl::string_view folder) const;
+  // lists or deletes the other's. `folder` begins with a dot, as no name does. Both have this one's limits together. Where the
+  // folder cannot be made, that is a fault, and the errors of the store's functions say so.
+  std::unique_ptr<CheckpointStore> OpenApart(absl::string_view folder) const;
 
   // Replaces a checkpoint of that name; without `overwrite` that is ALREADY_EXISTS. INVALID_ARGUMENT: the name, or a
   // model that could not be read back. RESOURCE_EXHAUSTED: it would exceed a limit, and nothing was written,
@@ -146,6 +149,7 @@ class CheckpointStore {
   const int64_t max_bytes_;
   const std::shared_ptr<StoreQuota> quota_;
   const std::string folder_;  // Empty, or with a '/' at its end: this store's place in the quota's directory.
+  std::vector<absl::Status> faults_;  // Set before the store is shared.
 };
 
 }  // namespace gluond

@@ -1,6 +1,6 @@
 // DatasetStore: committed datasets in one directory, each written whole or not at all.
 //
-//   ASSIGN_OR_RETURN(auto folder, checkpoints->OpenApart(".datasets"));
+//   auto folder = checkpoints->OpenApart(".datasets");
 //   DatasetStore store(std::move(folder));
 //   RETURN_IF_ERROR(store.Save("fashion", stored));
 //   ASSIGN_OR_RETURN(StoredDataset stored, store.Load("fashion", memory));

@@ -24,7 +24,8 @@ absl::Status Failed(absl::string_view what, const std::string& path, int error) 
   switch (error) {
     case ENOENT: return absl::NotFoundError(message);
     case ENOSPC: case EDQUOT: case EFBIG: case EMFILE: case ENFILE: return absl::ResourceExhaustedError(message);
-    case EACCES: case EPERM: case EROFS: case ELOOP: case ENOTDIR: return absl::FailedPreconditionError(message);
+    case EACCES: case EPERM: case EROFS: case ELOOP: case ENOTDIR: case EISDIR: case ENXIO:
+      return absl::FailedPreconditionError(message);
     case EIO: return absl::DataLossError(message);
     default: return absl::InternalError(message);
   }
@@ -52,6 +53,16 @@ absl::StatusOr<Descriptor> OpenDescriptor(absl::string_view what, const std::str
   while (fd < 0 && errno == EINTR);
   if (fd < 0) return Failed(what, path, errno);
   return Descriptor(fd);
+}
+
+// The same for a regular file: nobody waits for the other end of a pipe that stands in its place.
+absl::StatusOr<Descriptor> OpenFile(absl::string_view what, const std::string& path, int flags, struct stat* stat) {
+  ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor(what, path, flags | O_NONBLOCK));
+  if (fstat(fd.get(), stat) != 0) return Failed(what, path, errno);
+  if (!S_ISREG(stat->st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot ", what, " ", path, ": it is no regular file"));
+  }
+  return fd;
 }
 
 absl::Status SyncDescriptor(const Descriptor& fd, const std::string& path) {
@@ -115,7 +126,8 @@ class LocalFileLock : public FileLock {
 class Local : public FileSystem {
  public:
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor("create", path, O_WRONLY | O_CREAT | O_TRUNC));
+    struct stat stat;
+    ASSIGN_OR_RETURN(Descriptor fd, OpenFile("create", path, O_WRONLY | O_CREAT | O_TRUNC, &stat));
     return std::make_unique<LocalWritableFile>(std::move(fd), path);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
@@ -138,11 +150,8 @@ class Local : public FileSystem {
   }
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const override {
-    // O_NONBLOCK: opening a pipe must not wait.
-    ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor("read", path, O_RDONLY | O_NONBLOCK));
     struct stat stat;
-    if (fstat(fd.get(), &stat) != 0) return Failed("read", path, errno);
-    if (!S_ISREG(stat.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is no regular file"));
+    ASSIGN_OR_RETURN(Descriptor fd, OpenFile("read", path, O_RDONLY, &stat));
     return std::make_unique<LocalReadableFile>(std::move(fd), int64_t{stat.st_size}, path);
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) const override {
@@ -181,12 +190,12 @@ class Local : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const override {
     while (true) {
-      ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor("lock", path, O_RDONLY | O_CREAT));
+      struct stat stat;
+      ASSIGN_OR_RETURN(Descriptor fd, OpenFile("lock", path, O_RDONLY | O_CREAT, &stat));
       int result;
       do result = flock(fd.get(), mode == LockMode::kShared ? LOCK_SH : LOCK_EX);
       while (result != 0 && errno == EINTR);
       if (result != 0) return Failed("lock", path, errno);
-      struct stat stat;
       if (fstat(fd.get(), &stat) != 0) return Failed("lock", path, errno);
       // The last holder may have removed the file: later callers would lock another one.
       if (stat.st_nlink > 0) return std::make_unique<LocalFileLock>(std::move(fd));

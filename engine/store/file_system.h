@@ -44,6 +44,7 @@ class FileSystem {
   virtual ~FileSystem() = default;
 
   // Makes an empty file and replaces an old one. RESOURCE_EXHAUSTED (here and in Append): the disk is full.
+  // FAILED_PRECONDITION (here, in Open and in Lock): a link, a directory or a pipe stands there.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // Atomically; replaces a file of that name. Durable only after SyncDirectory.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
@@ -52,7 +53,7 @@ class FileSystem {
   virtual absl::Status MakeDirectory(const std::string& path) = 0;
   virtual absl::Status RemoveTree(const std::string& path) = 0;  // OK when there is nothing.
 
-  // NOT_FOUND: no such file. FAILED_PRECONDITION: a link, a directory, a pipe.
+  // NOT_FOUND: no such file.
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) const = 0;  // Sorted.
   virtual bool IsDirectory(const std::string& path) const = 0;

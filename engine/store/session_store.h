@@ -1,6 +1,6 @@
 // SessionStore: what sessions have saved, in one directory, each written whole or not at all.
 //
-//   ASSIGN_OR_RETURN(auto folder, checkpoints->OpenApart(".sessions"));
+//   auto folder = checkpoints->OpenApart(".sessions");
 //   SessionStore store(std::move(folder));
 //   RETURN_IF_ERROR(store.Save("run-7", saved));
 //   ASSIGN_OR_RETURN(SessionSave saved, store.Load("run-7", memory));

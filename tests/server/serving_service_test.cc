@@ -368,7 +368,7 @@ TEST_F(ServingServiceTest, RetiredNamesTakeNoRoomAndTheirNumbersAreNotUsedAgain)
   const auto store = *CheckpointStore::Open(LocalFileSystem(), store_);
   VersionIndex index;
   index.next = 4;
-  EXPECT_EQ(StoredVersions(*store->OpenApart(".versions")).SaveIndex("run-9", index), absl::OkStatus());
+  EXPECT_EQ(StoredVersions(store->OpenApart(".versions")).SaveIndex("run-9", index), absl::OkStatus());
   StartServer(limits);
   MakeStubs();
   DefineAgain();

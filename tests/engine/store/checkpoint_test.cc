@@ -188,7 +188,7 @@ assert len(json.load(open(sys.argv[1] + "/graph.json"))["parameters"]) == 4
 // A live checkpoint is a model's, with its place on a server, and stands apart from the users'.
 TEST_F(CheckpointTest, AFolderHasNamesOfItsOwn) {
   const auto store = OpenStore();
-  const auto live = *store->OpenApart(".live");
+  const auto live = store->OpenApart(".live");
   Checkpoint checkpoint = MakeCheckpoint(2);
   checkpoint.hosting = Hosting{"cpu", uint64_t{1} << 63, 1.5, 7, {{"ann", 12}, {"\n \"bob\"", UINT64_MAX}}};
   ASSERT_OK(store->Save("m", MakeCheckpoint(1)));
@@ -196,7 +196,7 @@ TEST_F(CheckpointTest, AFolderHasNamesOfItsOwn) {
   ASSERT_OK(live->Save("other", MakeCheckpoint(3)));
   EXPECT_EQ(store->List()->size(), 1u);
   EXPECT_EQ(*live->Names(), (std::vector<std::string>{"m", "other"}));
-  const absl::StatusOr<Checkpoint> loaded = (*OpenStore()->OpenApart(".live"))->Load("m", *memory_);
+  const absl::StatusOr<Checkpoint> loaded = OpenStore()->OpenApart(".live")->Load("m", *memory_);
   ASSERT_OK(loaded.status());
   ASSERT_TRUE(loaded->hosting.has_value());
   EXPECT_EQ(loaded->hosting->device, "cpu");

@@ -12,7 +12,7 @@ namespace {
 
 class DatasetStoreTest : public StoreTest {
  protected:
-  DatasetStore Open() const { return DatasetStore(*OpenStore()->OpenApart(".datasets")); }
+  DatasetStore Open() const { return DatasetStore(OpenStore()->OpenApart(".datasets")); }
 
   StoredDataset MakeDataset(uint8_t first) const {
     StoredDataset stored;

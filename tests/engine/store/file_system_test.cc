@@ -61,10 +61,17 @@ TEST_F(FileSystemTest, FollowsNoLinks) {
   EXPECT_EQ(ReadFileBytes(Path("folder/file")), "precious");
 }
 
-TEST_F(FileSystemTest, APipeIsNoFile) {
+TEST_F(FileSystemTest, APipeIsNoFileAndNobodyWaitsForItsOtherEnd) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
-  EXPECT_TRUE(absl::IsFailedPrecondition(files_.Open(Path("pipe")).status()));
-  EXPECT_TRUE(absl::IsFailedPrecondition(files_.Open(directory_.path()).status()));
+  ASSERT_OK(files_.MakeDirectory(Path("folder")));
+  std::filesystem::create_symlink("nowhere", Path("link"));
+  for (const char* name : {"pipe", "folder", "link"}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(files_.Open(Path(name)).status())) << name;
+    EXPECT_TRUE(absl::IsFailedPrecondition(files_.Create(Path(name)).status())) << name;
+    for (const auto mode : {FileSystem::LockMode::kShared, FileSystem::LockMode::kExclusive}) {
+      EXPECT_TRUE(absl::IsFailedPrecondition(files_.Lock(Path(name), mode).status())) << name;
+    }
+  }
 }
 
 TEST_F(FileSystemTest, AnExclusiveLockKeepsOthersOut) {

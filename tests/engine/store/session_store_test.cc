@@ -11,7 +11,7 @@ namespace {
 
 class SessionStoreTest : public StoreTest {
  protected:
-  SessionStore Open() const { return SessionStore(*OpenStore()->OpenApart(".sessions")); }
+  SessionStore Open() const { return SessionStore(OpenStore()->OpenApart(".sessions")); }
 
   SessionSave MakeSave() const {
     SessionSave save;

@@ -127,7 +127,7 @@ TEST_F(StoreQuotaTest, AReserveOfTheDiskStaysFree) {
 
 TEST_F(StoreQuotaTest, AFoldersBytesCountAndItsNumberDoesNot) {
   const auto store = OpenLimited({.max_store_bytes = 11'000, .max_checkpoints = 1});
-  const auto live = *store->OpenApart(".live");
+  const auto live = store->OpenApart(".live");
   ASSERT_OK(live->Save("a", MakeCheckpoint(1)));
   ExpectRefused(store->Save("a", MakeCheckpoint(1)).status(), "--max_store_bytes");
   ASSERT_OK(live->Save("a", MakeCheckpoint(2)));

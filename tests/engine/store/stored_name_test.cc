@@ -59,7 +59,7 @@ TEST_F(StoreOfTenantsTest, NobodyHearsOfAnothersNames) {
 TEST_F(StoreOfTenantsTest, ATenantsBytesHaveALimit) {
   const StoreLimits limits = {.tenant_bytes = [](absl::string_view tenant) { return tenant == "acme" ? 11'000 : 0; }};
   const auto store = *CheckpointStore::Open(LocalFileSystem(), directory_.path(), CheckpointStore::kDefaultMaxBytes, limits);
-  const auto apart = *store->OpenApart(".live");
+  const auto apart = store->OpenApart(".live");
   ASSERT_OK(apart->Save("acme/a", MakeCheckpoint(1)));
   const absl::Status refused = store->Save("acme/b", MakeCheckpoint(1)).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
