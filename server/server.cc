@@ -461,7 +461,8 @@ absl::Status Server::ShowMetrics(const ServerOptions& options) {
       .devices = *devices_, .models = *models_, .served = *served_, .hosts = *hosts_->hosts(), .store = store_.get(),
       .sessions = [this] { return sessions_->size(); },
       .datasets = [this] { return static_cast<int64_t>(datasets_->size()); },
-      .failed_saves = [this] { return live_ == nullptr ? 0 : live_->failures(); }});
+      .failed_saves = [this] { return live_ == nullptr ? 0 : live_->failures(); },
+      .checkpoint_ages = [this] { return live_ == nullptr ? std::map<std::string, double>() : live_->Ages(); }});
   ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start({options.metrics_address, options.metrics_token_file},
                                                          {.metrics = [this] { return metrics_->Look(); },
                                                           .why_not_ready = [this] { return health_->WhyNotServing(); }}));

@@ -76,7 +76,6 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSyste
 
 std::unique_ptr<CheckpointStore> CheckpointStore::OpenApart(absl::string_view folder) const {
   const std::string place = absl::StrCat(folder, "/");
-  quota_->AddFolder(place);
   std::unique_ptr<CheckpointStore> store(
       new CheckpointStore(files_, absl::StrCat(directory_, folder), max_bytes_, quota_, place));
   if (const absl::Status prepared = store->Prepare(); !prepared.ok()) {
@@ -89,7 +88,9 @@ absl::Status CheckpointStore::Prepare() {
   RETURN_IF_ERROR(files_.MakeDirectory(directory_));
   // If the parent cannot be opened, this process has made nothing in it.
   files_.SyncDirectory(directory_ + "..").IgnoreError();
-  return RemoveLeftovers();
+  RETURN_IF_ERROR(RemoveLeftovers());
+  quota_->Scan(folder_);
+  return absl::OkStatus();
 }
 
 std::string CheckpointStore::Path(absl::string_view name) const { return absl::StrCat(directory_, FileOf(name)); }
@@ -381,22 +382,41 @@ absl::Status CheckpointStore::Delete(absl::string_view name) {
   // Without CURRENT the rest of the directory is no checkpoint.
   RETURN_IF_ERROR(At(name, files_.RemoveTree(In(directory, kCurrent))));
   RETURN_IF_ERROR(At(name, files_.SyncDirectory(directory)));
-  RETURN_IF_ERROR(At(name, files_.RemoveTree(directory)));
+  const absl::Status removed = files_.RemoveTree(directory);
+  quota_->Look(folder_ + FileOf(name));
+  RETURN_IF_ERROR(At(name, removed));
   RemoveUnusedLock(name);
   return files_.SyncDirectory(directory_);
+}
+
+absl::StatusOr<std::vector<int64_t>> CheckpointStore::AsideNumbers(absl::string_view name) const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, files_.List(directory_));
+  std::vector<int64_t> numbers;
+  for (const std::string& file : files) {
+    const auto aside = NameOfAside(file);
+    if (aside.has_value() && aside->first == name && files_.IsDirectory(directory_ + file)) numbers.push_back(aside->second);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
 }
 
 absl::StatusOr<std::string> CheckpointStore::SetAside(absl::string_view name) {
   RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
   if (!files_.IsDirectory(Path(name))) return MissingCheckpoint(name);
   ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
-  std::string aside;
-  for (int number = 1; aside.empty() || files_.IsDirectory(aside); ++number) {
-    aside = absl::StrCat(directory_, ".", FileOf(name), ".", number);
-  }
-  RETURN_IF_ERROR(At(name, files_.Rename(Path(name), aside)));
+  ASSIGN_OR_RETURN(std::vector<int64_t> numbers, AsideNumbers(name));
+  numbers.push_back(numbers.empty() ? 1 : numbers.back() + 1);
+  const std::string aside = AsideOf(name, numbers.back());
+  RETURN_IF_ERROR(At(name, files_.Rename(Path(name), directory_ + aside)));
   RETURN_IF_ERROR(files_.SyncDirectory(directory_));
-  return aside;
+  quota_->Look(folder_ + FileOf(name));
+  quota_->Look(folder_ + aside);
+  for (size_t i = 0; i + kMostAside < numbers.size(); ++i) {
+    const std::string oldest = AsideOf(name, numbers[i]);
+    files_.RemoveTree(directory_ + oldest).IgnoreError();
+    quota_->Look(folder_ + oldest);
+  }
+  return directory_ + aside;
 }
 
 }  // namespace gluond

@@ -60,6 +60,7 @@ struct CheckpointSummary {
 class CheckpointStore {
  public:
   static constexpr int64_t kDefaultMaxBytes = int64_t{1} << 36;
+  static constexpr size_t kMostAside = 3;
 
   // Makes the directory if it is missing; its parent must be there. `files` must outlive the store. No file over
   // `max_bytes` is read.
@@ -96,11 +97,14 @@ class CheckpointStore {
   absl::StatusOr<std::vector<std::string>> Names() const;
   // Deletes damaged checkpoints, too. NOT_FOUND lists the closest names.
   absl::Status Delete(absl::string_view name);
-  // Makes room for another checkpoint of that name: renames its folder, damaged or not, to .NAME.1, or the next number that is
-  // free, which is no checkpoint and which nothing here deletes. Returns the new path. NOT_FOUND lists the closest names.
+  // Makes room for another checkpoint of that name: renames its folder, damaged or not, to .NAME.1, or the number after the
+  // last one, which is no checkpoint. Returns the new path. The last kMostAside of a name stay; the ones before are deleted.
+  // NOT_FOUND lists the closest names.
   absl::StatusOr<std::string> SetAside(absl::string_view name);
   // The bytes of this store, those in its directory that lie apart, and those that are being saved.
-  absl::StatusOr<int64_t> UsedBytes() const { return quota_->UsedBytes(); }
+  int64_t UsedBytes() const { return quota_->UsedBytes(); }
+  // Those of them that were set aside.
+  int64_t AsideBytes() const { return quota_->AsideBytes(); }
 
  private:
   // The contents of CURRENT.
@@ -143,6 +147,8 @@ class CheckpointStore {
   void RemoveIfEmpty(const std::string& directory);
   bool IsOurVersion(const std::string& directory, const std::string& entry) const;
   absl::Status RemoveLeftovers();
+  // The numbers under which a name's checkpoints were set aside, sorted.
+  absl::StatusOr<std::vector<int64_t>> AsideNumbers(absl::string_view name) const;
 
   FileSystem& files_;
   const std::string directory_;  // Ends with '/': it may itself be a symbolic link.

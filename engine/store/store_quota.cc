@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
@@ -15,26 +16,64 @@ namespace {
 
 bool IsInFolder(absl::string_view name) { return absl::StrContains(name, '/'); }
 
-// The owner is "acme" of "acme+digits", in a folder or not. Empty: the default tenant.
-absl::string_view OwnerOf(absl::string_view name) {
-  if (const size_t slash = name.rfind('/'); slash != absl::string_view::npos) name.remove_prefix(slash + 1);
-  const size_t plus = name.find('+');
-  return plus == absl::string_view::npos ? absl::string_view() : name.substr(0, plus);
+// The entry without the folder.
+absl::string_view LastOf(absl::string_view entry) { return entry.substr(entry.rfind('/') + 1); }
+
+// The owner is "acme" of "acme+digits", in a folder or not, set aside or not. Empty: the default tenant.
+absl::string_view OwnerOf(absl::string_view entry) {
+  entry = LastOf(entry);
+  absl::ConsumePrefix(&entry, ".");
+  const size_t plus = entry.find('+');
+  return plus == absl::string_view::npos ? absl::string_view() : entry.substr(0, plus);
 }
 
 }  // namespace
 
-void StoreQuota::AddFolder(const std::string& folder) {
+// The disk is read without the mutex: saves go on meanwhile.
+std::optional<int64_t> StoreQuota::BytesOf(const std::string& entry) const {
+  if (!NameOfFile(LastOf(entry)).has_value() && !NameOfAside(LastOf(entry)).has_value()) return std::nullopt;
+  const std::string path = directory_ + entry;
+  if (!files_.IsDirectory(path)) return std::nullopt;
+  const absl::StatusOr<int64_t> bytes = files_.TreeBytes(path);
+  return bytes.ok() ? std::optional(*bytes) : std::nullopt;
+}
+
+void StoreQuota::SetLocked(const std::string& entry, std::optional<int64_t> bytes) {
+  const bool is_aside = LastOf(entry)[0] == '.';
+  const int64_t is_counted = !IsInFolder(entry) && !is_aside;
+  const auto add = [&](int64_t more, int64_t entries) {
+    for (Sum* const sum : {&sum_, &sums_[std::string(OwnerOf(entry))]}) {
+      sum->bytes += more;
+      sum->checkpoints += is_counted * entries;
+    }
+    if (is_aside) aside_bytes_ += more;
+  };
+  if (const auto found = stored_.find(entry); found != stored_.end()) {
+    add(-found->second, -1);
+    stored_.erase(found);
+  }
+  if (!bytes.has_value()) return;
+  stored_[entry] = *bytes;
+  add(*bytes, 1);
+}
+
+void StoreQuota::Scan(const std::string& folder) {
+  const absl::StatusOr<std::vector<std::string>> entries = files_.List(directory_ + folder);
+  for (const std::string& entry : entries.ok() ? *entries : std::vector<std::string>()) Look(folder + entry);
+}
+
+void StoreQuota::Look(const std::string& entry) {
+  const std::optional<int64_t> bytes = BytesOf(entry);
   MutexLock lock(mu_);
-  folders_.push_back(folder);
+  SetLocked(entry, bytes);
 }
 
 absl::StatusOr<StoreQuota::Room> StoreQuota::Reserve(const std::string& name, int64_t bytes) {
   MutexLock lock(mu_);
-  ASSIGN_OR_RETURN(const Used used, UsedByOthersLocked(name));
+  const Used used = UsedByOthersLocked(name);
   if (!IsInFolder(name)) RETURN_IF_ERROR(CheckCount(used));
-  if (limits_.max_store_bytes > 0 && bytes > limits_.max_store_bytes - used.bytes) {
-    return OverLimit("--max_store_bytes", "the checkpoint takes about ", bytes, " bytes, the store's others ", used.bytes,
+  if (limits_.max_store_bytes > 0 && bytes > limits_.max_store_bytes - used.all.bytes) {
+    return OverLimit("--max_store_bytes", "the checkpoint takes about ", bytes, " bytes, the store's others ", used.all.bytes,
                      ", together more than --max_store_bytes=", limits_.max_store_bytes, "; delete some");
   }
   RETURN_IF_ERROR(CheckTenant(OwnerOf(name), bytes, used));
@@ -43,70 +82,67 @@ absl::StatusOr<StoreQuota::Room> StoreQuota::Reserve(const std::string& name, in
   return Room(this, [this, reserved](const void*) { GiveBack(reserved); });
 }
 
-absl::StatusOr<int64_t> StoreQuota::UsedBytes() const {
+int64_t StoreQuota::UsedBytes() const {
   MutexLock lock(mu_);
-  ASSIGN_OR_RETURN(const Used used, UsedByOthersLocked(/*name=*/""));
-  return used.bytes;
+  return UsedByOthersLocked(/*name=*/"").all.bytes;
+}
+
+int64_t StoreQuota::AsideBytes() const {
+  MutexLock lock(mu_);
+  return aside_bytes_;
 }
 
 void StoreQuota::GiveBack(std::multimap<std::string, int64_t>::iterator reserved) {
+  const std::optional<int64_t> bytes = BytesOf(reserved->first);
   MutexLock lock(mu_);
+  SetLocked(reserved->first, bytes);
   reserved_.erase(reserved);
 }
 
 // A save's reservation stands for the files that it has written so far, and for those that it replaces.
-absl::StatusOr<StoreQuota::Used> StoreQuota::UsedByOthersLocked(const std::string& name) const {
-  Used used;
-  std::string last = name;
+StoreQuota::Used StoreQuota::UsedByOthersLocked(const std::string& name) const {
+  const absl::string_view owner = OwnerOf(name);
+  Used used{sum_, {}};
+  if (const auto found = sums_.find(owner); found != sums_.end()) used.tenants = found->second;
+  const auto add = [&](const std::string& entry, int64_t bytes, int64_t entries) {
+    used.all.bytes += bytes;
+    used.all.checkpoints += entries;
+    if (OwnerOf(entry) != owner) return;
+    used.tenants.bytes += bytes;
+    used.tenants.checkpoints += entries;
+  };
+  const auto leave_out = [&](const std::string& entry) {
+    const auto found = stored_.find(entry);
+    if (found != stored_.end()) add(entry, -found->second, IsInFolder(entry) ? 0 : -1);
+  };
+  leave_out(name);
+  const std::string* last = &name;
   for (const auto& [other, bytes] : reserved_) {
     if (other == name) continue;
-    const bool is_counted = other != last && !IsInFolder(other), is_its = OwnerOf(other) == OwnerOf(name);
-    used.checkpoints += is_counted;
-    used.tenant_checkpoints += is_counted && is_its;
-    used.bytes += bytes;
-    if (is_its) used.tenant_bytes += bytes;
-    last = other;
+    if (other != *last) leave_out(other);
+    add(other, bytes, other != *last && !IsInFolder(other) ? 1 : 0);
+    last = &other;
   }
-  RETURN_IF_ERROR(files_.List(directory_).status());
-  AddUsedLocked("", name, &used);
-  for (const std::string& folder : folders_) AddUsedLocked(folder, name, &used);
   return used;
-}
-
-void StoreQuota::AddUsedLocked(const std::string& folder, const std::string& but_for, Used* used) const {
-  const absl::StatusOr<std::vector<std::string>> entries = files_.List(directory_ + folder);
-  if (!entries.ok()) return;
-  for (const std::string& entry : *entries) {
-    const std::string name = folder + entry, path = directory_ + name;
-    if (name == but_for || reserved_.contains(name) || !NameOfFile(entry).has_value()) continue;
-    if (!files_.IsDirectory(path)) continue;
-    const absl::StatusOr<int64_t> bytes = files_.TreeBytes(path);
-    if (!bytes.ok()) continue;  // It may just have been deleted.
-    used->bytes += *bytes;
-    const bool is_its = OwnerOf(entry) == OwnerOf(but_for);
-    if (is_its) used->tenant_bytes += *bytes;
-    used->checkpoints += folder.empty();
-    used->tenant_checkpoints += folder.empty() && is_its;
-  }
 }
 
 absl::Status StoreQuota::CheckCount(const Used& used) const {
   const int64_t most = limits_.max_checkpoints;
-  if (used.checkpoints >= most) {
-    return OverLimit("--max_checkpoints", "the store has ", used.checkpoints, " other checkpoints, the limit of "
+  if (used.all.checkpoints >= most) {
+    return OverLimit("--max_checkpoints", "the store has ", used.all.checkpoints, " other checkpoints, the limit of "
                      "--max_checkpoints; delete some");
   }
-  if (!limits_.has_tenants || used.tenant_checkpoints < PartOfOneTenant(most)) return absl::OkStatus();
-  return OverLimit("--max_checkpoints", "the caller's tenant has ", used.tenant_checkpoints, " other checkpoints, half of the ",
+  if (!limits_.has_tenants || used.tenants.checkpoints < PartOfOneTenant(most)) return absl::OkStatus();
+  return OverLimit("--max_checkpoints", "the caller's tenant has ", used.tenants.checkpoints, " other checkpoints, half of the ",
                    most, " of --max_checkpoints, and none may have more; delete some");
 }
 
 absl::Status StoreQuota::CheckTenant(absl::string_view tenant, int64_t bytes, const Used& used) const {
   if (tenant.empty() || limits_.tenant_bytes == nullptr) return absl::OkStatus();
   const int64_t most = limits_.tenant_bytes(tenant);
-  if (most == 0 || bytes <= most - used.tenant_bytes) return absl::OkStatus();
+  if (most == 0 || bytes <= most - used.tenants.bytes) return absl::OkStatus();
   return OverLimit("--tenants:store_bytes", "it takes about ", bytes, " bytes, the tenant's others in the store ",
-                   used.tenant_bytes, ", together more than the quota store_bytes=", most, "; delete some");
+                   used.tenants.bytes, ", together more than the quota store_bytes=", most, "; delete some");
 }
 
 absl::Status StoreQuota::CheckDiskLocked(int64_t bytes) const {

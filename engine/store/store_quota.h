@@ -1,12 +1,13 @@
-// StoreQuota: the bytes of the disk that the checkpoints of a store may take. Thread-safe; its functions read the disk.
+// StoreQuota: the bytes of the disk that the checkpoints of a store may take. Thread-safe. It reads all of the disk in Scan
+// alone: afterwards it keeps the sums, and looks at one checkpoint where that has changed.
 //
 // A save reserves its room before it writes, so that saves at the same time share the rest. Only bytes that will stay
 // count: an overwritten checkpoint's bytes are its successor's room, though both are on the disk until the new one is
-// whole. Other processes' saves count once they have written.
+// whole. What other processes write counts from the next Scan on.
 //
 // Checkpoints in folders of the directory take its bytes, but do not count among --max_checkpoints. Their names have the
 // folder before them: ".live/acme+digits" (stored_name.h). A tenant may have a limit of its own for the bytes of all that is
-// stored in his name.
+// stored in his name. Folders that were set aside (".acme+digits.1") take bytes likewise, and are no checkpoints.
 
 #ifndef ENGINE_STORE_STORE_QUOTA_H_
 #define ENGINE_STORE_STORE_QUOTA_H_
@@ -16,9 +17,9 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -43,28 +44,34 @@ class StoreQuota {
   StoreQuota(const FileSystem& files, std::string directory, const StoreLimits& limits)
       : files_(files), directory_(std::move(directory)), limits_(limits) {}
 
-  // Counts the files of this folder, too; its name ends with '/'.
-  void AddFolder(const std::string& folder);
+  // Counts what is in the directory ("") or in a folder of it, whose name ends with '/'. Before saves begin there.
+  void Scan(const std::string& folder);
+  // Counts an entry of the directory or a folder, ".live/acme+digits", as it is now. Requires: nobody else changes it.
+  void Look(const std::string& entry);
 
-  // Gives the room back when it is destroyed: the save has ended.
+  // Gives the room back when it is destroyed, and counts the checkpoint as it is then: the save has ended.
   using Room = std::shared_ptr<const void>;
 
   // Room for `bytes` as the checkpoint `name`. RESOURCE_EXHAUSTED tells the limit, the bytes used and the bytes wanted.
   absl::StatusOr<Room> Reserve(const std::string& name, int64_t bytes);
 
-  // The bytes of all checkpoints, those that are being saved among them.
-  absl::StatusOr<int64_t> UsedBytes() const;
+  // The bytes of all checkpoints, those that are being saved and those that were set aside among them.
+  int64_t UsedBytes() const;
+  // Those that were set aside.
+  int64_t AsideBytes() const;
 
  private:
-  struct Used {
+  struct Sum {
     int64_t bytes = 0;
     int64_t checkpoints = 0;
-    int64_t tenant_bytes = 0;  // The part of the tenant who saves,
-    int64_t tenant_checkpoints = 0;  // likewise.
   };
-  absl::StatusOr<Used> UsedByOthersLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AddUsedLocked(const std::string& folder, const std::string& but_for, Used* used) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  struct Used {
+    Sum all, tenants;  // The second one is the part of the tenant who saves.
+  };
+  Used UsedByOthersLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SetLocked(const std::string& entry, std::optional<int64_t> bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The bytes of an entry; none: it is not there, or is neither a checkpoint nor set aside.
+  std::optional<int64_t> BytesOf(const std::string& entry) const;
   absl::Status CheckCount(const Used& used) const;
   absl::Status CheckTenant(absl::string_view tenant, int64_t bytes, const Used& used) const;
   absl::Status CheckDiskLocked(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -74,7 +81,10 @@ class StoreQuota {
   const std::string directory_;
   const StoreLimits limits_;
   mutable Mutex mu_;
-  std::vector<std::string> folders_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, int64_t> stored_ ABSL_GUARDED_BY(mu_);  // Bytes by entry,
+  Sum sum_ ABSL_GUARDED_BY(mu_);                                 // their sum,
+  std::map<std::string, Sum, std::less<>> sums_ ABSL_GUARDED_BY(mu_);  // and by owner.
+  int64_t aside_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   std::multimap<std::string, int64_t> reserved_ ABSL_GUARDED_BY(mu_);  // Bytes by checkpoint.
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/runtime/tenant_name.h"
@@ -44,6 +45,17 @@ std::string FileOf(absl::string_view name) {
   std::string file(name);
   std::replace(file.begin(), file.end(), '/', '+');
   return file;
+}
+
+std::string AsideOf(absl::string_view name, int64_t number) { return absl::StrCat(".", FileOf(name), ".", number); }
+
+std::optional<std::pair<std::string, int64_t>> NameOfAside(absl::string_view file) {
+  const size_t dot = file.rfind('.');
+  int64_t number = 0;
+  if (dot == 0 || dot == absl::string_view::npos || !absl::SimpleAtoi(file.substr(dot + 1), &number)) return std::nullopt;
+  const std::optional<std::string> name = NameOfFile(file.substr(1, dot - 1));
+  if (!name.has_value() || number < 1 || AsideOf(*name, number) != file) return std::nullopt;
+  return std::pair(*name, number);
 }
 
 std::optional<std::string> NameOfFile(absl::string_view file) {

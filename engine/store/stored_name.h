@@ -4,8 +4,10 @@
 #ifndef ENGINE_STORE_STORED_NAME_H_
 #define ENGINE_STORE_STORED_NAME_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -22,6 +24,10 @@ absl::Status CheckStoredName(absl::string_view kind, absl::string_view name);
 // The file of a name that CheckStoredName takes, and the name of such a file. Nothing: it has no such name.
 std::string FileOf(absl::string_view name);
 std::optional<std::string> NameOfFile(absl::string_view file);
+
+// The file of what was set aside under a name, ".acme+digits.1", and the name and number of such a file.
+std::string AsideOf(absl::string_view name, int64_t number);
+std::optional<std::pair<std::string, int64_t>> NameOfAside(absl::string_view file);
 
 }  // namespace gluond
 

@@ -156,6 +156,25 @@ int64_t LiveModels::unsaved() const {
   return std::count_if(entries_.begin(), entries_.end(), [](const auto& each) { return each.second.failed; });
 }
 
+std::map<std::string, double> LiveModels::Ages() const {
+  std::map<std::string, double> ages;
+  if (!schedule_.any()) return ages;
+  const auto models = models_.List();
+  MutexLock lock(mu_);
+  for (const auto& [name, hosted] : models) {
+    const auto found = entries_.find(name);
+    const bool is_stored = found != entries_.end() && found->second.stored && found->second.mark.model.lock() == hosted;
+    std::chrono::duration<double> age{0};
+    if (!is_stored) {
+      age = std::chrono::system_clock::now() - hosted->created();
+    } else if (found->second.mark.edits != hosted->edits()) {
+      age = Clock::now() - found->second.since;
+    }
+    ages[name] = age.count();
+  }
+  return ages;
+}
+
 void LiveModels::Saved(const std::string& name, const Mark* mark, const absl::Status& status) {
   failures_ += status.ok() ? 0 : 1;
   std::vector<Done> forget;

@@ -61,6 +61,9 @@ class LiveModels {
   // Saves that failed, and the models whose last save did.
   int64_t failures() const { return failures_; }
   int64_t unsaved() const;
+  // Seconds since the moment of each model's checkpoint, or since the model was made; 0 while the checkpoint shows the model
+  // as it is. Empty where the schedule has none saved before the end.
+  std::map<std::string, double> Ages() const;
 
   // Calls `done` when the model's checkpoint is deleted: the model is no more. On any thread.
   using Done = std::function<void(const absl::Status&)>;

@@ -16,8 +16,6 @@
 namespace gluond::server {
 namespace {
 
-// A look at the whole store reads as many entries of folders as it has files.
-constexpr std::chrono::seconds kStoreLook{10};
 // The last bound of the histogram of batches.
 constexpr int64_t kMostRows = 1024;
 
@@ -26,8 +24,7 @@ double Seconds(const timeval& time) { return static_cast<double>(time.tv_sec) + 
 
 }  // namespace
 
-std::string Metrics::Look() {
-  MutexLock lock(mu_);
+std::string Metrics::Look() const {
   Families families;
   AddProcess(families);
   AddCalls(families);
@@ -240,17 +237,17 @@ void Metrics::AddCallbacks(Families& families) const {
                     static_cast<double>(parts_.hosts.clients()));
 }
 
-void Metrics::AddStore(Families& families) {
+void Metrics::AddStore(Families& families) const {
   if (parts_.store == nullptr) return;
-  const auto now = std::chrono::steady_clock::now();
-  if (store_read_ == std::chrono::steady_clock::time_point() || now - store_read_ > kStoreLook) {
-    if (const absl::StatusOr<int64_t> bytes = parts_.store->UsedBytes(); bytes.ok()) store_bytes_ = *bytes;
-    store_read_ = now;
-  }
-  families.AddGauge("gluond_store_bytes", "Bytes in --store_dir, as of the last ten seconds.",
-                    static_cast<double>(store_bytes_));
+  families.AddGauge("gluond_store_bytes", "Bytes in --store_dir.", static_cast<double>(parts_.store->UsedBytes()));
+  families.AddGauge("gluond_store_aside_bytes", "Bytes in it of checkpoints that could not be loaded and were set aside.",
+                    static_cast<double>(parts_.store->AsideBytes()));
   families.AddCounter("gluond_failed_saves_total", "Saves of models for the next process that failed.",
                       static_cast<double>(parts_.failed_saves()));
+  for (const auto& [model, age] : parts_.checkpoint_ages()) {
+    families.AddGauge("gluond_model_checkpoint_age_seconds", "Since the moment of a model's last checkpoint for the next "
+                      "process, 0 while that shows the model as it is.", age, {{"model", model}});
+  }
 }
 
 }  // namespace gluond::server

@@ -1,7 +1,7 @@
 // Metrics: what a server tells of itself in numbers. It counts nothing: a look collects the counts that the rooms keep for
 // each method, queue, budget, model and version, so that their work costs the same whether somebody looks or not. (The
 // counters of prometheus-cpp look labels up, and its histograms take a lock.) Labels are names of what is there now: the
-// series of a model go with the model. Thread-safe; looks wait for each other.
+// series of a model go with the model. Thread-safe.
 //
 //   Metrics metrics({...});
 //   std::string text = metrics.Look();
@@ -12,12 +12,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "engine/core/mutex.h"
 #include "engine/store/checkpoint.h"
 #include "server/custom/hosts.h"
 #include "server/hosted/devices.h"
@@ -48,11 +48,12 @@ class Metrics {
     const CheckpointStore* store;  // Null: there is none.
     std::function<int64_t()> sessions, datasets;
     std::function<int64_t()> failed_saves;  // Models' saves for the next process.
+    std::function<std::map<std::string, double>()> checkpoint_ages;  // Theirs, in seconds, by model.
   };
 
   explicit Metrics(Parts parts) : parts_(std::move(parts)) {}
 
-  std::string Look();
+  std::string Look() const;
 
  private:
   void AddProcess(Families& families) const;
@@ -65,13 +66,10 @@ class Metrics {
   void AddModels(Families& families) const;
   void AddVersions(Families& families) const;
   void AddCallbacks(Families& families) const;
-  void AddStore(Families& families) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AddStore(Families& families) const;
 
   const Parts parts_;
   const std::chrono::system_clock::time_point begun_ = std::chrono::system_clock::now();
-  Mutex mu_;
-  int64_t store_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  std::chrono::steady_clock::time_point store_read_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

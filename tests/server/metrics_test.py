@@ -14,7 +14,7 @@ import grpc
 
 from tests import case_runner
 from tests.server import exposition
-from tests.server.running_server import BINARY, RunningServer
+from tests.server.running_server import BINARY, RunningServer, Waits
 from tests.server.square_operators import SquareOperators, define_and_train, step_json
 from tests.server.watched_server import MODELS, WatchedServer, get
 
@@ -30,7 +30,7 @@ def send(port, data):
   return b""
 
 
-class MetricsTest(unittest.TestCase):
+class MetricsTest(Waits, unittest.TestCase):
 
   def test_calls_are_counted_once_by_method_and_code(self):
     info, model, nothing = "/gluond.v1.ServerService/GetServerInfo", f"/{MODELS}/GetModel", "/gluond.v1.No/Thing"
@@ -93,6 +93,16 @@ class MetricsTest(unittest.TestCase):
       families = server.scrape()
       self.assertEqual(exposition.series(families, model="m"), set())
       self.assertEqual(exposition.value(families, "gluond_models"), 0)
+
+  def test_the_age_of_a_models_checkpoint_is_shown_while_the_model_has_changed(self):
+    with WatchedServer("--checkpoint_every=2steps") as server:
+      age = lambda: server.value("gluond_model_checkpoint_age_seconds", model="m")
+      server.define()
+      self.until(lambda: age() == 0)
+      server.step()
+      self.assertGreater(age(), 0)
+      server.step()
+      self.until(lambda: age() == 0)
 
   def test_callbacks_are_counted_when_they_are_answered(self):
     with WatchedServer() as server:

@@ -2,6 +2,7 @@
 
 #include "engine/store/store_quota.h"
 
+#include <map>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -77,7 +78,7 @@ TEST_F(StoreQuotaTest, SavesAtTheSameTimeShareTheRoom) {
   StoreQuota quota(LocalFileSystem(), Path(), {.max_store_bytes = 100});
   absl::StatusOr<StoreQuota::Room> first = quota.Reserve("a", 60);
   ASSERT_OK(first);
-  EXPECT_EQ(*quota.UsedBytes(), 60);
+  EXPECT_EQ(quota.UsedBytes(), 60);
   ExpectRefused(quota.Reserve("b", 60).status(), "--max_store_bytes");
   EXPECT_OK(quota.Reserve("a", 60)) << "one replaces the other";
   EXPECT_OK(quota.Reserve("b", 40));
@@ -134,6 +135,44 @@ TEST_F(StoreQuotaTest, AFoldersBytesCountAndItsNumberDoesNot) {
   ASSERT_OK(live->Delete("a"));
   ASSERT_OK(store->Save("a", MakeCheckpoint(1)));
   ExpectRefused(live->Save("b", MakeCheckpoint(1)).status(), "--max_store_bytes");
+}
+
+// The sums are kept: a save reads the disk for what it has written, and nothing else of the store.
+TEST_F(StoreQuotaTest, TheSumsAreThoseOfTheDiskAndASaveLooksAtNoOther) {
+  const auto store = OpenLimited({});
+  const auto live = store->OpenApart(".live");
+  ASSERT_OK(store->Save("a", MakeCheckpoint(1)));
+  ASSERT_OK(live->Save("acme/a", MakeCheckpoint(1)));
+  ASSERT_OK(live->Save("b", MakeCheckpoint(1)));
+  ASSERT_OK(live->Delete("b"));
+  ASSERT_OK(live->SetAside("acme/a"));
+  ASSERT_OK(live->Save("acme/a", MakeCheckpoint(2)));
+  const int64_t used = store->UsedBytes();
+  EXPECT_EQ(used, Used());
+  const auto again = OpenLimited({});
+  again->OpenApart(".live");
+  EXPECT_EQ(again->UsedBytes(), used);
+  EXPECT_EQ(again->AsideBytes(), live->AsideBytes());
+  WriteFileBytes(Path("a/v1/parameters.safetensors"), std::string(100'000, 'x'));
+  ASSERT_OK(store->Save("c", MakeCheckpoint(1)));
+  EXPECT_LT(store->UsedBytes(), 100'000);
+}
+
+TEST_F(StoreQuotaTest, WhatWasSetAsideCountsForItsTenantAndTheLastThreeStay) {
+  int64_t most = 0;
+  const auto store = OpenLimited({.tenant_bytes = [&most](absl::string_view) { return most; }});
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    ASSERT_OK(store->Save("acme/m", MakeCheckpoint(seed)));
+    ASSERT_OK(store->SetAside("acme/m"));
+  }
+  for (const auto& [aside, is_there] : std::map<std::string, bool>{{"1", false}, {"2", false}, {"3", true}, {"5", true}}) {
+    EXPECT_EQ(std::filesystem::exists(Path(".acme+m." + aside)), is_there) << aside;
+  }
+  EXPECT_TRUE(store->List()->empty()) << "they are no checkpoints";
+  EXPECT_EQ(store->AsideBytes(), Used());
+  most = Used() + 100;
+  ExpectRefused(store->Save("acme/m", MakeCheckpoint(6)).status(), "--tenants:store_bytes");
+  EXPECT_OK(store->Save("globex/m", MakeCheckpoint(6)));
 }
 
 }  // namespace
