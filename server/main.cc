@@ -164,7 +164,8 @@ ABSL_FLAG(int64_t, max_store_bytes, Limits().max_store_bytes,
           "twentieth of the disk stays free in any case.");
 ABSL_FLAG(int64_t, max_checkpoints, Limits().max_checkpoints, "Most checkpoints in --store_dir.");
 ABSL_FLAG(int64_t, max_uploads, Limits().max_uploads, "Most parameters that are being uploaded.");
-ABSL_FLAG(int64_t, upload_lease_seconds, Limits().upload_lease_seconds, "A silent upload is forgotten after so long.");
+ABSL_FLAG(int64_t, upload_lease_seconds, Limits().upload_lease_seconds,
+          "A silent upload is forgotten after so long, and so is the copy that a silent download has.");
 ABSL_FLAG(int64_t, max_sessions, Limits().max_sessions, "Most sessions.");
 ABSL_FLAG(int64_t, max_session_queue_bytes, Limits().max_session_queue_bytes,
           "Most bytes of commands and replies that wait in one session; as much again of replies that may be sent anew.");

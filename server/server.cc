@@ -378,6 +378,7 @@ void Server::Sweep() {
   runner_->sequences.DropAnswersOlderThan(std::chrono::seconds(runner_->limits.answer_lease_seconds));
   const std::chrono::seconds lease(runner_->limits.upload_lease_seconds);
   datasets_->RemoveIf([lease](const HostedDataset& dataset) { return dataset.Silent(lease); });
+  for (const auto& [name, model] : models_->List()) model->ForgetSilentDownload(lease);
 }
 
 void Server::EndThoseWhoKeepTooMuchUnread() {

@@ -97,14 +97,30 @@ void HostedModel::Snapshot(std::function<void(absl::StatusOr<Checkpoint>)> done)
   });
 }
 
-std::shared_ptr<const HostedModel::Download> HostedModel::download() const {
+std::shared_ptr<const HostedModel::Download> HostedModel::FindDownload(const std::string& parameter, uint64_t version) const {
   MutexLock lock(mu_);
-  return download_;
+  const bool is_it = download_ != nullptr && download_->version == version && download_->parameter.name == parameter;
+  return is_it ? download_ : nullptr;
 }
 
-void HostedModel::SetDownload(std::shared_ptr<const Download> download) {
+void HostedModel::SetDownload(std::shared_ptr<Download> download) {
   MutexLock lock(mu_);
-  download_.swap(download);
+  download_.swap(download);  // The old one goes without the lock, with the argument.
+}
+
+void HostedModel::Gave(const Download& download, uint64_t bytes) {
+  std::shared_ptr<Download> ended;
+  MutexLock lock(mu_);
+  if (download_.get() != &download) return;
+  download_->used = Clock::now();
+  download_->given += bytes;
+  if (download_->given >= download_->parameter.tensor.bytes()) ended.swap(download_);
+}
+
+void HostedModel::ForgetSilentDownload(Clock::duration lease) {
+  std::shared_ptr<Download> ended;
+  MutexLock lock(mu_);
+  if (download_ != nullptr && Clock::now() - download_->used > lease) ended.swap(download_);
 }
 
 }  // namespace gluond::server

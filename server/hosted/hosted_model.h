@@ -82,13 +82,20 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   void Touch() { last_used_ = Clock::now(); }
   bool Expired() const { return ttl_.has_value() && Clock::now() - last_used_.load() > *ttl_; }
 
-  // The parameter that was downloaded last, so that its chunks cost one copy and are of one moment.
+  // The parameter that is being downloaded, so that its chunks cost one copy and are of one moment: until all bytes have been
+  // given, or none for a lease.
   struct Download {
     uint64_t version = 0;
     NamedTensor parameter;
+    uint64_t given = 0;  // Bytes.
+    Clock::time_point used = Clock::now();
   };
-  std::shared_ptr<const Download> download() const;
-  void SetDownload(std::shared_ptr<const Download> download);
+  // Null: there is none of this parameter and version.
+  std::shared_ptr<const Download> FindDownload(const std::string& parameter, uint64_t version) const;
+  void SetDownload(std::shared_ptr<Download> download);
+  // So many bytes of it are on the way to the client.
+  void Gave(const Download& download, uint64_t bytes);
+  void ForgetSilentDownload(Clock::duration lease);
 
  private:
   HostedModel(Place& place, Lanes& lanes) : place_(place), lane_(lanes.Take()) {}
@@ -110,7 +117,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
 
   mutable Mutex mu_;
   std::shared_ptr<Trainer> trainer_ ABSL_GUARDED_BY(mu_);
-  std::shared_ptr<const Download> download_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<Download> download_ ABSL_GUARDED_BY(mu_);
 };
 
 using HostedModelPtr = std::shared_ptr<HostedModel>;

@@ -23,7 +23,7 @@ absl::flat_hash_set<std::string> Initialized(const Model& model) {
 }
 
 void SendChunk(const Call<v1::DownloadParameterRequest, v1::DownloadParameterResponse>& call,
-               const HostedModel::Download& download, uint64_t max_bytes) {
+               HostedModel& hosted, const HostedModel::Download& download, uint64_t max_bytes) {
   const v1::DownloadParameterRequest& request = call.request();
   const Tensor& tensor = download.parameter.tensor;
   if (request.offset() > tensor.bytes()) {
@@ -43,6 +43,7 @@ void SendChunk(const Call<v1::DownloadParameterRequest, v1::DownloadParameterRes
                   [](void* kept) { delete static_cast<Tensor*>(kept); }, new Tensor(tensor))));
   response.set_total(tensor.bytes());
   response.set_version(download.version);
+  hosted.Gave(download, size);
   call.Finish();
 }
 
@@ -130,11 +131,8 @@ void ModelService::DownloadParameter(Call<v1::DownloadParameterRequest, v1::Down
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   const auto max_bytes = static_cast<uint64_t>(runner().limits.max_chunk_bytes());
   // The chunks after the first one come from the copy that the first one made.
-  const std::shared_ptr<const HostedModel::Download> kept = hosted->download();
-  if (kept != nullptr && request.has_version() && kept->version == request.version() &&
-      kept->parameter.name == request.parameter()) {
-    return SendChunk(call, *kept, max_bytes);
-  }
+  const auto kept = request.has_version() ? hosted->FindDownload(request.parameter(), request.version()) : nullptr;
+  if (kept != nullptr) return SendChunk(call, *hosted, *kept, max_bytes);
   Model& model = hosted->model();
   model.GetParameters({request.parameter()},
                       [call, hosted = std::move(hosted), max_bytes](absl::StatusOr<NamedTensors> values) {
@@ -149,7 +147,7 @@ void ModelService::DownloadParameter(Call<v1::DownloadParameterRequest, v1::Down
     download->version = version;
     download->parameter = std::move((*values)[0]);
     hosted->SetDownload(download);
-    SendChunk(call, *download, max_bytes);
+    SendChunk(call, *hosted, *download, max_bytes);
   });
 }
 

@@ -270,6 +270,24 @@ TEST_F(ModelServiceTest, LargeParametersTravelInChunks) {
   EXPECT_EQ(downloaded, bytes);
 }
 
+TEST_F(ModelServiceTest, ADownloadsCopyEndsWithItsLastByte) {
+  Limits limits;
+  limits.upload_lease_seconds = 1;
+  StartServer(limits);
+  DefineMlp("mlp");
+  const auto bytes = [&] {  // A step writes to other memory while somebody holds a parameter's.
+    for (int i = 0; i < 2; ++i) Call(training_, &v1::TrainingService::Stub::TrainStep, Batch("mlp", i));
+    return Call(models_, &Stub::GetModel, R"({"model": "mlp"})").model().tensor_bytes();
+  };
+  const int64_t before = bytes();
+  const auto whole = Call(models_, &Stub::DownloadParameter, R"({"model": "mlp", "parameter": "0.weight"})");
+  EXPECT_EQ(whole.chunk().data().size(), whole.total());
+  EXPECT_EQ(bytes(), before);
+  Call(models_, &Stub::DownloadParameter, R"({"model": "mlp", "parameter": "0.weight", "max_bytes": 50})");
+  EXPECT_GT(bytes(), before) << "the rest may be asked for";
+  while (bytes() > before) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // The lease ends it.
+}
+
 TEST_F(ModelServiceTest, AllOrNothingIsSet) {
   DefineMlp("mlp");
   const auto before = Parameters("mlp");
