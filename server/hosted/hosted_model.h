@@ -64,7 +64,9 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
     return ++version_;
   }
   // For a model that goes on where another process held it. Before it is shared.
-  void SetVersion(uint64_t version) { version_ = version; }
+  void SetVersion(uint64_t version) { restored_version_ = version_ = version; }
+  // The version with which it came from another process, which may have seen later ones. Nothing: it is this one's.
+  const std::optional<uint64_t>& restored_version() const { return restored_version_; }
   // A ScopedCondition's: the model has this version still. ABORTED, with the reason VERSION_CHANGED and the `version`
   // that it has.
   std::function<absl::Status()> Expect(uint64_t version);
@@ -110,6 +112,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
   std::optional<Clock::duration> ttl_;  // Set before the model is shared.
   std::atomic<Clock::time_point> last_used_ = Clock::now();
+  std::optional<uint64_t> restored_version_;  // Set before the model is shared.
   std::atomic<uint64_t> version_ = 0;
   std::atomic<uint64_t> edits_ = 0;
   Mutex recording_mu_;

@@ -38,6 +38,8 @@ void ServingService::PublishModel(PublishCall call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   if (facts.options.device.empty()) facts.options.device = hosted->place().device.ToString();
   facts.source = request.model();
+  facts.client = request.call().client_id();
+  facts.number = request.call().sequence();
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   // The version is that of the values: both are read on the strand.
   using Held = absl::StatusOr<std::pair<ModelState, uint64_t>>;
@@ -47,8 +49,8 @@ void ServingService::PublishModel(PublishCall call) {
         if (!held.ok()) return call.Finish(held.status());
         facts.source_version = held->second;
         const auto state = std::make_shared<ModelState>(std::move(held->first));
-        hosted->model().BringToHost({&state->parameters}, [this, call, facts, state](const absl::Status& status) {
-          status.ok() ? Publish(call, std::move(*state), facts) : call.Finish(status);
+        hosted->model().BringToHost({&state->parameters}, [this, call, facts, hosted, state](const absl::Status& status) {
+          status.ok() ? Publish(call, std::move(*state), facts, hosted->restored_version()) : call.Finish(status);
         });
       });
 }
@@ -67,7 +69,7 @@ void ServingService::PublishCheckpoint(PublishCall call, VersionFacts facts) {
   Publish(call, std::move(checkpoint.model), std::move(facts));
 }
 
-void ServingService::Publish(PublishCall call, ModelState state, VersionFacts facts) {
+void ServingService::Publish(PublishCall call, ModelState state, VersionFacts facts, std::optional<uint64_t> rewound_to) {
   const v1::PublishModelRequest& request = call.request();
   const std::string name = request.served().empty() ? facts.source : request.served();
   served_.Publish(name, std::move(state), std::move(facts), {request.labels().begin(), request.labels().end()},
@@ -75,7 +77,7 @@ void ServingService::Publish(PublishCall call, ModelState state, VersionFacts fa
     if (!version.ok()) return call.Finish(version.status());
     *call.response().mutable_version() = *std::move(version);
     call.Finish();
-  });
+  }, rewound_to);
 }
 
 void ServingService::ListVersions(Call<v1::ListVersionsRequest, v1::ListVersionsResponse> call) {

@@ -4,6 +4,7 @@
 #define SERVER_SERVICES_SERVING_SERVICE_H_
 
 #include <functional>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "engine/store/checkpoint.h"
@@ -29,7 +30,7 @@ class ServingService final : public RawService {
 
   void PublishModel(PublishCall call);
   void PublishCheckpoint(PublishCall call, VersionFacts facts);
-  void Publish(PublishCall call, ModelState state, VersionFacts facts);
+  void Publish(PublishCall call, ModelState state, VersionFacts facts, std::optional<uint64_t> rewound_to = {});
   void ListVersions(Call<v1::ListVersionsRequest, v1::ListVersionsResponse> call);
   void RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersionsResponse> call);
   void RetireVersion(Call<v1::RetireVersionRequest, v1::RetireVersionResponse> call);

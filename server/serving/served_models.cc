@@ -241,12 +241,29 @@ Task<absl::Status> ServedModels::MakeAndKeep(const std::string& name, int64_t nu
   co_return saved;
 }
 
+std::optional<v1::ServedVersion> ServedModels::FindPublished(const std::string& name, const VersionFacts& facts,
+                                                             std::optional<uint64_t> rewound_to) const {
+  MutexLock lock(mu_);
+  const auto model = models_.find(name);
+  if (facts.number == 0 || !rewound_to.has_value() || model == models_.end()) return std::nullopt;
+  for (const auto& [number, version] : model->second.versions) {
+    const VersionFacts& its = version.facts;
+    if (!version.retiring && its.number == facts.number && its.client == facts.client && its.source == facts.source &&
+        its.options == facts.options && its.source_version >= *rewound_to) {
+      return Describe(name, model->second, number);
+    }
+  }
+  return std::nullopt;
+}
+
 Task<absl::StatusOr<v1::ServedVersion>> ServedModels::PublishNow(std::string name, ModelState state, VersionFacts facts,
-                                                                 std::vector<std::string> labels) {
+                                                                 std::vector<std::string> labels,
+                                                                 std::optional<uint64_t> rewound_to) {
   CO_RETURN_IF_ERROR(CheckServedName(name, &runner_.tenants));
   for (const std::string& label : labels) CO_RETURN_IF_ERROR(CheckLabel(label));
   CO_ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));
   facts.options.device = place->device.ToString();
+  if (std::optional<v1::ServedVersion> published = FindPublished(name, facts, rewound_to)) co_return *std::move(published);
   CO_ASSIGN_OR_RETURN(const int64_t number, Reserve(name, facts));
   Routes routes;
   {
@@ -291,12 +308,13 @@ Task<absl::Status> ServedModels::Serve(const std::string& name, int64_t number, 
 }
 
 void ServedModels::Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
-                           std::function<void(absl::StatusOr<v1::ServedVersion>)> done) {
+                           std::function<void(absl::StatusOr<v1::ServedVersion>)> done,
+                           std::optional<uint64_t> rewound_to) {
   const auto kept = std::make_shared<ModelState>(std::move(state));
   turns_.RunTask<absl::StatusOr<v1::ServedVersion>>(
       name,
-      [this, name, kept, facts = std::move(facts), labels = std::move(labels)] {
-        return PublishNow(name, std::move(*kept), facts, labels);
+      [this, name, kept, facts = std::move(facts), labels = std::move(labels), rewound_to] {
+        return PublishNow(name, std::move(*kept), facts, labels, rewound_to);
       },
       std::move(done));
 }

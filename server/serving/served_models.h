@@ -50,8 +50,10 @@ class ServedModels {
 
   // The errors of each are those of its method in the .proto.
 
+  // `rewound_to`: the version to which a crash has taken the source back. A version of a later one that the same call has
+  // published is the answer: a crash takes back the call's number and not the version.
   void Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
-               std::function<void(absl::StatusOr<v1::ServedVersion>)> done);
+               std::function<void(absl::StatusOr<v1::ServedVersion>)> done, std::optional<uint64_t> rewound_to = {});
   struct Change {
     std::map<std::string, int64_t> labels;  // 0: none has it.
     std::map<int64_t, uint32_t> weights;
@@ -123,7 +125,9 @@ class ServedModels {
   static absl::Status CheckUndeclared(const Model& model, const std::string& name);
 
   Task<absl::StatusOr<v1::ServedVersion>> PublishNow(std::string name, ModelState state, VersionFacts facts,
-                                                     std::vector<std::string> labels);
+                                                     std::vector<std::string> labels, std::optional<uint64_t> rewound_to);
+  std::optional<v1::ServedVersion> FindPublished(const std::string& name, const VersionFacts& facts,
+                                                 std::optional<uint64_t> rewound_to) const;
   absl::StatusOr<int64_t> Reserve(const std::string& name, const VersionFacts& facts);
   Task<absl::Status> MakeAndKeep(const std::string& name, int64_t number, ModelState state, const ServingOptions& options,
                                  const Routes& routes);

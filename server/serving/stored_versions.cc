@@ -74,6 +74,8 @@ Json ToJson(const VersionIndex& index) {
     version.Set("source_version", facts.source_version);
     version.Set("created_unix_micros", ToMicros(facts.created));
     version.Set("options", ToJson(facts.options));
+    if (facts.number != 0) version.Set("client", facts.client);
+    if (facts.number != 0) version.Set("number", facts.number);
     versions.Append(std::move(version));
   }
   Json labels = Json::Object();
@@ -110,6 +112,10 @@ absl::StatusOr<VersionIndex> ReadIndex(const Json& json) {
     facts.created = FromMicros(created);
     ASSIGN_OR_RETURN(const Json* const options, version.GetChild("options", Json::kObject));
     ASSIGN_OR_RETURN(facts.options, ReadOptions(*options));
+    if (version.Find("number") != nullptr) {
+      RETURN_IF_ERROR(version.Get("client", &facts.client));
+      RETURN_IF_ERROR(version.Get("number", &facts.number));
+    }
     index.versions[number] = std::move(facts);
   }
   ASSIGN_OR_RETURN(const Json* const labels, json.GetChild("labels", Json::kObject));

@@ -31,6 +31,9 @@ struct VersionFacts {
   std::chrono::system_clock::time_point created =
       std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
   ServingOptions options;
+  // The call that published it, of a client that numbers its calls on the model: the number is 0 where none did.
+  std::string client;
+  uint64_t number = 0;
 };
 
 // Which version a request gets.

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "gluond/v1/serving.grpc.pb.h"
 #include "tests/server/service_fixture.h"
 
 namespace gluond::server {
@@ -98,6 +99,32 @@ TEST_F(LiveModelsTest, AClientThatIsAheadIsTold) {
   Call(training_, &Training::TrainStep, Batch("mlp", last + 4, "ann", static_cast<uint64_t>(last + 4)),
        StatusCode::FAILED_PRECONDITION);
   ExpectMessage(absl::StrCat("send ", last + 3, " next"));
+}
+
+// A crash takes back the number of a call that has published, and not the version: the client sends the call again as told.
+TEST_F(LiveModelsTest, APublishThatIsSentAgainAfterACrashIsOneVersion) {
+  using Serving = v1::ServingService::Stub;
+  const auto publish = [this](uint64_t number) {
+    const std::unique_ptr<Serving> serving = v1::ServingService::NewStub(channel_);
+    return Call(serving, &Serving::PublishModel, absl::StrCat(R"({"model": "mlp", "labels": ["stable"], "call": {
+        "client_id": "ann", "sequence": )", number, "}}")).version().version();
+  };
+  Start({.steps = 1000});
+  DefineMlp("mlp");
+  AwaitStored("mlp");
+  const auto live = (*CheckpointStore::Open(LocalFileSystem(), store_))->OpenApart(".live");
+  while (!live->List()->at(0).has_trainer) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  Train(1, 2);
+  EXPECT_EQ(publish(3), 1);
+  Start({.steps = 1000});
+  Call(training_, &Training::TrainStep, Batch("mlp", 4, "ann", 4), StatusCode::ABORTED);
+  EXPECT_EQ(ReasonOf(status_), "REWOUND") << status_.error_message();
+  Train(1, 2);
+  EXPECT_EQ(publish(3), 1);
+  Train(4, 4);
+  EXPECT_EQ(publish(5), 2) << "another call";
+  const std::unique_ptr<Serving> serving = v1::ServingService::NewStub(channel_);
+  EXPECT_EQ(Call(serving, &Serving::ListVersions, "{}").versions_size(), 2);
 }
 
 TEST_F(LiveModelsTest, ADrainSavesWhatHasChanged) {
