@@ -124,6 +124,9 @@ ABSL_FLAG(bool, shared_memory, false,
 ABSL_FLAG(std::string, checkpoint_every, "",
           "How often each model is saved for the next process: after so many steps or other changes, as in 500steps, when a "
           "change is so old, as in 10m (s, m or h), or both, as in 500steps,10m. Empty: at SIGTERM and SIGINT alone.");
+ABSL_FLAG(std::string, ready_when, "all",
+          "When a server that starts takes calls and says SERVING: all, when the store's datasets, models and versions are loaded, "
+          "or core, at once. Then calls about a thing that is being loaded are UNAVAILABLE, and health tells of each model.");
 ABSL_FLAG(int, cpu_threads, 0,
           "Threads that compute on the CPU. 0: one for each processor that the affinity mask and the control group's quota "
           "leave, followed while they change.");
@@ -397,6 +400,11 @@ absl::StatusOr<int> Main() {
   absl::StatusOr<CheckpointSchedule> schedule = ParseCheckpointSchedule(absl::GetFlag(FLAGS_checkpoint_every));
   if (!schedule.ok()) return Annotate(schedule.status(), "--checkpoint_every");
   options.checkpoint_every = *schedule;
+  const std::string ready_when = absl::GetFlag(FLAGS_ready_when);
+  if (ready_when != "all" && ready_when != "core") {
+    return absl::InvalidArgumentError(absl::StrCat("--ready_when is '", ready_when, "'; want all or core"));
+  }
+  options.ready_when_core = ready_when == "core";
   options.limits = LimitsFromFlags();
   options.serve = absl::GetFlag(FLAGS_serve);
   options.shared_memory = absl::GetFlag(FLAGS_shared_memory);

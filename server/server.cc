@@ -128,21 +128,28 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   RETURN_IF_ERROR(server->CreateServices(options));
   RETURN_IF_ERROR(server->Listen(options));
   RETURN_IF_ERROR(server->ShowMetrics(options));
-  if (server->stored_datasets_ != nullptr) server->stored_datasets_->Load();
-  server->saved_sessions_->Load();
-  server->served_->Load();
+  server->BeginLoading();
   if (!server->serve_.empty()) {
     RETURN_IF_ERROR(WaitFor([&](auto done) {
       server->ReloadServing([done](const absl::StatusOr<Declaration>& served) { done(served.status()); });
     }));
   }
+  if (!options.ready_when_core) server->loads_->Wait();
   if (LiveModels* const live = server->live_.get(); live != nullptr) {
-    live->Load();
     server->live_sweeper_ = std::make_unique<Sweeper>([live] { live->Look(); }, kLiveLook);
   }
   server->runner_->calls.Open();
   server->health_->SetServing();
   return server;
+}
+
+void Server::BeginLoading() {
+  loads_ = std::make_unique<Loads>(*runner_, std::max(2, devices_->host().lanes->compute_threads()));
+  runner_->check_loaded = [this](const std::string& model) { return models_->CheckLoaded(model); };
+  if (stored_datasets_ != nullptr) stored_datasets_->Load(*loads_);
+  saved_sessions_->Load();
+  served_->Load(*loads_);
+  if (live_ != nullptr) live_->Load(*loads_);
 }
 
 absl::StatusOr<std::unique_ptr<Gatekeeper>> Server::NewGatekeeper(const ServerOptions& options,
@@ -509,6 +516,7 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   server_->Shutdown(std::chrono::system_clock::now() + (cut == 0 ? kFarewell : std::chrono::seconds(0)));
   router_->Wait();
   sessions_->End();
+  if (loads_ != nullptr) loads_->Stop();
   if (live_ != nullptr) {
     live_->Stop();
     unsaved_ = time.count() > 0 ? live_->unsaved() : 0;

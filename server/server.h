@@ -22,6 +22,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/custom/host_stream.h"
 #include "server/durable/live_models.h"
+#include "server/durable/loads.h"
 #include "server/durable/saved_sessions.h"
 #include "server/durable/stored_datasets.h"
 #include "server/hosted/devices.h"
@@ -77,6 +78,7 @@ struct ServerOptions {
   std::string metrics_address;     // "127.0.0.1:9100" for Prometheus and probes; empty: none.
   std::string metrics_token_file;  // A file with the token that Prometheus sends; empty: none.
   CheckpointSchedule checkpoint_every;  // How often live models are saved. Needs a store.
+  bool ready_when_core = false;  // Takes calls before all of the store is loaded: those about the rest are UNAVAILABLE.
   std::string serve;             // The file of the versions to serve (serving/serve_file.h); empty: calls alone publish some.
   bool shared_memory = false;    // Whether clients may name shared memory of this machine.
   LogSink log = &LogToStderr;
@@ -87,8 +89,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Returns when the datasets and the models of the store are there: until then health says NOT_SERVING, and calls get
-  // UNAVAILABLE.
+  // Returns when the datasets and the models of the store are there, but with `ready_when_core`: until then health says
+  // NOT_SERVING, and calls get UNAVAILABLE.
   // INVALID_ARGUMENT, FAILED_PRECONDITION: an option. UNAVAILABLE: the address is taken, or a device is not there.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
   // Reads the files that the options name and looks for the devices and folders, as Start would, and changes nothing and
@@ -128,6 +130,7 @@ class Server {
   static absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& options, Tenants& tenants);
   absl::Status CreateGatekeeper(const ServerOptions& options);
   absl::Status OpenStore(const ServerOptions& options);
+  void BeginLoading();
   absl::Status CreateServices(const ServerOptions& options);
   void Sweep();
   void LookAtDevices();
@@ -157,6 +160,7 @@ class Server {
   std::unique_ptr<HostStreams> hosts_;
   std::unique_ptr<StoredDatasets> stored_datasets_;  // Null without --store_dir, as live_.
   std::unique_ptr<LiveModels> live_;
+  std::unique_ptr<Loads> loads_;
   int64_t unsaved_ = 0;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;

@@ -7,7 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/status_macros.h"
-#include "server/hosted/wait_for.h"
+#include "engine/runtime/posted.h"
+#include "server/durable/turns.h"
 
 namespace gluond::server {
 namespace {
@@ -65,7 +66,9 @@ void LiveModels::Look() {
     }
   }
   for (auto& [name, hosted] : due) Save(name, std::move(hosted));
-  for (const std::string& name : gone) Forget(name, [](const absl::Status&) {});
+  for (const std::string& name : gone) {
+    if (!models_.Find(name).ok()) Forget(name, [](const absl::Status&) {});  // It may have been loaded meanwhile.
+  }
 }
 
 void LiveModels::SaveAll() {
@@ -261,29 +264,46 @@ void LiveModels::Stop() {
   while (under_way_ > 0) ended_.Wait(mu_);
 }
 
-void LiveModels::Load() {
+void LiveModels::Load(Loads& loads) {
   const absl::StatusOr<std::vector<std::string>> names = store_->Names();
   if (!names.ok()) {
     return log_(absl::StrCat("gluond-server: no live checkpoint can be loaded: ", names.status().message(), "\n"));
   }
-  for (const std::string& name : *names) {
-    const ScopedAccount owner(runner_.tenants.AccountOf(name));
-    const absl::Status status = LoadOne(name);
-    if (status.ok()) continue;
-    Log("was not loaded and stays on the disk", name, status);
+  models_.BeginLoading(*names);
+  {
     MutexLock lock(mu_);
-    unread_.insert(name);
+    for (const std::string& name : *names) entries_[name].busy = true;
+  }
+  for (const std::string& name : *names) {
+    loads.Add(name, [this, name] { return LoadOne(name); },
+              [this, name](const absl::Status& status) { Loaded(name, status); });
   }
 }
 
-absl::Status LiveModels::LoadOne(const std::string& name) {
+// The model is in the registry before its entry is free: who finds the entry alone would take the model for deleted.
+void LiveModels::Loaded(const std::string& name, const absl::Status& status) {
+  if (!status.ok()) {
+    Log("was not loaded and stays on the disk", name, status);
+    MutexLock lock(mu_);
+    entries_.erase(name);
+    unread_.insert(name);
+  }
+  models_.EndLoading(name);
+}
+
+absl::StatusOr<Checkpoint> LiveModels::Read(const std::string& name) const {
   const CustomHostPtr custom_host = devices_.custom_host_of(name);
   const ScopedCustomHost host(custom_host);
   ASSIGN_OR_RETURN(Checkpoint checkpoint, store_->Load(name, *devices_.host().allocator));
   if (!checkpoint.hosting.has_value()) return absl::DataLossError("its manifest has no `hosting`");
-  const Hosting hosting = *std::move(checkpoint.hosting);
+  return checkpoint;
+}
+
+absl::StatusOr<HostedModelPtr> LiveModels::Make(const std::string& name, const Checkpoint& checkpoint) {
+  const CustomHostPtr custom_host = devices_.custom_host_of(name);
+  const ScopedCustomHost host(custom_host);
+  const Hosting& hosting = *checkpoint.hosting;
   ASSIGN_OR_RETURN(Place * place, devices_.Find(hosting.device));
-  RETURN_IF_ERROR(models_.CanAdd(name, /*replace=*/false));
   ASSIGN_OR_RETURN(const HostedModelPtr hosted,
                    HostedModel::Create(name, checkpoint.model.definition, hosting.seed, *place, devices_.host(),
                                        runner_.limits.max_model_bytes, /*clients_are_away=*/true));
@@ -291,19 +311,33 @@ absl::Status LiveModels::LoadOne(const std::string& name) {
     hosted->SetTtl(std::chrono::duration_cast<HostedModel::Clock::duration>(
         std::chrono::duration<double>(*hosting.ttl_seconds)));
   }
-  // This thread, which is neither a lane's nor gRPC's, may wait for the lane.
-  RETURN_IF_ERROR(WaitFor([&](auto done) { hosted->Restore(std::move(checkpoint), std::move(done)); }));
+  return hosted;
+}
+
+Task<absl::Status> LiveModels::LoadOne(std::string name) {
+  co_await PostedToDisk(runner_.dispatch);
+  CO_ASSIGN_OR_RETURN(Checkpoint checkpoint, Read(name));
+  const std::shared_ptr<Lane> lane = devices_.host().lanes->Take();
+  co_await PostedBeside(*lane);  // Making a model takes long.
+  const Hosting hosting = *checkpoint.hosting;
+  CO_ASSIGN_OR_RETURN(const HostedModelPtr hosted, Make(name, checkpoint));
+  const absl::Status restored = co_await Callback<absl::Status>([&](Callback<absl::Status>::Done done) {
+    hosted->Restore(std::move(checkpoint), std::move(done));
+  });
+  co_await PostedBeside(*lane);
+  CO_RETURN_IF_ERROR(restored);
   hosted->SetVersion(hosting.version);
   hosted->Touch();
-  RETURN_IF_ERROR(models_.Add(name, hosted, /*replace=*/false));
+  CO_RETURN_IF_ERROR(models_.AddLoaded(name, hosted));
   runner_.sequences.Restore(name, hosting.applied);
   MutexLock lock(mu_);
   Entry& entry = entries_[name];
+  entry.busy = false;
   entry.stored = true;
   entry.mark = MarkOf(hosted);
   entry.mark.applied = hosting.applied;
   entry.since = Clock::now();
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
 void LiveModels::Log(absl::string_view what, const std::string& name, const absl::Status& status) {

@@ -4,14 +4,14 @@
 // whole or not at all.
 //
 //   LiveModels live(runner, devices, models, std::move(store), schedule, log);
-//   live.Load();                       // Before the first call.
+//   live.Load(loads);                  // Before the first call.
 //   Sweeper sweeper([&] { live.Look(); }, std::chrono::milliseconds(50));
 //   ...
 //   live.SaveAll();                    // At the end.
 //   while (live.busy() && ...) ...
 //   live.Stop();
 //
-// Thread-safe. All but Load and Stop return at once: snapshots are taken on the models' strands, and the disk has
+// Thread-safe. All but Stop return at once: snapshots are taken on the models' strands, and the disk has
 // threads of its own (rpc/dispatch.h).
 
 #ifndef SERVER_DURABLE_LIVE_MODELS_H_
@@ -30,6 +30,7 @@
 #include "absl/status/status.h"
 #include "engine/core/mutex.h"
 #include "engine/store/checkpoint.h"
+#include "server/durable/loads.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/rpc/unary.h"
@@ -45,10 +46,10 @@ class LiveModels {
       : runner_(runner), devices_(devices), models_(models), store_(std::move(store)), schedule_(schedule),
         log_(std::move(log)) {}
 
-  // Makes the models that the store has, and restores their sequence numbers. Waits until all are there. One that is
+  // Begins to make the models that the store has, each with its sequence numbers. Nothing saves them before. One that is
   // damaged, of a newer format, or that this server cannot hold, is logged and stays on the disk: the first save of a model of
   // its name sets it aside under another one (CheckpointStore::SetAside), and nothing here deletes it.
-  void Load();
+  void Load(Loads& loads);
 
   // Begins to save each model that is due: a new one, one with another trainer than at its last checkpoint, and one that
   // has changed for as long, or taken as many steps, as the schedule says. Deletes the checkpoints of models that are
@@ -85,7 +86,7 @@ class LiveModels {
   };
   struct Entry {
     bool stored = false;  // A checkpoint is on the disk, or may be.
-    bool busy = false;    // It is being saved or deleted.
+    bool busy = false;    // It is being loaded, saved or deleted.
     bool pausing = false; // A save waits until no numbered call runs.
     Mark mark;
     Clock::time_point since = {};        // The checkpoint's moment.
@@ -106,7 +107,10 @@ class LiveModels {
   void Saved(const std::string& name, const Mark* mark, const absl::Status& status);
   absl::Status DeleteFromStore(const std::string& name);
   void DeleteNow(const std::string& name, std::vector<Done> done);
-  absl::Status LoadOne(const std::string& name);
+  Task<absl::Status> LoadOne(std::string name);
+  absl::StatusOr<HostedModelPtr> Make(const std::string& name, const Checkpoint& checkpoint);
+  absl::StatusOr<Checkpoint> Read(const std::string& name) const;
+  void Loaded(const std::string& name, const absl::Status& status);
   void Log(absl::string_view what, const std::string& name, const absl::Status& status);
 
   Runner& runner_;

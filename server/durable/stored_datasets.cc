@@ -35,25 +35,27 @@ absl::Status StoredDatasets::DeleteNow(const std::string& name) {
   return datasets_.Remove(name).status();
 }
 
-void StoredDatasets::Load() {
+void StoredDatasets::Load(Loads& loads) {
   const absl::StatusOr<std::vector<std::string>> names = store_.Names();
   if (!names.ok()) {
     return log_(absl::StrCat("gluond-server: no stored dataset can be loaded: ", names.status().message(), "\n"));
   }
+  datasets_.BeginLoading(*names);
   for (const std::string& name : *names) {
-    const ScopedAccount owner(runner_.tenants.AccountOf(name));
-    const absl::Status status = LoadOne(name);
-    if (status.ok()) continue;
-    log_(absl::StrCat("gluond-server: the stored dataset '", name, "' was not loaded and stays on the disk: ",
-                      status.message(), "\n"));
+    loads.Add(name, [this, name] { return LoadOne(name); }, [this, name](const absl::Status& status) {
+      datasets_.EndLoading(name);
+      if (status.ok()) return;
+      log_(absl::StrCat("gluond-server: the stored dataset '", name, "' was not loaded and stays on the disk: ",
+                        status.message(), "\n"));
+    });
   }
 }
 
-absl::Status StoredDatasets::LoadOne(const std::string& name) {
-  RETURN_IF_ERROR(datasets_.CanAdd(name, /*replace=*/false));
-  ASSIGN_OR_RETURN(StoredDataset stored, store_.Load(name, *devices_.host().allocator));
-  return datasets_.Add(name, std::make_shared<HostedDataset>(std::move(stored), /*stored=*/true, /*temporary=*/false),
-                       /*replace=*/false);
+Task<absl::Status> StoredDatasets::LoadOne(std::string name) {
+  co_await PostedToDisk(runner_.dispatch);
+  CO_ASSIGN_OR_RETURN(StoredDataset stored, store_.Load(name, *devices_.host().allocator));
+  co_return datasets_.AddLoaded(name, std::make_shared<HostedDataset>(std::move(stored), /*stored=*/true,
+                                                                      /*temporary=*/false));
 }
 
 }  // namespace gluond::server

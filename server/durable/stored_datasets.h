@@ -2,7 +2,7 @@
 // that was uploaded as `temporary` stays in memory.
 //
 //   StoredDatasets stored(runner, devices, datasets, std::move(store), log);
-//   stored.Load();                     // Before the first call.
+//   stored.Load(loads);                // Before the first call.
 //   ... datasets.Upload(...) returns kStore: stored.Save("fashion", hosted);
 //   stored.Delete("fashion", [](const absl::Status& status) { ... });
 //   stored.Stop();
@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "engine/store/dataset_store.h"
+#include "server/durable/loads.h"
 #include "server/durable/turns.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
@@ -34,9 +35,9 @@ class StoredDatasets {
                  LogSink log)
       : runner_(runner), devices_(devices), datasets_(datasets), store_(std::move(store)), log_(std::move(log)), turns_(runner) {}
 
-  // Reads the datasets that the store has. Waits until all are there. One that is damaged, or that this server cannot
-  // hold, is logged and stays on the disk until a dataset of its name is stored or deleted.
-  void Load();
+  // Begins to read the datasets that the store has. One that is damaged, or that this server cannot hold, is logged and stays
+  // on the disk until a dataset of its name is stored or deleted.
+  void Load(Loads& loads);
 
   // Writes the dataset and then ends its storing. Requires: its Receive has returned kStore.
   void Save(const std::string& name, HostedDatasetPtr hosted);
@@ -52,7 +53,7 @@ class StoredDatasets {
  private:
   absl::Status SaveNow(const std::string& name, const HostedDatasetPtr& hosted);
   absl::Status DeleteNow(const std::string& name);
-  absl::Status LoadOne(const std::string& name);
+  Task<absl::Status> LoadOne(std::string name);
 
   Runner& runner_;
   Devices& devices_;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,11 +35,12 @@ class Registry {
       : kind_(std::move(kind)), limit_(static_cast<size_t>(limit)), flag_(std::move(flag)), tenants_(tenants),
         quota_(quota) {}
 
-  // NOT_FOUND lists the closest names.
+  // NOT_FOUND lists the closest names. UNAVAILABLE, here and where it would be added: it is being loaded.
   absl::StatusOr<Ptr> Find(const std::string& name) const {
     MutexLock lock(mu_);
     const auto found = values_.find(name);
     if (found != values_.end()) return found->second;
+    RETURN_IF_ERROR(CheckLoadedLocked(name));
     return WithInfo(absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",
                                                      DidYouMean(name, NamesBesideLocked(name)))),
                     reason::kNotFound, {{"kind", kind_}, {"name", Excerpt(name)}});
@@ -56,6 +58,28 @@ class Registry {
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CanAddLocked(name, replace));
     values_[name].swap(value);  // The replaced one goes without the lock, with the argument.
+    return absl::OkStatus();
+  }
+
+  // The store has these, and they are being loaded, until EndLoading says of each that it is there, or cannot be had.
+  void BeginLoading(const std::vector<std::string>& names) {
+    MutexLock lock(mu_);
+    loading_.insert(names.begin(), names.end());
+  }
+  void EndLoading(const std::string& name) {
+    MutexLock lock(mu_);
+    loading_.erase(name);
+  }
+  absl::Status CheckLoaded(const std::string& name) const {
+    MutexLock lock(mu_);
+    return CheckLoadedLocked(name);
+  }
+  // Adds one of them. Errors as Add.
+  absl::Status AddLoaded(const std::string& name, Ptr value) {
+    RETURN_IF_ERROR(CheckOwnedName(tenants_, kind_, name));
+    MutexLock lock(mu_);
+    RETURN_IF_ERROR(CheckRoomLocked(name, /*replace=*/false));
+    values_[name].swap(value);
     return absl::OkStatus();
   }
 
@@ -113,7 +137,16 @@ class Registry {
   }
 
  private:
+  absl::Status CheckLoadedLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (!loading_.contains(name)) return absl::OkStatus();
+    return WithInfo(absl::UnavailableError(absl::StrCat("the ", kind_, " '", name, "' is being loaded; try again in a moment")),
+                    reason::kLoading);
+  }
   absl::Status CanAddLocked(const std::string& name, bool replace) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    RETURN_IF_ERROR(CheckLoadedLocked(name));
+    return CheckRoomLocked(name, replace);
+  }
+  absl::Status CheckRoomLocked(const std::string& name, bool replace) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const bool exists = values_.contains(name);
     if (exists && !replace) {
       return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a ", kind_, " '", name,
@@ -144,6 +177,7 @@ class Registry {
   int64_t Quotas::*const quota_;
   mutable Mutex mu_;
   std::map<std::string, Ptr> values_ ABSL_GUARDED_BY(mu_);
+  std::set<std::string> loading_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

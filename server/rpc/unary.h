@@ -86,6 +86,8 @@ struct Runner {
   AccessLog access{log.levels()};
   Tenants tenants;  // Loaded before the first call.
   bool tells_durable = false;  // Replies tell the last durable sequence number. Set before the first call.
+  // UNAVAILABLE: the model is being loaded, and with it the numbers of its clients. Set before the first call.
+  std::function<absl::Status(const std::string& model)> check_loaded = [](const std::string&) { return absl::OkStatus(); };
   Dispatch dispatch;  // Last: its work uses the others.
 };
 
@@ -335,6 +337,9 @@ template <class State, class Handler>
 void RunInOrder(const std::shared_ptr<State>& state, const Handler& handler) {
   if constexpr (requires { state->response->replayed(); }) {
     if (state->request->call().sequence() != 0) {
+      if (absl::Status status = state->runner().check_loaded(state->request->model()); !status.ok()) {
+        return state->Finish(status, nullptr);
+      }
       Sequences::Arrival arrival =
           ToArrival({state->request->call().client_id(), state->request->model(), state->request->call().sequence()},
                     *state->request, state->attachments());

@@ -123,6 +123,10 @@ absl::StatusOr<ServedVersionPtr> ServedModels::Choose(const std::string& name, c
   ASSIGN_OR_RETURN(const int64_t number, Number(*model, name, version, id));
   ASSIGN_OR_RETURN(const Version* const found, FindVersion(*model, name, number));
   if (found->state == v1::ServedVersion::READY) return found->served;
+  if (found->state == v1::ServedVersion::LOADING) {
+    return WithInfo(absl::UnavailableError(absl::StrCat("version ", number, " of '", name, "' is being loaded; try again in a "
+                                                        "moment")), reason::kLoading);
+  }
   return absl::UnavailableError(absl::StrCat("version ", number, " of '", name, "' is ",
                                              v1::ServedVersion::State_Name(found->state),
                                              found->reason.empty() ? "" : absl::StrCat(": ", found->reason)));

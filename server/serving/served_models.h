@@ -1,7 +1,7 @@
 // ServedModels: every published version by its model's name and its number, the routes to them, and their store.
 //
 //   ServedModels served(runner, devices, std::move(store), log);
-//   served.Load();                                                        // Before the first call.
+//   served.Load(loads);                                                   // Before the first call.
 //   served.Publish("digits", state, facts, {"stable"}, [](absl::StatusOr<v1::ServedVersion> version) { ... });
 //   ASSIGN_OR_RETURN(ServedVersionPtr version, served.Choose("digits", /*version=*/"", request_id));
 //   served.Stop();
@@ -27,6 +27,7 @@
 #include "engine/core/mutex.h"
 #include "engine/runtime/task.h"
 #include "gluond/v1/serving.pb.h"
+#include "server/durable/loads.h"
 #include "server/durable/turns.h"
 #include "server/hosted/devices.h"
 #include "server/rpc/unary.h"
@@ -44,9 +45,9 @@ class ServedModels {
   // `store` holds versions alone; null: there is none. `runner` and `devices` are there until Stop returns.
   ServedModels(Runner& runner, Devices& devices, std::unique_ptr<CheckpointStore> store, LogSink log);
 
-  // Serves the versions that the store has. Waits until all are ready. One that cannot be served is logged, and is
-  // UNAVAILABLE.
-  void Load();
+  // Begins to serve the versions that the store has, and knows all of them when it returns. One that is not ready yet, or
+  // cannot be served, which is logged, is UNAVAILABLE.
+  void Load(Loads& loads);
 
   // The errors of each are those of its method in the .proto.
 
@@ -139,7 +140,11 @@ class ServedModels {
   // Keeps a name's next number alone, where all its versions are retired.
   absl::Status ForgetName(const std::string& name);
   void LoadRetired();
+  // Whether the store has versions of the name for this server. Tells the log what is not in order.
+  bool LoadIndex(const std::string& name, const std::vector<int64_t>& numbers);
+  void LogFault(const std::string& what, const absl::Status& status) const;
   Task<absl::Status> LoadNow(std::string name);
+  Task<absl::Status> LoadInTurn(std::string name);
   absl::StatusOr<ModelState> ReadValues(const std::string& name, int64_t number) const;
   // Writes the index of a name with these routes.
   absl::Status SaveIndex(const std::string& name, const Routes& routes);

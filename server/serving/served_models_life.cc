@@ -7,7 +7,6 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
-#include "server/hosted/wait_for.h"
 #include "server/serving/served_models.h"
 
 namespace gluond::server {
@@ -164,7 +163,7 @@ Task<absl::Status> ServedModels::LoadNow(std::string name) {
         version.state = v1::ServedVersion::READY;
         version.served->TakeTime();
       }
-      if (version.state != v1::ServedVersion::UNAVAILABLE) continue;
+      if (version.state == v1::ServedVersion::READY) continue;
       version.state = v1::ServedVersion::LOADING;
       version.reason.clear();
       wanted[number] = version.facts.options;
@@ -209,44 +208,56 @@ void ServedModels::LoadRetired() {
   }
 }
 
-void ServedModels::Load() {
+void ServedModels::LogFault(const std::string& what, const absl::Status& status) const {
+  log_(absl::StrCat("gluond-server: ", what, ": ", status.message(), "\n"));
+}
+
+void ServedModels::Load(Loads& loads) {
   if (store_ == nullptr) return;
-  const auto log = [this](const std::string& what, const absl::Status& status) {
-    log_(absl::StrCat("gluond-server: ", what, ": ", status.message(), "\n"));
-  };
   LoadRetired();
   const absl::StatusOr<std::map<std::string, std::vector<int64_t>>> stored = store_->List();
-  if (!stored.ok()) return log("no published version can be loaded", stored.status());
+  if (!stored.ok()) return LogFault("no published version can be loaded", stored.status());
   for (const auto& [name, numbers] : *stored) {
-    const ScopedAccount owner(runner_.tenants.AccountOf(name));
-    absl::Status status;
-    const VersionIndex index = ReadIndex(name, numbers, &status);
-    if (!status.ok()) {
-      log(absl::StrCat("the index of the versions of '", name, "' was not loaded",
-                       index.routes.are_lost ? ", and requests that name no version are UNAVAILABLE until RouteVersions sets "
-                                               "the label `stable` or weights again" : ""), status);
-    }
-    {
-      MutexLock lock(mu_);
-      Model& model = models_[name];
-      model.next = index.next;
-      model.routes = index.routes;
-      for (const auto& [number, facts] : index.versions) {
-        model.versions[number] = {facts, v1::ServedVersion::UNAVAILABLE, "", false, "", nullptr};
-      }
-      if (!status.ok() && !IsLost(status)) {
-        model.status = Annotate(status, absl::StrCat("the versions of '", name, "' are on the disk, and this server cannot "
-                                                     "read their index; choose another name"));
-        continue;
-      }
-    }
-    for (const int64_t number : numbers) {
-      if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
-    }
-    const absl::Status loaded =
-        index.versions.empty() ? ForgetName(name) : WaitFor([&, name = name](auto done) { LoadAgain(name, done); });
-    if (!loaded.ok()) log(absl::StrCat("'", name, "' is not served as it was"), loaded);
+    if (!LoadIndex(name, numbers)) continue;
+    loads.Add(name, [this, name = name] { return LoadInTurn(name); }, [this, name = name](const absl::Status& loaded) {
+      if (!loaded.ok()) LogFault(absl::StrCat("'", name, "' is not served as it was"), loaded);
+    });
   }
+}
+
+Task<absl::Status> ServedModels::LoadInTurn(std::string name) {
+  co_return co_await Callback<absl::Status>([&](Done done) { LoadAgain(name, std::move(done)); });
+}
+
+bool ServedModels::LoadIndex(const std::string& name, const std::vector<int64_t>& numbers) {
+  const ScopedAccount owner(runner_.tenants.AccountOf(name));
+  absl::Status status;
+  const VersionIndex index = ReadIndex(name, numbers, &status);
+  if (!status.ok()) {
+    LogFault(absl::StrCat("the index of the versions of '", name, "' was not loaded",
+                          index.routes.are_lost ? ", and requests that name no version are UNAVAILABLE until RouteVersions "
+                                                  "sets the label `stable` or weights again" : ""), status);
+  }
+  {
+    MutexLock lock(mu_);
+    Model& model = models_[name];
+    model.next = index.next;
+    model.routes = index.routes;
+    for (const auto& [number, facts] : index.versions) model.versions[number].facts = facts;
+    if (!status.ok() && !IsLost(status)) {
+      model.status = Annotate(status, absl::StrCat("the versions of '", name, "' are on the disk, and this server cannot "
+                                                   "read their index; choose another name"));
+      return false;
+    }
+  }
+  for (const int64_t number : numbers) {
+    if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
+  }
+  if (!index.versions.empty()) return true;
+  if (const absl::Status forgotten = ForgetName(name); !forgotten.ok()) {
+    LogFault(absl::StrCat("'", name, "' is not served as it was"), forgotten);
+  }
+  return false;
 }
 
 VersionIndex ServedModels::ReadIndex(const std::string& name, const std::vector<int64_t>& numbers,

@@ -1,74 +1,17 @@
 // Publishing holds no thread while it waits: the disk's threads read and write for others meanwhile, and no client is called.
 
-#include <condition_variable>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <set>
 
-#include "engine/core/elementwise.h"
-#include "engine/core/op.h"
-#include "engine/runtime/account.h"
 #include "server/hosted/wait_for.h"
 #include "server/serving/served_models.h"
 #include "tests/server/custom_host_fixture.h"
+#include "tests/server/gate_operator.h"
 #include "tests/server/serving_fixture.h"
 
 namespace gluond::server {
 namespace {
-
-// What _test_gate does: it waits while the gate is closed, and notes whose work it is.
-class Gate {
- public:
-  static Gate& Get() {
-    static Gate gate;
-    return gate;
-  }
-  void Set(bool closed) {
-    std::lock_guard lock(mu_);
-    closed_ = closed;
-    changed_.notify_all();
-  }
-  void Pass() {
-    std::unique_lock lock(mu_);
-    const AccountPtr& account = CurrentAccount();
-    if (account != nullptr) groups_.insert(account->group() == nullptr ? "" : account->group()->name());
-    ++came_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return !closed_; });
-  }
-  void WaitForOne() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [this] { return came_ > 0; });
-  }
-  // The groups of the accounts that have come since the last call; "": none.
-  std::set<std::string> TakeGroups() {
-    std::lock_guard lock(mu_);
-    came_ = 0;
-    return std::exchange(groups_, {});
-  }
-
- private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool closed_ = false;
-  int came_ = 0;
-  std::set<std::string> groups_;
-};
-
-absl::Status PassGate(const NodeAttrs&, const OpContext&, absl::Span<const TBlob> inputs, absl::Span<const OpReqType>,
-                      absl::Span<const TBlob> outputs) {
-  Gate::Get().Pass();
-  std::memcpy(outputs[0].data, inputs[0].data, inputs[0].bytes());
-  return absl::OkStatus();
-}
-
-GLUOND_REGISTER_OP(_test_gate)
-    .describe("y = x, as soon as the test's gate is open.")
-    .add_argument("data", "NDArray", "Any shape.")
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
-    .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
-    .set_attr<FCompute>("FCompute<cpu>", PassGate);
 
 constexpr char kGate[] = R"("op": "_test_gate")";
 constexpr char kSquare[] = R"("op": "Custom", "attributes": {"op_type": "square"})";
