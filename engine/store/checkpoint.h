@@ -67,7 +67,7 @@ class CheckpointStore {
   static absl::StatusOr<std::unique_ptr<CheckpointStore>> Open(FileSystem& files, std::string directory,
                                                                int64_t max_bytes = kDefaultMaxBytes,
                                                                const StoreLimits& limits = {});
-  // What opening found in the place of things of the store, with what to remove. All that does not need these works.
+  // Things that opening found in the place of the store's own, with what to remove. The store does without them.
   const std::vector<absl::Status>& faults() const { return faults_; }
 
   // A store in a folder of this one's directory, whose names are apart from this one's: they may be equal, and neither

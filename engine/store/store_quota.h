@@ -3,7 +3,7 @@
 //
 // A save reserves its room before it writes, so that saves at the same time share the rest. Only bytes that will stay
 // count: an overwritten checkpoint's bytes are its successor's room, though both are on the disk until the new one is
-// whole. What other processes write counts from the next Scan on.
+// whole. Files that other processes write count from the next Scan on.
 //
 // Checkpoints in folders of the directory take its bytes, but do not count among --max_checkpoints. Their names have the
 // folder before them: ".live/acme+digits" (stored_name.h). A tenant may have a limit of its own for the bytes of all that is

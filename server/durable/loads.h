@@ -1,6 +1,6 @@
-// Loads: the things that a starting server has in its store, taken up several at once, each as its tenant's work. What finds
-// no memory is tried once more when nothing else is under way: things that fit one after the other may not fit together.
-// Thread-safe.
+// Loads: the things that a starting server has in its store, taken up several at once, each as its tenant's work. A thing that
+// finds no memory is tried once more when nothing else is under way, as things that fit one after the other may not fit
+// together. Thread-safe.
 //
 //   Loads loads(runner, /*at_once=*/4);
 //   loads.Add("digits", [this] { return LoadOne("digits"); }, [](const absl::Status& status) { ... });

@@ -86,7 +86,7 @@ absl::StatusOr<ServedModels::Models> ServedModels::Plan(const Declaration& decla
 
 Task<absl::Status> ServedModels::Make(const std::string& name, int64_t number, const CheckpointStore& checkpoints,
                                       Version* version) {
-  co_await PostedToDisk(runner_.dispatch, runner_.tenants.AccountOf(name));  // Whoever has the file read.
+  co_await PostedToDisk(runner_.dispatch, runner_.tenants.AccountOf(name));
   CO_ASSIGN_OR_RETURN(ModelState state, ReadCheckpoint(version->facts.source, checkpoints));
   const ServedVersion::Shared shared{runner_, devices_, alarm_};
   CO_ASSIGN_OR_RETURN(version->served, co_await ServedVersion::Create(shared, name, number, std::move(state),
