@@ -103,7 +103,7 @@ class CheckpointStore {
   absl::StatusOr<std::string> SetAside(absl::string_view name);
   // The bytes of this store, those in its directory that lie apart, and those that are being saved.
   int64_t UsedBytes() const { return quota_->UsedBytes(); }
-  // Those of them that were set aside.
+  // The bytes of checkpoints that were set aside, among them.
   int64_t AsideBytes() const { return quota_->AsideBytes(); }
 
  private:

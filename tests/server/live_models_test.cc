@@ -254,7 +254,7 @@ TEST_F(LiveModelsTest, ADeletionThatFailsDeletesNothing) {
   Train(1, 1);
   AwaitDurable(1);
   Lock("mlp");
-  Call(models_, &Models::DeleteModel, R"({"model": "mlp"})", StatusCode::INTERNAL);
+  Call(models_, &Models::DeleteModel, R"({"model": "mlp"})", StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(Step(), 1);
   std::filesystem::remove(LockOf("mlp"));
   Call(models_, &Models::DeleteModel, R"({"model": "mlp"})");

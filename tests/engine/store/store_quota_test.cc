@@ -171,7 +171,7 @@ TEST_F(StoreQuotaTest, WhatWasSetAsideCountsForItsTenantAndTheLastThreeStay) {
   EXPECT_TRUE(store->List()->empty()) << "they are no checkpoints";
   EXPECT_EQ(store->AsideBytes(), Used());
   most = Used() + 100;
-  ExpectRefused(store->Save("acme/m", MakeCheckpoint(6)).status(), "--tenants:store_bytes");
+  ExpectRefused(store->Save("acme/m", MakeCheckpoint(6)).status(), "more than the quota store_bytes=");
   EXPECT_OK(store->Save("globex/m", MakeCheckpoint(6)));
 }
 
