@@ -158,7 +158,11 @@ ABSL_FLAG(int64_t, max_model_bytes, Limits().max_model_bytes, "Most bytes of ten
 ABSL_FLAG(int64_t, max_tensor_bytes, Limits().max_tensor_bytes, "Most bytes of tensors held in all on one device; never more than it has.");
 ABSL_FLAG(int64_t, max_models, Limits().max_models, "Most models.");
 ABSL_FLAG(int64_t, max_datasets, Limits().max_datasets, "Most datasets.");
-ABSL_FLAG(int64_t, max_clients, Limits().max_clients, "Most clients (per model) whose sequence numbers are remembered.");
+ABSL_FLAG(int64_t, max_clients, Limits().max_clients,
+          "Most clients (per model) that make numbered calls. One that is silent for ten minutes, or makes room, counts no more.");
+ABSL_FLAG(int64_t, max_silent_clients, Limits().max_silent_clients,
+          "Most silent clients (per model) whose last sequence numbers are remembered, 16 bytes each. Beyond them new clients "
+          "are refused, so that no call is applied twice. One identity has at most as many as are left for all others.");
 ABSL_FLAG(int64_t, max_answer_bytes, Limits().max_answer_bytes,
           "Most bytes of all answers kept for calls that are sent again; the oldest go first.");
 ABSL_FLAG(int64_t, answer_lease_seconds, Limits().answer_lease_seconds, "Such an answer is kept for so long.");

@@ -382,6 +382,7 @@ void Server::Sweep() {
   runner_->log.Sweep();
   runner_->audit.Sweep();
   FollowMovedLogs();
+  runner_->sequences.SilenceOlderThan(Sequences::kSilence, [this](const std::string& model) { return models_->Find(model).ok(); });
   runner_->sequences.DropAnswersOlderThan(std::chrono::seconds(runner_->limits.answer_lease_seconds));
   const std::chrono::seconds lease(runner_->limits.upload_lease_seconds);
   datasets_->RemoveIf([lease](const HostedDataset& dataset) { return dataset.Silent(lease); });

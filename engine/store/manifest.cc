@@ -45,6 +45,10 @@ Json ToJson(const Hosting& hosting) {
   if (hosting.ttl_seconds.has_value()) json.Set("ttl_seconds", *hosting.ttl_seconds);
   json.Set("version", hosting.version);
   json.Set("applied", std::move(applied));
+  if (hosting.silent.empty()) return json;
+  Json silent = Json::Object();
+  for (const auto& [identity, packed] : hosting.silent) silent.Set(identity, packed);
+  json.Set("silent", std::move(silent));
   return json;
 }
 
@@ -57,6 +61,11 @@ absl::Status Read(const Json& json, Hosting* hosting) {
   for (const auto& [client, last] : applied->members()) {
     hosting->applied.emplace_back(client, 0);
     RETURN_IF_ERROR(Annotate(last.Get(&hosting->applied.back().second), absl::StrCat("applied of ", Excerpt(client))));
+  }
+  if (json.Find("silent") == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Json* silent, json.GetChild("silent", Json::kObject));
+  for (const auto& [identity, packed] : silent->members()) {
+    RETURN_IF_ERROR(Annotate(packed.Get(&hosting->silent[identity]), absl::StrCat("silent of ", Excerpt(identity))));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #define ENGINE_STORE_MANIFEST_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,6 +33,8 @@ struct Hosting {
   uint64_t version = 0;               // Counts the changes of parameters.
   // The last numbered call of each client that the model's state has in it, by the client's name.
   std::vector<std::pair<std::string, uint64_t>> applied;
+  // Likewise of clients that have been silent for long, as the server that wrote it packs them, by identity.
+  std::map<std::string, std::string> silent;
 };
 
 struct Manifest {

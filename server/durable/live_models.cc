@@ -16,31 +16,37 @@ namespace {
 // A save or deletion that has failed is tried again after so long: a full disk fills no log.
 constexpr std::chrono::seconds kAfterFailure{10};
 
-Hosting HostingOf(const HostedModel& hosted, Sequences::Numbers applied) {
+Hosting HostingOf(const HostedModel& hosted, const Sequences::Numbers& numbers) {
   Hosting hosting;
   hosting.device = hosted.place().device.ToString();
   hosting.seed = hosted.model().options().seed;
   if (hosted.ttl().has_value()) hosting.ttl_seconds = std::chrono::duration<double>(*hosted.ttl()).count();
   hosting.version = hosted.version();
-  hosting.applied = std::move(applied);
+  hosting.applied = numbers.applied;
+  hosting.silent = numbers.silent;
   return hosting;
 }
 
 }  // namespace
 
-LiveModels::Mark LiveModels::MarkOf(const HostedModelPtr& hosted) {
+LiveModels::Mark LiveModels::MarkOf(const std::string& name, const HostedModelPtr& hosted) const {
   const std::shared_ptr<Trainer> trainer = hosted->trainer();
-  return {hosted, trainer, hosted->edits(), trainer == nullptr ? 0 : trainer->step()};
+  Mark mark = {hosted, trainer, hosted->edits(), trainer == nullptr ? 0 : trainer->step()};
+  mark.numbers.calls = runner_.sequences.CallsOn(name);
+  return mark;
 }
 
-bool LiveModels::IsDue(const Entry& entry, const HostedModelPtr& hosted, Clock::time_point now) const {
+bool LiveModels::IsDue(const std::string& name, const Entry& entry, const HostedModelPtr& hosted,
+                       Clock::time_point now) const {
   if (!schedule_.any() || entry.busy || now < entry.not_before) return false;
-  const Mark mark = MarkOf(hosted);
+  const Mark mark = MarkOf(name, hosted);
   if (!entry.stored || entry.mark.model.lock() != hosted) return true;
-  if (mark.edits == entry.mark.edits) return false;
+  // A numbered call counts whatever it does: its number is to become durable.
+  const int64_t calls = static_cast<int64_t>(mark.numbers.calls) - static_cast<int64_t>(entry.mark.numbers.calls);
+  if (mark.edits == entry.mark.edits && calls <= 0) return false;
   if (mark.trainer.lock() != entry.mark.trainer.lock()) return true;
   const auto edits = static_cast<int64_t>(mark.edits - entry.mark.edits);
-  const int64_t steps = std::max(edits, mark.step - entry.mark.step);  // A model without a trainer has edits alone.
+  const int64_t steps = std::max({edits, calls, mark.step - entry.mark.step});
   return (schedule_.steps > 0 && steps >= schedule_.steps) ||
          (schedule_.period.count() > 0 && now - entry.since >= schedule_.period);
 }
@@ -56,7 +62,7 @@ void LiveModels::Look() {
     for (const auto& [name, hosted] : models) {
       const auto found = entries_.find(name);
       known += found != entries_.end();
-      if (IsDue(found == entries_.end() ? Entry() : found->second, hosted, now)) due.emplace_back(name, hosted);
+      if (IsDue(name, found == entries_.end() ? Entry() : found->second, hosted, now)) due.emplace_back(name, hosted);
     }
     if (known < entries_.size()) {
       const std::map<std::string, HostedModelPtr> there(models.begin(), models.end());
@@ -87,24 +93,24 @@ void LiveModels::Save(const std::string& name, HostedModelPtr hosted) {
     ++under_way_;
   }
   const ScopedAccount owner(runner_.tenants.AccountOf(name));
-  runner_.sequences.Pause(name, [this, name, hosted = std::move(hosted)](Sequences::Numbers applied) {
+  runner_.sequences.Pause(name, [this, name, hosted = std::move(hosted)](Sequences::Numbers numbers) {
     const ScopedAccount owner(runner_.tenants.AccountOf(name));  // Whoever's call has ended for it.
-    Mark mark = MarkOf(hosted);
-    mark.applied = std::move(applied);
+    Mark mark = MarkOf(name, hosted);
+    mark.numbers = std::move(numbers);
     bool is_stored;
     {
       MutexLock lock(mu_);
       Entry& entry = entries_.at(name);
       entry.pausing = false;
       is_stored = entry.stored && entry.mark.model.lock() == hosted && entry.mark.edits == mark.edits &&
-                  entry.mark.applied == mark.applied;
+                  entry.mark.numbers.SameCalls(mark.numbers);
     }
     if (is_stored) {
       runner_.sequences.Resume(name);
       return Saved(name, &mark, absl::OkStatus());
     }
     hosted->Snapshot([this, name, hosted, mark](absl::StatusOr<Checkpoint> checkpoint) {
-      if (checkpoint.ok()) checkpoint->hosting = HostingOf(*hosted, mark.applied);
+      if (checkpoint.ok()) checkpoint->hosting = HostingOf(*hosted, mark.numbers);
       runner_.sequences.Resume(name);
       if (!checkpoint.ok()) return Saved(name, nullptr, checkpoint.status());
       const auto kept = std::make_shared<Checkpoint>(*std::move(checkpoint));
@@ -188,7 +194,7 @@ void LiveModels::Saved(const std::string& name, const Mark* mark, const absl::St
     if (mark != nullptr) {
       entry.mark = *mark;
       entry.since = Clock::now();
-      if (forget.empty()) runner_.sequences.MadeDurable(name, mark->applied);
+      if (forget.empty()) runner_.sequences.MadeDurable(name, mark->numbers);
     }
     if (!status.ok()) entry.not_before = Clock::now() + kAfterFailure;
     // Many tries that fail alike are one line.
@@ -329,13 +335,17 @@ Task<absl::Status> LiveModels::LoadOne(std::string name) {
   hosted->SetVersion(hosting.version);
   hosted->Touch();
   CO_RETURN_IF_ERROR(models_.AddLoaded(name, hosted));
-  runner_.sequences.Restore(name, hosting.applied);
+  Sequences::Numbers numbers;
+  numbers.applied = hosting.applied;
+  numbers.silent = hosting.silent;
+  runner_.sequences.Restore(name, numbers);
   MutexLock lock(mu_);
   Entry& entry = entries_[name];
   entry.busy = false;
   entry.stored = true;
-  entry.mark = MarkOf(hosted);
-  entry.mark.applied = hosting.applied;
+  entry.mark = MarkOf(name, hosted);
+  entry.mark.numbers.applied = hosting.applied;
+  entry.mark.numbers.silent = hosting.silent;
   entry.since = Clock::now();
   co_return absl::OkStatus();
 }

@@ -82,7 +82,7 @@ class LiveModels {
     std::weak_ptr<Trainer> trainer;
     uint64_t edits = 0;
     int64_t step = 0;
-    Sequences::Numbers applied = {};
+    Sequences::Numbers numbers = {};
   };
   struct Entry {
     bool stored = false;  // A checkpoint is on the disk, or may be.
@@ -96,8 +96,8 @@ class LiveModels {
     std::vector<Done> forget;            // To be deleted for these when it is not busy.
   };
 
-  static Mark MarkOf(const HostedModelPtr& hosted);
-  bool IsDue(const Entry& entry, const HostedModelPtr& hosted, Clock::time_point now) const;
+  Mark MarkOf(const std::string& name, const HostedModelPtr& hosted) const;
+  bool IsDue(const std::string& name, const Entry& entry, const HostedModelPtr& hosted, Clock::time_point now) const;
   void Save(const std::string& name, HostedModelPtr hosted);
   void Write(const std::string& name, const Mark& mark, const Checkpoint& checkpoint);
   absl::Status WriteToStore(const std::string& name, const Checkpoint& checkpoint);

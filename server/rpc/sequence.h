@@ -4,17 +4,20 @@
 // used its number up. For one client and model, one numbered call runs at a time: those that arrive meanwhile wait for
 // its end, and are judged then, in the order of their numbers. Thread-safe.
 //
-// Answers are kept for repetitions within a budget of bytes for all streams: the oldest go first, and all after a time.
-// The numbers applied stay known: a repetition whose answer is gone is FAILED_PRECONDITION, and is not applied again.
-//
-// Tenants are owners of streams, and so are all other clients together. Where there are too many streams, or too many bytes
-// of answers, the owner who takes most loses some; one who has his equal share of the streams loses his own for more.
+// Answers are kept for repetitions (answer_cache.h). The numbers applied stay known: a repetition whose answer is gone is
+// FAILED_PRECONDITION, and is not applied again. A client that is silent for long is only a number any more
+// (silent_clients.h), and so is one that makes room for another. Where there are too many clients, an identity takes a
+// place of its own, or, while it has less than its equal share, one of whoever has most: nobody within his share loses one.
 //
 // A model's numbers outlive the process together with its state. Between Pause and Resume no numbered call on the model
 // runs, so that a snapshot of the model has in it exactly the calls that Pause tells; after MadeDurable a crash cannot
 // take these back. A long call lets pauses come between its steps (Turn::Between): such a pause counts it as applied.
 // The next process begins with Restore. A client whose later calls are lost with the old process gets ABORTED then,
 // with the reason REWOUND and the last number that is left.
+//
+// Calls may leave something for later calls that no snapshot has, as a backward pass leaves gradients. These calls are in
+// the snapshot's numbers, but a crash takes back what they have left: they become durable together with a call that
+// settles them, as a step does.
 
 #ifndef SERVER_RPC_SEQUENCE_H_
 #define SERVER_RPC_SEQUENCE_H_
@@ -23,56 +26,66 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
+#include "server/rpc/answer_cache.h"
+#include "server/rpc/holdings.h"
+#include "server/rpc/silent_clients.h"
 
 namespace gluond::server {
+
+struct SequenceLimits {
+  int64_t max_clients = 10'000;  // For each model.
+  int64_t max_silent_clients = 1'000'000;
+  int64_t max_answer_bytes = int64_t{256} << 20;
+};
 
 class Sequences {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // One stream keeps so many answers, and so many bytes of them, but for the last one.
-  static constexpr size_t kAnswersKept = 64;
-  static constexpr size_t kAnswerBytesKept = 1 << 20;
-  // Bytes that an answer takes beside its text.
-  static constexpr size_t kAnswerOverhead = 256;
-
   // `post` runs the calls that waited, since they would begin where another one ends: on a lane, perhaps.
   using Post = std::function<void(std::function<void()>)>;
-  // The most streams of a tenant, which owns the clients whose names begin with its own (engine/runtime/tenant_name.h);
+  // The most clients of a tenant, which owns those whose names begin with its own (engine/runtime/tenant_name.h);
   // nothing: there is no such tenant.
   using MostOfTenant = std::function<std::optional<int64_t>(absl::string_view tenant)>;
-  explicit Sequences(int64_t max_streams, Post post = [](const auto& work) { work(); },
-                     int64_t max_answer_bytes = int64_t{256} << 20, MostOfTenant most_of_tenant = nullptr)
-      : max_streams_(static_cast<size_t>(max_streams)), max_answer_bytes_(static_cast<size_t>(max_answer_bytes)),
-        post_(std::move(post)), most_of_tenant_(std::move(most_of_tenant)) {}
+  explicit Sequences(const SequenceLimits& limits, Post post = [](const auto& work) { work(); },
+                     MostOfTenant most_of_tenant = nullptr)
+      : max_clients_(static_cast<size_t>(limits.max_clients)), post_(std::move(post)),
+        most_of_tenant_(std::move(most_of_tenant)), silent_(static_cast<size_t>(limits.max_silent_clients)),
+        answers_(static_cast<size_t>(limits.max_answer_bytes)) {}
+
+  // A client is silent when it has not called for so long.
+  static constexpr std::chrono::minutes kSilence{10};
 
   // The last call's end, on another thread, lies before it.
   ~Sequences() { MutexLock lock(mu_); }
 
+  // A call may leave something that no snapshot has, or settle what earlier ones have left.
+  enum class Effect : uint8_t { kNone, kLeaves, kSettles };
+
   // The right to run the call of one number. The number is used up by Applied; not, when the turn is destroyed before.
   class Turn {
    public:
-    using End = std::function<void(std::shared_ptr<const std::string> answer)>;
+    using End = std::function<void(std::shared_ptr<const std::string> answer, Effect effect)>;
     using GoOn = std::function<void()>;
     Turn(End end, std::function<void(GoOn)> between) : end_(std::move(end)), between_(std::move(between)) {}
-    ~Turn() { if (end_) end_(nullptr); }
+    ~Turn() { if (end_) end_(nullptr, effect_); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
+    void set_effect(Effect effect) { effect_ = effect; }
     // Keeps the serialized `answer` for repetitions.
     void Applied(std::string answer) {
-      std::exchange(end_, nullptr)(std::make_shared<const std::string>(std::move(answer)));
+      std::exchange(end_, nullptr)(std::make_shared<const std::string>(std::move(answer)), effect_);
     }
     // The call is between two steps, and has taken some. `go_on` is called when the model is not paused: at once, or by
     // another caller's thread. The turn lives until then.
@@ -81,6 +94,7 @@ class Sequences {
    private:
     End end_;
     const std::function<void(GoOn)> between_;
+    Effect effect_ = Effect::kNone;
   };
 
   struct Arrival {
@@ -99,100 +113,114 @@ class Sequences {
   uint64_t Last(const std::string& client, const std::string& model) const;
   // The last number that a crash cannot take back; 0 where there is none.
   uint64_t Durable(const std::string& client, const std::string& model) const;
+  // Grows with each numbered call on the model that is applied; 0 where no client is known that has called.
+  uint64_t CallsOn(const std::string& model) const;
 
-  // The last number applied of each client of a model, by the client's name.
-  using Numbers = std::vector<std::pair<std::string, uint64_t>>;
+  // The numbers of a model at one moment.
+  struct Numbers {
+    std::vector<std::pair<std::string, uint64_t>> applied = {};  // The last one of each client, by the client's name.
+    SilentClients::Saved silent = {};
+    std::vector<uint64_t> settled = {};  // As `applied`: all that these calls have left is in the model.
+    uint64_t calls = 0;                  // As of CallsOn.
+
+    bool SameCalls(const Numbers& other) const { return applied == other.applied && silent == other.silent; }
+  };
   // Calls `paused` when no numbered call on the model runs any more, on this thread or on another caller's; none begins
   // until Resume. Several pauses of a model come one after the other.
-  using Paused = std::function<void(Numbers applied)>;
+  using Paused = std::function<void(Numbers numbers)>;
   void Pause(const std::string& model, Paused paused);
   void Resume(const std::string& model);
   // A crash cannot take back these calls on the model.
-  void MadeDurable(const std::string& model, const Numbers& applied);
+  void MadeDurable(const std::string& model, const Numbers& numbers);
   // A crash takes back every call on the model: it has gone from the store.
   void ForgetDurable(const std::string& model);
-  // The numbers of an earlier process. Before the first call.
-  void Restore(const std::string& model, const Numbers& applied);
+  // The numbers of an earlier process: `applied` and `silent`. Before the first call.
+  void Restore(const std::string& model, const Numbers& numbers);
   // There was an earlier process: a client of whom nothing is known may have had numbers there. Before the first call.
   void ExpectRewound() { rewound_ = true; }
 
-  // Drops the answers of calls on the model: it is no more.
-  void DropAnswersOf(const std::string& model);
+  // Drops what is known of clients that are silent, and the answers: the model is no more.
+  void DropModel(const std::string& model);
   // Drops the answers that are older than `age`.
   void DropAnswersOlderThan(Clock::duration age, Clock::time_point now = Clock::now());
+  // Clients that have not called for `age` become silent ones, or, where their model is no more, nothing.
+  using Exists = std::function<bool(const std::string& model)>;
+  void SilenceOlderThan(Clock::duration age, const Exists& exists, Clock::time_point now = Clock::now());
   // Bytes that all answers take now.
   size_t answer_bytes() const;
+  size_t num_silent() const;
 
  private:
-  using Key = std::pair<std::string, std::string>;
-  struct Stream;
-  // An answer's place among all of its owner's.
-  struct Age {
-    Stream* stream;
-    Clock::time_point since;
+  struct Key {
+    std::string client;
+    std::string model;
   };
-  struct Answer {
-    uint64_t number;
-    uint64_t payload;
-    std::shared_ptr<const std::string> text;
-    std::list<Age>::iterator age;
-
-    size_t bytes() const { return text->size() + kAnswerOverhead; }
-  };
-  struct Owner {
-    std::list<Key> streams;  // Least recently used first.
-    std::list<Age> answers;  // Oldest first; points into streams_.
-    size_t answer_bytes = 0;
-  };
-  // By the tenant's name; those of no tenant have an empty one. Each has streams.
-  using Owners = std::map<std::string, Owner, std::less<>>;
-  struct Stream {
+  // The numbered calls of one client on one model.
+  struct Series {
     uint64_t last = 0;
+    uint64_t settled = 0;     // The last number when nothing that no snapshot has was left.
     uint64_t durable = 0;
-    bool is_rewound = false;     // `last` comes from an earlier process, which may have applied more.
-    std::deque<Answer> answers;  // For the numbers up to `last`, without gap; none where all were dropped.
-    size_t answer_bytes = 0;
+    bool is_rewound = false;  // `last` comes from an earlier process, which may have applied more.
+    AnswerCache::Answers answers;  // For the numbers up to `last`; none where all were dropped.
     bool running = false;
     std::function<void()> go_on;  // Set where the call that runs is between two steps, while the model is paused.
     std::multimap<uint64_t, Arrival> waiting;
-    Owners::iterator owner;
-    std::list<Key>::iterator age;  // Among its owner's.
-  };
-  using Streams = std::map<Key, Stream>;
+    Holder holder;
+    Holdings<Key>::Place place;
+    Clock::time_point used;
 
+    bool idle() const { return !running && waiting.empty(); }
+  };
   // Functions to call once the lock is free.
   using Verdicts = std::vector<std::function<void()>>;
-  struct Pauses {
-    bool begun = false;          // The first one's `paused` was called.
-    std::deque<Paused> waiting;  // The first one among them until Resume.
+  struct OfModel {
+    std::map<std::string, Series> series;  // By client.
+    std::set<std::string> held;  // Clients with calls that wait, or with one that a pause has stopped between two steps.
+    int64_t running = 0;         // Calls that run and are not between two steps.
+    uint64_t calls = 0;          // Counts on from calls_ as it was when this began: no count comes twice.
+    bool paused = false;         // The first one's function was called.
+    std::deque<Paused> pauses;   // The first one among them until Resume.
   };
-  bool IsPaused(const Key& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return pauses_.contains(key.second); }
+
+  void Decide(Arrival arrival, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Begins the model's first pause if nothing runs.
   void BeginPause(const std::string& model, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Judge(Stream& stream, Arrival arrival, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void JudgeWaiting(const Key& key, Stream& stream, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::StatusOr<Stream*> FindOrAdd(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void ForgetIfNew(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Forget(Streams::iterator stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Forgets the owner's stream that was silent longest and has no call under way. Whether there was one.
-  bool ForgetOldest(const Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Makes room for one more stream of the owner.
-  absl::Status MakeRoomFor(absl::string_view owner, std::optional<int64_t> most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Judge(OfModel& of_model, Series& series, Arrival arrival, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Run(OfModel& of_model, Series& series, Arrival arrival, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void JudgeWaiting(OfModel& of_model, const Key& key, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  const Series* Find(const std::string& client, const std::string& model) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A series that is not there, with what is known of the client.
+  void Recall(const Key& key, Series* series) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The identity that the client belongs to, and the most clients of its tenant, if it is of one.
+  Holder HolderOf(absl::string_view client, std::optional<int64_t>* most) const;
+  absl::Status Add(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Renew(Series& series) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends a series without an applied call, so that it takes no place from one that has some.
+  void EraseIfNew(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Erase(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EraseIfEmpty(const std::string& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes the client a silent one. False: there is no room for more of them, or of its identity's.
+  bool Silence(const Key& key, bool within_share) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Silences the identity's client that was silent longest and has no call under way. NOT_FOUND: there is none.
+  // RESOURCE_EXHAUSTED: there is no room for silent ones. `within_share`: it makes room for one of its own.
+  absl::Status SilenceOldest(const Holdings<Key>::OfIdentity* of, bool within_share) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status TakePlaceWithin(const Holdings<Key>::OfTenant& tenant, const std::string& identity, size_t all)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes room for one more series of the holder.
+  absl::Status MakeRoomFor(const Holder& holder, std::optional<int64_t> most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Between(const Key& key, Turn::GoOn go_on);
-  void Ended(const Key& key, uint64_t number, uint64_t payload, std::shared_ptr<const std::string> answer);
-  void Keep(Stream& stream, Answer answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void DropOldestOf(Stream& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Ended(const Key& key, uint64_t payload, std::shared_ptr<const std::string> answer, Effect effect);
 
-  const size_t max_streams_;
-  const size_t max_answer_bytes_;
+  const size_t max_clients_;
   const Post post_;
   const MostOfTenant most_of_tenant_;
   bool rewound_ = false;
   mutable Mutex mu_;
-  Streams streams_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, Pauses> pauses_ ABSL_GUARDED_BY(mu_);  // By model; none without a pause.
-  Owners owners_ ABSL_GUARDED_BY(mu_);
-  size_t answer_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<std::string, OfModel> models_ ABSL_GUARDED_BY(mu_);
+  Holdings<Key> holdings_ ABSL_GUARDED_BY(mu_);  // All series, the least recently used first.
+  SilentClients silent_ ABSL_GUARDED_BY(mu_);
+  AnswerCache answers_ ABSL_GUARDED_BY(mu_);
+  uint64_t calls_ ABSL_GUARDED_BY(mu_) = 0;  // Applied on all models.
 };
 
 }  // namespace gluond::server

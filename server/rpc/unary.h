@@ -60,8 +60,9 @@ struct Runner {
       : limits(limits), log(std::move(log)), memory(std::move(memory)),
         requests("requests in flight", limits.max_requests, "--max_requests", &Quotas::requests),
         request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
-        sequences(limits.max_clients, [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
-                  limits.max_answer_bytes, [this](absl::string_view tenant) { return MostClients(tenant); }) {}
+        sequences({limits.max_clients, limits.max_silent_clients, limits.max_answer_bytes},
+                  [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
+                  [this](absl::string_view tenant) { return MostClients(tenant); }) {}
 
   // The most clients of a tenant whose numbers are remembered; nothing: there is no such tenant.
   std::optional<int64_t> MostClients(absl::string_view tenant) const {
@@ -147,6 +148,10 @@ class Rpc {
   void Scope(std::string* client_id) const;
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
   bool numbered() const { return turn_ != nullptr; }
+  // See Sequences::Effect. Nothing for a call without a number.
+  void SetEffect(Sequences::Effect effect) {
+    if (turn_ != nullptr) turn_->set_effect(effect);
+  }
 
   // Sends one more answer before the last, unless the one before it is not sent yet: then this does nothing, and
   // returns false. So a client that reads slowly gets fewer.
@@ -224,6 +229,10 @@ class Call {
   int64_t max_reply_bytes() const { return state_->runner().limits.max_message_bytes; }
   // Whether the call carries a sequence number: its answer is kept for repetitions.
   bool numbered() const { return state_->numbered(); }
+  // The call leaves something for later calls that no live checkpoint has: gradients, a forward pass to go back from.
+  void Leaves() const { state_->SetEffect(Sequences::Effect::kLeaves); }
+  // The call uses up, or makes void, what earlier ones have left so: a live checkpoint has the model whole.
+  void Settles() const { state_->SetEffect(Sequences::Effect::kSettles); }
   // For methods with several answers: see Rpc::TrySend.
   bool TrySend(Response response) const {
     SetDurable(&response);

@@ -73,6 +73,7 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   }
   FINISH_IF_ERROR(call, models_.Add(request.model(), hosted, request.replace()));
   DescribeModel(*hosted, /*parameters=*/true, /*graph=*/false, call.response().mutable_model());
+  call.Settles();
   call.Finish();
 }
 
@@ -101,7 +102,7 @@ void ModelService::DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelRespo
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Find(call.request().model()));
   FINISH_IF_ERROR(call, CheckExpectedVersion(call, hosted));
   FINISH_IF_ERROR(call, models_.Remove(call.request().model()).status());
-  runner().sequences.DropAnswersOf(call.request().model());
+  runner().sequences.DropModel(call.request().model());
   // Answered when the calls before it have ended, its live checkpoint is deleted, and its memory is free. A model whose
   // checkpoint cannot be deleted, and would be there again in the next server, is put back.
   Model& model = hosted->model();

@@ -119,6 +119,7 @@ void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint 
 
 void ModelService::FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new, absl::Status status) {
   if (status.ok() && is_new) status = models_.Add(hosted->model().name(), hosted, call.request().replace());
+  call.Settles();
   if (status.ok()) DescribeModel(*hosted, /*parameters=*/true, /*graph=*/false, call.response().mutable_model());
   call.Finish(status);
 }

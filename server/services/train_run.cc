@@ -182,6 +182,7 @@ void TrainRun::Fill(TrainProgress* progress) const {
 void TrainRun::End(Stop stop, const absl::Status& why) {
   over_();
   if (steps_ == 0) return call_.Finish(why);
+  call_.Settles();
   TrainProgress& last = call_.response();
   Fill(&last);
   last.set_done(true);

@@ -33,14 +33,6 @@ NamedTensors Only(const google::protobuf::RepeatedPtrField<std::string>& wanted,
   return tensors;
 }
 
-// Gradients that are added to must not be added to in part.
-std::shared_ptr<Cancellation> CancellationOfBackward(const Model& model, std::shared_ptr<Cancellation> cancellation) {
-  for (const Parameter& parameter : model.parameters().List()) {
-    if (parameter.grad_req == GradReq::kAdd) return nullptr;
-  }
-  return cancellation;
-}
-
 }  // namespace
 
 void TrainingService::Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call) {
@@ -57,7 +49,10 @@ void TrainingService::Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call
   model.Forward(std::move(inputs), request.training() ? Mode::kTrain : Mode::kPredict, call.cancellation(),
                 [call, hosted, watch, recording](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return call.Finish(outputs.status());
-    if (recording != 0) hosted->Changed();  // Running means.
+    if (recording != 0) {
+      hosted->Changed();  // Running means.
+      call.Leaves();
+    }
     call.response().set_recording(recording);
     watch->Stop(call.response().mutable_timing());
     call.FinishWith(Only(call.request().outputs(), *std::move(outputs)),
@@ -81,9 +76,10 @@ void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> c
                      "; call Forward with `training` again")));
   }
   std::vector<std::string> names(request.gradients().begin(), request.gradients().end());
-  model.Backward(std::move(heads), std::move(names), CancellationOfBackward(model, call.cancellation()),
+  model.Backward(std::move(heads), std::move(names), call.cancellation(),
                  [call, hosted, watch](absl::StatusOr<BackwardReport> report) {
     if (!report.ok()) return call.Finish(report.status());
+    call.Leaves();
     watch->Stop(call.response().mutable_timing());
     call.FinishWith(std::move(report->gradients), ReplyForm(call.request().encoding(), call.request().head_gradients()),
                     call.response().mutable_gradients());
@@ -104,6 +100,7 @@ void TrainingService::Step(Call<v1::StepRequest, v1::StepResponse> call) {
                 [call, hosted, trainer, watch](absl::StatusOr<StepReport> report) {
     if (!report.ok()) return call.Finish(report.status());
     hosted->Changed();
+    call.Settles();
     ToProto(*report, call.response().mutable_report());
     watch->Stop(call.response().mutable_timing());
     call.Finish();

@@ -44,6 +44,7 @@ Trainer::OnStep Answer(CallType call, HostedModelPtr hosted, int64_t batch_size,
              absl::StatusOr<StepReport> report) {
     if (!report.ok()) return call.Finish(report.status());
     hosted->Changed();
+    call.Settles();
     v1::TrainStepResponse& response = call.response();
     ToProto(*report, response.mutable_report());
     response.set_samples(report->samples);

@@ -46,7 +46,7 @@ void TrainingService::SetOptimizerState(Call<v1::SetOptimizerStateRequest, v1::S
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   trainer->SetStates(std::move(values), step,
                      [call, hosted, trainer](absl::Status status) {
-    hosted->Edited();
+    if (status.ok()) hosted->Edited();
     call.Finish(std::move(status));
   });
 }

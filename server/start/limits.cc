@@ -24,6 +24,7 @@ constexpr LimitFlag kFlags[] = {
     {"max_models", &Limits::max_models, 1, kAny},
     {"max_datasets", &Limits::max_datasets, 1, kAny},
     {"max_clients", &Limits::max_clients, 1, kAny},
+    {"max_silent_clients", &Limits::max_silent_clients, 1, kAny},
     {"max_answer_bytes", &Limits::max_answer_bytes, 1, kAny},
     {"answer_lease_seconds", &Limits::answer_lease_seconds, 1, kCentury},
     {"max_store_bytes", &Limits::max_store_bytes, 0, kAny},

@@ -29,7 +29,8 @@ struct Limits {
   int64_t max_tensor_bytes = int64_t{1} << 40;    // For all tensors on one device; never more than it has.
   int64_t max_models = 1024;
   int64_t max_datasets = 256;
-  int64_t max_clients = 10'000;                   // Clients whose sequence numbers are remembered.
+  int64_t max_clients = 10'000;                   // Clients (per model) that make numbered calls.
+  int64_t max_silent_clients = 1'000'000;         // Those that have not called for long: 16 bytes each.
   int64_t max_answer_bytes = int64_t{256} << 20;  // For all answers kept for repetitions of numbered calls.
   int64_t answer_lease_seconds = 600;             // Such an answer is kept for so long.
   int64_t max_store_bytes = 0;                    // For all checkpoints. 0: the disk's but for a reserve.

@@ -86,6 +86,46 @@ TEST_F(LiveModelsTest, RepliesTellWhatACrashCannotTakeBack) {
   EXPECT_FALSE(Call(training_, &Training::TrainStep, Batch("mlp", 3, "ann", Sequence().last() + 1)).has_durable_sequence());
 }
 
+// Gradients are in no live checkpoint: the calls that make them are durable once a step has taken them.
+TEST_F(LiveModelsTest, CallsByHandAreDurableWithTheirStep) {
+  Start({.steps = 1});
+  DefineMlp("mlp");
+  Train(1, 1);
+  AwaitDurable(1);
+  const auto numbered = [](int number, const std::string& more) {
+    return absl::StrCat(R"({"model": "mlp", )", more, R"("call": {"client_id": "ann", "sequence": ")", number, R"("}})");
+  };
+  auto forward = Json<v1::ForwardRequest>(numbered(2, R"("training": true, )"));
+  *forward.mutable_inputs() = Batch("mlp", 1).inputs();
+  forward.mutable_inputs()->erase("label");
+  Call(training_, &Training::Forward, forward);
+  Call(training_, &Training::Backward, numbered(3, ""));
+  // Bob's call is durable only together with a checkpoint that has these numbers.
+  Call(training_, &Training::SetLearningRate, R"({"model": "mlp", "learning_rate": 0.1, "call": {"client_id": "bob", "sequence": "1"}})");
+  const auto bob = [this] { return Call(training_, &Training::GetSequence, R"({"client_id": "bob", "model": "mlp"})").durable(); };
+  while (bob() < 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(Sequence().durable(), 1u);
+  EXPECT_EQ(Sequence().last(), 3u);
+  Call(training_, &Training::Step, numbered(4, R"("batch_size": 4, )"));
+  AwaitDurable(4);
+  const auto before = Parameters("mlp");
+  Start({.steps = 1});
+  EXPECT_EQ(Parameters("mlp"), before);
+  EXPECT_EQ(Sequence().last(), 4u);
+}
+
+// Whatever a numbered call does, its number is saved.
+TEST_F(LiveModelsTest, ACallThatChangesNoValueIsDurableToo) {
+  Start({.steps = 1});
+  DefineMlp("mlp");
+  Train(1, 1);
+  AwaitDurable(1);
+  Call(training_, &Training::ZeroGradients, R"({"model": "mlp", "call": {"client_id": "ann", "sequence": "2"}})");
+  AwaitDurable(2);
+  Start({.steps = 1});
+  EXPECT_EQ(Sequence().last(), 2u);
+}
+
 TEST_F(LiveModelsTest, AClientThatIsAheadIsTold) {
   Start({.steps = 1000});
   DefineMlp("mlp");

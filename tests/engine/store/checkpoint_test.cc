@@ -190,7 +190,8 @@ TEST_F(CheckpointTest, AFolderHasNamesOfItsOwn) {
   const auto store = OpenStore();
   const auto live = store->OpenApart(".live");
   Checkpoint checkpoint = MakeCheckpoint(2);
-  checkpoint.hosting = Hosting{"cpu", uint64_t{1} << 63, 1.5, 7, {{"ann", 12}, {"\n \"bob\"", UINT64_MAX}}};
+  checkpoint.hosting = Hosting{"cpu", uint64_t{1} << 63, 1.5, 7, {{"ann", 12}, {"\n \"bob\"", UINT64_MAX}},
+                               {{"acme/ann", "packed"}}};
   ASSERT_OK(store->Save("m", MakeCheckpoint(1)));
   ASSERT_OK(live->Save("m", checkpoint));
   ASSERT_OK(live->Save("other", MakeCheckpoint(3)));
@@ -204,6 +205,7 @@ TEST_F(CheckpointTest, AFolderHasNamesOfItsOwn) {
   EXPECT_EQ(loaded->hosting->ttl_seconds, 1.5);
   EXPECT_EQ(loaded->hosting->version, 7u);
   EXPECT_EQ(loaded->hosting->applied, checkpoint.hosting->applied);
+  EXPECT_EQ(loaded->hosting->silent, checkpoint.hosting->silent);
   ASSERT_OK(live->Delete("m"));
   EXPECT_OK(store->Load("m", *memory_));
   EXPECT_FALSE(store->Load("m", *memory_)->hosting.has_value());

@@ -1,0 +1,44 @@
+#include "server/rpc/answer_cache.h"
+
+#include <utility>
+#include <vector>
+
+namespace gluond::server {
+
+void AnswerCache::Keep(const Holder& holder, Answer answer, Answers* answers) {
+  const size_t bytes = answer.bytes();
+  answers->holder_ = holder;
+  answers->bytes_ += bytes;
+  answers->kept_.push_back({std::move(answer), ages_.Add(holder, {answers, Clock::now()}, bytes)});
+  while (answers->size() > kAnswersKept || (answers->size() > 1 && answers->bytes_ > kAnswerBytesKept)) DropOldest(answers);
+  // The oldest of a holder's is the oldest of its client and model, too. An answer that is itself over the budget goes with
+  // the holder's others.
+  while (ages_.size() > max_bytes_) DropOldest(ages_.largest().largest().items.front().answers);
+}
+
+void AnswerCache::DropOldest(Answers* answers) {
+  const Answers::Kept& oldest = answers->kept_.front();
+  const size_t bytes = oldest.answer.bytes();
+  answers->bytes_ -= bytes;
+  ages_.Remove(answers->holder_, oldest.age, bytes);
+  answers->kept_.pop_front();
+}
+
+void AnswerCache::Drop(Answers* answers) {
+  while (answers->size() > 0) DropOldest(answers);
+}
+
+void AnswerCache::DropOlderThan(Clock::duration age, Clock::time_point now) {
+  std::vector<Answers*> old;  // Which lists there are changes with each answer that goes.
+  for (const auto& [tenant, of_tenant] : ages_.tenants()) {
+    for (const auto& [identity, its] : of_tenant.identities) {
+      for (const Age& each : its.items) {
+        if (now - each.since <= age) break;
+        old.push_back(each.answers);
+      }
+    }
+  }
+  for (Answers* const answers : old) DropOldest(answers);
+}
+
+}  // namespace gluond::server
