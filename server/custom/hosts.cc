@@ -303,7 +303,7 @@ absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, 
       if (fact->question != nullptr) return ++fact->asking, fact->question->Pending(what);
       if (fact->status.ok()) return fact;
       // A rule that cannot tell yet will not tell the next time: one inference may come by here twice.
-      if (!complete && absl::IsUnknown(fact->status)) return fact->status;
+      if (!complete && IsFailureOfClient(fact->status)) return absl::UnknownError(fact->status.message());
       // Other failures are told to those that waited, once: the next run asks again. Some may have given up.
       if (--fact->asking <= 0) facts_.Forget(key);
       if (CustomFacts::Clock::now() - fact->answered < kFailureLasts) return fact->status;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -235,6 +236,11 @@ absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what)
       reason::kOperatorFailed);
   status.SetPayload(kTraceback, absl::Cord(Head(failure.traceback(), kLongestTraceback)));
   return status;
+}
+
+bool IsFailureOfClient(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = InfoOf(status);
+  return info.has_value() && info->reason == reason::kOperatorFailed;
 }
 
 }  // namespace gluond::server
