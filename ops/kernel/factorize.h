@@ -1,8 +1,8 @@
 // Factorize: the factors of square matrices, what is solved with them, and products with triangular matrices, by LAPACK and
 // BLAS on a CPU and by kernels of many threads on a GPU. Matrices follow one another; C is float or double.
 //
-// Large matrices are factorized by panels of columns, and solved for by groups of lines. Between those the run is asked
-// whether it is still wanted (engine/core/interruption.h).
+// Large matrices are factorized by panels of columns, and solved for by groups of lines; a GPU solves for all lines at once.
+// Before each of those the run is asked whether it is still wanted (engine/core/interruption.h).
 
 #ifndef OPS_KERNEL_FACTORIZE_H_
 #define OPS_KERNEL_FACTORIZE_H_

@@ -132,6 +132,7 @@ struct SquareElement {
 
 template <class C>
 absl::Status OfCholesky(gpu, const OpContext& ctx, const SquareSize& s, const C* l, C* inverse) {
+  RETURN_IF_ERROR(CheckInterrupted());
   ASSIGN_OR_RETURN(void* const columns, ctx.scratch->Get(static_cast<size_t>(s.batch * s.matrix()) * sizeof(C)));
   RETURN_IF_ERROR(ForEachGroup<gpu>(ctx, s.batch * s.n, s.matrix(), InvertColumn<C>{s.n, l, static_cast<C*>(columns)}));
   return ForEach<gpu>(ctx, s.batch * s.matrix(), SquareElement<C>{s.n, static_cast<const C*>(columns), inverse});
@@ -258,6 +259,7 @@ struct SolveColumn {
 
 template <class C>
 absl::Status OfLu(gpu, const OpContext& ctx, const SquareSize& s, const C* lu, const int32_t* pivot, C* inverse) {
+  RETURN_IF_ERROR(CheckInterrupted());
   return ForEachGroup<gpu>(ctx, s.batch * s.n, s.matrix(), SolveColumn<C>{s.n, lu, pivot, inverse});
 }
 
@@ -289,6 +291,7 @@ struct TriangularLine {
 
 template <bool solve, class C>
 absl::Status WithTriangles(gpu, const OpContext& ctx, const TriangularSize& s, const C* a, C* b) {
+  RETURN_IF_ERROR(CheckInterrupted());
   const int64_t lines = s.batch * (s.right ? s.rows : s.columns);
   const TriangularLine<solve, C> line = {s, a, b};
   return lines >= kManyLines ? ForEach<gpu>(ctx, lines, line) : ForEachGroup<gpu>(ctx, lines, s.n() * s.n(), line);
