@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' tests/gpu/bundle.sh; exit 0 ;; esac
 data=/usr/share/datasets/fashion-mnist
-limit=$((52 << 20))
+limit=$((58 << 20))
 read -ra bazel <<< "${BAZEL:-bazel}"
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
