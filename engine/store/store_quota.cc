@@ -41,7 +41,7 @@ std::optional<int64_t> StoreQuota::BytesOf(const std::string& entry) const {
 void StoreQuota::SetLocked(const std::string& entry, std::optional<int64_t> bytes) {
   const bool is_aside = LastOf(entry)[0] == '.';
   const int64_t is_counted = !IsInFolder(entry) && !is_aside;
-  const auto add = [&](int64_t more, int64_t entries) {
+  const auto add = [&](int64_t more, int64_t entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     for (Sum* const sum : {&sum_, &sums_[std::string(OwnerOf(entry))]}) {
       sum->bytes += more;
       sum->checkpoints += is_counted * entries;
@@ -111,7 +111,7 @@ StoreQuota::Used StoreQuota::UsedByOthersLocked(const std::string& name) const {
     used.tenants.bytes += bytes;
     used.tenants.checkpoints += entries;
   };
-  const auto leave_out = [&](const std::string& entry) {
+  const auto leave_out = [&](const std::string& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const auto found = stored_.find(entry);
     if (found != stored_.end()) add(entry, -found->second, IsInFolder(entry) ? 0 : -1);
   };
