@@ -27,6 +27,7 @@ void StoredDatasets::Delete(const std::string& name, Done done) {
 }
 
 absl::Status StoredDatasets::DeleteNow(const std::string& name) {
+  RETURN_IF_ERROR(datasets_.CheckLoaded(name));  // Its load would bring it back.
   if (CheckStoredName("dataset", name).ok()) {
     const absl::Status deleted = store_.Delete(name);
     if (!deleted.ok() && !absl::IsNotFound(deleted)) return deleted;
