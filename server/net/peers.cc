@@ -69,7 +69,8 @@ bool Peer::CountReset(double weight) {
 
 bool Peer::IsRenewed() {
   MutexLock lock(mu_);
-  if (of_era_[1 - era_] > 0) return false;
+  if (of_era_[1 - era_] > 0 || !is_changed_) return false;
+  is_changed_ = false;
   era_ = 1 - era_;
   return true;
 }
@@ -78,6 +79,7 @@ Peer::Room Peer::CountCall(int64_t most, int* era) {
   MutexLock lock(mu_);
   *era = era_;
   ++of_era_[era_];
+  is_changed_ = true;
   const auto now = std::chrono::steady_clock::now();
   const bool is_flooded = Last(calls_ - open_ >= kTimesUnread * most, now, &unread_since_);
   ++calls_;
@@ -131,6 +133,7 @@ void Guest::Go() {
   if (gone_.exchange(true)) return;
   MutexLock lock(peer_->mu_);
   --peer_->of_era_[era_];
+  peer_->is_changed_ = true;
 }
 
 Peers::~Peers() {

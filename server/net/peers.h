@@ -48,6 +48,7 @@ class Peer {
   // An estimate of the bytes that the kernel received for the messages and calls that have come.
   int64_t given() const { return given_.load(std::memory_order_relaxed); }
   // Whether all calls that gRPC has by now have begun since this said so last.
+  // False where no call has begun or gone since: gRPC may have headers that are no call yet.
   bool IsRenewed();
   // While `on` the kernel holds back what is sent to the peer, for 0.2 s at most, and sends it together afterwards. Does
   // nothing for a Unix socket.
@@ -80,6 +81,7 @@ class Peer {
   std::vector<AccountPtr> in_groups_ ABSL_GUARDED_BY(mu_);
   int64_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Calls that are not answered yet.
   int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;  // The open calls, and those whose answers gRPC still has.
+  bool is_changed_ ABSL_GUARDED_BY(mu_) = false;  // A call has begun or gone since IsRenewed last was true.
   int era_ ABSL_GUARDED_BY(mu_) = 0;  // The era of the calls that begin now; IsRenewed begins the next.
   int64_t of_era_[2] ABSL_GUARDED_BY(mu_) = {0, 0};  // The calls that gRPC has, by the era in which they began.
   using Time = std::chrono::steady_clock::time_point;
