@@ -396,7 +396,8 @@ void Server::EndThoseWhoKeepTooMuchUnread() {
     const auto found = given.find(traffic.name);
     connections.push_back({std::move(traffic.name), traffic.received, traffic.sent,
                            found == given.end() ? 0 : found->second.bytes,
-                           found != given.end() && found->second.is_renewed});
+                           found == given.end() || found->second.is_renewed,
+                           /*has_calls=*/found != given.end()});
   }
   for (const std::string& name : unread_->Look(connections, Unread::Clock::now())) {
     EndConnection(name, Ending::kUnreadMessages);

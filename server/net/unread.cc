@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace gluond::server {
 namespace {
@@ -48,7 +49,8 @@ std::vector<std::string> Unread::Look(const std::vector<Connection>& connections
     }
     one.given = connection.given;
     const int64_t unread = connection.received - kGreeting - connection.given - connection.sent / kSentPerByte;
-    if (connection.is_renewed) {
+    const bool is_quiet = connection.received == std::exchange(one.received, connection.received);
+    if (connection.is_renewed && (connection.has_calls || is_quiet)) {
       one.correction = std::min(one.correction, -one.renewed);
       one.renewed = unread;
     }

@@ -32,6 +32,7 @@ class Unread {
     int64_t sent;      // Bytes that the client has taken.
     int64_t given;     // Bytes of messages and of their heads: Peer::given(). From 0 again where the peer was forgotten.
     bool is_renewed = false;  // All its calls have begun since the last look that had this: older bytes are kept by none.
+    bool has_calls = true;    // Without any, what still comes may be headers that are no call yet.
   };
 
   // At most `most` bytes, of `memory`.
@@ -45,7 +46,7 @@ class Unread {
 
  private:
   struct Seen {
-    int64_t given = 0;
+    int64_t given = 0, received = 0;
     int64_t correction = 0;  // Added to the estimate.
     int64_t renewed = 0;     // The estimate, without correction, when its calls were renewed last.
     double kept = 0;         // Bytes times seconds, fading.
