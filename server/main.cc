@@ -71,6 +71,10 @@ ABSL_FLAG(std::string, jwt_roles_prefix, "",
           "What is before a role in that claim, as gluond. in gluond.train. Empty, without a map: nothing.");
 ABSL_FLAG(std::vector<std::string>, jwt_roles_map, {},
           "Words of that claim and the role that each gives, WORD=ROLE with commas, as ml-team=train,ml-leads=admin.");
+ABSL_FLAG(std::string, ownership, "shared",
+          "Who may change, read and delete models, datasets, checkpoints, published versions and saved sessions: shared: every caller "
+          "of the tenant, as his roles allow; strict: who made the first of that name, whom the fields reads=, changes= and owns= of "
+          "his line in --identities allow it (names, or NAME*, with commas), and admins. Published versions answer everybody.");
 ABSL_FLAG(std::string, tenants, "",
           "File of those who share the server, each with names and quotas of its own: a line `NAME QUOTA=VALUE ...` for each, "
           "with models, datasets, versions, sessions, saved_sessions, clients, requests, bytes, store_bytes, saved_session_bytes, "
@@ -280,6 +284,11 @@ absl::Status AddIdentity(ServerOptions* options) {
                                       "sign these by --jwt_keys=FILE");
   }
   options->tenants = absl::GetFlag(FLAGS_tenants);
+  const std::string ownership = absl::GetFlag(FLAGS_ownership);
+  if (ownership != "shared" && ownership != "strict") {
+    return absl::InvalidArgumentError(absl::StrCat("--ownership=", ownership, ", want shared or strict"));
+  }
+  options->strict_ownership = ownership == "strict";
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
   ASSIGN_OR_RETURN(options->unix_identity, UnixIdentityFromFlag());
   ASSIGN_OR_RETURN(options->health_names, HealthNamesFromFlag());

@@ -15,7 +15,7 @@ _MAY_IMPORT = {
     "custom": ["identity", "wire", "codec", "rpc"],
     "durable": ["start", "identity", "codec", "rpc", "hosted"],
     "session": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"],
-    "serving": ["start", "config", "identity", "net", "codec", "rpc", "hosted", "durable"],
+    "serving": ["start", "config", "identity", "net", "codec", "rpc", "hosted", "custom", "durable"],
     "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"],
     "sight": ["start", "config", "identity", "net", "rpc", "hosted", "custom", "serving"],
 }

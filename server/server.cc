@@ -44,6 +44,7 @@ constexpr char kLive[] = ".live";
 constexpr char kDatasets[] = ".datasets";
 constexpr char kSessions[] = ".sessions";
 constexpr char kVersions[] = ".versions";
+constexpr char kOwners[] = ".owners";
 constexpr std::chrono::milliseconds kLiveLook{50};
 
 constexpr int kMostComputeThreads = 1024;
@@ -86,6 +87,11 @@ absl::Status CheckOptions(const ServerOptions& options) {
   }
   if (options.store_dir.empty() && options.checkpoint_every.any()) {
     return absl::InvalidArgumentError("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
+  }
+  const bool asks = !options.identities.empty() || !options.jwt.keys.empty() || !options.tls.client_authority.empty();
+  if (options.strict_ownership && !asks) {
+    return absl::InvalidArgumentError("--ownership=strict needs to know who calls; set --identities=FILE or --jwt_keys=FILE, or "
+                                      "leave it `shared`");
   }
   return absl::OkStatus();
 }
@@ -146,6 +152,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 void Server::BeginLoading() {
   loads_ = std::make_unique<Loads>(*runner_, std::max(2, devices_->host().lanes->compute_threads()));
   runner_->check_loaded = [this](const std::string& model) { return models_->CheckLoaded(model); };
+  if (stored_owners_ != nullptr) stored_owners_->Load();  // Before the things that are somebody's.
   if (stored_datasets_ != nullptr) stored_datasets_->Load(*loads_);
   saved_sessions_->Load();
   served_->Load(*loads_);
@@ -272,10 +279,23 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
   live_ = std::make_unique<LiveModels>(*runner_, *devices_, *models_, std::move(live), options.checkpoint_every, options.log);
   stored_datasets_ =
       std::make_unique<StoredDatasets>(*runner_, *devices_, *datasets_, open(kDatasets), options.log);
+  stored_owners_ = std::make_unique<StoredOwners>(*runner_, open(kOwners), options.log);
   std::unique_ptr<CheckpointStore> sessions = open(kSessions);
   keep(std::move(sessions), open(kVersions));
   runner_->tells_durable = options.checkpoint_every.any();
   return absl::OkStatus();
+}
+
+void Server::SetOwners(const ServerOptions& options) {
+  Owners& owners = runner_->owners;
+  owners.SetStrict(options.strict_ownership);
+  owners.SetExists(Thing::kModel, [this](const std::string& name) { return models_->Has(name); });
+  owners.SetExists(Thing::kDataset, [this](const std::string& name) { return datasets_->Has(name); });
+  owners.SetExists(Thing::kVersions, [this](const std::string& name) { return served_->Has(name); });
+  owners.SetExists(Thing::kSavedSession, [this](const std::string& name) { return saved_sessions_->Has(name); });
+  owners.SetExists(Thing::kCheckpoint, [this](const std::string& name) {
+    return store_ != nullptr && store_->Has(name);
+  });
 }
 
 absl::Status Server::CreateServices(const ServerOptions& options) {
@@ -289,8 +309,10 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
     return std::make_shared<TenantHosts>(hosts, std::string(tenant));
   });
   RETURN_IF_ERROR(OpenStore(options));
+  SetOwners(options);
   const SessionProgram::Shared shared = {*devices_, *models_, *saved_sessions_};
-  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program, runner_->audit, runner_->log);
+  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program, runner_->audit, runner_->log,
+                                         runner_->owners);
   if (options.shared_memory) regions_ = std::make_unique<SharedRegions>();
   infer_streams_ = std::make_unique<InferStreams>(*runner_, *served_, regions_.get());
   services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, store_ != nullptr, [this](const Reach& reach) {
@@ -526,6 +548,7 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   if (stored_datasets_ != nullptr) stored_datasets_->Stop();
   saved_sessions_->Stop();
   served_->Stop();
+  if (stored_owners_ != nullptr) stored_owners_->Stop();
   runner_->log.Flush();
   runner_->audit.Flush();
   return cut;

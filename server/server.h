@@ -25,6 +25,7 @@
 #include "server/durable/loads.h"
 #include "server/durable/saved_sessions.h"
 #include "server/durable/stored_datasets.h"
+#include "server/durable/stored_owners.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/hosted/hosted_model.h"
@@ -63,6 +64,7 @@ struct ServerOptions {
   TlsFiles tls;                  // On TCP. Empty: no encryption.
   std::string identities;        // The file of those who may call. Empty, without tls.client_authority: everybody may.
   JwtOptions jwt;                // Without its keys no JSON Web Token says who calls.
+  bool strict_ownership = false;  // Only who made a thing may change it (identity/owners.h). Needs to know who calls.
   std::string tenants;           // The file of the tenants. Empty: there is the default one alone. Needs identities.
   // Nothing: none where there are identities or keys of JSON Web Tokens, else local.
   std::optional<UnixIdentity> unix_identity = std::nullopt;
@@ -131,6 +133,8 @@ class Server {
   absl::Status CreateGatekeeper(const ServerOptions& options);
   absl::Status OpenStore(const ServerOptions& options);
   void BeginLoading();
+  // Tells the owners of things which of these there are.
+  void SetOwners(const ServerOptions& options);
   absl::Status CreateServices(const ServerOptions& options);
   void Sweep();
   void LookAtDevices();
@@ -161,6 +165,7 @@ class Server {
   std::unique_ptr<StoredDatasets> stored_datasets_;  // Null without --store_dir, as live_.
   std::unique_ptr<LiveModels> live_;
   std::unique_ptr<Loads> loads_;
+  std::unique_ptr<StoredOwners> stored_owners_;
   int64_t unsaved_ = 0;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<RawService>> services_;

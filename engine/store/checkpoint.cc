@@ -163,7 +163,9 @@ absl::StatusOr<CheckpointSummary> CheckpointStore::SaveLocked(absl::string_view 
   }
   RETURN_IF_ERROR(At(name, Publish(directory)));
   RemoveOthers(directory, version);
-  return Summarize(name, *manifest);
+  CheckpointSummary summary = Summarize(name, *manifest);
+  if (const absl::StatusOr<Current> now = ReadCurrent(name); now.ok()) summary.revision = now->revision();
+  return summary;
 }
 
 absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& directory, int64_t version,
@@ -301,7 +303,11 @@ absl::StatusOr<std::string> CheckpointStore::Revision(absl::string_view name) co
   const absl::StatusOr<Current> current = ReadCurrent(name);
   if (absl::IsNotFound(current.status())) return current.status();
   if (!current.ok()) return At(name, current.status());
-  return absl::StrCat(current->version, " ", current->manifest_crc);
+  return current->revision();
+}
+
+bool CheckpointStore::Has(absl::string_view name) const {
+  return CheckStoredName("checkpoint", name).ok() && !absl::IsNotFound(ReadCurrent(name).status());
 }
 
 absl::StatusOr<Json> CheckpointStore::ReadNotes(absl::string_view name) const {
@@ -336,11 +342,12 @@ absl::StatusOr<Checkpoint> CheckpointStore::LoadLocked(absl::string_view name, A
 }
 
 // A save may remove the version that CURRENT has just named; CURRENT names another one then.
-absl::StatusOr<Manifest> CheckpointStore::ReadManifestUnlocked(absl::string_view name) const {
+absl::StatusOr<Manifest> CheckpointStore::ReadManifestUnlocked(absl::string_view name, Current* of) const {
   ASSIGN_OR_RETURN(Current current, ReadCurrent(name));
   while (true) {
     std::string version_directory;
     absl::StatusOr<Manifest> manifest = ReadManifest(name, current, &version_directory);
+    if (manifest.ok() && of != nullptr) *of = current;
     if (manifest.ok()) return manifest;
     ASSIGN_OR_RETURN(const Current now, ReadCurrent(name));
     if (now == current) return manifest;
@@ -352,11 +359,13 @@ absl::StatusOr<std::vector<CheckpointSummary>> CheckpointStore::List() const {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
   std::vector<CheckpointSummary> summaries;
   for (const std::string& name : names) {
-    const absl::StatusOr<Manifest> manifest = ReadManifestUnlocked(name);
+    Current current;
+    const absl::StatusOr<Manifest> manifest = ReadManifestUnlocked(name, &current);
     if (manifest.ok()) {
       summaries.push_back(Summarize(name, *manifest));
+      summaries.back().revision = current.revision();
     } else if (!absl::IsNotFound(manifest.status())) {  // A save that has not ended, or a deletion.
-      summaries.push_back({.name = name, .damage = std::string(manifest.status().message())});
+      summaries.push_back({.name = name, .revision = {}, .damage = std::string(manifest.status().message())});
     }
   }
   return summaries;
@@ -373,11 +382,16 @@ absl::StatusOr<std::vector<std::string>> CheckpointStore::Names() const {
   return names;
 }
 
-absl::Status CheckpointStore::Delete(absl::string_view name) {
+absl::Status CheckpointStore::Delete(absl::string_view name, const std::optional<std::string>& expected) {
   RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
   if (!files_.IsDirectory(Path(name))) return MissingCheckpoint(name);
   ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
-  if (absl::IsNotFound(ReadCurrent(name).status())) return MissingCheckpoint(name);
+  const absl::StatusOr<Current> current = ReadCurrent(name);
+  if (absl::IsNotFound(current.status())) return MissingCheckpoint(name);
+  if (expected.has_value() && (!current.ok() || current->revision() != *expected)) {
+    return WithInfo(absl::AbortedError(absl::StrCat("the checkpoint '", name, "' is another one by now than the expected; "
+                                                    "list it again")), reason::kVersionChanged);
+  }
   const std::string directory = Path(name);
   // Without CURRENT the rest of the directory is no checkpoint.
   RETURN_IF_ERROR(At(name, files_.RemoveTree(In(directory, kCurrent))));

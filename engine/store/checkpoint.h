@@ -53,6 +53,7 @@ struct CheckpointSummary {
   bool has_trainer = false;
   int64_t bytes = 0;              // All files'.
   int64_t saved_unix_seconds = 0;
+  std::string revision;           // As CheckpointStore::Revision.
   std::string damage;             // Why its manifest cannot be read: only the name is known then. Empty: it can.
 };
 
@@ -93,10 +94,13 @@ class CheckpointStore {
   // A text that each Save of the name changes. Does not wait for a save. NOT_FOUND lists the closest names. DATA_LOSS: the
   // checkpoint is damaged.
   absl::StatusOr<std::string> Revision(absl::string_view name) const;
+  // Whether there is a checkpoint of that name, be it damaged. Does not wait for a save.
+  bool Has(absl::string_view name) const;
   // All names, sorted, also those of damaged checkpoints.
   absl::StatusOr<std::vector<std::string>> Names() const;
-  // Deletes damaged checkpoints, too. NOT_FOUND lists the closest names.
-  absl::Status Delete(absl::string_view name);
+  // Deletes damaged checkpoints, too. NOT_FOUND lists the closest names. ABORTED, with the reason VERSION_CHANGED: the
+  // revision is not the `expected` one.
+  absl::Status Delete(absl::string_view name, const std::optional<std::string>& expected = std::nullopt);
   // Makes room for another checkpoint of that name: renames its folder, damaged or not, to .NAME.1, or the number after the
   // last one, which is no checkpoint. Returns the new path. The last kMostAside of a name stay; the ones before are deleted.
   // NOT_FOUND lists the closest names.
@@ -112,6 +116,7 @@ class CheckpointStore {
     int64_t version = 0;
     uint32_t manifest_crc = 0;
 
+    std::string revision() const { return absl::StrCat(version, " ", manifest_crc); }
     bool operator==(const Current&) const = default;
   };
 
@@ -134,7 +139,7 @@ class CheckpointStore {
   absl::StatusOr<Manifest> ReadManifest(absl::string_view name, const Current& current,
                                         std::string* version_directory) const;
   // The manifest of a version that is current at some moment of the call. Takes no lock.
-  absl::StatusOr<Manifest> ReadManifestUnlocked(absl::string_view name) const;
+  absl::StatusOr<Manifest> ReadManifestUnlocked(absl::string_view name, Current* of = nullptr) const;
   static absl::StatusOr<ModelDefinition> ReadDefinition(const VersionReader& reader, const Manifest& manifest);
   absl::StatusOr<Checkpoint> LoadLocked(absl::string_view name, Allocator& host_allocator) const;
 

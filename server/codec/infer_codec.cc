@@ -93,8 +93,8 @@ absl::StatusOr<Tensor> DecodeContents(const Contents& contents, const Shape& sha
   }
 }
 
-absl::StatusOr<Tensor> DecodeShared(const SharedPlace& place, const Shape& shape, DType dtype, const SharedRegions& regions,
-                                    Allocator& host) {
+absl::StatusOr<Tensor> DecodeShared(const SharedPlace& place, const Shape& shape, DType dtype,
+                                    const CallersRegions& regions, Allocator& host) {
   ASSIGN_OR_RETURN(const int64_t want, CheckedBytes(shape, SizeOf(dtype)));
   if (place.byte_size != static_cast<uint64_t>(want)) {
     return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want,
@@ -109,13 +109,13 @@ absl::StatusOr<Tensor> DecodeShared(const SharedPlace& place, const Shape& shape
 // `raw`: the input's place among raw_input_contents, which have none for tensors in shared memory.
 absl::StatusOr<Tensor> DecodeInput(const inference::ModelInferRequest& request, int index, int raw,
                                    const std::optional<SharedPlace>& place, const Attachments& attachments,
-                                   const SharedRegions* regions, Allocator& host) {
+                                   const CallersRegions& regions, Allocator& host) {
   const auto& input = request.inputs(index);
   ASSIGN_OR_RETURN(const DType dtype, ParseDatatype(input.datatype()));
   ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(input.shape(), /*known=*/true));
   const std::string fields = OtherFields(input.contents(), "");
   if (place.has_value()) {
-    if (fields.empty()) return DecodeShared(*place, shape, dtype, *regions, host);
+    if (fields.empty()) return DecodeShared(*place, shape, dtype, regions, host);
     return absl::InvalidArgumentError(absl::StrCat(fields, " and shared memory have values; send them in one of these ways"));
   }
   if (request.raw_input_contents().empty()) return DecodeContents(input.contents(), shape, dtype, host);
@@ -190,11 +190,11 @@ absl::StatusOr<uint64_t> Natural(absl::string_view name, const inference::InferP
                                                          "int64_param or uint64_param")));
 }
 
-absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& parameters, const SharedRegions* regions) {
+absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& parameters, const CallersRegions& regions) {
   constexpr char kRegion[] = "shared_memory_region", kOffset[] = "shared_memory_offset", kSize[] = "shared_memory_byte_size";
   const auto region = parameters.find(kRegion), offset = parameters.find(kOffset), size = parameters.find(kSize);
   if (region == parameters.end() && offset == parameters.end() && size == parameters.end()) return std::nullopt;
-  if (regions == nullptr) {
+  if (!regions.any()) {
     return absl::InvalidArgumentError("this server takes and gives no values by shared memory (--shared_memory); send them in "
                                       "raw_input_contents, and take them from the answer");
   }
@@ -213,7 +213,7 @@ absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& par
 }
 
 absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferRequest& request,
-                                               const Attachments& attachments, const SharedRegions* regions,
+                                               const Attachments& attachments, const CallersRegions& regions,
                                                Allocator& host) {
   std::vector<std::optional<SharedPlace>> places;
   int sent = 0;
@@ -254,7 +254,7 @@ absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, in
 }
 
 absl::Status EncodeSharedOutput(const std::string& name, const Tensor& tensor, const SharedPlace& place,
-                                const SharedRegions& regions, inference::ModelInferResponse* response) {
+                                const CallersRegions& regions, inference::ModelInferResponse* response) {
   const size_t bytes = tensor.bytes();
   if (bytes > place.byte_size) {
     return absl::InvalidArgumentError(absl::StrCat("output '", Excerpt(name), "' takes ", bytes, " bytes, but "

@@ -33,15 +33,15 @@ struct SharedPlace {
 // A number of 0 or more. INVALID_ARGUMENT names the parameter.
 absl::StatusOr<uint64_t> Natural(absl::string_view name, const inference::InferParameter& parameter);
 
-// Nothing: the tensor does not lie there. INVALID_ARGUMENT: a parameter, or `regions` is null: the server takes none.
+// Nothing: the tensor does not lie there. INVALID_ARGUMENT: a parameter, or the server takes none.
 using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
-absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& parameters, const SharedRegions* regions);
+absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& parameters, const CallersRegions& regions);
 
 // The inputs, in memory of the CPU: not to be written. INVALID_ARGUMENT: says which input, and what was expected. Values come
 // either all in `contents`, or all in `raw_input_contents`, but for those that lie in shared memory. NOT_FOUND: no such
 // region. `regions`: null where the server takes none.
 absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferRequest& request,
-                                               const Attachments& attachments, const SharedRegions* regions,
+                                               const Attachments& attachments, const CallersRegions& regions,
                                                Allocator& host);
 
 // Adds an output with its values as raw bytes, which may refer to the tensor's memory.
@@ -49,7 +49,7 @@ absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, in
                                Attachments* attachments);
 // Writes the output's values to shared memory and adds it without them. INVALID_ARGUMENT: the place has too few bytes.
 absl::Status EncodeSharedOutput(const std::string& name, const Tensor& tensor, const SharedPlace& place,
-                                const SharedRegions& regions, inference::ModelInferResponse* response);
+                                const CallersRegions& regions, inference::ModelInferResponse* response);
 // Adds, in the output's place, its `count` largest values and their places: texts "0.980000:7", of integers "98:7".
 // `by_row`: of each row.
 // RESOURCE_EXHAUSTED: the texts have more than `most_bytes`.

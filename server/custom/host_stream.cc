@@ -98,7 +98,7 @@ void HostStream::Ended() {
     MutexLock lock(queue_mu_);
     queue_.clear();
   }
-  hosts_.Detach(this);
+  for (const std::string& op_type : hosts_.Detach(this)) TellAudit("Release", op_type, absl::OkStatus());
 }
 
 void HostStream::Receive(const Slices& message, int64_t) {
@@ -118,17 +118,37 @@ absl::Status HostStream::Handle(v1::HostRequest& request, Attachments attachment
   }
   switch (request.message_case()) {
     case v1::HostRequest::kOpen: return Open(request.open());
-    case v1::HostRequest::kOffer: {
-      const absl::Status status = hosts_.Offer(this, request.offer());
-      TellAudit(request.offer().shared() ? "Share" : "Offer", request.offer().op_type(), status);
-      return status;
-    }
+    case v1::HostRequest::kOffer: return Offer(request.offer());
     case v1::HostRequest::kResult:
       hosts_.Result(this, {std::move(*request.mutable_result()), std::move(attachments)});
       return absl::OkStatus();
+    case v1::HostRequest::kRelease: return Release(request.release().op_type());
     case v1::HostRequest::MESSAGE_NOT_SET: break;
   }
   return absl::OkStatus();
+}
+
+absl::Status HostStream::Offer(const v1::OfferOperator& offer) {
+  const absl::StatusOr<CustomHosts::Offered> offered = hosts_.Offer(this, offer);
+  const bool is_taken_over = offered.ok() && *offered == CustomHosts::Offered::kTakenOver;
+  TellAudit(is_taken_over ? "TakeOver" : offer.shared() ? "Share" : "Offer", offer.op_type(), offered.status());
+  if (!absl::IsPermissionDenied(offered.status())) return offered.status();
+  Refuse(offer.op_type(), offered.status());
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::Release(const std::string& op_type) {
+  const absl::Status released = hosts_.Release(this, op_type);
+  TellAudit("Release", op_type, released);
+  if (!released.ok()) Refuse(op_type, released);
+  return absl::OkStatus();
+}
+
+void HostStream::Refuse(const std::string& op_type, const absl::Status& why) {
+  v1::HostResponse response;
+  response.add_refused()->set_op_type(op_type);
+  response.mutable_refused(0)->set_reason(std::string(why.message()));
+  Send(response);
 }
 
 absl::Status HostStream::Open(const v1::OpenHost& open) {
@@ -150,8 +170,9 @@ absl::Status HostStream::Open(const v1::OpenHost& open) {
     writing_ = true;
   }
   const std::string tenant(reach().owner());
+  const bool is_admin = caller() != nullptr && caller()->roles.Has(Role::kAdmin);
   hosts_.Attach(absl::StrCat(tenant, open.scope()), std::static_pointer_cast<HostStream>(shared_from_this()),
-                {callback, limits().max_callbacks}, tenant, NewReservation());
+                {callback, limits().max_callbacks}, {tenant, caller_name(), is_admin}, NewReservations());
   WriteNext();
   if (finished()) hosts_.Detach(this);
   return absl::OkStatus();

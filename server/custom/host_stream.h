@@ -71,6 +71,10 @@ class HostStream final : public Conversation, public HostChannel {
   bool Encode(uint64_t call, Slices* message);
   absl::Status Handle(v1::HostRequest& request, Attachments attachments);
   absl::Status Open(const v1::OpenHost& open);
+  // Offers and releases of shared names go to the audit log; one that is another's is refused by a message.
+  absl::Status Offer(const v1::OfferOperator& offer);
+  absl::Status Release(const std::string& op_type);
+  void Refuse(const std::string& op_type, const absl::Status& why);
 
   HostStreams& streams_;
   CustomHosts& hosts_;

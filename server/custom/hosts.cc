@@ -8,6 +8,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/runtime/tenant_name.h"
 #include "server/codec/duration.h"
 #include "server/custom/messages.h"
 #include "server/custom/scope.h"
@@ -50,10 +51,12 @@ void Count(CustomHosts::Clock::duration passed, double seconds, ClientTime* time
 }  // namespace
 
 void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits,
-                         const std::string& tenant, Reservation memory) {
+                         Sharer sharer, std::function<Reservation()> memory) {
   HostChannel* const key = channel.get();
-  auto provider = std::make_unique<Provider>(
-      Provider{std::move(channel), scope, tenant, TagOf(scope), limits, 0, {}, std::move(memory), {}});
+  sharer.scope = scope;
+  Reservation own = memory();
+  auto provider = std::make_unique<Provider>(Provider{std::move(channel), std::move(sharer), TagOf(scope), limits, 0, {},
+                                                      std::move(memory), std::move(own), {}});
   std::shared_ptr<HostChannel> replaced;
   {
     MutexLock lock(mu_);
@@ -68,33 +71,38 @@ void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> 
   }
 }
 
-absl::Status CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& offer) {
+absl::StatusOr<CustomHosts::Offered> CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& offer) {
   const std::string& name = offer.op_type();
   if (name.empty() || name.size() > kLongestName) {
     return absl::InvalidArgumentError(
         absl::StrCat("OfferOperator.op_type has ", name.size(), " bytes, expected 1 to ", kLongestName));
   }
   std::shared_ptr<HostChannel> before;
+  Offered offered = Offered::kAlone;
   {
     MutexLock lock(mu_);
     const auto found = providers_.find(channel);
-    if (found == providers_.end()) return absl::OkStatus();  // It has ended.
+    if (found == providers_.end()) return Offered::kAlone;  // It has ended.
     Provider& provider = *found->second;
-    if (!provider.offered.contains(name)) {
-      if (provider.offered.size() >= kMostOffers) {
-        return absl::ResourceExhaustedError(absl::StrCat("a client offers at most ", kMostOffers, " operators"));
+    const bool is_new = !provider.offered.contains(name);
+    if (is_new && provider.offered.size() >= kMostOffers) {
+      return absl::ResourceExhaustedError(absl::StrCat("a client offers at most ", kMostOffers, " operators"));
+    }
+    if (is_new) RETURN_IF_ERROR(provider.memory.Grow(kOfferBytes));
+    if (offer.shared()) {
+      const absl::StatusOr<SharedOperators::Claimed> claimed =
+          shared_.Claim(name, provider.sharer, channel, provider.new_memory);
+      if (!claimed.ok()) {
+        if (is_new) provider.memory.Shrink(kOfferBytes);
+        return claimed.status();
       }
-      RETURN_IF_ERROR(provider.memory.Grow(kOfferBytes));
+      offered = claimed->is_taken_over ? Offered::kTakenOver : Offered::kShared;
+      if (claimed->before != nullptr) before = providers_.at(claimed->before)->channel;
+      facts_.Forget(provider.sharer.tenant, name);
     }
     uint64_t& shared_at = provider.offered[name];
-    facts_.Forget(provider.scope, name);
-    if (offer.shared()) {
-      shared_at = ++last_share_;
-      facts_.Forget(provider.tenant, name);
-      HostChannel*& owner = shared_[{provider.tenant, name}];
-      if (owner != nullptr && owner != channel) before = providers_.at(owner)->channel;
-      owner = channel;
-    }
+    if (offer.shared()) shared_at = ++last_share_;
+    facts_.Forget(provider.sharer.scope, name);
   }
   v1::HostResponse response;
   if (before != nullptr) {
@@ -103,6 +111,32 @@ absl::Status CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& o
   }
   response.Clear();
   response.add_offered(name);
+  channel->Send(response);
+  return offered;
+}
+
+absl::Status CustomHosts::Release(HostChannel* channel, const std::string& op_type) {
+  std::shared_ptr<HostChannel> before;
+  {
+    MutexLock lock(mu_);
+    const auto found = providers_.find(channel);
+    if (found == providers_.end()) return absl::OkStatus();
+    const Sharer& sharer = found->second->sharer;
+    ASSIGN_OR_RETURN(HostChannel * const computed, shared_.Release(op_type, sharer));
+    if (computed != nullptr && computed != channel) before = providers_.at(computed)->channel;
+    facts_.Forget(sharer.tenant, op_type);
+    for (const auto& [key, provider] : providers_) {
+      const auto offered = provider->offered.find(op_type);
+      if (provider->sharer.tenant == sharer.tenant && offered != provider->offered.end()) offered->second = 0;
+    }
+  }
+  v1::HostResponse response;
+  if (before != nullptr) {
+    response.add_taken_over(op_type);
+    before->Send(response);
+  }
+  response.Clear();
+  response.add_given_back(op_type);
   channel->Send(response);
   return absl::OkStatus();
 }
@@ -143,22 +177,25 @@ void CustomHosts::LetGo(const std::pair<std::string, uint64_t>& function) {
   channel->Send(released);
 }
 
-void CustomHosts::Detach(HostChannel* channel) {
+std::vector<std::string> CustomHosts::Detach(HostChannel* channel) {
   std::vector<Waiting> ended;
+  SharedOperators::Left left;
   std::unique_ptr<Provider> provider;  // Keeps the channel, too, until the end.
   {
     MutexLock lock(mu_);
     const auto node = providers_.extract(channel);
-    if (node.empty()) return;
+    if (node.empty()) return {};
     provider = std::move(node.mapped());
-    for (const auto& [op_type, shared_at] : provider->offered) {
-      facts_.Forget(provider->scope, op_type);
-      const SharedName name(provider->tenant, op_type);
-      if (const auto shared = shared_.find(name); shared != shared_.end() && shared->second == channel) PassOnLocked(name);
-    }
+    const Sharer& sharer = provider->sharer;
     // Another stream may have taken its scope.
-    const auto scope = by_scope_.find(provider->scope);
-    if (scope != by_scope_.end() && scope->second == channel) by_scope_.erase(scope);
+    const auto scope = by_scope_.find(sharer.scope);
+    const bool has_its_scope = scope != by_scope_.end() && scope->second != channel;
+    if (scope != by_scope_.end() && !has_its_scope) by_scope_.erase(scope);
+    left = shared_.Leave(sharer, channel, has_its_scope, [&](const std::string& op_type) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return HeirLocked(sharer, op_type);
+    });
+    for (const auto& [op_type, shared_at] : provider->offered) facts_.Forget(sharer.scope, op_type);
+    for (const std::string& op_type : left.changed) facts_.Forget(sharer.tenant, op_type);
     for (auto it = waiting_.begin(); it != waiting_.end();) {
       const auto one = it++;
       if (one->second.channel == channel) ended.push_back(TakeLocked(one));
@@ -169,55 +206,67 @@ void CustomHosts::Detach(HostChannel* channel) {
         waiting.what, ": the client that computes it has gone; it works again when it is back")), reason::kProviderGone);
     End(std::move(waiting), status);
   }
+  return std::move(left.released);
 }
 
-// From now on the operator is computed by the one of the connected clients that has shared it last.
-void CustomHosts::PassOnLocked(const SharedName& name) {
-  const auto& [tenant, op_type] = name;
-  facts_.Forget(tenant, op_type);
+HostChannel* CustomHosts::HeirLocked(const Sharer& sharer, const std::string& op_type) const {
   HostChannel* heir = nullptr;
   uint64_t last = 0;
   for (const auto& [channel, provider] : providers_) {
+    if (provider->sharer.tenant != sharer.tenant || provider->sharer.identity != sharer.identity) continue;
     const auto offered = provider->offered.find(op_type);
-    if (provider->tenant != tenant || offered == provider->offered.end() || offered->second <= last) continue;
+    if (offered == provider->offered.end() || offered->second <= last) continue;
     heir = channel;
     last = offered->second;
   }
-  if (heir != nullptr) {
-    shared_[name] = heir;
-  } else {
-    shared_.erase(name);
+  return heir;
+}
+
+absl::Status CustomHosts::NobodyComputesLocked(const std::string& scope, const std::string& op_type,
+                                               absl::string_view owner) const {
+  std::string hint;
+  if (IsOfNoClient(scope)) {
+    const auto outside = [](absl::string_view name) { return name.substr(TenantPrefix(name).size()); };
+    const std::string now = shared_.OwnerOf({scope, op_type});
+    hint = !owner.empty() && now != owner
+               ? absl::StrCat("; its version was published with that of '", outside(owner), "', who does not share it now; "
+                              "publish it again to have another one's")
+           : now.empty() ? "; its client must share it"
+                         : absl::StrCat("; it is that of '", outside(now), "', whose client must come back or release it");
   }
+  return WithInfo(absl::UnavailableError(absl::StrCat("custom operator '", Excerpt(op_type), "': no client that computes it "
+                                                      "is connected", hint)),
+                  reason::kProviderGone, {{"operator", Excerpt(op_type)}});
 }
 
 absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindLocked(const std::string& scope, const std::string& op_type,
-                                                               bool offered) {
-  const auto find = [](const auto& map, const auto& key) {
-    const auto found = map.find(key);
-    return found == map.end() ? nullptr : found->second;
-  };
-  HostChannel* const channel = IsOfNoClient(scope) ? find(shared_, SharedName(scope, op_type)) : find(by_scope_, scope);
+                                                               bool offered, absl::string_view owner) const {
+  HostChannel* channel = nullptr;
+  if (IsOfNoClient(scope)) {
+    channel = shared_.Find({scope, op_type}, owner);
+  } else if (const auto found = by_scope_.find(scope); found != by_scope_.end()) {
+    channel = found->second;
+  }
   if (channel != nullptr) {
     Provider* const provider = providers_.at(channel).get();
     if (!offered || provider->offered.contains(op_type)) return provider;
   }
-  return WithInfo(absl::UnavailableError(absl::StrCat(
-                      "custom operator '", Excerpt(op_type), "': no client that computes it is connected",
-                      IsOfNoClient(scope) ? "; its client must share it" : "")),
-                  reason::kProviderGone, {{"operator", Excerpt(op_type)}});
+  return NobodyComputesLocked(scope, op_type, owner);
 }
 
 // A shared name may have been taken over since the forward pass got its number: both passes are one client's.
-absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindForCallLocked(const CustomCall& call) {
+absl::StatusOr<CustomHosts::Provider*> CustomHosts::FindForCallLocked(const CustomCall& call, absl::string_view owner) {
   if (call.kind == CustomCall::kFunction || !IsOfNoClient(call.op.scope)) {
-    return FindLocked(call.op.scope, call.op.op_type, call.kind != CustomCall::kFunction);
+    return FindLocked(call.op.scope, call.op.op_type, call.kind != CustomCall::kFunction, owner);
   }
   for (const auto& [key, provider] : providers_) {
-    if (provider->tag != call.instance >> kInstanceBits || !provider->offered.contains(call.op.op_type)) continue;
-    if (provider->tenant != call.op.scope) continue;
+    const auto offered = provider->offered.find(call.op.op_type);
+    if (provider->tag != call.instance >> kInstanceBits || offered == provider->offered.end()) continue;
+    if (offered->second == 0) continue;  // It is offered to the client's own graphs alone.
+    if (provider->sharer.tenant != call.op.scope || (!owner.empty() && provider->sharer.identity != owner)) continue;
     return provider.get();
   }
-  if (call.kind == CustomCall::kForward) return FindLocked(call.op.scope, call.op.op_type, /*offered=*/true);
+  if (call.kind == CustomCall::kForward) return FindLocked(call.op.scope, call.op.op_type, /*offered=*/true, owner);
   return WithInfo(absl::UnavailableError(absl::StrCat(
                       "backward of ", Describe(call.op), ": the client that computed its forward pass is not connected any "
                       "more; run the forward pass again")),
@@ -247,20 +296,26 @@ CustomHosts::Waiting CustomHosts::TakeLocked(WaitingIterator waiting) {
   return taken;
 }
 
-uint64_t CustomHosts::NextInstance(const CustomOperator& op) {
+uint64_t CustomHosts::NextInstance(const CustomOperator& op, const std::string& owner) {
   MutexLock lock(mu_);
-  const absl::StatusOr<Provider*> provider = FindLocked(op.scope, op.op_type, /*offered=*/true);
+  const absl::StatusOr<Provider*> provider = FindLocked(op.scope, op.op_type, /*offered=*/true, owner);
   const uint64_t number = ++last_instance_ & ((uint64_t{1} << kInstanceBits) - 1);
   return number | (provider.ok() ? (*provider)->tag << kInstanceBits : 0);
 }
 
 bool CustomHosts::IsShared(const std::string& scope, const std::string& op_type) {
   MutexLock lock(mu_);
-  const absl::StatusOr<Provider*> provider = FindLocked(scope, op_type, /*offered=*/true);
-  return provider.ok() && (*provider)->offered.at(op_type) > 0;
+  const absl::StatusOr<Provider*> provider = FindLocked(scope, op_type, /*offered=*/true, "");
+  return provider.ok() && (*provider)->offered.at(op_type) > 0 && shared_.IsOwnedBy(op_type, (*provider)->sharer);
 }
 
-void CustomHosts::Begin(CustomCall given) {
+absl::StatusOr<std::string> CustomHosts::OwnerOf(const std::string& tenant, const std::string& op_type) const {
+  MutexLock lock(mu_);
+  if (!shared_.IsOwned({tenant, op_type})) return NobodyComputesLocked(tenant, op_type, "");
+  return shared_.OwnerOf({tenant, op_type});
+}
+
+void CustomHosts::Begin(CustomCall given, const std::string& owner) {
   const auto call = std::make_shared<CustomCall>(std::move(given));
   Waiting waiting{.what = "backward of a recorded function", .call = call};
   if (call->kind != CustomCall::kFunction) waiting.what = absl::StrCat(PassName(call->kind), Describe(call->op));
@@ -268,7 +323,7 @@ void CustomHosts::Begin(CustomCall given) {
   absl::StatusOr<uint64_t> number = 0;
   {
     MutexLock lock(mu_);
-    const absl::StatusOr<Provider*> provider = FindForCallLocked(*call);
+    const absl::StatusOr<Provider*> provider = FindForCallLocked(*call, owner);
     if (provider.ok()) channel = (*provider)->channel;
     number = provider.ok() ? AddLocked(*provider, std::move(waiting)) : provider.status();
   }
@@ -292,13 +347,16 @@ void CustomHosts::Abandon(const ClientTime* run) {
 }
 
 absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, v1::Callback question,
-                                                      CustomFacts::Key key, bool complete) {
+                                                      CustomFacts::Key key, bool complete,
+                                                      const std::string& owner) {
   const std::string what = absl::StrCat(key.of_types ? "infer_type of " : "infer_shape of ", Describe(op));
   std::shared_ptr<HostChannel> channel;
   std::shared_ptr<Question> pending;
   uint64_t number = 0;
   {
     MutexLock lock(mu_);
+    // Another client's answers are nothing to a graph that is the owner's to compute.
+    if (!owner.empty()) RETURN_IF_ERROR(FindLocked(op.scope, op.op_type, /*offered=*/true, owner).status());
     if (const CustomFacts::FactPtr fact = facts_.Find(key); fact != nullptr) {
       if (fact->question != nullptr) return ++fact->asking, fact->question->Pending(what);
       if (fact->status.ok()) return fact;
@@ -309,7 +367,7 @@ absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, 
       if (CustomFacts::Clock::now() - fact->answered < kFailureLasts) return fact->status;
       facts_.Forget(key);
     }
-    ASSIGN_OR_RETURN(Provider * provider, FindLocked(op.scope, op.op_type, /*offered=*/true));
+    ASSIGN_OR_RETURN(Provider * provider, FindLocked(op.scope, op.op_type, /*offered=*/true, owner));
     channel = provider->channel;
     ASSIGN_OR_RETURN(number, AddLocked(provider, {.what = what, .fact = key,
                                                   .question = std::make_shared<v1::Callback>(std::move(question))}));
@@ -321,17 +379,19 @@ absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, 
   return pending->Pending(what);
 }
 
-absl::StatusOr<CustomHost::Inference> CustomHosts::InferShape(const CustomOperator& op, const ShapeVector& arguments) {
+absl::StatusOr<CustomHost::Inference> CustomHosts::InferShape(const CustomOperator& op, const ShapeVector& arguments,
+                                                                const std::string& owner) {
   const bool complete = std::all_of(arguments.begin(), arguments.end(), [](const Shape& s) { return s.known(); });
   ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
-                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete));
+                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete, owner));
   return fact->shapes;
 }
 
-absl::StatusOr<CustomHost::TypeInference> CustomHosts::InferType(const CustomOperator& op, const TypeVector& arguments) {
+absl::StatusOr<CustomHost::TypeInference> CustomHosts::InferType(const CustomOperator& op, const TypeVector& arguments,
+                                                                   const std::string& owner) {
   const bool complete = std::find(arguments.begin(), arguments.end(), DType::kUnknown) == arguments.end();
   ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
-                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete));
+                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete, owner));
   return fact->types;
 }
 

@@ -67,6 +67,7 @@ class SavedSessions {
 
   // By name.
   std::vector<v1::SavedSession> List() const;
+  bool Has(const std::string& name) const { return entries_.Has(name); }
 
   // Waits for what is under way. Requires: all calls and sessions have ended.
   void Stop() { turns_.Stop(); }

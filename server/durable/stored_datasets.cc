@@ -22,18 +22,22 @@ absl::Status StoredDatasets::SaveNow(const std::string& name, const HostedDatase
                                "`commit`"));
 }
 
-void StoredDatasets::Delete(const std::string& name, Done done) {
-  turns_.Run(name, [this, name, done = std::move(done)] { done(DeleteNow(name)); });
+void StoredDatasets::Delete(const std::string& name, const std::optional<std::string>& expected, Done done) {
+  turns_.Run(name, [this, name, expected, done = std::move(done)] { done(DeleteNow(name, expected)); });
 }
 
-absl::Status StoredDatasets::DeleteNow(const std::string& name) {
+absl::Status StoredDatasets::DeleteNow(const std::string& name, const std::optional<std::string>& expected) {
   RETURN_IF_ERROR(datasets_.CheckLoaded(name));  // Its load would bring it back.
+  HostedDatasetPtr hosted;
+  if (expected.has_value()) {
+    ASSIGN_OR_RETURN(hosted, datasets_.Expect(name, *expected));
+  }
   if (CheckStoredName("dataset", name).ok()) {
     const absl::Status deleted = store_.Delete(name);
     if (!deleted.ok() && !absl::IsNotFound(deleted)) return deleted;
     if (deleted.ok() && !datasets_.Find(name).ok()) return absl::OkStatus();
   }
-  return datasets_.Remove(name).status();
+  return hosted == nullptr ? datasets_.Remove(name).status() : datasets_.Remove(name, hosted);
 }
 
 void StoredDatasets::Load(Loads& loads) {

@@ -4,7 +4,7 @@
 //   StoredDatasets stored(runner, devices, datasets, std::move(store), log);
 //   stored.Load(loads);                // Before the first call.
 //   ... datasets.Upload(...) returns kStore: stored.Save("fashion", hosted);
-//   stored.Delete("fashion", [](const absl::Status& status) { ... });
+//   stored.Delete("fashion", /*expected=*/std::nullopt, [](const absl::Status& status) { ... });
 //   stored.Stop();
 //
 // Thread-safe. Save and Delete return at once: the disk has threads of its own (rpc/dispatch.h). Saves and deletions of
@@ -43,16 +43,17 @@ class StoredDatasets {
   void Save(const std::string& name, HostedDatasetPtr hosted);
 
   // Deletes the dataset from the store and then from memory; what only one of them has, too. Calls `done` with an error
-  // of the disk, after which memory has the dataset still, or with NOT_FOUND. On any thread.
+  // of the disk, after which memory has the dataset still, or with NOT_FOUND. On any thread. ABORTED, with the reason
+  // VERSION_CHANGED: another one than that of the `expected` etag has the name, and stays.
   using Done = std::function<void(const absl::Status&)>;
-  void Delete(const std::string& name, Done done);
+  void Delete(const std::string& name, const std::optional<std::string>& expected, Done done);
 
   // Waits for the saves and deletions under way. Requires: all calls have ended.
   void Stop() { turns_.Stop(); }
 
  private:
   absl::Status SaveNow(const std::string& name, const HostedDatasetPtr& hosted);
-  absl::Status DeleteNow(const std::string& name);
+  absl::Status DeleteNow(const std::string& name, const std::optional<std::string>& expected);
   Task<absl::Status> LoadOne(std::string name);
 
   Runner& runner_;

@@ -7,6 +7,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/store/crc32c.h"
+#include "engine/store/notes.h"
 #include "server/codec/tensors_codec.h"
 #include "server/hosted/describe_model.h"
 #include "server/wire/chunk.h"
@@ -209,6 +210,8 @@ absl::Status HostedDataset::CheckFull() const {
   return absl::OkStatus();
 }
 
+std::string HostedDataset::etag() const { return absl::StrCat(ToMicros(created_)); }
+
 void HostedDataset::Describe(const std::string& name, v1::Dataset* proto) const {
   proto->set_name(name);
   proto->set_rows(dataset_->rows());
@@ -226,6 +229,7 @@ void HostedDataset::Describe(const std::string& name, v1::Dataset* proto) const 
   proto->set_bytes(dataset_->bytes());
   proto->set_committed(dataset_->committed());
   SetTime(created_, proto->mutable_created());
+  proto->set_etag(etag());
   MutexLock lock(mu_);
   proto->set_stored(stored_);
 }

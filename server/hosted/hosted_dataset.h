@@ -60,6 +60,8 @@ class HostedDataset {
   void EndStoring(const absl::Status& status);
 
   const std::string& client() const { return client_; }
+  // Another text for each upload.
+  std::string etag() const;
   const std::shared_ptr<Dataset>& dataset() const { return dataset_; }
   void Describe(const std::string& name, v1::Dataset* proto) const;
   // Whether this is an upload whose client has been silent for `lease`.
@@ -98,6 +100,13 @@ class Datasets : public Registry<HostedDataset> {
 
   // A dataset that can be used. FAILED_PRECONDITION: it is not committed.
   absl::StatusOr<std::shared_ptr<const Dataset>> Committed(const std::string& name) const;
+
+  // The dataset, if it is that of the etag. ABORTED, with the reason VERSION_CHANGED: it is another one.
+  absl::StatusOr<HostedDatasetPtr> Expect(const std::string& name, const std::string& etag) const {
+    ASSIGN_OR_RETURN(HostedDatasetPtr hosted, Find(name));
+    if (hosted->etag() != etag) return Changed(name);
+    return hosted;
+  }
 
   // UploadDataset, but for the store: as HostedDataset::Receive. Sets `hosted` where it returns kStore.
   absl::StatusOr<HostedDataset::Next> Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments,

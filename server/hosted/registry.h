@@ -46,6 +46,12 @@ class Registry {
                     reason::kNotFound, {{"kind", kind_}, {"name", Excerpt(name)}});
   }
 
+  // Whether there is one of that name, be it that it is still being loaded.
+  bool Has(const std::string& name) const {
+    MutexLock lock(mu_);
+    return values_.contains(name) || loading_.contains(name);
+  }
+
   // Whether `name` could be added now, to be asked before the work of making the value.
   // INVALID_ARGUMENT: the name. ALREADY_EXISTS: unless `replace`. RESOURCE_EXHAUSTED: there are too many.
   absl::Status CanAdd(const std::string& name, bool replace) const {
@@ -105,6 +111,28 @@ class Registry {
     return absl::OkStatus();
   }
 
+  // Puts `value` in the place of this very one. ABORTED, with the reason VERSION_CHANGED: something else is there by now.
+  absl::Status Exchange(const std::string& name, const Ptr& expected, Ptr value) {
+    MutexLock lock(mu_);
+    const auto found = values_.find(name);
+    if (found == values_.end() || found->second != expected) return Changed(name);
+    found->second.swap(value);
+    return absl::OkStatus();
+  }
+  // Removes this very value. NOT_FOUND as Find. ABORTED, with the reason VERSION_CHANGED: something else is there by now.
+  absl::Status Remove(const std::string& name, const Ptr& expected) {
+    RETURN_IF_ERROR(Find(name).status());
+    MutexLock lock(mu_);
+    const auto found = values_.find(name);
+    if (found == values_.end() || found->second != expected) return Changed(name);
+    values_.erase(found);
+    return absl::OkStatus();
+  }
+  // The error about a value of that name which is not the expected one.
+  absl::Status Changed(const std::string& name) const {
+    return WithInfo(absl::AbortedError(absl::StrCat("the ", kind_, " '", Excerpt(name), "' is another one by now than the expected; "
+                                                    "look at it again")), reason::kVersionChanged);
+  }
   // NOT_FOUND as Find.
   absl::StatusOr<Ptr> Remove(const std::string& name) {
     RETURN_IF_ERROR(Find(name).status());

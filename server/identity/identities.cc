@@ -50,11 +50,12 @@ absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view said, Roles roles) {
 
 absl::StatusOr<Identity> Identities::ParseLine(const std::vector<std::string>& words) {
   const auto error = [](const auto&... why) { return absl::InvalidArgumentError(absl::StrCat(why...)); };
-  if (words.size() != 3) return error("it has ", words.size(), " words, want a name, roles and a credential");
+  if (words.size() < 3) return error("it has ", words.size(), " words, want a name, roles and a credential");
   Identity identity;
   ASSIGN_OR_RETURN(identity.name, CallersNameInFile(words[0]));
   ASSIGN_OR_RETURN(identity.roles, Roles::Parse(words[1]));
   ASSIGN_OR_RETURN(identity.credential, ParseCredential(words[2]));
+  ASSIGN_OR_RETURN(identity.grants, Grants::Parse(absl::MakeSpan(words).subspan(3)));
   if (identity.roles.is_proxy() && IsToken(identity.credential)) {
     return error("a proxy is known by its certificate: in the place of a token it passes on that of whoever calls");
   }

@@ -5,9 +5,9 @@
 //   shop    infer          certificate:shop.example.org
 //
 // where sha256: is the hash of a bearer token (`gluond token` makes both), and certificate: the common name or a DNS name, URI
-// or e-mail address of a client's certificate. Several lines may have one name. `acme/alice` is alice of the tenant acme
-// (tenants.h). A name may be any text (names.h), in which blanks and '%' are %20 and %25.
-// Thread-safe.
+// or e-mail address of a client's certificate. Fields behind that are grants (grants.h). Several lines may have one name.
+// `acme/alice` is alice of the tenant acme (tenants.h). A name may be any text (names.h), in which blanks and '%' are %20 and
+// %25. Thread-safe.
 
 #ifndef SERVER_IDENTITY_IDENTITIES_H_
 #define SERVER_IDENTITY_IDENTITIES_H_
@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "engine/core/mutex.h"
 #include "server/identity/access.h"
+#include "server/identity/grants.h"
 #include "server/identity/lines.h"
 
 namespace gluond::server {
@@ -35,6 +36,7 @@ struct Identity {
   std::string signer = {};      // The key that signed the caller's JSON Web Token (jwt.h); empty: there is no such token.
   absl::Time end = absl::InfiniteFuture();  // The token's.
   bool is_anybodys = false;  // Several who have nothing to do with each other may be called so.
+  Grants grants = {};        // Others' things that it may use.
 };
 // Null: nobody asks who callers are.
 using IdentityPtr = std::shared_ptr<const Identity>;

@@ -16,6 +16,7 @@
 #define SERVER_RPC_CONVERSATION_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -55,6 +56,10 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
   bool IsSilent(Clock::time_point now) const;
   // Memory for messages.
   Reservation NewReservation() const { return Reservation(Budget::PartOf(runner_.memory)); }
+  // Makes such for what may outlive the conversation.
+  std::function<Reservation()> NewReservations() const {
+    return [part = Budget::PartOf(runner_.memory)] { return Reservation(part); };
+  }
   // The client's name for itself, for the log. INVALID_ARGUMENT: it is too long; `message` has the field.
   absl::Status SetClient(absl::string_view message, const std::string& client_id);
   // Ends a call that has broken.

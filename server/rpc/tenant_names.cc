@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
@@ -27,69 +28,69 @@ using google::protobuf::Reflection;
 constexpr NamedField kFields[] = {
     {"gluond.v1.Checkpoint.name", NamedField::kName},
     {"gluond.v1.Checkpoint.damage", NamedField::kText},
-    {"gluond.v1.SaveCheckpointRequest.model", NamedField::kName},
-    {"gluond.v1.SaveCheckpointRequest.checkpoint", NamedField::kName},
-    {"gluond.v1.DeleteCheckpointRequest.checkpoint", NamedField::kName},
-    {"gluond.v1.LoadCheckpointRequest.checkpoint", NamedField::kName},
-    {"gluond.v1.LoadCheckpointRequest.model", NamedField::kName},
+    {"gluond.v1.SaveCheckpointRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.SaveCheckpointRequest.checkpoint", NamedField::kName, Thing::kCheckpoint, Deed::kMake, "model"},
+    {"gluond.v1.DeleteCheckpointRequest.checkpoint", NamedField::kName, Thing::kCheckpoint, Deed::kDelete},
+    {"gluond.v1.LoadCheckpointRequest.checkpoint", NamedField::kName, Thing::kCheckpoint, Deed::kRead},
+    {"gluond.v1.LoadCheckpointRequest.model", NamedField::kName, Thing::kModel, Deed::kMake, "checkpoint"},
     {"gluond.v1.Trainer.model", NamedField::kName},
-    {"gluond.v1.CreateTrainerRequest.model", NamedField::kName},
-    {"gluond.v1.GetTrainerRequest.model", NamedField::kName},
-    {"gluond.v1.SetLearningRateRequest.model", NamedField::kName},
-    {"gluond.v1.GetOptimizerStateRequest.model", NamedField::kName},
-    {"gluond.v1.SetOptimizerStateRequest.model", NamedField::kName},
-    {"gluond.v1.Command.SaveAsModel.model", NamedField::kName},
-    {"gluond.v1.Command.OpenModel.model", NamedField::kName},
-    {"gluond.v1.Command.StoreToModel.model", NamedField::kName},
-    {"gluond.v1.Command.SaveSession.name", NamedField::kName},
-    {"gluond.v1.Command.OpenSaved.name", NamedField::kName},
+    {"gluond.v1.CreateTrainerRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.GetTrainerRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.SetLearningRateRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.GetOptimizerStateRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.SetOptimizerStateRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.Command.SaveAsModel.model", NamedField::kName, Thing::kModel, Deed::kMake},
+    {"gluond.v1.Command.OpenModel.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.Command.StoreToModel.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.Command.SaveSession.name", NamedField::kName, Thing::kSavedSession, Deed::kMake},
+    {"gluond.v1.Command.OpenSaved.name", NamedField::kName, Thing::kSavedSession, Deed::kAsk},
     {"gluond.v1.SavedSession.name", NamedField::kName},
-    {"gluond.v1.DeleteSavedSessionRequest.name", NamedField::kName},
+    {"gluond.v1.DeleteSavedSessionRequest.name", NamedField::kName, Thing::kSavedSession, Deed::kDelete},
     {"gluond.v1.Dataset.name", NamedField::kName},
-    {"gluond.v1.Rows.dataset", NamedField::kName},
-    {"gluond.v1.UploadDatasetRequest.dataset", NamedField::kName},
-    {"gluond.v1.DeleteDatasetRequest.dataset", NamedField::kName},
-    {"gluond.v1.InitializeParametersRequest.model", NamedField::kName},
-    {"gluond.v1.SetParametersRequest.model", NamedField::kName},
-    {"gluond.v1.GetParametersRequest.model", NamedField::kName},
-    {"gluond.v1.UploadParameterRequest.model", NamedField::kName},
-    {"gluond.v1.DownloadParameterRequest.model", NamedField::kName},
+    {"gluond.v1.Rows.dataset", NamedField::kName, Thing::kDataset, Deed::kRead},
+    {"gluond.v1.UploadDatasetRequest.dataset", NamedField::kName, Thing::kDataset, Deed::kMake},
+    {"gluond.v1.DeleteDatasetRequest.dataset", NamedField::kName, Thing::kDataset, Deed::kDelete},
+    {"gluond.v1.InitializeParametersRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.SetParametersRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.GetParametersRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.UploadParameterRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.DownloadParameterRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
     {"gluond.v1.Model.name", NamedField::kName},
-    {"gluond.v1.DefineModelRequest.model", NamedField::kName},
-    {"gluond.v1.GetModelRequest.model", NamedField::kName},
-    {"gluond.v1.DeleteModelRequest.model", NamedField::kName},
-    {"gluond.v1.PredictRequest.model", NamedField::kName},
-    {"gluond.v1.PublishModelRequest.model", NamedField::kName},
-    {"gluond.v1.PublishModelRequest.checkpoint", NamedField::kName},
-    {"gluond.v1.PublishModelRequest.served", NamedField::kName},
+    {"gluond.v1.DefineModelRequest.model", NamedField::kName, Thing::kModel, Deed::kMake},
+    {"gluond.v1.GetModelRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.DeleteModelRequest.model", NamedField::kName, Thing::kModel, Deed::kDelete},
+    {"gluond.v1.PredictRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.PublishModelRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.PublishModelRequest.checkpoint", NamedField::kName, Thing::kCheckpoint, Deed::kRead},
+    {"gluond.v1.PublishModelRequest.served", NamedField::kName, Thing::kVersions, Deed::kMake, "model checkpoint"},
     {"gluond.v1.ServedVersion.served", NamedField::kName},
     {"gluond.v1.ServedVersion.source", NamedField::kName},
-    {"gluond.v1.ListVersionsRequest.served", NamedField::kName},
-    {"gluond.v1.RouteVersionsRequest.served", NamedField::kName},
-    {"gluond.v1.RetireVersionRequest.served", NamedField::kName},
-    {"gluond.v1.ForwardRequest.model", NamedField::kName},
-    {"gluond.v1.BackwardRequest.model", NamedField::kName},
-    {"gluond.v1.StepRequest.model", NamedField::kName},
-    {"gluond.v1.TrainStepRequest.model", NamedField::kName},
-    {"gluond.v1.TrainRequest.model", NamedField::kName},
-    {"gluond.v1.CancelTrainingRequest.model", NamedField::kName},
-    {"gluond.v1.ZeroGradientsRequest.model", NamedField::kName},
-    {"gluond.v1.GetGradientsRequest.model", NamedField::kName},
-    {"gluond.v1.EvaluateRequest.model", NamedField::kName},
-    {"gluond.v1.GetSequenceRequest.model", NamedField::kName},
-    {"inference.ModelReadyRequest.name", NamedField::kName},
-    {"inference.ModelMetadataRequest.name", NamedField::kName},
+    {"gluond.v1.ListVersionsRequest.served", NamedField::kName, Thing::kVersions, Deed::kAsk},
+    {"gluond.v1.RouteVersionsRequest.served", NamedField::kName, Thing::kVersions, Deed::kChange},
+    {"gluond.v1.RetireVersionRequest.served", NamedField::kName, Thing::kVersions, Deed::kDelete},
+    {"gluond.v1.ForwardRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.BackwardRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.StepRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.TrainStepRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.TrainRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.CancelTrainingRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.ZeroGradientsRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
+    {"gluond.v1.GetGradientsRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.EvaluateRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
+    {"gluond.v1.GetSequenceRequest.model", NamedField::kName, Thing::kModel, Deed::kAsk},
+    {"inference.ModelReadyRequest.name", NamedField::kName, Thing::kVersions, Deed::kAsk},
+    {"inference.ModelMetadataRequest.name", NamedField::kName, Thing::kVersions, Deed::kAsk},
     {"inference.ModelMetadataResponse.name", NamedField::kName},
-    {"inference.ModelInferRequest.model_name", NamedField::kName},
+    {"inference.ModelInferRequest.model_name", NamedField::kName, Thing::kVersions, Deed::kAsk},
     {"inference.ModelInferResponse.model_name", NamedField::kName},
-    {"inference.ModelConfigRequest.name", NamedField::kName},
+    {"inference.ModelConfigRequest.name", NamedField::kName, Thing::kVersions, Deed::kAsk},
     {"inference.ModelConfig.name", NamedField::kName},
-    {"inference.ModelStatisticsRequest.name", NamedField::kName},
+    {"inference.ModelStatisticsRequest.name", NamedField::kName, Thing::kVersions, Deed::kAsk},
     {"inference.ModelStatistics.name", NamedField::kName},
     {"inference.RepositoryIndexResponse.ModelIndex.name", NamedField::kName},
-    {"inference.RepositoryModelLoadRequest.model_name", NamedField::kName},
-    {"inference.RepositoryModelUnloadRequest.model_name", NamedField::kName},
-    {"inference.TraceSettingRequest.model_name", NamedField::kName},
+    {"inference.RepositoryModelLoadRequest.model_name", NamedField::kName, Thing::kVersions, Deed::kChange},
+    {"inference.RepositoryModelUnloadRequest.model_name", NamedField::kName, Thing::kVersions, Deed::kChange},
+    {"inference.TraceSettingRequest.model_name", NamedField::kName, Thing::kVersions, Deed::kAsk},
     {"gluond.v1.TrainProgress.error", NamedField::kText},
     {"gluond.v1.ServedVersion.reason", NamedField::kText},
     {"inference.RepositoryIndexResponse.ModelIndex.reason", NamedField::kText},
@@ -106,6 +107,7 @@ struct Steps {
   struct Step {
     const FieldDescriptor* field;
     enum { kName, kText, kMessage, kStatus } kind;
+    const NamedField* named = nullptr;  // The table's row of kName and kText.
   };
   std::vector<Step> steps;
 };
@@ -115,7 +117,7 @@ class StepsOfTypes {
  public:
   StepsOfTypes() {
     const auto* pool = google::protobuf::DescriptorPool::generated_pool();
-    for (const NamedField& named : kFields) named_[pool->FindFieldByName(named.field)] = named.kind;
+    for (const NamedField& named : kFields) named_[pool->FindFieldByName(named.field)] = &named;
   }
 
   // Stays where it is.
@@ -132,7 +134,8 @@ class StepsOfTypes {
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* const field = type->field(i);
       if (const auto named = named_.find(field); named != named_.end()) {
-        steps.steps.push_back({field, named->second == NamedField::kName ? Steps::Step::kName : Steps::Step::kText});
+        const bool is_name = named->second->kind == NamedField::kName;
+        steps.steps.push_back({field, is_name ? Steps::Step::kName : Steps::Step::kText, named->second});
       } else if (field->message_type() == google::rpc::Status::descriptor()) {
         steps.steps.push_back({field, Steps::Step::kStatus});
       } else if (field->message_type() != nullptr && !field->is_map() && !FindLocked(field->message_type()).steps.empty()) {
@@ -142,7 +145,7 @@ class StepsOfTypes {
     return steps;
   }
 
-  absl::flat_hash_map<const FieldDescriptor*, NamedField::Kind> named_;
+  absl::flat_hash_map<const FieldDescriptor*, const NamedField*> named_;
   Mutex mu_;
   absl::flat_hash_map<const Descriptor*, std::unique_ptr<Steps>> known_ ABSL_GUARDED_BY(mu_);
 };
@@ -154,6 +157,18 @@ const Steps& StepsOf(const Descriptor* type) {
 
 void SetName(const FieldDescriptor* field, Message* message, const std::string& name) {
   message->GetReflection()->SetString(message, field, name);
+}
+
+// Calls `look` for each message that is set in the field.
+template <class Look>
+void ForEachMessage(const Message& message, const FieldDescriptor* field, Look look) {
+  const Reflection& reflection = *message.GetReflection();
+  if (!field->is_repeated()) {
+    if (reflection.HasField(message, field)) look(reflection.GetMessage(message, field));
+    return;
+  }
+  const int size = reflection.FieldSize(message, field);
+  for (int i = 0; i < size; ++i) look(reflection.GetRepeatedMessage(message, field, i));
 }
 
 // Calls `change` for each message that is set in the field.
@@ -187,9 +202,25 @@ void UnqualifyStatus(const Reach& reach, google::rpc::Status* status) {
 
 absl::Span<const NamedField> NamedFields() { return kFields; }
 
+void AddTouched(const Message& request, std::vector<Touched>* touched) {
+  const Reflection& reflection = *request.GetReflection();
+  for (const auto& [field, kind, named] : StepsOf(request.GetDescriptor()).steps) {
+    if (kind == Steps::Step::kMessage) {
+      ForEachMessage(request, field, [touched](const Message& each) { AddTouched(each, touched); });
+    } else if (kind == Steps::Step::kName && named->thing != Thing::kNone) {
+      std::string name = reflection.GetString(request, field);
+      for (const absl::string_view other : absl::StrSplit(named->if_empty, ' ', absl::SkipEmpty())) {
+        if (!name.empty()) break;
+        name = reflection.GetString(request, request.GetDescriptor()->FindFieldByName(std::string(other)));
+      }
+      touched->push_back({named->thing, named->deed, std::move(name)});
+    }
+  }
+}
+
 void Qualify(const Reach& reach, Message* request) {
   std::string scratch;
-  for (const auto& [field, kind] : StepsOf(request->GetDescriptor()).steps) {
+  for (const auto& [field, kind, named] : StepsOf(request->GetDescriptor()).steps) {
     if (kind == Steps::Step::kMessage) {
       ForEachMessage(request, field, [&reach](Message* each) { Qualify(reach, each); });
     } else if (kind == Steps::Step::kName) {
@@ -201,7 +232,7 @@ void Qualify(const Reach& reach, Message* request) {
 
 void Unqualify(const Reach& reach, Message* reply) {
   std::string scratch;
-  for (const auto& [field, kind] : StepsOf(reply->GetDescriptor()).steps) {
+  for (const auto& [field, kind, named] : StepsOf(reply->GetDescriptor()).steps) {
     switch (kind) {
       case Steps::Step::kMessage:
         ForEachMessage(reply, field, [&reach](Message* each) { Unqualify(reach, each); });

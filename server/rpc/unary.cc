@@ -176,6 +176,8 @@ std::string Rpc::caller_name() const { return stream_->caller_name(); }
 
 bool Rpc::has_caller() const { return stream_->caller() != nullptr; }
 
+const IdentityPtr& Rpc::caller() const { return stream_->caller(); }
+
 bool Rpc::TakesTurn() const { return permit_.held_by_peer() > kCallsAtOnce; }
 
 int64_t Rpc::bytes_to_parse() const {
@@ -210,8 +212,25 @@ void Rpc::Scope(std::string* client_id) const {
   if (stream_->caller() != nullptr && !client_id->empty()) *client_id = ClientOf(stream_->caller()->name, *client_id);
 }
 
+void Rpc::Touch(const Message& request) {
+  if (stream_->caller() != nullptr) AddTouched(request, &touched_);
+}
+
+Weight Rpc::WeightOfTouching() const {
+  const bool asks_disk = std::any_of(touched_.begin(), touched_.end(), [](const Touched& each) {
+    return each.thing == Thing::kCheckpoint && !each.name.empty();
+  });
+  return asks_disk ? Weight::kDisk : Weight::kLight;
+}
+
+absl::Status Rpc::MayTouch() {
+  ASSIGN_OR_RETURN(claim_, runner_.owners.May(stream_->caller(), touched_));
+  return absl::OkStatus();
+}
+
 void Rpc::Finish(const absl::Status& status, Message* response) {
   if (finished_.exchange(true)) return;
+  if (claim_ != nullptr) claim_->End(/*made=*/status.ok());
   absl::Status outcome = status;
   Slices reply;
   int64_t reply_bytes = 0;

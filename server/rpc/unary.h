@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,6 +34,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
+#include "server/identity/owners.h"
 #include "server/identity/tenants.h"
 #include "server/net/peers.h"
 #include "server/rpc/access_log.h"
@@ -86,6 +88,7 @@ struct Runner {
   AuditLog audit;
   AccessLog access{log.levels()};
   Tenants tenants;  // Loaded before the first call.
+  Owners owners;    // Likewise.
   bool tells_durable = false;  // Replies tell the last durable sequence number. Set before the first call.
   // UNAVAILABLE: the model is being loaded, and with it the numbers of its clients. Set before the first call.
   std::function<absl::Status(const std::string& model)> check_loaded = [](const std::string&) { return absl::OkStatus(); };
@@ -121,6 +124,7 @@ class Rpc {
   // As Stream's.
   std::string caller_name() const;
   bool has_caller() const;
+  const IdentityPtr& caller() const;
   const Reach& reach() const { return reach_; }
   const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
   int64_t request_bytes() const { return request_bytes_; }
@@ -144,6 +148,12 @@ class Rpc {
   CallPhases& phases() { return phases_; }
   // The call changes nothing for others to find: the audit log has no line of it.
   void SetUnaudited() { audit_ = Audit::kNone; }
+  // Notes the things that the call touches, whose owners are to be asked before it runs.
+  void Touch(const google::protobuf::Message& request);
+  // The threads on which MayTouch may run: to ask whether a checkpoint is there takes the disk.
+  Weight WeightOfTouching() const;
+  // Whether the caller may do that. PERMISSION_DENIED as of Owners.
+  absl::Status MayTouch();
   // Makes a client's name for itself its own: two callers that chose the same name are two clients.
   void Scope(std::string* client_id) const;
   void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
@@ -184,6 +194,8 @@ class Rpc {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t request_bytes_ = 0;
   std::string client_, target_;
+  std::vector<Touched> touched_;
+  Owners::ClaimPtr claim_;  // The things that the call makes.
   CallPhases phases_;
   Audit audit_ = method_.audit;
   Shares::Permit permit_;
@@ -221,6 +233,8 @@ class Call {
   std::string caller_name() const { return state_->caller_name(); }
   // Whether the server knows who calls.
   bool has_caller() const { return state_->has_caller(); }
+  // Null: nobody asks who callers are.
+  const IdentityPtr& caller() const { return state_->caller(); }
   // The names that the caller may say: a list has these alone.
   const Reach& reach() const { return state_->reach(); }
   // The times of its parts, for the access log. To be set before the call is finished; a `timing` of the response sets them.
@@ -401,8 +415,12 @@ void RunUnary(Runner& runner, const Method& method, const std::function<void(Cal
       if (!state->request->commit()) state->SetUnaudited();
     }
     const auto answer = [handler](const std::shared_ptr<State>& s) { (*handler)(Call<Request, Response>(s)); };
-    state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),
-                                 [state, answer] { unary_internal::RunInOrder(state, answer); });
+    state->Touch(*state->request);
+    state->runner().dispatch.Run(state->WeightOfTouching(), [state, answer] {
+      if (absl::Status status = state->MayTouch(); !status.ok()) return state->Finish(status, nullptr);
+      state->runner().dispatch.Run(unary_internal::WeightOfTensors(*state->request),
+                                   [state, answer] { unary_internal::RunInOrder(state, answer); });
+    });
   };
   runner.dispatch.Run(Dispatch::OfCall(method.weight, bytes, state->TakesTurn()), std::move(work));
 }

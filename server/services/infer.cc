@@ -60,7 +60,7 @@ struct Wanted {
   absl::flat_hash_map<std::string, SharedPlace> places;
 };
 
-absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, const SharedRegions* regions,
+absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, const CallersRegions& regions,
                                    InferRequest* to) {
   Wanted wanted;
   absl::flat_hash_set<absl::string_view> seen;
@@ -94,7 +94,7 @@ absl::Status Answer(const Inference& inference, const ServedVersion& version, co
     if (const auto classes = wanted.classes.find(name); classes != wanted.classes.end()) {
       RETURN_IF_ERROR(EncodeClasses(name, tensor, classes->second, version.options().max_batch_size > 0, most_bytes, &response));
     } else if (const auto place = wanted.places.find(name); place != wanted.places.end()) {
-      RETURN_IF_ERROR(EncodeSharedOutput(name, tensor, place->second, *inference.regions, &response));
+      RETURN_IF_ERROR(EncodeSharedOutput(name, tensor, place->second, inference.regions, &response));
     } else {
       RETURN_IF_ERROR(EncodeInferOutput(name, tensor, &response, &inference.reply_attachments));
     }

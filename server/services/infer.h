@@ -24,13 +24,19 @@ struct Inference {
   const Attachments& attachments;
   inference::ModelInferResponse& response;
   Attachments& reply_attachments;
-  const SharedRegions* regions;  // Null: the server takes and gives no values by shared memory.
+  CallersRegions regions;
   std::shared_ptr<Cancellation> cancellation;
   std::shared_ptr<const void> kept;
   PeerPtr peer = nullptr;  // As InferRequest has it, and the caller.
   std::string caller = {};
   CallPhases* phases = nullptr;  // Set before `done` is called; null: nobody wants them.
 };
+
+// The user of shared memory that a caller is.
+inline RegionUser RegionUserOf(const IdentityPtr& caller) {
+  if (caller == nullptr || caller->roles.Has(Role::kAdmin)) return {.is_everybody = true};
+  return {.name = caller->is_anybodys ? "" : caller->name};
+}
 
 // Calls `done` once, on any thread; with OK the response is complete. NOT_FOUND: there is no such version.
 // INVALID_ARGUMENT: the request. UNAVAILABLE: the version is not ready, too many requests wait, or this one has waited for

@@ -112,7 +112,7 @@ void InferStream::Receive(const Slices& message, int64_t bytes) {
   const auto self = std::static_pointer_cast<InferStream>(shared_from_this());
   Infer(streams_.served(), streams_.runner(),
         {*job->request, job->attachments, *job->response->mutable_infer_response(), job->reply_attachments,
-         streams_.regions(), cancellation_, job, peer(), caller_name()},
+         {streams_.regions(), RegionUserOf(caller())}, cancellation_, job, peer(), caller_name()},
         [self, job](const absl::Status& status) { self->Done(job, status); });
   GoOn();
 }

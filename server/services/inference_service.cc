@@ -199,7 +199,7 @@ void InferenceService::ModelConfig(Call<inference::ModelConfigRequest, inference
 
 void InferenceService::ModelInfer(Call<inference::ModelInferRequest, inference::ModelInferResponse> call) {
   Infer(served_, runner(),
-        {call.request(), call.attachments(), call.response(), call.reply_attachments(), regions_, call.cancellation(), nullptr,
+        {call.request(), call.attachments(), call.response(), call.reply_attachments(), RegionsOf(call), call.cancellation(), nullptr,
          call.peer(), call.caller_name(), &call.phases()},
         [call](const absl::Status& status) { call.Finish(status); });
 }
@@ -265,7 +265,7 @@ void InferenceService::RepositoryModelUnload(
 void InferenceService::SystemSharedMemoryStatus(
     Call<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse> call) {
   if (regions_ == nullptr) return call.Finish();
-  ASSIGN_OR_FINISH(call, const auto regions, regions_->List(call.request().name()));
+  ASSIGN_OR_FINISH(call, const auto regions, RegionsOf(call).List(call.request().name()));
   for (const auto& [name, facts] : regions) {
     auto& region = (*call.response().mutable_regions())[name];
     region.set_name(name);
@@ -280,8 +280,9 @@ void InferenceService::SystemSharedMemoryRegister(
     Call<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse> call) {
   if (regions_ == nullptr) return call.Finish(absl::UnimplementedError(kNoSharedMemory));
   const inference::SystemSharedMemoryRegisterRequest& request = call.request();
-  call.Finish(regions_->Register(
-      request.name(), {.key = request.key(), .offset = request.offset(), .byte_size = request.byte_size()}));
+  call.Finish(regions_->Register(request.name(),
+                                 {.key = request.key(), .offset = request.offset(), .byte_size = request.byte_size()},
+                                 call.caller_name()));
 }
 
 void InferenceService::SystemSharedMemoryUnregister(

@@ -6,6 +6,7 @@
 
 #include "proto/inference/grpc_service.pb.h"
 #include "server/rpc/raw_service.h"
+#include "server/services/infer.h"
 #include "server/services/infer_stream.h"
 #include "server/serving/served_models.h"
 #include "server/wire/shared_regions.h"
@@ -48,6 +49,12 @@ class InferenceService final : public RawService {
   // UNIMPLEMENTED, with the sentence `kWhy`.
   template <const char* kWhy, class Request, class Response>
   void Unimplemented(Call<Request, Response> call);
+
+  // The caller's regions of shared memory.
+  template <class Call>
+  CallersRegions RegionsOf(const Call& call) const {
+    return {regions_, RegionUserOf(call.caller())};
+  }
 
   ServedModels& served_;
   InferStreams& streams_;

@@ -51,8 +51,9 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   FINISH_IF_ERROR(call, models_.CanAdd(request.model(), request.replace()));
   FINISH_IF_ERROR(call, CheckHost("DefineModelRequest.host", request.host(), call.reach()));
+  HostedModelPtr replaced;
   if (request.call().has_expected_version()) {
-    ASSIGN_OR_FINISH(call, HostedModelPtr replaced, models_.Find(request.model()));
+    ASSIGN_OR_FINISH(call, replaced, models_.Find(request.model()));
     FINISH_IF_ERROR(call, CheckExpectedVersion(call, replaced));
   }
   ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
@@ -71,11 +72,26 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
     ASSIGN_OR_FINISH(call, const HostedModel::Clock::duration ttl, TtlFromProto(request.ttl()));
     hosted->SetTtl(ttl);
   }
-  FINISH_IF_ERROR(call, models_.Add(request.model(), hosted, request.replace()));
-  DescribeModel(*hosted, /*parameters=*/true, /*graph=*/false, call.response().mutable_model());
-  call.Settles();
-  call.Finish();
+  AddModel(call, hosted, replaced, request.replace(), [call, hosted](const absl::Status& added) {
+    if (!added.ok()) return call.Finish(added);
+    DescribeModel(*hosted, /*parameters=*/true, /*graph=*/false, call.response().mutable_model());
+    call.Settles();
+    call.Finish();
+  });
 }
+
+template <class CallType>
+void ModelService::AddModel(CallType call, HostedModelPtr model, const HostedModelPtr& replaced, bool replace,
+                            std::function<void(const absl::Status&)> done) {
+  const std::string& name = model->model().name();
+  if (replaced == nullptr) return done(models_.Add(name, std::move(model), replace));
+  if (!replace) return done(models_.CanAdd(name, replace));
+  const ScopedCondition condition(ExpectedVersion(call, replaced));
+  replaced->model().strand().Do<absl::Status>([this, name, model, replaced] { return models_.Exchange(name, replaced, model); },
+                                              std::move(done));
+}
+template void ModelService::AddModel(LoadCall call, HostedModelPtr model, const HostedModelPtr& replaced, bool replace,
+                                     std::function<void(const absl::Status&)> done);
 
 bool ModelService::Again(const absl::Status& status, std::function<void()> work) {
   return AwaitFact(status, [this, work = std::move(work)] { runner().dispatch.Run(Weight::kHeavy, work); });
@@ -99,9 +115,24 @@ void ModelService::ListModels(Call<v1::ListModelsRequest, v1::ListModelsResponse
 }
 
 void ModelService::DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call) {
-  ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Find(call.request().model()));
-  FINISH_IF_ERROR(call, CheckExpectedVersion(call, hosted));
-  FINISH_IF_ERROR(call, models_.Remove(call.request().model()).status());
+  ASSIGN_OR_FINISH(call, const HostedModelPtr hosted, models_.Find(call.request().model()));
+  RemoveModel(call, hosted, [this, call](absl::StatusOr<HostedModelPtr> removed) {
+    removed.ok() ? ForgetModel(call, *std::move(removed)) : call.Finish(removed.status());
+  });
+}
+
+void ModelService::RemoveModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call, const HostedModelPtr& hosted,
+                               std::function<void(absl::StatusOr<HostedModelPtr>)> done) {
+  const std::string& name = call.request().model();
+  if (!call.request().call().has_expected_version()) return done(models_.Remove(name));
+  const ScopedCondition condition(ExpectedVersion(call, hosted));
+  hosted->model().strand().Do<absl::Status>([this, name, hosted] { return models_.Remove(name, hosted); },
+                                            [hosted, done = std::move(done)](const absl::Status& removed) {
+    removed.ok() ? done(hosted) : done(removed);
+  });
+}
+
+void ModelService::ForgetModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call, HostedModelPtr hosted) {
   runner().sequences.DropModel(call.request().model());
   // Answered when the calls before it have ended, its live checkpoint is deleted, and its memory is free. A model whose
   // checkpoint cannot be deleted, and would be there again in the next server, is put back.

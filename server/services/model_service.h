@@ -41,10 +41,20 @@ class ModelService final : public RawService {
   // Whether `status` waits for a client's answer about its operators: then does `work`, on a worker, when it has come.
   bool Again(const absl::Status& status, std::function<void()> work);
   absl::StatusOr<CheckpointStore*> NeedStore() const;
+  void ForgetModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call, HostedModelPtr hosted);
   void TakeUp(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint);
-  void MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint);
-  void RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new);
-  void FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new, absl::Status status);
+  // `replaced`: the only one that the new model may replace; null: any.
+  void MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint, HostedModelPtr replaced);
+  void RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new, HostedModelPtr replaced = nullptr);
+  void FinishLoad(LoadCall call, const HostedModelPtr& hosted, const absl::Status& status);
+  // Shares the model by its name. Where the call expects a version, that is of `replaced`, and nothing can come between the
+  // look at it and this: both are done in order with that model's other calls.
+  template <class CallType>
+  void AddModel(CallType call, HostedModelPtr model, const HostedModelPtr& replaced, bool replace,
+                std::function<void(const absl::Status&)> done);
+  // The same for the removal of a model.
+  void RemoveModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call, const HostedModelPtr& hosted,
+                   std::function<void(absl::StatusOr<HostedModelPtr>)> done);
 
   Devices& devices_;
   Models& models_;

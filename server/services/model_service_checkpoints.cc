@@ -20,6 +20,7 @@ void ToProto(const CheckpointSummary& summary, v1::Checkpoint* proto) {
   proto->mutable_created()->set_seconds(summary.saved_unix_seconds);
   proto->set_has_trainer(summary.has_trainer);
   proto->set_damage(summary.damage);
+  proto->set_etag(summary.revision);
 }
 
 bool SameGraph(const ModelDefinition& a, const ModelDefinition& b) {
@@ -93,10 +94,13 @@ void ModelService::TakeUp(LoadCall call, Place* place, std::shared_ptr<Checkpoin
           "model '", name, "' has another graph than the checkpoint; set `replace`, or name another model")));
     }
   }
-  MakeAndRestore(call, place, std::move(checkpoint));
+  HostedModelPtr replaced;
+  if (request.call().has_expected_version() && existing.ok()) replaced = *std::move(existing);
+  MakeAndRestore(call, place, std::move(checkpoint), std::move(replaced));
 }
 
-void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint) {
+void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint,
+                                  HostedModelPtr replaced) {
   const v1::LoadCheckpointRequest& request = call.request();
   const std::string name = request.model().empty() ? request.checkpoint() : request.model();
   FINISH_IF_ERROR(call, call.cancellation()->Check());
@@ -104,21 +108,25 @@ void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<C
   absl::StatusOr<HostedModelPtr> hosted =
       HostedModel::Create(name, checkpoint->model.definition, checkpoint->model.random.seed, *place, devices_.host(),
                           runner().limits.max_model_bytes);
-  if (Again(hosted.status(), [this, call, place, checkpoint] { MakeAndRestore(call, place, checkpoint); })) return;
+  if (Again(hosted.status(), [this, call, place, checkpoint, replaced] {
+        MakeAndRestore(call, place, checkpoint, replaced);
+      })) return;
   FINISH_IF_ERROR(call, hosted.status());
-  RestoreInto(call, *std::move(hosted), std::move(*checkpoint), /*is_new=*/true);
+  RestoreInto(call, *std::move(hosted), std::move(*checkpoint), /*is_new=*/true, replaced);
 }
 
-void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new) {
+void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new,
+                               HostedModelPtr replaced) {
   if (call.request().parameters_only()) checkpoint.model.random.seed = hosted->model().options().seed;
   const ScopedCondition condition(is_new ? nullptr : ExpectedVersion(call, hosted));
-  hosted->Restore(std::move(checkpoint), [this, call, hosted, is_new](absl::Status status) {
-    FinishLoad(call, hosted, is_new, std::move(status));
+  hosted->Restore(std::move(checkpoint), [this, call, hosted, is_new, replaced](const absl::Status& status) {
+    if (!status.ok() || !is_new) return FinishLoad(call, hosted, status);
+    AddModel(call, hosted, replaced, call.request().replace(),
+             [this, call, hosted](const absl::Status& added) { FinishLoad(call, hosted, added); });
   });
 }
 
-void ModelService::FinishLoad(LoadCall call, HostedModelPtr hosted, bool is_new, absl::Status status) {
-  if (status.ok() && is_new) status = models_.Add(hosted->model().name(), hosted, call.request().replace());
+void ModelService::FinishLoad(LoadCall call, const HostedModelPtr& hosted, const absl::Status& status) {
   call.Settles();
   if (status.ok()) DescribeModel(*hosted, /*parameters=*/true, /*graph=*/false, call.response().mutable_model());
   call.Finish(status);
@@ -137,7 +145,9 @@ void ModelService::ListCheckpoints(Call<v1::ListCheckpointsRequest, v1::ListChec
 void ModelService::DeleteCheckpoint(Call<v1::DeleteCheckpointRequest, v1::DeleteCheckpointResponse> call) {
   ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
   FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", call.request().checkpoint()));
-  FINISH_IF_ERROR(call, store->Delete(call.request().checkpoint()));
+  std::optional<std::string> expected;
+  if (call.request().has_expected_etag()) expected = call.request().expected_etag();
+  FINISH_IF_ERROR(call, store->Delete(call.request().checkpoint(), expected));
   call.Finish();
 }
 

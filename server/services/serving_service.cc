@@ -1,5 +1,6 @@
 #include "server/services/serving_service.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -99,6 +100,7 @@ void ServingService::RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersi
   change.labels.insert(request.labels().begin(), request.labels().end());
   change.weights.insert(request.weights().begin(), request.weights().end());
   change.clear_weights = request.clear_weights();
+  if (request.has_expected_etag()) change.expected_etag = request.expected_etag();
   served_.Route(request.served(), std::move(change), [call](absl::StatusOr<ServedModels::Versions> versions) {
     if (!versions.ok()) return call.Finish(versions.status());
     for (v1::ServedVersion& version : *versions) *call.response().add_versions() = std::move(version);
@@ -107,7 +109,9 @@ void ServingService::RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersi
 }
 
 void ServingService::RetireVersion(Call<v1::RetireVersionRequest, v1::RetireVersionResponse> call) {
-  served_.Retire(call.request().served(), call.request().version(),
+  std::optional<std::string> expected_etag;
+  if (call.request().has_expected_etag()) expected_etag = call.request().expected_etag();
+  served_.Retire(call.request().served(), call.request().version(), expected_etag,
                  [call](const absl::Status& status) { call.Finish(status); });
 }
 

@@ -87,8 +87,15 @@ void TrainingService::ListDatasets(Call<v1::ListDatasetsRequest, v1::ListDataset
 }
 
 void TrainingService::DeleteDataset(Call<v1::DeleteDatasetRequest, v1::DeleteDatasetResponse> call) {
-  if (stored_ == nullptr) return call.Finish(datasets_.Remove(call.request().dataset()).status());
-  stored_->Delete(call.request().dataset(), [call](const absl::Status& status) { call.Finish(status); });
+  const v1::DeleteDatasetRequest& request = call.request();
+  std::optional<std::string> expected;
+  if (request.has_expected_etag()) expected = request.expected_etag();
+  if (stored_ != nullptr) {
+    return stored_->Delete(request.dataset(), expected, [call](const absl::Status& status) { call.Finish(status); });
+  }
+  if (!expected.has_value()) return call.Finish(datasets_.Remove(request.dataset()).status());
+  ASSIGN_OR_FINISH(call, const HostedDatasetPtr hosted, datasets_.Expect(request.dataset(), *expected));
+  call.Finish(datasets_.Remove(request.dataset(), hosted));
 }
 
 void TrainingService::GetSequence(Call<v1::GetSequenceRequest, v1::GetSequenceResponse> call) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct ServingOptions {
   int64_t instances = 1;
   std::string device;  // A name of Devices.
   bool batch_invariant = false;
+  std::map<std::string, std::string> operator_owners;  // They alone compute its shared operators.
 
   bool operator==(const ServingOptions&) const = default;
 };

@@ -12,6 +12,7 @@
 #include "engine/runtime/tenant_name.h"
 #include "engine/core/text.h"
 #include "server/codec/duration.h"
+#include "server/custom/operator_owners.h"
 #include "server/hosted/describe_model.h"
 #include "server/serving/names.h"
 #include "server/serving/options_codec.h"
@@ -170,6 +171,7 @@ v1::ServedVersion ServedModels::Describe(const std::string& name, const Model& m
   SetTime(version.facts.created, proto.mutable_created());
   proto.set_stored(store_ != nullptr || model.is_declared);
   proto.set_declared(model.is_declared);
+  proto.set_etag(EtagOf(model));
   ToProto(version.facts.options, proto.mutable_options());
   if (version.served == nullptr) return proto;
   proto.set_tensor_bytes(version.served->tensor_bytes());
@@ -195,19 +197,29 @@ ServedModels::Versions ServedModels::List(const std::string& name) const {
 
 // Publishing.
 
+std::string ServedModels::EtagOf(const Model& model) { return absl::StrCat(model.next, ".", model.revision); }
+
+absl::Status ServedModels::CheckEtag(const Model& model, const std::string& name,
+                                     const std::optional<std::string>& expected) {
+  if (!expected.has_value() || *expected == EtagOf(model)) return absl::OkStatus();
+  return WithInfo(absl::AbortedError(absl::StrCat("the versions of '", name, "', or the routes to them, are others by now than those "
+                                                  "of the expected etag; list them again")),
+                  reason::kVersionChanged, {{"etag", EtagOf(model)}});
+}
+
 absl::Status ServedModels::SaveIndex(const std::string& name, const Routes& routes) {
-  if (store_ == nullptr) return absl::OkStatus();
   VersionIndex index;
   {
     MutexLock lock(mu_);
-    const Model& model = models_.at(name);
+    Model& model = models_.at(name);
     index.next = model.next;
+    index.revision = ++model.revision;
     index.routes = routes;
     for (const auto& [number, version] : model.versions) {
       if (!version.retiring) index.versions[number] = version.facts;
     }
   }
-  return store_->SaveIndex(name, index);
+  return store_ == nullptr ? absl::OkStatus() : store_->SaveIndex(name, index);
 }
 
 absl::StatusOr<int64_t> ServedModels::Reserve(const std::string& name, const VersionFacts& facts) {
@@ -237,9 +249,10 @@ absl::StatusOr<int64_t> ServedModels::Reserve(const std::string& name, const Ver
 Task<absl::Status> ServedModels::MakeAndKeep(const std::string& name, int64_t number, ModelState state,
                                              const ServingOptions& options, const Routes& routes) {
   CO_RETURN_IF_ERROR(co_await Serve(name, number, state, options));
-  if (store_ == nullptr) co_return absl::OkStatus();
-  co_await PostedToDisk(runner_.dispatch);
-  CO_RETURN_IF_ERROR(store_->SaveValues(name, number, std::move(state)));
+  if (store_ != nullptr) {
+    co_await PostedToDisk(runner_.dispatch);
+    CO_RETURN_IF_ERROR(store_->SaveValues(name, number, std::move(state)));
+  }
   const absl::Status saved = SaveIndex(name, routes);
   if (!saved.ok()) (void)store_->DeleteValues(name, number);
   co_return saved;
@@ -247,13 +260,18 @@ Task<absl::Status> ServedModels::MakeAndKeep(const std::string& name, int64_t nu
 
 std::optional<v1::ServedVersion> ServedModels::FindPublished(const std::string& name, const VersionFacts& facts,
                                                              std::optional<uint64_t> rewound_to) const {
+  // The owners of its operators were settled then, whoever shares these now.
+  const auto is_asked = [&facts](ServingOptions options) {
+    options.operator_owners = facts.options.operator_owners;
+    return options == facts.options;
+  };
   MutexLock lock(mu_);
   const auto model = models_.find(name);
   if (facts.number == 0 || !rewound_to.has_value() || model == models_.end()) return std::nullopt;
   for (const auto& [number, version] : model->second.versions) {
     const VersionFacts& its = version.facts;
     if (!version.retiring && its.number == facts.number && its.client == facts.client && its.source == facts.source &&
-        its.options == facts.options && its.source_version >= *rewound_to) {
+        is_asked(its.options) && its.source_version >= *rewound_to) {
       return Describe(name, model->second, number);
     }
   }
@@ -268,6 +286,8 @@ Task<absl::StatusOr<v1::ServedVersion>> ServedModels::PublishNow(std::string nam
   CO_ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));
   facts.options.device = place->device.ToString();
   if (std::optional<v1::ServedVersion> published = FindPublished(name, facts, rewound_to)) co_return *std::move(published);
+  CO_ASSIGN_OR_RETURN(facts.options.operator_owners,
+                      OwnersOf(state.definition.outputs, std::string(TenantPrefix(name)), devices_.custom_host()));
   CO_ASSIGN_OR_RETURN(const int64_t number, Reserve(name, facts));
   Routes routes;
   {
@@ -331,6 +351,7 @@ absl::StatusOr<ServedModels::Versions> ServedModels::RouteNow(const std::string&
     MutexLock lock(mu_);
     ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
     RETURN_IF_ERROR(CheckUndeclared(*model, name));
+    RETURN_IF_ERROR(CheckEtag(*model, name, change.expected_etag));
     routes = model->routes;
     const auto check = [&](int64_t number) { return FindVersion(*model, name, number).status(); };
     for (const auto& [label, number] : change.labels) {

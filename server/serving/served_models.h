@@ -59,10 +59,11 @@ class ServedModels {
     std::map<std::string, int64_t> labels;  // 0: none has it.
     std::map<int64_t, uint32_t> weights;
     bool clear_weights = false;
+    std::optional<std::string> expected_etag;
   };
   void Route(const std::string& name, Change change, std::function<void(absl::StatusOr<Versions>)> done);
   using Done = std::function<void(const absl::Status&)>;
-  void Retire(const std::string& name, int64_t number, Done done);
+  void Retire(const std::string& name, int64_t number, const std::optional<std::string>& expected_etag, Done done);
   // Ends the serving of a name's versions, which stay in the store. UNAVAILABLE: there is no store.
   void Unload(const std::string& name, Done done);
   // Serves the versions that are not.
@@ -88,6 +89,11 @@ class ServedModels {
   std::vector<std::pair<std::string, ServedVersionPtr>> AllReady() const;
   // By name and number. Empty `name`: all.
   Versions List(const std::string& name = "") const;
+  // Whether there is a version of that name, or an index of some on the disk.
+  bool Has(const std::string& name) const {
+    MutexLock lock(mu_);
+    return models_.contains(name);
+  }
 
   // Few requests come any more: those that wait for others to join them are computed at once.
   void Hurry();
@@ -107,6 +113,7 @@ class ServedModels {
   struct Model {
     absl::Status status;  // Why this server cannot read its index.
     int64_t next = 1;
+    int64_t revision = 0;  // Counts changes of versions and routes.
     std::map<int64_t, Version> versions;
     Routes routes;
     bool is_declared = false;  // By Declare, which alone changes it.
@@ -122,6 +129,10 @@ class ServedModels {
   Task<absl::Status> Make(const std::string& name, int64_t number, const CheckpointStore& checkpoints, Version* version);
   // Puts the planned models in the place of those declared before, whose other versions it returns.
   absl::StatusOr<std::vector<ServedVersionPtr>> Replace(Models planned);
+  // Another text after each change; no later version of the name has it again.
+  static std::string EtagOf(const Model& model);
+  // ABORTED, with the reason VERSION_CHANGED: the model has another etag.
+  static absl::Status CheckEtag(const Model& model, const std::string& name, const std::optional<std::string>& expected);
   // FAILED_PRECONDITION: the model is declared.
   static absl::Status CheckUndeclared(const Model& model, const std::string& name);
 
@@ -135,7 +146,8 @@ class ServedModels {
   absl::StatusOr<Versions> RouteNow(const std::string& name, const Change& change);
   // The index as the store has it; where it is damaged or missing, what the values' `numbers` tell.
   VersionIndex ReadIndex(const std::string& name, const std::vector<int64_t>& numbers, absl::Status* status) const;
-  absl::StatusOr<ServedVersionPtr> TakeOut(const std::string& name, int64_t number);
+  absl::StatusOr<ServedVersionPtr> TakeOut(const std::string& name, int64_t number,
+                                           const std::optional<std::string>& expected_etag);
   absl::Status Forget(const std::string& name, int64_t number);
   // Keeps a name's next number alone, where all its versions are retired.
   absl::Status ForgetName(const std::string& name);

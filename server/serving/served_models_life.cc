@@ -7,6 +7,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
+#include "server/custom/operator_owners.h"
 #include "server/serving/served_models.h"
 
 namespace gluond::server {
@@ -20,12 +21,14 @@ bool IsLost(const absl::Status& read) { return absl::IsDataLoss(read) || absl::I
 
 }  // namespace
 
-absl::StatusOr<ServedVersionPtr> ServedModels::TakeOut(const std::string& name, int64_t number) {
+absl::StatusOr<ServedVersionPtr> ServedModels::TakeOut(const std::string& name, int64_t number,
+                                                       const std::optional<std::string>& expected_etag) {
   Routes routes;
   {
     MutexLock lock(mu_);
     ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
     RETURN_IF_ERROR(CheckUndeclared(*model, name));
+    RETURN_IF_ERROR(CheckEtag(*model, name, expected_etag));
     RETURN_IF_ERROR(FindVersion(*model, name, number).status());
     routes = model->routes;
   }
@@ -84,9 +87,9 @@ absl::Status ServedModels::ForgetName(const std::string& name) {
   return absl::OkStatus();
 }
 
-void ServedModels::Retire(const std::string& name, int64_t number, Done done) {
-  turns_.Run(name, [this, name, number, done = std::move(done)] {
-    const absl::StatusOr<ServedVersionPtr> version = TakeOut(name, number);
+void ServedModels::Retire(const std::string& name, int64_t number, const std::optional<std::string>& expected_etag, Done done) {
+  turns_.Run(name, [this, name, number, expected_etag, done = std::move(done)] {
+    const absl::StatusOr<ServedVersionPtr> version = TakeOut(name, number, expected_etag);
     if (!version.ok()) return done(version.status());
     const auto forget = [this, name, number, done] {
       turns_.Run(name, [this, name, number, done] { done(Forget(name, number)); });
@@ -242,8 +245,12 @@ bool ServedModels::LoadIndex(const std::string& name, const std::vector<int64_t>
     MutexLock lock(mu_);
     Model& model = models_[name];
     model.next = index.next;
+    model.revision = index.revision;
     model.routes = index.routes;
-    for (const auto& [number, facts] : index.versions) model.versions[number].facts = facts;
+    for (const auto& [number, facts] : index.versions) {
+      Keep(facts.options.operator_owners, std::string(TenantPrefix(name)), devices_.custom_host());
+      model.versions[number].facts = facts;
+    }
     if (!status.ok() && !IsLost(status)) {
       model.status = Annotate(status, absl::StrCat("the versions of '", name, "' are on the disk, and this server cannot "
                                                    "read their index; choose another name"));

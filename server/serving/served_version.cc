@@ -16,7 +16,9 @@
 #include "engine/nn/inputs.h"
 #include "engine/runtime/device_allocator.h"
 #include "engine/runtime/posted.h"
+#include "engine/runtime/tenant_name.h"
 #include "engine/runtime/transfer.h"
+#include "server/custom/operator_owners.h"
 #include "server/net/scoped_cork.h"
 #include "server/rpc/draining.h"
 #include "server/serving/batch_cancellation.h"
@@ -86,11 +88,16 @@ Task<absl::StatusOr<ServedVersionPtr>> ServedVersion::Create(Shared shared, std:
 
 Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std::string& served, Lane& host_lane) {
   const std::string name = absl::StrCat(served, " version ", number_);
+  const CustomHostPtr custom_host =
+      WithOwners(shared_.devices.custom_host(), std::string(TenantPrefix(served)), options_.operator_owners);
+  if (!options_.operator_owners.empty()) {  // The model's own graph has its operators computed by whoever shares them.
+    CO_ASSIGN_OR_RETURN(state.definition.outputs, ComputedBy(custom_host, state.definition.outputs));
+  }
   CO_ASSIGN_OR_RETURN(state, co_await ForInference(std::move(state), place.device, host_lane,
                                                    *shared_.devices.host().allocator));
   CO_ASSIGN_OR_RETURN(state.parameters, co_await Keep(state.parameters, place, name));
   for (int64_t i = 0; i < options_.instances; ++i) {
-    CO_RETURN_IF_ERROR(co_await AddInstance(state, place, served, name));
+    CO_RETURN_IF_ERROR(co_await AddInstance(state, place, custom_host, served, name));
   }
   CO_RETURN_IF_ERROR(CheckBatching());
   if (NeedsClients(state)) co_return absl::OkStatus();
@@ -98,13 +105,12 @@ Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> ServedVersion::AddInstance(const ModelState& state, Place& place, const std::string& served,
-                                              const std::string& name) {
+Task<absl::Status> ServedVersion::AddInstance(const ModelState& state, Place& place, const CustomHostPtr& custom_host,
+                                              const std::string& served, const std::string& name) {
   const std::shared_ptr<Lane> lane = place.serving_lanes().Take();
   co_await PostedBeside(*lane);  // Making a model takes long.
   HostedModelPtr instance;
   {
-    const CustomHostPtr custom_host = shared_.devices.custom_host_of(served);
     const ScopedCustomHost scoped_host(custom_host);
     CO_ASSIGN_OR_RETURN(instance, HostedModel::Create(name, state.definition, state.random.seed, place,
                                                       shared_.devices.host(), shared_.runner.limits.max_model_bytes,

@@ -85,7 +85,8 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   // Puts the values into memory of the version's device, once for all instances.
   Task<absl::StatusOr<NamedTensors>> Keep(const NamedTensors& values, Place& place, const std::string& owner);
   Task<absl::Status> Make(ModelState state, Place& place, const std::string& served, Lane& host_lane);
-  Task<absl::Status> AddInstance(const ModelState& state, Place& place, const std::string& served, const std::string& name);
+  Task<absl::Status> AddInstance(const ModelState& state, Place& place, const CustomHostPtr& custom_host,
+                                 const std::string& served, const std::string& name);
   absl::Status CheckBatching() const;
   // The numbers of rows for which it is compiled before the first request.
   std::vector<int64_t> UsualRows() const;

@@ -37,6 +37,9 @@ Json ToJson(const ServingOptions& options) {
   json.Set("device", options.device);
   json.Set("batch_invariant", options.batch_invariant);
   json.Set("delay_late_requests", options.delay_late_requests);
+  Json owners = Json::Object();
+  for (const auto& [op_type, owner] : options.operator_owners) owners.Set(op_type, owner);
+  json.Set("operator_owners", std::move(owners));
   return json;
 }
 
@@ -59,6 +62,9 @@ absl::StatusOr<ServingOptions> ReadOptions(const Json& json) {
   RETURN_IF_ERROR(json.Get("batch_invariant", &options.batch_invariant));
   if (const Json* const delay_late = json.Find("delay_late_requests"); delay_late != nullptr) {  // Older indices have none.
     RETURN_IF_ERROR(delay_late->Get(&options.delay_late_requests));
+  }
+  if (const Json* const owners = json.Find("operator_owners"); owners != nullptr) {
+    for (const auto& [op_type, owner] : owners->members()) RETURN_IF_ERROR(owner.Get(&options.operator_owners[op_type]));
   }
   options.max_queue_delay = std::chrono::microseconds(delay);
   options.default_timeout = std::chrono::microseconds(timeout);
@@ -90,6 +96,7 @@ Json ToJson(const VersionIndex& index) {
   Json json = Json::Object();
   json.Set("format_version", StoredVersions::kFormatVersion);
   json.Set("next", index.next);
+  json.Set("revision", index.revision);
   json.Set("versions", std::move(versions));
   json.Set("labels", std::move(labels));
   json.Set("weights", std::move(weights));
@@ -101,6 +108,7 @@ absl::StatusOr<VersionIndex> ReadIndex(const Json& json) {
   RETURN_IF_ERROR(CheckFormatVersion(json, StoredVersions::kFormatVersion));
   VersionIndex index;
   RETURN_IF_ERROR(json.Get("next", &index.next));
+  if (const Json* const revision = json.Find("revision"); revision != nullptr) RETURN_IF_ERROR(revision->Get(&index.revision));
   ASSIGN_OR_RETURN(const Json* const versions, json.GetChild("versions", Json::kArray));
   for (const Json& version : versions->elements()) {
     int64_t number = 0, created = 0;

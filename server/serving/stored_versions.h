@@ -45,6 +45,7 @@ struct Routes {
 
 struct VersionIndex {
   int64_t next = 1;
+  int64_t revision = 0;  // Counts changes.
   std::map<int64_t, VersionFacts> versions;
   Routes routes;
 };

@@ -1,5 +1,5 @@
-// SessionChanged hears of commands of a session that change what others see of the server, or read it, and of those that are
-// refused.
+// A session's commands touch things that others see, too: SessionChanged hears of commands that change some, or read them, and of
+// those that are refused; SessionMay says whether the session's caller may do what a command does.
 
 #ifndef SERVER_SESSION_CHANGED_H_
 #define SERVER_SESSION_CHANGED_H_
@@ -8,14 +8,20 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/message.h"
 #include "server/identity/access.h"
+#include "server/identity/owners.h"
 
 namespace gluond::server {
 
 // Called when such a command has ended, with its name, "SaveAsModel", that of the thing, and OK or why it did nothing.
 using SessionChanged =
     std::function<void(absl::string_view command, Audit audit, const std::string& target, absl::StatusCode code)>;
+
+// As Owners::May, of a command's own message (Command.SaveAsModel).
+using SessionMay = std::function<absl::StatusOr<Owners::ClaimPtr>(const google::protobuf::Message& command)>;
 
 }  // namespace gluond::server
 

@@ -55,6 +55,7 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
     SessionAnswers& answers;
     std::function<void(const ValuePtr&)> watch;
     SessionChanged changed;  // Null: nobody wants to know.
+    SessionMay may;          // Null: everybody may.
   };
   explicit SessionExchange(Session session) : session_(std::move(session)) {}
   // Arrays that are still to be opened fail.
@@ -90,6 +91,10 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   std::function<void(OnLane)> Return();
   Imperative::Options OptionsOf(uint64_t number) const;
 
+  // Whether the caller may do what the command does to things of a name.
+  absl::StatusOr<Owners::ClaimPtr> May(const google::protobuf::Message& command) const {
+    return session_.may == nullptr ? Owners::ClaimPtr() : session_.may(command);
+  }
   // Adds the array's value, as it is now and on `device`.
   absl::Status Want(uint64_t array, Device device, uint64_t number, Wanted* wanted);
   // Arrays that will have values, on the session's device.

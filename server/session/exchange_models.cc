@@ -28,8 +28,10 @@ absl::StatusOr<v1::Model> SessionExchange::Describe(const HostedModel& hosted, b
 
 void SessionExchange::SaveAsModel(const v1::Command::SaveAsModel& command, uint64_t number) {
   Wanted wanted;
-  absl::StatusOr<std::shared_ptr<NewModel>> planned = Plan(command, number, &wanted);
+  absl::StatusOr<Owners::ClaimPtr> claim = May(command);
+  absl::StatusOr<std::shared_ptr<NewModel>> planned = claim.ok() ? Plan(command, number, &wanted) : claim.status();
   if (!planned.ok()) return RefuseChange(kSaveAsModel, command.model(), number, planned.status());
+  (*planned)->claim = *std::move(claim);
   const auto make = [this, plan = *std::move(planned), number](std::vector<Tensor> tensors) {
     ++pending_;
     const auto states = tensors.begin() + plan->request.parameters_size();
@@ -78,6 +80,7 @@ void SessionExchange::MadeModel(uint64_t number, const NewModel& plan, absl::Sta
   --pending_;
   absl::Status status = made.status();
   if (status.ok()) status = session_.models.Add(plan.request.model(), *made, plan.request.replace());
+  if (plan.claim != nullptr) plan.claim->End(status.ok());
   if (!status.ok()) return RefuseChange(kSaveAsModel, plan.request.model(), number, status);
   Teller(kSaveAsModel, plan.request.model())(absl::StatusCode::kOk);
   session_.answers.Result(Describe(**made, /*graph=*/false, (*made)->version()), &v1::Reply::mutable_model, number);
@@ -87,6 +90,7 @@ void SessionExchange::MadeModel(uint64_t number, const NewModel& plan, absl::Sta
 
 void SessionExchange::OpenModel(const v1::Command::OpenModel& command, uint64_t number) {
   absl::Status status = NameArrays(command.arrays(), number);
+  if (status.ok()) status = May(command).status();
   absl::StatusOr<HostedModelPtr> found = session_.models.Use(command.model());
   if (status.ok()) status = found.status();
   Teller("OpenModel", command.model(), Audit::kMany)(status.code());
@@ -116,7 +120,8 @@ void SessionExchange::OpenedModel(uint64_t number, const HostedModelPtr& hosted,
 
 void SessionExchange::StoreToModel(const v1::Command::StoreToModel& command, uint64_t number) {
   absl::StatusOr<HostedModelPtr> found = session_.models.Use(command.model());
-  absl::Status status = found.status();
+  absl::Status status = May(command).status();
+  if (status.ok()) status = found.status();
   Wanted wanted;
   std::vector<std::string> names;
   for (const auto& [name, array] : command.arrays()) {

@@ -41,6 +41,8 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
   auto save = std::make_shared<SessionSave>();
   auto kept = std::make_shared<Reservation>(session_.memory);
   absl::Status status = CheckStoredName("saved session", command.name());
+  absl::StatusOr<Owners::ClaimPtr> claim = May(command);
+  if (status.ok()) status = claim.status();
   if (status.ok()) status = kept->Grow(static_cast<int64_t>(command.SpaceUsedLong()));
   for (const auto& [name, array] : command.arrays()) {
     if (status.ok()) status = Annotate(Want(array, session_.devices.host().device, number, &wanted),
@@ -52,10 +54,12 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
   save->summary.manifest = command.manifest();
   save->random = session_.imperative.random();
   const auto tell = Teller(kSaveSession, command.name());
-  const auto write = [this, save, kept, name = command.name(), key = command.key(), tell, number](std::vector<Tensor> tensors) {
+  const auto write = [this, save, kept, name = command.name(), key = command.key(), claim = *std::move(claim), tell,
+                      number](std::vector<Tensor> tensors) {
     ++pending_;
     for (size_t i = 0; i < tensors.size(); ++i) save->arrays[i].tensor = std::move(tensors[i]);
-    const auto done = [to_lane = Return(), kept, tell, number](const absl::StatusOr<v1::SavedSession>& saved) {
+    const auto done = [to_lane = Return(), kept, claim, tell, number](const absl::StatusOr<v1::SavedSession>& saved) {
+      if (claim != nullptr) claim->End(saved.ok());
       tell(saved.status().code());
       to_lane([kept, number, saved](SessionExchange& self) {
         --self.pending_;
@@ -71,6 +75,7 @@ void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t 
   ++pending_;
   absl::Status status = NameArrays(command.arrays(), number);
   if (status.ok()) status = CheckStoredName("saved session", command.name());
+  if (status.ok()) status = May(command).status();
   if (status.ok() && command.key().size() > kLongestKey) {
     status = absl::InvalidArgumentError(absl::StrCat("the key has ", command.key().size(), " bytes, and no key has more than ",
                                                      kLongestKey));

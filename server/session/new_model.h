@@ -20,6 +20,7 @@
 #include "gluond/v1/session.pb.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
+#include "server/identity/owners.h"
 
 namespace gluond::server {
 
@@ -41,6 +42,7 @@ struct NewModel {
   std::shared_ptr<Budget> memory;  // Pays for the work of making the graph.
   Reservation kept;                // Pays for the request while it waits.
   AccountPtr account;              // The owner of the work.
+  Owners::ClaimPtr claim;          // The claim to the model's name; null: there is none.
 };
 
 // Makes the model, with its values and its trainer, beside the lane, and calls `done` on any thread. Errors: as

@@ -81,7 +81,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     gradients_.emplace(*imperative_, *arrays_, watch);
     exchange_ = std::make_shared<SessionExchange>(SessionExchange::Session{
         devices_, shared_.models, shared_.saved, home, limits, budget_, std::move(host_memory), client_, host_, *imperative_, *arrays_, calls_,
-        *answers_, watch, shared_.changed});
+        *answers_, watch, shared_.changed, shared_.may});
   }
 
   void SetClient(const std::string& client, const std::string& host) {

@@ -38,6 +38,7 @@ class SessionProgram {
     CustomHostPtr custom_host = nullptr;  // The session's tenant's; null: the devices'.
     SessionChanged changed = nullptr;     // Null: nobody wants to know.
     std::function<absl::Status()> check_audit = nullptr;  // Whether what `changed` hears of may be done; null: it may.
+    SessionMay may = nullptr;             // Null: everybody may.
   };
   // `lane` is one of `home`, and the session's.
   static std::unique_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,

@@ -52,8 +52,8 @@ SessionProgram::Answer CountingRefusals(FailureLog& log, SessionProgram::Answer 
 }  // namespace
 
 Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program,
-                   AuditLog& audit, FailureLog& log)
-    : shared_(shared), limits_(limits), create_program_(std::move(create_program)), audit_(audit), log_(log),
+                   AuditLog& audit, FailureLog& log, Owners& owners)
+    : shared_(shared), limits_(limits), create_program_(std::move(create_program)), audit_(audit), log_(log), owners_(owners),
       shares_("sessions", limits.max_sessions, "--max_sessions"),
       // A session has one, and another one that takes over.
       streams_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
@@ -116,6 +116,20 @@ SessionChanged Sessions::ToAuditLog(const std::string& id, const Stream& stream)
   };
 }
 
+SessionMay Sessions::AsksOwners(const std::string& id, const Stream& stream) {
+  if (stream.caller() == nullptr) return nullptr;
+  return [this, id, opener = stream.caller()](const google::protobuf::Message& command) {
+    IdentityPtr caller = opener;
+    {
+      MutexLock lock(mu_);
+      if (const auto found = sessions_.find(id); found != sessions_.end()) caller = found->second.owner;
+    }
+    std::vector<Touched> touched;
+    AddTouched(command, &touched);
+    return owners_.May(caller, touched);
+  };
+}
+
 absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession& open, const Stream& stream) {
   RETURN_IF_ERROR(CheckHost("OpenSession.host", open.host(), stream.reach()));
   {
@@ -127,13 +141,15 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   Session::Options options;
   options.id = id;
   options.create_program = [this, place, client = open.client_id(), reach = stream.reach(),
-                            host = open.host(), changed = ToAuditLog(id, stream)](Lane& lane, SessionProgram::Answer answer) {
+                            host = open.host(), changed = ToAuditLog(id, stream),
+                            may = AsksOwners(id, stream)](Lane& lane, SessionProgram::Answer answer) {
     if (!reach.is_everything()) answer = WithOutsideNames(reach, std::move(answer));
     answer = CountingRefusals(log_, std::move(answer));
     SessionProgram::Shared shared = shared_;
     shared.custom_host = shared.devices.custom_host_of(reach.owner());
     shared.changed = changed;
     shared.check_audit = [this] { return audit_.Check(); };
+    shared.may = may;
     auto program = create_program_(shared, *place, lane, limits_, std::move(answer));
     program->SetClient(client, host);
     return program;

@@ -27,9 +27,9 @@ namespace gluond::server {
 class Sessions {
  public:
   // `audit` has a line for each change that a session's command makes or could not make, and each refusal; `log`
-  // counts the commands that a limit has refused.
+  // counts the commands that a limit has refused; `owners` are those of the things that commands touch.
   Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program, AuditLog& audit,
-           FailureLog& log);
+           FailureLog& log, Owners& owners);
   ~Sessions() { End(); }
 
   // The session that `open` names, or a new one, for the stream's caller. Fills `opened`. NOT_FOUND: it has ended, or is
@@ -56,6 +56,8 @@ class Sessions {
   absl::StatusOr<std::shared_ptr<Session>> Create(const v1::OpenSession& open, const Stream& stream);
   // Lines of the audit log for changes that the session's commands make, in the name of the stream's caller.
   SessionChanged ToAuditLog(const std::string& id, const Stream& stream);
+  // Asks whether the session's commands may be done, in the name of its last stream's caller.
+  SessionMay AsksOwners(const std::string& id, const Stream& stream);
   absl::StatusOr<std::shared_ptr<Session>> TakeUp(const std::string& id, const Stream& stream);
   struct Entry {
     std::shared_ptr<Session> session;
@@ -89,6 +91,7 @@ class Sessions {
   const SessionProgramFactory create_program_;
   AuditLog& audit_;
   FailureLog& log_;
+  Owners& owners_;
 
   Shares shares_;  // Counts sessions that are not away.
   SharedStreams<SessionStream> streams_;

@@ -43,11 +43,12 @@ absl::Status CheckKey(const std::string& key) {
 // An object of shared memory, open.
 class SharedRegions::Region {
  public:
-  Region(int fd, Facts facts) : fd_(fd), facts_(std::move(facts)) {}
+  Region(int fd, Facts facts, std::string owner) : fd_(fd), facts_(std::move(facts)), owner_(std::move(owner)) {}
   Region(const Region&) = delete;
   ~Region() { close(fd_); }
 
   const Facts& facts() const { return facts_; }
+  bool IsOf(const RegionUser& user) const { return user.is_everybody || (!owner_.empty() && user.name == owner_); }
 
   // INVALID_ARGUMENT: the object does not have these bytes now.
   absl::Status CheckBytes(uint64_t offset, uint64_t bytes) const {
@@ -83,9 +84,10 @@ class SharedRegions::Region {
  private:
   const int fd_;
   const Facts facts_;
+  const std::string owner_;
 };
 
-absl::Status SharedRegions::Register(const std::string& name, const Facts& facts) {
+absl::Status SharedRegions::Register(const std::string& name, const Facts& facts, const std::string& owner) {
   if (name.empty() || name.size() > kLongestName) {
     return InField("name", absl::InvalidArgumentError(absl::StrCat("the region's name has ", name.size(), " bytes; want 1 to ",
                                                                    kLongestName)));
@@ -100,7 +102,7 @@ absl::Status SharedRegions::Register(const std::string& name, const Facts& facts
     return absl::NotFoundError(absl::StrCat("the shared memory '", facts.key, "' cannot be opened: ", std::strerror(errno),
                                             "; it is to be on the server's machine, and the server's to write"));
   }
-  RegionPtr region = std::make_shared<const Region>(fd, facts);
+  RegionPtr region = std::make_shared<const Region>(fd, facts, owner);
   RETURN_IF_ERROR(InField("byte_size", region->CheckBytes(facts.offset, facts.byte_size)));
   MutexLock lock(mu_);
   if (regions_.contains(name)) {
@@ -125,36 +127,43 @@ void SharedRegions::Unregister(const std::string& name) {
   }
 }
 
-absl::StatusOr<SharedRegions::RegionPtr> SharedRegions::Find(const std::string& name) const {
+absl::StatusOr<SharedRegions::RegionPtr> SharedRegions::Find(const std::string& name, const RegionUser& user) const {
   MutexLock lock(mu_);
-  if (const auto found = regions_.find(name); found != regions_.end()) return found->second;
+  if (const auto found = regions_.find(name); found != regions_.end() && found->second->IsOf(user)) return found->second;
   std::vector<std::string> names;
-  for (const auto& [each, region] : regions_) names.push_back(each);
+  for (const auto& [each, region] : regions_) {
+    if (region->IsOf(user)) names.push_back(each);
+  }
   return WithInfo(absl::NotFoundError(absl::StrCat("there is no region '", Excerpt(name), "' of shared memory",
-                                                   DidYouMean(name, names), " (SystemSharedMemoryRegister makes one)")),
+                                                   DidYouMean(name, names), " (SystemSharedMemoryRegister makes one, for the identity that calls it)")),
                   reason::kNotFound, {{"kind", "region"}, {"name", Excerpt(name)}});
 }
 
-absl::StatusOr<std::map<std::string, SharedRegions::Facts>> SharedRegions::List(const std::string& name) const {
+absl::StatusOr<std::map<std::string, SharedRegions::Facts>> SharedRegions::List(const std::string& name,
+                                                                                  const RegionUser& user) const {
   std::map<std::string, Facts> list;
   if (!name.empty()) {
-    ASSIGN_OR_RETURN(const RegionPtr region, Find(name));
+    ASSIGN_OR_RETURN(const RegionPtr region, Find(name, user));
     list[name] = region->facts();
     return list;
   }
   MutexLock lock(mu_);
-  for (const auto& [each, region] : regions_) list[each] = region->facts();
+  for (const auto& [each, region] : regions_) {
+    if (region->IsOf(user)) list[each] = region->facts();
+  }
   return list;
 }
 
-absl::Status SharedRegions::Read(const std::string& name, uint64_t offset, size_t bytes, void* to) const {
-  ASSIGN_OR_RETURN(const RegionPtr region, Find(name));
+absl::Status SharedRegions::Read(const std::string& name, const RegionUser& user, uint64_t offset, size_t bytes,
+                                 void* to) const {
+  ASSIGN_OR_RETURN(const RegionPtr region, Find(name, user));
   return Annotate(region->Copy(&pread, offset, bytes, static_cast<char*>(to)),
                   absl::StrCat("the region '", Excerpt(name), "'"));
 }
 
-absl::Status SharedRegions::Write(const std::string& name, uint64_t offset, size_t bytes, const void* from) const {
-  ASSIGN_OR_RETURN(const RegionPtr region, Find(name));
+absl::Status SharedRegions::Write(const std::string& name, const RegionUser& user, uint64_t offset, size_t bytes,
+                                  const void* from) const {
+  ASSIGN_OR_RETURN(const RegionPtr region, Find(name, user));
   return Annotate(region->Copy(&pwrite, offset, bytes, static_cast<const char*>(from)),
                   absl::StrCat("the region '", Excerpt(name), "'"));
 }

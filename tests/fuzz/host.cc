@@ -43,8 +43,13 @@ class Clients {
     }
     if (channel == nullptr) return;
     if (request.has_offer()) {
-      RequireCode(hosts_.Offer(channel.get(), request.offer()),
-                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kResourceExhausted});
+      RequireCode(hosts_.Offer(channel.get(), request.offer()).status(),
+                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kResourceExhausted,
+                   absl::StatusCode::kPermissionDenied});
+    }
+    if (request.has_release()) {
+      RequireCode(hosts_.Release(channel.get(), request.release().op_type()),
+                  {absl::StatusCode::kNotFound, absl::StatusCode::kPermissionDenied});
     }
     if (!request.has_result() || calls_.empty()) return;
     const uint64_t call = calls_[(request.result().call() + calls_.size() - 1) % calls_.size()];

@@ -113,8 +113,8 @@ class Stream {
       ++owed_;
     }
     server::Infer(*bench_.served, *bench_.runner,
-                  {its->request, its->attachments, its->response, its->reply_attachments, &bench_.regions, its->cancellation,
-                   nullptr},
+                  {its->request, its->attachments, its->response, its->reply_attachments,
+                   {&bench_.regions, {.is_everybody = true}}, its->cancellation, nullptr},
                   [this, its](const absl::Status& status) {
                     MutexLock lock(mu_);
                     its->status = status;

@@ -81,11 +81,12 @@ inline v1::CallbackResult RightAnswer(const v1::Callback& callback) {
 class HostStreamClient {
  public:
   // Each has a connection of its own, so that a client that does not read holds up no other.
-  explicit HostStreamClient(const std::string& address) {
+  explicit HostStreamClient(const std::string& address, const std::string& token = "") {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetMaxReceiveMessageSize(-1);
     stub_ = v1::OperatorService::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+    if (!token.empty()) context_.AddMetadata("authorization", "Bearer " + token);
     stream_ = stub_->HostOperators(&context_);
   }
   ~HostStreamClient() {
@@ -108,6 +109,11 @@ class HostStreamClient {
     v1::HostRequest request;
     request.mutable_offer()->set_op_type(op_type);
     request.mutable_offer()->set_shared(shared);
+    return Send(request);
+  }
+  bool Release(const std::string& op_type) {
+    v1::HostRequest request;
+    request.mutable_release()->set_op_type(op_type);
     return Send(request);
   }
   bool Answer(v1::CallbackResult result) {
@@ -141,8 +147,8 @@ class Provider {
   using Answerer = std::function<v1::CallbackResult(const v1::Callback&)>;
 
   Provider(const std::string& address, const std::vector<std::string>& op_types, Answerer answerer = &RightAnswer,
-           const std::string& scope = "", bool shared = true, const std::string& key = "")
-      : stream_(address), answerer_(std::move(answerer)) {
+           const std::string& scope = "", bool shared = true, const std::string& key = "", const std::string& token = "")
+      : stream_(address, token), answerer_(std::move(answerer)) {
     static std::atomic<int> last = 0;
     EXPECT_TRUE(stream_.Open(scope.empty() ? "a secret of the test's " + std::to_string(++last) : scope, "test", key));
     thread_ = std::thread([this] { Run(); });
@@ -153,14 +159,17 @@ class Provider {
     thread_.join();
   }
 
-  // Returns when the server knows.
+  // Returns when the server knows. A name is another one's until the server has seen that one's end.
   void Offer(const std::string& op_type, bool shared = true) {
     std::unique_lock lock(mu_);
     const size_t before = offers_;
-    lock.unlock();
-    EXPECT_TRUE(stream_.Offer(op_type, shared));
-    lock.lock();
-    changed_.wait(lock, [&] { return ended_ || offers_ > before; });
+    while (!ended_ && offers_ == before) {
+      const size_t refused = refused_;
+      lock.unlock();
+      EXPECT_TRUE(stream_.Offer(op_type, shared));
+      lock.lock();
+      changed_.wait(lock, [&] { return ended_ || offers_ > before || refused_ > refused; });
+    }
   }
   // Waits until it has got so many callbacks that are counted by `counts`.
   using Counts = bool (v1::Callback::*)() const;
@@ -217,6 +226,7 @@ class Provider {
         if (response.has_opened()) opened_ = response.opened();
         offers_ += static_cast<size_t>(response.offered_size());
         cancelled_.insert(response.cancelled().begin(), response.cancelled().end());
+        refused_ += static_cast<size_t>(response.refused_size());
         taken_over_.insert(response.taken_over().begin(), response.taken_over().end());
         seen_.insert(seen_.end(), response.callbacks().begin(), response.callbacks().end());
       }
@@ -237,7 +247,8 @@ class Provider {
   std::condition_variable changed_;
   bool ended_ = false;
   v1::HostOpened opened_;
-  size_t offers_ = 0;  // Offers that the server knows.
+  size_t offers_ = 0;  // Offers that the server knows,
+  size_t refused_ = 0;  // and those that it does not take.
   std::set<std::string> taken_over_;
   std::set<uint64_t> cancelled_;
   std::vector<v1::Callback> seen_;

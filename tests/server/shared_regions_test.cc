@@ -19,6 +19,9 @@ namespace gluond::server {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
+
+const RegionUser kEverybody{.is_everybody = true};
 
 // An object of so many bytes, as a client makes it.
 class Object {
@@ -58,12 +61,12 @@ TEST(SharedRegionsTest, BytesComeAndGoByThem) {
   ASSERT_TRUE(regions.Register("in", {object.key(), 16, 32}).ok());
   object.Put("hello", 20);
   std::string text(5, '\0');
-  ASSERT_TRUE(regions.Read("in", 4, 5, text.data()).ok());
+  ASSERT_TRUE(regions.Read("in", kEverybody, 4, 5, text.data()).ok());
   EXPECT_EQ(text, "hello");
-  ASSERT_TRUE(regions.Write("in", 27, 5, "world").ok());
+  ASSERT_TRUE(regions.Write("in", kEverybody, 27, 5, "world").ok());
   EXPECT_EQ(object.Get(5, 43), "world");
-  ASSERT_TRUE(regions.Read("in", 32, 0, text.data()).ok()) << "nothing, at its end";
-  const auto list = regions.List("");
+  ASSERT_TRUE(regions.Read("in", kEverybody, 32, 0, text.data()).ok()) << "nothing, at its end";
+  const auto list = regions.List("", kEverybody);
   ASSERT_TRUE(list.ok());
   EXPECT_EQ(list->at("in").byte_size, 32u);
   EXPECT_EQ(list->at("in").offset, 16u);
@@ -76,11 +79,36 @@ TEST(SharedRegionsTest, NothingOutsideOfTheRegionIsRead) {
   char to[64];
   for (const auto& [offset, bytes] : std::vector<std::pair<uint64_t, size_t>>{
            {0, 33}, {32, 1}, {33, 0}, {UINT64_MAX, 1}, {UINT64_MAX - 15, 32}, {1, SIZE_MAX}}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(regions.Read("in", offset, bytes, to))) << offset << " " << bytes;
-    EXPECT_TRUE(absl::IsInvalidArgument(regions.Write("in", offset, bytes, to))) << offset << " " << bytes;
+    EXPECT_TRUE(absl::IsInvalidArgument(regions.Read("in", kEverybody, offset, bytes, to))) << offset << " " << bytes;
+    EXPECT_TRUE(absl::IsInvalidArgument(regions.Write("in", kEverybody, offset, bytes, to))) << offset << " " << bytes;
   }
-  EXPECT_TRUE(absl::IsNotFound(regions.Read("int", 0, 1, to)));
-  EXPECT_THAT(std::string(regions.Read("int", 0, 1, to).message()), HasSubstr("did you mean 'in'?"));
+  EXPECT_TRUE(absl::IsNotFound(regions.Read("int", kEverybody, 0, 1, to)));
+  EXPECT_THAT(std::string(regions.Read("int", kEverybody, 0, 1, to).message()), HasSubstr("did you mean 'in'?"));
+}
+
+TEST(SharedRegionsTest, ARegionIsItsRegistrarsAndNotThereForOthers) {
+  Object object("g", 64);
+  SharedRegions regions;
+  ASSERT_TRUE(regions.Register("alices", {object.key(), 0, 64}, "alice").ok());
+  ASSERT_TRUE(regions.Register("nobodys", {object.key(), 0, 64}).ok());
+  const CallersRegions alice(&regions, {"alice"}), eve(&regions, {"eve"}), nameless(&regions, {}), admin(&regions, kEverybody);
+  object.Put("mine", 0);
+  std::string text(4, '\0');
+  for (const CallersRegions* stranger : {&eve, &nameless}) {
+    for (const char* region : {"alices", "nobodys"}) {
+      EXPECT_TRUE(absl::IsNotFound(stranger->Read(region, 0, 4, text.data())));
+      EXPECT_TRUE(absl::IsNotFound(stranger->Write(region, 0, 4, "hers")));
+      EXPECT_TRUE(absl::IsNotFound(stranger->List(region).status()));
+    }
+    EXPECT_TRUE(stranger->List("")->empty());
+    EXPECT_THAT(std::string(stranger->Read("alice", 0, 4, text.data()).message()), Not(HasSubstr("alices")));
+  }
+  EXPECT_EQ(object.Get(4, 0), "mine");
+  ASSERT_TRUE(alice.Read("alices", 0, 4, text.data()).ok());
+  EXPECT_EQ(text, "mine");
+  EXPECT_EQ(alice.List("")->size(), 1u);
+  EXPECT_EQ(admin.List("")->size(), 2u);
+  EXPECT_TRUE(admin.Write("alices", 0, 4, "ours").ok());
 }
 
 TEST(SharedRegionsTest, KeysAreNamesAndNoPaths) {
@@ -105,7 +133,7 @@ TEST(SharedRegionsTest, ARegionLiesInItsObject) {
   for (const std::string& name : {std::string(), std::string(256, 'a')}) {
     EXPECT_TRUE(absl::IsInvalidArgument(regions.Register(name, {object.key(), 0, 1})));
   }
-  EXPECT_TRUE(regions.List("")->empty());
+  EXPECT_TRUE(regions.List("", kEverybody)->empty());
 }
 
 TEST(SharedRegionsTest, NamesAreTakenOnceAndThereIsALimit) {
@@ -121,8 +149,8 @@ TEST(SharedRegionsTest, NamesAreTakenOnceAndThereIsALimit) {
   regions.Unregister("in");
   EXPECT_TRUE(regions.Register("more", {object.key(), 0, 1}).ok());
   regions.Unregister("");
-  EXPECT_TRUE(regions.List("")->empty());
-  EXPECT_TRUE(absl::IsNotFound(regions.List("in").status()));
+  EXPECT_TRUE(regions.List("", kEverybody)->empty());
+  EXPECT_TRUE(absl::IsNotFound(regions.List("in", kEverybody).status()));
 }
 
 TEST(SharedRegionsTest, AnObjectThatShrinksIsAnErrorAndDoesNotGrowAgain) {
@@ -131,10 +159,10 @@ TEST(SharedRegionsTest, AnObjectThatShrinksIsAnErrorAndDoesNotGrowAgain) {
   ASSERT_TRUE(regions.Register("in", {object.key(), 0, 8192}).ok());
   object.Resize(100);
   char bytes[8192] = {};
-  EXPECT_THAT(std::string(regions.Read("in", 0, sizeof(bytes), bytes).message()), HasSubstr("has 100 bytes"));
-  EXPECT_TRUE(absl::IsInvalidArgument(regions.Write("in", 0, sizeof(bytes), bytes)));
+  EXPECT_THAT(std::string(regions.Read("in", kEverybody, 0, sizeof(bytes), bytes).message()), HasSubstr("has 100 bytes"));
+  EXPECT_TRUE(absl::IsInvalidArgument(regions.Write("in", kEverybody, 0, sizeof(bytes), bytes)));
   EXPECT_EQ(object.size(), 100);
-  EXPECT_TRUE(regions.Read("in", 0, 100, bytes).ok());
+  EXPECT_TRUE(regions.Read("in", kEverybody, 0, 100, bytes).ok());
 }
 
 TEST(SharedRegionsTest, AnOwnerWhoShrinksAndForgetsMeanwhileEndsNothing) {
@@ -152,8 +180,8 @@ TEST(SharedRegionsTest, AnOwnerWhoShrinksAndForgetsMeanwhileEndsNothing) {
   });
   std::string bytes(1 << 16, 'x');
   for (int i = 0; i < 2000; ++i) {
-    for (const absl::Status& status : {regions.Read("in", 0, bytes.size(), bytes.data()),
-                                       regions.Write("in", 0, bytes.size(), bytes.data())}) {
+    for (const absl::Status& status : {regions.Read("in", kEverybody, 0, bytes.size(), bytes.data()),
+                                       regions.Write("in", kEverybody, 0, bytes.size(), bytes.data())}) {
       EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status) || absl::IsNotFound(status)) << status;
     }
   }

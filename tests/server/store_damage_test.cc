@@ -101,7 +101,7 @@ TEST_F(StoreDamageTest, AFolderOfTheStoreThatIsNoneIsSaid) {
   FillStore();
   const fs::path kept = store_ + "-kept";
   fs::rename(store_, kept);
-  for (const char* folder : {".live", ".datasets", ".sessions", ".versions"}) {
+  for (const char* folder : {".live", ".datasets", ".sessions", ".versions", ".owners"}) {
     const std::string log = StartOn(kept, folder, kInTheWay[1]);
     EXPECT_THAT(log, HasSubstr(absl::StrCat("/", folder, "/: Not a directory; it stands in the place of a folder of the store; "
                                             "remove it, and start the server again")));

@@ -54,6 +54,7 @@ constexpr struct {
     {"gluond.v1.CallbackResult.CallbackFailure", "type message traceback"},
     {"gluond.v1.CheckGradientRequest", "op"},
     {"gluond.v1.CheckGradientResponse.InputError", "input"},
+    {"gluond.v1.Checkpoint", "etag"},
     {"gluond.v1.Column", "name"},
     {"gluond.v1.Command.Assign", "device"},
     {"gluond.v1.Command.DefineGraph", "inputs"},
@@ -69,6 +70,9 @@ constexpr struct {
     {"gluond.v1.CreateTrainerRequest", "loss_output prediction"},
     {"gluond.v1.CustomOperatorSpec", "op_type arguments outputs auxiliary"},
     {"gluond.v1.DefineModelRequest", "device host"},
+    {"gluond.v1.Dataset", "etag"},
+    {"gluond.v1.DeleteCheckpointRequest", "expected_etag"},
+    {"gluond.v1.DeleteDatasetRequest", "expected_etag"},
     {"gluond.v1.DeleteSavedSessionRequest", "key"},
     {"gluond.v1.DescribeOperatorRequest", "op"},
     {"gluond.v1.Device", "name description"},
@@ -80,7 +84,7 @@ constexpr struct {
     {"gluond.v1.GetSequenceRequest", "client_id"},
     {"gluond.v1.GetServerInfoResponse", "version features registry_hash"},
     {"gluond.v1.Graph", "outputs"},
-    {"gluond.v1.HostResponse", "taken_over offered"},
+    {"gluond.v1.HostResponse", "taken_over offered given_back"},
     {"gluond.v1.InitializeParametersResponse", "initialized deferred"},
     {"gluond.v1.InvokeRequest", "op device"},
     {"gluond.v1.ListCheckpointsRequest", "page_token"},
@@ -107,8 +111,12 @@ constexpr struct {
     {"gluond.v1.Operator.Parameter", "name type default_value values range description"},
     {"gluond.v1.PredictRequest", "outputs"},
     {"gluond.v1.PublishModelRequest", "labels"},
+    {"gluond.v1.RefusedOperator", "op_type reason"},
+    {"gluond.v1.ReleaseOperator", "op_type"},
     {"gluond.v1.SavedSession", "client_id key manifest"},
-    {"gluond.v1.ServedVersion", "labels"},
+    {"gluond.v1.RetireVersionRequest", "expected_etag"},
+    {"gluond.v1.RouteVersionsRequest", "expected_etag"},
+    {"gluond.v1.ServedVersion", "labels etag"},
     {"gluond.v1.ServingOptions", "device"},
     {"gluond.v1.SessionOpened", "session devices features registry_hash"},
     {"gluond.v1.SetParametersRequest", "uploaded"},
@@ -166,7 +174,7 @@ absl::flat_hash_set<std::string> Others() {
 // Messages that requests and replies may hold, with themselves.
 class Walk {
  public:
-  Walk() {
+  explicit Walk(bool replies = true) {
     // A file that nobody refers to is not linked, and its service is not known.
     for (const Descriptor* file : {v1::GetServerInfoRequest::descriptor(), v1::InvokeRequest::descriptor(),
                                    v1::PublishModelRequest::descriptor()}) {
@@ -178,7 +186,7 @@ class Walk {
       EXPECT_NE(service, nullptr) << name;
       for (int i = 0; service != nullptr && i < service->method_count(); ++i) {
         Add(service->method(i)->input_type());
-        Add(service->method(i)->output_type());
+        if (replies) Add(service->method(i)->output_type());
       }
     }
   }
@@ -215,6 +223,42 @@ TEST(TenantNamesTest, EachStringFieldIsANameOrSomethingElse) {
   }
   EXPECT_THAT(named, testing::IsEmpty()) << "no request and no reply has these";
   EXPECT_THAT(others, testing::IsEmpty()) << "no request and no reply has these";
+}
+
+// A request's name says what the call does to the thing: what nobody has thought of, everybody could do to others' things.
+TEST(TenantNamesTest, EachNameOfARequestSaysWhatIsDoneToTheThing) {
+  absl::flat_hash_set<std::string> untold;
+  for (const NamedField& field : NamedFields()) {
+    if (field.kind == NamedField::kName && field.thing == Thing::kNone) untold.insert(field.field);
+  }
+  int rows = 0;
+  const Walk requests(/*replies=*/false);
+  for (const Descriptor* message : requests.messages()) {
+    for (int i = 0; i < message->field_count(); ++i) {
+      EXPECT_FALSE(untold.contains(message->field(i)->full_name())) << message->field(i)->full_name();
+    }
+    ++rows;
+  }
+  EXPECT_GE(rows, 50);
+}
+
+TEST(TenantNamesTest, WhatACallTouches) {
+  v1::PublishModelRequest publish;
+  publish.set_checkpoint("best");
+  v1::TrainRequest train;
+  train.set_model("digits");
+  train.mutable_rows()->set_dataset("fashion");
+  std::vector<Touched> touched;
+  AddTouched(publish, &touched);
+  AddTouched(train, &touched);
+  const auto is = [](Thing thing, Deed deed, const char* name) {
+    return testing::AllOf(testing::Field(&Touched::thing, thing), testing::Field(&Touched::deed, deed),
+                          testing::Field(&Touched::name, name));
+  };
+  EXPECT_THAT(touched, testing::UnorderedElementsAre(
+                           is(Thing::kModel, Deed::kRead, ""), is(Thing::kCheckpoint, Deed::kRead, "best"),
+                           is(Thing::kVersions, Deed::kMake, "best"), is(Thing::kModel, Deed::kChange, "digits"),
+                           is(Thing::kDataset, Deed::kRead, "fashion")));
 }
 
 class OfAcme : public testing::Test {

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import unittest
+from unittest import mock
 
 import grpc
 import numpy as np
@@ -74,6 +75,18 @@ def until_it_is_there(function):
             time.sleep(0.02)
 
 
+class Double(mx.operator.CustomOp):
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+
+
+class Doubling(mx.operator.CustomOpProp):
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Double()
+
+
 class SharedOperatorTest(ArrayCase):
 
     def start(self, seconds=0.0):
@@ -113,6 +126,17 @@ class SharedOperatorTest(ArrayCase):
             executor.forward()[0].asnumpy()
         self.start()
         np.testing.assert_array_equal(until_it_is_there(lambda: executor.forward()[0].asnumpy()), [11, 22])
+
+
+    def test_a_name_that_is_another_programs_is_refused_and_its_own_ones_go_on(self):
+        self.start()
+        executor = remote()
+        with mock.patch.object(host, "CLAIM_SECONDS", 0.0):
+            with self.assertRaisesRegex(mx.MXNetError, "the shared operator 'remote' belongs to a connected client"):
+                mx.operator.register("remote", shared=True)(Doubling)
+        mx.operator.register("own", shared=True)(Doubling)
+        self.assert_equal(nd.Custom(nd.array([1.0, 2.0]), op_type="own"), [2, 4])
+        self.assert_equal(executor.forward()[0], [11, 22])
 
 
 class HandMade:

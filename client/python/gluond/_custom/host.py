@@ -28,6 +28,8 @@ from .pool import Pool
 METHOD = "/gluond.v1.OperatorService/HostOperators"
 # How long an offer waits for the stream, and for the server's confirmation.
 OPEN_SECONDS = 30.0
+# A name that is another client's is asked for so long, so often: that client may have just ended, unnoticed as yet.
+CLAIM_SECONDS, CLAIM_PAUSE_SECONDS = 5.0, 0.2
 # Threads that wait for work, at most: one for the next message, others for the one after it.
 MOST_IDLE = 3
 PAUSE_SECONDS = 2.0
@@ -58,6 +60,8 @@ class Host:
         self._leading = threading.Lock()
         self._offered: Dict[str, bool] = {}  # By name: whether it is shared.
         self._known: Set[str] = set()  # The offers that the server has confirmed.
+        self._refused: Dict[str, str] = {}  # Why it has not.
+        self._asked: Set[str] = set()  # The names whose offer somebody waits for.
         self._running: Set[int] = set()
         self._pool = Pool(self._answer, self._refuse)
         self._outgoing = Outgoing()
@@ -100,20 +104,39 @@ class Host:
         if self._is_open and all(name in self._known and self._offered.get(name) == shared
                                  for name, shared in op_types.items()):
             return
+        end = time.monotonic() + CLAIM_SECONDS
+        while not self._try_offer(op_types, time.monotonic() >= end):
+            time.sleep(CLAIM_PAUSE_SECONDS)
+
+    def _try_offer(self, op_types: Dict[str, bool], is_last: bool) -> bool:
+        """Whether the server takes the offers; is_last: MXNetError where it does not."""
         with self._lock:
+            self._asked.update(op_types)
             for name, shared in op_types.items():
                 if self._offered.get(name) != shared:
                     self._offered[name] = shared
                     self._known.discard(name)
+                    self._refused.pop(name, None)
                     self._outgoing.write(_offer(name, shared))
-            if not self._wait_until(lambda: self._is_open and self._known.issuperset(op_types), OPEN_SECONDS):
-                raise MXNetError(f"The server at {self.address} cannot be offered custom operators: "
-                                 f"{self._problem or 'it does not answer'}")
+            self._wait_until(lambda: self._is_open and all(name in self._known or name in self._refused
+                                                           for name in op_types), OPEN_SECONDS)
+            self._asked.difference_update(op_types)
+            refused = [name for name in op_types if name in self._refused]
+            for name in refused:
+                self._offered.pop(name, None)
+            if self._is_open and self._known.issuperset(op_types):
+                return True
+            if refused and not is_last:
+                return False
+            raise MXNetError(f"The server at {self.address} cannot be offered custom operators: " + (
+                self._refused[refused[0]] if refused else self._problem or "it does not answer"))
 
     def renew(self, name: str, shared: bool) -> None:
         """Offers a replaced operator again: the server forgets the shapes that it was told."""
         with self._lock:
             if name in self._offered and self._outgoing.stream is not None:
+                if self._offered[name] and not shared:
+                    self._outgoing.write(pb.HostRequest(release=pb.ReleaseOperator(op_type=name)).SerializeToString())
                 self._offered[name] = shared
                 self._outgoing.write(_offer(name, shared))
 
@@ -209,9 +232,14 @@ class Host:
             self._running.update(call.call for call in calls)
             self._running.difference_update(response.cancelled)
             self._known.update(response.offered)
+            for refused in response.refused:
+                self._refused[refused.op_type] = refused.reason
+            unexpected = [refused for refused in response.refused if refused.op_type not in self._asked]
             self._changed.notify_all()
         if response.released:
             self._release(response.released)
+        for refused in unexpected:
+            print(f"gluond: {refused.reason}", file=sys.stderr)
         for name in response.taken_over:
             print(f"gluond: another client computes the shared operator '{name}' from now on", file=sys.stderr)
         return calls

@@ -137,7 +137,8 @@ def register(reg_name: str, shared: bool = False) -> Callable[[PropClass], PropC
 
 
 def share(reg_name: str) -> None:
-    """Lets the graphs of other clients use a registered operator, while this process runs. The last to share a name has it.
+    """Lets the graphs of other clients use a registered operator, while this process runs. MXNetError where the name is
+    another client's on the server.
 
     Connects to the server, and returns when it knows.
     """

@@ -1,0 +1,74 @@
+#include "server/custom/operator_owners.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "engine/core/custom_spec.h"
+#include "engine/core/op.h"
+#include "engine/core/status_macros.h"
+#include "server/custom/hosts.h"
+#include "server/custom/tenant_hosts.h"
+
+namespace gluond::server {
+namespace {
+
+// The name that a node's operator is shared under; empty: it is none that is shared.
+absl::StatusOr<std::string> SharedName(const Node& node) {
+  if (node.is_variable() || node.op()->name() != "Custom") return "";
+  ASSIGN_OR_RETURN(const CustomSpec spec, CustomSpec::Of(node.attrs.dict));
+  const auto op_type = node.attrs.dict.find("op_type");
+  return spec.shared && op_type != node.attrs.dict.end() ? op_type->second : "";
+}
+
+}  // namespace
+
+absl::StatusOr<OperatorOwners> OwnersOf(const std::vector<NodeEntry>& outputs, const std::string& tenant,
+                                        const CustomHostPtr& hosts) {
+  OperatorOwners owners;
+  const auto all = std::dynamic_pointer_cast<CustomHosts>(hosts);
+  if (all == nullptr) return owners;
+  for (const NodePtr& node : PostOrder(outputs)) {
+    ASSIGN_OR_RETURN(const std::string op_type, SharedName(*node));
+    if (op_type.empty() || owners.contains(op_type)) continue;
+    ASSIGN_OR_RETURN(std::string owner, all->OwnerOf(tenant, op_type));
+    if (!owner.empty()) owners[op_type] = std::move(owner);
+  }
+  return owners;
+}
+
+void Keep(const OperatorOwners& owners, const std::string& tenant, const CustomHostPtr& hosts) {
+  const auto all = std::dynamic_pointer_cast<CustomHosts>(hosts);
+  if (all == nullptr) return;
+  for (const auto& [op_type, owner] : owners) all->Keep(tenant, op_type, owner);
+}
+
+CustomHostPtr WithOwners(const CustomHostPtr& hosts, const std::string& tenant, OperatorOwners owners) {
+  const auto all = std::dynamic_pointer_cast<CustomHosts>(hosts);
+  if (all == nullptr) return hosts;
+  return std::make_shared<TenantHosts>(all, tenant, std::move(owners));
+}
+
+absl::StatusOr<std::vector<NodeEntry>> ComputedBy(const CustomHostPtr& host, const std::vector<NodeEntry>& outputs) {
+  const ScopedCustomHost scoped(host);
+  absl::flat_hash_map<const Node*, NodePtr> becomes;
+  const auto moved = [&becomes](std::vector<NodeEntry> entries) {
+    for (NodeEntry& entry : entries) entry.node = becomes.at(entry.node.get());
+    return entries;
+  };
+  for (const NodePtr& node : PostOrder(outputs)) {
+    const auto stays = [&becomes](const NodeEntry& input) { return becomes.at(input.node.get()) == input.node; };
+    ASSIGN_OR_RETURN(const std::string op_type, SharedName(*node));
+    NodePtr now = node;
+    if (!op_type.empty() || !std::all_of(node->inputs.begin(), node->inputs.end(), stays)) {
+      now = std::make_shared<Node>();
+      now->attrs = node->attrs;
+      now->inputs = moved(node->inputs);
+    }
+    if (!op_type.empty()) RETURN_IF_ERROR(now->op()->ParseAttrs(&now->attrs));
+    becomes[node.get()] = std::move(now);
+  }
+  return moved(outputs);
+}
+
+}  // namespace gluond::server

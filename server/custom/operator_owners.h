@@ -1,0 +1,36 @@
+// OperatorOwners are the identities that own the shared operators of a graph, by op_type: who computes a published version's
+// operators is settled when it is published, and nobody else is shown its values afterwards. An operator of a client without
+// a name of its own, as all are on a server that knows no identities, is not among them: whoever shares it computes it.
+
+#ifndef SERVER_CUSTOM_OPERATOR_OWNERS_H_
+#define SERVER_CUSTOM_OPERATOR_OWNERS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/custom_host.h"
+#include "engine/core/graph.h"
+
+namespace gluond::server {
+
+using OperatorOwners = std::map<std::string, std::string>;
+
+// The owners of the shared operators that the outputs need, among those that `tenant`'s clients share now. `hosts`: the
+// server's; where it is no CustomHosts there are none. UNAVAILABLE: nobody shares one of them.
+absl::StatusOr<OperatorOwners> OwnersOf(const std::vector<NodeEntry>& outputs, const std::string& tenant,
+                                        const CustomHostPtr& hosts);
+
+// Keeps the names for these owners, as before a restart.
+void Keep(const OperatorOwners& owners, const std::string& tenant, const CustomHostPtr& hosts);
+
+// The server's `hosts` as the graphs of something of `tenant`'s see it whose operators these owners compute.
+CustomHostPtr WithOwners(const CustomHostPtr& hosts, const std::string& tenant, OperatorOwners owners);
+
+// The same graph, whose shared operators `host` has computed from now on. Errors are those of the operators' attributes.
+absl::StatusOr<std::vector<NodeEntry>> ComputedBy(const CustomHostPtr& host, const std::vector<NodeEntry>& outputs);
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CUSTOM_OPERATOR_OWNERS_H_

@@ -1,0 +1,94 @@
+// SharedOperators: the operators that one client computes for all of its tenant's graphs, and whose their names are. A
+// name belongs to who shared it first, until he releases it: to an identity, also while no stream of its is there, so that
+// whoever comes next gets neither the calls nor the values of others' models; where nobody knows the client's name, to the
+// scope of its stream, for as long as one with that scope is open. Scopes are made of keys, so another one is another client.
+//
+//   shared.Claim("square", sharer, channel)   alice's: OK. Bob, who comes later: PERMISSION_DENIED. An admin takes it over.
+//   shared.Leave(sharer, channel, ...)        Another stream of alice's computes it, or nobody does until she is back.
+//
+// Not thread-safe: CustomHosts locks.
+
+#ifndef SERVER_CUSTOM_SHARED_OPERATORS_H_
+#define SERVER_CUSTOM_SHARED_OPERATORS_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "engine/runtime/budget.h"
+
+namespace gluond::server {
+
+class HostChannel;
+
+// A client that shares operators.
+struct Sharer {
+  std::string tenant = {};    // "acme/": it shares with this tenant's graphs.
+  std::string identity = {};  // Empty: the server knows no name that is the caller's alone.
+  bool is_admin = false;
+  std::string scope = {};     // Its stream's, inside.
+};
+
+class SharedOperators {
+ public:
+  // The tenant all of whose clients may use an operator, and the operator's name.
+  using Name = std::pair<std::string, std::string>;
+  struct Claimed {
+    bool is_taken_over = false;     // It was another's.
+    HostChannel* before = nullptr;  // Another stream that computed it until now.
+  };
+
+  // From now on `channel`, which is of `sharer`, computes the operator. PERMISSION_DENIED: the name is another's.
+  // RESOURCE_EXHAUSTED: the owner has too many, or no memory: `memory` pays for what it owns from its first name on.
+  absl::StatusOr<Claimed> Claim(const std::string& op_type, const Sharer& sharer, HostChannel* channel,
+                                absl::FunctionRef<Reservation()> memory);
+  // The name is this identity's, unless it is somebody's already.
+  void Keep(const Name& name, const std::string& identity);
+  // The name is nobody's. The channel that computed it, if there is one. NOT_FOUND: it was nobody's. PERMISSION_DENIED: it is
+  // another's.
+  absl::StatusOr<HostChannel*> Release(const std::string& op_type, const Sharer& sharer);
+  // The channel computes nothing any more. `heir` finds another channel of the same identity that shares an operator, or
+  // null. Names of a scope stay with it where another stream `has_its_scope`.
+  struct Left {
+    std::vector<std::string> released;  // These are nobody's now.
+    std::vector<std::string> changed;   // Somebody else computes these, or nobody does.
+  };
+  Left Leave(const Sharer& sharer, HostChannel* channel, bool has_its_scope,
+             absl::FunctionRef<HostChannel*(const std::string& op_type)> heir);
+
+  // The client that computes the operator; null: nobody, or not `owner`, the name of an identity. Empty: whoever it is.
+  HostChannel* Find(const Name& name, absl::string_view owner) const;
+  bool IsOwnedBy(const std::string& op_type, const Sharer& sharer) const;
+  // Whether the name is somebody's.
+  bool IsOwned(const Name& name) const { return shared_.contains(name); }
+  // The name of the identity whose the operator's name is; empty: nobody's, or of a client without a name.
+  std::string OwnerOf(const Name& name) const;
+
+ private:
+  struct Share {
+    std::string identity, scope;     // The owner's, as of Sharer.
+    HostChannel* channel = nullptr;  // Null: the owner's streams are away.
+  };
+  struct Owned {
+    std::set<std::string> op_types;
+    Reservation memory;
+  };
+  using OwnerKey = std::pair<std::string, std::string>;
+
+  static OwnerKey KeyOf(const std::string& tenant, const std::string& identity, const std::string& scope);
+  static bool MayTake(const Share& share, const Sharer& sharer);
+  absl::Status Add(const Name& name, const OwnerKey& owner, absl::FunctionRef<Reservation()> memory);
+  void Remove(const Name& name);
+
+  absl::flat_hash_map<Name, Share> shared_;
+  absl::flat_hash_map<OwnerKey, Owned> owned_;
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_CUSTOM_SHARED_OPERATORS_H_
