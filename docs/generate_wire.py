@@ -59,6 +59,7 @@ compressed then, where that is shorter.
 | `ANSWER_FORGOTTEN` | `FAILED_PRECONDITION` | `last` | The numbered call was applied, and its answer is no longer kept. |
 | `BAD_FIELD` | `INVALID_ARGUMENT` | `field` | The request's field, or tensor, of this name is wrong. |
 | `CLIENT_TOO_OLD` | `FAILED_PRECONDITION` | `protocol`, `lowest`, `version` | The server speaks the client's protocol no more. |
+| `DAMAGED_ON_THE_WAY` | `DATA_LOSS` | | The bytes that came have another checksum than the client said; it sends them again. |
 | `DRAINING` | `UNAVAILABLE` | | The server is stopping; a call may work with another one, or later. |
 | `LIMIT` | `RESOURCE_EXHAUSTED` | `flag`, `wait_ms` | The limit of a flag of the server, such as `--max_models`, or a tenant's quota, such as `--tenants:models`; for requests per second with the milliseconds until one may come. |
 | `LOADING` | `UNAVAILABLE` | | The server has just started and loads its models; a call works later. |

@@ -24,6 +24,7 @@ inline constexpr char kAlreadyExists[] = "ALREADY_EXISTS";
 inline constexpr char kAnswerForgotten[] = "ANSWER_FORGOTTEN";
 inline constexpr char kBadField[] = "BAD_FIELD";
 inline constexpr char kClientTooOld[] = "CLIENT_TOO_OLD";
+inline constexpr char kDamagedOnTheWay[] = "DAMAGED_ON_THE_WAY";
 inline constexpr char kDraining[] = "DRAINING";
 inline constexpr char kLimit[] = "LIMIT";
 inline constexpr char kLoading[] = "LOADING";

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/store/crc32c.h"
@@ -202,9 +203,10 @@ absl::Status HostedDataset::CheckFull() const {
   RETURN_IF_ERROR(dataset_->CheckFull());
   for (size_t i = 0; i < crcs_.size(); ++i) {
     if (declared_crcs_[i].has_value() && *declared_crcs_[i] != crcs_[i]) {
-      return absl::DataLossError(absl::StrCat("column '", dataset_->columns()[i].name, "' was damaged on the way: its "
-                                              "checksum is ", crcs_[i], ", not ", *declared_crcs_[i],
-                                              "; upload again with `restart`"));
+      return WithInfo(absl::DataLossError(absl::StrCat("column '", dataset_->columns()[i].name, "' was damaged on the way: "
+                                                       "its checksum is ", crcs_[i], ", not ", *declared_crcs_[i],
+                                                       "; upload again with `restart`")),
+                      reason::kDamagedOnTheWay);
     }
   }
   return absl::OkStatus();

@@ -63,9 +63,9 @@ class Line {
 
 }  // namespace
 
-bool AccessLog::Wants(absl::StatusCode code) {
-  if (sink_ == nullptr || !levels_.On(LevelOf(code))) return false;
-  if (code != absl::StatusCode::kOk || every_ == 1) return true;
+bool AccessLog::Wants(LogLevel level) {
+  if (sink_ == nullptr || !levels_.On(level)) return false;
+  if (level != LogLevel::kInfo || every_ == 1) return true;
   return went_well_.fetch_add(1, std::memory_order_relaxed) % every_ == 0;
 }
 
@@ -73,7 +73,7 @@ void AccessLog::Ended(const EndedCall& call) const {
   Line line;
   line.Add(JsonTime());
   line.Add(",\"event\":\"call\",\"level\":\"");
-  line.Add(NameOf(LevelOf(call.code)));
+  line.Add(NameOf(call.level));
   line.Add("\",\"method\":\"");
   line.Add(call.method);
   line.Add("\",\"code\":\"");

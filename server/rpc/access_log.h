@@ -36,6 +36,7 @@ struct EndedCall {
   absl::string_view method, caller, peer, target, request_id;
   const TraceContext& trace;
   absl::StatusCode code;
+  LogLevel level;
   std::chrono::nanoseconds time;  // From its headers to its last word.
   CallPhases phases;
   int64_t bytes_in, bytes_out;  // Messages' sizes on the wire.
@@ -55,7 +56,7 @@ class AccessLog {
   bool is_open() const { return sink_ != nullptr; }
 
   // Whether a call that ended so has a line. To be asked once for each call.
-  bool Wants(absl::StatusCode code);
+  bool Wants(LogLevel level);
   void Ended(const EndedCall& call) const;
 
  private:

@@ -94,6 +94,11 @@ google::rpc::Status ToProto(const absl::Status& status) {
   return proto;
 }
 
+std::string ReasonOf(const google::rpc::Status& proto) {
+  google::rpc::ErrorInfo info;
+  return !proto.details().empty() && proto.details(0).UnpackTo(&info) ? info.reason() : "";
+}
+
 std::string LimitOf(const google::rpc::Status& proto) {
   google::rpc::ErrorInfo info;
   if (proto.code() != static_cast<int32_t>(absl::StatusCode::kResourceExhausted)) return "";

@@ -20,6 +20,8 @@ google::rpc::Status ToProto(const absl::Status& status);
 // The same with ToProto as its details. It travels in a header, so a long message loses its end, and a long traceback its
 // beginning.
 grpc::Status ToGrpc(const absl::Status& status);
+// The reason of its ErrorInfo; empty: it has none.
+std::string ReasonOf(const google::rpc::Status& proto);
 // The flag of the limit that refused something, "--max_models"; empty: none did.
 std::string LimitOf(const google::rpc::Status& proto);
 

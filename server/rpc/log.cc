@@ -192,7 +192,7 @@ void FailureLog::Failed(const FailedRequest& request) {
       CountRefusal(info->metadata.front().second);
     }
   }
-  if (!levels_.On(LevelOf(request.status.code()))) return;
+  if (!levels_.On(LevelOf(request.status))) return;
   const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat(request.method, " ", CodeName(request.status.code())));
   if (left_out.has_value()) sink_(ToJsonLine(request, *left_out));
 }

@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
+#include "server/rpc/call_counts.h"
 #include "server/rpc/log_levels.h"
 #include "server/rpc/log_limit.h"
 
@@ -98,6 +99,9 @@ class FailureLog {
   void CountRefusal(const std::string& flag);
   // How many refusals each flag has caused. All flags that limit a number or bytes are there.
   std::map<std::string, int64_t> Refusals() const;
+  // Counts the commands of sessions that fail by the server's fault: they fail within a call that goes on.
+  CallCounts& commands() { return commands_; }
+  const CallCounts& commands() const { return commands_; }
   // `reason`: one of few texts.
   void Ended(absl::string_view peer, absl::string_view reason);
   // Logs the numbers of lines left out; to be called now and then, and in the end for all.
@@ -110,6 +114,7 @@ class FailureLog {
   const LogSink sink_;
   LogLevels levels_;
   LogLimit limit_;
+  CallCounts commands_;
   mutable Mutex mu_;
   std::map<std::string, int64_t> refusals_ ABSL_GUARDED_BY(mu_);
 };

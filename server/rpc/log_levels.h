@@ -16,19 +16,12 @@ namespace gluond::server {
 enum class LogLevel {
   kInfo,     // The call went well.
   kWarning,  // It was refused, or has failed by its caller's doing.
-  kError,    // The server could not do it.
+  kError,    // The server could not do it, by no doing of its caller. Those alone wake somebody (deploy/prometheus).
 };
 
-inline LogLevel LevelOf(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kOk: return LogLevel::kInfo;
-    case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDataLoss: return LogLevel::kError;
-    default: return LogLevel::kWarning;
-  }
-}
+// Errors with one code may differ in their reasons (engine/core/error_info.h), which tell who could have done something.
+LogLevel LevelOf(absl::StatusCode code, absl::string_view reason);
+LogLevel LevelOf(const absl::Status& status);
 
 inline absl::string_view NameOf(LogLevel level) {
   static constexpr absl::string_view kNames[] = {"info", "warning", "error"};

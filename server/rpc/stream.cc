@@ -50,11 +50,13 @@ Stream::Stream(Peers& peers, const Opening& opening)
   call_.set_reactor(this);
 }
 
-void Stream::Leave(absl::StatusCode code) {
+void Stream::Leave(absl::StatusCode code, LogLevel level) {
   guest_.Leave();
   code_ = code;
+  level_ = level;
   time_ = Clock::now() - begun_;
   counts_.Took(time_);
+  if (level == LogLevel::kError) counts_.WasServersFault(code);
   reach_.tenant() == nullptr ? counts_.Ended(code) : reach_.tenant()->Ended(method_, code);
 }
 
@@ -88,10 +90,10 @@ void Stream::AddTrailingMetadata(bool fails) {
 }
 
 void Stream::LogAccess() {
-  if (access_ == nullptr || !access_->Wants(code_)) return;
+  if (access_ == nullptr || !access_->Wants(level_)) return;
   access_->Ended({.method = method_, .caller = caller_ == nullptr ? absl::string_view() : caller_->name,
                   .peer = peer()->name(), .target = target_, .request_id = request_id(), .trace = trace(), .code = code_,
-                  .time = time_, .phases = phases_, .bytes_in = bytes_in_, .bytes_out = bytes_out_,
+                  .level = level_, .time = time_, .phases = phases_, .bytes_in = bytes_in_, .bytes_out = bytes_out_,
                   .messages_in = messages_in_, .messages_out = messages_out_});
 }
 
@@ -112,7 +114,7 @@ void Stream::SetSent(const Slices& message) {
 
 // The stream may be over before the call's function returns.
 void Stream::Finish(const absl::Status& status) {
-  Leave(status.code());
+  Leave(status.code(), LevelOf(status));
   if (audit_ != nullptr && IsRefusal(status.code())) {
     audit_->Tell({method_, status.code(), caller_ == nullptr ? "" : caller_->name, target_, peer()->name(), request_id()});
   }
@@ -121,12 +123,12 @@ void Stream::Finish(const absl::Status& status) {
 }
 
 void Stream::Abort(const absl::Status& status) {
-  Leave(status.code());
+  Leave(status.code(), LevelOf(status));
   call_.Abort(ToGrpc(status));
 }
 
 void Stream::WriteAndFinish(const Slices& message) {
-  Leave(absl::StatusCode::kOk);
+  Leave(absl::StatusCode::kOk, LogLevel::kInfo);
   AddTrailingMetadata(/*fails=*/false);
   SetSent(message);
   call_.WriteAndFinish(sent_);

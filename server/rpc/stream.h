@@ -144,7 +144,7 @@ class Stream : private GenericCall::Reactor {
   void OnDone() final;
 
   // The last word is about to be said.
-  void Leave(absl::StatusCode code);
+  void Leave(absl::StatusCode code, LogLevel level);
   const TraceContext& trace();
   void AddTrailingMetadata(bool fails);
   void SetSent(const Slices& message);
@@ -172,6 +172,7 @@ class Stream : private GenericCall::Reactor {
   int64_t bytes_in_ = 0, messages_in_ = 0;    // The reader's.
   int64_t bytes_out_ = 0, messages_out_ = 0;  // The writer's.
   absl::StatusCode code_ = absl::StatusCode::kOk;  // The last word.
+  LogLevel level_ = LogLevel::kInfo;
   Clock::duration time_{0};                        // From the headers to it.
 };
 

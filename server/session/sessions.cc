@@ -38,12 +38,14 @@ SessionProgram::Answer WithOutsideNames(const Reach& reach, SessionProgram::Answ
   };
 }
 
-// Counts what limits have refused, each failure when it is first told.
-SessionProgram::Answer CountingRefusals(FailureLog& log, SessionProgram::Answer answer) {
+// Counts what limits have refused, and what was the server's fault, each failure when it is first told.
+SessionProgram::Answer CountingFailures(FailureLog& log, SessionProgram::Answer answer) {
   return [&log, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
     for (const v1::Failure& failure : reply.failures()) {
       if (failure.told()) continue;
       if (const std::string flag = LimitOf(failure.status()); !flag.empty()) log.CountRefusal(flag);
+      const auto code = static_cast<absl::StatusCode>(failure.status().code());
+      if (LevelOf(code, ReasonOf(failure.status())) == LogLevel::kError) log.commands().WasServersFault(code);
     }
     answer(std::move(reply), std::move(attachments), bytes);
   };
@@ -144,7 +146,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
                             host = open.host(), changed = ToAuditLog(id, stream),
                             may = AsksOwners(id, stream)](Lane& lane, SessionProgram::Answer answer) {
     if (!reach.is_everything()) answer = WithOutsideNames(reach, std::move(answer));
-    answer = CountingRefusals(log_, std::move(answer));
+    answer = CountingFailures(log_, std::move(answer));
     SessionProgram::Shared shared = shared_;
     shared.custom_host = shared.devices.custom_host_of(reach.owner());
     shared.changed = changed;

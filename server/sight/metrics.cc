@@ -66,12 +66,14 @@ void Metrics::AddEndedCalls(Families& families) const {
     families.AddCounter("gluond_requests_total", "Calls that have ended, by method, code and the caller's tenant.",
                         static_cast<double>(ended), std::move(labels));
   };
+  Faults faults{}, of_commands{};
   const auto add_all = [&](const std::string& method, const CallCounts& counts) {
     for (size_t i = 0; i < CallCounts::kCodes; ++i) {
       const auto code = static_cast<absl::StatusCode>(i);
       const int64_t ended = counts.ended(code);
       if (ended > 0 || code == absl::StatusCode::kOk) add(method, code, ended, "");
     }
+    for (size_t i = 0; i < CallCounts::kCodes; ++i) faults[i] += counts.servers_faults(static_cast<absl::StatusCode>(i));
   };
   for (const auto& service : parts_.services) {
     for (const auto& row : service->rows()) add_all(row->method.path, *row->counts);
@@ -79,6 +81,22 @@ void Metrics::AddEndedCalls(Families& families) const {
   add_all("unknown", parts_.router.unknown());
   for (const TenantPtr& tenant : parts_.runner.tenants.List()) {
     for (const auto& [call, ended] : tenant->ended()) add(call.first, call.second, ended, tenant->name());
+  }
+  for (size_t i = 0; i < CallCounts::kCodes; ++i) {
+    of_commands[i] = parts_.runner.log.commands().servers_faults(static_cast<absl::StatusCode>(i));
+  }
+  AddFaults(families, "call", faults);
+  AddFaults(families, "session_command", of_commands);
+}
+
+// A rate wants a series before its first failure, so there is one for each code from the start.
+void Metrics::AddFaults(Families& families, const std::string& kind, const Faults& faults) {
+  for (size_t i = 0; i < CallCounts::kCodes; ++i) {
+    const auto code = static_cast<absl::StatusCode>(i);
+    if (LevelOf(code, /*reason=*/"") != LogLevel::kError) continue;
+    families.AddCounter("gluond_server_faults_total", "Calls, and commands of sessions, that failed by no doing of their "
+                        "callers, by code.", static_cast<double>(faults[i]),
+                        {{"kind", kind}, {"code", std::string(CodeName(code))}});
   }
 }
 

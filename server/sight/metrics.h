@@ -9,6 +9,7 @@
 #ifndef SERVER_SIGHT_METRICS_H_
 #define SERVER_SIGHT_METRICS_H_
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -24,6 +25,7 @@
 #include "server/hosted/hosted_model.h"
 #include "server/identity/tls.h"
 #include "server/net/listener.h"
+#include "server/rpc/call_counts.h"
 #include "server/rpc/raw_service.h"
 #include "server/rpc/router.h"
 #include "server/rpc/unary.h"
@@ -59,6 +61,8 @@ class Metrics {
   void AddProcess(Families& families) const;
   void AddCalls(Families& families) const;
   void AddEndedCalls(Families& families) const;
+  using Faults = std::array<int64_t, CallCounts::kCodes>;
+  static void AddFaults(Families& families, const std::string& kind, const Faults& faults);
   void AddConnections(Families& families) const;
   void AddCertificates(Families& families) const;
   void AddQueues(Families& families) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 
 namespace gluond::server {
 
@@ -23,8 +24,9 @@ absl::StatusOr<size_t> CheckChunk(const v1::Chunk& chunk, const Bytes& bytes, ui
                                                       " bytes were received; send from there"));
   }
   if (chunk.has_crc32c() && chunk.crc32c() != bytes.Crc32c()) {
-    return absl::DataLossError(absl::StrCat("the chunk at ", offset, " was damaged on the way: its checksum is ",
-                                            bytes.Crc32c(), ", not ", chunk.crc32c(), "; send it again"));
+    return WithInfo(absl::DataLossError(absl::StrCat("the chunk at ", offset, " was damaged on the way: its checksum is ",
+                                                     bytes.Crc32c(), ", not ", chunk.crc32c(), "; send it again")),
+                    reason::kDamagedOnTheWay);
   }
   return std::min<uint64_t>(received - offset, bytes.size());
 }

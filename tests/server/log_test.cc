@@ -366,6 +366,17 @@ TEST_F(LogFileTest, AFolderThatIsGoneIsToldOnceAndLinesGoWhereTheyWent) {
   EXPECT_EQ(file_->writer().lines_dropped(), 0);
 }
 
+TEST(LogLevelTest, AnErrorIsWhatItsCallerHasNotBroughtAbout) {
+  EXPECT_EQ(LevelOf(absl::OkStatus()), LogLevel::kInfo);
+  EXPECT_EQ(LevelOf(absl::InvalidArgumentError("")), LogLevel::kWarning);
+  for (const absl::Status& own : {absl::UnknownError(""), absl::InternalError(""), absl::UnavailableError(""), absl::DataLossError("")}) {
+    EXPECT_EQ(LevelOf(own), LogLevel::kError) << own;
+  }
+  EXPECT_EQ(LevelOf(WithInfo(absl::UnavailableError(""), reason::kDraining)), LogLevel::kError);
+  EXPECT_EQ(LevelOf(WithInfo(absl::UnavailableError(""), reason::kProviderGone)), LogLevel::kWarning);
+  EXPECT_EQ(LevelOf(WithInfo(absl::DataLossError(""), reason::kDamagedOnTheWay)), LogLevel::kWarning);
+}
+
 TEST(JsonLineTest, TextIsEscapedAsJsonWantsIt) {
   EXPECT_EQ(JsonQuoted(""), "\"\"");
   EXPECT_EQ(JsonQuoted("plain / ä"), "\"plain / ä\"");

@@ -122,6 +122,34 @@ class MetricsTest(Waits, unittest.TestCase):
       self.assertGreaterEqual(operators.answers, asked + callbacks)
       self.assertEqual(exposition.value(families, "gluond_phase_seconds_count", phase="callbacks"), 1)
 
+  def test_what_a_client_has_brought_about_is_no_fault_of_the_server(self):
+    with WatchedServer() as server:
+      operators = SquareOperators(server.channel, server.client)
+      define_and_train(server.client)
+      step = server.client.start("gluond.v1.TrainingService", "TrainStep", step_json())
+      operators.wait_for_forward()
+      operators.answer_forward(failure={"type": "ValueError", "message": "no"})
+      self.assertEqual(step.exception().code(), grpc.StatusCode.FAILED_PRECONDITION)
+      operators.leave()
+      with self.assertRaises(grpc.RpcError) as gone:
+        server.client.call("gluond.v1.TrainingService", "TrainStep", step_json())
+      self.assertEqual(gone.exception.code(), grpc.StatusCode.UNAVAILABLE)
+      families = server.scrape()
+      for kind in ("call", "session_command"):
+        for code in ("UNKNOWN", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"):
+          self.assertEqual(exposition.value(families, "gluond_server_faults_total", kind=kind, code=code), 0, code)
+
+  def test_a_checkpoint_that_the_disk_has_lost_is_one(self):
+    with WatchedServer() as server:
+      server.define()
+      server.client.call(MODELS, "SaveCheckpoint", {"model": "m", "checkpoint": "c"})
+      for file in (server.folder / "store" / "c").rglob("*.safetensors"):
+        file.write_bytes(file.read_bytes()[:-1] + b"!")
+      with self.assertRaises(grpc.RpcError) as lost:
+        server.client.call(MODELS, "LoadCheckpoint", {"model": "m", "checkpoint": "c"})
+      self.assertEqual(lost.exception.code(), grpc.StatusCode.DATA_LOSS)
+      self.assertEqual(server.value("gluond_server_faults_total", kind="call", code="DATA_LOSS"), 1)
+
   def test_serving_is_shown_until_the_version_goes(self):
     with WatchedServer() as server:
       server.define()

@@ -248,6 +248,7 @@ TEST_F(ModelServiceTest, LargeParametersTravelInChunks) {
   auto damaged = Chunk(bytes.substr(50), 50);
   (*damaged.mutable_chunk()->mutable_data())[3] ^= 1;
   Call(models_, &Stub::UploadParameter, damaged, StatusCode::DATA_LOSS);
+  EXPECT_EQ(ReasonOf(status_), "DAMAGED_ON_THE_WAY");
   EXPECT_EQ(Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(0, 50), 0)).received(), 50u) << "again";
   EXPECT_EQ(Call(models_, &Stub::UploadParameter, Chunk(bytes.substr(40), 40)).received(), 128u) << "overlapping";
   Call(models_, &Stub::UploadParameter, Chunk("x", 128), StatusCode::INVALID_ARGUMENT);

@@ -18,7 +18,7 @@ class SquareOperators:
     response = client.prototype("gluond.v1.HostResponse")
     self._requests = queue.Queue()
     self._arrived, self._may_answer = threading.Event(), threading.Event()
-    self.answers = 0
+    self.answers, self._failure = 0, None
     self._send(open={"scope": "0123456789abcdef"})
     self._send(offer={"opType": "square", "shared": True})
     host = channel.stream_stream(f"/{_OPERATOR}/HostOperators", self._request.SerializeToString, response.FromString)
@@ -31,8 +31,15 @@ class SquareOperators:
   def wait_for_forward(self):
     self._arrived.wait()
 
-  def answer_forward(self):
+  def answer_forward(self, failure=None):
+    """failure: instead of values; a CallbackFailure in JSON."""
+    self._failure = failure
     self._may_answer.set()
+
+  def leave(self):
+    """When it returns, the server knows that the client is gone."""
+    self._requests.put(None)
+    self.join()
 
   def join(self):
     self._thread.join()
@@ -63,6 +70,8 @@ class SquareOperators:
     if kind == "forward":
       self._arrived.set()
       self._may_answer.wait()
+      if self._failure is not None:
+        json_format.ParseDict({"failure": self._failure}, result)
     self.answers += 1
     self._requests.put(self._request(result=result))
 

@@ -164,6 +164,7 @@ TEST_F(TrainingServiceTest, ADamagedColumnIsNotCommitted) {
   Call(training_, &Stub::UploadDataset, R"({"dataset": "d", "columns": [{"name": "x", "shape": [1], "crc32c": 1}]})");
   Call(training_, &Stub::UploadDataset, R"({"dataset": "d", "column": "x", "chunk": {"data": "AAAAAA=="}, "commit": true})",
        StatusCode::DATA_LOSS);
+  EXPECT_EQ(ReasonOf(status_), "DAMAGED_ON_THE_WAY");
 }
 
 TEST_F(TrainingServiceTest, TheTrainerIsDescribedWithItsDefaults) {
