@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +32,7 @@
 #include "server/hosted/sweeper.h"
 #include "server/rpc/json_line.h"
 #include "server/rpc/log.h"
+#include "server/rpc/refused_start.h"
 #include "server/server.h"
 #include "server/start/address.h"
 #include "server/start/cpu_check.h"
@@ -262,7 +262,7 @@ absl::Status RequireAudit(ServerOptions* options) {
   if (options->audit == nullptr) return absl::InvalidArgumentError("--audit=required needs a log; set --audit_log=FILE");
   options->audit_health = HealthOf(absl::GetFlag(FLAGS_audit_log) == "-" ? "stdout" : "audit");
   // A disk that is full takes the file, and no line.
-  options->audit(absl::StrCat(BeginJsonLine("audit_begins"), "}\n"));
+  options->audit(absl::StrCat(BeginJsonLine("audit_begins", LogLevel::kInfo), "}\n"));
   FlushLogs(kLastWords);
   if (options->audit_health()) return absl::OkStatus();
   return absl::FailedPreconditionError("--audit=required: the audit log cannot be written; is its disk full?");
@@ -344,15 +344,17 @@ constexpr int kDeviceError = 4;
 constexpr int kUnsaved = 5;
 
 void OnDeviceError(const absl::Status& why) {
-  LogToStderr(absl::StrCat("gluond-server: ", why.message(), "\n"));
+  LogEvent("device_failed", LogLevel::kError, why.message());
   if (!absl::GetFlag(FLAGS_exit_on_device_error)) return;
   FlushLogs(kLastWords);
   _exit(kDeviceError);
 }
 
 int ExitStatus(int64_t cut, int64_t unsaved) {
-  if (cut > 0) LogToStderr(absl::StrCat("gluond-server: ", cut, " calls or sessions had not ended and were cut\n"));
-  if (unsaved > 0) LogToStderr(absl::StrCat("gluond-server: ", unsaved, " models were not saved as they were at the end\n"));
+  if (cut > 0) LogEvent("calls_cut", LogLevel::kError, absl::StrCat(cut, " calls or sessions had not ended and were cut"));
+  if (unsaved > 0) {
+    LogEvent("models_not_saved", LogLevel::kError, absl::StrCat(unsaved, " models were not saved as they were at the end"));
+  }
   return unsaved > 0 ? kUnsaved : cut > 0 ? kCut : 0;
 }
 
@@ -370,20 +372,21 @@ void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time
     std::this_thread::sleep_for(time);
     MutexLock lock(stopping->mu);
     const int64_t left = stopping->server == nullptr ? 0 : stopping->server->UnderWay();
-    LogToStderr(absl::StrCat("gluond-server: ", left, " calls or sessions did not end although they were cut\n"));
+    LogEvent("calls_not_ended", LogLevel::kError,
+             absl::StrCat(left, " calls or sessions did not end although they were cut"));
     FlushLogs(kLastWords);
     _exit(kCut);
   });
   if (started) return watches.detach();
-  LogToStderr("gluond-server: no thread is left to end calls that do not end by themselves; a second signal does\n");
+  LogEvent("no_thread", LogLevel::kWarning, "no thread is left to end calls that do not end by themselves; a second signal does");
 }
 
 // SIGHUP: the file --serve is read again. The log tells the outcome; a mistake changes nothing.
 void Reload(Server* server) {
   server->HangUp([](const absl::StatusOr<Declaration>& served) {
-    const std::string outcome = served.ok() ? absl::StrCat("it serves ", Summary(*served))
-                                            : absl::StrCat(served.status().message(), "; all goes on as before");
-    LogToStderr(absl::StrCat("gluond-server: SIGHUP: ", outcome, "\n"));
+    if (served.ok()) return LogEvent("serve_read", LogLevel::kInfo, absl::StrCat("SIGHUP: it serves ", Summary(*served)));
+    const LogLevel level = absl::GetFlag(FLAGS_serve).empty() ? LogLevel::kWarning : LogLevel::kError;  // There may be no file.
+    LogEvent("serve_not_read", level, absl::StrCat("SIGHUP: ", served.status().message(), "; all goes on as before"));
   });
 }
 
@@ -441,7 +444,7 @@ absl::StatusOr<int> Main() {
   if (absl::StrContains(options.devices, "gpu") || (options.devices == "auto" && !checks)) {
     const absl::Status loaded = LoadCudaPlugin(absl::GetFlag(FLAGS_cuda_plugin));
     if (!loaded.ok() && options.devices != "auto") return loaded;
-    if (!loaded.ok()) LogToStderr(absl::StrCat("gluond-server: ", loaded.message(), "; computing on the CPU\n"));
+    if (!loaded.ok()) LogEvent("no_gpu", LogLevel::kWarning, absl::StrCat(loaded.message(), "; computing on the CPU"));
   }
   if (checks) {
     ASSIGN_OR_RETURN(const std::string found, Server::Check(options));
@@ -502,9 +505,11 @@ int main(int argc, char** argv) {
   };
   usage.version_string = [] { return absl::StrCat("gluond-server ", gluond::server::kVersion, "\n"); };
   absl::SetFlagsUsageConfig(usage);
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  gluond::SetLineOfNoThread(&gluond::server::LineOfRefusedStart);
+  std::vector<char*> rest;
+  gluond::server::WithRefusalsOfFlags([&] { rest = absl::ParseCommandLine(argc, argv); });
   if (rest.size() > 1) {
-    std::cerr << "gluond-server: '" << rest[1] << "' is no flag; --help lists them\n";
+    gluond::server::LogRefusedStart(absl::StrCat("'", rest[1], "' is no flag; --help lists them"));
     return 2;
   }
   gluond::server::CatchSignals();
@@ -513,7 +518,7 @@ int main(int argc, char** argv) {
   const gluond::server::Sweeper sweeper([&freed] { freed.Sweep(); });
   const absl::StatusOr<int> exit_status = gluond::server::Main();
   if (!exit_status.ok()) {
-    gluond::server::LogToStderr(absl::StrCat("gluond-server: ", exit_status.status().message(), "\n"));
+    gluond::server::LogRefusedStart(exit_status.status().message());
   }
   gluond::server::FlushLogs(gluond::server::kLastWords);
   return exit_status.value_or(1);

@@ -268,12 +268,15 @@ absl::Status Server::OpenStore(const ServerOptions& options) {
                                                     return tenant == nullptr ? 0 : tenant->quotas().store_bytes;
                                                   }}));
   const bool is_new = !LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/", kLive));
+  const auto tell = [&](const CheckpointStore& store) {
+    for (const absl::Status& fault : store.faults()) options.log(EventLine("store_damaged", LogLevel::kError, fault.message()));
+  };
   const auto open = [&](absl::string_view folder) {
     std::unique_ptr<CheckpointStore> store = store_->OpenApart(folder);
-    for (const absl::Status& fault : store->faults()) options.log(absl::StrCat("gluond-server: ", fault.message(), "\n"));
+    tell(*store);
     return store;
   };
-  for (const absl::Status& fault : store_->faults()) options.log(absl::StrCat("gluond-server: ", fault.message(), "\n"));
+  tell(*store_);
   std::unique_ptr<CheckpointStore> live = open(kLive);
   if (!is_new || !live->faults().empty()) runner_->sequences.ExpectRewound();
   live_ = std::make_unique<LiveModels>(*runner_, *devices_, *models_, std::move(live), options.checkpoint_every, options.log);
@@ -368,7 +371,9 @@ void Server::LookAtDevices() {
 
 bool Server::Told(absl::string_view flag, const absl::StatusOr<bool>& changed) {
   if (changed.ok() && !*changed) return false;
-  if (!changed.ok()) LogToStderr(absl::StrCat("gluond-server: ", changed.status().message(), "; those known before stay\n"));
+  if (!changed.ok()) {
+    LogEvent("file_not_taken_up", LogLevel::kError, absl::StrCat(changed.status().message(), "; those known before stay"));
+  }
   runner_->audit.Tell({.method = "reload", .code = changed.status().code(), .target = std::string(flag)});
   return changed.ok();
 }

@@ -8,6 +8,7 @@
 #define ENGINE_CORE_START_THREAD_H_
 
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "absl/strings/string_view.h"
@@ -20,6 +21,8 @@ bool TryToStart(std::thread* thread, std::function<void()> body);
 // For threads of a process' beginning: without one, stderr gets a line that says which, and what to do, and the process ends
 // with status 1.
 void StartOrExit(std::thread* thread, absl::string_view what, std::function<void()> body);
+// Gives these lines another form than that of a sentence. Before the first StartOrExit.
+void SetLineOfNoThread(std::string (*line)(absl::string_view why));
 
 }  // namespace gluond
 

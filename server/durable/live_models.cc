@@ -149,8 +149,9 @@ absl::Status LiveModels::SetAside(const std::string& name) {
   MutexLock lock(mu_);
   unread_.erase(name);
   if (path.ok()) {
-    log_(absl::StrCat("gluond-server: the live checkpoint of model '", name, "' that was not loaded is now ", *path,
-                      ": a model of that name is saved in its place\n"));
+    log_(EventLine("model_set_aside", LogLevel::kWarning,
+                   absl::StrCat("the live checkpoint of model '", name, "' that was not loaded is now ", *path,
+                                ": a model of that name is saved in its place")));
   }
   return absl::OkStatus();
 }
@@ -199,7 +200,7 @@ void LiveModels::Saved(const std::string& name, const Mark* mark, const absl::St
     if (!status.ok()) entry.not_before = Clock::now() + kAfterFailure;
     // Many tries that fail alike are one line.
     const std::string told(status.message());
-    if (!status.ok() && entry.told != told) Log("was not saved", name, status);
+    if (!status.ok() && entry.told != told) Log("model_not_saved", "was not saved", name, status);
     entry.told = told;
     entry.failed = mark == nullptr && forget.empty();
     entry.busy = !forget.empty();
@@ -241,7 +242,7 @@ absl::Status LiveModels::DeleteFromStore(const std::string& name) {
   runner_.sequences.ForgetDurable(name);
   const absl::Status status = store_->Delete(name);
   if (status.ok() || absl::IsNotFound(status)) return absl::OkStatus();
-  Log("was not deleted", name, status);
+  Log("model_not_deleted", "was not deleted", name, status);
   return status;
 }
 
@@ -273,7 +274,8 @@ void LiveModels::Stop() {
 void LiveModels::Load(Loads& loads) {
   const absl::StatusOr<std::vector<std::string>> names = store_->Names();
   if (!names.ok()) {
-    return log_(absl::StrCat("gluond-server: no live checkpoint can be loaded: ", names.status().message(), "\n"));
+    return log_(EventLine("models_not_loaded", LogLevel::kError,
+                          absl::StrCat("no live checkpoint can be loaded: ", names.status().message())));
   }
   models_.BeginLoading(*names);
   {
@@ -289,7 +291,7 @@ void LiveModels::Load(Loads& loads) {
 // The model is in the registry before its entry is free: who finds the entry alone would take the model for deleted.
 void LiveModels::Loaded(const std::string& name, const absl::Status& status) {
   if (!status.ok()) {
-    Log("was not loaded and stays on the disk", name, status);
+    Log("model_not_loaded", "was not loaded and stays on the disk", name, status);
     MutexLock lock(mu_);
     entries_.erase(name);
     unread_.insert(name);
@@ -350,8 +352,9 @@ Task<absl::Status> LiveModels::LoadOne(std::string name) {
   co_return absl::OkStatus();
 }
 
-void LiveModels::Log(absl::string_view what, const std::string& name, const absl::Status& status) {
-  log_(absl::StrCat("gluond-server: the live checkpoint of model '", name, "' ", what, ": ", status.message(), "\n"));
+void LiveModels::Log(absl::string_view event, absl::string_view what, const std::string& name, const absl::Status& status) {
+  log_(EventLine(event, LogLevel::kError,
+                 absl::StrCat("the live checkpoint of model '", name, "' ", what, ": ", status.message())));
 }
 
 }  // namespace gluond::server

@@ -111,7 +111,7 @@ class LiveModels {
   absl::StatusOr<HostedModelPtr> Make(const std::string& name, const Checkpoint& checkpoint);
   absl::StatusOr<Checkpoint> Read(const std::string& name) const;
   void Loaded(const std::string& name, const absl::Status& status);
-  void Log(absl::string_view what, const std::string& name, const absl::Status& status);
+  void Log(absl::string_view event, absl::string_view what, const std::string& name, const absl::Status& status);
 
   Runner& runner_;
   Devices& devices_;

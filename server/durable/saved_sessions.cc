@@ -45,7 +45,7 @@ SavedSessions::SavedSessions(Runner& runner, std::unique_ptr<CheckpointStore> st
 void SavedSessions::Load() {
   if (store_ == nullptr) return;
   const auto log = [this](const std::string& what, const absl::Status& status) {
-    log_(absl::StrCat("gluond-server: ", what, ": ", status.message(), "\n"));
+    log_(EventLine("saved_session_not_loaded", LogLevel::kError, absl::StrCat(what, ": ", status.message())));
   };
   const absl::StatusOr<std::vector<std::string>> names = store_->Names();
   if (!names.ok()) return log("no saved session can be loaded", names.status());

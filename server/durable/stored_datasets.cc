@@ -43,15 +43,16 @@ absl::Status StoredDatasets::DeleteNow(const std::string& name, const std::optio
 void StoredDatasets::Load(Loads& loads) {
   const absl::StatusOr<std::vector<std::string>> names = store_.Names();
   if (!names.ok()) {
-    return log_(absl::StrCat("gluond-server: no stored dataset can be loaded: ", names.status().message(), "\n"));
+    return log_(EventLine("datasets_not_loaded", LogLevel::kError,
+                          absl::StrCat("no stored dataset can be loaded: ", names.status().message())));
   }
   datasets_.BeginLoading(*names);
   for (const std::string& name : *names) {
     loads.Add(name, [this, name] { return LoadOne(name); }, [this, name](const absl::Status& status) {
       datasets_.EndLoading(name);
       if (status.ok()) return;
-      log_(absl::StrCat("gluond-server: the stored dataset '", name, "' was not loaded and stays on the disk: ",
-                        status.message(), "\n"));
+      log_(EventLine("dataset_not_loaded", LogLevel::kError,
+                     absl::StrCat("the stored dataset '", name, "' was not loaded and stays on the disk: ", status.message())));
     });
   }
 }

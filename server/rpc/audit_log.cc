@@ -13,10 +13,10 @@ namespace {
 constexpr size_t kMostTarget = 200;
 
 std::string ToJsonLine(const Audited& audited, int64_t left_out) {
-  return absl::StrCat(BeginJsonLine("audit"), JsonIfThere("caller", audited.caller), ",\"method\":",
-                      JsonQuoted(audited.method), JsonIfThere("command", audited.command),
-                      JsonIfThere("target", Excerpt(audited.target, kMostTarget)), ",\"code\":",
-                      JsonQuoted(CodeName(audited.code)), JsonIfThere("peer", audited.peer),
+  return absl::StrCat(BeginJsonLine("audit", LevelOf(audited.code, /*reason=*/"")),
+                      JsonIfThere("caller", audited.caller), ",\"method\":", JsonQuoted(audited.method),
+                      JsonIfThere("command", audited.command), JsonIfThere("target", Excerpt(audited.target, kMostTarget)),
+                      ",\"code\":", JsonQuoted(CodeName(audited.code)), JsonIfThere("peer", audited.peer),
                       JsonIfThere("request_id", audited.request_id),
                       left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }
@@ -55,7 +55,7 @@ void AuditLog::TellLimited(LogLimit& limit, const std::string& reason, const Aud
 void AuditLog::Sweep() {
   TellLeftOut([](LogLimit& limit) { return limit.TakeLeftOut(); });
   // A log that is required is tried until it is written again.
-  if (sink_ != nullptr && !Check().ok()) sink_(absl::StrCat(BeginJsonLine("audit_log_failed"), "}\n"));
+  if (sink_ != nullptr && !Check().ok()) sink_(absl::StrCat(BeginJsonLine("audit_log_failed", LogLevel::kError), "}\n"));
 }
 
 void AuditLog::Flush() {
@@ -66,7 +66,8 @@ template <class Take>
 void AuditLog::TellLeftOut(Take take) {
   for (LogLimit* const limit : {&callers_, &strangers_}) {
     for (const auto& [reason, left_out] : take(*limit)) {
-      sink_(absl::StrCat(BeginJsonLine("audit_left_out"), ",\"reason\":", JsonQuoted(reason), ",\"left_out\":", left_out, "}\n"));
+      sink_(absl::StrCat(BeginJsonLine("audit_left_out", LogLevel::kWarning), ",\"reason\":", JsonQuoted(reason),
+                         ",\"left_out\":", left_out, "}\n"));
     }
   }
 }

@@ -1,8 +1,8 @@
 // AuditLog has a line of JSON for each change that somebody made, or could not make, for calls that read what models have
 // learned, and for calls that were refused for whoever made them:
 //
-//   {"time":"...","event":"audit","caller":"alice","method":"/gluond.v1.ModelService/DeleteModel","target":"digits",
-//    "code":"OK","peer":"ipv4:10.0.0.7:51234","request_id":"4f5c..."}
+//   {"time":"...","event":"audit","level":"info","caller":"alice","method":"/gluond.v1.ModelService/DeleteModel",
+//    "target":"digits","code":"OK","peer":"ipv4:10.0.0.7:51234","request_id":"4f5c..."}
 //
 // Changes are all there, and lines of failures leave room for those that were made (log_writer.h). Reads and refusals come as
 // fast as a caller likes: of one caller, method and code (and, of reads that went well, target) some have a line, and the

@@ -48,8 +48,8 @@ absl::string_view JsonTime() {
   return text;
 }
 
-std::string BeginJsonLine(absl::string_view event) {
-  return absl::StrCat(JsonTime(), ",\"event\":", JsonQuoted(event));
+std::string BeginJsonLine(absl::string_view event, LogLevel level) {
+  return absl::StrCat(JsonTime(), ",\"event\":", JsonQuoted(event), ",\"level\":", JsonQuoted(NameOf(level)));
 }
 
 }  // namespace gluond::server

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "server/rpc/log_levels.h"
 
 namespace gluond::server {
 
@@ -23,8 +24,8 @@ std::string JsonExcerpt(absl::string_view text);
 // A further member of a line's object: `,"name":"value"`; nothing where the value is empty.
 std::string JsonIfThere(absl::string_view name, absl::string_view value);
 
-// {"time":"2026-11-21T03:04:05.678Z","event":"request_failed"
-std::string BeginJsonLine(absl::string_view event);
+// {"time":"2026-11-21T03:04:05.678Z","event":"request_failed","level":"warning"
+std::string BeginJsonLine(absl::string_view event, LogLevel level);
 // The beginning of that, {"time":"2026-11-21T03:04:05.678Z", until the calling thread's next call. Cheap: a thread formats
 // each second once.
 absl::string_view JsonTime();

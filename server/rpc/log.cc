@@ -60,7 +60,8 @@ void LogOfGrpc(absl::string_view severity, absl::string_view file, int line, abs
   const std::string where = absl::StrCat(file, ":", line);
   const std::optional<int64_t> left_out = limit.Admit(where);
   if (!left_out.has_value()) return;
-  LogToStderr(absl::StrCat(BeginJsonLine("grpc"), ",\"severity\":", JsonQuoted(severity), ",\"where\":",
+  const LogLevel level = absl::StartsWith(severity, "E") ? LogLevel::kError : LogLevel::kInfo;
+  LogToStderr(absl::StrCat(BeginJsonLine("grpc", level), ",\"severity\":", JsonQuoted(severity), ",\"where\":",
                            JsonQuoted(where), ",\"message\":", JsonExcerpt(message), ",\"left_out\":", *left_out, "}\n"));
 }
 
@@ -86,13 +87,21 @@ absl::string_view CodeName(absl::StatusCode code) {
 }
 
 std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
-  return absl::StrCat(BeginJsonLine("request_failed"), ",\"method\":", JsonQuoted(request.method),
+  return absl::StrCat(BeginJsonLine("request_failed", LevelOf(request.status)), ",\"method\":", JsonQuoted(request.method),
                       ",\"code\":", JsonQuoted(CodeName(request.status.code())),
                       ",\"message\":", JsonExcerpt(request.status.message()), ",\"peer\":", JsonQuoted(request.peer),
                       JsonIfThere("client", request.client), ",\"bytes\":", request.bytes,
                       ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds),
                       JsonIfThere("request_id", request.request_id), JsonIfThere("traceparent", request.traceparent),
                       left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
+}
+
+std::string EventLine(absl::string_view event, LogLevel level, absl::string_view message) {
+  return absl::StrCat(BeginJsonLine(event, level), ",\"message\":", JsonExcerpt(message), "}\n");
+}
+
+void LogEvent(absl::string_view event, LogLevel level, absl::string_view message) {
+  LogToStderr({EventLine(event, level, message), /*is_kept=*/true});
 }
 
 void LogToStderr(const LogLine& line) { Stderr().Write(line, line.is_kept); }
@@ -115,7 +124,7 @@ void FollowMovedLogs() {
   MutexLock lock(FilesMutex());
   for (LogFile* file : Files()) {
     const absl::Status followed = file->FollowMove();
-    if (!followed.ok()) LogToStderr(absl::StrCat("gluond-server: ", followed.message(), "\n"));
+    if (!followed.ok()) LogEvent("log_not_followed", LogLevel::kError, followed.message());
   }
 }
 
@@ -210,8 +219,8 @@ std::map<std::string, int64_t> FailureLog::Refusals() const {
 void FailureLog::Ended(absl::string_view peer, absl::string_view reason) {
   const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat("connection ended: ", reason));
   if (!left_out.has_value()) return;
-  sink_(absl::StrCat(BeginJsonLine("connection_ended"), ",\"peer\":", JsonQuoted(peer), ",\"reason\":", JsonQuoted(reason),
-                     *left_out == 0 ? "" : absl::StrCat(",\"left_out\":", *left_out), "}\n"));
+  sink_(absl::StrCat(BeginJsonLine("connection_ended", LogLevel::kWarning), ",\"peer\":", JsonQuoted(peer),
+                     ",\"reason\":", JsonQuoted(reason), *left_out == 0 ? "" : absl::StrCat(",\"left_out\":", *left_out), "}\n"));
 }
 
 void FailureLog::Sweep() { Tell(limit_.TakeLeftOut()); }
@@ -220,7 +229,8 @@ void FailureLog::Flush() { Tell(limit_.TakeAllLeftOut()); }
 
 void FailureLog::Tell(const LogLimit::Counts& counts) {
   for (const auto& [reason, left_out] : counts) {
-    sink_(absl::StrCat(BeginJsonLine("requests_failed"), ",\"reason\":", JsonQuoted(reason), ",\"left_out\":", left_out, "}\n"));
+    sink_(absl::StrCat(BeginJsonLine("requests_failed", LogLevel::kWarning), ",\"reason\":", JsonQuoted(reason),
+                       ",\"left_out\":", left_out, "}\n"));
   }
 }
 

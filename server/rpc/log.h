@@ -1,12 +1,18 @@
-// One line of JSON on stderr for each request that failed, for machines and people:
+// Lines of JSON on stderr, for machines and people. Each is an event with its time and level, and one of few words for what
+// has happened: one for each request that failed,
 //
-//   {"time":"2026-11-21T03:04:05.678Z","event":"request_failed","method":"/gluond.v1.ModelService/Predict",
-//    "code":"NOT_FOUND","message":"...","peer":"ipv4:127.0.0.1:51234","bytes":31,"ms":0.2,
-//    "request_id":"4f5c..."}
+//   {"time":"2026-11-21T03:04:05.678Z","event":"request_failed","level":"warning",
+//    "method":"/gluond.v1.ModelService/Predict","code":"NOT_FOUND","message":"...","peer":"ipv4:127.0.0.1:51234",
+//    "bytes":31,"ms":0.2,"request_id":"4f5c..."}
 //
-// and for each connection that the server has ended to protect the others:
+// for each connection that the server has ended to protect the others,
 //
-//   {"time":"2026-11-21T03:04:05.678Z","event":"connection_ended","peer":"ipv4:127.0.0.1:51234","reason":"..."}
+//   {"time":"2026-11-21T03:04:05.678Z","event":"connection_ended","level":"warning","peer":"ipv4:127.0.0.1:51234",
+//    "reason":"..."}
+//
+// and for whatever the server itself does or meets, with a sentence:
+//
+//   {"time":"2026-11-21T03:04:05.678Z","event":"model_not_saved","level":"error","message":"..."}
 //
 // A client that repeats a mistake for ever fills no disk: after so many lines of one method and code FailureLog counts
 // them instead, in `left_out` of the next such line, or in one of the event "requests_failed". Thread-safe.
@@ -61,6 +67,11 @@ struct LogLine {
   absl::string_view text;
   bool is_kept;  // As LogWriter::Write.
 };
+
+// A line of the last kind. A long message loses its end.
+std::string EventLine(absl::string_view event, LogLevel level, absl::string_view message);
+// One on stderr, for which there is room where calls' lines are dropped.
+void LogEvent(absl::string_view event, LogLevel level, absl::string_view message);
 
 // The destination of lines; tests listen in. Takes each line whole, and does not block.
 using LogSink = std::function<void(const LogLine& line)>;

@@ -1,5 +1,5 @@
-// LogLevels says which lines on calls are wanted, by the way in which a call has ended. An operator may change it while the
-// server runs. Thread-safe, without a lock.
+// The level of each line of a log. LogLevels says which lines on calls are wanted, by the way in which a call has ended. An
+// operator may change it while the server runs. Thread-safe, without a lock.
 
 #ifndef SERVER_RPC_LOG_LEVELS_H_
 #define SERVER_RPC_LOG_LEVELS_H_

@@ -37,7 +37,7 @@ int64_t WriteAll(int fd, absl::string_view bytes) {
 }
 
 std::string DroppedLine(int64_t dropped) {
-  return absl::StrCat(BeginJsonLine("log_lines_dropped"), ",\"lines\":", dropped, "}\n");
+  return absl::StrCat(BeginJsonLine("log_lines_dropped", LogLevel::kWarning), ",\"lines\":", dropped, "}\n");
 }
 
 }  // namespace

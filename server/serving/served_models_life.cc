@@ -202,8 +202,9 @@ void ServedModels::LoadRetired() {
   for (const std::string& tenant : tenants.ok() ? *tenants : std::vector<std::string>()) {
     absl::StatusOr<RetiredNames> names = store_->LoadRetired(tenant);
     if (!names.ok()) {
-      log_(absl::StrCat("gluond-server: the last numbers of retired names are lost, and new names begin with ", kGap, ": ",
-                        names.status().message(), "\n"));
+      log_(EventLine("retired_numbers_lost", LogLevel::kError,
+                     absl::StrCat("the last numbers of retired names are lost, and new names begin with ", kGap, ": ",
+                                  names.status().message())));
       names = RetiredNames{kGap, {}};
     }
     MutexLock lock(mu_);
@@ -212,7 +213,7 @@ void ServedModels::LoadRetired() {
 }
 
 void ServedModels::LogFault(const std::string& what, const absl::Status& status) const {
-  log_(absl::StrCat("gluond-server: ", what, ": ", status.message(), "\n"));
+  log_(EventLine("version_not_served", LogLevel::kError, absl::StrCat(what, ": ", status.message())));
 }
 
 void ServedModels::Load(Loads& loads) {

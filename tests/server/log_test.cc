@@ -183,8 +183,8 @@ TEST(FailureLogTest, EveryFailureIsALineOrCounted) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), LogLimit::kBurst + 1);
   EXPECT_TRUE(absl::StrContains(lines[0], R"("method":"/service/Method","code":"NOT_FOUND","message":"nothing")"));
-  EXPECT_TRUE(absl::StrContains(
-      lines.back(), R"("event":"requests_failed","reason":"/service/Method NOT_FOUND","left_out":950)")) << lines.back();
+  EXPECT_TRUE(absl::StrContains(lines.back(), R"("event":"requests_failed","level":"warning",)"
+                                              R"("reason":"/service/Method NOT_FOUND","left_out":950)")) << lines.back();
 }
 
 TEST(FailureLogTest, EveryEndedConnectionIsALineOrCounted) {
@@ -192,7 +192,8 @@ TEST(FailureLogTest, EveryEndedConnectionIsALineOrCounted) {
   FailureLog log([&lines](absl::string_view line) { lines.emplace_back(line); });
   for (int64_t i = 0; i < LogLimit::kBurst + 7; ++i) log.Ended("ipv4:10.0.0.7:41014", "it floods");
   ASSERT_EQ(lines.size(), static_cast<size_t>(LogLimit::kBurst));
-  EXPECT_TRUE(absl::StrContains(lines[0], R"("event":"connection_ended","peer":"ipv4:10.0.0.7:41014","reason":"it floods"})"));
+  EXPECT_TRUE(absl::StrContains(lines[0], R"("event":"connection_ended","level":"warning","peer":"ipv4:10.0.0.7:41014",)"
+                                          R"("reason":"it floods"})"));
   log.Flush();
   EXPECT_TRUE(absl::StrContains(lines.back(), R"("left_out":7)"));
 }

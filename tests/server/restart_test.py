@@ -61,7 +61,7 @@ class RestartTest(unittest.TestCase):
                                           capture_output=True, text=True, timeout=60)
       second = run()
       self.assertEqual(second.returncode, 1)
-      self.assertRegex(second.stderr, r"\Agluond-server: --store_dir=\S+ is another server's[^\n]+\n\Z")
+      self.assertRegex(second.stderr, r'\A[^\n]+"message":"--store_dir=\S+ is another server\'s[^\n]+\n\Z')
       self.assertEqual(run("--check").returncode, 0)
       first.process.kill()  # The next one need not wait for its end.
       with RunningServer(store) as next_one:

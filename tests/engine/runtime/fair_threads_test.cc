@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/core/start_thread.h"
 
 namespace gluond {
@@ -89,6 +90,16 @@ TEST(FairThreadsTest, APoolWithoutAThreadSaysSo) {
     FairThreads threads({.name = "test"});
   };
   EXPECT_EXIT(work(), ::testing::ExitedWithCode(1), "cannot start the thread of test: .*raise the limit");
+}
+
+TEST(FairThreadsTest, ItSaysSoInTheFormOfItsProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto work = [] {
+    SetLineOfNoThread([](absl::string_view why) { return absl::StrCat("<", why, ">\n"); });
+    HaveAllThreads();
+    FairThreads threads({.name = "test"});
+  };
+  EXPECT_EXIT(work(), ::testing::ExitedWithCode(1), "<cannot start the thread of test: .*raise the limit.*>");
 }
 
 TEST(FairThreadsTest, OthersGoOnWhileSomeHoldEveryThread) {

@@ -59,7 +59,7 @@ class FaultTest(unittest.TestCase):
     self.compute_until_it_fails()
     output = self.server.communicate(timeout=60)[0]
     self.assertEqual(self.server.returncode, 4)
-    self.assertRegex(output, r"gluond-server: gpu:0: the device .* has failed")
+    self.assertRegex(output, r"gpu:0: the device .* has failed")
 
 
 if __name__ == "__main__":
