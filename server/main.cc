@@ -35,10 +35,12 @@
 #include "server/rpc/refused_start.h"
 #include "server/server.h"
 #include "server/start/address.h"
+#include "server/start/commit.h"
 #include "server/start/cpu_check.h"
 #include "server/start/cuda_plugin.h"
 #include "server/start/protocol.h"
 #include "server/start/signals.h"
+#include "server/start/standard_output.h"
 
 // Sanitizers have allocators of their own, without these.
 #pragma weak MallocExtension_GetNumericProperty
@@ -46,9 +48,11 @@
 
 using gluond::server::Limits;
 
-ABSL_FLAG(std::string, address, "127.0.0.1:50051", "HOST:PORT to listen on, or unix:PATH. Port 0 takes a free one.");
-ABSL_FLAG(bool, insecure_public, false,
-          "Allows an --address that other machines can reach, without encryption or without a question who calls.");
+ABSL_FLAG(std::string, address, "127.0.0.1:50051",
+          "HOST:PORT to listen on, or unix:PATH, or unix-abstract:NAME. Port 0 takes a free one.");
+ABSL_FLAG(gluond::server::InsecurePublic, insecure_public, {},
+          "Allows an --address that other machines can reach, without encryption or without a question who calls "
+          "(--insecure_public=grpc), or such a --metrics_address without a token (=metrics), or, without a value, both.");
 ABSL_FLAG(std::string, tls_cert, "", "The server's certificate, in PEM: connections by TCP are encrypted. A changed file is taken up.");
 ABSL_FLAG(std::string, tls_key, "", "Its private key, in PEM.");
 ABSL_FLAG(std::string, tls_client_ca, "",
@@ -214,7 +218,7 @@ Limits LimitsFromFlags() {
 }
 
 std::string Started(const Server& server, const ServerOptions& options) {
-  std::string text = absl::StrCat("gluond-server ", kVersion, "\n");
+  std::string text = absl::StrCat("gluond-server ", kVersion, " (", Commit(), ")\n");
   for (const Place* place : server.devices().offered()) {
     absl::StrAppend(&text, "  device ", place->device.ToString(), ": ", place->description);
     const int threads = place->lanes->compute_threads();
@@ -299,7 +303,7 @@ absl::Status AddIdentity(ServerOptions* options) {
     options->audit = &LogToStderr;
   }
   RETURN_IF_ERROR(RequireAudit(options));
-  return CheckAddress(options->address, asks && options->tls.any(), absl::GetFlag(FLAGS_insecure_public));
+  return CheckAddress(options->address, asks && options->tls.any(), absl::GetFlag(FLAGS_insecure_public).grpc);
 }
 
 // Lines on calls wait for so long, to be written many at a time.
@@ -435,7 +439,8 @@ absl::StatusOr<int> Main() {
   if (const std::string address = absl::GetFlag(FLAGS_metrics_address); !address.empty()) {
     options.metrics_token_file = absl::GetFlag(FLAGS_metrics_token_file);
     ASSIGN_OR_RETURN(options.metrics_address,
-                     CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public), !options.metrics_token_file.empty()));
+                     CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public).metrics,
+                                         !options.metrics_token_file.empty()));
   }
   const std::string port_file = absl::GetFlag(FLAGS_port_file);
   if (!port_file.empty()) RETURN_IF_ERROR(CheckFolderOf(port_file, "--port_file"));
@@ -497,16 +502,26 @@ class FreedMemory {
 }  // namespace gluond::server
 
 int main(int argc, char** argv) {
+  gluond::server::OpenStandardDescriptors();
   absl::SetProgramUsageMessage("trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
                                "[--store_dir=FOLDER] ...");
   absl::FlagsUsageConfig usage;
   usage.contains_help_flags = usage.contains_helpshort_flags = [](absl::string_view file) {
     return absl::EndsWith(file, "server/main.cc");  // Where this program's flags are, all of them.
   };
-  usage.version_string = [] { return absl::StrCat("gluond-server ", gluond::server::kVersion, "\n"); };
+  usage.version_string = [] {
+    return absl::StrCat("gluond-server ", gluond::server::kVersion, " (", gluond::server::Commit(), ")\n");
+  };
   absl::SetFlagsUsageConfig(usage);
   gluond::SetLineOfNoThread(&gluond::server::LineOfRefusedStart);
+  std::atexit([] {  // Abseil ends the process when it has printed what --help and --version want.
+    const std::string why = gluond::server::WhyNotPrinted();
+    if (why.empty()) return;
+    gluond::server::LogRefusedStart(why);
+    _exit(1);
+  });
   std::vector<char*> rest;
+  for (int i = 1; i < argc; ++i) argv[i] = const_cast<char*>(gluond::server::WithValue(argv[i]));
   gluond::server::WithRefusalsOfFlags([&] { rest = absl::ParseCommandLine(argc, argv); });
   if (rest.size() > 1) {
     gluond::server::LogRefusedStart(absl::StrCat("'", rest[1], "' is no flag; --help lists them"));
@@ -515,7 +530,7 @@ int main(int argc, char** argv) {
   gluond::server::CatchSignals();
   gluond::server::LogGrpcToStderr();
   gluond::server::FreedMemory freed;
-  const gluond::server::Sweeper sweeper([&freed] { freed.Sweep(); });
+  const gluond::server::Sweeper sweeper("freed-memory", [&freed] { freed.Sweep(); });
   const absl::StatusOr<int> exit_status = gluond::server::Main();
   if (!exit_status.ok()) {
     gluond::server::LogRefusedStart(exit_status.status().message());

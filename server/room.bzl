@@ -7,7 +7,7 @@ _MAY_IMPORT = {
     "start": [],
     "config": [],
     "identity": ["config"],
-    "net": [],
+    "net": ["start"],
     "wire": [],
     "codec": ["wire"],
     "rpc": ["start", "identity", "net", "wire", "codec"],

@@ -23,6 +23,7 @@
 #include "server/services/session_service.h"
 #include "server/services/training_service.h"
 #include "server/start/address.h"
+#include "server/start/pulse.h"
 
 // Newer releases of protobuf log by Abseil (server/rpc/log.h).
 #if __has_include("google/protobuf/stubs/logging.h")
@@ -142,7 +143,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   }
   if (!options.ready_when_core) server->loads_->Wait();
   if (LiveModels* const live = server->live_.get(); live != nullptr) {
-    server->live_sweeper_ = std::make_unique<Sweeper>([live] { live->Look(); }, kLiveLook);
+    server->live_sweeper_ = std::make_unique<Sweeper>("live-models", [live] { live->Look(); }, kLiveLook);
   }
   server->runner_->calls.Open();
   server->health_->SetServing();
@@ -352,8 +353,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   // A short lease wants a closer look.
   const std::chrono::milliseconds shortest =
       std::chrono::seconds(std::min<int64_t>({limits.session_lease_seconds, limits.callback_seconds, 4}));
-  sweeper_ = std::make_unique<Sweeper>([this] { Sweep(); }, shortest / 4);
-  identity_sweeper_ = std::make_unique<Sweeper>([this] { TakeUpIdentities(); }, kIdentityLook);
+  sweeper_ = std::make_unique<Sweeper>("sweep", [this] { Sweep(); }, shortest / 4);
+  identity_sweeper_ = std::make_unique<Sweeper>("identities", [this] { TakeUpIdentities(); }, kIdentityLook);
   return absl::OkStatus();
 }
 
@@ -399,6 +400,7 @@ void Server::TakeUpIdentities() {
 
 void Server::Sweep() {
   LookAtDevices();
+  runner_->dispatch.Probe();
   runner_->peers.Sweep();
   runner_->unsent.Sweep(Unsent::Clock::now());
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
@@ -486,7 +488,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
     listener_->Start([this](Descriptor connection) { accept_threads_->Accept(std::move(connection)); },
                      [this] { return runner_->peers.Busy(); });
     unread_ = std::make_unique<Unread>(devices_->memory(), most_unread);
-    unread_sweeper_ = std::make_unique<Sweeper>([this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);
+    unread_sweeper_ = std::make_unique<Sweeper>("unread", [this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);
   }
   return absl::OkStatus();
 }
@@ -502,8 +504,19 @@ absl::Status Server::ShowMetrics(const ServerOptions& options) {
       .checkpoint_ages = [this] { return live_ == nullptr ? std::map<std::string, double>() : live_->Ages(); }});
   ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start({options.metrics_address, options.metrics_token_file},
                                                          {.metrics = [this] { return metrics_->Look(); },
+                                                          .what_hangs = [this] { return WhatHangs(); },
                                                           .why_not_ready = [this] { return health_->WhyNotServing(); }}));
   return absl::OkStatus();
+}
+
+// The log has a line when a loop begins to hang, however often probes ask.
+std::string Server::WhatHangs() {
+  std::string what = Pulse::WhatHangs();
+  if (hangs_.exchange(!what.empty()) == what.empty()) {
+    LogEvent(what.empty() ? "loops_go_on" : "loop_hangs", what.empty() ? LogLevel::kInfo : LogLevel::kError,
+             what.empty() ? "all loops go round again" : what);
+  }
+  return what;
 }
 
 std::shared_ptr<grpc::Channel> Server::InProcessChannel() {

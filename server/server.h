@@ -9,6 +9,7 @@
 #ifndef SERVER_SERVER_H_
 #define SERVER_SERVER_H_
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -146,6 +147,7 @@ class Server {
   void EndConnection(const std::string& name, Ending ending);
   void EndThoseWhoKeepTooMuchUnread();
   absl::Status Listen(const ServerOptions& options);
+  std::string WhatHangs();
   absl::Status ShowMetrics(const ServerOptions& options);
 
   // Members stand in the order of use: the last is destroyed first.
@@ -185,6 +187,7 @@ class Server {
   std::unique_ptr<Listener> listener_;  // Null in process.
   std::unique_ptr<Unread> unread_;
   std::unique_ptr<Sweeper> unread_sweeper_;
+  std::atomic<bool> hangs_ = false;  // As of the last look.
   std::unique_ptr<Metrics> metrics_;  // Null without --metrics_address, as metrics_server_.
   std::unique_ptr<MetricsServer> metrics_server_;
 };

@@ -37,7 +37,7 @@ SERVER = {
     "start": set(),
     "config": set(),
     "identity": {"config"},
-    "net": set(),
+    "net": {"start"},
     "wire": set(),
     "codec": {"wire"},
     "rpc": {"start", "identity", "net", "wire", "codec"},

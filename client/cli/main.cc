@@ -5,6 +5,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "client/cli/commands.h"
+#include "client/cli/commit.h"
 #include "client/cli/output.h"
 #include "client/cli/table.h"
 #include "client/cpp/error.h"
@@ -52,7 +53,7 @@ int Run(const Arguments& arguments) {
     return arguments.empty() ? 2 : 0;
   }
   if (arguments[0] == "--version" || arguments[0] == "version") {
-    std::cout << "gluond " << client::kRelease << "\n";
+    std::cout << "gluond " << client::kRelease << " (" << Commit() << ")\n";
     return 0;
   }
   const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),

@@ -10,7 +10,8 @@ std::string DefaultAddress() {
 }
 
 void ServerOptions::AddTo(Options* options) {
-  options->Add("address", &address, "HOST:PORT, or unix:PATH, of the server. The environment's GLUOND_ADDRESS is the default.");
+  options->Add("address", &address,
+               "HOST:PORT, unix:PATH or unix-abstract:NAME of the server. The environment's GLUOND_ADDRESS is the default.");
   options->Add("timeout", &timeout, "Longest time for one call to the server.");
   options->Add("tls_ca", &access.tls_ca,
                "File of the authorities whose server is trusted (PEM): encrypts. GLUOND_TLS_CA and so on are the defaults.");

@@ -38,7 +38,7 @@ absl::StatusOr<std::string> Read(const char* what, const std::string& path) {
 
 // Whether nobody but this machine can have the address: a name may be anybody's, be it 127.example.org.
 bool IsLocal(const std::string& address) {
-  for (const char* host : {"unix:", "localhost:", "[::1]:"}) {
+  for (const char* host : {"unix:", "unix-abstract:", "localhost:", "[::1]:"}) {
     if (absl::StartsWith(address, host)) return true;
   }
   in_addr number;

@@ -44,9 +44,10 @@ FairThreads::FairThreads(Options options) : options_(std::move(options)) {
     Seat& seat = seats_.emplace_back();
     if (TryToStart(&seat.thread, [this, &seat] { Loop(seat); })) continue;
     seats_.pop_back();  // Those that are there do the work.
+    can_start_ = false;
     break;
   }
-  if (options_.most_threads > options_.threads) (void)TryToStart(&watcher_, [this] { Watch(); });
+  if (options_.most_threads > options_.threads && !TryToStart(&watcher_, [this] { Watch(); })) can_start_ = false;
 }
 
 FairThreads::~FairThreads() {
@@ -109,7 +110,15 @@ void FairThreads::Forget(WorkQueue& queue, Work* work) {
 
 FairThreads::Load FairThreads::load() {
   MutexLock lock(mu_);
-  return order_.load();
+  Load load{order_.load()};
+  const Clock::time_point now = Clock::now();
+  for (const Seat& seat : seats_) {
+    if (seat.since == kIdle) continue;
+    ++load.at_work;
+    load.longest_work = std::max(load.longest_work, now - seat.since);
+  }
+  load.are_all = !can_start_ && load.at_work == static_cast<int64_t>(seats_.size());
+  return load;
 }
 
 bool FairThreads::Drain() {
@@ -274,7 +283,8 @@ void FairThreads::JoinIn() {
   for (; wanted > 0 && seats_.size() < static_cast<size_t>(options_.most_threads); --wanted) {
     Seat& seat = seats_.emplace_back();
     seat.joined = true;
-    if (TryToStart(&seat.thread, [this, &seat] { Loop(seat); })) continue;
+    can_start_ = TryToStart(&seat.thread, [this, &seat] { Loop(seat); });
+    if (can_start_) continue;
     seats_.pop_back();  // The others go on, and the next look tries again.
     return;
   }

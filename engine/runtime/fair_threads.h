@@ -26,7 +26,11 @@ namespace gluond {
 class FairThreads {
  public:
   using Clock = FairOrder::Clock;
-  using Load = FairOrder::Load;
+  struct Load : FairOrder::Load {
+    int64_t at_work = 0;                // Threads that have a work now;
+    bool are_all = false;               // they are all of the pool's, and the process can start no more;
+    Clock::duration longest_work = {};  // the work that has gone on for the longest time.
+  };
 
   struct Options {
     std::string name = {};  // The threads', for debuggers. At most 15 bytes.
@@ -122,6 +126,7 @@ class FairThreads {
   std::list<Seat> seats_ ABSL_GUARDED_BY(mu_);    // The first `threads` of them stay.
   std::list<Seat> retired_ ABSL_GUARDED_BY(mu_);  // Ended, and to be joined.
   int asleep_ ABSL_GUARDED_BY(mu_) = 0;           // On wake_.
+  bool can_start_ ABSL_GUARDED_BY(mu_) = true;    // As of the last try.
   bool watching_ ABSL_GUARDED_BY(mu_) = false;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   std::atomic<bool> posted_ = false;  // Something was posted since a thread last took work. Set under mu_.

@@ -94,6 +94,11 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
     MutexLock lock(mu_);
     return static_cast<int64_t>(waiting_.size());
   }
+  // So long the oldest of them has waited.
+  Clock::duration longest_wait() const {
+    MutexLock lock(mu_);
+    return waiting_.empty() ? Clock::duration::zero() : Clock::now() - waiting_.begin()->second.begun;
+  }
   int64_t clients() const {
     MutexLock lock(mu_);
     return static_cast<int64_t>(providers_.size());

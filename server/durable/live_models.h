@@ -5,7 +5,7 @@
 //
 //   LiveModels live(runner, devices, models, std::move(store), schedule, log);
 //   live.Load(loads);                  // Before the first call.
-//   Sweeper sweeper([&] { live.Look(); }, std::chrono::milliseconds(50));
+//   Sweeper sweeper("live-models", [&] { live.Look(); }, std::chrono::milliseconds(50));
 //   ...
 //   live.SaveAll();                    // At the end.
 //   while (live.busy() && ...) ...

@@ -10,6 +10,10 @@
 namespace gluond::server {
 
 AcceptThreads::AcceptThreads(std::vector<std::unique_ptr<Acceptor>> acceptors) : acceptors_(std::move(acceptors)) {
+  {
+    MutexLock lock(mu_);
+    pulse_.Rest();
+  }
   for (const auto& acceptor : acceptors_) {
     StartOrExit(&threads_.emplace_back(), "new connections", [this, &acceptor = *acceptor] { Loop(acceptor); });
   }
@@ -26,6 +30,7 @@ AcceptThreads::~AcceptThreads() {
 
 void AcceptThreads::Accept(Descriptor connection) {
   MutexLock lock(mu_);
+  if (waiting_.empty()) pulse_.Beat();
   waiting_.push_back(std::move(connection));
   changed_.NotifyOne();
 }
@@ -41,6 +46,7 @@ void AcceptThreads::Loop(Acceptor& acceptor) {
       if (stopping_) return;
       connection.fd = waiting_.front().Release();
       waiting_.pop_front();
+      waiting_.empty() ? pulse_.Rest() : pulse_.Beat();
     }
     connection.listener_fd = -1;  // The listener is not gRPC's.
     acceptor.HandleNewConnection(&connection);

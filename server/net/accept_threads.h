@@ -15,6 +15,7 @@
 #include "engine/core/mutex.h"
 #include "grpcpp/grpcpp.h"
 #include "server/net/descriptor.h"
+#include "server/start/pulse.h"
 
 namespace gluond::server {
 
@@ -36,6 +37,7 @@ class AcceptThreads {
   const std::vector<std::unique_ptr<Acceptor>> acceptors_;
   Mutex mu_;
   CondVar changed_;
+  Pulse pulse_ ABSL_GUARDED_BY(mu_){"grpc-accept"};  // A thread has taken a connection.
   std::deque<Descriptor> waiting_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::thread> threads_;

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -28,6 +29,7 @@
 namespace gluond::server {
 namespace {
 
+constexpr absl::string_view kAbstract = "unix-abstract:";
 constexpr int kBacklog = 1024;
 constexpr int kEvents = 64;
 constexpr int kMostReads = 128;
@@ -101,6 +103,8 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::string& addr
   RETURN_IF_ERROR(listener->Watch(listener->wake_.get(), EPOLLIN));
   if (absl::StartsWith(address, "unix:")) {
     RETURN_IF_ERROR(listener->ListenOnUnix(address.substr(5)));
+  } else if (absl::StartsWith(address, kAbstract)) {
+    RETURN_IF_ERROR(listener->ListenOnAbstract(address.substr(kAbstract.size())));
   } else {
     const size_t colon = address.rfind(':');
     std::string host = address.substr(0, colon);
@@ -137,12 +141,29 @@ absl::Status Listener::ListenOnUnix(const std::string& path) {
     if (SomebodyServes(name)) return Unavailable(absl::StrCat("unix:", path), "another process serves it");
     unlink(path.c_str());
   }
-  Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
-      listen(fd.get(), kBacklog) != 0) {
-    return Unavailable(absl::StrCat("unix:", path), std::strerror(errno));
-  }
+  RETURN_IF_ERROR(ListenOnUnixName(absl::StrCat("unix:", path), name, sizeof(name)));
   path_ = path;
+  return absl::OkStatus();
+}
+
+// A name of the kernel's own: it needs no folder that can be written, and goes with the socket.
+absl::Status Listener::ListenOnAbstract(const std::string& text) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  const std::string address = absl::StrCat(kAbstract, text);
+  if (text.empty() || text.size() >= sizeof(name.sun_path)) {
+    return Unavailable(address, absl::StrCat("the name has ", text.size(), " bytes, want 1 to ", sizeof(name.sun_path) - 1));
+  }
+  std::memcpy(name.sun_path + 1, text.data(), text.size());
+  return ListenOnUnixName(address, name, offsetof(sockaddr_un, sun_path) + 1 + text.size());
+}
+
+absl::Status Listener::ListenOnUnixName(const std::string& address, const sockaddr_un& name, size_t size) {
+  Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), static_cast<socklen_t>(size)) != 0 ||
+      listen(fd.get(), kBacklog) != 0) {
+    return Unavailable(address, std::strerror(errno));
+  }
   listening_.push_back(std::move(fd));
   return absl::OkStatus();
 }
@@ -210,11 +231,14 @@ int64_t Listener::connections() const {
 void Listener::Loop() {
   while (true) {
     epoll_event events[kEvents];
-    const int count = epoll_wait(epoll_.get(), events, kEvents, HandOver());
+    const int until = HandOver();
+    pulse_.Rest();
+    const int count = epoll_wait(epoll_.get(), events, kEvents, until);
+    pulse_.Beat();
     std::vector<int> ready;
     {
       MutexLock lock(mu_);
-      if (stopping_) return;
+      if (stopping_) return pulse_.Rest();
       for (int i = 0; i < count; ++i) {
         const auto found = connections_.find(events[i].data.fd);
         if (found == connections_.end()) {

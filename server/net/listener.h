@@ -13,9 +13,12 @@
 #ifndef SERVER_NET_LISTENER_H_
 #define SERVER_NET_LISTENER_H_
 
+#include <sys/un.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +34,7 @@
 #include "engine/core/mutex.h"
 #include "server/net/descriptor.h"
 #include "server/net/ending.h"
+#include "server/start/pulse.h"
 
 namespace gluond::server {
 
@@ -41,7 +45,8 @@ class Listener {
   // The names, gRPC's, of connections that have calls under way.
   using Busy = std::function<absl::flat_hash_set<std::string>()>;
 
-  // Listens on "HOST:PORT" (each address that HOST means) or "unix:PATH" (in place of a socket that nobody serves).
+  // Listens on "HOST:PORT" (each address that HOST means), "unix:PATH" (in place of a socket that nobody serves) or
+  // "unix-abstract:NAME".
   // UNAVAILABLE: the address is taken, or is none of this machine.
   // On a Unix socket others than the server's own user, root and `users` are turned away.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(const std::string& address, int64_t max_connections,
@@ -91,6 +96,8 @@ class Listener {
   Listener(int64_t max_connections, std::vector<uint32_t> users)
       : max_connections_(max_connections), users_(std::move(users)) {}
   absl::Status ListenOnUnix(const std::string& path);
+  absl::Status ListenOnAbstract(const std::string& text);
+  absl::Status ListenOnUnixName(const std::string& address, const sockaddr_un& name, size_t size);
   absl::Status ListenOnTcp(const std::string& host, const std::string& port);
   absl::Status Watch(int fd, uint32_t events);
 
@@ -126,6 +133,7 @@ class Listener {
   absl::flat_hash_map<std::string, Clock::time_point> wait_until_ ABSL_GUARDED_BY(mu_);  // By network.
   std::set<std::pair<Clock::time_point, int>> waiting_ ABSL_GUARDED_BY(mu_);  // Times at which connections (by key) are due.
 
+  Pulse pulse_{"listen"};
   std::thread thread_;
 };
 

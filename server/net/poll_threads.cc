@@ -28,7 +28,12 @@ PollThreads::PollThreads(std::unique_ptr<grpc::ServerCompletionQueue> queue, int
   StartOrExit(&threads_.emplace_back(), "gRPC's events", [this] { Poll(0); });
   for (int i = 1; i < threads && TryToStart(&threads_.emplace_back(), [this, i] { Poll(i); }); ++i) continue;
   if (!threads_.back().joinable()) threads_.pop_back();  // Those that are there do.
-  if (threads > 1) StartOrExit(&watch_, "gRPC's watch", [this] { Watch(); });
+  if (threads > 1) {
+    StartOrExit(&watch_, "gRPC's watch", [this] { Watch(); });
+  } else {
+    polls_.Rest();  // Nobody sends marks.
+    watches_.Rest();
+  }
 }
 
 PollThreads::~PollThreads() {
@@ -75,6 +80,7 @@ void PollThreads::Watch() {
   Clock::duration calm{};
   MutexLock lock(mu_);
   while (!ending_) {
+    watches_.Beat();
     if (!mark_.is_in_queue()) mark_.Put(*queue_, *this);
     const Clock::time_point late = Clock::now() + kLate;
     WaitUntil(late);
@@ -91,6 +97,8 @@ void PollThreads::Watch() {
     calm = is_busy_.exchange(false) ? Clock::duration(0) : std::min<Clock::duration>(2 * calm + kLate, kCalm - kLate);
     WaitUntil(now + calm);
   }
+  polls_.Rest();
+  watches_.Rest();
 }
 
 // Or until the end.
@@ -101,6 +109,7 @@ void PollThreads::WaitUntil(Clock::time_point when) {
 void PollThreads::Done(bool) {
   MutexLock lock(mu_);
   mark_.Out();
+  polls_.Beat();
 }
 
 // The time of the processors that the threads which poll now have had since they were last asked.

@@ -19,6 +19,7 @@
 #include "server/net/poll_demand.h"
 #include "server/net/queue_mark.h"
 #include "server/net/queue_tag.h"
+#include "server/start/pulse.h"
 
 namespace gluond::server {
 
@@ -52,6 +53,9 @@ class PollThreads final : private QueueTag {
   CondVar changed_;
   QueueMark mark_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
+
+  Pulse polls_{"grpc-poll"};  // A mark has come out.
+  Pulse watches_{"grpc-watch"};
 
   std::vector<std::thread> threads_;
   std::vector<std::chrono::nanoseconds> used_;  // By each, when watch_ last asked; watch_ alone uses it.

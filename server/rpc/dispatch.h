@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/runtime/fair_threads.h"
+#include "server/rpc/pool_probe.h"
 
 namespace gluond::server {
 
@@ -53,8 +54,15 @@ class Dispatch {
     others_.push_back({std::move(name), std::move(load)});
   }
   std::vector<Queue> queues();
+  // Looks whether the pools take work still (pool_probe.h). To be called now and then, on one thread.
+  void Probe() {
+    disk_probe_.Send(disk_, kDiskThreads);
+    worker_probe_.Send(workers_, kWorkers);
+  }
 
  private:
+  static constexpr int kDiskThreads = 8, kWorkers = 17;
+
   // Null: the calling thread.
   FairThreads* ThreadsOf(Weight weight);
 
@@ -63,9 +71,10 @@ class Dispatch {
     std::function<FairThreads::Load()> load;
   };
   std::vector<Other> others_;
+  PoolProbe disk_probe_{"disk"}, worker_probe_{"worker"};
   // Each pool does one thing at a time for one peer.
-  FairThreads disk_{{.name = "disk", .most_threads = 8}};
-  FairThreads workers_{{.name = "worker", .threads = 2, .most_threads = 17}};
+  FairThreads disk_{{.name = "disk", .most_threads = kDiskThreads}};
+  FairThreads workers_{{.name = "worker", .threads = 2, .most_threads = kWorkers}};
 };
 
 }  // namespace gluond::server

@@ -16,6 +16,7 @@
 #include "engine/core/mutex.h"
 #include "engine/core/start_thread.h"
 #include "engine/runtime/processors.h"
+#include "server/start/pulse.h"
 
 namespace gluond::server {
 
@@ -53,10 +54,13 @@ class Alarm {
     MutexLock lock(mu_);
     while (!ending_) {
       if (waiting_.empty()) {
+        pulse_.Rest();
         changed_.Wait(mu_);
       } else if (const Clock::time_point next = waiting_.begin()->first; Clock::now() < next) {
+        pulse_.Rest();
         changed_.WaitUntil(mu_, next);
       } else {
+        pulse_.Beat();
         const auto node = waiting_.extract(waiting_.begin());
         lock.Unlock();
         node.mapped()();
@@ -69,6 +73,7 @@ class Alarm {
   CondVar changed_;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   std::multimap<Clock::time_point, std::function<void()>> waiting_ ABSL_GUARDED_BY(mu_);
+  Pulse pulse_{"alarm"};
   std::thread thread_;
 };
 

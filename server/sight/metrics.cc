@@ -11,7 +11,9 @@
 
 #include "absl/status/status.h"
 #include "server/rpc/log.h"
+#include "server/start/commit.h"
 #include "server/start/protocol.h"
+#include "server/start/pulse.h"
 
 namespace gluond::server {
 namespace {
@@ -32,6 +34,7 @@ std::string Metrics::Look() const {
   AddConnections(families);
   AddCertificates(families);
   AddQueues(families);
+  AddLoops(families);
   AddMemory(families);
   AddModels(families);
   AddVersions(families);
@@ -42,7 +45,8 @@ std::string Metrics::Look() const {
 
 // The names that Prometheus's own clients give these.
 void Metrics::AddProcess(Families& families) const {
-  families.AddGauge("gluond_build_info", "1, labelled with the release.", 1, {{"version", kVersion}});
+  families.AddGauge("gluond_build_info", "1, labelled with the release and the commit it was built from.", 1,
+                    {{"version", kVersion}, {"commit", Commit()}});
   families.AddGauge("process_start_time_seconds", "When the server started, since 1970.",
                     Seconds(begun_.time_since_epoch()));
   rusage used{};
@@ -171,6 +175,19 @@ void Metrics::AddQueues(Families& families) const {
     families.AddGauge("gluond_dispatch_longest_wait_seconds", "The longest of these waits.", Seconds(load.longest), labels);
     families.AddCounter("gluond_dispatch_busy_seconds_total", "The time for which works have held threads. Its rate is the "
                         "number of threads at work.", Seconds(load.worked), labels);
+    AddRunning(families, name, load.longest_work);
+  }
+}
+
+void Metrics::AddRunning(Families& families, const std::string& kind, std::chrono::nanoseconds time) {
+  families.AddGauge("gluond_longest_running_seconds", "So long the oldest work under way has gone on, by what does it: a "
+                    "queue's threads, or clients that compute an operator.", Seconds(time), {{"kind", kind}});
+}
+
+void Metrics::AddLoops(Families& families) {
+  for (const auto& [loop, silent] : Pulse::All()) {
+    families.AddGauge("gluond_loop_silent_seconds", "The time since a loop of the server's own has gone round. It hangs where "
+                      "that is more than 30.", Seconds(silent), {{"loop", loop}});
   }
 }
 
@@ -251,6 +268,7 @@ void Metrics::AddCallbacks(Families& families) const {
                       parts_.hosts.round_trips().Read());
   families.AddGauge("gluond_callbacks_waiting", "Such calls that are not answered.",
                     static_cast<double>(parts_.hosts.waiting()));
+  AddRunning(families, "callback", parts_.hosts.longest_wait());
   families.AddGauge("gluond_callback_clients", "Clients that compute operators.",
                     static_cast<double>(parts_.hosts.clients()));
 }

@@ -66,6 +66,8 @@ class Metrics {
   void AddConnections(Families& families) const;
   void AddCertificates(Families& families) const;
   void AddQueues(Families& families) const;
+  static void AddRunning(Families& families, const std::string& kind, std::chrono::nanoseconds time);
+  static void AddLoops(Families& families);
   void AddMemory(Families& families) const;
   void AddModels(Families& families) const;
   void AddVersions(Families& families) const;

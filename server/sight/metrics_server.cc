@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "civetweb.h"
@@ -45,6 +46,11 @@ MetricsServer::MetricsServer(Options options, Pages pages) : options_(std::move(
 }
 
 absl::Status MetricsServer::Check(const Options& options) {
+  if (absl::StartsWith(options.address, "[") && mg_check_feature(MG_FEATURES_IPV6) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", options.address, " cannot be had: the library for "
+                                                   "HTTP of this build has no IPv6; want an address of version 4, as in "
+                                                   "127.0.0.1:9100 or 0.0.0.0:9100"));
+  }
   return options.token_file.empty() ? absl::OkStatus() : ReadToken(options.token_file).status();
 }
 
@@ -141,7 +147,10 @@ MetricsServer::Answer MetricsServer::AnswerTo(const mg_connection* connection) c
   if (request.content_length > 0 || mg_get_header(connection, "Transfer-Encoding") != nullptr) {
     return {413, "want a request without a body\n"};
   }
-  if (path == "/healthz") return {200, "ok\n"};
+  if (path == "/healthz") {
+    const std::string what = pages_.what_hangs();
+    return what.empty() ? Answer{200, "ok\n"} : Answer{503, what + "\n"};
+  }
   if (path == "/readyz") {
     const std::string why = pages_.why_not_ready();
     return why.empty() ? Answer{200, "ready\n"} : Answer{503, why + "\n"};

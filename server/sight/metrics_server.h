@@ -1,7 +1,7 @@
 // MetricsServer answers Prometheus and probes over HTTP, on an address of its own:
 //
 //   GET /metrics    the metrics; where there is a token, for those who send `Authorization: Bearer TOKEN`
-//   GET /healthz    200 while the process answers
+//   GET /healthz    200 while the process is well, else 503 with the loop that hangs (start/pulse.h)
 //   GET /readyz     200 while the server serves, else 503 with the reason
 //
 // All other requests get a short 404, 405 or 413. Few threads answer, behind all others of the process, and a request must
@@ -30,10 +30,11 @@ class MetricsServer {
   };
   struct Pages {
     std::function<std::string()> metrics;
+    std::function<std::string()> what_hangs;     // Empty: it is healthy.
     std::function<std::string()> why_not_ready;  // Empty: it is ready.
   };
 
-  // INVALID_ARGUMENT: the file has no token.
+  // INVALID_ARGUMENT: the file has no token, or the address is of version 6 and this build has none of these.
   static absl::Status Check(const Options& options);
   // UNAVAILABLE: the address is taken. INVALID_ARGUMENT: as Check.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(Options options, Pages pages);

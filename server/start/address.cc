@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace gluond::server {
 namespace {
@@ -25,6 +26,10 @@ bool IsLoopbackV4(absl::string_view host) {
   return parts.size() == 4 && parts[0] == "127";
 }
 
+bool IsUnix(absl::string_view address) {
+  return absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:");
+}
+
 bool IsNumber(const std::string& host) {
   in_addr v4;
   in6_addr v6;
@@ -35,8 +40,36 @@ bool IsNumber(const std::string& host) {
 
 }  // namespace
 
+bool AbslParseFlag(absl::string_view text, InsecurePublic* flag, std::string* error) {
+  if (bool both = false; absl::SimpleAtob(text, &both)) {
+    *flag = {both, both};
+    return true;
+  }
+  *flag = {};
+  for (const absl::string_view port : absl::StrSplit(text, ',')) {
+    if (port != "grpc" && port != "metrics") {
+      *error = absl::StrCat("'", port, "' is no port; want grpc, metrics or both of them with a comma, or nothing for both");
+      return false;
+    }
+    (port == "grpc" ? flag->grpc : flag->metrics) = true;
+  }
+  return true;
+}
+
+std::string AbslUnparseFlag(const InsecurePublic& flag) {
+  if (flag.grpc == flag.metrics) return flag.grpc ? "grpc,metrics" : "false";
+  return flag.grpc ? "grpc" : "metrics";
+}
+
+const char* WithValue(const char* argument) {
+  absl::string_view name = argument;
+  if (!absl::ConsumePrefix(&name, "--") && !absl::ConsumePrefix(&name, "-")) return argument;
+  if (name == "insecure_public") return "--insecure_public=true";
+  return name == "noinsecure_public" ? "--insecure_public=false" : argument;
+}
+
 bool IsLocal(const std::string& address) {
-  if (absl::StartsWith(address, "unix:")) return true;
+  if (IsUnix(address)) return true;
   const size_t colon = address.rfind(':');
   const absl::string_view host = absl::string_view(address).substr(0, colon);
   return host == "localhost" || host == "[::1]" || IsLoopbackV4(host);
@@ -45,15 +78,16 @@ bool IsLocal(const std::string& address) {
 absl::Status CheckAddress(const std::string& address, bool identified, bool insecure_public) {
   int port = -1;
   const bool has_port = absl::SimpleAtoi(absl::string_view(address).substr(address.rfind(':') + 1), &port);
-  if (!absl::StartsWith(address, "unix:") && (!has_port || port < 0 || port > 65535)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--address=", address, " is no address; want HOST:PORT with a port up to 65535, or unix:PATH"));
+  if (!IsUnix(address) && (!has_port || port < 0 || port > 65535)) {
+    return absl::InvalidArgumentError(absl::StrCat("--address=", address, " is no address; want HOST:PORT with a port up to "
+                                                   "65535 and a host such as 127.0.0.1, [::1] or a name, unix:PATH, or "
+                                                   "unix-abstract:NAME"));
   }
   if (identified || insecure_public || IsLocal(address)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "--address=", address, " can be reached from other machines, without encryption or without a question who calls: set --tls_cert, "
-      "--tls_key and one of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or accept "
-      "the risk with --insecure_public"));
+      "--address=", address, " can be reached from other machines, without encryption or without a question who calls: set "
+      "--tls_cert, --tls_key and one of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or accept "
+      "the risk with --insecure_public=grpc"));
 }
 
 absl::Status CheckFolderOf(const std::string& path, absl::string_view flag) {
@@ -72,12 +106,12 @@ absl::StatusOr<std::string> CheckMetricsAddress(const std::string& address, bool
   const bool has_port = colon != std::string::npos && absl::SimpleAtoi(address.substr(colon + 1), &port);
   if (!has_port || port < 0 || port > 65535 || !IsNumber(host)) {
     return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", address, " is no address; want IP:PORT with a "
-                                                   "port up to 65535, as in 127.0.0.1:9100 or [::1]:9100"));
+                                                   "port up to 65535, as in 127.0.0.1:9100"));
   }
   if (!insecure_public && !has_token && !IsLocal(address)) {
     return absl::FailedPreconditionError(
         absl::StrCat("--metrics_address=", address, " can be reached from other machines, which then learn the names of "
-                     "models: ask for a token with --metrics_token_file, or accept that with --insecure_public"));
+                     "models: ask for a token with --metrics_token_file, or accept that with --insecure_public=metrics"));
   }
   return absl::StrCat(host, ":", port);
 }

@@ -11,8 +11,20 @@
 
 namespace gluond::server {
 
-// "127.0.0.1:50051", "localhost:0", "[::1]:50051", "unix:PATH" are for this machine only.
+// "127.0.0.1:50051", "localhost:0", "[::1]:50051", "unix:PATH", "unix-abstract:NAME" are for this machine only.
 bool IsLocal(const std::string& address);
+
+// The value of --insecure_public: which ports other machines may reach though nothing protects them. Written as a list
+// of `grpc` and `metrics`, or as true (both) and false (none).
+struct InsecurePublic {
+  bool grpc = false;
+  bool metrics = false;
+};
+bool AbslParseFlag(absl::string_view text, InsecurePublic* flag, std::string* error);
+std::string AbslUnparseFlag(const InsecurePublic& flag);
+// The flag as it may stand alone, --insecure_public or --noinsecure_public, with the value that Abseil wants of a flag that
+// is no bool; any other argument as it is.
+const char* WithValue(const char* argument);
 
 // `identified`: connections are encrypted, and callers have to say who they are.
 // INVALID_ARGUMENT: it is no address. FAILED_PRECONDITION: others can reach the address, and neither `identified` nor

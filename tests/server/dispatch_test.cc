@@ -78,7 +78,7 @@ TEST_F(DispatchTest, TellsWhatWaitsAndForHowLong) {
 }
 
 TEST_F(DispatchTest, ListsTheQueuesOfOthers) {
-  dispatch_.List("cpu", [] { return FairThreads::Load{.taken = 7}; });
+  dispatch_.List("cpu", [] { return FairThreads::Load{{.taken = 7}}; });
   EXPECT_EQ(Loads()["cpu"].taken, 7);
 }
 

@@ -75,6 +75,12 @@ class MetricsTest(Waits, unittest.TestCase):
         self.assertIsNotNone(exposition.value(families, name), name)
       self.assertLess(abs(exposition.value(families, "process_start_time_seconds") - time.time()), 60)
 
+  def test_two_builds_of_a_release_are_told_apart(self):
+    told = re.fullmatch(r"gluond-server (\S+) \((\S+)\)\n", subprocess.run([BINARY, "--version"], capture_output=True, text=True,
+                                                                        timeout=60, check=True).stdout)
+    with WatchedServer() as server:
+      self.assertEqual(server.value("gluond_build_info", version=told[1], commit=told[2]), 1)
+
   def test_training_is_shown_until_the_model_goes(self):
     with WatchedServer() as server:
       server.define()
@@ -276,7 +282,7 @@ class PagesTest(unittest.TestCase):
       empty = pathlib.Path(folder, "token")
       empty.write_text("\n")
       for flags, expected in ((["--metrics_address=0.0.0.0:0"], "--metrics_token_file"),
-                              (["--metrics_address=[::]:0"], "--insecure_public"),
+                              (["--metrics_address=10.0.0.1:0"], "--insecure_public=metrics"),
                               (["--metrics_address=9100"], "IP:PORT"), (["--metrics_address=unix:/tmp/s"], "IP:PORT"),
                               (["--metrics_address=127.0.0.1:9100s"], "IP:PORT"),
                               (["--metrics_address=127.0.0.1:0", f"--metrics_token_file={empty}"], "no token"),

@@ -44,7 +44,7 @@ class ProcessTest(Waits, unittest.TestCase):
     listed = run("--help").stdout
     for flag in ("--address", "--max_named_session_bytes", "--checkpoint_every"):
       self.assertIn(f"{flag} (", listed)
-    self.assertRegex(run("--version").stdout, r"\Agluond-server \d+\.\d+\.\d+\n\Z")
+    self.assertRegex(run("--version").stdout, r"\Agluond-server \d+\.\d+\.\d+ \((unknown|[0-9a-f]{12}(-dirty)?)\)\n\Z")
 
   def test_another_machine_needs_to_be_allowed(self):
     for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:0", ":0", "127.0.0.1.example.com:0"):

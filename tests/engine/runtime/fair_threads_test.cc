@@ -74,6 +74,7 @@ TEST(FairThreadsTest, AtTheLimitOfThreadsThoseThatAreThereDoTheWork) {
       threads.Post([&done] { done.set_value(); });
     }
     std::this_thread::sleep_for(milliseconds(100));  // The watcher looks for more threads meanwhile.
+    EXPECT_TRUE(threads.load().are_all);
     one.LetGo();
     done.get_future().wait();
     two.LetGo();

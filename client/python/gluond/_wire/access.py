@@ -76,7 +76,7 @@ class Access(NamedTuple):
 
 def _is_local(address: str) -> bool:
     """Whether nobody but this machine can have the address: a name may be anybody's, be it 127.example.org."""
-    if address.startswith(("unix:", "localhost:", "[::1]:")):
+    if address.startswith(("unix:", "unix-abstract:", "localhost:", "[::1]:")):
         return True
     try:
         return ipaddress.IPv4Address(address.rsplit(":", 1)[0]).is_loopback

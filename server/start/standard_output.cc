@@ -1,0 +1,40 @@
+#include "server/start/standard_output.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+
+namespace gluond::server {
+namespace {
+
+bool HasNoReader(int fd) {
+  pollfd found = {fd, POLLOUT, 0};
+  return poll(&found, 1, 0) == 1 && (found.revents & POLLERR) != 0;
+}
+
+}  // namespace
+
+void OpenStandardDescriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    // The lowest number that is free.
+    (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+std::string WhyNotPrinted() {
+  errno = 0;
+  const bool printed = std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  const int why = errno;
+  if (printed || HasNoReader(STDOUT_FILENO)) return "";
+  return absl::StrCat("the standard output could not be written", why == 0 ? "" : absl::StrCat(": ", std::strerror(why)));
+}
+
+}  // namespace gluond::server
