@@ -38,6 +38,7 @@
 #include "server/start/commit.h"
 #include "server/start/cpu_check.h"
 #include "server/start/cuda_plugin.h"
+#include "server/start/flag_words.h"
 #include "server/start/protocol.h"
 #include "server/start/signals.h"
 #include "server/start/standard_output.h"
@@ -244,25 +245,9 @@ absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
   return users;
 }
 
-absl::StatusOr<std::optional<UnixIdentity>> UnixIdentityFromFlag() {
-  const std::string said = absl::GetFlag(FLAGS_unix_identity);
-  if (said.empty()) return std::optional<UnixIdentity>();
-  if (said == "none") return UnixIdentity::kNone;
-  if (said == "local") return UnixIdentity::kLocal;
-  return absl::InvalidArgumentError(absl::StrCat("--unix_identity is '", said, "'; want none or local"));
-}
-
-absl::StatusOr<OpenNames> HealthNamesFromFlag() {
-  const std::string said = absl::GetFlag(FLAGS_health_names);
-  if (said == "open") return OpenNames::kForAll;
-  if (said == "closed") return OpenNames::kForCallers;
-  return absl::InvalidArgumentError(absl::StrCat("--health_names is '", said, "'; want open or closed"));
-}
-
 absl::Status RequireAudit(ServerOptions* options) {
-  const std::string audit = absl::GetFlag(FLAGS_audit);
-  if (audit.empty()) return absl::OkStatus();
-  if (audit != "required") return absl::InvalidArgumentError(absl::StrCat("--audit is '", audit, "'; want required, or nothing"));
+  ASSIGN_OR_RETURN(const bool is_required, WordOf<bool>("--audit", absl::GetFlag(FLAGS_audit), {{"required", true}, {"", false}}));
+  if (!is_required) return absl::OkStatus();
   if (options->audit == nullptr) return absl::InvalidArgumentError("--audit=required needs a log; set --audit_log=FILE");
   options->audit_health = HealthOf(absl::GetFlag(FLAGS_audit_log) == "-" ? "stdout" : "audit");
   // A disk that is full takes the file, and no line.
@@ -288,14 +273,14 @@ absl::Status AddIdentity(ServerOptions* options) {
                                       "sign these by --jwt_keys=FILE");
   }
   options->tenants = absl::GetFlag(FLAGS_tenants);
-  const std::string ownership = absl::GetFlag(FLAGS_ownership);
-  if (ownership != "shared" && ownership != "strict") {
-    return absl::InvalidArgumentError(absl::StrCat("--ownership=", ownership, ", want shared or strict"));
-  }
-  options->strict_ownership = ownership == "strict";
+  ASSIGN_OR_RETURN(options->strict_ownership,
+                   WordOf<bool>("--ownership", absl::GetFlag(FLAGS_ownership), {{"shared", false}, {"strict", true}}));
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
-  ASSIGN_OR_RETURN(options->unix_identity, UnixIdentityFromFlag());
-  ASSIGN_OR_RETURN(options->health_names, HealthNamesFromFlag());
+  ASSIGN_OR_RETURN(options->unix_identity, WordOf<std::optional<UnixIdentity>>(
+                                               "--unix_identity", absl::GetFlag(FLAGS_unix_identity),
+                                               {{"none", UnixIdentity::kNone}, {"local", UnixIdentity::kLocal}, {"", std::nullopt}}));
+  ASSIGN_OR_RETURN(options->health_names, WordOf<OpenNames>("--health_names", absl::GetFlag(FLAGS_health_names),
+                                                            {{"open", OpenNames::kForAll}, {"closed", OpenNames::kForCallers}}));
   const bool asks = !options->identities.empty() || !options->jwt.keys.empty() || !options->tls.client_authority.empty();
   if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {
     ASSIGN_OR_RETURN(options->audit, LogToFile(path, "audit"));
@@ -317,12 +302,10 @@ absl::Status AddLogs(ServerOptions* options) {
     ASSIGN_OR_RETURN(options->log, LogToFile(path, "error"));
   }
   options->access_every = absl::GetFlag(FLAGS_access_log_every);
-  const std::string least = absl::GetFlag(FLAGS_log_level);
-  for (const LogLevel level : {LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
-    options->log_level = level;
-    if (NameOf(level) == least) return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("--log_level is '", least, "'; want info, warning or error"));
+  ASSIGN_OR_RETURN(options->log_level, WordOf<LogLevel>("--log_level", absl::GetFlag(FLAGS_log_level),
+                                                        {{"info", LogLevel::kInfo}, {"warning", LogLevel::kWarning},
+                                                         {"error", LogLevel::kError}}));
+  return absl::OkStatus();
 }
 
 ConnectionLife LifeFromFlags() {
@@ -420,11 +403,8 @@ absl::StatusOr<int> Main() {
   absl::StatusOr<CheckpointSchedule> schedule = ParseCheckpointSchedule(absl::GetFlag(FLAGS_checkpoint_every));
   if (!schedule.ok()) return Annotate(schedule.status(), "--checkpoint_every");
   options.checkpoint_every = *schedule;
-  const std::string ready_when = absl::GetFlag(FLAGS_ready_when);
-  if (ready_when != "all" && ready_when != "core") {
-    return absl::InvalidArgumentError(absl::StrCat("--ready_when is '", ready_when, "'; want all or core"));
-  }
-  options.ready_when_core = ready_when == "core";
+  ASSIGN_OR_RETURN(options.ready_when_core,
+                   WordOf<bool>("--ready_when", absl::GetFlag(FLAGS_ready_when), {{"all", false}, {"core", true}}));
   options.limits = LimitsFromFlags();
   options.serve = absl::GetFlag(FLAGS_serve);
   options.shared_memory = absl::GetFlag(FLAGS_shared_memory);

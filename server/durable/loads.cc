@@ -31,16 +31,16 @@ void Loads::Stop() {
   while (under_way_ > 0) ended_.Wait(mu_);
 }
 
+Loads::LoadPtr Loads::TakeFirst(std::deque<LoadPtr>& from) {
+  const LoadPtr first = std::move(from.front());
+  from.pop_front();
+  return first;
+}
+
 std::vector<Loads::LoadPtr> Loads::TakeNext() {
   std::vector<LoadPtr> next;
-  const auto take = [&](std::deque<LoadPtr>& from, int at_once) {
-    for (; !from.empty() && under_way_ < at_once; ++under_way_) {
-      next.push_back(std::move(from.front()));
-      from.pop_front();
-    }
-  };
-  take(waiting_, at_once_);
-  if (waiting_.empty()) take(again_, 1);
+  for (; !waiting_.empty() && under_way_ < at_once_; ++under_way_) next.push_back(TakeFirst(waiting_));
+  for (; waiting_.empty() && !again_.empty() && under_way_ == 0; ++under_way_) next.push_back(TakeFirst(again_));
   return next;
 }
 

@@ -47,6 +47,7 @@ class Loads {
   };
   using LoadPtr = std::shared_ptr<Load>;
 
+  static LoadPtr TakeFirst(std::deque<LoadPtr>& from);
   // Those that may begin now. They count as begun.
   std::vector<LoadPtr> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Begin(const LoadPtr& load);

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -36,6 +37,8 @@ constexpr int kMostReads = 128;
 // Bytes of a preface, settings and a call's headers, at least; and milliseconds, more than a connection lasts.
 constexpr uint64_t kOneCall = 256;
 constexpr int64_t kForEver = int64_t{1} << 40;
+// The kernel's numbers of states, by netinet/tcp.h, which cannot stand beside the header that knows more.
+constexpr int kFinWait1 = 4, kFinWait2 = 5, kClosed = 7, kCloseWait = 8, kClosing = 11;
 // Without a file descriptor to be had, the next look comes after so long.
 constexpr std::chrono::milliseconds kNoDescriptors{50};
 // After a connection was ended the next of its network waits so long, and after many no longer than so.
@@ -69,22 +72,28 @@ bool GetInfo(int fd, tcp_info* info) {
   return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) == 0;
 }
 
-// The milliseconds for which nothing has come, or nothing has gone; -1: not known. A client that sends byte by byte
-// what never becomes a call gets nothing: one that has sent less than a call takes counts as silent for longer than all
-// others.
-int64_t SilentFor(int fd) {
+struct Silence {
+  bool is_left;  // By the client: gRPC has yet to hear of it.
+  int64_t milliseconds;
+  bool operator<(const Silence& other) const {
+    return std::pair(is_left, milliseconds) < std::pair(other.is_left, other.milliseconds);
+  }
+};
+
+// For how long nothing has come, or nothing has gone; nullopt: not known. A client that sends byte by byte what never becomes a
+// call gets nothing: one that has sent less than a call takes counts as silent for longer than all others.
+std::optional<Silence> SilenceOf(int fd) {
   tcp_info info{};
-  if (!GetInfo(fd, &info)) return -1;
+  if (!GetInfo(fd, &info)) return std::nullopt;
   const int64_t silent = std::max(info.tcpi_last_data_recv, info.tcpi_last_data_sent);
-  return info.tcpi_bytes_received < kOneCall ? silent + kForEver : silent;
+  return Silence{info.tcpi_state == kCloseWait || info.tcpi_state == kClosed,
+                 info.tcpi_bytes_received < kOneCall ? silent + kForEver : silent};
 }
 
 // Whether this side has shut the socket down, and the client has not done so before: it would be in another state.
 bool IsShutHere(int fd) {
   tcp_info info{};
   if (!GetInfo(fd, &info)) return false;
-  // The kernel's numbers, by netinet/tcp.h, which cannot stand beside the header that knows more.
-  constexpr int kFinWait1 = 4, kFinWait2 = 5, kClosing = 11;
   return info.tcpi_state == kFinWait1 || info.tcpi_state == kFinWait2 || info.tcpi_state == kClosing;
 }
 
@@ -393,12 +402,14 @@ bool Listener::DropOne(const std::string& network) {
   const absl::flat_hash_set<std::string> busy = busy_();
   MutexLock lock(mu_);
   Connections::value_type* one = nullptr;
-  std::pair<bool, int64_t> longest;  // Whether `one` is idle, and its milliseconds of silence.
+  std::pair<bool, Silence> longest;  // Whether `one` is idle, or its client has left, and its silence.
   for (auto& entry : connections_) {
     const Connection& connection = entry.second;
-    const int64_t silent = connection.network == network && !connection.is_shut ? SilentFor(entry.first) : -1;
-    const std::pair<bool, int64_t> time = {!busy.contains(connection.name), silent};
-    if (silent < 0 || (one != nullptr && time <= longest)) continue;
+    if (connection.network != network || connection.is_shut) continue;
+    const std::optional<Silence> silence = SilenceOf(entry.first);
+    if (!silence.has_value()) continue;
+    const std::pair time(silence->is_left || !busy.contains(connection.name), *silence);
+    if (one != nullptr && !(longest < time)) continue;
     one = &entry;
     longest = time;
   }

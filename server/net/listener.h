@@ -3,9 +3,9 @@
 //
 // At most `max_connections` are open, and those of one network (network.h) hold at most half of them. When a further one
 // comes, one gives way of the network that has most, the further one included: so a few networks that fill the server
-// close their own, and no other's. It is one without calls, if there is one, since whoever has none under way loses nothing
-// but the connection, which his library makes again; and of those the one that has been silent for longest. (Nobody knows
-// for how long a Unix socket has been silent: there the further connection is closed.)
+// close their own, and no other's. It is one that its client has left, or else one without calls, since whoever has none under
+// way loses nothing but the connection, which his library makes again; and of those the one that has been silent for longest.
+// (Nobody knows for how long a Unix socket has been silent: there the further connection is closed.)
 //
 // A network from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
 // quarter of a second later for each such end, five seconds at most.

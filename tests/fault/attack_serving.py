@@ -7,10 +7,14 @@ import socket
 import threading
 import time
 
-from gluond.v1 import serving_pb2
+from google.protobuf import json_format
+
+from gluond.v1 import custom_operator_pb2, model_pb2, parameters_pb2, serving_pb2
 from proto.inference import grpc_service_pb2
-from tests.fault.attack_work import define
-from tests.fault.peer import Told, crowd, wait_for_all
+from tests.fault import http2
+from tests.fault.attack_flow import HOST, connect, part
+from tests.fault.attack_work import define, filled
+from tests.fault.peer import Peer, Told, crowd, wait_for_all
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 METRICS = "ATTACKED_METRICS"  # The variable by which an attacker, a process of its own, hears of that port.
@@ -111,3 +115,26 @@ def publications(target):
     wait_for_all(told, [peer.start("ServingService/PublishModel", request, target.seconds + 1) for _ in range(8)])
 
   return crowd(target, publish)
+
+
+def silent_publishes(target):
+  """Models that are published while they wait for the host of an operator of theirs, which reads and says nothing."""
+  told = Told()
+  hosts = connect(target, 1, told)
+  host = hosts[0].open(HOST)
+  for request in (custom_operator_pb2.HostRequest(open=custom_operator_pb2.OpenHost(scope="silent-publishes")),
+                  custom_operator_pb2.HostRequest(offer=custom_operator_pb2.OfferOperator(op_type="silent", shared=True))):
+    hosts[0].send(http2.frame(http2.DATA, 0, host, http2.message(request)))
+  with Peer(target.address) as peer:
+    for i in range(target.connections):
+      model = f"silent{i}"
+      peer.call("ModelService/DefineModel", json_format.ParseDict({"model": model, "replace": True, "graph": {
+          "nodes": [{"name": "fc", "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": "3"}},
+                    {"name": "wait", "op": "Custom", "inputs": ["fc"], "custom": {
+                        "op_type": "silent", "arguments": ["data"], "same_shape": True, "same_dtype": True, "shared": True}}],
+          "variables": [{"name": "data", "kind": "INPUT", "shape": [4, 8]}]}}, model_pb2.DefineModelRequest()))
+      peer.call("ModelService/InitializeParameters", json_format.ParseDict(
+          {"model": model, "initializer": {"name": "xavier"}}, parameters_pb2.InitializeParametersRequest()))
+      peer.start("ModelService/Predict", model_pb2.PredictRequest(model=model, inputs={"data": filled(4, 8)}), target.seconds + 1)
+      peer.start("ServingService/PublishModel", serving_pb2.PublishModelRequest(model=model), target.seconds + 1)
+    return part(target, hosts, told)

@@ -70,8 +70,8 @@ def start(script, *arguments, token=""):
 class Bystander:
   """bystander.py at work."""
 
-  def __init__(self, address, steps=0):
-    self._process = start("bystander.py", address, f"--steps={steps}", token=TOKENS["bystander"])
+  def __init__(self, address, steps=0, saves=False):
+    self._process = start("bystander.py", address, f"--steps={steps}", *["--saves"] * saves, token=TOKENS["bystander"])
     if self._process.stdout.readline() != "ready\n":
       raise AssertionError("the bystander could not begin")
 
@@ -161,7 +161,7 @@ def fight(row, seconds, binary=running_server.BINARY, flags=(), knows_callers=Tr
     with running_server.RunningServer(*flags, binary=binary, **options) as server:
       once_started()
       watch = Watch(server.process.pid)
-      bystander = Bystander(server.address)
+      bystander = Bystander(server.address, saves=row.saves)
       told = attack(row, server.address, seconds)
       report = bystander.finish() or LOST
       exit_code = stop(server)

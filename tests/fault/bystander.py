@@ -2,6 +2,7 @@
 
     bystander.py ADDRESS          works until standard input ends
     bystander.py ADDRESS --steps=N  takes N steps
+    bystander.py ADDRESS --saves    saves its model after every eighth step
 
 It trains a small network by batches of 200 KB, and invokes an operator, in turn, on one connection; on another one it
 asks for the server's health and info. Prints `ready` once it is at work, and at its end one line of JSON (see Report).
@@ -23,7 +24,8 @@ import time
 from google.protobuf import json_format
 import grpc
 
-from gluond.v1 import graph_pb2, model_pb2, operator_pb2, parameters_pb2, server_pb2, tensor_pb2, trainer_pb2, training_pb2
+from gluond.v1 import (checkpoint_pb2, graph_pb2, model_pb2, operator_pb2, parameters_pb2, server_pb2, tensor_pb2, trainer_pb2,
+                       training_pb2)
 from tests.fault.peer import HEALTH, Peer, told
 
 ROWS, COLUMNS, CLASSES, BATCHES = 64, 784, 10, 8
@@ -48,8 +50,8 @@ def tensor(shape, values):
 
 class Bystander:
 
-  def __init__(self, address):
-    self.report = Report()
+  def __init__(self, address, saves=False):
+    self.report, self._saves = Report(), saves
     self._address, self._end = address, threading.Event()
     self._client = f"bystander-{os.getpid()}"  # Numbers outlive a model.
     self._peer, self._losses = Peer(address), hashlib.sha256()
@@ -91,6 +93,9 @@ class Bystander:
     if answer is not None:  # Otherwise the same number again.
       self.report.steps = step
       self._losses.update(struct.pack("<d", training_pb2.TrainStepResponse.FromString(answer).loss))
+      if self._saves and step % 8 == 0:
+        self._timed("ModelService/SaveCheckpoint", checkpoint_pb2.SaveCheckpointRequest(
+            model="bystander", overwrite=True))
     outputs = self._timed("OperatorService/Invoke", self._invoke)
     self._expected = self._expected or outputs
     if outputs not in (None, self._expected):
@@ -143,8 +148,9 @@ def main():
   parser = argparse.ArgumentParser()
   parser.add_argument("address")
   parser.add_argument("--steps", type=int, default=0)
+  parser.add_argument("--saves", action="store_true")
   options = parser.parse_args()
-  bystander = Bystander(options.address)
+  bystander = Bystander(options.address, options.saves)
   bystander.set_up()
   bystander.work(options.steps)
   print(json.dumps(vars(bystander.finish())), flush=True)

@@ -45,6 +45,7 @@ class Row:
   connections: int = 16
   setting: Callable[[], Any] = plain
   is_stranger: bool = False  # The attacker does not say who he is.
+  saves: bool = False  # The bystander saves as well: its waits are also those of saves.
   memory: int = 2 << 30  # The server's --max_memory_bytes,
   most_resident: int = (2 << 30) + (2 << 28)  # and the most memory that it may have.
 
@@ -144,6 +145,8 @@ SERVING = [
     Row("inferences", "64 questions at once to a version of each connection", attack_serving.inferences, CUT),
     Row("rows", "questions of ever other numbers of rows", attack_serving.shapes, CUT),
     Row("publications", "versions without end", attack_serving.publications),
+    Row("silent publishes", "versions are published beside calls whose operator's host is silent", attack_serving.silent_publishes,
+        CUT, connections=10, saves=True),
 ]
 
 STRANGERS = [

@@ -191,6 +191,17 @@ TEST_F(ListenerTest, AConnectionWithACallUnderWayIsTheLastToGiveWay) {
   EXPECT_FALSE(IsClosed(busy));
 }
 
+TEST_F(ListenerTest, AConnectionThatItsClientHasLeftIsTheFirstToGiveWay) {
+  const Descriptor silent = Connect();
+  Chat(silent);
+  for (int i = 0; i < 20; ++i) {
+    Chat(Connect());
+    ASSERT_TRUE(Soon([&] { return listener_->accepted() == 2 + i; }));
+  }
+  ASSERT_TRUE(Soon([&] { return listener_->dropped() >= 16; }));
+  EXPECT_FALSE(IsClosed(silent));
+}
+
 TEST_F(ListenerTest, WhatGrpcEndsIsCountedAndWhatAClientEndsIsNot) {
   Descriptor client = Connect();
   ASSERT_TRUE(Soon([this] { return keeper_.size() == 1; }));

@@ -218,7 +218,7 @@ class OwnershipTest(unittest.TestCase):
                        (STATUS.PERMISSION_DENIED, STATUS.UNAUTHENTICATED), path)
 
   def test_strict_ownership_wants_to_know_who_calls(self):
-    for flag, says in (("strict", "--ownership=strict needs to know who calls"), ("mine", "--ownership=mine, want shared or strict")):
+    for flag, says in (("strict", "--ownership=strict needs to know who calls"), ("mine", "--ownership is 'mine'; want shared or strict")):
       ended = subprocess.run([BINARY, "--devices=cpu", "--address=127.0.0.1:0", f"--ownership={flag}"], capture_output=True,
                              text=True, timeout=60)
       self.assertEqual(ended.returncode, 1)

@@ -11,7 +11,7 @@ from unittest import mock
 import gluond as mx
 import numpy as np
 from gluond import gluon
-from gluond._proto import parameters_pb2, tensor_pb2, training_pb2
+from gluond._proto import call_pb2, parameters_pb2, serving_pb2, tensor_pb2, training_pb2
 from gluond._remote import calls, methods, training
 from gluond.gluon import nn
 from tests import case_runner
@@ -216,6 +216,39 @@ class LoopTest(CrashCase):
         for batch in batches:
             model.train_step(*batch)
         self.assertEqual(bits(model), expected)
+
+
+class PublishTest(CrashCase):
+
+    def test_a_publish_that_is_sent_again_after_a_kill_is_one_version(self):
+        self.start("1h")
+        model = self.define("m")
+
+        def numbered(number):
+            return call_pb2.CallOptions(client_id="ann", sequence=number)
+
+        def step(number):
+            data, label = points(6, number)
+            inputs = {"data": tensor_pb2.Tensor(shape=[6, 4], raw=data.tobytes()),
+                      "label": tensor_pb2.Tensor(shape=[6], raw=label.astype("float32").tobytes())}
+            calls.current().call(methods.TRAIN_STEP, training_pb2.TrainStepRequest(
+                model=model.name, inputs=inputs, call=numbered(number)))
+
+        def publish(number):
+            request = serving_pb2.PublishModelRequest(model=model.name, call=numbered(number))
+            return calls.current().call(methods.PUBLISH_MODEL, request).version.version
+
+        step(1)
+        self.assertEqual(publish(2), 1)
+        self.crash()
+        with self.assertRaises(mx.MXNetError) as lost:
+            step(3)
+        self.assertEqual(lost.exception.reason, "REWOUND")
+        step(1)
+        self.assertEqual(publish(2), 1, "the version is on the disk, though the crash has taken the step before it")
+        step(3)
+        self.assertEqual(publish(4), 2)
+        self.assertEqual([each.version for each in mx.remote.versions()], [1, 2])
 
 
 if __name__ == "__main__":
