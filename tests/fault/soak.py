@@ -12,14 +12,16 @@ import pathlib
 import random
 import signal
 import sys
+import tempfile
 import time
 from typing import NamedTuple
 
 from gluond.v1 import dataset_pb2, model_pb2, server_pb2
-from tests.fault import battle
+from tests.fault import battle, http2
 from tests.fault.peer import Peer
 from tests.server import running_server
 
+TOKENS = list(battle.TOKENS.values())
 LEASES = ("--session_lease_seconds=20", "--upload_lease_seconds=10")
 
 
@@ -84,7 +86,7 @@ class Crowd:
     for i, client in enumerate(self._clients):
       if client is None or time.monotonic() > client[1]:
         self._end(i)
-        process = battle.start("churn.py", self._address, i)
+        process = battle.start("churn.py", self._address, i, token=TOKENS[i % len(TOKENS)])
         self._clients[i] = process, time.monotonic() + self._rng.uniform(self._longest / 4, self._longest)
 
   def _end(self, i):
@@ -122,8 +124,11 @@ def tensor_bytes(peer, patience=60):
 
 
 def soak(minutes, clients, longest, binary=running_server.BINARY):
-  """(Figures of the churn, the Sample before it, the Sample after it, bytes of tensors held at the end, the Crowd)."""
-  with open(os.devnull, "w") as log, running_server.RunningServer(*LEASES, binary=binary, stderr=log) as server:
+  """(Figures of the churn, the Sample before it, the Sample after it, bytes of tensors held at the end, the Crowd). The
+  server knows its callers, who are two."""
+  os.environ[http2.TOKEN] = TOKENS[0]
+  with (open(os.devnull, "w") as log, tempfile.TemporaryDirectory() as folder,
+        running_server.RunningServer(*LEASES, f"--identities={battle.identities(folder)}", binary=binary, stderr=log) as server):
     figures, crowd = Figures(server.process.pid), Crowd(server.address, clients, longest)
     with Peer(server.address) as peer:
       peer.call("ServerService/GetServerInfo")
