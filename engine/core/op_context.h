@@ -96,9 +96,6 @@ struct OpContext {
   void* stream = nullptr;            // cudaStream_t on a GPU.
   Threads* threads = nullptr;        // On a CPU.
   Scratch* scratch = nullptr;        // Null for a kAsync operator.
-  // On a GPU: pays for the copies of arrays that an operator makes in the host's memory. The buffers may outlive it. Null
-  // where nobody has said who pays: such operators are refused.
-  Allocator* host_memory = nullptr;
   Constants* constants = nullptr;    // May be null: every input may change.
   Philox random;                     // This node's stream for this run.
 
@@ -108,6 +105,10 @@ struct OpContext {
   Completion on_complete;
 
   std::shared_ptr<ClientTime> client_time;  // May be null.
+
+  // On a GPU: pays for the copies of arrays that an operator makes in the host's memory. The buffers may outlive it. Null
+  // where nobody has said who pays: such operators are refused.
+  Allocator* host_memory = nullptr;
 };
 
 }  // namespace gluond

@@ -139,8 +139,8 @@ class HostBlobs {
     absl::StatusOr<std::shared_ptr<Buffer>> buffer = ctx_.host_memory->Allocate(blob.bytes());
     if (!buffer.ok()) {
       return Annotate(buffer.status(),
-                      absl::StrCat("the client that computes the operator works on copies in the host's memory; no copy of an "
-                                   "array of shape ", blob.shape.ToString(), " on ", ctx_.device.ToString()));
+                      absl::StrCat("the client that computes the operator works on copies in the host's memory; no copy of "
+                                   "an array of shape ", blob.shape.ToString(), " on ", ctx_.device.ToString()));
     }
     return TBlob{copy_back_->Keep(*std::move(buffer)), blob.shape, blob.dtype, Device()};
   }
