@@ -5,6 +5,7 @@
 #include "ops/axes.h"
 #include "ops/elements.h"
 #include "ops/kernel/index.h"
+#include "ops/kernel/labels.h"
 #include "ops/kernel/rows.h"
 
 namespace gluond::ops {
@@ -17,8 +18,9 @@ struct PickParam : Param<PickParam> {
   static void Fields(Schema<PickParam>& s) {
     s.Field("axis", &PickParam::axis).Default(-1).Describe("The axis to pick along; None: of all elements.");
     s.Field("keepdims", &PickParam::keepdims).Default(false).Describe("Keeps the axis with size 1.");
-    s.Field("mode", &PickParam::mode).Enum({{"clip", kClip}, {"wrap", kWrap}}).Default("clip")
-        .Describe("An index out of range: the nearest there is, or modulo the size.");
+    s.Field("mode", &PickParam::mode).Enum({{"clip", kClip}, {"wrap", kWrap}, {"raise", kRaise}}).Default("clip")
+        .Describe("An index out of range: the nearest there is; modulo the size; or, which MXNet does not have, an error on "
+                  "a CPU and NaN on a GPU.");
   }
 };
 
@@ -40,15 +42,34 @@ absl::StatusOr<bool> PickShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
   return AllKnown(*in);
 }
 
+// The element of each row of `n` that is picked, or Labels::kNoClass.
+struct PickedIndex {
+  IndexMode mode;
+  In<int64_t> index;
+  Labels label;  // The same numbers, for kRaise: a conversion to integers would make 0 of NaN.
+
+  PickedIndex(IndexMode mode, const TBlob& index, int64_t n)
+      : mode(mode), index(index), label{In<double>(index), n} {}
+  HOST_DEVICE int64_t operator[](int64_t row) const {
+    return mode == kRaise ? label[row] : ToRange(index[row], label.classes, mode);
+  }
+};
+
+// INVALID_ARGUMENT: see CheckLabels.
+template <class D>
+absl::Status CheckPicked(const PickedIndex& index, int64_t rows) {
+  return index.mode == kRaise ? CheckLabels<D>(index.label, rows) : absl::OkStatus();
+}
+
 template <class C>
 struct PickElement {
   RowGeometry rows;
-  IndexMode mode;
+  PickedIndex index;
   In<C> x;
-  In<int64_t> index;
   Out<C> y;
   HOST_DEVICE void operator()(int64_t row) const {
-    y.Set(row, x[rows.begin(row) + ToRange(index[row], rows.n, mode) * rows.inner]);
+    const int64_t k = index[row];
+    y.Set(row, k < 0 ? std::numeric_limits<C>::quiet_NaN() : x[rows.begin(row) + k * rows.inner]);
   }
 };
 
@@ -56,13 +77,13 @@ struct PickElement {
 template <class C>
 struct UnpickElement {
   RowGeometry rows;
-  IndexMode mode;
+  PickedIndex index;
   In<C> dy;
-  In<int64_t> index;
   Out<C> dx;
   HOST_DEVICE void operator()(int64_t i) const {
     const int64_t k = i / rows.inner % rows.n, row = i / rows.inner / rows.n * rows.inner + i % rows.inner;
-    dx.Set(i, ToRange(index[row], rows.n, mode) == k ? dy[row] : C(0));
+    const int64_t picked = index[row];
+    dx.Set(i, picked < 0 ? std::numeric_limits<C>::quiet_NaN() : picked == k ? dy[row] : C(0));
   }
 };
 
@@ -70,9 +91,10 @@ template <class D>
 absl::Status PickRows(const OpContext& ctx, const RowGeometry& rows, IndexMode mode, Blobs x,
                       OpReqType req, const TBlob& y) {
   if (req == kNullOp) return absl::OkStatus();
+  const PickedIndex index(mode, x[1], rows.n);
+  RETURN_IF_ERROR(CheckPicked<D>(index, y.Size()));
   return DispatchCompute(y.dtype, [&]<class C>(C) {
-    const PickElement<C> pick{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(y, req)};
-    return ForEach<D>(ctx, y.Size(), pick);
+    return ForEach<D>(ctx, y.Size(), PickElement<C>{rows, index, In<C>(x[0]), Out<C>(y, req)});
   });
 }
 
@@ -97,10 +119,10 @@ struct BackwardPick {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs dx) {
     if (req[0] == kNullOp) return absl::OkStatus();
     ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(attrs.param<PickParam>().axis, dx[0].shape));
-    const IndexMode mode = static_cast<IndexMode>(attrs.param<PickParam>().mode);
+    const PickedIndex index(static_cast<IndexMode>(attrs.param<PickParam>().mode), x[1], rows.n);
+    RETURN_IF_ERROR(CheckPicked<D>(index, x[1].Size()));
     return DispatchCompute(dx[0].dtype, [&]<class C>(C) {
-      const UnpickElement<C> unpick{rows, mode, In<C>(x[0]), In<int64_t>(x[1]), Out<C>(dx[0], req[0])};
-      return ForEach<D>(ctx, dx[0].Size(), unpick);
+      return ForEach<D>(ctx, dx[0].Size(), UnpickElement<C>{rows, index, In<C>(x[0]), Out<C>(dx[0], req[0])});
     });
   }
 };

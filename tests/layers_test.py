@@ -51,7 +51,7 @@ SERVER = {
 }
 for _room, _below in SERVER.items():
   MAY_IMPORT[f"server/{_room}"] = {"proto"} | ENGINE | {f"server/{name}" for name in _below}
-MAY_IMPORT["server/start"] |= {"ops/kernel"}  # The names that the GPU's plugin exports.
+MAY_IMPORT["server/start"] |= {"ops/kernel"}  # The names that the GPU's plugin exports, and what the processor is good for.
 MAY_IMPORT["server"] = {"ops"} | ENGINE | {f"server/{name}" for name in SERVER}
 EVERYTHING = "tests"  # This room may import all others, and name any library.
 SUFFIXES = (".h", ".cc", ".cu", ".py")

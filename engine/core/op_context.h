@@ -19,6 +19,8 @@
 
 namespace gluond {
 
+class Allocator;
+
 // The compute threads of a CPU lane.
 class Threads {
  public:
@@ -103,6 +105,10 @@ struct OpContext {
   Completion on_complete;
 
   std::shared_ptr<ClientTime> client_time;  // May be null.
+
+  // On a GPU: pays for the copies of arrays that an operator makes in the host's memory. The buffers may outlive it. Null
+  // where nobody has said who pays: such operators are refused.
+  Allocator* host_memory = nullptr;
 };
 
 }  // namespace gluond

@@ -93,7 +93,11 @@ absl::StatusOr<NodeEntry> SoftmaxCrossEntropy(const SoftmaxParam& p, const LossI
   LossFormula f;
   const NodeEntry log_p = p.from_logits ? in.prediction : f.LogSoftmax(in.prediction, p.axis);
   const AttrDict keep = {{"axis", Text(p.axis)}, {"keepdims", "True"}};
-  const NodeEntry likelihood = p.sparse_label ? f("pick", {log_p, in.label}, keep)
+  // Gluon takes the nearest class for a label that is none. Programs use that for samples that do not count: label -1,
+  // weight 0. Without weights such a label is a mistake.
+  AttrDict pick = keep;
+  if (!in.sample_weight) pick["mode"] = "raise";
+  const NodeEntry likelihood = p.sparse_label ? f("pick", {log_p, in.label}, pick)
                                               : f("sum", {f.Mul(log_p, f("reshape_like", {in.label, log_p}))}, keep);
   return f.Finish(f("negative", {likelihood}), p, in);
 }

@@ -75,6 +75,7 @@ OpContext Lane::NewContext(bool training) const {
   context.device = device();
   context.stream = stream();
   context.threads = threads();
+  context.host_memory = lanes_.host_memory();
   return context;
 }
 
@@ -106,7 +107,8 @@ std::unique_ptr<Lanes> Lanes::CreateBeside(Lanes& others, const LaneOptions& opt
 
 Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, std::shared_ptr<void> stream,
              std::shared_ptr<Team> team, Allocator& allocator)
-    : device_(device), driver_(driver), stream_(std::move(stream)), allocator_(allocator), team_(std::move(team)),
+    : device_(device), driver_(driver), stream_(std::move(stream)), allocator_(allocator), host_memory_(options.host_memory),
+      team_(std::move(team)),
       party_(team_ == nullptr ? nullptr : std::make_unique<Team::Party>(team_, options.weight, options.urgent)),
       urgent_(options.urgent),
       threads_({.name = options.name.empty() ? device.ToString() : options.name,

@@ -41,6 +41,8 @@ struct LaneOptions {
   double weight = 1;     // A CPU's: of these lanes, among all that share its team (team.h).
   bool urgent = false;   // A CPU's: the kernel is to begin a work of theirs within others' turns (processors.h).
   std::string name = {};  // The threads', for debuggers. Empty: the device's.
+  // A GPU's: pays for what operators copy to the host's memory (OpContext::host_memory). Null: no operator may.
+  std::shared_ptr<Allocator> host_memory = nullptr;
 };
 
 class Lanes;
@@ -123,6 +125,8 @@ class Lanes {
   void Expect(int64_t clients) {
     if (party_ != nullptr) party_->Expect(clients);
   }
+  // See LaneOptions.
+  Allocator* host_memory() const { return host_memory_.get(); }
   // Threads that compute at once now; 0: this is no CPU.
   int compute_threads() const { return party_ == nullptr ? 0 : party_->count(); }
   // The work that waits for the lanes, and for the threads beside them.
@@ -140,6 +144,7 @@ class Lanes {
   DeviceDriver& driver_;
   const std::shared_ptr<void> stream_;
   Allocator& allocator_;
+  const std::shared_ptr<Allocator> host_memory_;
   const std::shared_ptr<Team> team_;  // Null unless this is a CPU, as party_.
   const std::unique_ptr<Team::Party> party_;
   const bool urgent_;

@@ -1,18 +1,18 @@
 // HostBlobs: the blobs of an asynchronous operator in the host's memory, for an operator that a client computes. On a
 // CPU they are the blobs themselves. On a GPU they are copies: inputs are copied when the call begins, and outputs go
-// to the device when it completes.
+// to the device when it completes. OpContext::host_memory pays for the copies until the last copy of the completion is gone.
 
 #ifndef OPS_KERNEL_HOST_BLOBS_H_
 #define OPS_KERNEL_HOST_BLOBS_H_
 
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "engine/core/device.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/op_context.h"
@@ -31,10 +31,10 @@ class CopyBack final : public Completion::Receiver {
 
   void SetDone(const Completion& done) { done_ = done; }
 
-  // Memory that lives as long as this.
-  void* Keep(size_t bytes) {
-    kept_.push_back(std::make_unique<char[]>(bytes + 1));
-    return kept_.back().get();
+  // The buffer lives as long as this.
+  void* Keep(std::shared_ptr<Buffer> buffer) {
+    kept_.push_back(std::move(buffer));
+    return kept_.back()->data();
   }
   void Add(Copy copy) { copies_.push_back(copy); }
 
@@ -60,7 +60,7 @@ class CopyBack final : public Completion::Receiver {
   Completion done_;
   std::atomic<int> references_ = 0;
   std::atomic<bool> answered_ = false;
-  std::vector<std::unique_ptr<char[]>> kept_;
+  std::vector<std::shared_ptr<Buffer>> kept_;
   std::vector<Copy> copies_;
 };
 
@@ -72,12 +72,12 @@ class HostBlobs {
   HostBlobs(const HostBlobs&) = delete;
   HostBlobs& operator=(const HostBlobs&) = delete;
 
+  // RESOURCE_EXHAUSTED, here and below: the host has no memory for the copy.
   absl::StatusOr<TBlob> Input(const TBlob& blob) {
     if constexpr (kOnHost) {
       return blob;
     } else {
-      RETURN_IF_ERROR(Open());
-      const TBlob copy = Like(blob);
+      ASSIGN_OR_RETURN(const TBlob copy, Like(blob));
       RETURN_IF_ERROR(driver_->CopyToHost(copy.data, blob.data, blob.bytes(), ctx_.stream));
       return copy;
     }
@@ -88,8 +88,7 @@ class HostBlobs {
     if constexpr (kOnHost) {
       return blob;
     } else {
-      RETURN_IF_ERROR(Open());
-      const TBlob copy = Like(blob);
+      ASSIGN_OR_RETURN(const TBlob copy, Like(blob));
       if (req == kAddTo) RETURN_IF_ERROR(driver_->CopyToHost(copy.data, blob.data, blob.bytes(), ctx_.stream));
       WriteBack(blob, copy);
       return copy;
@@ -104,8 +103,7 @@ class HostBlobs {
       *blob.dptr<int64_t>() = value;
       return absl::OkStatus();
     } else {
-      RETURN_IF_ERROR(Open());
-      const TBlob copy = Like(blob);
+      ASSIGN_OR_RETURN(const TBlob copy, Like(blob));
       *copy.dptr<int64_t>() = value;
       WriteBack(blob, copy);
       return absl::OkStatus();
@@ -131,7 +129,21 @@ class HostBlobs {
     copy_back_ = new CopyBack(*driver_, ctx_.stream);
     return absl::OkStatus();
   }
-  TBlob Like(const TBlob& blob) const { return {copy_back_->Keep(blob.bytes()), blob.shape, blob.dtype, Device()}; }
+  // A blob of the host with the shape and type of `blob`, and contents unspecified.
+  absl::StatusOr<TBlob> Like(const TBlob& blob) {
+    RETURN_IF_ERROR(Open());
+    if (ctx_.host_memory == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the lanes of ", ctx_.device.ToString(), " have no memory of the host for arrays that a client computes"));
+    }
+    absl::StatusOr<std::shared_ptr<Buffer>> buffer = ctx_.host_memory->Allocate(blob.bytes());
+    if (!buffer.ok()) {
+      return Annotate(buffer.status(),
+                      absl::StrCat("the client that computes the operator works on copies in the host's memory; no copy of "
+                                   "an array of shape ", blob.shape.ToString(), " on ", ctx_.device.ToString()));
+    }
+    return TBlob{copy_back_->Keep(*std::move(buffer)), blob.shape, blob.dtype, Device()};
+  }
 
   const OpContext& ctx_;
   DeviceDriver* driver_ = nullptr;

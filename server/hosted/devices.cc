@@ -58,9 +58,9 @@ absl::StatusOr<Place*> Devices::Add(Device device, int cpu_threads, const Limits
                                            "--max_tensor_bytes", on_host ? memory_ : nullptr);
   ASSIGN_OR_RETURN(place->allocator, DeviceAllocator::Create(device, place->budget, /*shared=*/true));
   const double share = serve_share / 100.0;
-  ASSIGN_OR_RETURN(place->lanes, Lanes::Create(device,
-                                               {.threads = cpu_threads, .most_at_work = kMostAtWork, .weight = 1 - share},
-                                               *place->allocator));
+  LaneOptions options = {.threads = cpu_threads, .most_at_work = kMostAtWork, .weight = 1 - share};
+  if (!on_host) options.host_memory = host_->allocator;
+  ASSIGN_OR_RETURN(place->lanes, Lanes::Create(device, options, *place->allocator));
   if (on_host) {
     const int at_work = std::max(1, static_cast<int>(share * place->lanes->compute_threads() + 0.5));
     place->own_serving_lanes = Lanes::CreateBeside(

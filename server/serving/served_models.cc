@@ -14,6 +14,7 @@
 #include "server/codec/duration.h"
 #include "server/custom/operator_owners.h"
 #include "server/hosted/describe_model.h"
+#include "server/serving/batch_invariance.h"
 #include "server/serving/names.h"
 #include "server/serving/options_codec.h"
 #include "server/serving/place_of_id.h"
@@ -286,6 +287,7 @@ Task<absl::StatusOr<v1::ServedVersion>> ServedModels::PublishNow(std::string nam
   CO_ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));
   facts.options.device = place->device.ToString();
   if (std::optional<v1::ServedVersion> published = FindPublished(name, facts, rewound_to)) co_return *std::move(published);
+  CO_RETURN_IF_ERROR(CheckBatchInvariance(facts.options, state, *place));
   CO_ASSIGN_OR_RETURN(facts.options.operator_owners,
                       OwnersOf(state.definition.outputs, std::string(TenantPrefix(name)), devices_.custom_host()));
   CO_ASSIGN_OR_RETURN(const int64_t number, Reserve(name, facts));

@@ -157,6 +157,8 @@ class ServedModels {
   void LogFault(const std::string& what, const absl::Status& status) const;
   Task<absl::Status> LoadNow(std::string name);
   Task<absl::Status> LoadInTurn(std::string name);
+  void LogLostInvariance(const std::string& name, int64_t number, const ModelState& state,
+                         const ServingOptions& options) const;
   absl::StatusOr<ModelState> ReadValues(const std::string& name, int64_t number) const;
   // Writes the index of a name with these routes.
   absl::Status SaveIndex(const std::string& name, const Routes& routes);

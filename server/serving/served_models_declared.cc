@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "server/serving/batch_invariance.h"
 #include "server/serving/served_models.h"
 
 namespace gluond::server {
@@ -88,6 +89,8 @@ Task<absl::Status> ServedModels::Make(const std::string& name, int64_t number, c
                                       Version* version) {
   co_await PostedToDisk(runner_.dispatch, runner_.tenants.AccountOf(name));
   CO_ASSIGN_OR_RETURN(ModelState state, ReadCheckpoint(version->facts.source, checkpoints));
+  CO_ASSIGN_OR_RETURN(const Place* const place, devices_.Find(version->facts.options.device));
+  CO_RETURN_IF_ERROR(CheckBatchInvariance(version->facts.options, state, *place));
   const ServedVersion::Shared shared{runner_, devices_, alarm_};
   CO_ASSIGN_OR_RETURN(version->served, co_await ServedVersion::Create(shared, name, number, std::move(state),
                                                                       version->facts.options));

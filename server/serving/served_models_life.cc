@@ -8,6 +8,7 @@
 #include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
 #include "server/custom/operator_owners.h"
+#include "server/serving/batch_invariance.h"
 #include "server/serving/served_models.h"
 
 namespace gluond::server {
@@ -177,6 +178,7 @@ Task<absl::Status> ServedModels::LoadNow(std::string name) {
     co_await PostedToDisk(runner_.dispatch);
     absl::StatusOr<ModelState> state = ReadValues(name, number);
     absl::Status status = state.status();
+    if (status.ok()) LogLostInvariance(name, number, *state, options);
     if (status.ok()) status = co_await Serve(name, number, *std::move(state), options);
     MutexLock lock(mu_);
     Version& version = models_.at(name).versions.at(number);
@@ -185,6 +187,17 @@ Task<absl::Status> ServedModels::LoadNow(std::string name) {
     if (!status.ok()) result = Annotate(status, absl::StrCat("version ", number));
   }
   co_return result;
+}
+
+// Another machine has promised it: a version goes on all the same, as its requests would rather be answered.
+void ServedModels::LogLostInvariance(const std::string& name, int64_t number, const ModelState& state,
+                                     const ServingOptions& options) const {
+  const absl::StatusOr<Place*> place = devices_.Find(options.device);
+  if (!place.ok()) return;  // Serve says so.
+  const absl::Status holds = CheckBatchInvariance(options, state, **place);
+  if (holds.ok()) return;
+  log_(EventLine("batch_invariance_lost", LogLevel::kWarning,
+                 absl::StrCat("version ", number, " of '", name, "' is served all the same: ", holds.message())));
 }
 
 absl::StatusOr<ModelState> ServedModels::ReadValues(const std::string& name, int64_t number) const {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "ops/kernel/equal_rows.h"
 
 namespace gluond::server {
 
@@ -21,5 +22,7 @@ absl::Status CheckCpu() {
       "this processor lacks ", missing, "; gluond needs x86-64-v3 (Intel Haswell, AMD Excavator, or newer). In a virtual ",
       "machine, choose a CPU model that passes the host's instructions through"));
 }
+
+bool HasEqualRows() { return ops::HasEqualRows(); }
 
 }  // namespace gluond::server

@@ -1,4 +1,5 @@
-// Checks that this processor runs our code, which is compiled for x86-64-v3 (AVX2, FMA: every server CPU since 2013).
+// Checks that this processor runs our code, which is compiled for x86-64-v3 (AVX2, FMA: every server CPU since 2013), and
+// tells what its further instructions are good for.
 
 #ifndef SERVER_START_CPU_CHECK_H_
 #define SERVER_START_CPU_CHECK_H_
@@ -9,6 +10,9 @@ namespace gluond::server {
 
 // FAILED_PRECONDITION names the missing features.
 absl::Status CheckCpu();
+
+// Whether equal rows of float32 have results of equal bits (ops/kernel/equal_rows.h).
+bool HasEqualRows();
 
 }  // namespace gluond::server
 

@@ -265,13 +265,15 @@ TEST_F(BadInputTest, NanLabelsAreReportedAndHarmNobody) {
   ExpectHealthy();
 }
 
-TEST_F(BadInputTest, LabelsOutOfRangeDoNotReadElsewhere) {
+TEST_F(BadInputTest, AStepOnALabelThatIsNoClassIsRefusedAndNamesIt) {
   for (const char* label : {"1e9", "-7", "\"NaN\"", "3"}) {
     v1::TrainStepRequest request = Json<v1::TrainStepRequest>(
         Step(R"({"shape": [1, 4], "fill": {}})", R"({"shape": [1], "float_data": [)" + std::string(label) + "]}"));
     grpc::ClientContext context;
     v1::TrainStepResponse response;
-    (void)training_->TrainStep(&context, request, &response);  // Clipped as in MXNet, or refused: but no crash.
+    const grpc::Status status = training_->TrainStep(&context, request, &response);
+    EXPECT_EQ(status.error_code(), kInvalid) << label;
+    EXPECT_THAT(status.error_message(), ::testing::ContainsRegex(R"(\(pick\): label 0 is .*, expected a class from 0 to 2)"));
   }
   ExpectHealthy();
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gluond/v1/serving.grpc.pb.h"
 #include "proto/inference/grpc_service.grpc.pb.h"
+#include "server/start/cpu_check.h"
 #include "tests/server/service_fixture.h"
 
 namespace gluond::server {
@@ -62,6 +63,8 @@ class ServingTest : public ServiceTest {
                             const std::string& model = "mlp") {
     return Call(serving_, &Serving::PublishModel, absl::StrCat(R"({"model": ")", model, "\"", more, "}"), expected).version();
   }
+  // The answer to who publishes a float32 model with batch_invariant.
+  static StatusCode PublishesInvariant() { return HasEqualRows() ? StatusCode::OK : StatusCode::FAILED_PRECONDITION; }
   // A request of so many rows, which differ.
   static inference::ModelInferRequest Rows(int64_t rows, const std::string& version = "", const std::string& id = "",
                                            const std::string& model = "mlp", float seed = 0) {

@@ -139,6 +139,21 @@ TEST_F(ServingServiceTest, WhatCannotBePublishedIsRefusedAndLeavesNothing) {
   EXPECT_EQ(Publish("", StatusCode::OK, "sum").version(), 1);
 }
 
+TEST_F(ServingServiceTest, BatchInvariantIsRefusedWhereItDoesNotHold) {
+  Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "doubles", "graph": {"nodes": [{"name": "y",
+      "op": "FullyConnected", "inputs": ["data", "w"], "attributes": {"num_hidden": 2, "no_bias": true}}], "outputs": ["y"]},
+      "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 3], "dtype": "FLOAT64"},
+                    {"name": "w", "shape": [2, 3], "dtype": "FLOAT64"}]})");
+  Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "doubles"})");
+  const std::string options = R"(, "options": {"max_batch_size": 8, "batch_invariant": true})";
+  Publish(options, StatusCode::FAILED_PRECONDITION, "doubles");
+  ExpectMessage("options.batch_invariant");
+  ExpectMessage(PublishesInvariant() == StatusCode::OK ? "the model computes in float64" : "has no AVX-512");
+  EXPECT_TRUE(Listed().empty());
+  Publish(options, PublishesInvariant());
+  EXPECT_EQ(Publish(R"(, "options": {"max_batch_size": 8})", StatusCode::OK, "doubles").version(), 1);
+}
+
 TEST_F(ServingServiceTest, ARestartServesThemAgain) {
   Publish(R"(, "labels": ["stable"], "options": {"max_batch_size": 8, "max_queue_delay_us": "100",
              "preferred_batch_sizes": [4], "priority_levels": 2, "instances": 2, "delay_late_requests": true})");

@@ -3,6 +3,7 @@
 #include "engine/nn/loss.h"
 
 #include <cmath>
+#include <limits>
 
 #include "engine/runtime/executor.h"
 #include "tests/engine/nn/model_fixture.h"
@@ -114,6 +115,18 @@ TEST_F(LossTest, CTCSumsOverAlignments) {
   ExpectLoss(Loss({"CTCLoss", {}}, Make<float>({1, 2, 3}, equal), Make<float>({1, 2}, {0, -1})), {std::log(3.0f)});
   ExpectLoss(Loss({"CTCLoss", {{"layout", "TNC"}, {"label_layout", "TN"}, {"weight", "2"}}},
                   Make<float>({2, 1, 3}, equal), Make<float>({2, 1}, {0, -1})), {2 * std::log(3.0f)});
+}
+
+// Gluon takes the nearest class. Programs give a sample that does not count the label -1 and the weight 0.
+TEST_F(LossTest, SoftmaxCERefusesALabelThatIsNoClassUnlessWeightsSayWhatCounts) {
+  const Tensor x = Make<float>({2, 3}, kPrediction);
+  for (const float bad : {3.0f, -1.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    const absl::Status refused = Loss({"SoftmaxCrossEntropyLoss", {}}, x, Make<float>({2}, {2, bad})).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(refused.message().find("(pick): label 1 is"), absl::string_view::npos) << refused;
+  }
+  ExpectLoss(Loss({"SoftmaxCrossEntropyLoss", {}}, x, Make<float>({2}, {2, -1}), Make<float>({2, 1}, {1, 0})),
+             {kLse0 - 0.5f, 0});
 }
 
 TEST_F(LossTest, PoissonNLLIsOneNumber) {

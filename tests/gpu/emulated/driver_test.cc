@@ -66,6 +66,8 @@ TEST_F(DriverTest, AnOperatorOfTheHostCompletesOnce) {
   OpContext context;
   context.device = kGpu;
   context.stream = stream_;
+  const std::shared_ptr<DeviceAllocator> host_memory = Memory(Device());
+  context.host_memory = host_memory.get();
   int times = 0;
   absl::Status said;
   class Done final : public Completion::Receiver {

@@ -2,18 +2,13 @@
 // what `batch_invariant` stands on (docs/decisions.md, "What has equal bits"). Without AVX-512, up to rounding. The BUILD file
 // runs it with oneDNN's code for several sets of instructions.
 
-#include "dnnl.hpp"
 #include "ops/kernel/conv_volume.h"
+#include "ops/kernel/equal_rows.h"
 #include "ops/kernel/gemm.h"
 #include "tests/ops/kernel/kernel_context.h"
 
 namespace gluond::ops {
 namespace {
-
-bool HasAvx512() {
-  const int isa = static_cast<int>(dnnl::get_effective_cpu_isa()), wanted = static_cast<int>(dnnl::cpu_isa::avx512_core);
-  return (isa & wanted) == wanted;
-}
 
 // Numbers of which sums in another order have other bits.
 std::vector<double> Rough(int64_t n, double step) {
@@ -30,7 +25,7 @@ std::vector<double> Repeated(const std::vector<double>& one, int64_t times) {
 
 // All of the `count` parts of y, of `size` numbers each, are equal.
 void ExpectEqualParts(const Values& y, int64_t count, int64_t size, const std::string& where) {
-  const double allowed = HasAvx512() ? 0 : 1e-5 * std::sqrt(1000);
+  const double allowed = HasEqualRows() ? 0 : 1e-5 * std::sqrt(1000);
   for (int64_t i = size; i < count * size; ++i) {
     ASSERT_NEAR(y[i], y[i % size], allowed) << where << ", part " << i / size << ", number " << i % size;
   }
