@@ -126,15 +126,18 @@ def silent_publishes(target):
                   custom_operator_pb2.HostRequest(offer=custom_operator_pb2.OfferOperator(op_type="silent", shared=True))):
     hosts[0].send(http2.frame(http2.DATA, 0, host, http2.message(request)))
   with Peer(target.address) as peer:
+    calls = []
     for i in range(target.connections):
       model = f"silent{i}"
       peer.call("ModelService/DefineModel", json_format.ParseDict({"model": model, "replace": True, "graph": {
           "nodes": [{"name": "fc", "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": "3"}},
                     {"name": "wait", "op": "Custom", "inputs": ["fc"], "custom": {
-                        "op_type": "silent", "arguments": ["data"], "same_shape": True, "same_dtype": True, "shared": True}}],
-          "variables": [{"name": "data", "kind": "INPUT", "shape": [4, 8]}]}}, model_pb2.DefineModelRequest()))
+                        "op_type": "silent", "arguments": ["data"], "same_shape": True, "same_dtype": True, "shared": True}}]},
+          "variables": [{"name": "data", "kind": "INPUT", "shape": [4, 8]}]}, model_pb2.DefineModelRequest()))
       peer.call("ModelService/InitializeParameters", json_format.ParseDict(
           {"model": model, "initializer": {"name": "xavier"}}, parameters_pb2.InitializeParametersRequest()))
-      peer.start("ModelService/Predict", model_pb2.PredictRequest(model=model, inputs={"data": filled(4, 8)}), target.seconds + 1)
-      peer.start("ServingService/PublishModel", serving_pb2.PublishModelRequest(model=model), target.seconds + 1)
+      for name, request in (("ModelService/Predict", model_pb2.PredictRequest(model=model, inputs={"data": filled(4, 8)})),
+                            ("ServingService/PublishModel", serving_pb2.PublishModelRequest(model=model))):
+        calls.append(peer.start(name, request, target.seconds))
+    wait_for_all(told, calls)
     return part(target, hosts, told)
