@@ -4,8 +4,8 @@
 
 #include "engine/core/batch_axis.h"
 #include "ops/operator.h"
-#include "ops/elements.h"
 #include "ops/window.h"
+#include "ops/window_sum.h"
 
 namespace gluond::ops {
 namespace {
@@ -51,16 +51,15 @@ struct AverageWindow {
   AdaptiveAxis rows, columns;
   In<C> x;
   Out<C> y;
-  HOST_DEVICE void operator()(int64_t i) const {
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t i) const {
     const int64_t column = i % columns.out, row = i / columns.out % rows.out, plane = i / columns.out / rows.out;
-    const int64_t top = rows.Begin(row), bottom = rows.End(row), left = columns.Begin(column), right = columns.End(column);
-    C sum = 0;
-    for (int64_t r = top; r < bottom; ++r) {
-      C of_row = 0;
-      for (int64_t c = left; c < right; ++c) of_row += x[(plane * rows.in + r) * columns.in + c];
-      sum += of_row;
-    }
-    y.Set(i, sum / static_cast<C>((bottom - top) * (right - left)));
+    const int64_t top = rows.Begin(row), height = rows.End(row) - top;
+    const int64_t left = columns.Begin(column), width = columns.End(column) - left;
+    const C sum = SumOfWindow<C>(g, height, width, [&](int64_t r, int64_t c) {
+      return x[(plane * rows.in + top + r) * columns.in + left + c];
+    });
+    if (g.first()) y.Set(i, sum / static_cast<C>(height * width));
   }
 };
 
@@ -69,24 +68,19 @@ struct SpreadWindows {
   AdaptiveAxis rows, columns;
   In<C> dy;
   Out<C> dx;
-  HOST_DEVICE void operator()(int64_t i) const {
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t i) const {
     const int64_t column = i % columns.in, row = i / columns.in % rows.in, plane = i / columns.in / rows.in;
     const AdaptiveAxis of_row = rows.Transposed(), of_column = columns.Transposed();
-    C sum = 0;
-    for (int64_t r = of_row.Begin(row); r < of_row.End(row); ++r) {
-      for (int64_t c = of_column.Begin(column); c < of_column.End(column); ++c) {
-        const int64_t count = (rows.End(r) - rows.Begin(r)) * (columns.End(c) - columns.Begin(c));
-        sum += dy[(plane * rows.out + r) * columns.out + c] / static_cast<C>(count);
-      }
-    }
-    dx.Set(i, sum);
+    const int64_t top = of_row.Begin(row), height = of_row.End(row) - top;
+    const int64_t left = of_column.Begin(column), width = of_column.End(column) - left;
+    const C sum = SumOfWindow<C>(g, height, width, [&](int64_t r, int64_t c) {
+      const int64_t tall = rows.End(top + r) - rows.Begin(top + r), wide = columns.End(left + c) - columns.Begin(left + c);
+      return dy[(plane * rows.out + top + r) * columns.out + left + c] / static_cast<C>(tall * wide);
+    });
+    if (g.first()) dx.Set(i, sum);
   }
 };
-
-// One element of the result reads about so many of the input: fewer results are enough work for a thread.
-int64_t GrainOf(const TBlob& x, const TBlob& y) {
-  return std::max<int64_t>(1, kGrain / (x.Size() / std::max<int64_t>(1, y.Size()) + 1));
-}
 
 template <bool backward>
 struct AdaptiveAvgPooling2D {
@@ -94,10 +88,12 @@ struct AdaptiveAvgPooling2D {
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Shape &x = (backward ? out : in)[0].shape, &y = (backward ? in : out)[0].shape;
     const AdaptiveAxis rows = {x[2], y[2]}, columns = {x[3], y[3]};
-    return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> to) {
+    const int64_t n = out[0].Size();
+    if (req[0] == kNullOp || n == 0) return absl::OkStatus();
+    return DispatchReal(out[0].dtype, [&]<class C>(C) {
       using Kernel = std::conditional_t<backward, SpreadWindows<C>, AverageWindow<C>>;
-      return Kernel{rows, columns, In<C>(in[0]), to};
-    }, GrainOf(in[0], out[0]));
+      return ForEachSum<D>(ctx, n, in[0].Size() / n, Kernel{rows, columns, In<C>(in[0]), Out<C>(out[0], req[0])});
+    });
   }
 };
 

@@ -4,6 +4,7 @@
 #include "ops/linalg.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/math.h"
+#include "ops/kernel/rows.h"
 #include "ops/kernel/stage.h"
 #include "ops/kernel/strided.h"
 
@@ -94,10 +95,10 @@ struct SumLogs {
   int64_t n;
   In<C> a;
   Out<C> y;
-  HOST_DEVICE void operator()(int64_t b) const {
-    C sum = 0;
-    for (int64_t i = 0; i < n; ++i) sum += math::Log(a[(b * n + i) * n + i]);
-    y.Set(b, sum);
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t b) const {
+    const C sum = g.Sum(n, [&](int64_t i) { return math::Log(a[(b * n + i) * n + i]); });
+    if (g.first()) y.Set(b, sum);
   }
 };
 // dA has dy / A on the diagonal.
@@ -117,8 +118,7 @@ struct SumLogDiag {
     if (req[0] == kNullOp) return absl::OkStatus();
     return DispatchReal(out[0].dtype, [&]<class C>(C) {
       const int64_t n = in[0].shape.back();
-      return ForEach<D>(ctx, out[0].Size(), SumLogs<C>{n, In<C>(in[0]), Out<C>(out[0], req[0])},
-                        std::max<int64_t>(1, kGrain / (8 * n + 1)));
+      return ForEachGroup<D>(ctx, out[0].Size(), 8 * n, SumLogs<C>{n, In<C>(in[0]), Out<C>(out[0], req[0])});
     });
   }
 };

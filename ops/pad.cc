@@ -3,6 +3,7 @@
 
 #include "ops/operator.h"
 #include "ops/elements.h"
+#include "ops/window_sum.h"
 
 namespace gluond::ops {
 namespace {
@@ -83,6 +84,15 @@ struct PadGeometry {
     if (mode == kEdge) return 1 + (k == 0 ? before[axis] : 0) + (k == last ? after : 0);
     return 1 + Mirrored(k, before[axis]) + Mirrored(last - k, after);
   }
+  // The most places of y that one element goes to.
+  int64_t MostCopies() const {
+    int64_t most = 1;
+    for (int axis = 0; axis < ndim; ++axis) {
+      const int64_t last = x[axis] - 1;
+      most *= last < 0 ? 1 : std::max(Count(axis, 0), Count(axis, last));
+    }
+    return most;
+  }
   HOST_DEVICE int64_t Target(int axis, int64_t k, int64_t which) const {
     const int64_t last = x[axis] - 1, own = before[axis] + k;
     if (mode == kConstant || (mode == kReflect && which == 0)) return own;
@@ -112,7 +122,8 @@ struct UnpadElement {
   PadGeometry g;
   In<C> dy;
   Out<C> dx;
-  HOST_DEVICE void operator()(int64_t i) const {
+  template <class Group>
+  HOST_DEVICE void operator()(Group group, int64_t i) const {
     int64_t index[Shape::kMaxRank], count[Shape::kMaxRank], combinations = 1;
     int64_t rest = i;
     for (int axis = g.ndim; axis-- > 0; rest /= g.x[axis]) {
@@ -120,16 +131,16 @@ struct UnpadElement {
       count[axis] = g.Count(axis, index[axis]);
       combinations *= count[axis];
     }
-    C sum = 0;
-    for (int64_t k = 0; k < combinations; ++k) {
+    const auto load = [&](int64_t k) {
       int64_t which = k, at = 0, stride = 1;
       for (int axis = g.ndim; axis-- > 0; which /= count[axis]) {
         at += g.Target(axis, index[axis], which % count[axis]) * stride;
         stride *= g.y[axis];
       }
-      sum = WrappingAdd(sum, dy[at]);
-    }
-    dx.Set(i, sum);
+      return dy[at];
+    };
+    const C sum = group.Reduce(combinations, C(0), load, [](C a, C b) { return WrappingAdd(a, b); });
+    if (group.first()) dx.Set(i, sum);
   }
 };
 
@@ -147,8 +158,13 @@ struct BackwardPad {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs dy, Requests req, Blobs dx) {
     const PadGeometry g(attrs.param<PadParam>(), dx[0].shape, dy[0].shape);
-    return ForEachElement<D>(ctx, req[0], dx[0], [&]<class C>(Out<C> out) {
-      return UnpadElement<C>{g, In<C>(dy[0]), out};
+    const int64_t n = dx[0].Size();
+    if (req[0] == kNullOp || n == 0) return absl::OkStatus();
+    return DispatchCompute(dx[0].dtype, [&]<class C>(C) {
+      const UnpadElement<C> unpad{g, In<C>(dy[0]), Out<C>(dx[0], req[0])};
+      // An outermost element may have gone to most of y.
+      if (g.MostCopies() >= kLargeWindow) return ForEachGroup<D>(ctx, n, dy[0].Size() / n, unpad);
+      return ForEach<D>(ctx, n, ByOneThread<UnpadElement<C>>{unpad});
     });
   }
 };

@@ -127,30 +127,24 @@ struct AlignBin {
   }
 };
 
-// One plane of dx: what the bins of all regions of its image took from it. Sums are those of C, whatever dx holds.
+// Adds what the bins of some regions took from a plane.
 template <class C>
 struct SpreadBins {
   RoiAlignSize s;
-  int64_t count;
   const int64_t* image;
   In<C> dy, rois;
-  C* sums;
-  Out<C> dx;
 
-  HOST_DEVICE void operator()(int64_t plane) const {
-    const int64_t n = s.height * s.width, channel = plane % s.channels;
+  HOST_DEVICE void operator()(int64_t plane, int64_t begin, int64_t end, C* sum) const {
+    const int64_t channel = plane % s.channels;
     const int64_t from = s.by_position ? channel / s.bins() : channel;
     const int64_t first = s.by_position ? channel % s.bins() : 0, last = s.by_position ? first + 1 : s.bins();
-    C* const sum = sums + plane * n;
-    for (int64_t i = 0; i < n; ++i) sum[i] = 0;
-    for (int64_t roi = 0; roi < count; ++roi) {
+    for (int64_t roi = begin; roi < end; ++roi) {
       if (image[roi] != plane / s.channels) continue;
       for (int64_t bin = first; bin < last; ++bin) {
         const C g = dy[(roi * s.out_channels() + from) * s.bins() + bin];
         ForEachWeight<C>(s, rois, roi, bin, [&](int64_t at, C weight) { sum[at] += weight * g; });
       }
     }
-    for (int64_t i = 0; i < n; ++i) dx.Set(plane * n + i, sum[i]);
   }
 };
 
@@ -174,12 +168,10 @@ struct BackwardROIAlign {
     const RoiAlignSize size(attrs.param<ROIAlignParam>(), dx.shape);
     const int64_t images = dx.shape[0], count = in[1].shape[0];
     ASSIGN_OR_RETURN(const int64_t* const image, ImagesOfRois<D>(ctx, in[1], images));
-    return DispatchReal(dx.dtype, [&]<class C>(C) -> absl::Status {
-      ASSIGN_OR_RETURN(C* const sums, Space<C>(ctx, dx.Size()));
-      const int64_t work = size.height * size.width + count * size.bins() / images;
-      return ForEach<D>(ctx, images * size.channels,
-                        SpreadBins<C>{size, count, image, In<C>(in[0]), In<C>(in[1]), sums, Out<C>(dx, req[0])},
-                        std::max<int64_t>(1, kGrain / (work + 1)));
+    const RoiPieces pieces(images * size.channels, size.height * size.width, count);
+    return DispatchReal(dx.dtype, [&]<class C>(C) {
+      return AddRegions<D, C>(ctx, pieces, size.bins() / images + 1,
+                              SpreadBins<C>{size, image, In<C>(in[0]), In<C>(in[1])}, req[0], dx);
     });
   }
 };

@@ -87,22 +87,17 @@ struct PoolBin {
   }
 };
 
-// One plane of dx: what the bins of all regions of its image took from it. Sums are those of C, whatever dx holds.
+// Adds what the bins of some regions took from a plane.
 template <class C>
 struct ReturnMaxima {
   RoiPoolSize s;
-  int64_t count;
   const int64_t* image;
   In<C> dy;
   In<int64_t> index;
-  C* sums;
-  Out<C> dx;
 
-  HOST_DEVICE void operator()(int64_t plane) const {
+  HOST_DEVICE void operator()(int64_t plane, int64_t begin, int64_t end, C* sum) const {
     const int64_t n = s.height * s.width, channel = plane % s.channels;
-    C* const sum = sums + plane * n;
-    for (int64_t i = 0; i < n; ++i) sum[i] = 0;
-    for (int64_t roi = 0; roi < count; ++roi) {
+    for (int64_t roi = begin; roi < end; ++roi) {
       if (image[roi] != plane / s.channels) continue;
       const int64_t first = (roi * s.channels + channel) * s.bins();
       for (int64_t i = first; i < first + s.bins(); ++i) {
@@ -110,7 +105,6 @@ struct ReturnMaxima {
         if (at >= 0 && at < n) sum[at] += dy[i];
       }
     }
-    for (int64_t i = 0; i < n; ++i) dx.Set(plane * n + i, sum[i]);
   }
 };
 
@@ -135,13 +129,12 @@ struct BackwardROIPooling {
     const TBlob& dx = out[0];
     if (req[0] == kNullOp || dx.Size() == 0) return absl::OkStatus();
     const RoiPoolSize size(attrs.param<ROIPoolingParam>(), dx.shape);
-    const int64_t images = dx.shape[0], count = in[1].shape[0], planes = images * size.channels;
+    const int64_t images = dx.shape[0], count = in[1].shape[0];
     ASSIGN_OR_RETURN(const int64_t* const image, ImagesOfRois<D>(ctx, in[1], images));
-    return DispatchReal(dx.dtype, [&]<class C>(C) -> absl::Status {
-      ASSIGN_OR_RETURN(C* const sums, Space<C>(ctx, dx.Size()));
-      const int64_t work = size.height * size.width + count * size.bins() / images;
-      return ForEach<D>(ctx, planes, ReturnMaxima<C>{size, count, image, In<C>(in[0]), In<int64_t>(in[2]), sums,
-                                                     Out<C>(dx, req[0])}, std::max<int64_t>(1, kGrain / (work + 1)));
+    const RoiPieces pieces(images * size.channels, size.height * size.width, count);
+    return DispatchReal(dx.dtype, [&]<class C>(C) {
+      return AddRegions<D, C>(ctx, pieces, size.bins() / images + 1,
+                              ReturnMaxima<C>{size, image, In<C>(in[0]), In<int64_t>(in[2])}, req[0], dx);
     });
   }
 };

@@ -5,6 +5,7 @@
 
 #include "ops/operator.h"
 #include "ops/kernel/index.h"
+#include "ops/kernel/launch.h"
 #include "ops/kernel/stage.h"
 #include "ops/window.h"
 
@@ -39,6 +40,58 @@ absl::StatusOr<const int64_t*> ImagesOfRois(const OpContext& ctx, const TBlob& r
   ASSIGN_OR_RETURN(const int64_t index, IndexAt<D>(ctx, found, bad));
   return absl::OutOfRangeError(absl::StrCat("row ", bad, " of input 1 'rois' is of image ", index,
                                             ", expected less than the ", images, " images of 'data'; negative: padding"));
+}
+
+// How the gradient of images by `count` regions is added up: regions go in pieces, each of which has sums of its own for
+// all `planes` of `n` elements, so that a GPU has enough to do at once. Pieces depend on the shapes alone, and so do the
+// results' bits.
+struct RoiPieces {
+  int64_t planes, n, count, pieces;
+
+  RoiPieces(int64_t planes, int64_t n, int64_t count) : planes(planes), n(n), count(count) {
+    constexpr int64_t kBusy = 1024, kLeastRegions = 16, kMostSums = int64_t{1} << 22;
+    const int64_t whole = std::max<int64_t>(1, planes * n);
+    pieces = std::min({kBusy / std::max<int64_t>(1, planes), count / kLeastRegions, kMostSums / whole});
+    pieces = std::max<int64_t>(1, pieces);
+  }
+  // The first region of a piece.
+  HOST_DEVICE int64_t Begin(int64_t piece) const { return count * piece / pieces; }
+};
+
+template <class C>
+struct SumPieces {
+  int64_t size, pieces;
+  const C* sums;
+  Out<C> dx;
+  HOST_DEVICE void operator()(int64_t i) const {
+    C sum = 0;
+    for (int64_t piece = 0; piece < pieces; ++piece) sum += sums[piece * size + i];
+    dx.Set(i, sum);
+  }
+};
+
+template <class C, class Add>
+struct AddPiece {
+  RoiPieces p;
+  C* sums;
+  Add add;
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t piece = i / p.planes;
+    add(i % p.planes, p.Begin(piece), p.Begin(piece + 1), sums + i * p.n);
+  }
+};
+
+// dx = the sums of add(plane, first region, end of regions, sums of the plane), which are those of C, whatever dx holds.
+// `work`: about as many additions are one region's in one plane.
+template <class D, class C, class Add>
+absl::Status AddRegions(const OpContext& ctx, const RoiPieces& p, int64_t work, const Add& add, OpReqType req,
+                        const TBlob& dx) {
+  const int64_t size = p.planes * p.n, parts = p.planes * p.pieces;
+  ASSIGN_OR_RETURN(C* const sums, Space<C>(ctx, p.pieces * size));
+  RETURN_IF_ERROR(ZeroBytes(D(), ctx, VectorOf(ctx, sums, p.pieces * size)));
+  RETURN_IF_ERROR(ForEach<D>(ctx, parts, AddPiece<C, Add>{p, sums, add},
+                             std::max<int64_t>(1, kGrain / (p.count / p.pieces * work + 1))));
+  return ForEach<D>(ctx, size, SumPieces<C>{size, p.pieces, sums, Out<C>(dx, req)});
 }
 
 // The shapes of the two inputs, so far as they are known: data of rank 4, and rois.

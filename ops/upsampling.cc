@@ -3,6 +3,7 @@
 // each channel with a weight of its own, whose initial values make it interpolate.
 
 #include "ops/operator.h"
+#include "ops/window_sum.h"
 #include "ops/kernel/conv_volume.h"
 #include "ops/kernel/fill.h"
 
@@ -74,13 +75,13 @@ struct SumBlock {
   Placing p;
   In<C> dy;
   Out<C> dx;
-  HOST_DEVICE void operator()(int64_t i) const {  // i: an element of the input.
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t i) const {  // i: an element of the input.
     const int64_t col = i % p.width, row = i / p.width % p.height, plane = i / p.width / p.height;
-    C sum = 0;
-    for (int64_t r = 0; r < p.factor; ++r) {
-      for (int64_t c = 0; c < p.factor; ++c) sum += dy[p.At(plane, row * p.factor + r, col * p.factor + c)];
-    }
-    dx.Set(i, sum);
+    const C sum = SumOfWindow<C>(g, p.factor, p.factor, [&](int64_t r, int64_t c) {
+      return dy[p.At(plane, row * p.factor + r, col * p.factor + c)];
+    });
+    if (g.first()) dx.Set(i, sum);
   }
 };
 
@@ -143,7 +144,8 @@ struct BackwardUpSampling {
     return ForEachInput(p, out, dy.shape, [&](size_t i, const Placing& placing) {
       if (req[i] == kNullOp) return absl::OkStatus();
       return DispatchReal(dy.dtype, [&]<class C>(C) {
-        return ForEach<D>(ctx, out[i].Size(), SumBlock<C>{placing, In<C>(dy), Out<C>(out[i], req[i])});
+        return ForEachSum<D>(ctx, out[i].Size(), placing.factor * placing.factor,
+                             SumBlock<C>{placing, In<C>(dy), Out<C>(out[i], req[i])});
       });
     });
   }

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -42,6 +46,17 @@ std::unique_ptr<Flight> NextAnswered(grpc::CompletionQueue& queue) {
   return std::unique_ptr<Flight>(static_cast<Flight*>(flight));
 }
 
+// The client may not import the engine's start_thread.h. Without this thread there is no run.
+std::thread StartOrExit(std::function<void()> body) {
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::system_error&) {
+    std::fputs("cannot start the thread that hears of answers: the process has all threads that it may have; raise the "
+               "limit (ulimit -u, or a container's pids.max)\n", stderr);
+    std::exit(1);
+  }
+}
+
 class LoadRun {
  public:
   LoadRun(grpc::GenericStub& stub, const Shot& shot, const Pace& pace,
@@ -50,7 +65,7 @@ class LoadRun {
 
   LoadReport Run() {
     // One thread hears of all answers: with gRPC's own each would wake two, which are the server's to use.
-    std::thread hears([this] {
+    std::thread hears = StartOrExit([this] {
       while (const std::unique_ptr<Flight> flight = NextAnswered(queue_)) Answered(flight->due, flight->answer());
     });
     pace_.rate > 0 ? OpenLoop() : ClosedLoop();

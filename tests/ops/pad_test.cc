@@ -22,6 +22,8 @@ OP_CASES(Pad, {
     OpCase{"Reflect", "Pad", {kX}, Padding("reflect", "(1, 1, 2, 2)"),
            {{{4, 7}, {6, 5, 4, 5, 6, 5, 4, 3, 2, 1, 2, 3, 2, 1, 6, 5, 4, 5, 6, 5, 4, 3, 2, 1, 2, 3, 2, 1}}}}.TwiceDifferentiable(),
     {"ReflectAtOneEnd", "Pad", {{{3}, {1, 2, 3}}}, Padding("reflect", "(0, 2)"), {{{5}, {1, 2, 3, 2, 1}}}},
+    // Each outermost element goes to 11 x 11 places and more.
+    OpCase{"EdgeByMuch", "Pad", {kX}, Padding("edge", "(10, 11, 10, 12)")}.TwiceDifferentiable(),
     {"ByNothing", "Pad", {kX}, Padding("reflect", "(0, 0, 0, 0)"), {kX}},
     {"Nothing", "Pad", {{{0, 1}, {}}}, Padding("constant", "(1, 1, 0, 0)"), {{{2, 1}, {0, 0}}}},
 });

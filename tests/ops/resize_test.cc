@@ -74,6 +74,13 @@ OP_CASES(AdaptiveAvgPooling2D, {
     OpCase{"OfItsOwnSize", "_contrib_AdaptiveAvgPooling2D", {kX}, {{"output_size", "(3, 4)"}}, {{{1, 2, 3, 4}, {0, 1.75, 0.25,
            2, 0.5, 2.25, 0.75, 2.5, 1, 2.75, 1.25, 3, 1.5, 0, 1.75, 0.25, 2, 0.5, 2.25, 0.75, 2.5, 1, 2.75,
            1.25}}}}.TwiceDifferentiable(),
+    // A warp of a GPU adds up each of these windows, of x in the first two and of dy in the third.
+    OpCase{"OfTallWindows", "_contrib_AdaptiveAvgPooling2D", {Shuffled({1, 2, 33, 9}, -1, 1)}, {{"output_size", "(2, 1)"}}}
+        .TwiceDifferentiable(),
+    OpCase{"OfWideWindows", "_contrib_AdaptiveAvgPooling2D", {Shuffled({2, 1, 5, 70}, -1, 1)}, {{"output_size", "(1, 2)"}}}
+        .TwiceDifferentiable(),
+    OpCase{"ToManyMoreElements", "_contrib_AdaptiveAvgPooling2D", {Shuffled({1, 1, 2, 2}, -1, 1)}, {{"output_size", "(19, 35)"}}}
+        .TwiceDifferentiable(),
     {"OfNoImages", "_contrib_AdaptiveAvgPooling2D", {{{0, 2, 3, 4}, {}}}, {{"output_size", "2"}}, {{{0, 2, 2, 2}, {}}}},
     OpCase{"OfOneElement", "_contrib_AdaptiveAvgPooling2D", {{{1, 1, 1, 1}, {3}}}, {{"output_size", "(2, 1)"}},
            {{{1, 1, 2, 1}, {3, 3}}}}.TwiceDifferentiable(),

@@ -19,7 +19,20 @@ const Numbers kRois = {{5, 5}, {0, 0, 0, 5, 4, 1, 1.25, 0.625, 3.375, 3.75, 0, 4
 const Numbers kRegions = {{4, 5}, {0, 0, 0, 5, 4, 1, 1.25, 0.625, 3.375, 3.75, 0, 4, 3, 2, 1, 1, -3, -2, 9, 11}};
 const Numbers kAligned = {{4, 5}, {0, 0, 0, 5, 4, 1, 1.25, 0.625, 3.375, 3.75, 1, -3, -2, 9, 11, 1, 2, 1, 2.5, 1.25}};
 
+// So many that the gradient adds them up in pieces.
+Numbers ManyRegions() {
+  Numbers rois = {{70, 5}, {}};
+  for (int i = 0; i < 70; ++i) {
+    for (const double number : {i % 2 + 0.0, i % 4 + 0.25, i % 3 + 0.125, i % 4 + 2.25, i % 3 + 2.0}) {
+      rois.values.push_back(number);
+    }
+  }
+  return rois;
+}
+
 OP_CASES(ROIPooling, {
+    OpCase{"OfManyRegions", "ROIPooling", {kImages, ManyRegions()}, {{"pooled_size", "(2, 2)"}, {"spatial_scale", "1"}}}
+        .Indices({1}).Tolerance(4),
     OpCase{"OfWholeElements", "ROIPooling", {kImages, kRois}, {{"pooled_size", "(2, 3)"}, {"spatial_scale", "1"}}, {{{5, 2, 2,
            3}, {8.75, 14.25, 11.5, 9, 13.25, 13.5, 12.75, 2.25, 14.75, 12.75, 7, 10.5, 2.5, 8.5, 14.5, 7.5, 0.25, 0.75,
            -7.75, -2.5, -8.75, -12.75, 3, 1, 5.75, 5.75, 5.75, 5.75, 5.75, 5.75, -9.25, -9.25, -9.25, -9.25, -9.25, -9.25,
@@ -38,6 +51,8 @@ OP_CASES(ROIPooling, {
 });
 
 OP_CASES(ROIAlign, {
+    OpCase{"OfManyRegions", "_contrib_ROIAlign", {kImages, ManyRegions()}, {{"pooled_size", "(2, 2)"}, {"spatial_scale", "1"}}}
+        .Indices({1}).TwiceDifferentiable().Tolerance(8),
     OpCase{"OfSampledBins", "_contrib_ROIAlign", {kImages, kRegions}, {{"pooled_size", "(2, 3)"}, {"spatial_scale", "1"}}, {{{4,
            2, 2, 3}, {1.22135417, 4.90625, 7.953125, 3.09114583, 0.8125, 7.17447917, 0.1875, -4.1875, 2.13802083, 1.7734375,
            0.625, -2.328125, -2.16162109, 1.97998047, 7.86295573, -5.23291016, -6.48400879, 2.85384115, -6.91292318,
