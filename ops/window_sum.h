@@ -1,5 +1,5 @@
-// Sums over windows of any size. One thread adds up a small window. A Group (kernel/rows.h), of a GPU a warp, adds up a large
-// one, so that no thread of a GPU has the work of thousands.
+// Sums over windows of any size. One thread adds up a small window. A Group (kernel/rows.h), of a GPU a warp, adds up a
+// large window, so that no thread of a GPU has the work of thousands.
 
 #ifndef OPS_WINDOW_SUM_H_
 #define OPS_WINDOW_SUM_H_

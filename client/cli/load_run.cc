@@ -51,8 +51,8 @@ std::thread StartOrExit(std::function<void()> body) {
   try {
     return std::thread(std::move(body));
   } catch (const std::system_error&) {
-    std::fputs("cannot start the thread that hears of answers: the process has all threads that it may have; raise the limit "
-               "(ulimit -u, or a container's pids.max)\n", stderr);
+    std::fputs("cannot start the thread that hears of answers: the process has all threads that it may have; raise the "
+               "limit (ulimit -u, or a container's pids.max)\n", stderr);
     std::exit(1);
   }
 }

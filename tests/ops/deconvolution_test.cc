@@ -128,8 +128,8 @@ OP_CASES(UpSampling, {
     OpCase{"BilinearIsADeconvolution", "UpSampling", {{{1, 2, 1, 1}, {1, 2}}, Varied({2, 1, 4, 4})},
            {{"scale", "2"}, {"sample_type", "bilinear"}, {"num_filter", "2"}},
            {{{1, 2, 2, 2}, {-1.375, -0.5, -1.75, -0.875, 2, 3.75, 1.25, 3}}}}.TwiceDifferentiable(),
-    OpCase{"RepeatsElementsManyTimes", "UpSampling", {{{1, 2, 2, 1}, {1, 2, 3, 4}}}, {{"scale", "9"}, {"sample_type", "nearest"}}}
-        .OnlyFloats(),
+    OpCase{"RepeatsElementsManyTimes", "UpSampling", {{{1, 2, 2, 1}, {1, 2, 3, 4}}},
+           {{"scale", "9"}, {"sample_type", "nearest"}}}.OnlyFloats(),
     OpCase{"OfAnEmptyBatch", "UpSampling", {{{0, 1, 2, 2}, {}}}, {{"scale", "2"}, {"sample_type", "nearest"}},
            {{{0, 1, 4, 4}, {}}}},
 });
