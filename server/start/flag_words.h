@@ -1,4 +1,4 @@
-// What a flag that is one word of a few means.
+// A flag whose value is one word of a few, and the meanings of these words.
 //
 //   ASSIGN_OR_RETURN(options.names, WordOf<Names>("--names", absl::GetFlag(FLAGS_names), {{"open", kOpen}, {"closed", kClosed}}));
 

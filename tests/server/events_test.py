@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import grpc
 
@@ -78,6 +79,21 @@ class EventsTest(Waits, unittest.TestCase):
     self.assertEqual({event: told.get(event) for event in ("serve_read", "serve_not_read", "file_not_taken_up", "log_not_followed")},
                      {"serve_read": "info", "serve_not_read": "error", "file_not_taken_up": "error", "log_not_followed": "error"})
     self.assertEqual(told["request_failed"], "warning")
+
+  def test_a_promise_of_a_better_processor(self):
+    with WatchedServer() as server:
+      server.define(trainer=False)
+      try:
+        server.client.call("gluond.v1.ServingService", "PublishModel", {
+            "model": "m", "options": {"max_batch_size": 4, "batch_invariant": True}})
+      except grpc.RpcError as error:
+        self.assertIn("this processor has no AVX-512", error.details())
+        return
+      server.stop()
+      with mock.patch.dict(os.environ, DNNL_MAX_CPU_ISA="AVX2"):
+        server.start()
+      _, _, err = server.stop()
+    self.assertEqual(levels(err)["batch_invariance_lost"], "warning", err)
 
   def test_a_start_that_is_refused_is_one(self):
     for flag, why in REFUSED.items():
