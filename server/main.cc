@@ -482,7 +482,6 @@ class FreedMemory {
 }  // namespace gluond::server
 
 int main(int argc, char** argv) {
-  gluond::server::OpenStandardDescriptors();
   absl::SetProgramUsageMessage("trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
                                "[--store_dir=FOLDER] ...");
   absl::FlagsUsageConfig usage;

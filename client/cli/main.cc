@@ -71,7 +71,6 @@ int Run(const Arguments& arguments) {
 }
 
 int Main(const Arguments& arguments) {
-  OpenStandardDescriptors();
   const int exit_status = Run(arguments);
   const absl::Status written = FlushOutput();
   if (written.ok()) return exit_status;

@@ -32,7 +32,9 @@ void OpenStandardDescriptors() {
 absl::Status FlushOutput() {
   errno = 0;
   const bool written = std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  const int why = errno;
+  int why = errno;
+  // The write that failed may have been an earlier one.
+  if (!written && why == 0 && write(STDOUT_FILENO, "\n", 1) < 0) why = errno;
   if (written || HasNoReader(STDOUT_FILENO)) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the standard output could not be written",
                                           why == 0 ? "" : absl::StrCat(": ", std::strerror(why))));

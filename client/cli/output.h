@@ -8,8 +8,9 @@
 namespace gluond::cli {
 
 // Opens what the caller has closed of stdin, stdout and stderr, so that no connection gets their numbers, and with it what is
-// printed. Reads and writes fail there, as they did. Before anything else is opened.
-void OpenStandardDescriptors();
+// printed. Reads and writes fail there, as they did. Runs by itself, before
+// the constructors of globals, of which gRPC's open descriptors.
+[[gnu::constructor(101)]] void OpenStandardDescriptors();
 
 // Writes all that is printed. DATA_LOSS: some of it could not be written. A reader that went away, as `head -1` does, has seen
 // what it wanted.

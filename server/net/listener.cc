@@ -201,8 +201,9 @@ absl::Status Listener::ListenOnTcp(const std::string& host, const std::string& p
     // Each accepted connection takes this option over. Without it the second piece of an answer would wait 40 ms for
     // the client's acknowledgement of the first.
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    // "[::]" means every address, IPv4's too.
-    if (one->ai_family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    // "[::]" alone means every address, IPv4's too.
+    const int* const only_v6 = found->ai_next == nullptr ? &off : &on;
+    if (one->ai_family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, only_v6, sizeof(*only_v6));
     socklen_t size = one->ai_addrlen;
     if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 || listen(fd.get(), kBacklog) != 0 ||
         getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) {

@@ -32,7 +32,9 @@ void OpenStandardDescriptors() {
 std::string WhyNotPrinted() {
   errno = 0;
   const bool printed = std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  const int why = errno;
+  int why = errno;
+  // The write that failed may have been an earlier one.
+  if (!printed && why == 0 && write(STDOUT_FILENO, "\n", 1) < 0) why = errno;
   if (printed || HasNoReader(STDOUT_FILENO)) return "";
   return absl::StrCat("the standard output could not be written", why == 0 ? "" : absl::StrCat(": ", std::strerror(why)));
 }

@@ -8,8 +8,9 @@
 namespace gluond::server {
 
 // Opens what the caller has closed of stdin, stdout and stderr, so that no file and no connection gets their numbers, and with
-// it the lines of a log. Reads and writes fail there, as they did. Before anything else is opened.
-void OpenStandardDescriptors();
+// it the lines of a log. Reads and writes fail there, as they did. Runs by itself, before
+// the constructors of globals, of which gRPC's open descriptors.
+[[gnu::constructor(101)]] void OpenStandardDescriptors();
 
 // Writes all that is in std::cout. A sentence: that could not be done. A reader that went away, as `head -1` does, has seen
 // what it wanted.

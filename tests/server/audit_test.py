@@ -161,7 +161,7 @@ class AuditTest(IdentityCase):
       self.assertEqual(self.ask(channel, path, token)[0], STATUS.OK, path)
     self.replace(self.folder / "again")
     self.until(lambda: delete()[0] is STATUS.NOT_FOUND)
-    self.assertIn('"target":"m"', (self.folder / "again").read_text())
+    self.until(lambda: '"target":"m"' in (self.folder / "again").read_text())
 
   def test_a_required_log_that_cannot_be_written_ends_the_start(self):
     self.token("alice", "train")

@@ -57,7 +57,7 @@ class ProxyTest(IdentityCase):
     self.assertEqual(self.ask(self.channel(server, folder, boss), self.INFO)[0], STATUS.OK)
 
   def test_a_flag_that_would_keep_nobody_out_ends_the_start(self):
-    for flags, says in ((("--unix_identity=none",), "--identities"), (("--unix_identity=root",), "none or local")):
+    for flags, says in ((("--unix_identity=none",), "--identities"), (("--unix_identity=root",), "none, local or nothing")):
       with self.subTest(flags=flags):
         self.assertIn(says, self.start_fails(*flags))
 

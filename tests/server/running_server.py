@@ -37,7 +37,8 @@ class RunningServer:
     deadline = time.monotonic() + 60
     while not port_file.exists():
       if self.process.poll() is not None or time.monotonic() > deadline:
-        raise AssertionError(f"the server did not start:\n{self.process.communicate(timeout=10)}")
+        said = "".join(text for text in self.process.communicate(timeout=10) if text)
+        raise AssertionError(f"the server did not start:\n{said}")
       time.sleep(0.02)
     self.address = f"127.0.0.1:{int(port_file.read_text())}"
 

@@ -87,13 +87,14 @@ class SharedConnectionTest(Waits, unittest.TestCase):
     self.assertTrue(self.watch.is_active())
 
   def test_resets_without_an_end_end_the_connection_and_are_counted(self):
-    with http2.Connection(self.server.address) as connection, contextlib.suppress(OSError):
-      for _ in range(200):
-        streams = [connection.stream() for _ in range(100)]
-        connection.send(b"".join(
-            http2.frame(http2.HEADERS, http2.END_HEADERS, stream, http2.grpc_headers(INVOKE)) +
-            http2.frame(http2.RST_STREAM, 0, stream, (8).to_bytes(4, "big")) for stream in streams))
-    self.until(lambda: self.ended()["resets"] == 1)
+    with http2.Connection(self.server.address) as connection:
+      with contextlib.suppress(OSError):
+        for _ in range(200):
+          streams = [connection.stream() for _ in range(100)]
+          connection.send(b"".join(
+              http2.frame(http2.HEADERS, http2.END_HEADERS, stream, http2.grpc_headers(INVOKE)) +
+              http2.frame(http2.RST_STREAM, 0, stream, (8).to_bytes(4, "big")) for stream in streams))
+      self.until(lambda: self.ended()["resets"] == 1)
     self.assertTrue(self.watch.is_active())
 
 

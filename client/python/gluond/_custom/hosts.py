@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from .._wire import at_fork, connect, credential
 from . import callbacks, functions, registry
@@ -31,16 +31,16 @@ def of(session: Any) -> Host:
     return found
 
 
-def share(registered: registry.Registered) -> None:
-    """Offers an operator to the graphs of other clients."""
-    of(connect.current()).offer({registered.op_type: True})
-
-
-def registered(operator: registry.Registered, replaces: bool) -> None:
-    """Tells servers of a new registration, where they must know of it now. replaces: another one of this name."""
+def registered(operator: registry.Registered, before: Optional[registry.Registered]) -> None:
+    """Tells servers of a new registration, where they must know of it now. before: the one that it replaces. After an error
+    that one stands again."""
     if operator.shared:
-        share(operator)
-    elif replaces:
+        try:
+            of(connect.current()).offer({operator.op_type: True})
+        except BaseException:
+            registry.take_back(operator, before)
+            raise
+    elif before is not None:
         for host in _running():
             host.renew(operator.op_type, False)
 

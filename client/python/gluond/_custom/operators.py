@@ -142,7 +142,8 @@ def share(reg_name: str) -> None:
 
     Connects to the server, and returns when it knows.
     """
-    hosts.share(registry.share(reg_name))
+    before = registry.find(reg_name)
+    hosts.registered(registry.share(reg_name), before)
 
 
 def get_all_registered_operators() -> List[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import warnings
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -30,9 +30,9 @@ _registered: Dict[str, Registered] = {}
 replaced = 0
 
 
-def add(op_type: str, prop_class: Any, shared: bool) -> Tuple[Registered, bool]:
-    """Registers an operator. A second one of a name replaces the first, with a warning. The registration, and whether it
-    replaces another."""
+def add(op_type: str, prop_class: Any, shared: bool) -> Tuple[Registered, Optional[Registered]]:
+    """Registers an operator. A second one of a name replaces the first, with a warning. The registration, and the one that
+    it replaces."""
     global replaced
     if not isinstance(op_type, str) or not 0 < len(op_type.encode()) <= 128:
         raise ValueError(f"An operator's name is text of 1 to 128 bytes, not {op_type!r}")
@@ -42,7 +42,18 @@ def add(op_type: str, prop_class: Any, shared: bool) -> Tuple[Registered, bool]:
         replaced += known is not None
     if known is not None:
         warnings.warn(f"New registration is overriding existing custom operator {op_type}", stacklevel=4)
-    return new, known is not None
+    return new, known
+
+
+def take_back(operator: Registered, before: Optional[Registered]) -> None:
+    """The name of a registration that came to nothing has the one that it had before."""
+    with _lock:
+        if _registered.get(operator.op_type) != operator:
+            return
+        if before is None:
+            del _registered[operator.op_type]
+        else:
+            _registered[operator.op_type] = before
 
 
 def find(op_type: Any) -> Registered:
