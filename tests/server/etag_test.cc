@@ -42,6 +42,7 @@ TEST_F(EtagTest, RoutesThatAnotherHasChangedStayAsHeWantsThem) {
   EXPECT_EQ(now, routed.versions(0).etag());
   StartServer({});
   EXPECT_EQ(VersionsEtag(), now) << "a restart changes nothing";
+  DefineMlp("mlp");
   Serve(&Serving::PublishModel, R"({"model": "mlp"})");
   EXPECT_NE(VersionsEtag(), now);
 }

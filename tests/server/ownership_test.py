@@ -24,6 +24,7 @@ ASK, READ, CHANGE, DELETE, NOTHING = "ask", "read", "change", "delete", "nothing
 MAY = {"owner": {READ, CHANGE, DELETE}, "stranger": set(), "reader": {READ}, "changer": {READ, CHANGE},
        "co-owner": {READ, CHANGE, DELETE}, "admin": {READ, CHANGE, DELETE}}
 M = {"model": "thing"}
+KEY = "the key of a saved session"
 
 # A row for each method: the role that it wants ("": none), what it does to a thing, and a request about that.
 ROWS = {
@@ -34,7 +35,7 @@ ROWS = {
     f"{OPERATORS}/ListComponents": ("any", NOTHING, {}), f"{OPERATORS}/Invoke": ("train", NOTHING, {}),
     f"{OPERATORS}/CheckGradient": ("train", NOTHING, {}), f"{OPERATORS}/HostOperators": ("train", NOTHING, {}),
     f"{SESSIONS}/Run": ("train", NOTHING, {}), f"{SESSIONS}/ListSavedSessions": ("train", NOTHING, {}),
-    f"{SESSIONS}/DeleteSavedSession": ("train", DELETE, {"name": "thing"}),
+    f"{SESSIONS}/DeleteSavedSession": ("train", DELETE, {"name": "thing", "key": KEY}),
     f"{MODELS}/DefineModel": ("train", CHANGE, {**M, "block": {"block": "Dense", "attributes": {"units": 1}}, "variables": [
         {"name": "data", "kind": "INPUT", "shape": [-1, 1]}], "replace": True}),
     f"{MODELS}/GetModel": ("any", READ, M), f"{MODELS}/ListModels": ("any", NOTHING, {}),
@@ -141,7 +142,7 @@ class OwnershipTest(unittest.TestCase):
       owner.call(SERVING, "PublishModel", M)
     if is_missing(SESSIONS, "ListSavedSessions", {}, "sessions"):
       session = Session(owner, owner._channel)
-      session.command(saveSession={"name": "thing", "arrays": {}})
+      session.command(saveSession={"name": "thing", "key": KEY, "arrays": {}})
       session.end()
 
   def all_methods(self):
@@ -201,7 +202,7 @@ class OwnershipTest(unittest.TestCase):
     self.serve()  # Owners are kept before they count.
     self.make(self.client("owner"))
     everything = ((f"{MODELS}/DeleteModel", M), (f"{MODELS}/DeleteCheckpoint", {"checkpoint": "thing"}),
-                  (f"{TRAINING}/DeleteDataset", {"dataset": "thing"}), (f"{SESSIONS}/DeleteSavedSession", {"name": "thing"}),
+                  (f"{TRAINING}/DeleteDataset", {"dataset": "thing"}), (f"{SESSIONS}/DeleteSavedSession", {"name": "thing", "key": KEY}),
                   (f"{SERVING}/RetireVersion", {"served": "thing", "version": "99"}))
     self.server.stop()
     self.server._flags.append("--ownership=strict")

@@ -11,7 +11,7 @@ from typing import Callable, List, Optional
 # Before gRPC is loaded for the first time: a forked child may use gRPC, with a session of its own.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
 
-from . import at_fork, freed_memory, quiet_fork  # noqa: E402, F401  # First: its hook runs after this file's.
+from . import at_fork, core_end, freed_memory, quiet_fork  # noqa: E402, F401  # First: its hook runs after this file's.
 from .access import Access  # noqa: E402
 from .local_server import LocalServer  # noqa: E402
 from .session import Session  # noqa: E402
