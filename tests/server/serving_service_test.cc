@@ -141,8 +141,9 @@ TEST_F(ServingServiceTest, WhatCannotBePublishedIsRefusedAndLeavesNothing) {
 
 TEST_F(ServingServiceTest, BatchInvariantIsRefusedWhereItDoesNotHold) {
   Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "doubles", "graph": {"nodes": [{"name": "y",
-      "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": 2}}], "outputs": ["y"]},
-      "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 3], "dtype": "FLOAT64"}]})");
+      "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": 2, "no_bias": true}}], "outputs": ["y"]},
+      "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 3], "dtype": "FLOAT64"},
+                    {"name": "y_weight", "kind": "PARAMETER", "dtype": "FLOAT64"}]})");
   Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "doubles", "initializer": {"name": "xavier"}})");
   const std::string options = R"(, "options": {"max_batch_size": 8, "batch_invariant": true})";
   Publish(options, StatusCode::FAILED_PRECONDITION, "doubles");
