@@ -89,7 +89,7 @@ class PrometheusTest(unittest.TestCase):
     self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
     alerts = re.findall(r"- alert: (\w+)", (FILES / "rules.yml").read_text())
     tested = re.findall(r"alertname: (\w+)\n *exp_alerts", (FILES / "rules_test.yml").read_text())
-    self.assertEqual(sorted(alerts), sorted(tested))
+    self.assertEqual(sorted(alerts), sorted(set(tested)))
 
   def test_promtool_finds_nothing_to_better_in_the_names(self):
     with WatchedServer() as server:
