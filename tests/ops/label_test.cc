@@ -1,5 +1,5 @@
-// What becomes of a label or an index that is out of range, by operator and by the label's type. docs/decisions.md has the
-// table for users.
+// Operators with a label or an index that is out of range, of every type that labels have. docs/decisions.md has the table for
+// users.
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ struct LabelCase {
   std::vector<Numbers> inputs;  // The one without numbers is of labels.
   Rule rule;
   AttrDict attrs = {};
-  const char* says = "label 1 is";  // Of the second label, where it is refused.
+  const char* says = "label 1 is";  // The error names the second label.
 
   friend void PrintTo(const LabelCase& c, std::ostream* os) { *os << c.op << " " << c.name; }
 };

@@ -13,7 +13,7 @@
 namespace gluond::server {
 namespace {
 
-// What is known of this processor without the code under test.
+// The processor itself is asked, not the code under test.
 bool HasAvx512() {
   const char* const most = std::getenv("DNNL_MAX_CPU_ISA");
   return (most == nullptr || std::string(most) != "AVX2") && __builtin_cpu_supports("avx512f") &&

@@ -18,7 +18,7 @@ from tests.server.tenants_fixture import (DATA, HEALTH, INFERENCE, MODELS, OPERA
                                           TRAINING, Session, _Token)
 
 REFLECTION = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
-# What an identity may do that is not the owner, by the fields of its line.
+# Identities, and the fields of their lines, which grant those who are not the owner what he may do.
 RELATIONS = {"owner": "", "stranger": "", "reader": "reads=other,th*", "changer": "changes=thing", "co-owner": "owns=thing"}
 ASK, READ, CHANGE, DELETE, NOTHING = "ask", "read", "change", "delete", "nothing"
 MAY = {"owner": {READ, CHANGE, DELETE}, "stranger": set(), "reader": {READ}, "changer": {READ, CHANGE},
