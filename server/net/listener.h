@@ -3,8 +3,9 @@
 //
 // At most `max_connections` are open, and those of one network (network.h) hold at most half of them. When a further one
 // comes, one gives way of the network that has most, the further one included: so a few networks that fill the server
-// close their own, and no other's. It is one that its client has left, or else one without calls, since whoever has none under
-// way loses nothing but the connection, which his library makes again; and of those the one that has been silent for longest.
+// close their own, and no other's. It is one that its client has left, or else one without calls for two seconds, since whoever
+// has none under way loses nothing but the connection, which his library makes again (but he who was answered just now may be
+// about to send the next one); and of those the one that has been silent for longest.
 // (Nobody knows for how long a Unix socket has been silent: there the further connection is closed.)
 //
 // A network from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
@@ -42,7 +43,7 @@ class Listener {
  public:
   // Gives gRPC a connection. Returns at once.
   using Give = std::function<void(Descriptor connection)>;
-  // The names, gRPC's, of connections that have calls under way.
+  // The names, gRPC's, of connections that have calls under way, or had one just now.
   using Busy = std::function<absl::flat_hash_set<std::string>()>;
 
   // Listens on "HOST:PORT" (each address that HOST means), "unix:PATH" (in place of a socket that nobody serves) or

@@ -27,6 +27,9 @@ constexpr std::chrono::milliseconds kHearing{250};
 // So many times the calls that may be open: those that are open, and the answers that gRPC still has.
 constexpr int64_t kTimesOpen = 2, kTimesUnread = 8;
 
+// A client whose last answer came no longer ago is between two calls: the next one may be under way.
+constexpr std::chrono::seconds kBetweenCalls{2};
+
 // Whether `are` has held for longer than kHearing; `since` remembers from when on.
 bool Last(bool are, std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point* since) {
   if (!are) *since = {};
@@ -65,6 +68,11 @@ bool Peer::CountReset(double weight) {
   resets_ = std::max(0.0, resets_ - passed * kResetsPerSecond) + weight;
   last_reset_ = now;
   return resets_ > kMostResets && !std::exchange(floods_, true);
+}
+
+bool Peer::IsBusy(Time now) {
+  MutexLock lock(mu_);
+  return open_ > 0 || now - last_answer_ < kBetweenCalls;
 }
 
 bool Peer::IsRenewed() {
@@ -119,6 +127,7 @@ void Guest::Leave() {
   if (left_.exchange(true)) return;
   MutexLock lock(peer_->mu_);
   --peer_->open_;
+  peer_->last_answer_ = std::chrono::steady_clock::now();
 }
 
 void Guest::End() {
@@ -171,9 +180,9 @@ absl::flat_hash_map<std::string, Peers::Given> Peers::Look() {
 absl::flat_hash_set<std::string> Peers::Busy() {
   MutexLock lock(mu_);
   absl::flat_hash_set<std::string> busy;
+  const auto now = std::chrono::steady_clock::now();
   for (const auto& [connection, peer] : peers_) {
-    MutexLock peer_lock(peer->mu_);
-    if (peer->open_ > 0) busy.insert(peer->name());
+    if (peer->IsBusy(now)) busy.insert(peer->name());
   }
   return busy;
 }

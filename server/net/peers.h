@@ -50,6 +50,9 @@ class Peer {
   // Whether all calls that gRPC has by now have begun since this said so last.
   // False where no call has begun or gone since: gRPC may have headers that are no call yet.
   bool IsRenewed();
+  using Time = std::chrono::steady_clock::time_point;
+  // Whether a call is open, or one was answered within the last two seconds.
+  bool IsBusy(Time now);
   // While `on` the kernel holds back what is sent to the peer, for 0.2 s at most, and sends it together afterwards. Does
   // nothing for a Unix socket.
   void Cork(bool on) const;
@@ -84,10 +87,10 @@ class Peer {
   bool is_changed_ ABSL_GUARDED_BY(mu_) = false;  // A call has begun or gone since IsRenewed last was true.
   int era_ ABSL_GUARDED_BY(mu_) = 0;  // The era of the calls that begin now; IsRenewed begins the next.
   int64_t of_era_[2] ABSL_GUARDED_BY(mu_) = {0, 0};  // The calls that gRPC has, by the era in which they began.
-  using Time = std::chrono::steady_clock::time_point;
+  Time last_answer_ ABSL_GUARDED_BY(mu_);  // When a call was answered, or ended otherwise.
   Time too_many_since_ ABSL_GUARDED_BY(mu_), unread_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many, open and unread.
   double resets_ ABSL_GUARDED_BY(mu_) = 0;  // Recent resets, as of last_reset_.
-  std::chrono::steady_clock::time_point last_reset_ ABSL_GUARDED_BY(mu_);
+  Time last_reset_ ABSL_GUARDED_BY(mu_);
   bool floods_ ABSL_GUARDED_BY(mu_) = false;
 };
 using PeerPtr = std::shared_ptr<Peer>;
@@ -125,7 +128,7 @@ class Peers {
   };
   // Takes a look at all peers, by name.
   absl::flat_hash_map<std::string, Given> Look();
-  // The names of those who have calls open.
+  // The names of those who are busy.
   absl::flat_hash_set<std::string> Busy();
 
  private:

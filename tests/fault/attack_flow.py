@@ -100,18 +100,18 @@ def unread_progress(target):
   return part(target, connections, told)
 
 
-def slow_requests(target, count=512):
-  """Requests that claim 60 MB and arrive byte by byte."""
+def slow_requests(target, count=900):
+  """Requests that claim 60 MB and arrive byte by byte, on more connections than one network may have."""
   told, claim = Told(), http2.message(bytes(60_000_000))[:5]
   connections = connect(target, count, told)
-  streams = []
-  for connection in connections:
-    streams.append(connection.open(INVOKE))
-    connection.send(http2.frame(http2.DATA, 0, streams[-1], claim))
+  streams = {}
   while time.monotonic() < target.end:
-    for connection, stream in zip(connections, streams):
+    for connection in connections:
       try:
-        connection.send(http2.frame(http2.DATA, 0, stream, b"\x0a"))
+        if connection not in streams:
+          streams[connection] = connection.open(INVOKE)
+          connection.send(http2.frame(http2.DATA, 0, streams[connection], claim))
+        connection.send(http2.frame(http2.DATA, 0, streams[connection], b"\x0a"))
       except OSError as error:
         told.note(error)
     time.sleep(0.05)

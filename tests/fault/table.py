@@ -79,7 +79,7 @@ FLOW = [
     Row("unread fetches", "sessions fetch 32 MB again and again and read nothing", attack_flow.unread_fetches, CUT),
     Row("unread callbacks", "hosts of operators read no callback", attack_flow.unread_callbacks, CUT),
     Row("unread progress", "trainings without end whose progress nobody reads", attack_flow.unread_progress, CUT),
-    Row("slow requests", "512 requests of 60 MB arrive byte by byte", attack_flow.slow_requests, CUT),
+    Row("slow requests", "900 requests of 60 MB arrive byte by byte", attack_flow.slow_requests, CUT),
     Row("unfinished requests", "requests of 60 MB, but for the last byte", attack_flow.unfinished_requests, CUT),
     Row("half messages", "streams that end within a message, or before it", attack_flow.half_messages, CUT),
     Row("idle connections", "10,000 connections do nothing", attack_flow.idle_connections, CUT),

@@ -83,6 +83,17 @@ TEST_F(PeersTest, APeerIsRenewedWhenAllItsCallsAreYoungerThanTheLastTime) {
   EXPECT_FALSE(peer->IsRenewed());
 }
 
+TEST_F(PeersTest, WhoWasAnsweredJustNowIsBusyAsWhoHasACallOpen) {
+  const auto peer = std::make_shared<Peer>("ipv4:10.0.0.9:41014");
+  const auto after = [](int seconds) { return std::chrono::steady_clock::now() + std::chrono::seconds(seconds); };
+  EXPECT_FALSE(peer->IsBusy(after(0)));
+  Guest guest(peers_, peer);
+  EXPECT_TRUE(peer->IsBusy(after(60)));
+  guest.Leave();
+  EXPECT_TRUE(peer->IsBusy(after(0)));
+  EXPECT_FALSE(peer->IsBusy(after(60)));
+}
+
 TEST(NetworkTest, IsAnAddressOfVersionFourAndHalfAnAddressOfVersionSix) {
   for (const auto& [peer, network] : std::vector<std::pair<std::string, std::string>>{
            {"ipv4:10.0.0.7:41014", "ipv4:10.0.0.7"},
