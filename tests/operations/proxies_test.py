@@ -38,8 +38,10 @@ backend gluond
   server gluond {address} proto h2
 """
 # Each call has a connection to the server for itself, which is kept for the next one.
+# nginx as root gives its folders to `nobody`, whom a sandbox may not know.
 NGINX = """
 daemon off;
+user root root;
 worker_processes 1;
 error_log stderr;
 pid {folder}/pid;
