@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "engine/core/interruption.h"
 #include "tests/ops/op_case.h"
 
 namespace gluond::testing {
@@ -105,6 +106,12 @@ TEST(BoxNms, ManyBoxes) {
     const int64_t step = most < 1.0 / 3 ? 2 : 1;
     for (int64_t i = 0; i < n; ++i) ASSERT_EQ(kept[i], i * step < n ? i * step : -1) << most << ", place " << i;
   }
+}
+
+TEST(BoxNms, EndsWhenItIsInterrupted) {
+  const auto check = [] { return absl::CancelledError("enough"); };
+  const InterruptionScope scope(check);
+  EXPECT_EQ(ErrorOf("_contrib_box_nms", {kBoxes}).code(), absl::StatusCode::kCancelled);
 }
 
 TEST(Boxes, RefuseWhatDoesNotFit) {

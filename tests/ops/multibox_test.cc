@@ -1,5 +1,6 @@
 // _contrib_MultiBoxPrior, _contrib_MultiBoxTarget and _contrib_MultiBoxDetection against MXNet 1.9.1.
 
+#include "engine/core/interruption.h"
 #include "tests/ops/op_case.h"
 
 namespace gluond::testing {
@@ -221,6 +222,13 @@ TEST(MultiBoxTarget, ManyLabelsAndAnchors) {
   std::vector<double> classes(anchors);
   for (int k = 0; k < 3; ++k) classes[k] = k + 1;
   EXPECT_EQ((*ys)[2].values(), classes);
+}
+
+TEST(MultiBox, MatchingAndSuppressionEndWhenTheyAreInterrupted) {
+  const auto check = [] { return absl::CancelledError("enough"); };
+  const InterruptionScope scope(check);
+  EXPECT_EQ(ErrorOf("_contrib_MultiBoxTarget", {kAnchors, kLabels, kPredictions}).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(ErrorOf("_contrib_MultiBoxDetection", {kProbabilities, kOffsets, kAnchors}).code(), absl::StatusCode::kCancelled);
 }
 
 TEST(MultiBox, RefusesWhatDoesNotFit) {
