@@ -46,7 +46,7 @@ class Progress:
         self._history: Dict[str, List[Tuple[int, float]]] = after.history if after is not None else {}
         # Drawings are scheduled by batches, not by time: a call only sends commands and is quick, and a drawing waits
         # for all of them.
-        self._done, self._next, self._last, self._counts = 0, 1, 0, 1
+        self._done, self._next, self._last, self._is_under_way = 0, 1, 0, False
         self._before: int = after._before + after._done if after is not None else 0
         self._begin = self._drawn = 0.0
         self._surface = _Notebook() if _in_notebook() else _Terminal()
@@ -57,26 +57,32 @@ class Progress:
         return self._total
 
     def __iter__(self) -> Iterator[Any]:
-        self._done, self._next, self._last = 0, 1, 0
-        self._begin = self._drawn = time.monotonic()
-        complete = False
+        self.begin()
         try:
-            for batch in self._batches:
-                self._counts = 1
+            for done, batch in enumerate(self._batches, 1):
                 yield batch
-                self._done += self._counts
-                if self._done >= self._next or time.monotonic() - self._drawn >= 2 * self._every:
-                    self._draw(False)
-            complete = True
+                self.reach(done)
+            self.reach(self._done, last=True)
         finally:
-            if complete:
-                self._draw(True)
-            else:
-                self._surface.leave()
+            self.leave()
 
-    def count(self, batches: int) -> None:
-        """Counts the current batch as so many, where one turn of the loop does the work of several."""
-        self._counts = batches
+    def begin(self) -> None:
+        """The first batch begins: for work that is no loop over batches, and tells by reach() how far it is."""
+        self._done, self._next, self._last, self._is_under_way = 0, 1, 0, True
+        self._begin = self._drawn = time.monotonic()
+
+    def reach(self, done: int, last: bool = False) -> None:
+        """So many batches are done. last: there are no more."""
+        self._done = done
+        if last or self._done >= self._next or time.monotonic() - self._drawn >= 2 * self._every:
+            self._draw(last)
+        self._is_under_way = not last
+
+    def leave(self) -> None:
+        """Ends the line where it is, so that the next output begins another one."""
+        if self._is_under_way:
+            self._surface.leave()
+            self._is_under_way = False
 
     def show(self, **values: Any) -> None:
         """Numbers, or arrays of which the mean is shown, from now on."""

@@ -12,8 +12,8 @@ from ._remote import saving  # noqa: F401  # Block.save_as_model is in it.
 from ._remote.datasets import Column, Dataset, DatasetDescription, datasets
 from ._remote.descriptions import ModelDescription, TrainerDescription, Variable
 from ._remote.model import CheckpointDescription, Model, models
-from ._remote.training import History, Step
+from ._remote.training import EarlyStopping, History, Step
 from ._remote.versions import VersionDescription, retire, route, versions
 
-__all__ = ["CheckpointDescription", "Column", "Dataset", "DatasetDescription", "History", "Model", "ModelDescription", "Step",
+__all__ = ["CheckpointDescription", "Column", "Dataset", "DatasetDescription", "EarlyStopping", "History", "Model", "ModelDescription", "Step",
            "TrainerDescription", "Variable", "VersionDescription", "datasets", "models", "retire", "route", "versions"]

@@ -18,7 +18,7 @@ from tests import case_runner
 from tests.server.running_server import RunningServer
 
 SERVER = os.environ.get("GLUOND_SERVER", "server/gluond-server")
-KILLS = 8
+KILLS, EPOCHS = 8, 30
 
 
 def points(count, seed=7):
@@ -39,18 +39,18 @@ class CrashCase(unittest.TestCase):
         self.addCleanup(self.server.__exit__)
         mx.connect(self.server.address)
         self.addCleanup(mx.connect)
-        self.net = nn.HybridSequential(prefix="net_")
-        with self.net.name_scope():
-            self.net.add(nn.Dense(8, activation="relu"), nn.Dropout(0.3), nn.Dense(3))
 
     def crash(self):
         self.server.process.kill()
         self.server.process.communicate()
         self.server.start()
 
-    def define(self, name):
+    def define(self, name, units=8):
         """A model that a crash does not take."""
-        model = mx.remote.Model.define(name, self.net, (-1, 4), loss=gluon.loss.SoftmaxCrossEntropyLoss(), optimizer="adam",
+        net = nn.HybridSequential(prefix="net_")
+        with net.name_scope():
+            net.add(nn.Dense(units, activation="relu"), nn.Dropout(0.3), nn.Dense(units), nn.Dense(3))
+        model = mx.remote.Model.define(name, net, (-1, 4), loss=gluon.loss.SoftmaxCrossEntropyLoss(), optimizer="adam",
                                        optimizer_params={"learning_rate": 0.01}, metrics="accuracy",
                                        initializer=mx.init.Xavier(), seed=5)
         while True:
@@ -62,139 +62,144 @@ class CrashCase(unittest.TestCase):
 
 class FitTest(CrashCase):
 
-    def fit(self, model):
-        """Fits in calls whose sizes do not depend on time. Returns the history, and each call's place and means."""
-        answers = []
-        add = training._Sum.add
+    def fit(self, model, hear=lambda training: None):
+        """hear: called after each message with the progress."""
+        plain = training.Training._hear
 
-        def note(total, answer):
-            answers.append((answer.next_begin, answer.steps, answer.samples, answer.loss, dict(answer.metrics)))
-            add(total, answer)
+        def hear_and_tell(self, message):
+            plain(self, message)
+            hear(self)
 
-        with mock.patch.multiple(training, _CALL_SECONDS=1e9, _MOST_STEPS=5), mock.patch.object(training._Sum, "add", note):
-            history = model.fit(*points(600), epochs=3, batch_size=6, validation=points(60, seed=8), progress=False)
+        with mock.patch.object(training, "_PROGRESS_EVERY", {"nanos": 50_000_000}), \
+                mock.patch.object(training.Training, "_hear", hear_and_tell):
+            history = model.fit(*points(1920), epochs=EPOCHS, batch_size=32, validation=points(60, seed=8), progress=False)
         del history["seconds"]
-        return history, answers
+        return history
 
     def test_killed_at_many_moments_it_loses_nothing(self):
         self.start("13steps")
-        calm, model = self.define("calm"), self.define("m")
-        sent = []
-        apply = calls.Caller.apply
+        calm, model = self.define("calm", 256), self.define("m", 256)
+        expected = self.fit(calm)
+        expected_bits = bits(calm)
+        seeded = random.Random(11)
+        targets = [(number + seeded.random()) * EPOCHS / (KILLS + 1) for number in range(KILLS)]
+        hit = []
 
-        def count(caller, method, *rest, **options):
-            sent.append(method)
-            time.sleep(0.02)  # Live checkpoints come to an end meanwhile.
-            return apply(caller, method, *rest, **options)
+        def crash(of):
+            if targets and of._place.epoch + of._place.begin / 1920 >= targets[0]:
+                time.sleep(seeded.random() * 0.04)  # A live checkpoint, or more, comes to an end meanwhile.
+                self.crash()
+                hit.append(of._place.epoch)
+                while targets and targets[0] <= of._place.epoch + of._place.begin / 1920:
+                    targets.pop(0)
 
-        with mock.patch.object(calls.Caller, "apply", count):
-            expected, expected_answers = self.fit(calm)
-            expected_bits = bits(calm)  # A kill takes the last steps of this one, too.
-            undisturbed = len(sent)
-            sent.clear()
-            kills = []
-
-            def kill():
-                seeded = random.Random(11)
-                for number in range(KILLS):
-                    target = (number + seeded.random()) * undisturbed / (KILLS + 1)
-                    while len(sent) < target or kills and len(sent) < kills[-1] + 2:
-                        time.sleep(0.0005)
-                    time.sleep(seeded.random() * 0.04)
-                    self.crash()
-                    kills.append(len(sent))
-
-            killer = threading.Thread(target=kill)
-            killer.start()
-            history, answers = self.fit(model)
-            done = len(kills)
-            killer.join()
-        self.assertEqual(done, KILLS, "a kill after the end tests nothing")
-        self.assertGreater(len(sent), undisturbed + KILLS, "calls that were lost are sent again")
+        history = self.fit(model, crash)
+        self.assertEqual(targets, [], "a kill after the end tests nothing")
+        self.assertGreater(len(hit), KILLS // 2)
         self.assertEqual(bits(model), expected_bits)
-        self.assertEqual(model.describe().step, 300)
-        self.assertEqual([answer[:2] for answer in answers], [answer[:2] for answer in expected_answers])
-        known = [number for number, answer in enumerate(answers) if answer[2]]
-        self.assertGreaterEqual(len(known), len(answers) - KILLS, "a crash takes at most one answer")
-        self.assertEqual([answers[number] for number in known], [expected_answers[number] for number in known])
+        self.assertEqual(model.describe().step, 60 * EPOCHS)
+        disturbed = {near for epoch in hit for near in range(epoch - 1, epoch + 2)}
         for name, values in history.items():
-            if len(known) == len(answers) or name.startswith("validation_"):
-                self.assertEqual(values, expected[name], name)
+            self.assertEqual(len(values), EPOCHS)
+            for epoch, value in enumerate(values):
+                if epoch not in disturbed:
+                    # The sums of the server are rounded by slices, whose sizes depend on time.
+                    self.assertAlmostEqual(value, expected[name][epoch], 12, (name, epoch))
         self.assertEqual(mx.remote.datasets(), [])
 
 
 class Recorder:
-    """Stands for a Caller: its server takes rows, and makes each `durable_every`th call durable at once. events: what
-    happens at the attempts of these numbers: "crash" before it; "short": one step alone; "forgotten": no answer."""
+    """Stands for a Caller: its server takes steps, has a live checkpoint after every `durable_every`th, and tells of every
+    second one. events: by the number of steps taken in all, "crash", or "broken": the connection, with what was told last."""
 
     address = "there"
 
     def __init__(self, durable_every, events):
-        self.durable_every, self.events = durable_every, events
-        self.rows, self.attempts = [], 0
+        self.durable_every, self.events = durable_every, dict(events)
+        self.rows, self.taken = [], 0
 
     def check(self, model, patience):
-        return training_pb2.GetSequenceResponse(last=len(self.rows), step=self.step())
+        return training_pb2.GetSequenceResponse(step=len(self.rows))
 
-    def step(self):
-        return sum(steps for _, _, steps in self.rows)
+    accept = check
 
-    def durable(self):
-        return len(self.rows) // self.durable_every * self.durable_every
+    def listen(self, method, request, hear, patience):
+        epoch, begin, size, end = request.start_at.epoch, request.start_at.begin, request.batch_size, 100
+        steps, heard, unheard = 0, 0, []
+        message = training_pb2.TrainProgress(done=True)
+        while epoch < request.rows.epoch + request.epochs:
+            rows = range(begin, min(begin + size, end))
+            self.rows.append((epoch, rows))
+            self.taken, steps, begin = self.taken + 1, steps + 1, rows.stop
+            message.samples += len(rows)
+            unheard.append((epoch, rows))
+            ended = begin == end
+            if ended:
+                of_call = [each for at, each in self.rows[len(self.rows) - steps:] if at == epoch]
+                message.ended.add(epoch=epoch, samples=sum(map(len, of_call)), loss=mean(of_call))
+                epoch, begin = epoch + 1, 0
+            message.next.epoch, message.next.begin = epoch, begin
+            event = self.events.pop(self.taken, None)
+            if event == "crash":
+                del self.rows[len(self.rows) // self.durable_every * self.durable_every:]
+                raise calls.CallError("go on with another step", None, "ANSWER_FORGOTTEN")
+            message.loss = mean([each for _, each in unheard])
+            if event == "broken":
+                message.stop = training_pb2.TrainProgress.CLIENT_GONE
+                break
+            if ended or steps % 2 == 0:
+                hear(message)
+                del message.ended[:]
+                unheard = []
+        hear(message)
+        return message
 
-    def apply(self, method, request, patience):
-        self.attempts += 1
-        event = self.events.get(self.attempts)
-        if event == "crash":
-            expected = len(self.rows)
-            del self.rows[self.durable():]
-            if len(self.rows) < expected:
-                raise calls.CallError("go on with another step", None, "REWOUND",
-                                      {"last": str(len(self.rows)), "expected": str(expected)})
-        request.call.sequence = len(self.rows) + 1
-        begin, size = request.rows.begin, request.batch_size
-        end = min(begin + size * (1 if event == "short" else request.steps), request.rows.end)
-        self.rows.append((request.rows.epoch, range(begin, end), -(-(end - begin) // size)))
-        if event == "forgotten":
-            raise calls.CallError("gone", None, "ANSWER_FORGOTTEN")
-        answer = training_pb2.TrainStepResponse(steps=self.rows[-1][2], samples=end - begin, next_begin=end, loss=begin,
-                                                durable_sequence=self.durable())
-        answer.report.step = self.step()
-        return answer
+
+def mean(ranges):
+    numbers = [number for each in ranges for number in each]
+    return sum(numbers) / len(numbers)
 
 
-class KeptCallsTest(unittest.TestCase):
+class PlaceTest(unittest.TestCase):
 
     def fit(self, durable_every, events):
         """Two epochs over 100 rows. Returns the rows in the order in which they were taken, and the losses."""
         caller = Recorder(durable_every, events)
-        trainer = training.Trainer(caller, training.Epochs("m", mx.remote.Dataset("d"), 100, 3, True, 0, False), False)
-        with mock.patch.multiple(training, _CALL_SECONDS=1e9, _MOST_STEPS=2):
-            losses = [trainer.epoch(number, "")["loss"] for number in range(2)]
-        self.assertLessEqual(len(trainer._kept), durable_every)
-        return [(epoch, row) for epoch, rows, _ in caller.rows for row in rows], losses
+        of = training.Epochs("m", mx.remote.Dataset("d"), 100, 3, True, 0, False, None, 0, 2)
+        history = training.Training(caller, of, False).run()
+        return [(epoch, row) for epoch, rows in caller.rows for row in rows], history["loss"]
 
     def test_each_row_is_taken_once_in_order(self):
-        calm = self.fit(4, {})
-        self.assertEqual(calm[0], [(epoch, row) for epoch in range(2) for row in range(100)])
-        for place in range(2, 40):
-            for events in ({}, {place + 1: "short"}, {place + 2: "crash"}, {place + 2: "short", place + 4: "crash"}):
-                rows, losses = self.fit(4, {place: "crash", **events})
-                self.assertEqual(rows, calm[0], (place, events))
-                if "short" not in events.values():  # The sizes of calls decide how the sums are rounded.
-                    self.assertEqual(losses, calm[1], (place, events))
+        calm, losses = self.fit(4, {})
+        self.assertEqual(calm, [(epoch, row) for epoch in range(2) for row in range(100)])
+        self.assertEqual(losses, [49.5, 49.5])
+        for place in range(1, 68):
+            for events in ({place: "crash"}, {place: "broken"}, {place: "crash", place + 1: "crash", place + 2: "broken"},
+                           {place: "broken", place + 3: "crash"}):
+                rows, losses = self.fit(4, events)
+                self.assertEqual(rows, calm, events)
+                self.assertEqual(len(losses), 2, events)
 
-    def test_an_answer_that_is_lost_leaves_its_rows_out_of_the_means(self):
-        calm, (loss, other) = self.fit(4, {})
-        rows, losses = self.fit(4, {2: "forgotten", 6: "crash", 7: "forgotten"})
-        self.assertEqual(rows, calm)
-        self.assertAlmostEqual(losses[0] * 94, loss * 100 - 3 * 6)
-        self.assertEqual(losses[1], other)
+    def test_the_means_leave_out_what_was_lost(self):
+        for place in range(1, 68):
+            _, losses = self.fit(1, {place: "broken"})
+            for loss in losses:
+                self.assertAlmostEqual(loss, 49.5, msg=str(place))
+        # Of the ten steps that the checkpoint has two were not told: rows 24 to 29.
+        _, losses = self.fit(10, {11: "crash"})
+        self.assertAlmostEqual(losses[0], 49.5)
+        _, losses = self.fit(9, {9: "crash"})
+        self.assertAlmostEqual(losses[0] * 97, 49.5 * 100 - 24 - 25 - 26)
 
-    def test_more_calls_than_are_kept_end_it(self):
-        with mock.patch.object(training, "_MOST_KEPT", 3):
-            with self.assertRaisesRegex(mx.MXNetError, "go on with another step"):
-                self.fit(8, {6: "crash"})
+    def test_what_lies_before_the_beginning_is_not_taken_again(self):
+        class Forgetful(Recorder):
+
+            def accept(self, model, patience):
+                return training_pb2.GetSequenceResponse(step=-1)
+
+        of = training.Epochs("m", mx.remote.Dataset("d"), 100, 3, True, 0, False, None, 0, 2)
+        with self.assertRaisesRegex(mx.MXNetError, "go on with another step"):
+            training.Training(Forgetful(4, {5: "crash"}), of, False).run()
 
 
 class LoopTest(CrashCase):

@@ -40,12 +40,14 @@ class ProgressTest(unittest.TestCase):
         self.assertRegex(terminal.lines()[0], r"^epoch 1  \[#{6}\.{18}\] 1/4  .*/s, \d+ s left  loss 1$")
         self.assertRegex(terminal.lines()[-1], r"^epoch 1  \[#{24}\] 4/4  [\d.]+ s  loss 0.25\n$")
 
-    def test_one_turn_may_count_for_several(self):
+    def test_work_that_is_no_loop_tells_how_far_it_is(self):
         terminal = Terminal()
         with mock.patch("sys.stderr", terminal):
-            progress = Progress(iter((3, 5)), "epoch 1", total=8, every=0.0)
-            for steps in progress:
-                progress.count(steps)
+            progress = Progress((), "epoch 1", total=8, every=0.0)
+            progress.begin()
+            progress.reach(3)
+            progress.reach(8, last=True)
+            progress.leave()
         self.assertRegex(terminal.lines()[0], r"^epoch 1  \[#{9}\.{15}\] 3/8 ")
         self.assertRegex(terminal.lines()[-1], r" 8/8 ")
 

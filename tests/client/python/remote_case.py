@@ -87,6 +87,9 @@ class Breaking:
 
         return send
 
+    def unary_stream(self, path, *codecs):
+        return self._channel.unary_stream(path, *codecs)
+
 
 def breaking(method, error, **options):
     caller = calls.current()

@@ -119,7 +119,8 @@ class DatasetTest(ArrayCase):
         self.assertTrue(mx.remote.Dataset("d").describe().committed)
 
     def test_a_temporary_one_is_not_stored(self):
-        dataset = datasets.Temporary({"data": self.data}, progress=False)
+        dataset = datasets.Temporary({"data": self.data})
+        dataset.send()
         self.assertEqual((dataset.describe().committed, dataset.describe().stored), (True, False))
 
     def test_mistakes_are_told(self):

@@ -1,14 +1,16 @@
 """The training of the server's models from Python: it learns, step for step as a loop does, exactly once, from checkpoints."""
 
 import os
+import tempfile
 import time
 from unittest import mock
+from xml.etree import ElementTree
 
 import gluond as mx
 import numpy as np
 from gluond import autograd, gluon, nd
 from gluond._proto import training_pb2
-from gluond._remote import calls
+from gluond._remote import calls, datasets, training
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 from tests.client.python.remote_case import LOSS, Busy, Refusal, breaking, convnet, defined, mlp, points
@@ -75,6 +77,59 @@ class TrainTest(ArrayCase):
             defined().fit(x, y, batch_size=10)
         written = "".join(call.args[0] for call in terminal.write.call_args_list)
         self.assertRegex(written, r"epoch 1 of 1  \[#{24}\] 10/10 .* loss \d")
+
+    def test_the_line_of_an_epoch_ends_with_its_validation(self):
+        x, y = points(100)
+        with mock.patch("sys.stderr") as terminal:
+            terminal.isatty.return_value = False
+            defined().fit(x, y, batch_size=10, epochs=2, validation=(x, y))
+        written = "".join(call.args[0] for call in terminal.write.call_args_list)
+        self.assertRegex(written, r"epoch 1 of 2  .* validation_loss [\d.]+  validation_accuracy [\d.]+\n"
+                                  r"epoch 2 of 2  .* validation_loss [\d.]+  validation_accuracy [\d.]+\n$")
+
+    def test_callbacks_hear_of_each_epoch_and_may_end_it(self):
+        x, y = points(64)
+        told = []
+        model = defined()
+        history = model.fit(x, y, epochs=9, batch_size=16, first_epoch=2, progress=False, validation=(x, y), callbacks=[
+            lambda epoch, numbers: told.append((epoch, numbers)), lambda epoch, numbers: epoch == 4])
+        self.assertEqual([epoch for epoch, _ in told], [2, 3, 4])
+        self.assertEqual([numbers["validation_loss"] for _, numbers in told], history["validation_loss"])
+        self.assertEqual(model.describe().step, 12)
+        same = defined()
+        same.fit(x, y, epochs=3, batch_size=16, first_epoch=2, progress=False)
+        np.testing.assert_array_equal(model.predict(x), same.predict(x))
+
+    def test_it_stops_early_where_nothing_gets_better(self):
+        stop = mx.remote.EarlyStopping("loss", patience=2, least=0.1)
+        ends = [stop(epoch, {"loss": loss}) for epoch, loss in enumerate((1.0, 0.8, 0.75, 0.9, 0.79))]
+        self.assertEqual((ends, stop.best_epoch), ([False, False, False, False, True], 1))
+        rising = mx.remote.EarlyStopping("validation_accuracy", patience=0)
+        self.assertEqual([rising(epoch, {"validation_accuracy": value}) for epoch, value in enumerate((0.5, 0.6, 0.6))],
+                         [False, False, True])
+        with self.assertRaisesRegex(mx.MXNetError, "fit.. has no 'validation_loss'; it has loss"):
+            mx.remote.EarlyStopping()(0, {"loss": 1.0})
+
+    def test_the_history_is_drawn(self):
+        x, y = points(64)
+        history = defined().fit(x, y, epochs=3, batch_size=16, progress=False)
+        with tempfile.TemporaryDirectory() as folder:
+            history.plot(f"{folder}/curve.svg")
+            texts = [each.text for each in ElementTree.parse(f"{folder}/curve.svg").iter("{http://www.w3.org/2000/svg}text")]
+        self.assertIn("loss, accuracy", texts)
+        self.assertIn("3 epochs", texts)
+
+    def test_a_nan_is_told_once(self):
+        x, y = points(64)
+        x[5] = np.nan
+        with self.assertWarnsRegex(UserWarning, "the loss of epoch 0 is nan, and 1 of its steps were skipped") as told:
+            history = defined().fit(x, y, epochs=3, batch_size=16, progress=False)
+        self.assertEqual((len(told.warnings), history["skipped"]), (1, [1, 1, 1]))
+
+    def test_a_label_that_is_no_class_is_refused(self):
+        x, y = points(64)
+        with self.assertRaisesRegex(mx.MXNetError, "label 0 is 3, expected a class from 0 to 2"):
+            defined().fit(x, np.full_like(y, 3), progress=False)
 
     def test_a_schedule_decides_the_rate(self):
         schedule = mx.lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=0.4)
@@ -179,12 +234,31 @@ class ExactlyOnceTest(ArrayCase):
     def test_an_interrupted_fit_leaves_its_steps_and_no_dataset(self):
         model = defined()
         x, y = points(64)
-        with breaking("TrainStep", KeyboardInterrupt()), self.assertRaises(KeyboardInterrupt):
-            model.fit(x, y, batch_size=16, progress=False)
+        with mock.patch.object(training.Training, "_hear", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            model.fit(x, y, epochs=1_000_000, batch_size=16, progress=False)
         self.assertEqual(mx.remote.datasets(), [])
-        self.assertEqual(model.describe().step, 1)
+        model.fit(x, y, batch_size=16, progress=False)  # It waits for the steps that were under way.
+        steps = model.describe().step
+        self.assertGreater(steps, 4)
         model.fit(x, y, batch_size=16, progress=False)
-        self.assertEqual(model.describe().step, 5)
+        self.assertEqual(model.describe().step, steps + 4)
+
+    def test_an_error_before_the_first_step_leaves_no_dataset_and_is_the_one_that_is_raised(self):
+        model = defined()
+        x, y = points(64)
+        with mock.patch.object(datasets._Upload, "run", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            model.fit(x, y, progress=False)
+        with breaking("DeleteDataset", Refusal(), times=-1), self.assertRaisesRegex(mx.MXNetError, "make no batch of 100"):
+            model.fit(x, y, batch_size=100, drop_last=True, progress=False)
+
+    def test_a_wait_for_the_server_is_told_once(self):
+        model = defined()
+        model.train_step(*points(8))
+        with (mock.patch.multiple(calls, RETRY_SECONDS=1.0, _SILENT_SECONDS=0.3), mock.patch("sys.stderr") as terminal,
+              breaking("", Refusal(), times=-1, after=False), self.assertRaisesRegex(mx.MXNetError, "^TrainStep: no answer")):
+            model.train_step(*points(8))
+        (line,) = {call.args[0] for call in terminal.write.call_args_list}
+        self.assertRegex(line, r"^gluond: no answer from \S+; waiting for it for up to 1 s more\n$")
 
     def test_a_refused_call_uses_no_number_up(self):
         model = defined()

@@ -76,16 +76,16 @@ class VersionsTest(ArrayCase):
             mx.remote.route("b", labels={"stable": 3})
 
     def test_infer_asks_a_version_in_pieces_of_its_size(self):
-        self.model.publish("stable", served="c", max_batch_size=8)
+        self.model.publish(served="c", max_batch_size=8)  # It gets the label `stable`.
         before = self.model.predict(self.data)
         self.model.fit(self.data, self.label, epochs=2, batch_size=4, progress=False)
-        self.model.publish(served="c")
+        self.model.publish("canary", served="c")
         served = mx.remote.Model("c")
         self.assert_near(served.infer(self.data), before)  # 12 rows.
         self.assert_near(served.infer(self.data, version=2), self.model.predict(self.data))
         self.assertIsInstance(served.infer(mx.nd.array(self.data), "stable"), mx.nd.NDArray)
         self.assert_near(served.infer({"data": self.data.astype("float64")}, 1, batch_size=5), before)
-        with self.assertRaisesRegex(mx.MXNetError, "no version '3'; there are 1, 2, stable"):
+        with self.assertRaisesRegex(mx.MXNetError, "no version '3'; there are 1, 2, canary, stable"):
             served.infer(self.data, 3)
         with self.assertRaisesRegex(mx.MXNetError, r"has shape \[12,2\], expected \[\?,5\]"):
             served.infer(self.data[:, :2], 2)

@@ -10,8 +10,10 @@ carries the same number each time, so that the server applies it once however of
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
+import sys
 import threading
 import time
 import weakref
@@ -30,6 +32,8 @@ TIMEOUT_SECONDS = 300.0
 RETRY_SECONDS = 10.0
 PAGE_SIZE = 1000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+# A wait that lasts longer is told.
+_SILENT_SECONDS = 3.0
 _STATUS = grpc.StatusCode
 
 
@@ -49,15 +53,42 @@ class CallError(MXNetError):
         return self.retry_after > 0 or self.code is _STATUS.UNAVAILABLE and self.reason in ("", "DRAINING", "LOADING")
 
 
-class _Within(NamedTuple):
-    """The time of a call. deadline: by time.monotonic(). patience: seconds from the first attempt to the last."""
+class _Wait:
+    """The time of a call, with all that has to be asked for it. It ends `timeout` seconds after it has begun, or after `patience`
+    seconds in which the server could not be reached; one that lasts is told."""
 
-    deadline: float
-    patience: float
+    def __init__(self, address: str, timeout: float = TIMEOUT_SECONDS, patience: Optional[float] = None) -> None:
+        self._address = address
+        self._deadline = time.monotonic() + timeout
+        self._patience = RETRY_SECONDS if patience is None else patience
+        self._is_told = False
+        self._begin()
 
-    @classmethod
-    def of(cls, timeout: float, patience: Optional[float]) -> "_Within":
-        return cls(time.monotonic() + timeout, RETRY_SECONDS if patience is None else patience)
+    def _begin(self) -> None:
+        self._begun = time.monotonic()
+        self._end = min(self._deadline, self._begun + self._patience)
+
+    def timeout(self) -> float:
+        """Of one attempt."""
+        return min(max(self._deadline - time.monotonic(), 0.001), TIMEOUT_SECONDS)
+
+    def heard(self, hear: Callable[[Any], None]) -> Callable[[Any], None]:
+        """`hear` for messages that come: each begins the wait for the server anew."""
+        def begin_and_hear(message: Any) -> None:
+            self._begin()
+            hear(message)
+
+        return begin_and_hear
+
+    def is_over_in(self, seconds: float) -> bool:
+        """Whether it ends before these have passed."""
+        now = time.monotonic()
+        if now + seconds >= self._end:
+            return True
+        if not self._is_told and now + seconds - self._begun > _SILENT_SECONDS:
+            self._is_told = True
+            sys.stderr.write(f"gluond: no answer from {self._address}; waiting for it for up to {self._end - now:.0f} s more\n")
+        return False
 
 
 class _Line:
@@ -91,14 +122,14 @@ class Caller:
     def call(self, method: Method, request: Any, timeout: float = TIMEOUT_SECONDS,
              patience: Optional[float] = None) -> Any:
         """The answer of a method that changes no model. patience: instead of RETRY_SECONDS."""
-        return self._run(method, request, _Within.of(timeout, patience), lambda: None)
+        return self._run(method, request, self._wait(timeout, patience), lambda: None)
 
-    def delete(self, method: Method, request: Any) -> None:
+    def delete(self, method: Method, request: Any, patience: Optional[float] = None) -> None:
         """Calls a method that deletes, and has no numbers. A repetition that finds nothing tells that an earlier attempt
         has deleted it, and only its answer was lost."""
         attempts = [1]
         try:
-            self._run(method, request, _Within.of(TIMEOUT_SECONDS, None), lambda: attempts.append(1))
+            self._run(method, request, self._wait(patience=patience), lambda: attempts.append(1))
         except CallError as error:
             if len(attempts) == 1 or error.code is not _STATUS.NOT_FOUND:
                 raise
@@ -113,66 +144,85 @@ class Caller:
             if not request.page_token:
                 return
 
-    def apply(self, method: Method, request: Any, timeout: float = TIMEOUT_SECONDS,
-              patience: Optional[float] = None) -> Any:
+    def apply(self, method: Method, request: Any, timeout: float = TIMEOUT_SECONDS, patience: Optional[float] = None,
+              hear: Optional[Callable[[Any], None]] = None) -> Any:
         """The answer of a method that changes `request.model`, which it does once. Sets client_id and sequence.
 
         A call that an interrupt cuts short may have been applied or not: the next one asks the server. CallError with the
         reason REWOUND: the server was started anew, without the last calls on the model, whichever they were.
         """
-        within = _Within.of(timeout, patience)
+        wait = self._wait(timeout, patience)
         line = self._line(request.model)
         with line.lock:
             was_in_doubt = line.in_doubt
             if was_in_doubt:
-                line.next = self._check_not_forgotten(request.model, within, line).last + 1
+                line.next = self._check_not_forgotten(request.model, wait, line).last + 1
             try:
-                return self._apply(method, request, within, line)
+                return self._apply(method, request, wait, line, hear)
             except CallError as error:
                 if not was_in_doubt or error.reason != "SEQUENCE_REUSED":
                     raise
-                last = self._place(request.model, within).last
+                last = self._place(request.model, wait).last
                 if last < line.next:
                     raise
                 # The call that was cut short ended only now, under the same number, for which this one was refused.
                 line.next = last + 1
-                return self._apply(method, request, within, line)
+                return self._apply(method, request, wait, line, hear)
+
+    def listen(self, method: Method, request: Any, hear: Callable[[Any], None], patience: float) -> Any:
+        """apply() for a method whose answer is a stream, of which `hear` gets each message; the last message. The call may
+        take any time; `patience` is for a server that cannot be reached, from the last message on."""
+        return self.apply(method, request, math.inf, patience, hear)
+
+    def accept(self, model: str, patience: float) -> Any:
+        """The GetSequenceResponse for this client, whose next call goes on from there whatever the server has lost."""
+        line = self._line(model)
+        with line.lock:
+            place = self._place(model, self._wait(patience=patience))
+            line.next, line.in_doubt = place.last + 1, False
+            return place
 
     def check(self, model: str, patience: Optional[float] = None) -> Any:
         """The GetSequenceResponse for this client. CallError as apply()'s: the server has lost calls."""
         line = self._line(model)
         with line.lock:
-            return self._check_not_forgotten(model, _Within.of(TIMEOUT_SECONDS, patience), line)
+            return self._check_not_forgotten(model, self._wait(patience=patience), line)
+
+    def _wait(self, timeout: float = TIMEOUT_SECONDS, patience: Optional[float] = None) -> _Wait:
+        return _Wait(self.address, timeout, patience)
 
     def _line(self, model: str) -> _Line:
         with self._lock:
             return self._lines.setdefault(model, _Line())
 
-    def _apply(self, method: Method, request: Any, within: _Within, line: _Line) -> Any:
+    def _apply(self, method: Method, request: Any, wait: _Wait, line: _Line,
+               hear: Optional[Callable[[Any], None]]) -> Any:
         """Calls under the line's next number. Holding the line's lock."""
         request.call.client_id, request.call.sequence = self.client_id, line.next
         line.in_doubt = True
         try:
-            answer = self._run(method, request, within, lambda: self._check_not_forgotten(request.model, within, line))
+            answer = self._run(method, request, wait, lambda: self._check_not_forgotten(request.model, wait, line), hear)
         except CallError as error:
             if error.reason == "ANSWER_FORGOTTEN":  # The server has applied it.
                 line.next += 1
                 line.in_doubt = False
             elif error.reason in ("SEQUENCE_GAP", "REWOUND"):  # The server may have lost this client's calls.
-                self._check_not_forgotten(request.model, within, line)
+                self._check_not_forgotten(request.model, wait, line)
             raise
         line.next += 1
         line.in_doubt = False
         return answer
 
-    def _run(self, method: Method, request: Any, within: _Within, resume: Callable[[], Any]) -> Any:
-        """Calls, and while another attempt may do better and time is left, `resume` and calls again."""
-        give_up = min(within.deadline, time.monotonic() + within.patience)
+    def _run(self, method: Method, request: Any, wait: _Wait, resume: Callable[[], Any],
+             hear: Optional[Callable[[Any], None]] = None) -> Any:
+        """Calls, and while another attempt may do better and time is left, `resume` and calls again. hear: of a stream."""
         pause = _FIRST_PAUSE
         while True:
             try:
-                send = self._channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
-                return send(request, timeout=max(within.deadline - time.monotonic(), 0.001))
+                if hear is None:
+                    send = self._channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
+                    return send(request, timeout=wait.timeout())
+                return self._listen(method, request, wait.heard(hear))
             except (grpc.RpcError, ValueError) as error:  # ValueError: the channel is closed.
                 refused = self._error(method, error)
             except BaseException:
@@ -180,11 +230,11 @@ class Caller:
                 raise
             # Clients that were cut off together do not come back together.
             spread = random.uniform(0.5, 1.0)
-            wait = max(pause * spread, refused.retry_after + _FIRST_PAUSE * spread)
-            if not refused.may_be_back or time.monotonic() + wait >= give_up or self._is_gone():
+            seconds = max(pause * spread, refused.retry_after + _FIRST_PAUSE * spread)
+            if not refused.may_be_back or wait.is_over_in(seconds) or self._is_gone():
                 raise refused
             try:
-                self._pause(wait)
+                self._pause(seconds)
             except BaseException:
                 self._renew_channel()
                 raise
@@ -194,6 +244,17 @@ class Caller:
             except CallError as error:
                 if not error.may_be_back:
                     raise
+
+    def _listen(self, method: Method, request: Any, hear: Callable[[Any], None]) -> Any:
+        call = self._channel.unary_stream(method.path, method.request.SerializeToString, method.response.FromString)(request)
+        message = None
+        try:
+            for message in call:
+                hear(message)
+        except BaseException:
+            call.cancel()
+            raise
+        return message
 
     def _pause(self, seconds: float) -> None:
         """Sleeps while the channel connects anew: gRPC goes on with that only while somebody waits for it, and else looks
@@ -233,13 +294,13 @@ class Caller:
         session = self._session()
         return session is not None and session.local is not None and session.local.exit_code() is not None
 
-    def _place(self, model: str, within: _Within) -> Any:
+    def _place(self, model: str, wait: _Wait) -> Any:
         asked = methods.GET_SEQUENCE.request(client_id=self.client_id, model=model)
-        return self._run(methods.GET_SEQUENCE, asked, within, lambda: None)
+        return self._run(methods.GET_SEQUENCE, asked, wait, lambda: None)
 
-    def _check_not_forgotten(self, model: str, within: _Within, line: _Line) -> Any:
+    def _check_not_forgotten(self, model: str, wait: _Wait, line: _Line) -> Any:
         """The server's GetSequenceResponse. CallError (ABORTED): it lacks calls that it has answered."""
-        place = self._place(model, within)
+        place = self._place(model, wait)
         if line.next - 1 <= place.last <= line.next:
             return place
         expected, line.next = line.next - 1, place.last + 1

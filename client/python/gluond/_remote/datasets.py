@@ -93,22 +93,25 @@ class Temporary(Dataset):
     """A dataset for one use, in memory only, under a name of its own. Its maker deletes it. It keeps the columns: a restart
     of the server takes the dataset, and another upload brings it back."""
 
-    def __init__(self, columns: Mapping[str, Any], progress: bool) -> None:
+    def __init__(self, columns: Mapping[str, Any]) -> None:
         super().__init__(f"fit-{secrets.token_hex(8)}")
         self._upload = _Upload(calls.current(), self.name, columns, {}, {}, temporary=True)
-        self._title = "upload" if progress else ""
-        self.send()
+        self._title = ""
 
-    def send(self) -> None:
-        """Uploads it, or what the server lacks of it."""
+    def send(self, progress: Optional[bool] = None) -> None:
+        """Uploads it, or what the server lacks of it. progress: whether to show a line. Default: as the last time."""
+        if progress is not None:
+            self._title = "upload" if progress else ""
         self._upload.run(False, self._title)
 
-    def delete(self) -> None:
-        """Deletes it, unless a restart of the server has."""
+    def end(self, kind: Any, error: Any, trace: Any) -> None:
+        """Deletes it, unless a restart of the server has. After an error, which is what the user is to see, nothing is
+        raised, and a server that is gone is not waited for."""
+        patience = None if kind is None else 0.0
         try:
-            super().delete()
-        except CallError as error:
-            if error.code is not grpc.StatusCode.NOT_FOUND:
+            calls.current().delete(methods.DELETE_DATASET, dataset_pb2.DeleteDatasetRequest(dataset=self.name), patience)
+        except CallError as refused:
+            if kind is None and refused.code is not grpc.StatusCode.NOT_FOUND:
                 raise
 
 

@@ -1,4 +1,4 @@
-"""The server's unary methods that this client calls."""
+"""The server's methods that this client calls: unary ones, and Train, whose answer is a stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .._proto import (checkpoint_pb2, dataset_pb2, grpc_service_pb2, model_pb2, 
 
 
 class Method(NamedTuple):
-    """A unary method: its path, and the classes of its messages."""
+    """A method: its path, and the classes of its messages."""
 
     path: str
     request: Any
@@ -49,6 +49,7 @@ CREATE_TRAINER = _method("TrainingService", "CreateTrainer", trainer_pb2)
 GET_TRAINER = _method("TrainingService", "GetTrainer", trainer_pb2)
 SET_LEARNING_RATE = _method("TrainingService", "SetLearningRate", trainer_pb2)
 TRAIN_STEP = _method("TrainingService", "TrainStep", training_pb2)
+TRAIN = Method("/gluond.v1.TrainingService/Train", training_pb2.TrainRequest, training_pb2.TrainProgress)
 EVALUATE = _method("TrainingService", "Evaluate", training_pb2)
 GET_SEQUENCE = _method("TrainingService", "GetSequence", training_pb2)
 UPLOAD_DATASET = _method("TrainingService", "UploadDataset", dataset_pb2)

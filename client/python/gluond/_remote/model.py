@@ -18,7 +18,7 @@ from . import arrays, calls, components, datasets, descriptions, graphs, inferen
 from .calls import CallError
 from .datasets import Dataset
 from .descriptions import ModelDescription, TrainerDescription
-from .training import Epochs, History, Step
+from .training import Callback, Epochs, History, Step
 from .values import Arrays
 from .versions import VersionDescription
 
@@ -222,11 +222,10 @@ class Model:
                 found.append(calls.current().call(methods.EVALUATE, request))
             return self._measured(found)
 
-    def _evaluate_rows(self, rows: Dataset, batch_size: Optional[int] = None,
-                       patience: Optional[float] = None) -> Dict[str, float]:
+    def _evaluate_rows(self, rows: Dataset, batch_size: Optional[int]) -> Dict[str, float]:
         request = training_pb2.EvaluateRequest(model=self.name, rows=dataset_pb2.Rows(dataset=rows.name),
                                                batch_size=batch_size)
-        return self._measured([calls.current().call(methods.EVALUATE, request, patience=patience)])
+        return self._measured([calls.current().call(methods.EVALUATE, request)])
 
     @staticmethod
     def _measured(answers: Sequence[Any]) -> Dict[str, float]:
@@ -240,7 +239,7 @@ class Model:
 
     # Training.
 
-    def create_trainer(self, loss: Any, optimizer: Any = "sgd", optimizer_params: Optional[Mapping[str, Any]] = None,
+    def create_trainer(self, loss: Any = None, optimizer: Any = "sgd", optimizer_params: Optional[Mapping[str, Any]] = None,
                        lr_scheduler: Any = None, metrics: Any = None, loss_output: Optional[str] = None,
                        prediction: Optional[str] = None, clip_global_norm: Optional[float] = None,
                        skip_nonfinite: bool = True, replace: bool = False) -> TrainerDescription:
@@ -273,41 +272,30 @@ class Model:
 
     def fit(self, data: Union[Arrays, Dataset, str], label: Any = None, epochs: int = 1, batch_size: int = 64,
             shuffle: bool = True, seed: int = 0, drop_last: bool = False, validation: Any = None, first_epoch: int = 0,
-            progress: bool = True) -> History:
+            progress: bool = True, callbacks: Sequence[Callback] = ()) -> History:
         """Trains on all rows, `epochs` times; returns the numbers of each epoch, by name.
 
             history = model.fit(images, labels, epochs=3, validation=(test_images, test_labels))
             history["loss"]             # [0.61, 0.39, 0.33]
+            history.plot("curve.svg")
 
         data: a dataset or its name; or arrays, with their labels, which are sent as a dataset first and deleted at the end.
-        A call takes many steps, so that only the answers cross the wire. shuffle: each epoch has an order of its own, which
-        follows from `seed` and the epoch's number alone; else the order of the rows. drop_last: leaves out a last batch
-        that is smaller. validation: a dataset, or (data, label), measured after each epoch. first_epoch: number of the
-        first one, to go on where another fit() ended. progress: shows a line. An interrupt ends it after the steps that
-        are under way, which count.
+        The server takes all steps as one call, so that only the progress crosses the wire. shuffle: each epoch has an order
+        of its own, which follows from `seed` and the epoch's number alone; else the order of the rows. drop_last: leaves out
+        a last batch that is smaller. validation: a dataset, or (data, label), measured after each epoch. first_epoch: number
+        of the first one, to go on where another fit() ended. progress: shows a line. callbacks: functions (epoch, numbers),
+        called after each epoch; one that returns true ends the training (mx.remote.EarlyStopping). An interrupt ends it
+        after the steps that are under way, which count.
 
         A server that is killed and started again within a minute is waited for. Where it makes live checkpoints, the steps
-        that it has lost are taken again, and arrays are sent again: the parameters become those of a fit() without that.
-        The means leave out an answer that was lost with the server.
+        that it has lost are taken again, and arrays are sent again: the parameters become those of a fit() without that. The
+        means leave out what was lost with the server.
         """
-        caller = calls.current()
-        history: History = {}
         with contextlib.ExitStack() as ends:
             rows = self._as_dataset(data, label, progress, ends)
             checked = None if validation is None else self._as_dataset(*_pair(validation), progress, ends)
-            trainer = training.Trainer(caller, Epochs(self.name, rows, rows.describe().rows, batch_size, shuffle, seed,
-                                                      drop_last), progress)
-            for epoch in range(first_epoch, first_epoch + epochs):
-                found = trainer.epoch(epoch, f"epoch {epoch - first_epoch + 1} of {epochs}")
-                if checked is not None:
-                    measured = trainer.measured(lambda: self._validate(checked))
-                    found.update({f"validation_{name}": value for name, value in measured.items()})
-                for name, value in found.items():
-                    history.setdefault(name, []).append(value)
-        return history
-
-    def _validate(self, rows: Dataset) -> Dict[str, float]:
-        return training.with_datasets(lambda: self._evaluate_rows(rows, patience=training.PATIENCE_SECONDS), rows)
+            of = Epochs(self.name, rows, rows.describe().rows, batch_size, shuffle, seed, drop_last, checked, first_epoch, epochs)
+            return training.Training(calls.current(), of, progress).run(callbacks)
 
     def _as_dataset(self, data: Any, label: Any, progress: bool, ends: contextlib.ExitStack) -> Dataset:
         rows = datasets.as_dataset(data)
@@ -316,8 +304,9 @@ class Model:
                 columns = values.assign(data, list(self._inputs()), f"model '{self.name}'")
             if label is not None:
                 columns["label"] = label
-            rows = datasets.Temporary(columns, progress)
-            ends.callback(rows.delete)
+            rows = datasets.Temporary(columns)
+            ends.push(rows.end)
+            rows.send(progress)
         return rows
 
     # Checkpoints.
@@ -341,12 +330,12 @@ class Model:
 
     # Serving.
 
-    def publish(self, label: Union[str, Sequence[str], None] = None, served: Optional[str] = None, max_batch_size: int = 0,
+    def publish(self, label: Union[str, Sequence[str], None] = "stable", served: Optional[str] = None, max_batch_size: int = 0,
                 max_queue_delay: float = 0.0, instances: int = 1, device: Optional[str] = None) -> VersionDescription:
         """Makes an immutable version of the model as it is between two steps, and serves it to clients of the open
         inference protocol (KServe's and Triton's); training goes on meanwhile.
 
-        label: one or several for the version, which `stable` makes the one that requests without a version get. served: the
+        label: one or several for the version; the one with `stable` is what requests without a version get. served: the
         name that is asked for. Default: the model's. max_batch_size: rows of several requests that are computed together;
         0: each request alone. max_queue_delay: seconds that a request waits for others. instances: batches that are computed
         at once. device: default: the model's."""

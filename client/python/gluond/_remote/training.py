@@ -1,13 +1,15 @@
-"""Training a model on rows of a dataset: calls of many steps, which the server takes without waiting for this program."""
+"""Training a model on the rows of a dataset: one call of Train for all epochs. Where a broken connection or a crash of the
+server has ended a call, the next one goes on at the trainer's step."""
 
 from __future__ import annotations
 
-import itertools
 import math
+import pathlib
 import time
-from collections import deque
-from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, TypeVar
+import warnings
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
+from .. import _curve
 from .._proto import dataset_pb2, training_pb2
 from ..base import MXNetError
 from ..progress import Progress
@@ -16,18 +18,14 @@ from .calls import CallError, Caller
 from .datasets import Dataset, Temporary
 
 _T = TypeVar("_T")
+# The numbers of an epoch, by name.
+Numbers = Dict[str, float]
 
-# A call takes about so long: an interrupt and the progress need not wait longer, and the way of a call costs nothing.
-_CALL_SECONDS = 0.5
-_MOST_STEPS = 10_000
-# Calls that are kept, to be sent again after a crash of the server. One is some hundred bytes.
-_MOST_KEPT = 10_000
 # A server that is started anew is waited for so long, and a dataset that it has lost is uploaded so often for one call.
 PATIENCE_SECONDS = 60.0
 _MOST_UPLOADS = 5
-
-# Numbers of each epoch, by name: `loss`, the trainer's metrics, `validation_loss` and so on, `learning_rate`, `seconds`.
-History = Dict[str, List[float]]
+_PROGRESS_EVERY = {"nanos": 500_000_000}
+_STOP = training_pb2.TrainProgress
 
 
 class Step(NamedTuple):
@@ -35,7 +33,7 @@ class Step(NamedTuple):
     included. nonfinite: whether the step was skipped, because the loss or a gradient was a NaN or an infinity."""
 
     loss: float
-    metrics: Dict[str, float]
+    metrics: Numbers
     step: int
     learning_rate: float
     gradient_norm: float
@@ -48,34 +46,119 @@ def step_of(answer: Any) -> Step:
     return Step(answer.loss, dict(answer.metrics), report.step, report.learning_rate, report.gradient_norm, report.nonfinite)
 
 
+class History(Dict[str, List[float]]):
+    """The numbers of each epoch, by name: `loss`, the trainer's metrics, `validation_loss` and so on, `learning_rate`,
+    `seconds`."""
+
+    def add(self, numbers: Numbers) -> None:
+        """Another epoch's. What only some epochs have is a NaN in the others."""
+        epochs = max(map(len, self.values()), default=0)
+        for name in {**self, **numbers}:
+            values = self.setdefault(name, [math.nan] * epochs)
+            values.append(numbers.get(name, math.nan))
+
+    def plot(self, path: Union[str, pathlib.Path], *names: str) -> None:
+        """Draws the curves of these numbers into a picture in SVG. Default: all but the learning rate and the seconds."""
+        names = names or tuple(name for name in self if name not in ("learning_rate", "seconds", "skipped"))
+        curves = {name: list(enumerate(self[name], 1)) for name in names}
+        pathlib.Path(path).write_text(_curve.svg(curves, ", ".join(names), "epochs"))
+
+
+class EarlyStopping:
+    """Ends a fit() that has stopped to improve: a callback of it.
+
+        model.fit(images, labels, epochs=100, validation=(test_images, test_labels), callbacks=[mx.remote.EarlyStopping()])
+
+    monitor: the number that is to get better; loss and errors get better by falling, others by rising. patience: epochs that
+    bring nothing better and are put up with. least: a smaller difference is none.
+    """
+
+    def __init__(self, monitor: str = "validation_loss", patience: int = 2, least: float = 0.0) -> None:
+        self.monitor, self.patience, self.least = monitor, patience, least
+        self.best, self.best_epoch, self._waited = math.inf, -1, 0
+
+    def __call__(self, epoch: int, numbers: Numbers) -> bool:
+        if self.monitor not in numbers:
+            raise MXNetError(f"EarlyStopping: fit() has no '{self.monitor}'; it has {', '.join(numbers)}")
+        falls = self.monitor.endswith(("loss", "error", "perplexity", "mae", "mse"))
+        value = numbers[self.monitor] if falls else -numbers[self.monitor]
+        if value < self.best - self.least:
+            self.best, self.best_epoch, self._waited = value, epoch, 0
+            return False
+        self._waited += 1
+        return self._waited > self.patience
+
+
+# Called after each epoch with its number and its numbers; true: the training ends.
+Callback = Callable[[int, Numbers], Optional[bool]]
+
+
+class _Place(NamedTuple):
+    """The next step's: begin is a position in the epoch's rows."""
+
+    epoch: int
+    begin: int
+
+
 class Epochs(NamedTuple):
-    """What to train on. end: the number of rows."""
+    """What to train on. rows: how many the dataset has. validation: measured after each epoch; None: nothing."""
 
     model: str
     dataset: Dataset
-    end: int
+    rows: int
     batch_size: int
     shuffle: bool
     seed: int
     drop_last: bool
+    validation: Optional[Dataset]
+    first: int
+    epochs: int
+
+    @property
+    def end(self) -> int:
+        """The first epoch that is none of these."""
+        return self.first + self.epochs
+
+    @property
+    def steps(self) -> int:
+        """Of one epoch."""
+        whole, rest = divmod(self.rows, self.batch_size)
+        return whole if self.drop_last or not rest else whole + 1
+
+    def after(self, steps: int) -> _Place:
+        """The place after so many steps of all."""
+        epoch, step = divmod(steps, self.steps)
+        return _Place(self.first + epoch, step * self.batch_size)
+
+    def request(self, place: _Place, end: int) -> Any:
+        """A TrainRequest from `place` on to the beginning of the epoch `end`."""
+        rows = dataset_pb2.Rows(dataset=self.dataset.name, shuffle=self.shuffle, seed=self.seed, epoch=self.first)
+        evaluate = None if self.validation is None else dataset_pb2.Rows(dataset=self.validation.name)
+        return training_pb2.TrainRequest(
+            model=self.model, rows=rows, batch_size=self.batch_size, epochs=end - self.first, drop_last=self.drop_last,
+            start_at={"epoch": place.epoch, "begin": place.begin}, evaluate=evaluate, progress_every=_PROGRESS_EVERY)
 
 
-class _Sum:
-    """The means over an epoch, of calls with different numbers of rows."""
+class _Part(NamedTuple):
+    """The means over a part of an epoch. end: the position after its last row."""
 
-    def __init__(self) -> None:
-        self.samples = 0
-        self.skipped = 0
-        self._totals: Dict[str, float] = {}
+    end: int
+    samples: int
+    means: Numbers
 
-    def add(self, answer: Any) -> None:
-        self.samples += answer.samples
-        self.skipped += answer.report.skipped
-        for name, value in {**answer.metrics, "loss": answer.loss}.items():
-            self._totals[name] = self._totals.get(name, 0.0) + value * answer.samples
 
-    def means(self) -> Dict[str, float]:
-        return {name: total / self.samples if self.samples else math.nan for name, total in self._totals.items()}
+def _part(end: int, samples: int, report: Any) -> _Part:
+    return _Part(end, samples, {"loss": report.loss, **report.metrics})
+
+
+def _joined(parts: Sequence[_Part]) -> Numbers:
+    """The means over all parts; NaN where they have no rows."""
+    if len(parts) == 1 and parts[0].samples:
+        return dict(parts[0].means)
+    samples = sum(each.samples for each in parts)
+    names = {name for each in parts for name in each.means} or {"loss"}
+    return {name: sum(each.means.get(name, math.nan) * each.samples for each in parts if each.samples) / samples
+            if samples else math.nan for name in sorted(names, key=lambda name: (name != "loss", name))}
 
 
 def with_datasets(call: Callable[[], _T], *datasets: Optional[Dataset]) -> _T:
@@ -100,152 +183,169 @@ def _is_lost(dataset: Dataset, error: CallError) -> bool:
     return error.reason == "NOT_FOUND" and (facts.get("kind"), facts.get("name")) == ("dataset", dataset.name)
 
 
-class _Call:
-    """A TrainStep on rows. next_begin: the row after its last one; 0: not known yet. step: the trainer's step after it;
-    None: not known."""
+class Training:
+    """One fit(). The trainer's step tells what a crash of the server has left of it, so that the model's bits are those of a
+    training that nothing has disturbed."""
 
-    def __init__(self, request: Any, next_begin: int = 0, step: Optional[int] = None) -> None:
-        self.request = request
-        self.next_begin = next_begin
-        self.step = step
-
-    def rest(self, answer: Any) -> "_Call":
-        """The steps that this answer leaves to be taken, of a call whose end is known."""
-        request = training_pb2.TrainStepRequest()
-        request.CopyFrom(self.request)
-        request.rows.begin, request.steps = answer.next_begin, self.request.steps - answer.steps
-        return _Call(request, self.next_begin, self.step)
-
-
-class Trainer:
-    """One fit(): it remembers how many steps fit into a call, and the curve of the progress. It keeps the calls that a
-    crash of the server could take back, and sends these again after one, so that the model's bits are those of a training
-    that nothing has disturbed."""
-
-    def __init__(self, caller: Caller, epochs: Epochs, progress: bool) -> None:
-        self._caller = caller
-        self._of = epochs
-        self._steps = 1  # The next call takes so many.
-        self._shows = progress
-        self._progress: Optional[Progress] = None
-        self._kept: Deque[_Call] = deque()
-        self._taken = 0  # So many of the kept ones are applied; the others are still to be sent, or to be sent again.
-        self._step: Optional[int] = None  # The trainer's, as far as it is known.
-        self._learning_rate = 0.0
-
-    def epoch(self, number: int, title: str) -> Dict[str, float]:
-        """Trains on all rows once; the means of the epoch."""
-        begun, total = time.monotonic(), _Sum()
-        whole, rest = divmod(self._of.end, self._of.batch_size)
-        steps = whole if self._of.drop_last or not rest else whole + 1
-        calls = self._calls(number, total)
-        if self._shows:
-            self._progress = Progress(calls, title, total=steps, after=self._progress)
-            calls = iter(self._progress)
-        for answer in calls:
-            if self._progress is not None:
-                self._progress.count(answer.steps)
-                self._progress.show(**total.means())
-        found = {**total.means(), "learning_rate": self._learning_rate, "seconds": time.monotonic() - begun}
-        if total.skipped:
-            found["skipped"] = total.skipped
-        return found
-
-    def measured(self, measure: Callable[[], _T]) -> _T:
-        """What `measure` returns for the model after all steps so far, of which a crash may have taken some back."""
-        while True:
-            found = measure()
-            try:
-                self._caller.check(self._of.model, PATIENCE_SECONDS)
-                return found
-            except CallError as error:
-                self._rewind(error)
-            self._catch_up()
-
-    def _calls(self, epoch: int, total: _Sum) -> Iterator[Any]:
-        begin, end, size = 0, self._of.end, self._of.batch_size
-        if self._of.drop_last:
-            end -= end % size
-        if end <= 0:
-            raise MXNetError(f"fit: the {self._of.end} rows of dataset '{self._of.dataset.name}' make no batch of {size}; "
+    def __init__(self, caller: Caller, of: Epochs, progress: bool) -> None:
+        if of.steps <= 0:
+            raise MXNetError(f"fit: the {of.rows} rows of dataset '{of.dataset.name}' make no batch of {of.batch_size}; "
                              "take a smaller batch_size, or leave drop_last out")
-        while begin < end:
-            rows = dataset_pb2.Rows(dataset=self._of.dataset.name, shuffle=self._of.shuffle, seed=self._of.seed,
-                                    epoch=epoch, begin=begin, end=end)
-            self._kept.append(_Call(training_pb2.TrainStepRequest(
-                model=self._of.model, batch_size=size, steps=self._steps, rows=rows)))
-            sent = time.monotonic()
-            answer = self._catch_up()
-            begin = answer.next_begin
-            each = max((time.monotonic() - sent) / max(answer.steps, 1), 1e-6)
-            # By at most a factor of 4 from call to call: the first one also waits for the graph to be compiled.
-            self._steps = max(1, min(int(_CALL_SECONDS / each), 4 * self._steps, _MOST_STEPS))
-            total.add(answer)
-            yield answer
+        self._caller, self._of = caller, of
+        self._shown = _Shown(of) if progress else None
+        self._ended: Dict[int, Numbers] = {}
+        self._place = _Place(of.first, 0)
+        # The parts of the epoch under way: what this call has told, until its report of the epoch takes their place, and those
+        # of the calls before.
+        self._parts: List[_Part] = []
+        self._earlier: List[_Part] = []
+        self._samples = 0
+        self._skipped, self._skipped_now = 0, 0
+        self._learning_rate = math.nan
+        self._since = time.monotonic()
 
-    def _catch_up(self) -> Any:
-        """Sends the kept calls that are not applied, in their order; the last one's answer."""
-        answer = None
-        while self._taken < len(self._kept):
-            call = self._kept[self._taken]
-            try:
-                answer = self._apply(call)
-            except CallError as error:
-                self._rewind(error)
-            else:
-                self._settle(call, answer)
-        return answer
-
-    def _apply(self, call: _Call) -> Any:
+    def run(self, callbacks: Sequence[Callback] = ()) -> History:
+        """Trains to the end, or until a callback ends it: then a call of Train has one epoch."""
+        begun = self._caller.check(self._of.model, PATIENCE_SECONDS).step
+        told, goes_on = self._of.first, True
         try:
-            return with_datasets(lambda: self._caller.apply(methods.TRAIN_STEP, call.request, patience=PATIENCE_SECONDS),
-                                 self._of.dataset)
+            while goes_on and self._place.epoch < self._of.end:
+                goes_on = self._call(self._place.epoch + 1 if callbacks else self._of.end, begun)
+                while told in self._ended and told < self._place.epoch:
+                    for each in callbacks:
+                        goes_on = not each(told, dict(self._ended[told])) and goes_on
+                    told += 1
+        finally:
+            if self._shown is not None:
+                self._shown.leave()
+        history = History()
+        for epoch in sorted(self._ended):
+            history.add(self._ended[epoch])
+        return history
+
+    def _call(self, end: int, begun: int) -> bool:
+        """Trains until the epoch `end`, or until the call ends otherwise. Whether to go on. begun: the trainer's step
+        before the first of these calls."""
+        self._samples, self._since = 0, time.monotonic()
+        request = self._of.request(self._place, end)
+        try:
+            last = with_datasets(lambda: self._caller.listen(methods.TRAIN, request, self._hear, PATIENCE_SECONDS),
+                                 self._of.dataset, self._of.validation)
         except CallError as error:
-            if error.reason != "ANSWER_FORGOTTEN":
+            if error.reason not in ("ANSWER_FORGOTTEN", "REWOUND"):
                 raise
-        return self._forgotten(call)
+            self._go_back(error, begun)
+            return True
+        self._earlier, self._parts = [*self._earlier, *self._parts], []
+        if last.stop == _STOP.BY_ERROR:
+            raise MXNetError(f"fit: after {last.steps} of {last.total_steps} steps, which stay: {last.error}")
+        if last.stop == _STOP.BY_CALL:
+            warnings.warn(f"fit: somebody's CancelTraining ended it after {last.steps} of {last.total_steps} steps, which stay")
+        return last.stop != _STOP.BY_CALL
 
-    def _forgotten(self, call: _Call) -> Any:
-        """The answer to a call that the server has applied, and whose own answer a crash took. Its steps follow from the
-        request; its loss and metrics are not known, so it has no `samples`, and counts nothing in the means."""
-        request, rows = call.request, call.request.rows
-        end = call.next_begin or min(rows.begin + request.steps * request.batch_size, rows.end)
-        steps = -(-(end - rows.begin) // request.batch_size)
-        place = self._caller.check(request.model, PATIENCE_SECONDS)
-        step = call.step if call.step is not None else place.step if self._step is None else self._step + steps
-        if place.step < step:
-            raise MXNetError(f"fit: a crash of {self._caller.address} took the answer to the {steps} steps from row "
-                             f"{rows.begin} of epoch {rows.epoch} on; the trainer has taken {place.step} steps, expected "
-                             f"{step}. Some were skipped, or the connection broke in the middle. Load a checkpoint, and go "
-                             "on from there.")
-        answer = training_pb2.TrainStepResponse(steps=steps, next_begin=end, replayed=True, durable_sequence=0)
-        answer.report.step, answer.report.learning_rate = step, self._learning_rate
-        return answer
+    def _hear(self, message: Any) -> None:
+        """A TrainProgress."""
+        samples = message.samples - self._samples
+        if samples <= 0:
+            return
+        self._samples = message.samples
+        self._skipped_now += message.report.skipped
+        self._learning_rate = message.report.learning_rate
+        for report in message.ended:
+            self._end(report.epoch, [_part(0, report.samples, report)],
+                      report.evaluation if report.HasField("evaluation") else None)
+        self._go_to(_Place(message.next.epoch, message.next.begin))
+        if message.next.begin:
+            self._parts.append(_part(message.next.begin, message.next.begin if message.ended else samples, message))
+            if self._shown is not None:
+                self._shown.at(self._place, _joined([*self._earlier, *self._parts]))
 
-    def _settle(self, call: _Call, answer: Any) -> None:
-        """Notes that the call is applied, and drops those that no crash takes back any more."""
-        if answer.next_begin <= call.request.rows.begin:
-            raise MXNetError(f"fit: the server answered without taking a step from row {call.request.rows.begin} on")
-        self._taken += 1
-        if answer.next_begin < call.next_begin:  # The connection broke, which has ended this attempt early.
-            self._kept.insert(self._taken, call.rest(answer))
-        # After a crash the call takes as many steps as the first time.
-        call.request.steps, call.next_begin, call.step = answer.steps, answer.next_begin, answer.report.step
-        self._step, self._learning_rate = answer.report.step, answer.report.learning_rate
-        # Without live checkpoints the server tells no `durable_sequence`, and there is nothing to go back to.
-        durable = answer.durable_sequence if answer.HasField("durable_sequence") else call.request.call.sequence
-        while self._taken and (len(self._kept) > _MOST_KEPT or self._kept[0].request.call.sequence <= durable):
-            self._kept.popleft()
-            self._taken -= 1
+    def _go_to(self, place: _Place, evaluation: Any = None) -> None:
+        """Goes on at `place`. An epoch that has ended meanwhile, and of which a broken connection or a crash took what Train
+        told at its end, has the numbers that are known of it."""
+        for epoch in range(self._place.epoch, place.epoch):
+            if epoch not in self._ended:
+                self._earlier = [*self._earlier, *self._parts]
+                self._end(epoch, [], evaluation)
+        self._place = place
 
-    def _rewind(self, error: CallError) -> None:
-        """Goes back to the first call that a crash took. Raises the error where it is another one, or where a call is lost
-        that is not kept: it tells from which step to go on."""
-        if error.reason != "REWOUND" or "expected" not in error.metadata:
+    def _end(self, epoch: int, parts: Sequence[_Part], evaluation: Any) -> None:
+        """An epoch is over, of which `parts` are what the last call did."""
+        if epoch not in self._ended:  # Else a crash has taken its steps back, which were told of before.
+            self._note(epoch, self._numbers(parts, evaluation))
+        self._earlier, self._parts = [], []
+
+    def _numbers(self, parts: Sequence[_Part], evaluation: Any) -> Numbers:
+        numbers = _joined([*self._earlier, *parts])
+        if evaluation is not None:
+            measured = {"loss": evaluation.loss, **evaluation.metrics}
+            numbers.update({f"validation_{name}": value for name, value in measured.items()})
+        now = time.monotonic()
+        numbers.update(learning_rate=self._learning_rate, seconds=now - self._since)
+        self._since = now
+        if self._skipped_now:
+            self._skipped += self._skipped_now
+            numbers["skipped"], self._skipped_now = self._skipped_now, 0
+        return numbers
+
+    def _note(self, epoch: int, numbers: Numbers) -> None:
+        if _is_broken(numbers) and not any(map(_is_broken, self._ended.values())):
+            warnings.warn(f"fit: the loss of epoch {epoch} is {numbers['loss']}, and {numbers.get('skipped', 0)} of its steps "
+                          "were skipped because of a NaN or an infinity; look at the data, or take a smaller learning rate")
+        self._ended[epoch] = numbers
+        if self._shown is not None:
+            self._shown.ended(epoch, numbers)
+
+    def _go_back(self, error: CallError, begun: int) -> None:
+        """Takes the place that a crash has left. Raises the error where that cannot be known, or lies before the beginning."""
+        steps = self._caller.accept(self._of.model, PATIENCE_SECONDS).step - begun
+        if steps < 0 or self._skipped or self._skipped_now:
             raise error
-        last, expected = int(error.metadata["last"]), int(error.metadata["expected"])
-        first = self._taken - (expected - last)
-        numbers = [each.request.call.sequence for each in itertools.islice(self._kept, max(first, 0), self._taken)]
-        if numbers != list(range(last + 1, expected + 1)) or not numbers:
-            raise error
-        self._taken = first
+        place, parts = self._of.after(steps), [*self._earlier, *self._parts]
+        same_epoch = place.epoch == self._place.epoch
+        self._go_to(place, self._measure() if place.epoch > self._place.epoch and not place.begin else None)
+        self._earlier = [each for each in parts if each.end <= place.begin] if same_epoch else []
+        self._parts = []
+
+    def _measure(self) -> Any:
+        """The EvaluateResponse for the model as it is; None where nothing is to be measured."""
+        rows = self._of.validation
+        if rows is None:
+            return None
+        request = training_pb2.EvaluateRequest(model=self._of.model, rows=dataset_pb2.Rows(dataset=rows.name))
+        return with_datasets(lambda: self._caller.call(methods.EVALUATE, request, patience=PATIENCE_SECONDS), rows)
+
+
+def _is_broken(numbers: Numbers) -> bool:
+    return "skipped" in numbers or not math.isfinite(numbers["loss"])
+
+
+class _Shown:
+    """The lines of the epochs."""
+
+    def __init__(self, of: Epochs) -> None:
+        self._of = of
+        self._line = self._begin(of.first, None)
+
+    def _begin(self, epoch: int, after: Optional[Progress]) -> Progress:
+        self._epoch = epoch
+        line = Progress((), f"epoch {epoch - self._of.first + 1} of {self._of.epochs}", total=self._of.steps, after=after)
+        line.begin()
+        return line
+
+    def at(self, place: _Place, means: Numbers) -> None:
+        """An epoch is under way."""
+        if place.epoch == self._epoch:  # Else a crash has taken back an epoch, whose line stays as it is.
+            self._line.show(**means)
+            self._line.reach(-(-place.begin // self._of.batch_size))
+
+    def ended(self, epoch: int, numbers: Numbers) -> None:
+        """An epoch has ended."""
+        self._line.show(**{name: value for name, value in numbers.items() if name not in ("learning_rate", "seconds")})
+        self._line.reach(self._of.steps, last=True)
+        if epoch + 1 < self._of.end:
+            self._line = self._begin(epoch + 1, self._line)
+
+    def leave(self) -> None:
+        """Ends the line of an epoch that goes no further."""
+        self._line.leave()

@@ -30,6 +30,10 @@ class Channel:
         """As grpc.Channel's."""
         return functools.partial(self.plain.unary_unary(*method), metadata=self.metadata)
 
+    def unary_stream(self, *method: Any) -> Callable[..., Any]:
+        """As grpc.Channel's."""
+        return functools.partial(self.plain.unary_stream(*method), metadata=self.metadata)
+
     def stream_stream(self, *method: Any) -> Callable[..., Any]:
         """As grpc.Channel's."""
         return functools.partial(self.plain.stream_stream(*method), metadata=self.metadata)
