@@ -118,10 +118,12 @@ absl::StatusOr<v1::GetSequenceResponse> Connection::AskSequence(const std::strin
 
 absl::Status Connection::Rewound(const std::string& model, const v1::GetSequenceResponse& place,
                                  uint64_t expected) const {
+  const std::string lost = place.in_part() && place.last() == expected
+                               ? "has the first steps alone of this client's last Train"
+                               : absl::StrCat("knows of ", place.last(), " calls by this client, expected ", expected);
   return WithReason(
       absl::AbortedError(absl::StrCat(
-          "model '", model, "': ", address_, " was started anew and knows of ", place.last(),
-          " calls by this client, expected ", expected, "; the model's trainer has taken ", place.step(),
+          "model '", model, "': ", address_, " was started anew and ", lost, "; the model's trainer has taken ", place.step(),
           " steps: go on with step ", place.step() + 1,
           ". Load a checkpoint or define the model again where it is not as you need it.")),
       "REWOUND", {{"last", absl::StrCat(place.last())}, {"step", absl::StrCat(place.step())}});
@@ -141,7 +143,8 @@ absl::Status Connection::CheckNotForgotten(const std::string& model, absl::Time 
   const auto place = AskSequence(model, deadline);
   if (!place.ok()) return place.status();
   const uint64_t last = place->last();
-  if (last + 1 >= line.next && last < line.next + sent) return absl::OkStatus();
+  const bool is_news = place->in_part() && std::exchange(line.in_part, last) != last;
+  if (last + 1 >= line.next && last < line.next + sent && !is_news) return absl::OkStatus();
   return Rewound(model, *place, line.next - 1);
 }
 

@@ -154,6 +154,7 @@ class Connection {
     std::mutex mu;
     uint64_t next = 1;      // Guarded by mu.
     bool in_doubt = false;  // Guarded by mu. Whether the server alone knows `next`.
+    uint64_t in_part = 0;   // Guarded by mu. The call of which, as was told, a crash has left the first steps alone.
   };
 
   template <class Stub>

@@ -144,7 +144,7 @@ absl::Status Connection::TrainOnBatches(
       flights.LandAll();
       const auto place = AskSequence(model, absl::Now() + timeout);
       const uint64_t oldest = all.front().request.call().sequence();
-      if (place.ok() && place->last() + 1 >= oldest &&
+      if (place.ok() && !place->in_part() && place->last() + 1 >= oldest &&
           place->last() < first.request.call().sequence()) {
         answered = sent = place->last() + 1 - oldest;
         line.next = place->last() + 1;

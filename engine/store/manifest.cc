@@ -45,6 +45,11 @@ Json ToJson(const Hosting& hosting) {
   if (hosting.ttl_seconds.has_value()) json.Set("ttl_seconds", *hosting.ttl_seconds);
   json.Set("version", hosting.version);
   json.Set("applied", std::move(applied));
+  if (!hosting.in_part.empty()) {
+    Json in_part = Json::Object();
+    for (const std::string& client : hosting.in_part) in_part.Set(client, true);
+    json.Set("in_part", std::move(in_part));
+  }
   if (hosting.silent.empty()) return json;
   Json silent = Json::Object();
   for (const auto& [identity, packed] : hosting.silent) silent.Set(identity, packed);
@@ -61,6 +66,10 @@ absl::Status Read(const Json& json, Hosting* hosting) {
   for (const auto& [client, last] : applied->members()) {
     hosting->applied.emplace_back(client, 0);
     RETURN_IF_ERROR(Annotate(last.Get(&hosting->applied.back().second), absl::StrCat("applied of ", Excerpt(client))));
+  }
+  if (json.Find("in_part") != nullptr) {
+    ASSIGN_OR_RETURN(const Json* in_part, json.GetChild("in_part", Json::kObject));
+    for (const auto& [client, is_in_part] : in_part->members()) hosting->in_part.insert(client);
   }
   if (json.Find("silent") == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Json* silent, json.GetChild("silent", Json::kObject));

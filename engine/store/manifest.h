@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,8 @@ struct Hosting {
   std::vector<std::pair<std::string, uint64_t>> applied;
   // Likewise of clients that have been silent for long, as the server that wrote it packs them, by identity.
   std::map<std::string, std::string> silent;
+  // Clients in `applied` of whose last call the state has the first steps alone.
+  std::set<std::string> in_part = {};
 };
 
 struct Manifest {

@@ -23,6 +23,7 @@ Hosting HostingOf(const HostedModel& hosted, const Sequences::Numbers& numbers) 
   if (hosted.ttl().has_value()) hosting.ttl_seconds = std::chrono::duration<double>(*hosted.ttl()).count();
   hosting.version = hosted.version();
   hosting.applied = numbers.applied;
+  hosting.in_part = numbers.in_part;
   hosting.silent = numbers.silent;
   return hosting;
 }
@@ -339,6 +340,7 @@ Task<absl::Status> LiveModels::LoadOne(std::string name) {
   CO_RETURN_IF_ERROR(models_.AddLoaded(name, hosted));
   Sequences::Numbers numbers;
   numbers.applied = hosting.applied;
+  numbers.in_part = hosting.in_part;
   numbers.silent = hosting.silent;
   runner_.sequences.Restore(name, numbers);
   MutexLock lock(mu_);
@@ -347,6 +349,7 @@ Task<absl::Status> LiveModels::LoadOne(std::string name) {
   entry.stored = true;
   entry.mark = MarkOf(name, hosted);
   entry.mark.numbers.applied = hosting.applied;
+  entry.mark.numbers.in_part = hosting.in_part;
   entry.mark.numbers.silent = hosting.silent;
   entry.since = Clock::now();
   co_return absl::OkStatus();

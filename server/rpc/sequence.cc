@@ -30,6 +30,13 @@ absl::Status Ahead(const std::string& who, uint64_t number, uint64_t last, bool 
                   reason::kSequenceGap, last);
 }
 
+absl::Status InPart(const std::string& who, uint64_t number, uint64_t last) {
+  return WithLast(absl::AbortedError(absl::StrCat("sequence ", number, " comes after a call of which a crash has left the first "
+                                                  "steps alone: ", last, ", the last applied for ", who, "; GetSequence tells "
+                                                  "how many steps the trainer has taken: go on from there")),
+                  reason::kRewound, last);
+}
+
 absl::Status Forgotten(const std::string& who, uint64_t number, uint64_t last, size_t kept) {
   return WithLast(absl::FailedPreconditionError(absl::StrCat(
                       "sequence ", number, " was applied, but its answer is no longer kept: the last applied for ", who, " is ",
@@ -86,6 +93,7 @@ void Sequences::Judge(OfModel& of_model, Series& series, Arrival arrival, Verdic
                              reason::kTooManyCalls));
     }
     if (number != series.last + 1) return refuse(Ahead(who, number, series.last, series.is_rewound));
+    if (series.is_in_part && !series.is_told) return refuse(InPart(who, number, series.last));
     return Run(of_model, series, std::move(arrival), verdicts);
   }
   const size_t kept = series.answers.size();
@@ -157,7 +165,8 @@ void Sequences::Ended(const Key& key, uint64_t payload, std::shared_ptr<const st
       const bool was_settled = series.settled == series.last;
       ++series.last;
       if (effect == Effect::kSettles || (effect == Effect::kNone && was_settled)) series.settled = series.last;
-      series.is_rewound = false;
+      series.is_rewound = series.is_in_part = series.is_told = false;
+      series.durable = std::min(series.durable, series.last - 1);  // A pause between its steps had a part of it.
       ++of_model.calls;
       ++calls_;
       answers_.Keep(series.holder, {payload, std::move(answer)}, &series.answers);
@@ -192,6 +201,7 @@ void Sequences::BeginPause(const std::string& model, Verdicts* verdicts) {
     if (last == 0) continue;
     numbers.applied.emplace_back(client, last);
     numbers.settled.push_back(series.running ? last : series.settled);
+    if (series.running || series.is_in_part) numbers.in_part.insert(client);
   }
   of_model.paused = true;
   verdicts->push_back([paused = std::move(of_model.pauses.front()), numbers = std::move(numbers)] { paused(numbers); });
@@ -230,7 +240,10 @@ void Sequences::MadeDurable(const std::string& model, const Numbers& numbers) {
   for (size_t i = 0; i < numbers.applied.size(); ++i) {
     const auto series = of_model->second.series.find(numbers.applied[i].first);
     if (series == of_model->second.series.end()) continue;
-    series->second.durable = std::max(series->second.durable, numbers.settled[i]);
+    // A call that has ended since that pause is durable in part alone.
+    const bool has_ended = numbers.in_part.contains(series->first) && series->second.last >= numbers.applied[i].second;
+    const uint64_t durable = has_ended && !series->second.is_in_part ? numbers.applied[i].second - 1 : numbers.settled[i];
+    series->second.durable = std::max(series->second.durable, durable);
   }
 }
 
@@ -247,10 +260,12 @@ void Sequences::Restore(const std::string& model, const Numbers& numbers) {
   silent_.Take(model, numbers.silent);
   for (const auto& [client, last] : numbers.applied) {
     if (!Add({client, model}).ok()) {  // The limits are lower now.
-      (void)silent_.Add(model, client, "", {last, /*is_rewound=*/true, /*is_durable=*/true}, /*within_share=*/false);
+      const SilentClients::Number number = {last, /*is_rewound=*/true, /*is_durable=*/true, numbers.in_part.contains(client)};
+      (void)silent_.Add(model, client, "", number, /*within_share=*/false);
       continue;
     }
     Series& series = models_.at(model).series.at(client);
+    series.is_in_part = numbers.in_part.contains(client);
     series.last = series.settled = series.durable = last;
     series.is_rewound = true;
   }
@@ -274,6 +289,16 @@ uint64_t Sequences::Last(const std::string& client, const std::string& model) co
   MutexLock lock(mu_);
   if (const Series* const series = Find(client, model)) return series->last;
   return silent_.Find(model, client).value_or(SilentClients::Number()).last;
+}
+
+bool Sequences::TellInPart(const std::string& client, const std::string& model) {
+  MutexLock lock(mu_);
+  const auto of_model = models_.find(model);
+  if (of_model != models_.end()) {
+    const auto series = of_model->second.series.find(client);
+    if (series != of_model->second.series.end()) return series->second.is_told = series->second.is_in_part;
+  }
+  return silent_.Find(model, client).value_or(SilentClients::Number()).is_in_part;
 }
 
 uint64_t Sequences::CallsOn(const std::string& model) const {

@@ -11,9 +11,10 @@
 //
 // A model's numbers outlive the process together with its state. Between Pause and Resume no numbered call on the model
 // runs, so that a snapshot of the model has in it exactly the calls that Pause tells; after MadeDurable a crash cannot
-// take these back. A long call lets pauses come between its steps (Turn::Between): such a pause counts it as applied.
-// The next process begins with Restore. A client whose later calls are lost with the old process gets ABORTED then,
-// with the reason REWOUND and the last number that is left.
+// take these back. A long call lets pauses come between its steps (Turn::Between): such a pause counts it as applied, in
+// part. The next process begins with Restore. A client whose later calls are lost with the old process gets ABORTED then,
+// with the reason REWOUND and the last number that is left. So does a client of whose last call a part is left, which he may
+// take for the whole, until he asks.
 //
 // Calls may leave something for later calls that no snapshot has, as a backward pass leaves gradients. These calls are in
 // the snapshot's numbers, but a crash takes back what they have left: they become durable together with a call that
@@ -111,6 +112,9 @@ class Sequences {
 
   // The last number applied; 0 where there was none.
   uint64_t Last(const std::string& client, const std::string& model) const;
+  // Whether a crash has left a part of the call of that number alone, and none came after it. The client is told: his next call
+  // is taken.
+  bool TellInPart(const std::string& client, const std::string& model);
   // The last number that a crash cannot take back; 0 where there is none.
   uint64_t Durable(const std::string& client, const std::string& model) const;
   // Grows with each numbered call on the model that is applied; 0 where no client is known that has called.
@@ -121,9 +125,12 @@ class Sequences {
     std::vector<std::pair<std::string, uint64_t>> applied = {};  // The last one of each client, by the client's name.
     SilentClients::Saved silent = {};
     std::vector<uint64_t> settled = {};  // As `applied`: all that these calls have left is in the model.
+    std::set<std::string> in_part = {};  // Clients of whose last call the model has the first steps alone.
     uint64_t calls = 0;                  // As of CallsOn.
 
-    bool SameCalls(const Numbers& other) const { return applied == other.applied && silent == other.silent; }
+    bool SameCalls(const Numbers& other) const {
+      return applied == other.applied && silent == other.silent && in_part == other.in_part;
+    }
   };
   // Calls `paused` when no numbered call on the model runs any more, on this thread or on another caller's; none begins
   // until Resume. Several pauses of a model come one after the other.
@@ -134,7 +141,7 @@ class Sequences {
   void MadeDurable(const std::string& model, const Numbers& numbers);
   // A crash takes back every call on the model: it has gone from the store.
   void ForgetDurable(const std::string& model);
-  // The numbers of an earlier process: `applied` and `silent`. Before the first call.
+  // The numbers of an earlier process: `applied`, `silent` and `in_part`. Before the first call.
   void Restore(const std::string& model, const Numbers& numbers);
   // There was an earlier process: a client of whom nothing is known may have had numbers there. Before the first call.
   void ExpectRewound() { rewound_ = true; }
@@ -161,6 +168,8 @@ class Sequences {
     uint64_t settled = 0;     // The last number when nothing that no snapshot has was left.
     uint64_t durable = 0;
     bool is_rewound = false;  // `last` comes from an earlier process, which may have applied more.
+    bool is_in_part = false;  // A crash has left the first steps of `last`,
+    bool is_told = false;     // and the client has been told.
     AnswerCache::Answers answers;  // For the numbers up to `last`; none where all were dropped.
     bool running = false;
     std::function<void()> go_on;  // Set where the call that runs is between two steps, while the model is paused.

@@ -17,6 +17,7 @@ void Sequences::Recall(const Key& key, Series* series) const {
   series->is_rewound = silent.has_value() ? silent->is_rewound : rewound_;
   if (!silent.has_value()) return;
   series->last = series->settled = silent->last;
+  series->is_in_part = silent->is_in_part;
   series->durable = silent->is_durable ? silent->last : 0;
 }
 
@@ -69,7 +70,7 @@ void Sequences::EraseIfEmpty(const std::string& model) {
 bool Sequences::Silence(const Key& key, bool within_share) {
   const Series& series = models_.at(key.model).series.at(key.client);
   const bool is_durable = series.durable == series.last;
-  const SilentClients::Number number = {series.last, series.is_rewound, is_durable};
+  const SilentClients::Number number = {series.last, series.is_rewound, is_durable, series.is_in_part};
   if (!silent_.Add(key.model, key.client, series.holder.identity, number, within_share)) return false;
   Erase(key);
   return true;

@@ -12,7 +12,8 @@
 namespace gluond::server {
 namespace {
 
-constexpr uint64_t kRewound = uint64_t{1} << 63, kDurable = uint64_t{1} << 62, kLast = kDurable - 1;
+constexpr uint64_t kRewound = uint64_t{1} << 63, kDurable = uint64_t{1} << 62, kInPart = uint64_t{1} << 61;
+constexpr uint64_t kLast = kInPart - 1;
 
 // Nobody finds a name with the hash of somebody else's.
 uint64_t ShortHash(absl::string_view client) {
@@ -30,7 +31,8 @@ std::optional<SilentClients::Number> SilentClients::Find(const std::string& mode
   for (const auto& [identity, numbers] : of_model->second) {
     const auto found = numbers.find(hash);
     if (found != numbers.end()) {
-      return Number{found->second & kLast, (found->second & kRewound) != 0, (found->second & kDurable) != 0};
+      const auto has = [bits = found->second](uint64_t flag) { return (bits & flag) != 0; };
+      return Number{found->second & kLast, has(kRewound), has(kDurable), has(kInPart)};
     }
   }
   return std::nullopt;
@@ -44,7 +46,8 @@ bool SilentClients::HasRoom(absl::string_view identity) const {
 bool SilentClients::Add(const std::string& model, absl::string_view client, absl::string_view identity, Number number,
                         bool within_share) {
   if (within_share ? !HasRoom(identity) : size_ >= most_) return false;
-  const uint64_t flags = (number.is_rewound ? kRewound : 0) | (number.is_durable ? kDurable : 0);
+  const uint64_t flags = (number.is_rewound ? kRewound : 0) | (number.is_durable ? kDurable : 0) |
+                         (number.is_in_part ? kInPart : 0);
   const bool is_new =
       models_[model][std::string(identity)].insert_or_assign(ShortHash(client), (number.last & kLast) | flags).second;
   if (!is_new) return true;
@@ -98,7 +101,7 @@ SilentClients::Saved SilentClients::Save(const std::string& model) const {
     std::string bytes;
     bytes.reserve(pairs.size() * 16);
     for (const auto& [hash, last] : pairs) {
-      const uint64_t pair[2] = {hash, last & kLast};
+      const uint64_t pair[2] = {hash, last & (kLast | kInPart)};
       bytes.append(reinterpret_cast<const char*>(pair), sizeof(pair));
     }
     saved[identity] = absl::Base64Escape(bytes);
@@ -113,7 +116,7 @@ void SilentClients::Take(const std::string& model, const Saved& saved) {
     for (size_t at = 0; at + 16 <= bytes.size() && HasRoom(identity); at += 16) {
       uint64_t pair[2];
       std::memcpy(pair, bytes.data() + at, sizeof(pair));
-      if (!models_[model][identity].insert_or_assign(pair[0], (pair[1] & kLast) | kRewound | kDurable).second) continue;
+      if (!models_[model][identity].insert_or_assign(pair[0], (pair[1] & (kLast | kInPart)) | kRewound | kDurable).second) continue;
       ++counts_[identity];
       ++size_;
     }

@@ -24,6 +24,7 @@ class SilentClients {
     uint64_t last = 0;
     bool is_rewound = false;  // An earlier process may have applied more.
     bool is_durable = false;  // A crash cannot take it back.
+    bool is_in_part = false;  // A crash has left a part of it.
   };
   std::optional<Number> Find(const std::string& model, absl::string_view client) const;
   // False: there is no room, or with `within_share`, none for the identity.
@@ -47,7 +48,7 @@ class SilentClients {
   void Take(const std::string& model, const Saved& saved);
 
  private:
-  // By the hash of the client's name. The number's highest two bits tell is_rewound and is_durable.
+  // By the hash of the client's name. The number's highest three bits tell is_rewound, is_durable and is_in_part.
   using Numbers = absl::flat_hash_map<uint64_t, uint64_t>;
   using OfModel = std::map<std::string, Numbers, std::less<>>;  // By identity.
 

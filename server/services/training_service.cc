@@ -107,6 +107,7 @@ void TrainingService::GetSequence(Call<v1::GetSequenceRequest, v1::GetSequenceRe
       call.response().set_step(trainer->step());
     }
   }
+  call.response().set_in_part(runner().sequences.TellInPart(request.client_id(), request.model()));
   call.Finish();
 }
 

@@ -232,6 +232,34 @@ TEST_F(LiveModelsTest, ALongTrainIsSavedMeanwhile) {
   EXPECT_EQ(Parameters("mlp"), Parameters("calm"));
 }
 
+// A client that has had a Train's last message, and of whose steps a crash has taken the last ones, is told so at his next call.
+TEST_F(LiveModelsTest, AClientHearsThatACrashTookTheLastStepsOfATrainThatHadEnded) {
+  Start({.steps = 1});
+  DefineMlp("mlp");
+  UploadZeros("zeros", 1000);
+  {
+    TrainCall train(training_, R"({"model": "mlp", "batch_size": 4, "rows": {"dataset": "zeros"}, "epochs": 1000000000,
+        "progress_every": "0.05s", "call": {"client_id": "ann", "sequence": "1"}})");
+    AwaitDurable(1);  // A part of it.
+    Lock("mlp");
+    ASSERT_TRUE(train.Next().has_value());
+    Call(training_, &Training::CancelTraining, R"({"model": "mlp"})");
+    EXPECT_TRUE(train.Last().done());
+    EXPECT_EQ(Sequence().last(), 1u);
+    EXPECT_EQ(Sequence().durable(), 0u) << "its end is in memory alone";
+  }
+  StopServer();
+  std::filesystem::remove_all(LockOf("mlp"));
+  Start({.steps = 1});
+  const v1::TrainStepRequest next = Batch("mlp", 1, "ann", 2);
+  Call(training_, &Training::TrainStep, next, StatusCode::ABORTED);
+  EXPECT_EQ(ReasonOf(status_), "REWOUND");
+  ExpectMessage("a crash has left the first steps alone: 1, the last applied");
+  EXPECT_TRUE(Sequence().in_part());
+  Call(training_, &Training::TrainStep, next);
+  EXPECT_FALSE(Sequence().in_part());
+}
+
 TEST_F(LiveModelsTest, ADeletedModelStaysDeleted) {
   Start({.steps = 1});
   DefineMlp("mlp");

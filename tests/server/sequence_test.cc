@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -349,13 +350,15 @@ class SequencePause : public testing::Test {
   void Pause() {
     sequences_.Pause("lenet", [this](Sequences::Numbers numbers) {
       ++begun_;
-      applied_ = std::move(numbers.applied);
+      applied_ = numbers.applied;
+      numbers_ = std::move(numbers);
     });
   }
 
   Sequences sequences_{SequenceLimits()};
   int begun_ = 0;
   std::vector<std::pair<std::string, uint64_t>> applied_;
+  Sequences::Numbers numbers_;
 };
 
 TEST_F(SequencePause, BeginsWhenNothingRunsAndHoldsTheNextOnes) {
@@ -412,6 +415,54 @@ TEST_F(SequencePause, ComesBetweenTwoStepsOfALongCall) {
   EXPECT_EQ(again->answer, "") << "it waits for the end";
   first->turn->Applied("first");
   EXPECT_EQ(again->answer, "first");
+}
+
+// What a client may take for durable is the whole call, or a part of one that is under way.
+TEST_F(SequencePause, ThatHasAPartOfACallMakesThatDurableWhileItRunsAlone) {
+  Apply(sequences_, 1, "first");
+  const auto second = Arrive(sequences_, 2);
+  Pause();
+  second->turn->Between([] {});
+  EXPECT_EQ(numbers_.in_part, std::set<std::string>{"ann"});
+  const Sequences::Numbers in_part = numbers_;
+  sequences_.MadeDurable("lenet", in_part);
+  EXPECT_EQ(sequences_.Durable("ann", "lenet"), 2u) << "a part of it";
+  sequences_.Resume("lenet");
+  second->turn->Applied("second");
+  EXPECT_EQ(sequences_.Durable("ann", "lenet"), 1u);
+  sequences_.MadeDurable("lenet", in_part);
+  EXPECT_EQ(sequences_.Durable("ann", "lenet"), 1u) << "a save that ends after the call had a part of it";
+  Pause();
+  EXPECT_TRUE(numbers_.in_part.empty());
+  sequences_.MadeDurable("lenet", numbers_);
+  EXPECT_EQ(sequences_.Durable("ann", "lenet"), 2u);
+  sequences_.Resume("lenet");
+}
+
+TEST(Sequences, AClientHearsThatACrashHasLeftAPartOfHisLastCall) {
+  for (const bool silent : {false, true}) {
+    Sequences sequences({.max_clients = 100});
+    sequences.Restore("lenet", {.applied = {{"ann", 5}, {"bob", 5}}, .in_part = {"ann"}});
+    if (silent) {
+      sequences.SilenceOlderThan(std::chrono::minutes(10), [](const std::string&) { return true; },
+                                 Sequences::Clock::now() + std::chrono::hours(1));
+      ASSERT_EQ(sequences.num_silent(), 2u);
+      Sequences next({.max_clients = 100});
+      sequences.Pause("lenet", [&](const Sequences::Numbers& numbers) { next.Restore("lenet", numbers); });
+      sequences.Resume("lenet");
+      EXPECT_TRUE(absl::IsAborted(Arrive(next, 6)->refused)) << "a further restart";
+    }
+    const auto refused = Arrive(sequences, 6);
+    EXPECT_TRUE(absl::IsAborted(refused->refused));
+    EXPECT_NE(refused->refused.message().find("a crash has left the first steps alone: 5, the last applied for client 'ann'"),
+              absl::string_view::npos) << refused->refused;
+    EXPECT_NE(Arrive(sequences, 6, 0, "bob")->turn, nullptr) << "of whose last call all is left";
+    EXPECT_FALSE(sequences.TellInPart("bob", "lenet"));
+    EXPECT_TRUE(sequences.TellInPart("ann", "lenet"));
+    EXPECT_TRUE(sequences.TellInPart("ann", "lenet")) << "the answer may have been lost";
+    Apply(sequences, 6, "hers");
+    EXPECT_FALSE(sequences.TellInPart("ann", "lenet"));
+  }
 }
 
 TEST(Sequences, NumbersGoOnInTheNextProcess) {

@@ -191,7 +191,7 @@ TEST_F(CheckpointTest, AFolderHasNamesOfItsOwn) {
   const auto live = store->OpenApart(".live");
   Checkpoint checkpoint = MakeCheckpoint(2);
   checkpoint.hosting = Hosting{"cpu", uint64_t{1} << 63, 1.5, 7, {{"ann", 12}, {"\n \"bob\"", UINT64_MAX}},
-                               {{"acme/ann", "packed"}}};
+                               {{"acme/ann", "packed"}}, {"ann"}};
   ASSERT_OK(store->Save("m", MakeCheckpoint(1)));
   ASSERT_OK(live->Save("m", checkpoint));
   ASSERT_OK(live->Save("other", MakeCheckpoint(3)));
@@ -206,6 +206,7 @@ TEST_F(CheckpointTest, AFolderHasNamesOfItsOwn) {
   EXPECT_EQ(loaded->hosting->version, 7u);
   EXPECT_EQ(loaded->hosting->applied, checkpoint.hosting->applied);
   EXPECT_EQ(loaded->hosting->silent, checkpoint.hosting->silent);
+  EXPECT_EQ(loaded->hosting->in_part, checkpoint.hosting->in_part);
   ASSERT_OK(live->Delete("m"));
   EXPECT_OK(store->Load("m", *memory_));
   EXPECT_FALSE(store->Load("m", *memory_)->hosting.has_value());

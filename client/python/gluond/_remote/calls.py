@@ -98,6 +98,7 @@ class _Line:
         self.lock = threading.Lock()
         self.next = 1
         self.in_doubt = False  # Whether the server alone knows `next`.
+        self.in_part = 0  # The call of which, as was told, a crash has left the first steps alone.
 
 
 class Caller:
@@ -206,7 +207,7 @@ class Caller:
             if error.reason == "ANSWER_FORGOTTEN":  # The server has applied it.
                 line.next += 1
                 line.in_doubt = False
-            elif error.reason in ("SEQUENCE_GAP", "REWOUND"):  # The server may have lost this client's calls.
+            elif error.reason in ("SEQUENCE_GAP", "REWOUND"):  # The server may have lost this client's calls, or a part of one.
                 self._check_not_forgotten(request.model, wait, line)
             raise
         line.next += 1
@@ -301,13 +302,16 @@ class Caller:
     def _check_not_forgotten(self, model: str, wait: _Wait, line: _Line) -> Any:
         """The server's GetSequenceResponse. CallError (ABORTED): it lacks calls that it has answered."""
         place = self._place(model, wait)
-        if line.next - 1 <= place.last <= line.next:
+        is_news = place.in_part and line.in_part != place.last
+        line.in_part = place.last if place.in_part else 0
+        if line.next - 1 <= place.last <= line.next and not is_news:
             return place
         expected, line.next = line.next - 1, place.last + 1
-        raise CallError(f"model '{model}': {self.address} was started anew and knows of {place.last} calls by this client, "
-                        f"expected {expected}; the model's trainer has taken {place.step} steps: go on with step "
-                        f"{place.step + 1}. Load a checkpoint or define the model again where it is not as you need it.",
-                        _STATUS.ABORTED, "REWOUND",
+        lost = ("has the first steps alone of this client's last training" if is_news and place.last == expected else
+                f"knows of {place.last} calls by this client, expected {expected}")
+        raise CallError(f"model '{model}': {self.address} was started anew and {lost}; the model's trainer has taken "
+                        f"{place.step} steps: go on with step {place.step + 1}. Load a checkpoint or define the model again "
+                        "where it is not as you need it.", _STATUS.ABORTED, "REWOUND",
                         {"last": str(place.last), "expected": str(expected), "step": str(place.step)})
 
 
