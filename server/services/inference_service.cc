@@ -169,8 +169,10 @@ void InferenceService::ServerMetadata(Call<inference::ServerMetadataRequest, inf
 // Versions.
 
 void InferenceService::ModelReady(Call<inference::ModelReadyRequest, inference::ModelReadyResponse> call) {
-  FINISH_IF_ERROR(call, served_.Choose(call.request().name(), call.request().version(), std::nullopt).status());
-  call.response().set_ready(true);
+  const absl::Status status = served_.Choose(call.request().name(), call.request().version(), std::nullopt).status();
+  // As Triton answers: what is not there is not ready, and a program that waits for it asks again.
+  if (!absl::IsNotFound(status) && !absl::IsUnavailable(status)) FINISH_IF_ERROR(call, status);
+  call.response().set_ready(status.ok());
   call.Finish();
 }
 
