@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
+#include "client/cli/json.h"
 #include "client/cli/table.h"
 #include "client/cpp/status_macros.h"
 
@@ -11,7 +12,7 @@ namespace gluond::cli {
 
 absl::Status Checkpoints(const Arguments& arguments) {
   std::string name;
-  bool erase = false;
+  bool erase = false, json = false;
   ServerOptions server;
   Options options("gluond checkpoints",
                   "Lists the checkpoints in a server's store, or deletes one.");
@@ -19,11 +20,12 @@ absl::Status Checkpoints(const Arguments& arguments) {
   options.AddExample("gluond checkpoints lenet --delete");
   options.AddPositional("NAME", &name, "The checkpoint to delete.");
   options.Add("delete", &erase, "Deletes the checkpoint NAME.");
+  options.Add("json", &json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (erase == name.empty()) {
-    return absl::InvalidArgumentError("--delete and the NAME of a checkpoint belong together.");
+    return options.Fail("--delete and the NAME of a checkpoint belong together");
   }
 
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
@@ -33,6 +35,7 @@ absl::Status Checkpoints(const Arguments& arguments) {
     return absl::OkStatus();
   }
   CLIENT_ASSIGN_OR_RETURN(const auto checkpoints, client.ListCheckpoints());
+  if (json) return PrintJson(checkpoints);
   Table rows = {{"checkpoint", "step", "size", "saved"}};
   for (const v1::Checkpoint& checkpoint : checkpoints) {
     if (!checkpoint.damage().empty()) {

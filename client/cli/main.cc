@@ -6,6 +6,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/cli/commands.h"
 #include "client/cli/commit.h"
+#include "client/cli/nearest.h"
 #include "client/cli/output.h"
 #include "client/cli/table.h"
 #include "client/cpp/error.h"
@@ -34,6 +35,9 @@ constexpr Command kCommands[] = {
     {"certificates", "Makes an authority's, a server's and a client's certificate, for tests.", Certificates},
 };
 
+// The exit status where the command line is wrong; that of other errors is 1.
+constexpr int kWrongCommandLine = 2;
+
 void PrintUsage(std::ostream& out) {
   out << "gluond trains and serves neural networks on another machine.\n\n"
          "Usage: gluond COMMAND [OPTION]...\n\nCommands:\n";
@@ -50,7 +54,7 @@ int Run(const Arguments& arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
       arguments[0] == "help") {
     PrintUsage(arguments.empty() ? std::cerr : std::cout);
-    return arguments.empty() ? 2 : 0;
+    return arguments.empty() ? kWrongCommandLine : 0;
   }
   if (arguments[0] == "--version" || arguments[0] == "version") {
     std::cout << "gluond " << client::kRelease << " (" << Commit() << ")\n";
@@ -59,15 +63,17 @@ int Run(const Arguments& arguments) {
   const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
                                      [&](const Command& c) { return arguments[0] == c.name; });
   if (command == std::end(kCommands)) {
-    std::cerr << "gluond: there is no command '" << arguments[0] << "'.\n\n";
+    std::vector<std::string> names;
+    for (const Command& each : kCommands) names.push_back(each.name);
+    std::cerr << "gluond: there is no command '" << arguments[0] << "'" << DidYouMean(arguments[0], names) << ".\n\n";
     PrintUsage(std::cerr);
-    return 2;
+    return kWrongCommandLine;
   }
   const absl::Status status = command->run(Arguments(arguments.begin() + 1, arguments.end()));
   if (status.ok()) return 0;
   (void)FlushOutput();  // The output so far comes before the error.
   std::cerr << "gluond " << command->name << ": " << status.message() << "\n" << client::TracebackOf(status);
-  return 1;
+  return IsWrongCommandLine(status) ? kWrongCommandLine : 1;
 }
 
 int Main(const Arguments& arguments) {

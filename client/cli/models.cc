@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
+#include "client/cli/json.h"
 #include "client/cli/table.h"
 #include "client/cpp/status_macros.h"
 
@@ -41,7 +42,7 @@ void Describe(const v1::Model& model) {
 
 absl::Status Models(const Arguments& arguments) {
   std::string name;
-  bool erase = false;
+  bool erase = false, json = false;
   ServerOptions server;
   Options options("gluond models", "Lists the models of a server, describes one or deletes it.");
   options.AddExample("gluond models");
@@ -50,12 +51,12 @@ absl::Status Models(const Arguments& arguments) {
   options.AddPositional("NAME", &name,
                         "The model to describe with inputs, outputs and parameters.");
   options.Add("delete", &erase, "Deletes the model NAME, with its trainer. Its checkpoints stay.");
+  options.Add("json", &json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (erase && name.empty()) {
-    return absl::InvalidArgumentError(
-        "--delete wants the NAME of a model; `gluond models` lists them.");
+    return options.Fail("--delete wants the NAME of a model, and `gluond models` lists them");
   }
 
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
@@ -66,10 +67,12 @@ absl::Status Models(const Arguments& arguments) {
   }
   if (!name.empty()) {
     CLIENT_ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(name).Describe());
+    if (json) return PrintJson(std::vector<v1::Model>{model});
     Describe(model);
     return absl::OkStatus();
   }
   CLIENT_ASSIGN_OR_RETURN(const auto models, client.ListModels());
+  if (json) return PrintJson(models);
   Table rows = {{"model", "device", "parameters", "step", "memory"}};
   for (const v1::Model& model : models) {
     rows.push_back({model.name(), model.device(), absl::StrCat(model.parameter_elements()),

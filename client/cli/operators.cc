@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/commands.h"
+#include "client/cli/json.h"
 #include "client/cli/table.h"
 #include "client/cpp/status_macros.h"
 
@@ -55,12 +56,14 @@ void Describe(const v1::Operator& op) {
 absl::Status Operators(const Arguments& arguments) {
   std::string name;
   std::string contains;
+  bool json = false;
   ServerOptions server;
   Options options("gluond operators", "Lists the operators of a server, or describes one of them.");
   options.AddExample("gluond operators --contains=conv");
   options.AddExample("gluond operators Convolution");
   options.AddPositional("NAME", &name, "The operator to describe with its inputs and parameters.");
   options.Add("contains", &contains, "Lists only operators whose name contains this.");
+  options.Add("json", &json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
@@ -68,10 +71,12 @@ absl::Status Operators(const Arguments& arguments) {
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   if (!name.empty()) {
     CLIENT_ASSIGN_OR_RETURN(const v1::Operator op, client.DescribeOperator(name));
+    if (json) return PrintJson(std::vector<v1::Operator>{op});
     Describe(op);
     return absl::OkStatus();
   }
   CLIENT_ASSIGN_OR_RETURN(const auto operators, client.ListOperators(contains));
+  if (json) return PrintJson(operators);
   Table rows;
   for (const v1::Operator& op : operators) {
     rows.push_back({op.name(), absl::StrJoin(op.devices(), ","), FirstSentence(op.description())});

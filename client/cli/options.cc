@@ -4,14 +4,17 @@
 #include <iostream>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/nearest.h"
 
 namespace gluond::cli {
 namespace {
 
 constexpr size_t kHelpWidth = 92;
+constexpr char kWrongCommandLine[] = "gluond.cli/wrong_command_line";
 
 // `text` in lines of the page's width, each after `indent` spaces.
 std::string Wrapped(const std::string& text, size_t indent) {
@@ -72,8 +75,12 @@ void Options::AddPositional(const std::string& name, std::string* value, const s
 }
 
 absl::Status Options::Fail(const std::string& what) const {
-  return absl::InvalidArgumentError(absl::StrCat(what, "; `", command_, " --help` explains."));
+  absl::Status status = absl::InvalidArgumentError(absl::StrCat(what, "; `", command_, " --help` explains."));
+  status.SetPayload(kWrongCommandLine, absl::Cord());
+  return status;
 }
+
+bool IsWrongCommandLine(const absl::Status& status) { return status.GetPayload(kWrongCommandLine).has_value(); }
 
 const Options::Option* Options::Find(const std::string& name) const {
   const auto it = std::find_if(options_.begin(), options_.end(),
@@ -102,7 +109,11 @@ absl::Status Options::ParseOption(const std::vector<std::string>& arguments, siz
       return Fail(absl::StrCat("--", name, " wants ", option->expected));
     value = arguments[++*at];
   }
-  if (option == nullptr) return Fail(absl::StrCat("there is no option --", name));
+  if (option == nullptr) {
+    std::vector<std::string> names;
+    for (const Option& each : options_) names.push_back(absl::StrCat("--", each.name));
+    return Fail(absl::StrCat("there is no option --", name, DidYouMean(absl::StrCat("--", name), names)));
+  }
   if (!option->set(value)) {
     return Fail(absl::StrCat("--", name, " wants ", option->expected, ", got '", value, "'"));
   }

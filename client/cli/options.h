@@ -45,6 +45,9 @@ class Options {
 
   std::string Help() const;
 
+  // INVALID_ARGUMENT: the command line is wrong, as `what` says.
+  absl::Status Fail(const std::string& what) const;
+
  private:
   struct Option {
     std::string name;
@@ -56,7 +59,6 @@ class Options {
     std::function<bool(const std::string&)> set;  // False: not such a value.
   };
 
-  absl::Status Fail(const std::string& what) const;
   const Option* Find(const std::string& name) const;
   absl::Status ParseOption(const std::vector<std::string>& arguments, size_t* at) const;
 
@@ -66,6 +68,9 @@ class Options {
   std::vector<Option> positional_;
   std::vector<std::string> examples_;
 };
+
+// Whether Options::Fail made it: an error of the command line, and none of the server's.
+bool IsWrongCommandLine(const absl::Status& status);
 
 }  // namespace gluond::cli
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/commands.h"
+#include "client/cli/json.h"
 #include "client/cli/table.h"
 #include "client/cpp/status_macros.h"
 
@@ -116,6 +117,7 @@ absl::Status Publish(const Arguments& arguments) {
 absl::Status Versions(const Arguments& arguments) {
   std::string name, labels, weights;
   int64_t retire = 0;
+  bool json = false;
   ServerOptions server;
   Options options("gluond versions", "Lists published versions, routes requests to them or retires one.");
   options.AddExample("gluond versions");
@@ -126,6 +128,7 @@ absl::Status Versions(const Arguments& arguments) {
   options.Add("labels", &labels, "Gives labels to versions: LABEL=VERSION,...; version 0 takes a label away.");
   options.Add("weights", &weights, "Splits the requests that name no version: VERSION:WEIGHT,..., or `none`.");
   options.Add("retire", &retire, "Ends this version for good, when its last request is answered.");
+  options.Add("json", &json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
@@ -135,7 +138,7 @@ absl::Status Versions(const Arguments& arguments) {
   CLIENT_RETURN_IF_ERROR(ParseWeights(weights, &routes));
   const bool changes = !labels.empty() || !weights.empty();
   if (name.empty() && (changes || retire != 0)) {
-    return absl::InvalidArgumentError("--labels, --weights and --retire want a NAME; `gluond versions` lists them.");
+    return options.Fail("--labels, --weights and --retire want a NAME, and `gluond versions` lists them");
   }
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   if (changes) {
@@ -152,6 +155,7 @@ absl::Status Versions(const Arguments& arguments) {
     return absl::NotFoundError(absl::StrCat("no model is served as '", name, "'; served: ",
                                             names.empty() ? "none" : absl::StrJoin(names, ", ")));
   }
+  if (json) return PrintJson(versions);
   Print(versions);
   return absl::OkStatus();
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,6 +15,7 @@
 #include "client/cli/idx.h"
 #include "client/cli/progress.h"
 #include "client/cli/recipe.h"
+#include "client/cpp/error.h"
 #include "client/cpp/status_macros.h"
 
 namespace gluond::cli {
@@ -33,6 +36,7 @@ struct TrainOptions {
   double learning_rate = 0;
   int64_t seed = 1;
   bool replace = false;
+  bool resume = false;
 
   void AddTo(Options* options);
   absl::Status Complete();
@@ -55,6 +59,9 @@ void TrainOptions::AddTo(Options* options) {
   options->Add("learning_rate", &learning_rate, "At the top of the schedule. 0: the recipe's own.");
   options->Add("seed", &seed, "Decides initial values and the images' order.");
   options->Add("replace", &replace, "Replaces a model and a checkpoint of the same names.");
+  options->Add("resume", &resume,
+               "Goes on with the model from the step that its trainer is at, after a crash of the server or of this command. "
+               "Wants the other options as they were.");
 }
 
 absl::Status TrainOptions::Complete() {
@@ -98,20 +105,38 @@ absl::StatusOr<client::Model> Define(const client::Client& client, const TrainOp
   return model;
 }
 
+// The model that an earlier run of the command has left, and the steps that it has taken.
+absl::StatusOr<std::pair<client::Model, int64_t>> Resume(const client::Client& client, const std::string& name) {
+  const client::Model model = client.GetModel(name);
+  CLIENT_ASSIGN_OR_RETURN(const v1::Model found, model.Describe());
+  if (!found.has_trainer()) {
+    return absl::FailedPreconditionError(absl::StrCat("model '", name, "' has no trainer, so that nothing goes on; leave --resume out, "
+                                                      "and --replace replaces it"));
+  }
+  return std::pair(model, found.step());
+}
+
+// `status` of a training whose server was away, with the way back.
+absl::Status WithWayBack(const absl::Status& status) {
+  if (!absl::IsUnavailable(status) && client::ReasonOf(status) != "REWOUND") return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), " `gluond train --resume` with these options goes on."));
+}
+
 double Accuracy(const google::protobuf::Map<std::string, double>& metrics) {
   const auto it = metrics.find("accuracy");
   return it == metrics.end() ? 0 : it->second;
 }
 
-// One pass over the training images. Appends each call's loss to the curve.
+// One pass over the training images, from position `begin` on. Appends each call's loss to the curve.
 absl::StatusOr<EpochReport> TrainEpoch(const client::Model& model, const std::string& dataset,
-                                       const TrainOptions& options, int64_t epoch, int64_t images,
+                                       const TrainOptions& options, int64_t epoch, int64_t begin, int64_t images,
                                        const Progress& progress, TrainingCurve* curve) {
   v1::Rows rows;
   rows.set_dataset(dataset);
   rows.set_shuffle(true);
   rows.set_seed(static_cast<uint64_t>(options.seed));
   rows.set_epoch(static_cast<uint64_t>(epoch));
+  rows.set_begin(begin);
   EpochReport report;
   while (rows.begin() < images) {
     CLIENT_ASSIGN_OR_RETURN(const v1::TrainStepResponse step,
@@ -149,7 +174,8 @@ absl::Status Run(TrainOptions options, const ServerOptions& server) {
   CLIENT_ASSIGN_OR_RETURN(LabelledImages test, ReadLabelledImages(options.data, "t10k"));
   const int64_t images = train.count();
   const client::Shape shape = train.images.shape();
-  const int64_t steps = options.epochs * ((images + options.batch_size - 1) / options.batch_size);
+  const int64_t steps_per_epoch = (images + options.batch_size - 1) / options.batch_size;
+  const int64_t steps = options.epochs * steps_per_epoch;
   if (steps == 0)
     return absl::InvalidArgumentError("there are no training images in " + options.data);
 
@@ -162,17 +188,30 @@ absl::Status Run(TrainOptions options, const ServerOptions& server) {
 
   Recipe tuned = recipe;
   tuned.learning_rate = options.learning_rate;
-  CLIENT_ASSIGN_OR_RETURN(const client::Model model, Define(client, options, tuned, shape, steps));
+  client::Model model = client.GetModel(options.model);
+  int64_t done = 0;
+  if (options.resume) {
+    CLIENT_ASSIGN_OR_RETURN(std::tie(model, done), Resume(client, options.model));
+    std::cout << "going on after step " << done << " of " << steps << std::endl;
+  } else {
+    CLIENT_ASSIGN_OR_RETURN(model, Define(client, options, tuned, shape, steps));
+  }
   TrainingCurve curve;
   curve.title = absl::StrFormat("%s on %s, batch %d, seed %d", options.recipe, name,
                                 options.batch_size, options.seed);
   const Progress progress(options.epochs, images, isatty(STDOUT_FILENO) == 1);
-  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    CLIENT_ASSIGN_OR_RETURN(const EpochReport report, TrainEpoch(model, name + "-train", options,
-                                                                 epoch, images, progress, &curve));
+  for (int64_t epoch = done / steps_per_epoch; epoch < options.epochs; ++epoch) {
+    const int64_t begin = epoch == done / steps_per_epoch ? done % steps_per_epoch * options.batch_size : 0;
+    const absl::StatusOr<EpochReport> report =
+        TrainEpoch(model, name + "-train", options, epoch, begin, images, progress, &curve);
+    if (!report.ok()) return WithWayBack(report.status());
     CLIENT_ASSIGN_OR_RETURN(const double accuracy, Test(model, name + "-test"));
-    progress.Finish(epoch, report, accuracy);
-    curve.train_accuracy.push_back(report.accuracy);
+    progress.Finish(epoch, *report, accuracy);
+    curve.train_accuracy.push_back(report->accuracy);
+    curve.test_accuracy.push_back(accuracy);
+  }
+  if (curve.test_accuracy.empty()) {  // All steps were taken before.
+    CLIENT_ASSIGN_OR_RETURN(const double accuracy, Test(model, name + "-test"));
     curve.test_accuracy.push_back(accuracy);
   }
 
@@ -200,6 +239,7 @@ absl::Status Train(const Arguments& arguments) {
       "test images after each epoch, saves a checkpoint and draws the training curve. The "
       "last line is the accuracy on the test images.");
   options.AddExample("gluond train --curve=lenet.svg");
+  options.AddExample("gluond train --curve=lenet.svg --resume");
   options.AddExample("gluond train --recipe=mlp --model=mlp2 --epochs=3 --address=gpu-box:50051");
   train.AddTo(&options);
   server.AddTo(&options);

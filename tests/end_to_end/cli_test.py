@@ -1,5 +1,6 @@
 """The path of a user, with the real binaries: serve, train on real images, restart, load, predict."""
 
+import json
 import os
 import pathlib
 import re
@@ -30,8 +31,8 @@ class CommandLineTest(unittest.TestCase):
     self.addCleanup(self._folder.cleanup)
     self.folder = pathlib.Path(self._folder.name)
 
-  def serve(self):
-    return self.enterContext(running_server.RunningServer(f"--store_dir={self.folder / 'store'}"))
+  def serve(self, *flags):
+    return self.enterContext(running_server.RunningServer(f"--store_dir={self.folder / 'store'}", *flags))
 
   def test_trains_saves_restarts_loads_and_predicts(self):
     data = self.folder / "fashion-mnist"
@@ -79,6 +80,23 @@ class CommandLineTest(unittest.TestCase):
     self.assertRegex(gluond("checkpoints", server=again).stdout, r"\nmlp +damaged: .*manifest\.json")
     self.assertEqual(gluond("checkpoints", "mlp", "--delete", server=again).returncode, 0)
 
+  def test_a_wrong_command_line_has_a_status_of_its_own_and_the_nearest_name(self):
+    for arguments, told in ((("tain",), "there is no command 'tain' (did you mean 'train'?)"),
+                            (("models", "--adress=x"), "there is no option --adress (did you mean '--address'?)"),
+                            (("models", "--delete"), "--delete wants the NAME of a model"),
+                            (("load", "--concurrency=many"), "--concurrency wants a whole number")):
+      wrong = gluond(*arguments)
+      self.assertEqual(wrong.returncode, 2, arguments)
+      self.assertIn(told, wrong.stderr)
+
+  def test_lists_are_json_for_programs(self):
+    server = self.serve()
+    self.assertEqual(gluond("models", "--json", server=server).stdout, "")
+    operators = [json.loads(line) for line in gluond("operators", "--json", "--contains=conv", server=server).stdout.splitlines()]
+    self.assertIn("Convolution", [each["name"] for each in operators])
+    described = json.loads(gluond("operators", "Convolution", "--json", server=server).stdout)
+    self.assertEqual(described["inputs"][0]["name"], "data")
+
   def test_it_tells_its_release(self):
     self.assertRegex(gluond("--version").stdout, r"\Agluond \d+\.\d+\.\d+ \((unknown|[0-9a-f]{12}(-dirty)?)\)\n\Z")
 
@@ -95,6 +113,41 @@ class CommandLineTest(unittest.TestCase):
       lines.append(gluond("models", server=server).stdout + re.sub(r"[\d.]+ images/s.*", "", run.stdout))
       server.stop()
     self.assertEqual(*lines)
+
+  def test_a_training_goes_on_after_a_crash_of_the_server_to_the_same_bits(self):
+    data = self.folder / "fashion-mnist"
+    data.mkdir()
+    fashion_subset.write(data, {"train": 640, "t10k": 100})
+    server = self.serve("--checkpoint_every=50steps")
+
+    def start(model, *options):
+      return subprocess.Popen([str(_BIN), "train", "--recipe=mlp", "--epochs=100", f"--data={data}", "--curve=-", "--checkpoint=-",
+                               f"--model={model}", f"--address={server.address}", *options], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+
+    def step(model):
+      listed = [json.loads(line) for line in gluond("models", "--json", server=server).stdout.splitlines()]
+      return next((int(each["step"]) for each in listed if each["name"] == model), 0)
+
+    calm = start("calm")
+    last = calm.communicate(timeout=200)[0].splitlines()[-1]
+    broken = start("broken")
+    while step("broken") < 120:
+      self.assertIsNone(broken.poll(), "it has ended before the crash")
+    server.process.kill()
+    server.process.communicate()
+    told = broken.communicate(timeout=200)[1]
+    self.assertEqual(broken.returncode, 1)
+    self.assertIn("`gluond train --resume` with these options goes on", told)
+    server.start()
+    self.assertGreater(step("broken"), 0)
+    said, told = start("broken", "--resume").communicate(timeout=200)
+    self.assertRegex(said, r"\ngoing on after step \d+ of 1000\n", told)
+    self.assertEqual(said.splitlines()[-1], last)
+    self.assertEqual(step("broken"), 1000)
+    nothing = start("none", "--resume")
+    self.assertIn("none", nothing.communicate(timeout=200)[1])
+    self.assertEqual(nothing.returncode, 1)
 
   def test_the_environment_names_the_server_unless_the_command_line_does(self):
     server = self.serve()
@@ -158,7 +211,7 @@ class CommandLineTest(unittest.TestCase):
 
 
 class ExampleTest(unittest.TestCase):
-  """README's C++ example."""
+  """The example of the C++ client's README."""
 
   def test_trains_two_moons(self):
     server = self.enterContext(running_server.RunningServer())
@@ -171,7 +224,7 @@ class ExampleTest(unittest.TestCase):
     code = pathlib.Path("client/cpp/example.cc").read_text().splitlines()
     begin = next(i for i, line in enumerate(code) if not line.startswith(("#", "//")) and line)
     self.assertLessEqual(len(code[begin:]), 25)
-    readme = pathlib.Path("README.md").read_text()
+    readme = pathlib.Path("client/cpp/README.md").read_text()
     self.assertIn("\n".join(code), readme)
 
 

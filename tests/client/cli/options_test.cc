@@ -1,5 +1,6 @@
 #include "client/cli/options.h"
 
+#include "client/cli/nearest.h"
 #include "gtest/gtest.h"
 
 namespace gluond::cli {
@@ -30,6 +31,23 @@ class OptionsTest : public testing::Test {
   std::string name_;
   Options options_{"gluond test", "Tests."};
 };
+
+TEST_F(OptionsTest, AWrongCommandLineIsToldFromOtherErrorsAndTheNearestNameIsTold) {
+  EXPECT_EQ(Error({"--cuont=3"}), "there is no option --cuont (did you mean '--count'?); `gluond test --help` explains.");
+  EXPECT_EQ(Error({"--address=x"}), "there is no option --address; `gluond test --help` explains.");
+  EXPECT_TRUE(IsWrongCommandLine(options_.Parse({"--count=x"}).status()));
+  EXPECT_TRUE(IsWrongCommandLine(options_.Fail("a NAME is missing")));
+  EXPECT_FALSE(IsWrongCommandLine(absl::InvalidArgumentError("the server's")));
+}
+
+TEST(DidYouMean, NamesTheNearestOrNothing) {
+  const std::vector<std::string> names = {"train", "predict", "publish"};
+  EXPECT_EQ(DidYouMean("tain", names), " (did you mean 'train'?)");
+  EXPECT_EQ(DidYouMean("rtain", names), " (did you mean 'train'?)");
+  EXPECT_EQ(DidYouMean("pub", names), " (did you mean 'publish'?)");
+  EXPECT_EQ(DidYouMean("certificates", names), "");
+  EXPECT_EQ(DidYouMean("", names), "");
+}
 
 TEST_F(OptionsTest, WithoutArgumentsDefaultsStay) {
   EXPECT_TRUE(*options_.Parse({}));
@@ -62,14 +80,13 @@ TEST_F(OptionsTest, AfterTwoDashesEverythingIsPositional) {
 }
 
 TEST_F(OptionsTest, MistakesAreNamedWithAWayOut) {
-  EXPECT_EQ(Error({"--cuont=1"}), "there is no option --cuont; `gluond test --help` explains.");
   EXPECT_EQ(Error({"--count=many"}),
             "--count wants a whole number, got 'many'; `gluond test --help` explains.");
   EXPECT_EQ(
       Error({"--count=99999999999999999999"}),
       "--count wants a whole number, got '99999999999999999999'; `gluond test --help` explains.");
   EXPECT_EQ(Error({"--text"}), "--text wants a text; `gluond test --help` explains.");
-  EXPECT_EQ(Error({"--notext"}), "there is no option --notext; `gluond test --help` explains.");
+  EXPECT_EQ(Error({"--notext"}), "there is no option --notext (did you mean '--text'?); `gluond test --help` explains.");
   EXPECT_EQ(Error({"one", "two"}), "unexpected argument 'two'; `gluond test --help` explains.");
 }
 
