@@ -125,7 +125,7 @@ ABSL_FLAG(std::string, store_dir, "",
           "Empty: nothing can be saved.");
 ABSL_FLAG(std::string, serve, "",
           "A file of YAML that declares versions to serve, made of checkpoints in --store_dir; SIGHUP and ReloadServing have it "
-          "read again (docs/operations.md). Empty: calls alone publish versions.");
+          "read again (docs/reference.md). Empty: calls alone publish versions.");
 ABSL_FLAG(bool, check, false, "Checks flags and files, and ends without listening: status 0 if a server could start by them.");
 ABSL_FLAG(bool, shared_memory, false,
           "Whether clients of GRPCInferenceService may register shared memory of this machine. The server then reads and writes "

@@ -1,4 +1,4 @@
-"""A room imports only the rooms on its line: the table of README.md, held over every source file.
+"""A room imports only the rooms on its line: the table of docs/architecture.md, held over every source file.
 
 The Python client has rooms of its own, whose table is in python_rooms.py.
 """

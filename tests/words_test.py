@@ -1,4 +1,4 @@
-"""README's words: each is defined where the table says, and no other header of the engine, operators or server uses it for
+"""The words of docs/architecture.md: each is defined where the table says, and no other header of the engine, operators or server uses it for
 something else. And sentences in comments: each has a noun for its subject, as far as its first word tells."""
 
 import os
@@ -54,7 +54,7 @@ class WordsTest(unittest.TestCase):
   def test_each_word_is_one_thing(self):
     headers = {str(path.relative_to(ROOT)): path.read_text() for room in ("engine", "ops", "server")
                for path in (ROOT / room).rglob("*.h")}
-    rows, found = words((ROOT / "README.md").read_text()), definitions(headers)
+    rows, found = words((ROOT / "docs" / "architecture.md").read_text()), definitions(headers)
     self.assertGreater(len(rows), 20)
     for word, header in rows:
       with self.subTest(word=word):

@@ -54,7 +54,7 @@ mx.test_utils.assert_almost_equal(x.grad, expected - np.eye(3)[[2, 0]], rtol=1e-
 print(x.grad)
 
 # %% [markdown]
-# The registry of built-in operators is open as well: on the server, in C++, by `GLUOND_REGISTER_OP` (see the README). What
+# The registry of built-in operators is open as well: on the server, in C++, by `GLUOND_REGISTER_OP` (`docs/operators.md`). What
 # is registered there is here under its name, with its signature and its documentation.
 
 # %%

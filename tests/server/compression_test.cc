@@ -53,8 +53,10 @@ class RawClient {
   Answer Ask(const std::string& method, const std::string& bytes, grpc_compression_algorithm flagged,
              grpc_compression_algorithm named) {
     const gpr_timespec deadline = gpr_time_add(gpr_now(GPR_CLOCK_REALTIME), gpr_time_from_seconds(60, GPR_TIMESPAN));
-    grpc_call* const call = grpc_channel_create_call(channel_, nullptr, GRPC_PROPAGATE_DEFAULTS, queue_,
-                                                     grpc_slice_from_copied_string(method.c_str()), nullptr, deadline, nullptr);
+    grpc_slice path = grpc_slice_from_copied_string(method.c_str());
+    grpc_call* const call =
+        grpc_channel_create_call(channel_, nullptr, GRPC_PROPAGATE_DEFAULTS, queue_, path, nullptr, deadline, nullptr);
+    grpc_slice_unref(path);
     grpc_slice slice = grpc_slice_from_copied_buffer(bytes.data(), bytes.size());
     grpc_byte_buffer* const message = grpc_raw_compressed_byte_buffer_create(&slice, 1, flagged);
     grpc_slice_unref(slice);

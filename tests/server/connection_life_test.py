@@ -48,7 +48,7 @@ class ConnectionLifeTest(unittest.TestCase):
 
 
 class ExitStatusTest(Waits, unittest.TestCase):
-  """The statuses of docs/operations.md; 4 wants a GPU that fails (tests/gpu), 128 and more are the drain test's."""
+  """The statuses of docs/reference.md; 4 wants a GPU that fails (tests/gpu), 128 and more are the drain test's."""
 
   def test_a_start_that_is_refused(self):
     run = lambda *flags: subprocess.run([BINARY, "--devices=cpu", *flags], capture_output=True, text=True, timeout=60)

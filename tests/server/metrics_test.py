@@ -189,7 +189,7 @@ class MetricsTest(Waits, unittest.TestCase):
     names = lambda path: set(re.findall(r"\b(?:gluond|process)[_:][a-z_:0-9]+", pathlib.Path(path).read_text()))
     # There is none without certificates, and without a model in the store.
     elsewhere = {"gluond_certificate_expiry_timestamp_seconds", "gluond_model_checkpoint_age_seconds"}
-    self.assertEqual(names("docs/operations.md") - elsewhere, set(families))
+    self.assertEqual(names("docs/reference.md") - elsewhere, set(families))
     recorded = set(re.findall(r"record: (\S+)", pathlib.Path("deploy/prometheus/rules.yml").read_text()))
     samples = {name for family in families.values() for name, _ in family.samples}
     for path in ("deploy/prometheus/rules.yml", "deploy/grafana/gluond.json"):
@@ -198,7 +198,7 @@ class MetricsTest(Waits, unittest.TestCase):
 
   def test_the_document_says_what_to_do_at_each_alert(self):
     alerts = re.findall(r"alert: (\S+)", pathlib.Path("deploy/prometheus/rules.yml").read_text())
-    told = re.findall(r"^\| (Gluond[\w, ]+) \|", pathlib.Path("docs/operations.md").read_text(), re.M)
+    told = re.findall(r"^\| (Gluond[\w, ]+) \|", pathlib.Path("docs/reference.md").read_text(), re.M)
     self.assertEqual([name for names in told for name in names.split(", ")], alerts)
 
   def test_a_flood_of_scrapes_waits_in_line(self):
