@@ -19,12 +19,14 @@ class ReadmeTest(unittest.TestCase):
   def test_a_first_hour(self):
     script = played.script(pathlib.Path("README.md").read_text())
     self.assertIn("50051", script)
-    script = script.replace("50051", str(free_ports(1)[0]))
+    port = str(free_ports(1)[0])
+    script = script.replace("50051", port)
     path = os.pathsep.join([str(installed.FOLDER / "venv/bin"), *map(os.path.abspath, PROGRAMS), os.environ["PATH"]])
     with tempfile.TemporaryDirectory() as folder:
       (pathlib.Path(folder) / "deploy").symlink_to(os.path.abspath("deploy"))
       ran = subprocess.run(["bash", "-mx", "-c", script], cwd=folder, timeout=280, capture_output=True, text=True, check=False,
-                           env={**os.environ, "PATH": path, "PYTHONPATH": os.path.abspath("client/python")})
+                           env={**os.environ, "PATH": path, "PYTHONPATH": os.path.abspath("client/python"),
+                                "GLUOND_ADDRESS": f"127.0.0.1:{port}"})
       log = (pathlib.Path(folder) / "serve.log").read_text()
       curve = (pathlib.Path(folder) / "curve.svg").exists()
     said = f"{ran.stdout}\n{ran.stderr}\n{log}"
