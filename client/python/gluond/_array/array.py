@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from math import prod
 from typing import Any, NamedTuple, Optional, Tuple, Union
@@ -189,13 +190,20 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
     __str__ = __repr__
 
     def __reduce__(self) -> tuple:
-        return restore, (self.asnumpy(), self.context)
+        return restore, (self.asnumpy(), self.context), None if self._grad is None else (self._grad, self._grad_req)
+
+    def __setstate__(self, state: Tuple["NDArray", str]) -> None:
+        tape.mark_variables(self, *state)
 
     def __copy__(self) -> "NDArray":
-        return self.copy()
+        return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: Any) -> "NDArray":
-        return self.copy()
+        """A copy trains as this array does: it has a gradient of its own. While recording it is a computation, like copy()."""
+        copied = self.copy()
+        if self._grad is not None and not mode.recording:
+            copied.__setstate__((copy.deepcopy(self._grad, memo), self._grad_req))
+        return copied
 
     # Copies and forms.
 

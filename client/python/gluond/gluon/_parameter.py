@@ -11,6 +11,7 @@ from .._array import tape
 from .._array.array import NDArray
 from ..base import MXNetError
 from ..context import Context, current_context
+from ._structure import count_change
 from .utils import dtype_name, shape_is_known
 
 
@@ -279,6 +280,7 @@ class Parameter:
         """Changes value and gradient to another dtype."""
         self._dtype = dtype
         self._var = None
+        count_change()
         if self._data is None:
             return
         with tape.pause():
