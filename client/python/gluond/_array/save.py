@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Tuple, Union
 
 import numpy as np
 
+from .._files import write_whole
 from .._wire.tensors import BFLOAT16, DTYPE_OF, flag_of
 from ..base import MXNetError, cannot_open
 from ..context import cpu
@@ -30,9 +31,7 @@ _MOST_DIMENSIONS = 32
 
 def save(fname: str, data: Union[NDArray, List[NDArray], Dict[str, NDArray]]) -> None:
     """Writes arrays, without or with names. MXNet reads the file, and gluond's load() reads MXNet's."""
-    pieces = pieces_of(data)
-    with open(fname, "wb") as file:
-        file.writelines(pieces)
+    write_whole(fname, pieces_of(data))
 
 
 def pieces_of(data: Union[NDArray, List[NDArray], Dict[str, NDArray]]) -> List[bytes]:

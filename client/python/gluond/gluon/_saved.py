@@ -6,6 +6,7 @@ from typing import Any, Dict
 
 from .. import ndarray
 from .._array.array import NDArray
+from .._files import write_whole
 from ..base import WrongValue
 from ._kinds import AnyBlock
 from .utils import brief_list
@@ -60,8 +61,7 @@ def _by_prefixed_name(block: AnyBlock, loaded: Dict[str, NDArray], params: Dict[
 
 def save_tree(block: AnyBlock, prefix: str) -> None:
     """See Block.save."""
-    with open(prefix + "-model.json", "w", encoding="utf-8") as file:
-        json.dump(_tree(block), file, indent=1)
+    write_whole(prefix + "-model.json", [json.dumps(_tree(block), indent=1).encode()])
     block.save_parameters(prefix + "-model.params")
 
 

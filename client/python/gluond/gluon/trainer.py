@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 from .. import ndarray
 from .._array import tape
 from .._array.array import NDArray
+from .._files import write_whole
 from ..context import Context
 from ..kvstore import LOCAL_TYPES, KVStore
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
@@ -136,8 +137,7 @@ class Trainer:
 
     def save_states(self, fname: str) -> None:
         """Writes the optimizer's states and numbers: a `.params` file with JSON in it, no pickle."""
-        with open(fname, "wb") as file:
-            file.write(self._updaters[0].get_states(dump_optimizer=True))
+        write_whole(fname, [self._updaters[0].get_states(dump_optimizer=True)])
 
     def load_states(self, fname: str) -> None:
         """Reads a file that `save_states` wrote for the same optimizer; learning rate and counts of updates as well."""

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .. import symbol as sym
 from .._array.array import NDArray
+from .._files import write_whole
 from .._initializer_base import InitDesc, create as create_initializer
 from .._metric_base import EvalMetric
 from ..base import WrongShape
@@ -85,8 +86,7 @@ class Module(BaseModule):
 
     def save_optimizer_states(self, fname: str) -> None:
         """Writes the optimizer's states, in gluond's format."""
-        with open(fname, "wb") as file:
-            file.write(self._trained_by().get_states())
+        write_whole(fname, [self._trained_by().get_states()])
 
     def load_optimizer_states(self, fname: str) -> None:
         """Takes the states of such a file."""
