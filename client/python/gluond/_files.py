@@ -15,7 +15,7 @@ from typing import Iterable, Optional, Union
 
 from .base import cannot_open
 
-_MOST_LETTERS = 50  # Of the old name in that of the file aside; file systems allow 255 bytes.
+_MOST_LETTERS = 50  # The letters of the old name in the name aside; file systems allow 255 bytes.
 
 
 def write_whole(path: Union[str, "os.PathLike[str]"], pieces: Iterable[bytes], mode: int = 0o666) -> None:

@@ -41,8 +41,8 @@ class HybridBlock(Block):
         super().__init__(prefix, params, **unknown)
         self._graphs: Dict[Any, TracedGraph] = {}
         self._latest: Optional[TracedGraph] = None
-        self._structure: Optional[Structure] = None  # That of the graphs, and the number of changes when it was compared.
-        self._compared = -1
+        self._structure: Optional[Structure] = None  # The structure that the graphs were made of.
+        self._compared = -1  # The number of changes when the structure was compared last.
         self._active = False
         self._flags: Dict[str, Any] = {}
         self._op_hook: Optional[Callable[[str, str, NDArray], Any]] = None
