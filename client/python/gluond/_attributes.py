@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+import warnings
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence, Set
 
 import numpy as np
 
@@ -111,6 +112,22 @@ def unknown_argument(op: str, name: str, known: Iterable[str]) -> MXNetError:
     known = list(known)
     return MXNetError(f"Cannot find argument '{name}' of operator {op}{did_you_mean(name, known)}, "
                       f"Possible Arguments: {', '.join(known) or 'none'}")
+
+
+_given: Set[str] = set()
+
+
+def warn_once(text: str, stacklevel: int = 3) -> None:
+    """Gives a warning, unless it has been given. Its place is that of the caller's caller, or farther out."""
+    if text not in _given:
+        _given.add(text)
+        warnings.warn(text, stacklevel=stacklevel)
+
+
+def dense_only(function: str, stype: Any) -> None:
+    """Warns that an array of another storage type is dense all the same."""
+    if stype not in (None, "default"):
+        warn_once(f"{function}: the array is dense, though stype='{stype}' is asked for: gluond has no other storage", 4)
 
 
 def did_you_mean(name: str, known: Sequence[str], most: int = 2) -> str:

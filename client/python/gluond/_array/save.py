@@ -76,6 +76,14 @@ def load(fname: str) -> Any:
     return _read(data, fname)
 
 
+def load_named(fname: str) -> Dict[str, NDArray]:
+    """Reads a file of arrays with names; one of no arrays may be a dict or a list. ValueError: the arrays have no names."""
+    loaded = load(fname)
+    if loaded and not isinstance(loaded, dict):
+        raise ValueError(f"'{fname}' holds arrays without names; parameters are found by their names.")
+    return dict(loaded)
+
+
 def load_frombuffer(buf: Union[bytes, bytearray]) -> Any:
     """The same from the bytes of such a file."""
     return _read(bytes(buf), "the buffer")

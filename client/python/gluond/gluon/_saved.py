@@ -6,6 +6,7 @@ from typing import Any, Dict
 
 from .. import ndarray
 from .._array.array import NDArray
+from .._array.save import load_named
 from .._files import write_whole
 from ..base import WrongValue
 from ._kinds import AnyBlock
@@ -24,13 +25,9 @@ def save_parameters(block: AnyBlock, filename: str, deduplicate: bool) -> None:
 def load_parameters(block: AnyBlock, filename: str, ctx: Any, allow_missing: bool, ignore_extra: bool,
                     cast_dtype: bool, dtype_source: str) -> None:
     """See Block.load_parameters."""
-    loaded = ndarray.load(filename)
+    loaded = load_named(filename)
     params = block._collect_params_with_prefix()
-    if not loaded and not params:
-        return
-    if not isinstance(loaded, dict):
-        raise ValueError(f"'{filename}' holds arrays without names; parameters are found by their names.")
-    if _by_prefixed_name(block, loaded, params):
+    if loaded and _by_prefixed_name(block, loaded, params):
         known = set(block.collect_params().keys())
         restore = block.prefix if any(block.prefix + _plain(name) in known for name in loaded) else ""
         block.collect_params().load_dict(loaded, ctx, allow_missing, ignore_extra, restore, f"file: {filename}",
