@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from unittest import mock
 
 import gluond as mx
@@ -32,6 +33,22 @@ class TrainTest(ArrayCase):
         self.assertEqual(measured["accuracy"], (model.predict(x).argmax(1) == y).mean())
         self.assertEqual(model.describe().step, 48)
         self.assertEqual(mx.remote.datasets(), [])
+
+    def test_steps_that_change_nothing_are_told_once(self):
+        x, y = points(32)
+        x[3] = np.nan
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            history = defined().fit(x, y, epochs=3, batch_size=8, progress=False)
+        self.assertEqual(history["skipped"], [1, 1, 1])
+        self.assertEqual(len(told), 1)
+        self.assertRegex(str(told[0].message), "fit: 1 of 4 steps of epoch 0 changed nothing, as their loss or a gradient was NaN")
+        self.assertEqual(told[0].filename, __file__)
+
+    def test_a_label_that_is_no_class_is_named_with_the_number_of_classes(self):
+        x, y = points(32)
+        with self.assertRaisesRegex(mx.MXNetError, r"label \d+ is 7, expected a class from 0 to"):
+            defined().fit(x, np.full_like(y, 7), batch_size=8, progress=False)
 
     def test_a_step_reports(self):
         x, y = points(32)

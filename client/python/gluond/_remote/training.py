@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+import warnings
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, TypeVar
 
@@ -132,6 +133,7 @@ class Trainer:
         self._taken = 0  # So many of the kept ones are applied; the others are still to be sent, or to be sent again.
         self._step: Optional[int] = None  # The trainer's, as far as it is known.
         self._learning_rate = 0.0
+        self._has_told = False  # Whether a warning has told of steps that changed nothing.
 
     def epoch(self, number: int, title: str) -> Dict[str, float]:
         """Trains on all rows once; the means of the epoch."""
@@ -149,6 +151,11 @@ class Trainer:
         found = {**total.means(), "learning_rate": self._learning_rate, "seconds": time.monotonic() - begun}
         if total.skipped:
             found["skipped"] = total.skipped
+            if not self._has_told:
+                self._has_told = True
+                warnings.warn(f"fit: {total.skipped} of {steps} steps of epoch {number} changed nothing, as their loss or a gradient "
+                              "was NaN or infinite. Are the data finite (np.isfinite(data).all()), and is the learning rate, "
+                              f"{self._learning_rate:g}, small enough?", stacklevel=3)
         return found
 
     def measured(self, measure: Callable[[], _T]) -> _T:
