@@ -25,10 +25,10 @@ _FACES_OF_SYM = "symbol/__init__ symbol/op symbol/_internal symbol/contrib symbo
 # a file decides. A room may import the rooms named behind it, and itself. No room imports a face, but for those of nd
 # and sym: a network, an optimizer and a metric are written with these, as a user's program is.
 ROOMS = {
-    "base": ("base attribute name engine lr_scheduler recordio _elsewhere _registry _curve _files _image_files", ""),
+    "base": ("base attribute name engine lr_scheduler recordio _elsewhere _registry registry _curve _files _image_files", ""),
     "_proto": ("_proto", ""),
     "_wire": ("_wire", "base _proto"),
-    "operators": ("_operators _operators_cache _attributes _documentation context util", "base _proto _wire"),
+    "operators": ("_operators _operators_cache _attributes _documentation _composed context util", "base _proto _wire"),
     "_array": ("_array", "base _proto _wire operators"),
     "_custom": ("_custom", "base _proto _wire operators _array"),
     "symbol": ("symbol", "base _proto _wire operators _array _custom"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence, Set
 
 import numpy as np
 
-from .base import MXNetError
+from .base import MXNetError, did_you_mean
 
 
 class Parameter(NamedTuple):
@@ -128,12 +127,6 @@ def dense_only(function: str, stype: Any) -> None:
     """Warns that an array of another storage type is dense all the same."""
     if stype not in (None, "default"):
         warn_once(f"{function}: the array is dense, though stype='{stype}' is asked for: gluond has no other storage", 4)
-
-
-def did_you_mean(name: str, known: Sequence[str], most: int = 2) -> str:
-    """", did you mean 'x' or 'y'?" if a known name is close, else nothing."""
-    close = difflib.get_close_matches(name, known, n=most, cutoff=0.6)
-    return f", did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
 
 
 def is_hidden(key: str) -> bool:

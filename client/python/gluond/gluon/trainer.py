@@ -44,9 +44,13 @@ class Trainer:
         if compression_params is not None:
             raise ValueError("Trainer: gradients are not compressed; compression_params must be None.")
         self._contexts = self._check_contexts()
+        self._known: Dict[bytes, Parameter] = {}
+        self._init_optimizer(optimizer, optimizer_params)
+
+    def _init_optimizer(self, optimizer: Union[str, Optimizer], optimizer_params: Optional[Dict[str, Any]]) -> None:
+        """Begins anew with an optimizer, without states. Programs that go on with another one call it."""
         self._optimizer = self._make_optimizer(optimizer, optimizer_params)
         self._scale = self._optimizer.rescale_grad
-        self._known: Dict[bytes, Parameter] = {}
         self._updaters = [get_updater(self._optimizer) for _ in self._contexts]
 
     def _make_optimizer(self, optimizer: Union[str, Optimizer],

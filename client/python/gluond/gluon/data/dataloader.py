@@ -9,12 +9,14 @@ import collections
 import multiprocessing
 import multiprocessing.pool
 import sys
+from multiprocessing.reduction import ForkingPickler  # noqa: F401  # Libraries import it from here.
 from typing import Any, Callable, Deque, Iterator, Optional, Sequence
 
 import numpy as np
 
 from ... import ndarray
 from ..._array.array import NDArray
+from ...context import Context
 from . import _host
 from ._inherited import Inheritance
 from ._workers import ProcessWorkers
@@ -45,6 +47,13 @@ def _upload(batch: Any) -> Any:
     if isinstance(batch, (list, tuple)):
         return [_upload(part) for part in batch]
     return batch
+
+
+def _as_in_context(data: Any, ctx: Context) -> Any:
+    """NDArrays on a device, in nested lists and tuples. Other libraries' loaders import this name."""
+    if isinstance(data, NDArray):
+        return data.as_in_context(ctx)
+    return [_as_in_context(part, ctx) for part in data] if isinstance(data, (list, tuple)) else data
 
 
 class _Work:
