@@ -15,7 +15,7 @@ PACKAGE = "client/python/gluond/"
 _FACES = ("__init__ autograd executor operator metric remote optimizer/__init__ optimizer/optimizer gluon/__init__ gluon/block "
           "gluon/parameter gluon/contrib/__init__ gluon/data/__init__ gluon/data/vision/__init__ gluon/model_zoo/__init__ "
           "gluon/model_zoo/vision/__init__ gluon/nn/__init__ gluon/rnn/__init__ gluon/rnn/rnn_cell gluon/rnn/rnn_layer "
-          "contrib/__init__ contrib/text/__init__ image/__init__ image/detection io/__init__ module/__init__ rnn/__init__ rnn/io "
+          "contrib/__init__ contrib/amp/__init__ contrib/text/__init__ image/__init__ image/detection io/__init__ module/__init__ rnn/__init__ rnn/io "
           "rnn/rnn rnn/rnn_cell "
           "_array/__init__ _custom/__init__ _remote/__init__ _wire/__init__")
 _FACES_OF_ND = "ndarray/__init__ ndarray/ndarray ndarray/cached_op ndarray/op ndarray/_internal ndarray/_transfer"

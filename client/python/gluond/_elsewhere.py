@@ -12,10 +12,10 @@ _TRAINING = "train a symbol with mx.mod.Module, or with gluon.Trainer; saved mod
 _BOXES = "images with boxes come from mx.image.ImageDetIter, or from gluon.data.vision.ImageRecordDataset"
 _ARRAYS = "arrays are MXNet 1.x's mx.nd.NDArray"
 _OPERATORS = "operators are written with mx.operator.CustomOp, or in C++ on the server"
-_CONTRIB = "of mx.contrib there are autograd, text, nd and sym; there is gluon.contrib as well"
+_CONTRIB = "of mx.contrib there are amp (which refuses), autograd, text, nd and sym; there is gluon.contrib as well"
 
 _INSTEAD = {
-    "amp": _CONTRIB, "onnx": _CONTRIB, "quantization": _CONTRIB, "tensorboard": _CONTRIB,
+    "onnx": _CONTRIB, "quantization": _CONTRIB, "tensorboard": _CONTRIB,
     "ImageDetRecordIter": _BOXES,
     "library": _OPERATORS, "rtc": _OPERATORS,
     "FeedForward": _TRAINING,

@@ -182,6 +182,12 @@ class LibrariesTest(ArrayCase):
         self.assertEqual(pickle.loads(loader.ForkingPickler.dumps([1])), [1])
         self.assertTrue(issubclass(gluon.contrib.nn.SyncBatchNorm, nn.BatchNorm))
 
+    def test_what_libraries_import_and_cannot_use_says_so_when_it_is_called(self):
+        for call, says in ((mx.contrib.amp.amp.init, r"net.cast\('float16'\)"), (mx.contrib.amp.init_trainer, "multi_precision"),
+                           (gluon.data.dataloader._MultiWorkerIter, r"iter\(DataLoader")):
+            with self.assertRaisesRegex(mx.MXNetError, says):
+                call()
+
     def test_a_trainer_begins_anew_with_another_optimizer(self):
         net = nn.Dense(1, in_units=1, use_bias=False)
         net.initialize(mx.init.One())

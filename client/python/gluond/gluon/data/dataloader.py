@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import ndarray
 from ..._array.array import NDArray
+from ...base import MXNetError
 from ...context import Context
 from . import _host
 from ._inherited import Inheritance
@@ -155,6 +156,14 @@ class DataLoader:
             self._processes.stop()  # type: ignore[union-attr]
         if getattr(self, "_pool", None) is not None:
             self._pool.terminate()
+
+
+class _MultiWorkerIter:
+    """MXNet's iterator of a DataLoader with workers, which libraries import; a DataLoader here iterates by itself."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise MXNetError("DataLoader: batches of workers come from iter(DataLoader(..., num_workers=...)); a loader that makes "
+                         "MXNet's _MultiWorkerIter by itself cannot be used")
 
 
 def _batches(dataset: Any, batch_size: Optional[int], shuffle: bool, sampler: Optional[Sampler],
