@@ -21,7 +21,7 @@ from . import executor, initializer, lr_scheduler, metric, optimizer, visualizat
 from . import image as img
 from . import initializer as init
 from . import visualization as viz
-from . import (callback, contrib, gluon, image, io, kvstore, minpy, model, module, monitor, operator, recordio, remote, rnn,
+from . import (callback, contrib, gluon, image, io, kvstore, minpy, model, module, monitor, operator, recordio, registry, remote, rnn,
                test_utils)
 from . import kvstore as kv
 from . import module as mod
@@ -30,7 +30,7 @@ from ._remote.sessions import attach, delete_session, save_session, sessions
 from .minpy import customop
 from .util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 
-__version__ = "0.1.0"
+__version__ = "1.9.1+gluond0.1.0"  # MXNet's, which libraries ask for; the package's own is the local part.
 
 
 if not TYPE_CHECKING:  # A type checker finds by itself what is not here.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+import warnings
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence, Set
 
 import numpy as np
 
-from .base import MXNetError
+from .base import MXNetError, did_you_mean
 
 
 class Parameter(NamedTuple):
@@ -113,10 +113,20 @@ def unknown_argument(op: str, name: str, known: Iterable[str]) -> MXNetError:
                       f"Possible Arguments: {', '.join(known) or 'none'}")
 
 
-def did_you_mean(name: str, known: Sequence[str], most: int = 2) -> str:
-    """", did you mean 'x' or 'y'?" if a known name is close, else nothing."""
-    close = difflib.get_close_matches(name, known, n=most, cutoff=0.6)
-    return f", did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
+_given: Set[str] = set()
+
+
+def warn_once(text: str, stacklevel: int = 3) -> None:
+    """Gives a warning, unless it has been given. Its place is that of the caller's caller, or farther out."""
+    if text not in _given:
+        _given.add(text)
+        warnings.warn(text, stacklevel=stacklevel)
+
+
+def dense_only(function: str, stype: Any) -> None:
+    """Warns that an array of another storage type is dense all the same."""
+    if stype not in (None, "default"):
+        warn_once(f"{function}: the array is dense, though stype='{stype}' is asked for: gluond has no other storage", 4)
 
 
 def is_hidden(key: str) -> bool:

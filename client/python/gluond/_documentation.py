@@ -90,8 +90,8 @@ def fill_module(module: dict[str, Any], make: Callable[[OperatorInfo, str], Any]
                     function = module[name] = make(info, name)
                     _operators.made.append((module, name))
                     return function
-            close = did_you_mean(name, [each for each in names() if not each.startswith("__")])
-            raise AttributeError(f"module '{module['__name__']}' has no attribute '{name}'{close}")
+            hint = _elsewhere.operator_hint(name) or did_you_mean(name, [each for each in names() if not each.startswith("__")])
+            raise AttributeError(f"module '{module['__name__']}' has no attribute '{name}'{hint}")
         raise AttributeError(f"module '{module['__name__']}' has no attribute '{name}'")
 
     def names() -> Iterable[str]:

@@ -6,22 +6,50 @@ import importlib.abc
 import sys
 from typing import Any, Callable, NoReturn, Set
 
+from .base import did_you_mean
+
 _TRAINING = "train a symbol with mx.mod.Module, or with gluon.Trainer; saved models are read by mx.mod.Module.load"
 _BOXES = "images with boxes come from mx.image.ImageDetIter, or from gluon.data.vision.ImageRecordDataset"
 _ARRAYS = "arrays are MXNet 1.x's mx.nd.NDArray"
 _OPERATORS = "operators are written with mx.operator.CustomOp, or in C++ on the server"
-_CONTRIB = "of mx.contrib there are autograd, text, nd and sym; there is gluon.contrib as well"
+_CONTRIB = "of mx.contrib there are amp (which refuses), autograd, text, nd and sym; there is gluon.contrib as well"
 
 _INSTEAD = {
-    "amp": _CONTRIB, "onnx": _CONTRIB, "quantization": _CONTRIB, "tensorboard": _CONTRIB,
+    "onnx": _CONTRIB, "quantization": _CONTRIB, "tensorboard": _CONTRIB,
     "ImageDetRecordIter": _BOXES,
     "library": _OPERATORS, "rtc": _OPERATORS,
     "FeedForward": _TRAINING,
     "np": _ARRAYS, "npx": _ARRAYS, "numpy": _ARRAYS, "numpy_extension": _ARRAYS,
     "profiler": "the answer to each TrainStep says where its time went (Timing in docs/wire.md)",
     "sparse": "arrays of the server are dense",
+    "LBSGD": "use mx.optimizer.LARS, or a schedule of mx.lr_scheduler with warmup_steps",
+    "MXDataIter": "iterators are mx.io.NDArrayIter, CSVIter, ImageRecordIter and so on, or subclasses of mx.io.DataIter",
+    "runtime": "dir(mx.nd) lists the server's operators, and mx.num_gpus() counts its GPUs",
+    **{f"Conv{n}D{kind}Cell": "write one as a subclass of gluon.rnn.HybridRecurrentCell, with F.Convolution in hybrid_forward"
+       for n in (1, 2, 3) for kind in ("RNN", "LSTM", "GRU")},
     "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }
+# Operators and functions of MXNet's that are not here. Their names, or how these begin, before what is to be done.
+_OPERATORS_INSTEAD = (
+    ("BatchNorm_v1 BatchNormWithReLU", "use BatchNorm"), ("Convolution_v1", "use Convolution"), ("Pooling_v1", "use Pooling"),
+    ("Crop", "use slice_like, or slice_axis"), ("SparseEmbedding", "use Embedding"), ("imdecode", "use mx.image.imdecode"),
+    ("group_adagrad_update", "use mx.optimizer.contrib.GroupAdaGrad"),
+    ("quantize quantize_ dequantize requantize quantized_ calibrate_entropy", "models are trained and served in float types"),
+    ("dgl_ edge_id getnnz", "arrays of the server are dense, and hold no graphs"),
+    ("to_dlpack_ from_dlpack", "values are handed over by x.asnumpy() and mx.nd.array(...)"),
+    ("adjust_lighting random_brightness random_color_jitter random_contrast random_hue random_lighting random_saturation resize",
+     "images are changed by gluon.data.vision.transforms and by mx.image, in this process; BilinearResize2D of contrib resizes on the "
+     "server"),
+    ("multi_lamb_update multi_mp_lamb_update", "use lamb_update_phase1 and lamb_update_phase2 for each weight"),
+    ("multi_adamw_update multi_mp_adamw_update", "these write arrays: nd.contrib has them"),
+    ("preloaded_multi_", "use multi_sgd_update and its relatives"), ("reset_arrays", "write x[:] = 0 for each array"),
+    ("random_pdf_", "write the density's formula with other operators"),
+    ("BilinearSampler Correlation GridGenerator IdentityAttachKLSparseReg SpatialTransformer col2im im2col khatri_rao "
+     "linalg_extracttrian linalg_gelqf linalg_maketrian linalg_syevd extracttrian gelqf maketrian syevd DeformableConvolution "
+     "DeformablePSROIPooling ModulatedDeformableConvolution MultiProposal PSROIPooling Proposal RROIAlign bipartite_matching box_decode "
+     "box_encode count_sketch fft ifft gradientmultiplier hawkesll index_array index_copy quadratic round_ste sign_ste",
+     "make it of other operators, or write it as a mx.operator.CustomOp"),
+)
 _PACKAGES = tuple(__package__ + part for part in (
     "", ".contrib", ".gluon", ".gluon.contrib", ".gluon.data", ".gluon.data.vision", ".gluon.nn", ".gluon.rnn", ".ndarray",
     ".optimizer", ".symbol"))
@@ -32,9 +60,19 @@ def hint(name: str) -> str:
     return f": it is not part of gluond; {_INSTEAD[name]}" if name in _INSTEAD else ""
 
 
+def operator_hint(name: str) -> str:
+    """The replacement of MXNet's operator of this name; nothing where there is no such operator."""
+    for names, instead in _OPERATORS_INSTEAD:
+        if any(name == each or each.endswith("_") and name.startswith(each) for each in names.split()):
+            return f": it is not part of gluond; {instead}"
+    return ""
+
+
 def no_attribute(module: str, name: str) -> AttributeError:
-    """The error for a name that a module lacks."""
-    return AttributeError(f"module '{module}' has no attribute '{name}'{hint(name)}")
+    """The error for a name that a module lacks, with the replacement or the closest names."""
+    known = [each for each in vars(sys.modules[module]) if not each.startswith("_")] if module in sys.modules else []
+    close = hint(name) or operator_hint(name) or ("" if name.startswith("_") else did_you_mean(name, known))
+    return AttributeError(f"module '{module}' has no attribute '{name}'{close}")
 
 
 def getter(module: str) -> Callable[[str], NoReturn]:

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Sequence, Union
 
 from . import _packed_rnn, ndarray
 from ._array.array import NDArray
+from ._array.save import load_named
 from ._initializer_base import InitDesc, Initializer, create, register
 
 
@@ -44,7 +45,7 @@ class Load(Initializer):
     def __init__(self, param: Union[str, Dict[str, NDArray]], default_init: Union[Initializer, str, None] = None,
                  verbose: bool = False) -> None:
         super().__init__()
-        arrays: Any = ndarray.load(param) if isinstance(param, str) else param
+        arrays = load_named(param) if isinstance(param, str) else param
         self.param = {name[4:] if name.startswith(("arg:", "aux:")) else name: array
                       for name, array in arrays.items()}
         self.default_init = None if default_init is None else create(default_init)

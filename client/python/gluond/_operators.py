@@ -19,7 +19,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 import grpc
 
 from . import _operators_cache
-from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument
+from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument, warn_once
 from ._proto import command_pb2, operator_pb2
 from ._wire import connect, encoding
 from ._wire.values import Value
@@ -70,6 +70,14 @@ class Parsed(NamedTuple):
     named: dict[str, Any]
     attributes: dict[str, str]
     rest: dict[str, Any]
+
+
+# Parameters that change something in MXNet, and nothing here.
+_WITHOUT_EFFECT = {
+    "sparse_grad": "the gradient is dense, and an optimizer updates all rows. gluon.nn.Embedding(..., sparse_grad=True) has the "
+                   "rows of a batch updated alone",
+    "forward_stype": "all arrays are dense",
+    "lstm_state_clip_nan": "states are not clipped"}
 
 
 class OperatorInfo:
@@ -128,6 +136,9 @@ class OperatorInfo:
             values.setdefault(self.variable_inputs, count)
         if not self.parameters:  # Attributes are ignored, as by MXNet: `nd.ones_like(x, dtype="float32")`.
             values.clear()
+        for name, why in _WITHOUT_EFFECT.items():
+            if values.get(name) not in (None, False, "False") and name in self.parameters:
+                warn_once(f"{self.name}({name}={values[name]}) changes nothing: {why}", 5)
         unknown = next((name for name in values if name not in self.parameters), None)
         if unknown is not None:
             raise unknown_argument(self.name, unknown, self._order)

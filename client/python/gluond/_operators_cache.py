@@ -9,11 +9,11 @@ import contextlib
 import os
 import pathlib
 import re
-import tempfile
 from typing import Any, Optional
 
 from google.protobuf.message import DecodeError
 
+from ._files import write_whole
 from ._proto import operator_pb2
 
 _HASH = re.compile("[0-9a-f]{8,64}")
@@ -47,15 +47,7 @@ def keep(answer: Any) -> None:
     with contextlib.suppress(OSError, RuntimeError):
         folder = _folder()
         folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".operators-", dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(answer.SerializeToString())
-            os.replace(name, folder / f"operators-{answer.registry_hash}.pb")
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        write_whole(folder / f"operators-{answer.registry_hash}.pb", [answer.SerializeToString()])
         kept = sorted(folder.glob("operators-*.pb"), key=lambda path: path.stat().st_mtime)
         for path in kept[:-_MOST_FILES]:
             path.unlink()

@@ -22,12 +22,17 @@ class Registry(Generic[T]):
     def register(self, klass: Type[T], *names: str) -> Type[T]:
         """Adds a class under its own name and others. A second one of a name replaces the first, with a warning."""
         for name in (klass.__name__,) + names:
-            known = self.classes.get(name.lower())
-            if known is not None and known is not klass:
-                warnings.warn(f"New {self._kind} {klass.__module__}.{klass.__name__} registered with name "
-                              f"{name.lower()} is overriding existing {self._kind} {known.__module__}."
-                              f"{known.__name__}", stacklevel=3)
-            self.classes[name.lower()] = klass
+            self.add(klass, name, stacklevel=4)
+        return klass
+
+    def add(self, klass: Type[T], name: str, stacklevel: int = 3) -> Type[T]:
+        """Adds a class under this name."""
+        known = self.classes.get(name.lower())
+        if known is not None and known is not klass:
+            warnings.warn(f"New {self._kind} {klass.__module__}.{klass.__name__} registered with name "
+                          f"{name.lower()} is overriding existing {self._kind} {known.__module__}."
+                          f"{known.__name__}", stacklevel=stacklevel)
+        self.classes[name.lower()] = klass
         return klass
 
     def alias(self, *names: str) -> Callable[[Type[T]], Type[T]]:

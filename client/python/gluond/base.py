@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
-from typing import Any, Callable, Tuple, Type
+from typing import Any, Callable, Sequence, Tuple, Type
 
 import numpy as np
 
@@ -47,6 +48,12 @@ def py_str(text: bytes) -> str:
 def data_dir() -> str:
     """The folder in which files of datasets and of trained parameters are looked for: MXNET_HOME, or ~/.mxnet."""
     return os.environ.get("MXNET_HOME", os.path.join(os.path.expanduser("~"), ".mxnet"))
+
+
+def did_you_mean(name: str, known: Sequence[str], most: int = 2) -> str:
+    """", did you mean 'x' or 'y'?" if a known name is close, else nothing."""
+    close = difflib.get_close_matches(name, known, n=most, cutoff=0.6)
+    return f", did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
 
 
 class WrongType(TypeError, AssertionError):

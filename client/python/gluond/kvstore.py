@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 from . import ndarray
 from ._array.array import NDArray
+from ._files import write_whole
 from .base import MXNetError
 from .optimizer._base import Optimizer
 from .optimizer.updater import get_updater
@@ -110,9 +111,7 @@ class KVStore:
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         """Writes the optimizer's states, in gluond's format. AssertionError: there is no optimizer."""
-        updater = self._optimizing("save")
-        with open(fname, "wb") as file:
-            file.write(updater.get_states(dump_optimizer))
+        write_whole(fname, [self._optimizing("save").get_states(dump_optimizer)])
 
     def load_optimizer_states(self, fname: str) -> None:
         """Takes the states of such a file."""

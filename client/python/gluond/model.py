@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from . import _elsewhere, ndarray as nd, symbol as sym
+from ._array.save import load_named
 
 __all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
 
@@ -32,8 +33,7 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Optional["sym.Symbol"], arg
 def load_params(prefix: str, epoch: int) -> Tuple[Arrays, Arrays]:
     """(arguments, auxiliary states) by name."""
     found: Dict[str, Arrays] = {"arg": {}, "aux": {}}
-    loaded = nd.load(f"{prefix}-{epoch:04d}.params")
-    for key, array in (loaded.items() if isinstance(loaded, dict) else ()):
+    for key, array in load_named(f"{prefix}-{epoch:04d}.params").items():
         kind, _, name = key.partition(":")
         if kind in found:
             found[kind][name] = array

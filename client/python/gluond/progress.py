@@ -23,6 +23,7 @@ import numpy as np
 
 from ._array.array import NDArray
 from ._curve import svg
+from ._files import write_whole
 
 __all__ = ["Progress"]
 
@@ -95,7 +96,7 @@ class Progress:
 
     def save(self, path: Union[str, pathlib.Path]) -> None:
         """Writes the curves as a picture in SVG."""
-        pathlib.Path(path).write_text(svg(self._history, ", ".join(self._history)))
+        write_whole(path, [svg(self._history, ", ".join(self._history)).encode()])
 
     def _draw(self, last: bool) -> None:
         for name, value in self._values.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._attributes import warn_once
 from ._proto import command_pb2
 from ._wire import connect, encoding
 from .base import integer_types
@@ -17,8 +18,10 @@ __all__ = ["exponential", "gamma", "generalized_negative_binomial", "multinomial
 def seed(seed_state: int, ctx: Any = "all") -> None:
     """Begins the server's random streams of this session anew: the same seed gives the same numbers, on every device.
 
-    ctx: for MXNet's sake; there is one random state per session.
+    ctx: there is one random state per session, so that of all devices begins anew; a warning says so where one is named.
     """
+    if ctx != "all":
+        warn_once(f"mx.random.seed(ctx={ctx}): the random numbers of all devices begin anew")
     if not isinstance(seed_state, integer_types):
         raise ValueError(f"seed_state must be int, not {seed_state!r}")
     command = command_pb2.Command.Seed(seed=int(seed_state) & (1 << 64) - 1)

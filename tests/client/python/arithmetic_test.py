@@ -71,11 +71,9 @@ class ArithmeticTest(ArrayCase):
         self.assertEqual(nd.add(1, 2), 3)
 
     def test_other_types_are_refused(self):
-        for other in (None, "a", [1, 2], np.ones(2)):
-            with self.assertRaisesRegex(TypeError, "not supported"):
+        for other in (None, "a", [1, 2]):
+            with self.assertRaisesRegex(TypeError, r"not supported by \+ with an NDArray. Make it one: mx.nd.array"):
                 nd.ones(2) + other
-        with self.assertRaises(TypeError):
-            np.ones(2) + nd.ones(2)
 
     def test_numpy_scalars_are_numbers(self):
         self.assert_equal(np.float32(2) * nd.ones(2), [2, 2])

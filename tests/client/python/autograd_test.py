@@ -2,6 +2,7 @@
 
 import threading
 import unittest
+from unittest import mock
 
 import gluond as mx
 import numpy as np
@@ -69,16 +70,33 @@ class BackwardTest(ArrayCase):
         x = variable([2])
         with autograd.record():
             y = x * x
+        for _ in range(2):
+            y.backward(retain_graph=True)
         y.backward()
-        with self.assertRaisesRegex(mx.MXNetError, "retain_graph"):
-            y.backward()
-            nd.waitall()
+        for _ in range(2):
+            with self.assertRaisesRegex(mx.MXNetError, "retain_graph"):
+                y.backward()
 
     def test_backward_of_what_was_not_recorded_is_an_error(self):
         x = variable([2])
         with self.assertRaisesRegex(mx.MXNetError, "record"):
             (x * 2).backward()
-            nd.waitall()
+        with autograd.record():
+            y = nd.ones(2) * 2
+        with self.assertRaisesRegex(mx.MXNetError, "record"):
+            autograd.backward([y])
+
+    def test_an_ordinary_backward_waits_where_its_line_runs_for_the_first_time_only(self):
+        x = variable([2])
+        waits = []
+        for _ in range(4):
+            with autograd.record():
+                y = x * x
+            with mock.patch.object(type(x._session), "request", autospec=True, side_effect=type(x._session).request) as request:
+                y.backward()
+            waits.append(request.call_count)
+        self.assertEqual(waits, [1, 0, 0, 0])
+        self.assert_equal(x.grad, [4])
 
     def test_detach_and_pause_cut_the_history(self):
         x = variable([3])

@@ -1,5 +1,6 @@
 """Datasets, samplers, DataLoader with and without workers, transforms, local image files."""
 
+import functools
 import gzip
 import os
 import signal
@@ -13,12 +14,20 @@ import gluond as mx
 import numpy as np
 from gluond import gluon, nd
 from gluond.gluon import data
+from gluond.gluon.data import _host
 from gluond.gluon.data.vision import transforms
 from gluond.progress import Progress
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
 IMAGE = np.random.RandomState(0).randint(0, 256, (8, 6, 3)).astype("uint8")
+
+
+GLOBAL = nd.array([3, 4])
+
+
+def plus_global(x):
+    return x + GLOBAL
 
 
 def rows(loader):
@@ -114,12 +123,30 @@ class DataLoaderTest(ArrayCase):
             def __len__(self):
                 return 6
 
+        class Moved:
+
+            def __init__(self, by):
+                self.by = by
+
+            def __call__(self, x):
+                return x + self.by
+
+            def twice(self, x):
+                return sum([one + self.by for one in (x, x)])
+
         square = nd.array(np.arange(12).reshape(6, 2))
+        rows = data.ArrayDataset(square)
         for name, dataset in (("own", Held()), ("closure", Held().transform(lambda x, y: (nd.array(x) - mean, y))),
                               ("simple", data.SimpleDataset(square)), ("array", square),
-                              ("first", data.ArrayDataset(square, square).transform_first(lambda x: x + 1))):
+                              ("first", data.ArrayDataset(square, square).transform_first(lambda x: x + 1)),
+                              ("object", rows.transform(Moved(mean))), ("method", rows.transform(Moved(mean).twice)),
+                              ("view", rows.transform(Moved(square[2]))), ("part", data.SimpleDataset(square[1:5])),
+                              ("partial", rows.transform(functools.partial(lambda y, x: x + y, mean))),
+                              ("default", rows.transform(lambda x, m=mean: x + m)),
+                              ("global", rows.transform(lambda x: [one + GLOBAL for one in (x,)][0])),
+                              ("helper", rows.transform(lambda x: plus_global(x)))):
             with self.subTest(name):
-                found, expected = ([[part.asnumpy().tolist() for part in batch]
+                found, expected = ([[part.asnumpy().tolist() for part in (batch if isinstance(batch, list) else [batch])]
                                     for batch in data.DataLoader(dataset, 4, num_workers=workers)] for workers in (2, 0))
                 self.assertEqual(found, expected)
 
@@ -159,23 +186,62 @@ class DataLoaderTest(ArrayCase):
         with self.assertRaisesRegex(RuntimeError, "Worker timed out after 0.2 seconds"):
             list(data.DataLoader(data.SimpleDataset([1, 2]).transform(time.sleep), 1, num_workers=1, timeout=0.2))
 
-    def test_transforms_are_given_ndarrays_unless_numpy_does_as_well(self):
+    def test_the_program_s_own_code_is_given_ndarrays_and_each_sample_once(self):
+        asked = []
+
+        class Rows(data.ArrayDataset):
+
+            def __getitem__(self, idx):
+                asked.append(idx)
+                x, y = super().__getitem__(idx)
+                return nd.flip(x, axis=0), y
+
+        def halved(x, y):
+            asked.append(type(x))
+            return x / 2, y
+
+        pictures = pictures_of(np.arange(6, dtype="uint8").reshape(3, 2))
+        x, y = nd.array(np.arange(6).reshape(3, 2), dtype="uint8"), np.arange(3)
+        for name, dataset, calls, expected in (
+                ("transform", pictures.transform(halved), [nd.NDArray] * 3, [[0, 0], [1, 1], [2, 2]]),
+                ("between", pictures.transform_first(transforms.Cast("float32")).transform(halved).transform_first(
+                    transforms.Cast("float32")), [nd.NDArray] * 3, [[0, 0.5], [1, 1.5], [2, 2.5]]),
+                ("subclass", Rows(x, y), [0, 1, 2], [[1, 0], [3, 2], [5, 4]]),
+                ("list of one", data.SimpleDataset(Rows(x, y)), [0, 1, 2], [[1, 0], [3, 2], [5, 4]])):
+            with self.subTest(name):
+                asked.clear()
+                (batch, _), = data.DataLoader(dataset, 3)
+                self.assertEqual(asked, calls)
+                self.assert_equal(batch, expected)
+
+    def test_a_transform_that_chooses_by_chance_draws_once_for_each_sample(self):
+        drawn = []
+
+        def sometimes_flipped(x, y):
+            drawn.append(np.random.uniform())
+            return (nd.flip(x, axis=0), y) if drawn[-1] < 0.5 else (x, y)
+
+        dataset = pictures_of(np.arange(12, dtype="uint8").reshape(6, 2)).transform(sometimes_flipped)
+        for seed in range(4):
+            drawn.clear()
+            np.random.seed(seed)
+            list(data.DataLoader(dataset, 3))
+            np.random.seed(seed)
+            self.assertEqual(drawn, [np.random.uniform() for _ in range(6)])
+
+    def test_the_package_s_own_transforms_are_given_numpy_arrays(self):
         kinds = []
 
-        def wants_ndarrays(x):
-            kinds.append(type(x))
-            return x.as_in_context(mx.cpu())
+        class Spied(transforms.Cast):
 
-        def takes_both(x):
-            kinds.append(type(x))
-            return x.astype("float32") / 4
+            def apply_to(self, x):
+                kinds.append(_host.active())
+                return super().apply_to(x)
 
-        dataset = data.vision.datasets.MNIST.__new__(data.vision.MNIST)
-        dataset._data, dataset._label = np.arange(6, dtype="uint8").reshape(3, 2), np.arange(3)
-        dataset._transform, dataset.host_ready = None, True
-        for function, last in ((wants_ndarrays, nd.NDArray), (takes_both, np.ndarray)):
-            list(data.DataLoader(dataset.transform_first(function), 3))
-            self.assertIs(kinds[-1], last)
+        Spied.__module__ = transforms.__name__
+        for dataset in (pictures_of(np.zeros((3, 2), "uint8")), data.ArrayDataset(nd.zeros((3, 2)), nd.zeros(3))):
+            list(data.DataLoader(dataset.transform_first(transforms.Compose([Spied()])), 3))
+        self.assertEqual(kinds, [True] * 6)
 
     def test_wrong_arguments(self):
         for arguments, text in (({}, "batch_size must be specified"),
@@ -185,6 +251,14 @@ class DataLoaderTest(ArrayCase):
                                  "must not be specified if batch_sampler")):
             with self.assertRaisesRegex(ValueError, text):
                 data.DataLoader([1], **arguments)
+
+
+def pictures_of(pixels):
+    """A dataset of the package's, of pictures and their numbers."""
+    dataset = data.vision.MNIST.__new__(data.vision.MNIST)
+    dataset._data, dataset._label = pixels, np.arange(len(pixels))
+    dataset._transform, dataset.host_ready = None, True
+    return dataset
 
 
 class TransformTest(ArrayCase):

@@ -56,6 +56,28 @@ class ParametersTest(FilesCase):
         net.collect_params().save(self.path)
         net.load_parameters(self.path)
 
+    def test_a_block_without_parameters_is_saved_and_read(self):
+        class Product(gluon.HybridBlock):
+            def hybrid_forward(self, F, x, y):
+                return x * y + 1
+
+        net = Product()
+        net.hybridize()
+        x, y = nd.array([1, 2]), nd.array([3, 4])
+        net(x, y)
+        symbol_file, params_file = net.export(self.path)
+        read = gluon.SymbolBlock.imports(symbol_file, ["data0", "data1"], params_file)
+        self.assert_equal(read(x, y), [4, 9])
+        self.assertEqual(mx.model.load_checkpoint(self.path, 0)[1:], ({}, {}))
+        net.save_parameters(self.path)
+        net.load_parameters(self.path)
+        net.collect_params().load(self.path)
+        with self.assertRaisesRegex(AssertionError, "is missing in file"):
+            self.saved().load_parameters(self.path)
+        nd.save(self.path, [x])
+        with self.assertRaisesRegex(ValueError, "arrays without names"):
+            net.load_parameters(self.path)
+
     def test_an_exported_file_is_read_too(self):
         net = self.saved()
         _, path = net.export(self.path, 3)

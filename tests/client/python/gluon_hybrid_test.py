@@ -78,6 +78,52 @@ class HybridTest(ArrayCase):
         net(nd.ones(1))
         self.assertEqual(calls, [mx.sym, mx.nd])
 
+    def test_a_graph_is_made_anew_where_something_inside_has_changed(self):
+        def layer(units, value):
+            made = nn.Dense(units, use_bias=False)
+            made.initialize(mx.init.Constant(value))
+            return made
+
+        for name, change, expected in (("added", lambda row: row.add(layer(3, 1)), 36),
+                                       ("replaced", lambda row: row.register_child(layer(3, 2), "0"), 24)):
+            for depth in (1, 3):
+                with self.subTest(name, depth=depth):
+                    inner = nn.HybridSequential()
+                    inner.add(layer(3, 1))
+                    net = inner
+                    for _ in range(depth):
+                        outer = nn.HybridSequential()
+                        outer.add(net)
+                        net = outer
+                    net.add(layer(2, 1))
+                    net.hybridize()
+                    self.assert_equal(net(nd.ones((1, 2))).sum(), [12])
+                    change(inner)
+                    self.assert_equal(net(nd.ones((1, 2))).sum(), [expected])
+
+    def test_a_graph_follows_the_dtypes_of_parameters_inside(self):
+        net = nn.HybridSequential()
+        net.add(nn.HybridSequential())
+        net[0].add(nn.Dense(2, in_units=2))
+        net.initialize()
+        net.hybridize()
+        net(nd.ones((1, 2)))
+        for cast in (net[0].cast, lambda dtype: [p.cast(dtype) for p in net.collect_params().values()]):
+            for dtype in ("float64", "float32"):
+                cast(dtype)
+                self.assertEqual(np.dtype(net(nd.ones((1, 2), dtype=dtype)).dtype), dtype)
+
+    def test_nothing_is_exported_of_a_graph_that_has_changed(self):
+        net = nn.HybridSequential()
+        net.add(nn.HybridSequential())
+        net[0].add(nn.Dense(2))
+        net.initialize()
+        net.hybridize()
+        net(nd.ones((1, 2)))
+        net[0].add(nn.Dense(3))
+        with self.assertRaisesRegex(RuntimeError, "run forward with this block at least once"):
+            net.export("never")
+
     def test_inputs_and_outputs_may_be_nested(self):
         class Nested(gluon.HybridBlock):
             def hybrid_forward(self, F, pair, y=None):

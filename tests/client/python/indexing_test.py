@@ -1,7 +1,11 @@
 """x[key] and x[key] = value: numpy's meaning, on the server."""
 
+import warnings
+from unittest import mock
+
 import numpy as np
 from gluond import nd
+from gluond._array import indexing, key
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
@@ -51,6 +55,77 @@ class GetTest(ArrayCase):
         for key in (1.5, "a", [0.5]):
             with self.assertRaises(ValueError):
                 x[key]
+
+
+class MaskTest(ArrayCase):
+
+    def setUp(self):
+        self.values = np.arange(12).reshape(4, 3)
+        self.x = nd.array(self.values)
+        mock.patch.multiple(key, _warned=[], _looks=16).start()
+        self.addCleanup(mock.patch.stopall)
+
+    def test_boolean_arrays_are_masks(self):
+        for mask in (np.array([True, False, True, False]), self.values > 4):
+            for given in (mask, nd.array(mask, dtype="bool")):
+                self.assert_equal(self.x[given], self.values[mask])
+                written, expected = self.x.copy(), self.values.copy()
+                written[given] = expected[mask] = -1
+                self.assert_equal(written, expected)
+
+    def test_a_comparison_chooses_rows_by_number_and_a_warning_says_so_once(self):
+        with self.assertWarnsRegex(UserWarning, r"rows 0 and 1.*boolean_mask.*nd.where") as caught:
+            found = self.x[self.x > 4]
+        self.assertEqual(caught.filename, __file__)
+        self.assertEqual(found.shape, (4, 3, 3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.x[self.x > 4] = 0
+
+    def test_a_comparison_that_is_written_to_is_told_too(self):
+        with self.assertWarnsRegex(UserWarning, "chooses rows by their numbers"):
+            self.x[(self.x > 4) * (self.x < 9)] = 0
+
+    def test_numbers_of_rows_are_no_mask(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(20):
+                self.assert_equal(self.x[nd.array([3, 1, 0, 2])][0], [9, 10, 11])
+            self.assert_equal(self.x[nd.array([0, 1])], self.values[:2])
+            self.assert_equal(nd.array([5, 6])[nd.array([1, 0])], [6, 5])
+
+
+class FewElementsTest(ArrayCase):
+
+    def test_elements_are_written_one_by_one_as_together(self):
+        random = np.random.RandomState(0)
+        for shape, place in (((5,), [0, 3, 0]), ((5, 4), [1, 2]), ((5, 4, 3), (slice(None), [0, 2])),
+                             ((5, 4, 3), (slice(1, 4), [0, 2], slice(None, None, 2))), ((5, 4, 3), ([0, 1], slice(None), [1, 2])),
+                             ((5, 4, 3), (slice(None, None, -1), [0, 2], [1, 1])), ((5, 4, 3), (np.array([[0, 1], [2, 3]]),)),
+                             ((5, 4, 3), (2, [1, 2])), ((5, 4, 3), ([1, 2], Ellipsis, 0)), ((5, 4), (None, [0, 1])),
+                             ((5, 4), random.rand(5, 4) > 0.5)):
+            values = random.rand(*shape).astype("float32")
+            chosen = values[place].shape
+            for value in (7, random.rand(*chosen).astype("float32"), random.rand(*chosen[-1:]).astype("float32")):
+                expected = values.copy()
+                expected[place] = value
+                for bytes_per_part in (0, 1 << 60):
+                    for given in (value, value if isinstance(value, int) else nd.array(value)):
+                        with self.subTest(shape=shape, place=place, bytes_per_part=bytes_per_part):
+                            x = nd.array(values)
+                            with mock.patch.object(indexing, "_BYTES_PER_PART", bytes_per_part):
+                                x[place] = given
+                            self.assert_equal(x, expected)
+
+    def test_few_elements_of_a_large_array_are_written_without_a_number_for_each(self):
+        x = nd.zeros((1 << 22,))
+        with mock.patch.object(key.Advanced, "positions", side_effect=AssertionError):
+            x[[0, 5]] = 1
+        self.assert_equal(x[:6], [1, 0, 0, 0, 0, 1])
+
+    def test_as_many_numbers_are_made_as_elements_are_chosen(self):
+        places = key.parse([0, 5], (1 << 40,)).positions()
+        self.assertEqual(places.tolist(), [0, 5])
 
 
 class SetTest(ArrayCase):

@@ -1,6 +1,9 @@
 """Losses against their formulas, operator by operator and as graphs, with gradients by finite differences."""
 
 
+import warnings
+from unittest import mock
+
 import numpy as np
 from gluond import autograd, gluon, nd
 from gluond.gluon import loss
@@ -84,6 +87,40 @@ CASES = {
         SIGN[:, 0] == 1, 1 - cosine(PRED, LABEL), np.maximum(0, cosine(PRED, LABEL) - 0.1))[:, None]),
     "SDML": (loss.SDMLLoss(), (PRED, LABEL), sdml(PRED, LABEL)),
 }
+
+
+class LabelTest(ArrayCase):
+
+    def test_a_label_that_is_no_class_is_told_once(self):
+        scores = nd.ones((3, 4))
+        for wrong, hybrid in ((4, False), (-1, False), (9, True)):
+            with self.subTest(wrong, hybrid=hybrid):
+                block = loss.SoftmaxCrossEntropyLoss()
+                block.hybridize(hybrid)
+                block(scores, nd.array([0, 3, 1]))
+                with self.assertWarnsRegex(UserWarning, f"the label {wrong} is no class: there are 4, 0 to 3") as caught:
+                    block(scores, nd.array([0, wrong, 1]))
+                self.assertEqual(caught.filename, __file__)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    block(scores, nd.array([0, wrong, 1]))
+
+    def test_labels_that_do_not_count_may_be_any(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            loss.SoftmaxCrossEntropyLoss()(nd.ones((2, 4)), nd.array([0, -1]), nd.array([[1], [0]]))
+            loss.SoftmaxCrossEntropyLoss(sparse_label=False)(nd.ones((2, 4)), nd.ones((2, 4)) * 9)
+
+    def test_the_check_waits_for_the_server_once_at_most(self):
+        block, net = loss.SoftmaxCrossEntropyLoss(), gluon.nn.Dense(4, in_units=2)
+        net.initialize()
+        x, y = nd.ones((3, 2)), nd.array([0, 1, 2])
+        loss.SoftmaxCrossEntropyLoss()(net(x), y)  # The operators are known from now on.
+        with mock.patch.object(type(x._session), "request", autospec=True, side_effect=type(x._session).request) as request:
+            for _ in range(5):
+                with autograd.record():
+                    block(net(x), y)
+        self.assertEqual(request.call_count, 1)
 
 
 class LossTest(ArrayCase):

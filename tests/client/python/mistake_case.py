@@ -39,13 +39,11 @@ class Table:
 
 
 def _check(case, row):
-    wrong = row.make() if row.later else None
     with case.assertRaises(row.kind) as caught:
-        if not row.later:
-            row.make()
-        elif wrong is None:
+        wrong = row.make()
+        if row.later and wrong is None:
             nd.waitall()
-        else:
+        elif row.later:
             wrong.asnumpy()
     text = str(caught.exception)
     if row.later:

@@ -90,9 +90,9 @@ def an_ndarray_for_a_symbol():
     mx.sym.relu(matrix())
 
 
-@mistake(TypeError, "type <class 'numpy.ndarray'> not supported")
-def adding_a_numpy_array():
-    matrix() + np.ones((2, 3))
+@mistake(TypeError, r"an array of numpy's of float64 loses values in the NDArray's int32", "x.astype('float64')")
+def adding_a_numpy_array_of_fractions_to_integers():
+    matrix().astype("int32") + np.ones((2, 3))
 
 
 @mistake(TypeError, "source_array must be array like object")

@@ -126,7 +126,7 @@ class PretrainedTest(ArrayCase):
             with open(path, "rb") as file:
                 digits = hashlib.sha1(file.read()).hexdigest()
             os.rename(path, path.replace("9f83e440", digits[:8]))
-            with mock.patch.dict(model_store._SHA1, {"mobilenet0.25": digits}):
+            with mock.patch.dict(model_store._model_sha1, {"mobilenet0.25": digits}):
                 self.assert_close(vision.mobilenet0_25(pretrained=True, root=folder, ctx=mx.current_context())(x), expected)
             model_store.purge(folder)
             self.assertEqual(os.listdir(folder), [])

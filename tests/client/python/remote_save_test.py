@@ -59,6 +59,16 @@ class Trained:
 
 class SaveTest(ArrayCase):
 
+    def test_the_server_updates_all_rows_of_an_embedding_and_says_so(self):
+        net = nn.HybridSequential()
+        net.add(nn.Embedding(4, 3, sparse_grad=True))
+        net.initialize()
+        net.hybridize()
+        net(nd.zeros((2,)))
+        trainer = gluon.Trainer(net.collect_params(), "adam")
+        with self.assertWarnsRegex(UserWarning, "embedding.*weight.*sparse_grad=True.*updates all of its rows"):
+            net.save_as_model("sparse", loss=LOSS, trainer=trainer, replace=True)
+
     def test_the_model_computes_as_the_network(self):
         trained = Trained()
         model = trained.save(metrics="accuracy")

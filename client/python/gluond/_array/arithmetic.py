@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from . import calls
+from . import calls, transfer
 from .calls import BROADCAST, LIKE_FIRST, Array, Call, binary, unary
 
 _MOST_SCALARS = 512
@@ -41,15 +41,15 @@ class _Family:
             return _like(lhs, binary(self._call, lhs, rhs))
         if isinstance(rhs, (numbers.Number, np.generic)):
             return _like(lhs, unary(self._scalar_call(self._scalar, rhs), lhs))
-        raise TypeError(f"type {type(rhs)} not supported")
+        return self(lhs, _beside(lhs, rhs, self.sign))
 
     def reversed(self, lhs: Any, rhs: Any) -> Any:
         """The same with the arguments exchanged; lhs is an NDArray, rhs is none."""
-        if self._reversed is None:
+        if self._reversed is None and not isinstance(rhs, np.ndarray):
             return self(lhs, rhs)
         if isinstance(rhs, (numbers.Number, np.generic)):
             return _like(lhs, unary(self._scalar_call(self._reversed, rhs), lhs))
-        raise TypeError(f"type {type(rhs)} not supported")
+        return self(_beside(lhs, rhs, self.sign), lhs)
 
     def into(self, lhs: Any, rhs: Any) -> Any:
         """lhs = lhs op rhs."""
@@ -57,7 +57,18 @@ class _Family:
             return calls.invoke(self._call, (lhs, rhs), lhs)
         if isinstance(rhs, (numbers.Number, np.generic)):
             return calls.invoke(self._scalar_call(self._scalar, rhs), (lhs,), lhs)
-        raise TypeError(f"type {type(rhs)} not supported")
+        return self.into(lhs, _beside(lhs, rhs, self.sign))
+
+
+def _beside(x: Any, other: Any, sign: str) -> Any:
+    """A numpy array as an NDArray of x's dtype beside x; TypeError where that loses values, or for other things."""
+    if not isinstance(other, np.ndarray):
+        raise TypeError(f"type {type(other)} not supported by {sign} with an NDArray. Make it one: mx.nd.array(...)")
+    dtype = np.dtype(x.dtype)
+    if not np.can_cast(other.dtype, dtype, "same_kind"):
+        raise TypeError(f"{sign}: an array of numpy's of {other.dtype} loses values in the NDArray's {dtype}. Cast one: "
+                        f"x.astype('{other.dtype}'), or a.astype('{dtype}')")
+    return transfer.put(x._results, other, x._context, dtype)
 
 
 _BOOL = np.dtype(np.bool_)
@@ -98,7 +109,6 @@ class Arithmetic:
 
     # numpy leaves `array + x` to x.
     __array_priority__ = 1000.0
-    __array_ufunc__ = None
 
     def __add__(self, other: Any) -> Any:
         return ADD(self, other)

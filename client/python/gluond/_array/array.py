@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from math import prod
 from typing import Any, NamedTuple, Optional, Tuple, Union
@@ -19,6 +20,8 @@ from .arithmetic import Arithmetic
 from .calls import Array
 from .fluent import Fluent
 from .indexing import Indexing
+from .numpy_protocols import NumpyProtocols
+from .printing import printed
 from .view import Viewing
 
 
@@ -46,7 +49,7 @@ _MOST_BYTES = 1 << 20
 _IDENTITY = calls.Call("_copy", (), 1, 1, rule=calls.LIKE_FIRST)
 
 
-class NDArray(Arithmetic, Indexing, Fluent, Array):
+class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
     """A dense array on one device, whose values the server computes in its own time: only code that needs them waits.
 
     Made by `nd.array`, `nd.zeros` and the like, and by operators; not by calling the class.
@@ -122,6 +125,9 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
         return self._fetch() if values is None else values.copy()
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("the values of an NDArray are on the server, so numpy always gets a copy: np.asarray(x), or "
+                             "x.asnumpy()")
         values = self.asnumpy()
         return values if dtype is None else values.astype(dtype, copy=False)
 
@@ -184,18 +190,25 @@ class NDArray(Arithmetic, Indexing, Fluent, Array):
 
     def __repr__(self) -> str:
         shape = "x".join(str(size) for size in self.shape)
-        return f"\n{self.asnumpy()}\n<NDArray {shape} @{self.context}>"
+        return f"\n{printed(self)}\n<NDArray {shape} @{self.context}>"
 
     __str__ = __repr__
 
     def __reduce__(self) -> tuple:
-        return restore, (self.asnumpy(), self.context)
+        return restore, (self.asnumpy(), self.context), None if self._grad is None else (self._grad, self._grad_req)
+
+    def __setstate__(self, state: Tuple["NDArray", str]) -> None:
+        tape.mark_variables(self, *state)
 
     def __copy__(self) -> "NDArray":
-        return self.copy()
+        return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: Any) -> "NDArray":
-        return self.copy()
+        """A copy trains as this array does: it has a gradient of its own. While recording it is a computation, like copy()."""
+        copied = self.copy()
+        if self._grad is not None and not mode.recording:
+            copied.__setstate__((copy.deepcopy(self._grad, memo), self._grad_req))
+        return copied
 
     # Copies and forms.
 

@@ -8,7 +8,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .._attributes import text
+from .._attributes import dense_only, text
 from .._wire.mode import mode
 from ..base import MXNetError
 from ..context import Context, current_context
@@ -66,17 +66,19 @@ def _shape(shape: Shape) -> Tuple[int, ...]:
 
 def empty(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None) -> NDArray:
     """An array whose values do not matter. They are zeros."""
+    dense_only("empty", stype)
     return zeros(shape, ctx, dtype)
 
 
 def zeros(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None,
-          out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+          out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """An array of zeros. dtype: default float32."""
+    dense_only("zeros", stype)
     return transfer.made(NDArray, "_zeros", {}, ctx, _shape(shape), _dtype(dtype), out)
 
 
 def ones(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, out: Optional[NDArray] = None,
-         **kwargs: Any) -> NDArray:
+         name: Optional[str] = None) -> NDArray:
     """An array of ones. dtype: default float32."""
     return transfer.made(NDArray, "_ones", {}, ctx, _shape(shape), _dtype(dtype), out)
 
@@ -105,7 +107,7 @@ def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Op
     return transfer.put(NDArray, np.linspace(start, stop, num, endpoint, dtype=_dtype(dtype)), ctx, _dtype(dtype))
 
 
-def eye(N: int, M: int = 0, k: int = 0, ctx: Optional[Context] = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+def eye(N: int, M: int = 0, k: int = 0, ctx: Optional[Context] = None, dtype: Any = None, name: Optional[str] = None) -> NDArray:
     """N x M (default N x N) zeros, with ones on diagonal k."""
     out = transfer.made(NDArray, "_eye", {"N": text(N), "M": text(M), "k": text(k)}, ctx, None, _dtype(dtype))
     out._shape = (N, M or N)

@@ -20,6 +20,10 @@ from .key import Advanced, Basic, parse
 from .reshape import reshape
 
 
+# The server copies as many bytes in the time that a part of an array takes to be written by a command of its own.
+_BYTES_PER_PART = 64 << 10
+
+
 class Indexing:
     """NDArray is one."""
 
@@ -203,30 +207,48 @@ def _indices(x: Any, key: Advanced) -> Any:
 
 
 def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
-    """Writes by position: the client computes the positions of the chosen elements; the values may be on the server."""
-    positions: Any = key.positions()
-    if positions is None:
+    """Writes the chosen elements; where these are few of many, part by part, as the server's operator for all copies x."""
+    if not all(isinstance(one, np.ndarray) for one in key.arrays):
         fetched = parse(key.fetched(), x.shape)
         if isinstance(fetched, Basic):  # An array without dimensions is an integer.
             return _set_basic(x, fetched, value)
-        positions = fetched.positions()
-    if positions.size == 0:
+        key = fetched
+    if prod(key.shape) == 0:
         return None
-    scalar = isinstance(value, (int, float, np.number, np.bool_))
-    if scalar:
-        value = np.full((), value)
-    if isinstance(value, Array):
-        value = transfer.broadcast(_as_array(x, value), positions.shape).reshape((-1,))
-    else:
-        values = _numpy(x, value)
-        try:
-            values = np.broadcast_to(values.reshape(_without_leading_ones(values.shape, positions.ndim)), positions.shape)
-        except ValueError:
-            raise ValueError(f"shape mismatch: value array of shape {values.shape} could not be broadcast to indexing "
-                             f"result of shape {positions.shape}") from None
-        value = _as_array(x, values.reshape(-1))
-    indices = transfer.put(x._results, positions.reshape(1, -1), x._context, np.dtype(np.int64))
-    flat = x._reshape((-1,))
-    call = calls.intern("_scatter_set_nd", {"shape": text(flat.shape)}, 3, 1)
-    calls.invoke(call, (flat, value, indices), flat)
+    parts = prod(key.index_shape)
+    if key.expanded == x.shape and parts * _BYTES_PER_PART <= x.size * np.dtype(x.dtype).itemsize:
+        return _set_parts(x, key, value)
+    values = _spread(x, value, key.shape).reshape((-1,))
+    places = np.stack(np.unravel_index(key.positions().reshape(-1), x.shape))
+    indices = transfer.put(x._results, places, x._context, np.dtype(np.int64))
+    calls.invoke(calls.intern("_scatter_set_nd", {"shape": text(x.shape)}, 3, 1), (x, values, indices), x)
     return None
+
+
+def _set_parts(x: Any, key: Advanced, value: Any) -> None:
+    """Writes what each element of the index arrays chooses by an assignment of its own."""
+    parts = key.parts()
+    if isinstance(value, (int, float, np.number, np.bool_)):
+        for part in parts:
+            _set_basic(x, part, value)
+        return
+    values = _spread(x, value, key.shape)
+    lead = len(key.index_shape)
+    if key.place:
+        values = values.transpose([*range(key.place, key.place + lead), *range(key.place), *range(key.place + lead, values.ndim)])
+    values = values.reshape((len(parts),) + parts[0].shape)
+    for place, part in enumerate(parts):
+        _set_basic(x, part, values[place])
+
+
+def _spread(x: Any, value: Any, shape: Tuple[int, ...]) -> Any:
+    """A value that is assigned to elements of this shape, as an NDArray of this shape."""
+    if isinstance(value, Array):
+        return transfer.broadcast(_as_array(x, value), shape)
+    values = np.full((), value) if isinstance(value, (int, float, np.number, np.bool_)) else _numpy(x, value)
+    try:
+        values = np.broadcast_to(values.reshape(_without_leading_ones(values.shape, len(shape))), shape)
+    except ValueError:
+        raise ValueError(f"shape mismatch: value array of shape {values.shape} could not be broadcast to indexing "
+                         f"result of shape {shape}") from None
+    return _as_array(x, values)

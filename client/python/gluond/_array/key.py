@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import prod
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
@@ -74,14 +75,25 @@ class Advanced:
         kept = list(range(lead, lead + len(self.rest)))
         return kept[:self.place] + list(range(lead)) + kept[self.place:]
 
-    def positions(self) -> Optional[np.ndarray]:
-        """Row-major positions of the chosen elements, in the result's shape. None: some indices are on the server."""
-        if not all(isinstance(one, np.ndarray) for one in self.arrays):
-            return None
-        every = np.arange(prod(self.expanded), dtype=np.int64).reshape(self.expanded)
-        chosen = every.transpose(self.order())[tuple(self.arrays)]
-        kept = tuple(slice(one.start, None if one.stop < 0 else one.stop, one.step) for one in self.rest)
-        return chosen[(slice(None),) * len(self.index_shape) + kept].transpose(self.back()).reshape(self.shape)
+    def positions(self) -> np.ndarray:
+        """Row-major positions of the chosen elements, in the result's shape; all index arrays are numpy's."""
+        strides = [prod(self.expanded[axis + 1:]) for axis in range(len(self.expanded))]
+        chosen = np.zeros(self.index_shape, np.int64)
+        for axis, array in zip(self.axes, self.arrays):
+            chosen = chosen + array * strides[axis]
+        for axis, one in zip(self.order()[len(self.axes):], self.rest):
+            chosen = np.add.outer(chosen, np.arange(one.start, one.stop, one.step, dtype=np.int64) * strides[axis])
+        return chosen.transpose(self.back()).reshape(self.shape)
+
+    def parts(self) -> List[Basic]:
+        """What each element of the index arrays chooses, in their order; these are numpy's, and no dimension is new."""
+        kept = tuple(len(range(one.start, one.stop, one.step)) for one in self.rest) or (1,)
+        parts = []
+        for places in zip(*(array.ravel().tolist() for array in np.broadcast_arrays(*self.arrays))):
+            chosen = {axis: slice(place, place + 1, 1) for axis, place in zip(self.axes, places)}
+            rest = iter(self.rest)
+            parts.append(Basic([chosen[axis] if axis in chosen else next(rest) for axis in range(len(self.expanded))], kept))
+        return parts
 
     def fetched(self) -> tuple:
         """The key with the server's arrays as numpy's."""
@@ -91,6 +103,9 @@ class Advanced:
 def parse(key: Any, shape: Tuple[int, ...]) -> Union[Basic, Advanced]:
     """IndexError, ValueError: the key does not fit an array of this shape."""
     given = _masks(key if isinstance(key, tuple) else (key,))
+    for item in given:
+        if isinstance(item, (np.ndarray, Array)) and not _warned:
+            _warn_of_mask(item, shape)
     items = _expand(given, shape)
     out: List[int] = []
     expanded: List[int] = []
@@ -130,6 +145,27 @@ def parse(key: Any, shape: Tuple[int, ...]) -> Union[Basic, Advanced]:
             item is None or item is Ellipsis or isinstance(item, slice))]
         return Advanced(tuple(expanded), axes, arrays, rest, items, places[-1] - places[0] < len(places))
     return Basic(slices, tuple(out) or (1,))
+
+
+_warned: List[str] = []  # At most one warning is given, and so many arrays of the server are looked at.
+_looks = 16
+
+
+def _warn_of_mask(item: Any, shape: Tuple[int, ...]) -> None:
+    """Says that the result of a comparison, whose numbers are 0 and 1, is no mask."""
+    global _looks
+    if np.dtype(item.dtype).kind != "f" or tuple(item.shape) != shape[:len(item.shape)] or prod(item.shape) < 3:
+        return
+    if isinstance(item, Array):
+        _looks -= 1
+        if _looks < 0:
+            return
+        item = item.asnumpy()
+    if np.isin(item, (0, 1)).all():
+        _warned.append("mask")
+        warnings.warn(f"an index of {item.dtype} chooses rows by their numbers, as in MXNet: here rows 0 and 1, for the result of "
+                      "a comparison has the numbers 0 and 1. To choose elements: x[mask.astype('bool')], "
+                      "mx.nd.contrib.boolean_mask(x, mask), or mx.nd.where(mask, a, b), which has gradients", stacklevel=4)
 
 
 def _is_array(item: Any) -> bool:

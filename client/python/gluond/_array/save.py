@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Tuple, Union
 
 import numpy as np
 
+from .._files import write_whole
 from .._wire.tensors import BFLOAT16, DTYPE_OF, flag_of
 from ..base import MXNetError, cannot_open
 from ..context import cpu
@@ -30,9 +31,7 @@ _MOST_DIMENSIONS = 32
 
 def save(fname: str, data: Union[NDArray, List[NDArray], Dict[str, NDArray]]) -> None:
     """Writes arrays, without or with names. MXNet reads the file, and gluond's load() reads MXNet's."""
-    pieces = pieces_of(data)
-    with open(fname, "wb") as file:
-        file.writelines(pieces)
+    write_whole(fname, pieces_of(data))
 
 
 def pieces_of(data: Union[NDArray, List[NDArray], Dict[str, NDArray]]) -> List[bytes]:
@@ -75,6 +74,14 @@ def load(fname: str) -> Any:
     except OSError as error:
         raise cannot_open(error) from None
     return _read(data, fname)
+
+
+def load_named(fname: str) -> Dict[str, NDArray]:
+    """Reads a file of arrays with names; one of no arrays may be a dict or a list. ValueError: the arrays have no names."""
+    loaded = load(fname)
+    if loaded and not isinstance(loaded, dict):
+        raise ValueError(f"'{fname}' holds arrays without names; parameters are found by their names.")
+    return dict(loaded)
 
 
 def load_frombuffer(buf: Union[bytes, bytearray]) -> Any:

@@ -7,6 +7,7 @@ The heads of a backward pass say where it begins: a result of such a function kn
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from .._proto import command_pb2
@@ -14,6 +15,7 @@ from .._wire import encoding
 from .._wire.encoding import WHEN_FRESH, number_of
 from .._wire.errors import StaleGradientError
 from .._wire.mode import mode
+from .._wire.source_lines import INSIDE
 from ..base import MXNetError, WrongValue
 from . import calls
 from .calls import Array
@@ -202,9 +204,42 @@ def _starts(heads: Sequence[Any], gradients: Sequence[Any], retain_graph: bool) 
 
 
 def submit_backward(session: Any, command: command_pb2.Command.Backward) -> None:
-    """Has the server compute gradients."""
+    """Has the server compute gradients. Where an error is to be expected, it is waited for, and raised here."""
+    is_doubtful = _is_doubtful(command) and not mode.called_back
     _submit(session, encoding.BACKWARD, command)
     count_backward()
+    if is_doubtful:
+        for number in command.heads:
+            session.describe(encoding.name_of(number))
+
+
+# Only the server knows whether a head has a history, and to ask it costs a round trip. An error is to be expected where a line
+# of the program begins a backward pass for the first time, and at a head whose history has been freed.
+_lines: Dict[Any, None] = {}
+_freed: Dict[int, None] = {}
+_MOST_KNOWN = 1024
+
+
+def _is_doubtful(command: command_pb2.Command.Backward) -> bool:
+    frame: Any = sys._getframe(2)
+    while frame.f_back is not None and INSIDE[frame.f_code.co_filename]:
+        frame = frame.f_back
+    is_new = _is_new(_lines, (frame.f_code, frame.f_lasti))
+    was_freed = any(head in _freed for head in command.heads)
+    if not command.retain_graph:
+        for head in command.heads:
+            _is_new(_freed, head)
+    return is_new or was_freed
+
+
+def _is_new(known: Dict[Any, None], key: Any) -> bool:
+    """Whether a key was not among the last ones; it is from now on."""
+    if key in known:
+        return False
+    if len(known) >= _MOST_KNOWN:
+        calls.forget_oldest(known)
+    known[key] = None
+    return True
 
 
 def count_backward() -> None:
@@ -217,7 +252,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     """Computes the gradients of sum_i head_grads[i] heads[i] with respect to all marked arrays, into their `grad`.
 
     heads: arrays (or one) computed while recording. head_grads: default ones. retain_graph: keep what was recorded, for
-    another backward().
+    another backward(). MXNetError: a head is no result of a recorded computation, or that has been freed.
     """
     heads = heads if isinstance(heads, Array) else list(heads)
     command, named = begin(heads, head_grads, retain_graph)

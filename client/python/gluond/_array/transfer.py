@@ -41,6 +41,15 @@ def send(array: Any, values: np.ndarray) -> None:
         _send_whole(session, array._name, values, array._context._device)
 
 
+def bring(array: Any, values: np.ndarray) -> None:
+    """In a forked child: an array of the parent's becomes one of this process's session, with these values."""
+    array._session = connect.current()
+    array._name = next(encoding.names)
+    array._shape, array._dtype, array._grad = values.shape, values.dtype, None
+    array._written()
+    send(array, values)
+
+
 def _send_whole(session: Any, name: bytes, values: np.ndarray, device: str) -> None:
     head = encoding.put_head(name, values.shape, flag_of(values.dtype), values.nbytes, device)
     session.submit(head, values.data.cast("B") if values.nbytes else memoryview(b""))

@@ -59,6 +59,12 @@ class Viewing:
     def _version(self) -> int:
         return self._root._version
 
+    def _follow(self) -> None:
+        """The root has been brought to another session."""
+        self._session = self._root._session
+        self._exists = False
+        self._seen = -1
+
     def _read(self, flags: bytes) -> None:
         """Copies the root's elements into this view's own array."""
         self._exists = True

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import pathlib
-import tempfile
 from typing import Any, Dict, Iterator, Optional, Tuple
 
 try:
@@ -18,6 +17,7 @@ try:
 except ImportError:  # Not a Unix: two processes that save at once may then lose one of both keys.
     fcntl = None  # type: ignore[assignment]
 
+from .._files import write_whole
 from .._wire.session import Session
 from ..base import MXNetError
 
@@ -74,7 +74,8 @@ def _changing() -> Iterator[Keys]:
             fcntl.flock(lock, fcntl.LOCK_EX)
         keys = _read()
         yield keys
-        _write({"format": 1, "keys": {address: names for address, names in keys.items() if names}})
+        content = {"format": 1, "keys": {address: names for address, names in keys.items() if names}}
+        write_whole(path(), [json.dumps(content, indent=1).encode()], 0o600)
 
 
 def _read() -> Keys:
@@ -100,21 +101,6 @@ def _read() -> Keys:
 def _damaged(why: str) -> MXNetError:
     return MXNetError(f"the file of keys, {path()}, cannot be read: {why}; repair it, or move it away and give the key that "
                       "save_session returned, as key=")
-
-
-def _write(content: Any) -> None:
-    """Writes the file whole, or leaves it as it was."""
-    handle, name = tempfile.mkstemp(prefix=".sessions-", dir=path().parent)  # Its mode is 0600.
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path())
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def _narrow(at: pathlib.Path, mode: int) -> None:

@@ -142,7 +142,7 @@ class Reading:
             raise ValueError(f"the graph reads {sorted(unknown)[0]}, which was not saved")
         block._params._params = by_name
         block._reg_params = {key: self._parameter_at(place) for key, place in saved["structure"].items()}
-        block._fixed = block._last_graph = TracedGraph(block._fixed.inputs, block._fixed.outputs, form)
+        block._fixed = block._latest = TracedGraph(block._fixed.inputs, block._fixed.outputs, form)
         return block
 
     def _loss(self, saved: Any, name: str, depth: int) -> Loss:

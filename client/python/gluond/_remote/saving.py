@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Optional
 
 from .._array.array import NDArray
+from .._attributes import warn_once
 from .._proto import command_pb2
 from .._wire import connect, encoding
 from .._wire.encoding import number_of
@@ -76,6 +77,9 @@ def _add_trainer(command: Any, traced: Traced, loss: Any, trainer: Trainer, metr
         key = names.get(id(parameter))
         if key is None or parameter.grad_req == "null":
             continue
+        if optimizer.leaves_rows(place):
+            warn_once(f"save_as_model: the parameter '{parameter.name}' is made with sparse_grad=True (grad_stype='row_sparse'), and "
+                      "a server's trainer updates all of its rows, with weight decay and momentum", 4)
         updates = optimizer._index_update_count.get(place, optimizer.begin_num_update)
         if updates != command.step:
             command.updates[key] = updates

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import sys
 import time
 import warnings
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
@@ -290,8 +291,10 @@ class Training:
 
     def _note(self, epoch: int, numbers: Numbers) -> None:
         if _is_broken(numbers) and not any(map(_is_broken, self._ended.values())):
-            warnings.warn(f"fit: the loss of epoch {epoch} is {numbers['loss']}, and {numbers.get('skipped', 0)} of its steps "
-                          "were skipped because of a NaN or an infinity; look at the data, or take a smaller learning rate")
+            warnings.warn(f"fit: {numbers.get('skipped', 0)} of {self._of.steps} steps of epoch {epoch} changed nothing, as their "
+                          f"loss or a gradient was NaN or infinite; its loss is {numbers['loss']:g}. Are the data finite "
+                          f"(np.isfinite(data).all()), and is the learning rate, {self._learning_rate:g}, small enough?",
+                          stacklevel=_frames_to_user())
         self._ended[epoch] = numbers
         if self._shown is not None:
             self._shown.ended(epoch, numbers)
@@ -314,6 +317,14 @@ class Training:
             return None
         request = training_pb2.EvaluateRequest(model=self._of.model, rows=dataset_pb2.Rows(dataset=rows.name))
         return with_datasets(lambda: self._caller.call(methods.EVALUATE, request, patience=PATIENCE_SECONDS), rows)
+
+
+def _frames_to_user() -> int:
+    """The `stacklevel` at which a warning of the calling function has the line of the program that uses this package."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _is_broken(numbers: Numbers) -> bool:

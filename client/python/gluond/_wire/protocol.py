@@ -20,7 +20,8 @@ _INFO_SECONDS = 5.0
 
 def release() -> str:
     """This client's release, as `0.1.0`."""
-    return str(getattr(sys.modules.get(__name__.partition(".")[0]), "__version__", "of an unknown release"))
+    version = str(getattr(sys.modules.get(__name__.partition(".")[0]), "__version__", "of an unknown release"))
+    return version.rpartition("+gluond")[2]  # Before it stands MXNet's version.
 
 
 def why_too_old(channel: Channel, protocol: int) -> str:

@@ -6,9 +6,9 @@ from ..ndarray import contrib as ndarray
 from ..ndarray import contrib as nd
 from ..symbol import contrib as sym
 from ..symbol import contrib as symbol
-from . import autograd, text
+from . import amp, autograd, text
 
-__all__ = ["autograd", "nd", "ndarray", "sym", "symbol", "text"]
+__all__ = ["amp", "autograd", "nd", "ndarray", "sym", "symbol", "text"]
 
 
 if not TYPE_CHECKING:  # A type checker finds by itself what is not here.

@@ -16,8 +16,13 @@ from ._parameter import Parameter
 from ._parameter_dict import ParameterDict
 from ._saved import load_parameters, load_tree, save_parameters, save_tree
 from ._scope import BlockScope
+from ._structure import count_change
 from ._summary import print_summary
 from .utils import HookHandle, indent
+
+
+# The members that a copy has for itself.
+_OWN = ("_children", "_reg_params", "_forward_hooks", "_forward_pre_hooks", "_graphs")
 
 
 def _unexpected(kind: type, name: str) -> TypeError:
@@ -59,6 +64,7 @@ class Block:
         self._scope = BlockScope(self, self._empty_prefix)
         self._children: Dict[str, Block] = {}
         self._reg_params: Dict[str, Parameter] = {}
+        self._casts = 0
         self._forward_hooks: Dict[int, Callable[..., Any]] = {}
         self._forward_pre_hooks: Dict[int, Callable[..., Any]] = {}
 
@@ -69,6 +75,12 @@ class Block:
         lines = "\n".join(f"  ({key}): {indent(repr(block), 2)}" for key, block in self.__dict__.items()
                           if isinstance(block, Block))
         return f"{type(self).__name__}(\n{lines}\n)"
+
+    def __copy__(self) -> "Block":
+        """A Block of the same children and parameters, which can be given others."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update({name: dict(value) if name in _OWN else value for name, value in self.__dict__.items()})
+        return copied
 
     def __setattr__(self, name: str, value: Any) -> None:
         known = self.__dict__.get(name)
@@ -84,6 +96,7 @@ class Block:
                 raise AssertionError(f"Overriding Parameter attribute {name} is not allowed. If you want to share "
                                      "parameters between blocks, please set 'params' at Block construction instead.")
             self._reg_params[name] = value
+            count_change()
         super().__setattr__(name, value)
 
     # Names and parts.
@@ -110,6 +123,7 @@ class Block:
     def register_child(self, block: "Block", name: Optional[str] = None) -> None:
         """Adds a child, as assigning it to an attribute does. Its structural name is `name`, or its number."""
         self._children[str(len(self._children)) if name is None else name] = block
+        count_change()
 
     def collect_params(self, select: Optional[str] = None) -> ParameterDict:
         """The parameters of this Block and all inside it, by prefixed name.
@@ -205,6 +219,8 @@ class Block:
 
     def cast(self, dtype: Union[str, np.dtype, type]) -> None:
         """Changes the dtype of all parameters."""
+        self._casts += 1
+        count_change()
         for child in self._children.values():
             child.cast(dtype)
         for param in self.params.values():

@@ -14,6 +14,7 @@ from ._block import Block
 from ._nested import ARRAY, flatten
 from ._parameter import DeferredInitializationError
 from ._parameter_dict import ParameterDict
+from ._structure import Structure, changes
 from ._traced import TracedGraph
 
 _FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size")
@@ -39,16 +40,13 @@ class HybridBlock(Block):
     def __init__(self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None, **unknown: Any) -> None:
         super().__init__(prefix, params, **unknown)
         self._graphs: Dict[Any, TracedGraph] = {}
-        self._last_graph: Optional[TracedGraph] = None
+        self._latest: Optional[TracedGraph] = None
+        self._structure: Optional[Structure] = None  # The structure that the graphs were made of.
+        self._compared = -1  # The number of changes when the structure was compared last.
         self._active = False
         self._flags: Dict[str, Any] = {}
         self._op_hook: Optional[Callable[[str, str, NDArray], Any]] = None
         self._monitor_all = False
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if isinstance(value, HybridBlock):
-            self._clear_graphs()
 
     def register_child(self, block: Block, name: Optional[str] = None) -> None:
         """Adds a child, which must be a HybridBlock, too."""
@@ -56,11 +54,24 @@ class HybridBlock(Block):
             raise ValueError(f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If "
                              "you are using Sequential, please try HybridSequential instead.")
         super().register_child(block, name)
-        self._clear_graphs()
 
     def _clear_graphs(self) -> None:
         self._graphs = {}
-        self._last_graph = None
+        self._latest = None
+
+    def _check_structure(self) -> None:
+        """Drops graphs of Blocks, children or parameters that are others now."""
+        if self._compared != changes():
+            self._compared = changes()
+            before, self._structure = self._structure, Structure(self)
+            if before != self._structure:
+                self._clear_graphs()
+
+    @property
+    def _last_graph(self) -> Optional[TracedGraph]:
+        """The graph of the last run, unless the Block has changed since."""
+        self._check_structure()
+        return self._latest
 
     def hybridize(self, active: bool = True, backend: Optional[str] = None, clear: bool = True,
                   static_alloc: bool = False, static_shape: bool = False, inline_limit: int = 2,
@@ -97,11 +108,6 @@ class HybridBlock(Block):
         self.hybridize(True, backend, clear, **kwargs)
         self(x, *args)
 
-    def cast(self, dtype: Any) -> None:
-        """Changes the dtype of all parameters."""
-        self._clear_graphs()
-        super().cast(dtype)
-
     def register_op_hook(self, callback: Callable[[str, str, NDArray], Any], monitor_all: bool = False) -> None:
         """Once hybridized, calls `callback(output name, operator name, array)` for every operator after each run.
 
@@ -121,11 +127,12 @@ class HybridBlock(Block):
         else:
             arrays, form = flatten(args, "input")
             form = form[1:]
+        self._check_structure()
         graph = self._graphs.get(form)
         if graph is None:
             graph = self._graphs[form] = TracedGraph.of(self, ("tuple",) + form)
             graph.seen = [(array._shape, array._dtype) for array in arrays]
-        self._last_graph = graph
+        self._latest = graph
         return graph, arrays
 
     def infer_shape(self, *args: Any) -> None:
@@ -149,10 +156,11 @@ class HybridBlock(Block):
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> Tuple[str, str]:
         """Writes `path-symbol.json` and `path-%04d.params`, which `SymbolBlock.imports` and MXNet itself read."""
-        if self._last_graph is None:
+        last = self._last_graph
+        if last is None:
             raise RuntimeError("Please first call block.hybridize() and then run forward with this block at least once "
                                "before calling export.")
-        outputs = self._last_graph.outputs
+        outputs = last.outputs
         symbol_file, params_file = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
         outputs.save(symbol_file, remove_amp_cast=remove_amp_cast)
         arguments, auxiliary = set(outputs.list_arguments()), set(outputs.list_auxiliary_states())

@@ -11,6 +11,7 @@ from .._array import tape
 from .._array.array import NDArray
 from ..base import MXNetError
 from ..context import Context, current_context
+from ._structure import count_change
 from .utils import dtype_name, shape_is_known
 
 
@@ -32,7 +33,8 @@ class Parameter:
 
     `shape` may hold 0 (or -1) where a dimension is not known yet: with `allow_deferred_init`, `initialize` then waits for
     the first forward pass, which tells it. `grad_req` says what Backward does with the gradient: 'write' it, 'add' it,
-    or 'null'; `differentiable=False` makes it 'null' for good. `lr_mult` and `wd_mult` multiply the Trainer's
+    or 'null'; `differentiable=False` makes it 'null' for good. With `grad_stype` 'row_sparse', optimizers with `lazy_update` leave
+    rows alone whose gradient is 0. `lr_mult` and `wd_mult` multiply the Trainer's
     learning rate and weight decay. `init` is an initializer, its name, or None for the one of `initialize`.
     """
 
@@ -65,6 +67,7 @@ class Parameter:
                                      f"but got '{kind}'")
         if stype != "default":
             raise ValueError(f"Parameter '{name}': gluond's arrays are dense; stype must be 'default', got '{stype}'.")
+        self.grad_stype = grad_stype
 
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
@@ -279,6 +282,7 @@ class Parameter:
         """Changes value and gradient to another dtype."""
         self._dtype = dtype
         self._var = None
+        count_change()
         if self._data is None:
             return
         with tape.pause():

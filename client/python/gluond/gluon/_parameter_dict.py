@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import initializer, ndarray
 from .._array.array import NDArray
+from .._array.save import load_named
 from ..base import WrongValue
 from ..context import Context
 from ._constant import Constant
@@ -149,9 +150,7 @@ class ParameterDict:
     def load(self, filename: str, ctx: Contexts = None, allow_missing: bool = False, ignore_extra: bool = False,
              restore_prefix: str = "", cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Reads a file of `save` or `export`; `restore_prefix` goes before the file's names."""
-        loaded = ndarray.load(filename)
-        if not isinstance(loaded, dict):
-            raise ValueError(f"'{filename}' holds arrays without names; parameters are found by their names.")
+        loaded = load_named(filename)
         self.load_dict(loaded, ctx, allow_missing, ignore_extra, restore_prefix, f"file: {filename}", cast_dtype,
                        dtype_source)
 

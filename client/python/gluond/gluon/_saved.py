@@ -6,6 +6,8 @@ from typing import Any, Dict
 
 from .. import ndarray
 from .._array.array import NDArray
+from .._array.save import load_named
+from .._files import write_whole
 from ..base import WrongValue
 from ._kinds import AnyBlock
 from .utils import brief_list
@@ -23,13 +25,9 @@ def save_parameters(block: AnyBlock, filename: str, deduplicate: bool) -> None:
 def load_parameters(block: AnyBlock, filename: str, ctx: Any, allow_missing: bool, ignore_extra: bool,
                     cast_dtype: bool, dtype_source: str) -> None:
     """See Block.load_parameters."""
-    loaded = ndarray.load(filename)
+    loaded = load_named(filename)
     params = block._collect_params_with_prefix()
-    if not loaded and not params:
-        return
-    if not isinstance(loaded, dict):
-        raise ValueError(f"'{filename}' holds arrays without names; parameters are found by their names.")
-    if _by_prefixed_name(block, loaded, params):
+    if loaded and _by_prefixed_name(block, loaded, params):
         known = set(block.collect_params().keys())
         restore = block.prefix if any(block.prefix + _plain(name) in known for name in loaded) else ""
         block.collect_params().load_dict(loaded, ctx, allow_missing, ignore_extra, restore, f"file: {filename}",
@@ -60,8 +58,7 @@ def _by_prefixed_name(block: AnyBlock, loaded: Dict[str, NDArray], params: Dict[
 
 def save_tree(block: AnyBlock, prefix: str) -> None:
     """See Block.save."""
-    with open(prefix + "-model.json", "w", encoding="utf-8") as file:
-        json.dump(_tree(block), file, indent=1)
+    write_whole(prefix + "-model.json", [json.dumps(_tree(block), indent=1).encode()])
     block.save_parameters(prefix + "-model.params")
 
 

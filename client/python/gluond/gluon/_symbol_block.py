@@ -41,7 +41,7 @@ class SymbolBlock(HybridBlock):
             if name not in names:
                 self._params.get(name, grad_req="null", allow_deferred_init=True, **_declared(attributes.get(name, {})))
         self._fixed = TracedGraph(variables, out, out_form)
-        self._last_graph = self._fixed
+        self._latest = self._fixed
         self._active = True
         common = len(commonprefix(list(self._params.keys())))
         self._reg_params = {name[common:]: param for name, param in self._params.items()}
@@ -76,7 +76,7 @@ class SymbolBlock(HybridBlock):
         fixed: Optional[TracedGraph] = getattr(self, "_fixed", None)
         if fixed is not None:
             self._fixed = TracedGraph(fixed.inputs, fixed.outputs, fixed.out_form)
-            self._last_graph = self._fixed
+            self._latest = self._fixed
         else:
             super()._clear_graphs()
 

@@ -5,10 +5,12 @@ mean is over all axes but `batch_axis`, unless a loss says otherwise.
 """
 from __future__ import annotations
 
+import warnings
 from typing import Any, Optional
 
 import numpy as np
 
+from .._array.array import NDArray
 from ._hybrid_block import HybridBlock
 
 __all__ = ["Loss", "L2Loss", "L1Loss", "SigmoidBinaryCrossEntropyLoss", "SigmoidBCELoss", "SoftmaxCrossEntropyLoss",
@@ -119,7 +121,27 @@ class SoftmaxCrossEntropyLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._axis = axis
         self._sparse_label = sparse_label
+        self._classes: Optional[int] = None  # The first prediction's.
+        self._has_told = False
         self._from_logits = from_logits
+
+    def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # type: ignore[override]
+        """-> (N,). A label that is no class counts as the nearest; a warning tells of it once, if the label's values are here."""
+        if self._sparse_label and sample_weight is None and isinstance(label, NDArray) and isinstance(pred, NDArray):
+            self._tell_of_labels(pred, label)
+        return super().forward(pred, label, *(() if sample_weight is None else (sample_weight,)))
+
+    def _tell_of_labels(self, pred: Any, label: Any) -> None:
+        values = None if self._has_told else label._known()
+        if values is None or not values.size:
+            return
+        if self._classes is None:
+            self._classes = pred.shape[self._axis]
+        wrong = values.max() if values.max() >= self._classes else values.min()
+        if not 0 <= wrong < self._classes:
+            self._has_told = True
+            warnings.warn(f"{type(self).__name__}: the label {wrong:g} is no class: there are {self._classes}, 0 to "
+                          f"{self._classes - 1}. It counts as the nearest", stacklevel=4)
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """-> (N,)."""

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 from .. import ndarray
 from .._array import tape
 from .._array.array import NDArray
+from .._files import write_whole
 from ..context import Context
 from ..kvstore import LOCAL_TYPES, KVStore
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
@@ -43,9 +44,13 @@ class Trainer:
         if compression_params is not None:
             raise ValueError("Trainer: gradients are not compressed; compression_params must be None.")
         self._contexts = self._check_contexts()
+        self._known: Dict[bytes, Parameter] = {}
+        self._init_optimizer(optimizer, optimizer_params)
+
+    def _init_optimizer(self, optimizer: Union[str, Optimizer], optimizer_params: Optional[Dict[str, Any]]) -> None:
+        """Begins anew with an optimizer, without states. Programs that go on with another one call it."""
         self._optimizer = self._make_optimizer(optimizer, optimizer_params)
         self._scale = self._optimizer.rescale_grad
-        self._known: Dict[bytes, Parameter] = {}
         self._updaters = [get_updater(self._optimizer) for _ in self._contexts]
 
     def _make_optimizer(self, optimizer: Union[str, Optimizer],
@@ -136,8 +141,7 @@ class Trainer:
 
     def save_states(self, fname: str) -> None:
         """Writes the optimizer's states and numbers: a `.params` file with JSON in it, no pickle."""
-        with open(fname, "wb") as file:
-            file.write(self._updaters[0].get_states(dump_optimizer=True))
+        write_whole(fname, [self._updaters[0].get_states(dump_optimizer=True)])
 
     def load_states(self, fname: str) -> None:
         """Reads a file that `save_states` wrote for the same optimizer; learning rate and counts of updates as well."""

@@ -100,6 +100,17 @@ def download(url: str, path: Optional[str] = None, overwrite: bool = False, sha1
                             f"(curl -Lo {target} {url}) and run again.")
 
 
+def _get_repo_url() -> str:
+    """The address before the names of MXNet's files, of which libraries make addresses to `download`: MXNET_GLUON_REPO."""
+    url = os.environ.get("MXNET_GLUON_REPO", "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/")
+    return url if url.endswith("/") else url + "/"
+
+
+def _get_repo_file_url(namespace: str, filename: str) -> str:
+    """The address of one of them."""
+    return f"{_get_repo_url()}{namespace}/{filename}"
+
+
 def replace_file(src: str, dst: str) -> None:
     """Renames a file, in the place of another one if that is there, in one step."""
     os.replace(src, dst)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _metric_classes, _metric_values, ndarray as nd  # noqa: F401  # The metrics are found by their names.
 from .._array.array import NDArray
+from .._array.save import load_named
 from .._metric_base import EvalMetric, as_list, create
 from ..context import cpu
 from ..initializer import Initializer, Uniform
@@ -209,8 +210,7 @@ class BaseModule:
     def load_params(self, fname: str) -> None:
         """Takes the values of such a file. ValueError: it is none."""
         found: Dict[str, Arrays] = {"arg": {}, "aux": {}}
-        loaded: Any = nd.load(fname)
-        for key, array in loaded.items() if isinstance(loaded, dict) else [("", None)]:
+        for key, array in load_named(fname).items():
             kind, _, name = key.partition(":")
             if kind not in found:
                 raise ValueError(f"Invalid param file {fname}: its arrays are named arg:... and aux:..., but there is '{key}'.")

@@ -7,6 +7,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .. import symbol as sym
 from .._array.array import NDArray
+from .._attributes import warn_once
+from .._files import write_whole
 from .._initializer_base import InitDesc, create as create_initializer
 from .._metric_base import EvalMetric
 from ..base import WrongShape
@@ -43,6 +45,8 @@ class Module(BaseModule):
         super().__init__(logger)
         if compression_params is not None:
             raise ValueError("Module: gradients are not compressed; compression_params must be None.")
+        if group2ctxs:
+            warn_once("Module(group2ctxs=...) changes nothing: a graph runs on one device")
         self._context = context if isinstance(context, Context) else (list(context or []) or [cpu()])[0]
         self._symbol = symbol
         self._data_names = _inputs.check_names(symbol, data_names or (), "data")
@@ -85,8 +89,7 @@ class Module(BaseModule):
 
     def save_optimizer_states(self, fname: str) -> None:
         """Writes the optimizer's states, in gluond's format."""
-        with open(fname, "wb") as file:
-            file.write(self._trained_by().get_states())
+        write_whole(fname, [self._trained_by().get_states()])
 
     def load_optimizer_states(self, fname: str) -> None:
         """Takes the states of such a file."""

@@ -11,7 +11,8 @@ from .._array.functions_of_operators import make_function
 from .._array.save import load, load_frombuffer, save
 from .._custom.eager import Custom
 from .._documentation import fill_module
-from . import _internal, contrib, image, linalg, op, random
+from . import _internal, contrib, image, linalg, ndarray, op, random
+from ._storage import cast_storage
 from .cached_op import CachedOp
 from .linalg import gemm as linalg_gemm, syrk as linalg_syrk
 from .random import (exponential, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,

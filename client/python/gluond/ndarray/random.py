@@ -41,13 +41,13 @@ def _random(name: str, parameters: Sequence[Tuple[str, Number]], shape: Any, dty
 
 
 def uniform(low: Number = 0, high: Number = 1, shape: Any = None, dtype: Any = None, ctx: Optional[Context] = None,
-            out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+            out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """Uniform in [low, high). shape: default (1,)."""
     return _random("uniform", (("low", low), ("high", high)), shape, dtype, ctx, out)
 
 
 def normal(loc: Number = 0, scale: Number = 1, shape: Any = None, dtype: Any = None, ctx: Optional[Context] = None,
-           out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+           out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """Normal with mean `loc` and standard deviation `scale`."""
     names = ("mu", "sigma") if isinstance(loc, NDArray) else ("loc", "scale")
     return _random("normal", tuple(zip(names, (loc, scale))), shape, dtype, ctx, out)
@@ -59,43 +59,43 @@ def randn(*shape: int, **kwargs: Any) -> NDArray:
 
 
 def poisson(lam: Number = 1, shape: Any = None, dtype: Any = None, ctx: Optional[Context] = None,
-            out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+            out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """Poisson with mean `lam`."""
     return _random("poisson", (("lam", lam),), shape, dtype, ctx, out)
 
 
 def exponential(scale: Number = 1, shape: Any = None, dtype: Any = None, ctx: Optional[Context] = None,
-                out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+                out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """Exponential with mean `scale`."""
     return _random("exponential", (("lam", 1.0 / scale),), shape, dtype, ctx, out)
 
 
 def gamma(alpha: Number = 1, beta: Number = 1, shape: Any = None, dtype: Any = None, ctx: Optional[Context] = None,
-          out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+          out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """Gamma with shape `alpha` and scale `beta`: mean alpha beta."""
     return _random("gamma", (("alpha", alpha), ("beta", beta)), shape, dtype, ctx, out)
 
 
 def negative_binomial(k: Number = 1, p: Number = 1, shape: Any = None, dtype: Any = None, ctx: Optional[Context] = None,
-                      out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+                      out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """Failures before the k-th success, of probability p each."""
     return _random("negative_binomial", (("k", k), ("p", p)), shape, dtype, ctx, out)
 
 
 def generalized_negative_binomial(mu: Number = 1, alpha: Number = 1, shape: Any = None, dtype: Any = None,
-                                  ctx: Optional[Context] = None, out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+                                  ctx: Optional[Context] = None, out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """Negative binomial with mean `mu` and variance mu + alpha mu^2."""
     return _random("generalized_negative_binomial", (("mu", mu), ("alpha", alpha)), shape, dtype, ctx, out)
 
 
 def randint(low: int, high: int, shape: Any = None, dtype: Any = None, ctx: Optional[Context] = None,
-            out: Optional[NDArray] = None, **kwargs: Any) -> NDArray:
+            out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """Integers in [low, high). dtype: int32 (default) or int64."""
     return _random("randint", (("low", int(low)), ("high", int(high))), shape, dtype or np.int32, ctx, out)
 
 
 def multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, out: Optional[NDArray] = None,
-                dtype: Any = "int32", **kwargs: Any) -> Any:
+                dtype: Any = "int32", name: Optional[str] = None) -> Any:
     """Indices drawn with the probabilities in the last dimension of `data`, `shape` of them for each row.
 
     get_prob: also the logarithm of each drawn index's probability.
@@ -106,9 +106,9 @@ def multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, out: O
     return _calls.invoke(_calls.intern("_sample_multinomial", attributes, 1, 2 if get_prob else 1), (data,), out)
 
 
-def shuffle(data: NDArray, **kwargs: Any) -> NDArray:
+def shuffle(data: NDArray, out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """The rows (along the first dimension) in random order."""
-    return _calls.invoke(_calls.intern("_shuffle", {}, 1, 1), (data,), kwargs.get("out"))
+    return _calls.invoke(_calls.intern("_shuffle", {}, 1, 1), (data,), out)
 
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_random_", "_sample_"))

@@ -98,6 +98,11 @@ class Optimizer:
     def _is_half(weight: NDArray) -> bool:
         return np.dtype(weight.dtype) == np.float16
 
+    def leaves_rows(self, index: Any) -> bool:
+        """Whether rows of a weight without a gradient stay as they are: MXNet's rule for gradients that are row_sparse."""
+        is_sparse = getattr(self.param_dict.get(index), "grad_stype", "default") == "row_sparse"
+        return is_sparse and getattr(self, "lazy_update", False)
+
     # Learning rate and weight decay.
 
     @property

@@ -13,7 +13,7 @@ from ._base import Optimizer, State, register, zeros_of
 class SGD(Optimizer):
     """w = (1 - lr wd) w - lr clip(rescale_grad grad); with momentum m = momentum m - that step, w += m.
 
-    `lazy_update` is accepted for MXNet's sake: it is of sparse gradients only.
+    `lazy_update`: rows without a gradient stay as they are, where gradients are `row_sparse` (gluon.nn.Embedding(sparse_grad=True)).
     """
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
@@ -65,7 +65,7 @@ class NAG(SGD):
     """SGD with Nesterov's momentum: u = clip(g) + wd w, m' = momentum m, m = m' - lr u, w += (momentum + 1) m - m'."""
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
-        super().__init__(momentum=momentum, **kwargs)
+        super().__init__(momentum=momentum, lazy_update=False, **kwargs)
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""

@@ -1,8 +1,9 @@
 """Updater: an optimizer together with the states of the weights it has updated."""
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence, Union
+from typing import Any, Dict, Iterator, Sequence, Union
 
+from .. import ndarray
 from .._array.array import NDArray
 from . import _states
 from ._base import Optimizer, State
@@ -27,7 +28,19 @@ class Updater:
         elif index in self._loaded:
             self.states[index] = _states.on_context(self.states[index], weight.context)  # type: ignore[union-attr]
             self._loaded.discard(index)
-        self.optimizer.update_multi_precision(index, weight, grad, self.states[index])  # type: ignore[arg-type]
+        if self.optimizer.leaves_rows(index):
+            self._update_rows(index, weight, grad)  # type: ignore[arg-type]
+        else:
+            self.optimizer.update_multi_precision(index, weight, grad, self.states[index])  # type: ignore[arg-type]
+
+    def _update_rows(self, index: Any, weight: NDArray, grad: NDArray) -> None:
+        """Updates the rows that have a gradient, and gives all others back what they were."""
+        has_gradient = (grad != 0).reshape((grad.shape[0], -1)).max(axis=1)
+        kept = [(array, array.copy()) for array in [weight, *_arrays(self.states[index])]]
+        self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
+        for array, before in kept:
+            if array.shape[0] == grad.shape[0]:
+                array[:] = ndarray.where(has_gradient, array, before)
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """The states, and with `dump_optimizer` the optimizer's own numbers, in the format of `_states`."""
@@ -37,6 +50,14 @@ class Updater:
         """Takes the states that `get_states` gave."""
         self.states = _states.loads(states, self.optimizer)
         self._loaded = set(self.states)
+
+
+def _arrays(state: State) -> Iterator[NDArray]:
+    if isinstance(state, (list, tuple)):
+        for part in state:
+            yield from _arrays(part)
+    elif state is not None:
+        yield state
 
 
 def get_updater(optimizer: Optimizer) -> Updater:

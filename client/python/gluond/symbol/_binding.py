@@ -6,6 +6,7 @@ from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Union
 
 from .._array.array import NDArray
 from .._array.create import zeros as zeros_of
+from .._attributes import warn_once
 from ..base import MXNetError
 from ..context import Context
 from . import _infer
@@ -16,6 +17,11 @@ from ._graph import Node
 from ._outputs import Outputs
 
 GradReq = Union[str, Sequence[str], Mapping[str, str]]
+
+
+def _warn_of_groups(function: str, group2ctx: Any) -> None:
+    if group2ctx:
+        warn_once(f"{function}(group2ctx=...) changes nothing: a graph runs on one device", 4)
 
 
 class Binding(Outputs):
@@ -35,6 +41,7 @@ class Binding(Outputs):
 
         >>> executor = net.simple_bind(mx.cpu(), data=(32, 784))
         """
+        _warn_of_groups("simple_bind", group2ctx)
         arguments, auxiliaries = self._variables()
         requests = requests_by_order(self, grad_req, "simple_bind")
         shapes = {**_infer.declared_shapes(self), **{key: shape for key, shape in kwargs.items()
@@ -59,6 +66,7 @@ class Binding(Outputs):
         args: one for each argument, in order or by name. args_grad: where gradients go; arguments without one have
         none. aux_states: one for each auxiliary state.
         """
+        _warn_of_groups("bind", group2ctx)
         arrays = _arrays(args, self.list_arguments(), "args", allow_missing=False)
         gradients = (_arrays(args_grad, self.list_arguments(), "args_grad", allow_missing=True)
                      if args_grad is not None else [None] * len(arrays))

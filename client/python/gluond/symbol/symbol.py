@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from .. import attribute
 from .._attributes import did_you_mean
+from .._files import write_whole
 from ..base import MXNetError, cannot_open
 from . import _compose, _graph, _infer, _json
 from ._arithmetic import Arithmetic
@@ -164,8 +165,7 @@ class Symbol(Arithmetic, Fluent, Binding):
         """Writes the graph as MXNet's JSON to a file, `net-symbol.json` by custom."""
         if not isinstance(fname, str):
             raise TypeError("fname need to be string")
-        with open(fname, "w", encoding="utf-8") as file:
-            file.write(self.tojson(remove_amp_cast))
+        write_whole(fname, [self.tojson(remove_amp_cast).encode()])
 
 
 def Variable(name: str, attr: Optional[Mapping[str, str]] = None, shape: Optional[Sequence[int]] = None,

@@ -1,8 +1,9 @@
 """Recurrent cells that MXNet kept in `gluon.contrib.rnn`."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
+from ... import _elsewhere
 from ..rnn.combined_cells import BidirectionalCell, ModifierCell
 from ..rnn.recurrent_cell import HybridRecurrentCell
 
@@ -88,3 +89,7 @@ class LSTMPCell(HybridRecurrentCell):
         h = F.sigmoid(gates[3]) * F.tanh(c)
         r = F.FullyConnected(h, h2r_weight, num_hidden=self._projection_size, no_bias=True)
         return r, [r, c]
+
+
+if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
+    __getattr__ = _elsewhere.getter(__name__)

@@ -1,109 +1,106 @@
 """NDArrays that a dataset holds, for workers: a forked process has no part in its parent's session with the server.
 
-Their values are fetched before the fork. In a worker each is made anew when the first batch is asked for, so that a
-dataset which keeps features in an NDArray works there as it does in MXNet. An ArrayDataset makes its rows from copies.
-A worker that computes with NDArrays does so on its parent's server, in a session of its own.
+Their values are fetched before the fork, from wherever a dataset, a transform or a function holds them. In a worker each
+array, the same object as before, is given its values in the worker's own session when the first batch is asked for; so
+nothing that holds an array is changed. The rows of an ArrayDataset are made from copies in the worker's memory.
 """
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import types
-from typing import Any, Callable, Dict, List, NamedTuple, Set
+from typing import Any, Iterable, Iterator, List, Set
 
-import numpy as np
-
-from ... import ndarray
-from ..._array.array import NDArray
+from ..._array import transfer
+from ..._array.array import NDArray, View
 from ..._wire import connect
 from .._block import Block
-from .dataset import ArrayDataset, Dataset, _First
+from .._parameter import Parameter
+from .dataset import ArrayDataset, Dataset, First
 
 _LONG = 1000
-
-
-class _Change(NamedTuple):
-    array: Callable[[NDArray], NDArray]  # Makes the thing that takes an NDArray's place.
-    dataset: Callable[[ArrayDataset], Any]  # Changes an ArrayDataset, which has copies of its own.
+_PACKAGE = __name__.partition(".")[0]
+_HOLDERS = (Dataset, First, Block, Parameter)  # The classes of the package whose members may be NDArrays.
 
 
 class Inheritance:
-    """The inheritance of `parts`, a list: `take` before the fork, `restore` in the child."""
+    """The inheritance of `holders`, made before the fork; `restore` is called in the child."""
 
-    def __init__(self, parts: List[Any]) -> None:
-        self._parts = parts
-        self._values: Dict[int, np.ndarray] = {}
-        self._environment: Dict[str, str] = {}
-
-    def take(self) -> None:
-        """Fetches the values."""
-        def fetched(array: NDArray) -> NDArray:
-            self._values[id(array)] = array.asnumpy()
-            return array
-
-        _change(self._parts, _Change(fetched, ArrayDataset._on_host), set())
-        if connect._current is not None:
-            self._environment = connect._current.environment
+    def __init__(self, *holders: Any) -> None:
+        found = list(_held(holders))
+        self._datasets = [each for each in found if isinstance(each, ArrayDataset)]
+        self._views = [each for each in found if isinstance(each, View)]
+        arrays = [each._root if isinstance(each, View) else each for each in found if isinstance(each, NDArray)]
+        self._values = [(array, array.asnumpy()) for array in {id(array): array for array in arrays}.values()]
+        for dataset in self._datasets:
+            dataset._on_host()
+        self._environment = {} if connect._current is None else connect._current.environment
 
     def restore(self) -> None:
-        """Puts new arrays in the places of the old ones, in `parts` as well."""
-        made: Dict[int, NDArray] = {}
-
-        def anew(array: NDArray) -> NDArray:
-            values = self._values.get(id(array))
-            if values is None:  # The program has changed the dataset since; the array's own error says so.
-                return array
-            if id(array) not in made:
-                made[id(array)] = ndarray.array(values, dtype=values.dtype)
-            return made[id(array)]
-
+        """Gives the arrays to this process's session."""
         os.environ.update(self._environment)
-        _change(self._parts, _Change(anew, ArrayDataset._leave_the_server), set())
+        for dataset in self._datasets:
+            dataset._leave_the_server()
+        for array, values in self._values:
+            transfer.bring(array, values)
+        for view in self._views:
+            view._follow()
 
 
-def _change(thing: Any, change: _Change, seen: Set[int]) -> Any:
-    """`thing` with `change` applied to the NDArrays in it, in place but for tuples."""
-    if isinstance(thing, NDArray):
-        return change.array(thing)
-    if type(thing) is tuple:
-        changed = tuple(_change(part, change, seen) for part in thing)
-        return changed if any(new is not old for new, old in zip(changed, thing)) else thing
-    if id(thing) in seen or isinstance(thing, (list, dict)) and len(thing) > _LONG and not _may_hold(thing):
-        return thing
+def _held(holders: Iterable[Any]) -> Iterator[Any]:
+    """The NDArrays and ArrayDatasets that are reached from some things."""
+    waiting = list(holders)
+    seen: Set[int] = set()
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) not in seen:
+            seen.add(id(thing))
+            if isinstance(thing, (NDArray, ArrayDataset)):
+                yield thing
+            waiting += _parts(thing)
+
+
+def _parts(thing: Any) -> List[Any]:
+    """The things that one thing refers to, as far as NDArrays may be among them. Lists of a million names are not searched."""
+    if isinstance(thing, (list, tuple, set, dict)):
+        parts = thing.values() if isinstance(thing, dict) else thing
+        return list(parts) if len(thing) <= _LONG or any(map(_may_hold, itertools.islice(parts, 8))) else []
+    if isinstance(thing, types.MethodType):
+        return [thing.__self__, thing.__func__]
+    if isinstance(thing, functools.partial):
+        return [thing.func, thing.args, thing.keywords]
+    if isinstance(thing, types.FunctionType):
+        return [] if _is_of_package(thing.__module__) else _parts_of_function(thing)
     if isinstance(thing, ArrayDataset):
-        seen.add(id(thing))
-        change.dataset(thing)
-    elif isinstance(thing, list):
-        seen.add(id(thing))
-        thing[:] = [_change(part, change, seen) for part in thing]
-    elif isinstance(thing, dict):
-        seen.add(id(thing))
-        thing.update({key: _change(part, change, seen) for key, part in thing.items()})
-    elif isinstance(thing, (Dataset, Block, _First)):
-        seen.add(id(thing))
-        _change(vars(thing), change, seen)
-    elif isinstance(thing, types.FunctionType):
-        seen.add(id(thing))
-        _change_function(thing, change, seen)
-    return thing
+        return [part for name, part in vars(thing).items() if name not in ("_data", "_copies")]
+    is_searched = isinstance(thing, _HOLDERS) or not (
+        isinstance(thing, (type, types.ModuleType, NDArray)) or _is_of_package(type(thing).__module__))
+    return list(getattr(thing, "__dict__", {}).values()) if is_searched else []
+
+
+def _is_of_package(module: Any) -> bool:
+    return str(module).partition(".")[0] == _PACKAGE
 
 
 def _may_hold(thing: Any) -> bool:
-    """Whether there are arrays at the beginning of nested lists. Lists of a million names are not searched."""
-    if isinstance(thing, (list, tuple, dict)):
-        return any(map(_may_hold, itertools.islice(thing.values() if isinstance(thing, dict) else thing, 8)))
-    return isinstance(thing, (NDArray, Dataset, Block, _First, types.FunctionType))
+    return isinstance(thing, NDArray) or bool(_parts(thing))
 
 
-def _change_function(function: types.FunctionType, change: _Change, seen: Set[int]) -> None:
-    """Changes the variables of a function's closure, and the global NDArrays that it names."""
+def _parts_of_function(function: types.FunctionType) -> List[Any]:
+    """Its closure, its defaults, and the globals that it names."""
+    parts = [function.__defaults__, function.__kwdefaults__]
     for cell in function.__closure__ or ():
         try:
-            cell.cell_contents = _change(cell.cell_contents, change, seen)
+            parts.append(cell.cell_contents)
         except ValueError:  # Not set yet.
             pass
-    function.__defaults__ = _change(function.__defaults__, change, seen)
-    for name in function.__code__.co_names:
-        value = function.__globals__.get(name)
-        if isinstance(value, NDArray):
-            function.__globals__[name] = change.array(value)
+    return parts + [function.__globals__.get(name) for name in _names(function.__code__)]
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """The names in a function's code and in the functions within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)

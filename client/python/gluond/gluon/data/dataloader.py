@@ -1,7 +1,7 @@
 """DataLoader: batches of a dataset, made here, by threads, or by processes, ahead of their use.
 
 Workers make numpy arrays, and the process that trains uploads them, one upload for each array of a batch. They know
-nothing of the server, unless the program's own functions want NDArrays (see _host.py): then each has a session of its own.
+nothing of the server, unless the program's own functions are given NDArrays (see _host.py): then each has a session of its own.
 """
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import collections
 import multiprocessing
 import multiprocessing.pool
 import sys
+from multiprocessing.reduction import ForkingPickler  # noqa: F401  # Libraries import it from here.
 from typing import Any, Callable, Deque, Iterator, Optional, Sequence
 
 import numpy as np
 
 from ... import ndarray
 from ..._array.array import NDArray
+from ...base import MXNetError
+from ...context import Context
 from . import _host
 from ._inherited import Inheritance
 from ._workers import ProcessWorkers
@@ -26,18 +29,15 @@ __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
 
 def default_batchify_fn(data: Sequence[Any]) -> Any:
     """A batch of samples: arrays are stacked into NDArrays; of tuples, a list with one batch for each part."""
-    if isinstance(data[0], NDArray):
-        return ndarray.stack(*data)
     return _upload(default_mp_batchify_fn(data))
 
 
 def default_mp_batchify_fn(data: Sequence[Any]) -> Any:
-    """As default_batchify_fn, with numpy arrays, for workers."""
+    """As default_batchify_fn, for workers: arrays that are not NDArrays stay numpy's."""
     if isinstance(data[0], tuple):
-        return [default_mp_batchify_fn(part) if not isinstance(part[0], NDArray) else default_batchify_fn(part)
-                for part in zip(*data)]
+        return [default_mp_batchify_fn(part) for part in zip(*data)]
     if isinstance(data[0], NDArray):
-        return np.stack([item.asnumpy() for item in data])
+        return ndarray.stack(*data)
     return np.asarray(data)
 
 
@@ -50,28 +50,32 @@ def _upload(batch: Any) -> Any:
     return batch
 
 
-class _Work:
-    """A worker's work for a list of indices."""
+def _as_in_context(data: Any, ctx: Context) -> Any:
+    """NDArrays on a device, in nested lists and tuples. Other libraries' loaders import this name."""
+    if isinstance(data, NDArray):
+        return data.as_in_context(ctx)
+    return [_as_in_context(part, ctx) for part in data] if isinstance(data, (list, tuple)) else data
 
-    def __init__(self, dataset: Any, batchify: Callable[[Sequence[Any]], Any]) -> None:
-        self._parts = [dataset, batchify]
-        self._host = True if batchify is default_mp_batchify_fn and _host.is_ready(dataset) else None
+
+class _Work:
+    """A worker's work for a list of indices. The program's own functions are given NDArrays."""
+
+    def __init__(self, dataset: Any, batchify: Optional[Callable[[Sequence[Any]], Any]]) -> None:
+        self._dataset = dataset
+        self._batchify = batchify or default_mp_batchify_fn
+        self._host = batchify is None and _host.is_ready(dataset)
         self._inheritance: Optional[Inheritance] = None
 
     def will_fork(self) -> None:
         """Prepares the work for forked processes, which cannot use their parent's NDArrays."""
-        self._inheritance = Inheritance(self._parts)
-        self._inheritance.take()
+        self._inheritance = Inheritance(self._dataset, self._batchify)
 
     def __call__(self, indices: Sequence[int]) -> Any:
-        if self._inheritance is not None:
+        if self._inheritance is not None and not self._host:
             self._inheritance.restore()
             self._inheritance = None
-        dataset, batchify = self._parts
-        if self._host is None:
-            self._host = _host.agrees(lambda: batchify([dataset[i] for i in indices[:2]]))
         with _host.host_mode(self._host):
-            return batchify([dataset[i] for i in indices])
+            return self._batchify([self._dataset[i] for i in indices])
 
 
 class DataLoader:
@@ -82,8 +86,8 @@ class DataLoader:
 
     `batch_size`, `shuffle`, `sampler` and `last_batch` ('keep', 'discard', 'rollover') say which samples make a batch, or
     `batch_sampler` does. `batchify_fn` makes a batch of a list of samples. With `num_workers`, that many processes (with
-    `thread_pool`, threads) prepare up to `prefetch` batches (default: two for each worker) ahead; transforms that make the
-    same of numpy arrays as of NDArrays are given numpy arrays. A batch that takes longer than `timeout` seconds is an error.
+    `thread_pool`, threads) prepare up to `prefetch` batches (default: two for each worker) ahead. The program's own functions
+    are given NDArrays, wherever they run. A batch that takes longer than `timeout` seconds is an error.
     `pin_memory` and `auto_reload` are accepted for MXNet's sake.
     """
 
@@ -102,11 +106,10 @@ class DataLoader:
         self._thread_pool = thread_pool or "fork" not in multiprocessing.get_all_start_methods()
         self._prefetch = max(1, 2 * self._num_workers if prefetch is None else prefetch)
         self._pool: Any = None
-        self._host: Optional[bool] = None if batchify_fn is None else False
         self._processes: Optional[ProcessWorkers] = None
+        work = _Work(dataset, batchify_fn)
+        self._run: Callable[[Sequence[int]], Any] = work
         if self._num_workers > 0:
-            work = _Work(dataset, batchify_fn or default_mp_batchify_fn)
-            self._run: Callable[[Sequence[int]], Any] = work
             if not self._thread_pool:
                 work.will_fork()
                 self._processes = ProcessWorkers(self._num_workers, work)
@@ -120,17 +123,12 @@ class DataLoader:
         return self._from_workers() if self._pool is not None else self._from_here()
 
     def _from_here(self) -> Iterator[Any]:
-        batchify = self._batchify_fn or default_batchify_fn
         whole = self._dataset.batch if self._batchify_fn is None and isinstance(self._dataset, ArrayDataset) else None
         for indices in self._batch_sampler:
-            batch = whole(indices) if whole is not None else None
+            batch = None if whole is None else whole(indices)
             if batch is None:
-                if self._host is None:
-                    first = indices[0]
-                    self._host = _host.is_ready(self._dataset) or _host.agrees(lambda: self._dataset[first])
-                with _host.host_mode(self._host):
-                    samples = [self._dataset[i] for i in indices]
-                batch = batchify(samples)
+                batch = self._run(indices)
+                batch = batch if self._batchify_fn is not None else _upload(batch)
             yield batch
 
     def _from_workers(self) -> Iterator[Any]:
@@ -158,6 +156,14 @@ class DataLoader:
             self._processes.stop()  # type: ignore[union-attr]
         if getattr(self, "_pool", None) is not None:
             self._pool.terminate()
+
+
+class _MultiWorkerIter:
+    """MXNet's iterator of a DataLoader with workers, which libraries import; a DataLoader here iterates by itself."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise MXNetError("DataLoader: batches of workers come from iter(DataLoader(..., num_workers=...)); a loader that makes "
+                         "MXNet's _MultiWorkerIter by itself cannot be used")
 
 
 def _batches(dataset: Any, batch_size: Optional[int], shuffle: bool, sampler: Optional[Sampler],

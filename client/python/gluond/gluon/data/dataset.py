@@ -52,7 +52,7 @@ class Dataset:
 
     def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> "Dataset":
         """Samples whose first part, usually the data and not the label, is changed by `fn`."""
-        return self.transform(_First(fn), lazy)
+        return self.transform(First(fn), lazy)
 
 
 class SimpleDataset(Dataset):
@@ -60,7 +60,7 @@ class SimpleDataset(Dataset):
 
     def __init__(self, data: Sequence[Any]) -> None:
         self._data = data
-        self.host_ready = not isinstance(data, NDArray)
+        self.host_ready = isinstance(data, (list, tuple, np.ndarray)) or _host.is_ready(data)
 
     def __len__(self) -> int:
         return len(self._data)
@@ -107,8 +107,8 @@ class ArrayDataset(Dataset):
         self._data = [_Rows(copy) if isinstance(part, NDArray) else part for part, copy in zip(self._data, self._on_host())]
 
     def batch(self, indices: Sequence[int]) -> Any:
-        """Several rows of every array as NDArrays; None where the arrays are of other kinds."""
-        if not all(isinstance(part, (NDArray, np.ndarray)) for part in self._data):
+        """Several rows of every array as NDArrays; None where the arrays are of other kinds, or a subclass makes the rows."""
+        if not _host.is_own(self) or not all(isinstance(part, (NDArray, np.ndarray)) for part in self._data):
             return None
         parts: List[NDArray] = []
         rows: Optional[NDArray] = None
@@ -181,7 +181,7 @@ class _TransformedDataset(Dataset):
         return self._fn(*item) if isinstance(item, tuple) else self._fn(item)
 
 
-class _First:
+class First:
     """Changes the first part of a sample."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:

@@ -11,7 +11,7 @@ from ..utils import check_sha1
 __all__ = ["get_model_file", "purge"]
 
 # The SHA-1 of the files that MXNet publishes.
-_SHA1 = {
+_model_sha1 = {
     "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45", "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
     "densenet161": "b6c8a95717e3e761bd88d145f4d0a214aaa515dc",
     "densenet169": "2603f878403c6aa5a71a124c4a3307143d6820e9",
@@ -51,9 +51,9 @@ _URL = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/gluon/models/
 
 def short_hash(name: str) -> str:
     """The digits in the name of a model's file. ValueError: MXNet has no trained parameters of that model."""
-    if name not in _SHA1:
+    if name not in _model_sha1:
         raise ValueError(f"Pretrained model for {name} is not available.")
-    return _SHA1[name][:8]
+    return _model_sha1[name][:8]
 
 
 def get_model_file(name: str, root: Optional[str] = None) -> str:
@@ -64,7 +64,7 @@ def get_model_file(name: str, root: Optional[str] = None) -> str:
     file = f"{name}-{short_hash(name)}"
     folder = os.path.expanduser(os.path.join(data_dir(), "models") if root is None else root)
     path = os.path.join(folder, file + ".params")
-    if os.path.exists(path) and check_sha1(path, _SHA1[name]):
+    if os.path.exists(path) and check_sha1(path, _model_sha1[name]):
         return path
     state = "has another SHA-1 than expected" if os.path.exists(path) else "is not there"
     raise FileNotFoundError(f"pretrained {name}: {path} {state}, and gluond downloads nothing. Fetch {_URL}{file}.zip by other "

@@ -65,7 +65,8 @@ class Dropout(HybridBlock):
 class Embedding(HybridBlock):
     """The row of `weight`, (input_dim, output_dim), that each index names.
 
-    Indices beyond the end give the first or last row. `sparse_grad` is accepted; gradients here are dense.
+    Indices beyond the end give the first or last row. With `sparse_grad`, SGD, Adam and LARS leave rows alone that no index of a
+    batch has named, unless they are made with `lazy_update=False`: neither weight decay nor momentum moves these.
     """
 
     def __init__(self, input_dim: int, output_dim: int, dtype: str = "float32", weight_initializer: Any = None,
@@ -76,7 +77,7 @@ class Embedding(HybridBlock):
         self._dtype = dtype
         with self.name_scope():
             self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype,
-                                          allow_deferred_init=True)
+                                          allow_deferred_init=True, grad_stype="row_sparse" if sparse_grad else "default")
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # noqa: N803
         """(...) -> (..., output_dim)."""
