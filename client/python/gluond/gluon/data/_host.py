@@ -6,42 +6,28 @@ for the first samples either way, the others are made from numpy arrays; if not,
 """
 from __future__ import annotations
 
-import contextlib
-import threading
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import numpy as np
 
 from ... import ndarray
 from ..._array.array import NDArray
+from ..._wire.frame import Within, frame
 
 
-class _Mode(threading.local):
-    active = False
-
-
-_mode = _Mode()
-
-
-@contextlib.contextmanager
-def host_mode(active: bool = True) -> Iterator[None]:
-    """Samples made within, on this thread, are numpy arrays."""
-    before = _mode.active
-    _mode.active = active
-    try:
-        yield
-    finally:
-        _mode.active = before
+def host_mode(active: bool = True) -> Within:
+    """Samples made within are numpy arrays."""
+    return Within(on_host=active)
 
 
 def active() -> bool:
     """Whether samples are to be numpy arrays."""
-    return _mode.active
+    return frame().on_host
 
 
 def sample(array: np.ndarray) -> Any:
     """A sample's array: numpy's in host mode, else an NDArray."""
-    return array if _mode.active else ndarray.array(array, dtype=array.dtype)
+    return array if frame().on_host else ndarray.array(array, dtype=array.dtype)
 
 
 def is_ready(function: Any) -> bool:
