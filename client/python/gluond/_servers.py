@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
+from ._wire import connect as _connect  # First: gRPC must not have been loaded.
 from . import _operators
-from ._wire import connect as _connect
 from ._wire.access import Access
 
 __all__ = ["connect"]
