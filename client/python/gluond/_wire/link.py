@@ -78,7 +78,6 @@ def greet(channel: Channel, session: str, client: str) -> Tuple[Any, Any, int, s
         kind, value = stream.next_event()
         if kind is CLOSED:
             code, details = value if value[0] else (UNAVAILABLE, "the server ended the stream")
-            stream.drain()
             return None, None, code, details
         written = written or kind is WRITTEN
         if kind is MESSAGE:

@@ -143,15 +143,11 @@ class Stream:
         self.cancel()
         while self._inside > 0:  # gRPC's queue must not end under a thread that reads it, or has called a handler there.
             time.sleep(0.01)
-        self.drain()
-        if self._due == 0:
-            self._channel.close()
-
-    def drain(self) -> None:
-        """Takes the events of a stream that has ended: a channel that is freed waits for them."""
         end = time.monotonic() + CLOSE_SECONDS
         while self._due > 0 and time.monotonic() < end:
             self._due -= self._next().tag in self._tags
+        if self._due == 0:
+            self._channel.close()
 
 
 class PublicStream:
@@ -190,9 +186,6 @@ class PublicStream:
     def cancel(self) -> None:
         """As Stream.cancel."""
         self._call.cancel()
-
-    def drain(self) -> None:
-        """As Stream.drain."""
 
     def close(self) -> None:
         """As Stream.close."""
