@@ -209,9 +209,13 @@ class PlantedBreachTest(unittest.TestCase):
         ("operator.py", "from .base import A\nB = A()\n", "a face defines nothing, but there is `B = A"),
         ("gluon/deeper/__init__.py", "", "a package's own file is a face"),
         ("a.py", "", "it belongs to no room"),
-        ("_custom/a.py", "from .._array import calls\ncalls.value = 2\n", "sets calls.value"),
-        ("_custom/a.py", "from ..base import A\na, A.value = 1, 2\n", "sets A.value"),
-        ("_custom/a.py", "from .. import base\nsetattr(base, 'a', 1)\n", "sets base"),
+        ("_custom/a.py", "from .._array import calls\ncalls.value = 2\n", "changes calls.value"),
+        ("_custom/a.py", "from .._array.calls import known\nknown.value = 2\n", "changes known.value"),
+        ("_custom/a.py", "from .._array.calls import known\nknown[1] += 2\n", r"changes known\[1\]"),
+        ("_custom/a.py", "from .._array import calls\ncalls.hooks.append(len)\n", "changes calls.hooks.append"),
+        ("_custom/a.py", "from .._array.calls import known\ndel known.value\n", "changes known.value"),
+        ("_custom/a.py", "from ..base import A\na, A.value = 1, 2\n", "changes A.value"),
+        ("_custom/a.py", "from .. import base\nsetattr(base, 'a', 1)\n", "changes base"),
         ("_array/calls.py", "def f():\n    from . import a\n", "a circle: .*/_array/a.py -> .*/_array/calls.py -> .*/_array/a.py"),
     ):
       files = {**others, "_array/a.py": "from . import calls\n", path: text}
@@ -224,7 +228,8 @@ class PlantedBreachTest(unittest.TestCase):
     for path, text in (
         ("client/python/gluond/gluon/nn/a.py", "from ... import ndarray\nfrom ...ndarray import NDArray\n"),
         ("client/python/gluond/gluon/block.py", "from ._block import Block\n__all__ = ['Block']\n"),
-        ("client/python/gluond/_array/a.py", "import os\nfrom .._wire.mode import mode\nmode.flags = os.name\n"),
+        ("client/python/gluond/remote.py", "from .gluon._block import Block\nfrom ._remote.saving import save\nBlock.save = save\n"),
+        ("client/python/gluond/_array/a.py", "import os\nfrom .._wire import frame\nfrom . import calls\nframe.change(on_host=True)\ncalls.add(os.name)\n"),
         ("ops/abs.cc", '#include <cmath>\n#include "engine/core/op.h"\n#include "ops/kernel/map.h"\n'),
         ("ops/kernel/cpu/gemm.cc", '#include "ops/kernel/cpu/onednn.h"\n'),
         ("ops/kernel/backend.h", "#ifdef GLUOND_GPU  // The GPU's.\n#endif\n"),

@@ -88,7 +88,7 @@ def fill_module(module: dict[str, Any], make: Callable[[OperatorInfo, str], Any]
                 info = _operators.operators().get(prefix + name)
                 if info is not None:
                     function = module[name] = make(info, name)
-                    _operators.made.append((module, name))
+                    _operators.forget_with_them(module, name)
                     return function
             hint = _elsewhere.operator_hint(name) or did_you_mean(name, [each for each in names() if not each.startswith("__")])
             raise AttributeError(f"module '{module['__name__']}' has no attribute '{name}'{hint}")

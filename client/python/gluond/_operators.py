@@ -191,7 +191,7 @@ class OperatorInfo:
 _lock = threading.Lock()
 _operators: Optional[dict[str, OperatorInfo]] = None
 # Functions that modules hold, as (module, name).
-made: list[tuple[dict[str, Any], str]] = []
+_made: list[tuple[dict[str, Any], str]] = []
 _by_decision: dict[Any, CallType] = {}
 _call_types: dict[Any, CallType] = {}
 _MOST_CALL_TYPES = 4096
@@ -209,19 +209,21 @@ def operators() -> Mapping[str, OperatorInfo]:
     return known
 
 
-def _forget() -> None:
+def forget() -> None:
     """Forgets the operators: another server may have others, or the same with other parameters."""
     global _operators
     with _lock:
         _operators = None
         _by_decision.clear()
         _call_types.clear()
-        while made:
-            module, name = made.pop()
+        while _made:
+            module, name = _made.pop()
             module.pop(name, None)
 
 
-connect.on_change.append(_forget)
+def forget_with_them(module: dict[str, Any], name: str) -> None:
+    """A module holds a function of an operator, until forget()."""
+    _made.append((module, name))
 
 
 def _ask() -> dict[str, OperatorInfo]:

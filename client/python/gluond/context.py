@@ -6,10 +6,10 @@ to try out code for several devices.
 
 from __future__ import annotations
 
-import threading
 from typing import ClassVar, Optional, Union
 
 from ._wire import connect
+from ._wire.frame import enter, frame, leave
 from .base import MXNetError, class_property
 
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
@@ -30,7 +30,7 @@ class Context:
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type: ClassVar[dict[str, int]] = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
 
-    __slots__ = ("device_type", "device_id", "device_typeid", "_entered", "_name")
+    __slots__ = ("device_type", "device_id", "device_typeid", "_name")
 
     def __init__(self, device_type: Union[str, "Context"], device_id: int = 0) -> None:
         if isinstance(device_type, Context):
@@ -40,7 +40,6 @@ class Context:
         self.device_type: str = device_type
         self.device_id: int = int(device_id)
         self.device_typeid: int = Context.devstr2type[device_type]
-        self._entered: list[Context] = []
         self._name: Optional[str] = None
 
     def __hash__(self) -> int:
@@ -59,12 +58,11 @@ class Context:
         return Context, (self.device_type, self.device_id)
 
     def __enter__(self) -> "Context":
-        self._entered.append(current_context())
-        _current.value = self
+        enter(self, context=self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _current.value = self._entered.pop()
+        leave(self)
 
     def empty_cache(self) -> None:
         """Does nothing: the server keeps its memory itself."""
@@ -81,11 +79,6 @@ class Context:
         return self._name
 
 
-class _Current(threading.local):
-    value: Optional[Context] = None
-
-
-_current = _Current()
 _CPU = Context("cpu", 0)
 _GPU = Context("gpu", 0)
 
@@ -112,8 +105,8 @@ def _of_device(name: str) -> Context:
 
 
 def current_context() -> Context:
-    """Where this thread's new arrays live: the innermost `with` block's device, else cpu(0)."""
-    return _current.value or _CPU
+    """Where new arrays live: the innermost `with` block's device, else cpu(0)."""
+    return frame().context or _CPU
 
 
 Context.default_ctx = class_property(current_context)  # type: ignore[attr-defined]

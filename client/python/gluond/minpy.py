@@ -23,12 +23,12 @@ from . import ndarray
 from ._array import tape
 from ._array.array import NDArray
 from ._custom import functions
-from ._custom.inside import Inside
+from ._custom.inside import inside
 from ._custom.local import LocalArray, make
 from ._custom.recorded import record
 from ._custom.snapshots import keep
 from ._custom.values import Kind
-from ._wire.mode import mode
+from ._wire.frame import frame
 from .context import current_context
 
 __all__ = ["CustomFunction", "NoGradientFuncError", "customop", "grad", "grad_and_loss"]
@@ -94,10 +94,10 @@ class CustomFunction:
         owners: Dict[Owner, Any] = {**dict(enumerate(args)), **kwargs}  # type: ignore[dict-item]
         inputs = {owner: value for owner, value in owners.items() if isinstance(value, NDArray)}
         context = next((array.context for array in inputs.values()), current_context())
-        recording = mode.recording and bool(inputs)
+        recording = frame().recording and bool(inputs)
         kept = [keep(each) for each in inputs.values()] if recording else []
         histories = [each._has_history() for each in inputs.values()]
-        with Inside(mode.training, context):
+        with inside(frame().training, context):
             raw_args = [self._raw(value) for value in args]
             raw_kwargs = {key: self._raw(value) for key, value in kwargs.items()}
             answer = self._func(*raw_args, **raw_kwargs)
@@ -149,7 +149,7 @@ class _Call(functions.Recorded):
 
     def __init__(self, function: CustomFunction, owners: List[Owner], closures: Closures, answer: Any, session: Any,
                  context: Any) -> None:
-        super().__init__(function.__name__, session, context, mode.training, len(answer) if isinstance(answer, tuple) else 1)
+        super().__init__(function.__name__, session, context, frame().training, len(answer) if isinstance(answer, tuple) else 1)
         self._as_numpy = function._as_numpy
         self._owners = owners
         self._closures = closures

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Optional
 
+from ._wire.frame import enter, frame, leave
 from .base import class_property
 
 __all__ = ["NameManager", "Prefix", "current"]
@@ -18,12 +19,10 @@ class NameManager:
     'sum0'
     """
 
-    _current: "_Current"
     current: Any  # The manager in charge.
 
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
-        self._old_managers: list[NameManager] = []
 
     def get(self, name: Optional[str], hint: str) -> str:
         """`name` if there is one, else the next name that begins with `hint`."""
@@ -34,12 +33,11 @@ class NameManager:
         return f"{hint}{number}"
 
     def __enter__(self) -> "NameManager":
-        self._old_managers.append(NameManager._current.value)
-        NameManager._current.value = self
+        enter(self, names=self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        NameManager._current.value = self._old_managers.pop()
+        leave(self)
 
 
 class Prefix(NameManager):
@@ -58,19 +56,19 @@ class Prefix(NameManager):
         return self._prefix + super().get(name, hint)
 
 
-class _Current(threading.local):
-    """The manager in charge, for each thread its own."""
+class _First(threading.local):
+    """A thread's manager outside of `with` blocks."""
 
     def __init__(self) -> None:
         self.value = NameManager()
 
 
-NameManager._current = _Current()
+_first = _First()
 
 
 def current() -> NameManager:
-    """The manager in charge on this thread."""
-    return NameManager._current.value
+    """The manager in charge in this thread, or coroutine."""
+    return frame().names or _first.value
 
 
 NameManager.current = class_property(current)

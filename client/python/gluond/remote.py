@@ -8,12 +8,16 @@
     model.infer(images)                                                     # and for this one.
 """
 
-from ._remote import saving  # noqa: F401  # Block.save_as_model is in it.
 from ._remote.datasets import Column, Dataset, DatasetDescription, datasets
 from ._remote.descriptions import ModelDescription, TrainerDescription, Variable
 from ._remote.model import CheckpointDescription, Model, models
+from ._remote.saving import save_as_model
 from ._remote.training import EarlyStopping, History, Step
 from ._remote.versions import VersionDescription, retire, route, versions
+from .gluon._block import Block
 
 __all__ = ["CheckpointDescription", "Column", "Dataset", "DatasetDescription", "EarlyStopping", "History", "Model", "ModelDescription", "Step",
            "TrainerDescription", "Variable", "VersionDescription", "datasets", "models", "retire", "route", "versions"]
+
+# Models are made of Blocks, so the rooms of these know nothing of it.
+Block.save_as_model = save_as_model  # type: ignore[attr-defined]

@@ -23,6 +23,7 @@ from ._symbol_checks import (check_consistency, check_numeric_gradient, check_sp
 from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, assert_almost_equal_ignore_nan,
                           assert_almost_equal_with_err, default_atols, default_numeric_eps, default_rtols, get_atol,
                           get_etol, get_rtol, same)
+from ._wire.frame import change
 from .gluon import utils
 from .gluon.data.vision.datasets import MNIST, find_idx
 from .io._files import MNISTIter
@@ -48,8 +49,8 @@ def default_context() -> _context.Context:
 
 
 def set_default_context(ctx: _context.Context) -> None:
-    """Makes `ctx` this thread's default context."""
-    _context._current.value = ctx
+    """Makes `ctx` the default context of this thread, or coroutine."""
+    change(context=ctx)
 
 
 def default_dtype() -> type:

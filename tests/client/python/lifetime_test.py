@@ -12,7 +12,7 @@ import gluond as mx
 import numpy as np
 from gluond import autograd, nd
 from gluond._custom import recorded
-from gluond._wire.mode import NOT_RECORDING
+from gluond._wire.frame import NOT_RECORDING
 from gluond._wire.batches import Batches
 from gluond._wire.link import Waiter
 from gluond._wire.pipeline import Pipeline

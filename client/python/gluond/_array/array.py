@@ -12,7 +12,7 @@ import numpy as np
 from .._attributes import dtype_name, text
 from .._wire import encoding
 from .._wire.encoding import number_of
-from .._wire.mode import mode
+from .._wire.frame import frame
 from ..base import MXNetError, WrongType
 from ..context import Context
 from . import calls, tape, transfer
@@ -206,7 +206,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
     def __deepcopy__(self, memo: Any) -> "NDArray":
         """A copy trains as this array does: it has a gradient of its own. While recording it is a computation, like copy()."""
         copied = self.copy()
-        if self._grad is not None and not mode.recording:
+        if self._grad is not None and not frame().recording:
             copied.__setstate__((copy.deepcopy(self._grad, memo), self._grad_req))
         return copied
 
@@ -220,7 +220,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         """Copies the values into another array of this shape (their dtype becomes its), or to a new one on a device."""
         if isinstance(other, Context):
             out = calls.blank(NDArray, self._session, other, self._shape, self._dtype)
-            self._session.submit(encoding.assign(out._name, self._name, other._device, mode.recording))
+            self._session.submit(encoding.assign(out._name, self._name, other._device, frame().recording))
             return out
         if other is self:
             return other

@@ -16,7 +16,7 @@ from .._proto import command_pb2
 from .._wire import encoding
 from .._wire.values import Value
 from .._wire.encoding import INVOKE, CallFrame, names
-from .._wire.mode import mode
+from .._wire.frame import frame
 from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
 from ..context import Context
@@ -151,7 +151,7 @@ def unary(call: Call, data: Any) -> Any:
     out._dtype = data._dtype
     out._grad = None
     out._version = 0
-    session.submit(ready[1] + data._name + ready[2] + name + mode.flags)
+    session.submit(ready[1] + data._name + ready[2] + name + frame().flags)
     return out
 
 
@@ -176,7 +176,7 @@ def binary(call: Call, lhs: Any, rhs: Any) -> Any:
     out._dtype = lhs._dtype
     out._grad = None
     out._version = 0
-    session.submit(ready[1] + lhs._name + rhs._name + ready[2] + name + mode.flags)
+    session.submit(ready[1] + lhs._name + rhs._name + ready[2] + name + frame().flags)
     return out
 
 
@@ -206,13 +206,13 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
     else:
         outputs = out if isinstance(out, (list, tuple)) else (out,)
         check_outputs(call, inputs, outputs)
-        if mode.when_fresh:
-            tail = mode.when_fresh
+        if frame().when_fresh:
+            tail = frame().when_fresh
             call = intern(call.op, dict(call.attributes), call.inputs, call.outputs, len(tail), call.auxiliary)
     ready = call.ready
     if ready[0] is not session:
         ready = call.prepare(session)
-    command = b"".join((ready[1], *[each._name for each in inputs], ready[2], *[each._name for each in outputs], mode.flags, tail))
+    command = b"".join((ready[1], *[each._name for each in inputs], ready[2], *[each._name for each in outputs], frame().flags, tail))
     if out is None and not call.auxiliary:
         session.submit(command)
     else:
@@ -230,7 +230,7 @@ def create(call: Call, kind: type, session: Any, context: Any, shape: Optional[T
     if ready[0] is not session:
         ready = call.prepare(session)
     array = blank(kind, session, context, shape, dtype) if out is None else out
-    command = ready[1] + ready[2] + array._name + mode.flags + tail
+    command = ready[1] + ready[2] + array._name + frame().flags + tail
     write(() if out is None else (out,), lambda: session.submit(command))
     return array
 
@@ -288,7 +288,7 @@ def check_outputs(call: Call, inputs: Sequence[Any], outputs: Sequence[Any]) -> 
             raise TypeError(f"out= of {call.op} must be NDArray, not {type(each).__name__}")
         if not each.writable:
             raise ValueError(f"trying to write to a readonly NDArray, with out= of {call.op}")
-    if mode.recording:
+    if frame().recording:
         check_not_in_graph(outputs, inputs)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from .._attributes import dense_only, text
-from .._wire.mode import mode
+from .._wire.frame import frame
 from ..base import MXNetError
 from ..context import Context, current_context
 from . import transfer
@@ -38,8 +38,8 @@ def array(source_array: Any, ctx: Optional[Context] = None, dtype: Any = None) -
         values = np.asarray(source_array, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise TypeError(f"source_array must be array like object ({error})") from None
-    if mode.make_local is not None:
-        return mode.make_local(_own(values, source_array), ctx, dtype)
+    if frame().make_local is not None:
+        return frame().make_local(_own(values, source_array), ctx, dtype)
     made_here = transfer.put(NDArray, values, ctx, dtype)
     if values.nbytes <= _KEPT_BYTES:
         made_here._keep_values(_own(values, source_array), 0, True)

@@ -13,7 +13,7 @@ from typing import Any, List, Sequence, Tuple, Union
 import numpy as np
 
 from .._attributes import text
-from .._wire.mode import mode
+from .._wire.frame import frame
 from . import calls, transfer
 from .calls import Array
 from .key import Advanced, Basic, parse
@@ -42,7 +42,7 @@ class Indexing:
 
     def __setitem__(self: Any, key: Any, value: Any) -> None:
         parsed = parse(key, self.shape)
-        if mode.recording:
+        if frame().recording:
             calls.check_not_in_graph((self,), (value,) if isinstance(value, Array)
                                      and not (isinstance(parsed, Basic) and parsed.everything(self.shape)) else ())
         if isinstance(parsed, Basic):
@@ -131,7 +131,7 @@ def _set_all(x: Any, value: Any) -> None:
     except ValueError:
         raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
                          f"{values.shape} and requested shape {x.shape}") from None
-    if mode.when_fresh:  # Only an operator's write can depend on the gradient's freshness.
+    if frame().when_fresh:  # Only an operator's write can depend on the gradient's freshness.
         return transfer.overwrite(x, transfer.put(x._results, values, x._context, np.dtype(x.dtype)))
     calls.write((x,), lambda: transfer.send(x, values))
     return None

@@ -6,15 +6,14 @@ The heads of a backward pass say where it begins: a result of such a function kn
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .._proto import command_pb2
 from .._wire import encoding
 from .._wire.encoding import WHEN_FRESH, number_of
 from .._wire.errors import StaleGradientError
-from .._wire.mode import mode
+from .._wire.frame import Within, change, frame
 from .._wire.source_lines import INSIDE
 from ..base import MXNetError, WrongValue
 from . import calls
@@ -31,66 +30,52 @@ def backward_count() -> int:
 
 
 def is_recording() -> bool:
-    """Whether this thread's operations are recorded."""
-    return mode.recording
+    """Whether the operations of this thread, or coroutine, are recorded."""
+    return frame().recording
 
 
 def is_training() -> bool:
-    """Whether this thread's operators (Dropout, BatchNorm) are in training mode."""
-    return mode.training
+    """Whether operators (Dropout, BatchNorm) are in training mode."""
+    return frame().training
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Sets the mode of this thread and returns the one before."""
-    before = mode.recording
-    mode.set(bool(is_recording), mode.training)
+    """Sets the mode, and returns the one before."""
+    before = frame().recording
+    change(recording=bool(is_recording))
     return before
 
 
 def set_training(train_mode: bool) -> bool:
-    """Sets the mode of this thread and returns the one before."""
-    before = mode.training
-    mode.set(mode.recording, bool(train_mode))
+    """Sets the mode, and returns the one before."""
+    before = frame().training
+    change(training=bool(train_mode))
     return before
 
 
-class _Scope:
-    """Sets the modes within a `with` block; None leaves one as it is."""
-
-    def __init__(self, recording: Optional[bool], training: Optional[bool]) -> None:
-        self._recording = recording
-        self._training = training
-        self._before: list[tuple[bool, bool]] = []
-
-    def __enter__(self) -> "_Scope":
-        before = mode.recording, mode.training
-        self._before.append(before)
-        mode.set(before[0] if self._recording is None else self._recording,
-                 before[1] if self._training is None else self._training)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        mode.set(*self._before.pop())
+def _within(**modes: Optional[bool]) -> Within:
+    """None leaves a mode as it is."""
+    return Within(**{name: bool(value) for name, value in modes.items() if value is not None})
 
 
-def record(train_mode: bool = True) -> _Scope:
+def record(train_mode: bool = True) -> Within:
     """Records the computations within, for backward(). train_mode: as operators see it."""
-    return _Scope(True, train_mode)
+    return _within(recording=True, training=train_mode)
 
 
-def pause(train_mode: bool = False) -> _Scope:
+def pause(train_mode: bool = False) -> Within:
     """Records nothing within: for computations that need no gradient."""
-    return _Scope(False, train_mode)
+    return _within(recording=False, training=train_mode)
 
 
-def train_mode() -> _Scope:
+def train_mode() -> Within:
     """Training mode within; recording stays as it is."""
-    return _Scope(None, True)
+    return Within(training=True)
 
 
-def predict_mode() -> _Scope:
+def predict_mode() -> Within:
     """Prediction mode within; recording stays as it is."""
-    return _Scope(None, False)
+    return Within(training=False)
 
 
 def _check(grad_req: Any) -> None:
@@ -158,16 +143,10 @@ def clear_fresh(variables: Sequence[Array]) -> None:
         variables=[number_of(each._name) for each in variables], clear=True))
 
 
-@contextlib.contextmanager
-def only_if_fresh(variable: Array) -> Iterator[None]:
+def only_if_fresh(variable: Array) -> Within:
     """Within, writes to existing arrays (`out=`, `x[:] = y`, `x += y`) have no effect unless the variable's gradient is
     fresh. New arrays are made in any case."""
-    before = mode.when_fresh
-    mode.when_fresh = WHEN_FRESH + variable._name
-    try:
-        yield
-    finally:
-        mode.when_fresh = before
+    return Within(when_fresh=WHEN_FRESH + variable._name)
 
 
 def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> Tuple[command_pb2.Command.Backward, Any]:
@@ -205,7 +184,7 @@ def _starts(heads: Sequence[Any], gradients: Sequence[Any], retain_graph: bool) 
 
 def submit_backward(session: Any, command: command_pb2.Command.Backward) -> None:
     """Has the server compute gradients. Where an error is to be expected, it is waited for, and raised here."""
-    is_doubtful = _is_doubtful(command) and not mode.called_back
+    is_doubtful = _is_doubtful(command) and not frame().called_back
     _submit(session, encoding.BACKWARD, command)
     count_backward()
     if is_doubtful:

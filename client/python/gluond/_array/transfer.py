@@ -10,7 +10,7 @@ import numpy as np
 from .._attributes import dtype_name, text
 from .._wire import connect, encoding
 from .._wire.errors import TooLarge
-from .._wire.mode import mode
+from .._wire.frame import frame
 from .._wire.session import split
 from .._wire.tensors import DTYPE_OF, flag_of
 from ..base import WrongShape
@@ -116,7 +116,7 @@ def made(kind: type, op: str, attributes: Dict[str, str], ctx: Optional[Context]
     if not isinstance(context, Context):
         context = Context(*_parse_context(context))
     session = connect.current() if out is None else out._session
-    tail = encoding.invoke_device(context._device) + (b"" if out is None else mode.when_fresh)
+    tail = encoding.invoke_device(context._device) + (b"" if out is None else frame().when_fresh)
     if shape is not None:
         attributes = {**attributes, "shape": text(shape)}
     attributes = {**attributes, "dtype": dtype_name(dtype)}
@@ -137,17 +137,17 @@ def fill(x: Any, value: Any) -> None:
 
 def overwrite(target: Any, source: Any) -> None:
     """target[:] = source, of the same shape: in target's dtype, on target's device."""
-    if mode.recording:
+    if frame().recording:
         calls.check_not_in_graph((target,), ())
     if source.shape != target.shape:
         raise WrongShape(f"the arrays have different shapes, {source.shape} and {target.shape}")
     if source.dtype != target.dtype:
         source = calls.invoke(calls.intern("Cast", {"dtype": dtype_name(target.dtype)}, 1, 1), (source,))
-    if mode.when_fresh:
+    if frame().when_fresh:
         calls.invoke(calls.intern("_copy", {}, 1, 1), (source.as_in_context(target._context),), target)
         return
     device = target._context._device if source._context != target._context else ""
-    command = encoding.assign(target._name, source._name, device, mode.recording)
+    command = encoding.assign(target._name, source._name, device, frame().recording)
     calls.write((target,), lambda: target._session.submit(command))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Tuple
 import numpy as np
 
 from .._wire.encoding import names
-from .._wire.mode import NOT_RECORDING, mode
+from .._wire.frame import NOT_RECORDING, frame
 from . import calls
 
 
@@ -36,8 +36,8 @@ class Viewing:
         self._own = next(names)
         self._exists = False
         self._seen = -1
-        if mode.recording:
-            self._read(mode.flags)
+        if frame().recording:
+            self._read(frame().flags)
 
     def _view(self, begin: int, shape: Tuple[int, ...]) -> Any:
         return type(self)(self._root, self._begin + begin, shape)

@@ -21,7 +21,7 @@ from ..base import MXNetError
 from ..context import _of_device
 from . import functions, props, registry
 from .host import failure
-from .inside import Inside
+from .inside import inside
 from .local import LocalArray, absent, values_of, wanted_values
 from .values import Kind, encode_computed, from_wire, kind_of
 
@@ -158,7 +158,7 @@ def _forward(callback: Any, forward: Any, session: Any) -> Tuple[Tensors, Tensor
     auxiliary = [_array(tensor, session, context, writable=True) for tensor in forward.auxiliary]
     kinds, wanted = _results(forward.outputs)
     outputs = [LocalArray(session, context, kind, None) for kind in kinds]
-    with Inside(forward.training, context, called_back=True):
+    with inside(forward.training, context, called_back=True):
         plan = props.plan(registered, texts, [Kind(each._shape, each._dtype) for each in arguments + auxiliary])
         operator = plan.create(registered, context)
         with errors.calling(registered.op_type, "forward"):
@@ -185,7 +185,7 @@ def _backward(callback: Any, backward: Any, session: Any) -> Tuple[Tensors, Tens
     auxiliary = [_array(tensor, session, context, writable=True) for tensor in backward.auxiliary]
     kinds, wanted = _results(backward.gradients)
     gradients = [LocalArray(session, context, kind, None) for kind in kinds]
-    with Inside(backward.training, context, called_back=True), errors.calling(op_type, "backward"):
+    with inside(backward.training, context, called_back=True), errors.calling(op_type, "backward"):
         operator.backward(req=_requests(wanted), out_grad=operands(backward.out_grads, "out_grad"),
                           in_data=operands(backward.arguments, "in_data"), out_data=operands(backward.outputs, "out_data"),
                           in_grad=gradients, aux=auxiliary)

@@ -17,12 +17,12 @@ from .._array import calls, transfer
 from .._array.array import NDArray
 from .._attributes import did_you_mean
 from .._wire import connect, encoding, operator_errors as errors
-from .._wire.mode import mode
+from .._wire.frame import frame
 from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
 from ..context import current_context
 from . import functions, props, registry
-from .inside import Inside
+from .inside import inside
 from .local import LocalArray, absent
 from .recorded import again, record
 from .snapshots import constant, keep
@@ -99,7 +99,7 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
     plan = props.plan(registered, texts, [Kind(array._shape, array._dtype) for array in inputs])
     operator = plan.create(registered, context)
     count = len(spec.arguments)
-    recording, training = mode.recording and count > 0, mode.training
+    recording, training = frame().recording and count > 0, frame().training
     arguments, auxiliary = inputs[:count], inputs[count:]
     versions = [array._version for array in arguments]
     kept = [keep(array) for array in arguments] if recording else arguments
@@ -108,7 +108,7 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
     elsewhere = {i for i, array in enumerate(in_data) if array._values is None}
     _fetch(session, [in_data[i] for i in elsewhere & (
         plan.fetched[0] | plan.fetched[1] if recording else plan.fetched[0])])
-    with Inside(training, context), errors.calling(registered.op_type, "forward"):
+    with inside(training, context), errors.calling(registered.op_type, "forward"):
         operator.forward(is_train=training, req=["write"] * len(out_data), in_data=in_data, out_data=out_data, aux=auxiliary)
         for output in out_data:
             if output._source is not None:
@@ -135,7 +135,7 @@ def _write(op_type: str, outputs: Sequence[NDArray], out: Any, inputs: Sequence[
     targets = list(out) if isinstance(out, (list, tuple)) else [out]
     if len(targets) != len(outputs):
         raise MXNetError(f"custom operator '{op_type}' has {len(outputs)} output(s), but out= holds {len(targets)}")
-    if mode.recording:
+    if frame().recording:
         calls.check_not_in_graph(targets, inputs)
     for target, output in zip(targets, outputs):
         transfer.overwrite(target, output)

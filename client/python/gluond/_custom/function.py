@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 from .._array import calls
 from .._array.array import NDArray
-from .._wire.mode import mode
+from .._wire.frame import Within, frame
 from . import functions
 from .local import LocalArray
 from .recorded import again, record
@@ -59,14 +59,11 @@ class Function:
                 raise TypeError(f"input {place} of {type(self).__name__} must be an NDArray, not {type(array).__name__}: keep "
                                 "other values in the object, by its constructor")
         self._used = True
-        recording, training = mode.recording, mode.training
+        recording, training = frame().recording, frame().training
         kept = [keep(each) for each in inputs] if recording else []
         histories = [each._has_history() for each in inputs]
-        mode.set(False, training)
-        try:
+        with Within(recording=False):
             outputs = self.forward(*inputs)
-        finally:
-            mode.set(recording, training)
         results = [outputs] if isinstance(outputs, NDArray) else outputs
         if not isinstance(results, (list, tuple)) or not all(isinstance(each, NDArray) for each in results):
             raise TypeError(f"{type(self).__name__}.forward must return an NDArray, or a list or tuple of NDArrays, not "

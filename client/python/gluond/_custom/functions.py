@@ -19,7 +19,7 @@ import numpy as np
 from .._array.array import NDArray
 from .._wire import at_fork, operator_errors as errors
 from ..base import MXNetError
-from .inside import Inside
+from .inside import inside
 from .local import LocalArray, read_only, wanted_values
 from .values import Kind
 
@@ -69,7 +69,7 @@ class Recorded:
     @contextlib.contextmanager
     def within(self, called_back: bool, recording: bool = False) -> Iterator[None]:
         """Around the user's code and the use of its results."""
-        with Inside(self.training, self.context, called_back, recording), errors.calling(self.name, self.callback):
+        with inside(self.training, self.context, called_back, recording), errors.calling(self.name, self.callback):
             yield
 
 
@@ -125,6 +125,11 @@ def _after_fork() -> None:
     """In a forked child: the recordings are the parent's."""
     global functions
     functions = Functions()
+
+
+def add(function: Recorded) -> int:
+    """Keeps a function that has been recorded, and returns its number."""
+    return functions.add(function)
 
 
 def release(numbers: Sequence[int]) -> None:

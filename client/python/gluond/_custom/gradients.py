@@ -10,7 +10,7 @@ from .._proto import command_pb2
 from .._wire import encoding
 from .._wire.encoding import number_of
 from .._wire.link import Waiter
-from .._wire.mode import mode
+from .._wire.frame import frame
 from ..base import WrongValue
 from . import functions
 
@@ -56,7 +56,7 @@ def _differentiate_recorded(session: Any, command: command_pb2.Command.Backward)
             heads = [calls.blank(NDArray, function.session, function.context, None, None) for _ in range(function.num_results)]
             for head, name in zip(heads, names):
                 head._name = name
-            with function.within(mode.called_back, recording=True):
+            with function.within(frame().called_back, recording=True):
                 gradients = function.recorded_gradients(heads)
                 go_on.gradients.extend(encoding.number_of(each._name) for each in gradients)
             names = names[len(heads):] + [next(encoding.names) for _ in heads]

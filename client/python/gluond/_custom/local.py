@@ -15,7 +15,7 @@ from .. import context as _context
 from .._array import calls, transfer
 from .._array.array import NDArray
 from .._wire import at_fork, connect, encoding
-from .._wire.mode import mode
+from .._wire.frame import frame
 from .._wire.tensors import flag_of
 from ..base import MXNetError
 from .values import Kind, in_numpy, to_bits
@@ -195,7 +195,7 @@ class LocalArray(NDArray):
         if value._shape is not None and value._shape != self._shape:
             value = transfer.broadcast(value, self._shape)  # ValueError where it does not fit.
         source = calls.blank(NDArray, self._session, value._context, value._shape, value._dtype)
-        self._session.submit(encoding.assign(source._name, value._name, recording=mode.recording))
+        self._session.submit(encoding.assign(source._name, value._name, recording=frame().recording))
         self._values = None
         self._source = source
         self._changed()

@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any, Callable, Deque, Iterator, List, Optional
 
-from .._wire.mode import mode
+from .._wire.frame import change
 
 # Calls at a time.
 MOST_THREADS = 128
@@ -70,7 +70,7 @@ class Pool:
 
     def work(self, call: Any) -> None:
         """Runs the call, and then those that wait, in this thread."""
-        mode.around_wait = self.blocked
+        change(around_wait=self.blocked)
         while call is not None:
             try:
                 self._run(call)

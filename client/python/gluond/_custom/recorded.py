@@ -15,7 +15,7 @@ from .._array import calls
 from .._array.array import NDArray
 from .._proto import graph_pb2
 from .._wire import encoding
-from .._wire.mode import mode
+from .._wire.frame import frame
 from ..base import MXNetError
 from . import functions, hosts
 from .local import LocalArray, upload_lock
@@ -31,7 +31,7 @@ def tell(function: functions.Recorded, inputs: Sequence[Any], results: Sequence[
     session = function.session
     hosts.of(session)
     spec = graph_pb2.CustomOperatorSpec(function={
-        "number": functions.functions.add(function), "inputs": len(inputs), "outputs": len(results)})
+        "number": functions.add(function), "inputs": len(inputs), "outputs": len(results)})
     call = calls.Call("_CustomFunction", (), len(inputs) + len(results), len(results), custom=spec)
     _, head, middle, _ = call.prepare(session)
     session.submit(b"".join((head, *[each._name for each in inputs], *[each._name for each in results], middle, *outputs,
@@ -46,7 +46,7 @@ class Recording:
         self.results = results
         self.names = [next(encoding.names) for _ in results]
         self.is_told = False
-        self._flags = mode.flags
+        self._flags = frame().flags
         self._is_freed = False
 
     def tell(self) -> None:
@@ -76,7 +76,7 @@ class Recording:
                              "retain_graph=True when calling backward the first time, to differentiate the same graph twice")
         self._is_freed = not retain_graph
         wanted = [each is not False for each in function.histories]
-        with function.within(mode.called_back):
+        with function.within(frame().called_back):
             given = [self.filled(place, np.zeros, "zeros_like") if head is None and function.reads_head(place) else head
                      for place, head in enumerate(heads)]
             found = list(zip(function.inputs, function.gradients(given, wanted)))

@@ -27,7 +27,12 @@ __all__ = ["CheckpointDescription", "Model", "models"]
 # Bytes of a message for what is not values.
 _MARGIN = 1 << 16
 # The Blocks that are some model's, with its name and version.
-opened: "weakref.WeakKeyDictionary[HybridBlock, Tuple[str, int]]" = weakref.WeakKeyDictionary()
+_opened: "weakref.WeakKeyDictionary[HybridBlock, Tuple[str, int]]" = weakref.WeakKeyDictionary()
+
+
+def remember(block: HybridBlock, model: str, version: int) -> None:
+    """The block is this version of a model."""
+    _opened[block] = (model, version)
 
 
 class CheckpointDescription(NamedTuple):
@@ -350,7 +355,7 @@ class Model:
         block = _block_of(proto)
         for name, parameter in block.collect_params().items():
             parameter._load_init(found[name], ctx or current_context(), cast_dtype=True, dtype_source="saved")
-        opened[block] = (self.name, proto.version)
+        remember(block, self.name, proto.version)
         return block
 
     def store(self, block: HybridBlock, force: bool = False) -> None:
@@ -359,7 +364,7 @@ class Model:
         The Block is one that `block()` has given, or that `save_as_model` has saved. MXNetError: the model's parameters
         have changed since then, by a step or another client. force: stores nevertheless, any Block.
         """
-        known, version = opened.get(block, ("", 0))
+        known, version = _opened.get(block, ("", 0))
         if not force and known != self.name:
             raise MXNetError(f"the Block '{block.name}' is neither of this model's block() nor saved as model '{self.name}'; "
                              "store it with force=True")
@@ -367,7 +372,7 @@ class Model:
         given = arrays.of_parameters({each.name: own[each.name] for each in self._get().parameters if each.name in own})
         if not given:
             raise MXNetError(f"model '{self.name}' and the Block '{block.name}' have no parameter of the same name")
-        opened[block] = (self.name, arrays.store(self.name, given, None if force else version))
+        remember(block, self.name, arrays.store(self.name, given, None if force else version))
 
 
 def _block_of(proto: Any) -> SymbolBlock:

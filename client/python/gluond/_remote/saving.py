@@ -10,17 +10,26 @@ from .._proto import command_pb2
 from .._wire import connect, encoding
 from .._wire.encoding import number_of
 from ..base import MXNetError
-from ..gluon._as_model import as_model
 from ..gluon.trainer import Trainer
 from ..symbol import _server
 from . import arrays, graphs, states
 from .graphs import Traced
-from .model import Model, fill_trainer, opened
+from .model import Model, fill_trainer, remember
 
 
-def save(block: Any, name: str, loss: Any = None, trainer: Optional[Trainer] = None, metrics: Any = None,
-         inputs: graphs.Shapes = None, replace: bool = False, seed: int = 0) -> Model:
-    """See Block.save_as_model. MXNetError: what of it the server cannot have, and what to do."""
+def save_as_model(block: Any, name: str, loss: Any = None, trainer: Optional[Trainer] = None, metrics: Any = None,
+                  inputs: graphs.Shapes = None, replace: bool = False, seed: int = 0) -> Model:
+    """Saves a HybridBlock as a model of the server, which every client can then ask, train on and save.
+
+        model = net.save_as_model("digits", loss=loss_of, trainer=trainer)
+        model.fit(images, labels)                   # Goes on where the loop with `trainer.step` has ended.
+
+    No value is downloaded: the server takes graph, parameters and the trainer's states as they are. Afterwards neither
+    changes the other. Returns the model (see `mx.remote.Model`). `loss` and `trainer`, a gluon.Trainer of the Block's
+    parameters, become the model's trainer. inputs: their shapes, with -1 for a size that varies; default: as in the
+    first run after hybridize(), with another batch. replace: replaces a model of that name. seed: of its random numbers.
+    MXNetError: what of it the server cannot have, and what to do.
+    """
     if (loss is None) != (trainer is None):
         raise MXNetError("a model's trainer needs both: save_as_model(name, loss=loss, trainer=trainer); without both, the "
                          "model has none, and create_trainer() gives it one")
@@ -45,11 +54,8 @@ def save(block: Any, name: str, loss: Any = None, trainer: Optional[Trainer] = N
         kept.clear()
         if session.is_open:
             session.submit(encoding.message(encoding.FREE, command_pb2.Command.Free(graphs=[command.graph])))
-    opened[block] = (name, saved.version)
+    remember(block, name, saved.version)
     return Model(name)
-
-
-as_model.save = save
 
 
 def _check_values(block: Any, traced: Traced) -> None:

@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 import weakref
-from typing import Callable, List, Optional
+from typing import Optional
 
 # Before gRPC is loaded for the first time: a forked child may use gRPC, with a session of its own.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
@@ -19,8 +19,6 @@ from .session import Session  # noqa: E402
 _lock = threading.Lock()
 _current: Optional[Session] = None
 _all: "weakref.WeakSet[Session]" = weakref.WeakSet()
-# Called when connect() has opened another session.
-on_change: List[Callable[[], None]] = []
 # In a forked child: sessions of the parent, whose gRPC objects must not be touched, not even freed.
 _of_the_parent: list = []
 
@@ -28,30 +26,18 @@ _of_the_parent: list = []
 def current() -> Session:
     """The session that new arrays belong to. Connects to GLUOND_ADDRESS, else starts a private local server."""
     session = _current
-    return session if session is not None else _open(os.environ.get("GLUOND_ADDRESS"), Access.of(), replace=False)
+    return session if session is not None else _open(os.environ.get("GLUOND_ADDRESS"), Access.of(), again=False)
 
 
-def connect(address: Optional[str] = None, *, tls_ca: Optional[str] = None, tls_cert: Optional[str] = None,
-            tls_key: Optional[str] = None, token_file: Optional[str] = None) -> None:
-    """Opens a session for all arrays from now on; those of an earlier session stay with that.
-
-    address: `host:port`, or `unix:/path/of/socket`. None: GLUOND_ADDRESS, else a private server on this machine, which
-        ends with this process.
-    tls_ca: file of the authorities (PEM) whose server is trusted: connections are encrypted. None, as for the others:
-        the environment's GLUOND_TLS_CA, GLUOND_TLS_CERT, GLUOND_TLS_KEY, GLUOND_TOKEN_FILE.
-    tls_cert, tls_key: files of this client's certificate and its key (PEM), where the server asks for one.
-    token_file: file of a bearer token, which each call carries.
-    """
-    access = Access.of(tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
-    _open(address or os.environ.get("GLUOND_ADDRESS"), access, replace=True)
-    for forget in on_change:
-        forget()
+def replace(address: Optional[str], access: Access) -> None:
+    """Opens a session for all arrays from now on, as `current` does where there is no address."""
+    _open(address or os.environ.get("GLUOND_ADDRESS"), access, again=True)
 
 
-def _open(address: Optional[str], access: Access, replace: bool) -> Session:
+def _open(address: Optional[str], access: Access, again: bool) -> Session:
     global _current
     with _lock:
-        if _current is not None and not replace:
+        if _current is not None and not again:
             return _current
         freed_memory.keep()
         if address:

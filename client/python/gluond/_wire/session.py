@@ -15,7 +15,7 @@ from . import encoding, errors
 from .access import Access, Channel
 from .link import Waiter, client_id
 from .local_server import LocalServer
-from .mode import mode
+from .frame import frame
 from .pipeline import Pipeline
 from .tensors import readable, to_numpy
 
@@ -109,7 +109,7 @@ class Session:
 
     def _submit_and_wait(self, command: bytes, tail: Any = None) -> None:
         self._submit(command, tail)
-        if not mode.called_back:
+        if not frame().called_back:
             self.wait_all()
 
     def run_graph(self, command: bytes, frame: encoding.CallFrame) -> None:
@@ -129,8 +129,8 @@ class Session:
 
     def request(self, command: bytes, waiter: Optional[Waiter] = None) -> Any:
         """The Reply to a command that asks for something; raises the first of its failures. waiter: as Pipeline.request."""
-        if mode.called_back:
-            with mode.around_wait():
+        if frame().called_back:
+            with frame().around_wait():
                 return self._checked(self._pipeline.request(command, waiter))
         return self._checked(self._pipeline.request(command, waiter))
 
@@ -154,7 +154,7 @@ class Session:
         values = np.empty(prod(shape), dtype)
         ranges = split(values.size, piece // dtype.itemsize)
         replies = self._pipeline.request_each([encoding.fetch_elements(name, begin, end) for begin, end in ranges])
-        waiting = mode.around_wait() if mode.called_back else contextlib.nullcontext()
+        waiting = frame().around_wait() if frame().called_back else contextlib.nullcontext()
         with waiting, contextlib.closing(replies):  # type: ignore[type-var]
             for (begin, end), reply in zip(ranges, replies):
                 values[begin:end] = np.frombuffer(self._checked(reply).tensors[0].raw, dtype)
@@ -166,7 +166,7 @@ class Session:
 
     def wait_all(self) -> None:
         """Waits for all commands given so far; raises an error that nobody was told of."""
-        if mode.called_back:
+        if frame().called_back:
             raise MXNetError("waitall() in a custom operator that the server has called would wait for the operator itself; "
                              "wait for one array: x.wait_to_read(), or x.asnumpy()")
         self.request(encoding.command(encoding.WAIT_ALL, b""))

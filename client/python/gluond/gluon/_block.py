@@ -11,7 +11,6 @@ import numpy as np
 from .. import initializer
 from .._attributes import did_you_mean
 from ..context import Context
-from ._as_model import as_model
 from ._parameter import Parameter
 from ._parameter_dict import ParameterDict
 from ._saved import load_parameters, load_tree, save_parameters, save_tree
@@ -201,21 +200,6 @@ class Block:
     def load(self, prefix: str) -> None:
         """Reads a file that `save` wrote for a Block of the same structure."""
         load_tree(self, prefix)
-
-    def save_as_model(self, name: str, loss: Any = None, trainer: Any = None, metrics: Any = None, inputs: Any = None,
-                      replace: bool = False, seed: int = 0) -> Any:
-        """Saves a HybridBlock as a model of the server, which every client can then ask, train on and save.
-
-            model = net.save_as_model("digits", loss=loss_of, trainer=trainer)
-            model.fit(images, labels)                   # Goes on where the loop with `trainer.step` has ended.
-
-        No value is downloaded: the server takes graph, parameters and the trainer's states as they are. Afterwards neither
-        changes the other. Returns the model (see `mx.remote.Model`). `loss` and `trainer`, a gluon.Trainer of the Block's
-        parameters, become the model's trainer. inputs: their shapes, with -1 for a size that varies; default: as in the
-        first run after hybridize(), with another batch. replace: replaces a model of that name. seed: of its random numbers.
-        """
-        return as_model.save(self, name, loss=loss, trainer=trainer, metrics=metrics, inputs=inputs, replace=replace,
-                             seed=seed)
 
     def cast(self, dtype: Union[str, np.dtype, type]) -> None:
         """Changes the dtype of all parameters."""

@@ -1,35 +1,26 @@
 """Names of Blocks: automatic prefixes, counted within the enclosing `name_scope()`."""
 from __future__ import annotations
 
-import threading
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from .. import name as _name
+from .._wire.frame import enter, frame, leave
 from ._kinds import AnyBlock
 from ._parameter_dict import ParameterDict
-
-
-class _Current(threading.local):
-    """The innermost scope of this thread."""
-
-    scope: Optional["BlockScope"] = None
 
 
 class BlockScope:
     """The name scope of one Block: `with block.name_scope():` puts the block's prefix before names made inside."""
 
-    _current = _Current()
-
     def __init__(self, block: AnyBlock, empty_prefix: bool) -> None:
         self._block = block
         self._empty_prefix = empty_prefix
         self._counters: Dict[str, int] = {}
-        self._entered: List[Tuple[Optional["BlockScope"], Any]] = []
 
     @staticmethod
     def create(prefix: Optional[str], params: Optional[ParameterDict], hint: str) -> Tuple[str, ParameterDict]:
         """The prefix and the ParameterDict of a new Block of class name `hint`."""
-        scope = BlockScope._current.scope
+        scope = frame().block_scope
         if scope is None:
             if prefix is None:
                 prefix = _name.current().get(None, hint) + "_"
@@ -48,14 +39,8 @@ class BlockScope:
 
     def __enter__(self) -> "BlockScope":
         if not self._empty_prefix:
-            names = _name.Prefix(self._block.prefix)
-            names.__enter__()
-            self._entered.append((BlockScope._current.scope, names))
-            BlockScope._current.scope = self
+            enter(self, block_scope=self, names=_name.Prefix(self._block.prefix))
         return self
 
-    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
-        if not self._empty_prefix:
-            outer, names = self._entered.pop()
-            BlockScope._current.scope = outer
-            names.__exit__(kind, value, traceback)
+    def __exit__(self, *exc: object) -> None:
+        leave(self)

@@ -7,7 +7,7 @@ from typing import Any, Iterable, List, Sequence, Tuple, Union
 from .._array.array import NDArray
 from .._array.calls import blank, check_not_in_graph, check_together, write
 from .._wire import connect
-from .._wire.mode import mode
+from .._wire.frame import frame
 from ..base import MXNetError
 from ..context import current_context
 from ._outputs import Outputs
@@ -51,9 +51,9 @@ class CachedOp:
             session, context = connect.current(), default_ctx or current_context()
         outputs = ([blank(NDArray, session, context, None, None) for _ in range(self._outputs)] if out is None
                    else self._checked(out, args))
-        states = [args[place] for place in (self._auxiliary if mode.training else self._custom_states)]
+        states = [args[place] for place in (self._auxiliary if frame().training else self._custom_states)]
         write([*states, *(() if out is None else outputs)], lambda: self._symbol._define().run(
-            session, [array._name for array in args], [array._name for array in outputs], mode.flags))
+            session, [array._name for array in args], [array._name for array in outputs], frame().flags))
         for place in self._custom_states:
             args[place]._written_by_server()
         if out is not None:
@@ -64,6 +64,6 @@ class CachedOp:
         outputs: List[NDArray] = [out] if isinstance(out, NDArray) else list(out)
         if len(outputs) != self._outputs or not all(isinstance(array, NDArray) for array in outputs):
             raise MXNetError(f"CachedOp has {self._outputs} outputs: out= wants as many arrays")
-        if mode.recording:
+        if frame().recording:
             check_not_in_graph(outputs, args)
         return outputs

@@ -6,43 +6,29 @@ it. Datasets and transforms of the package say by an attribute `host_ready` that
 """
 from __future__ import annotations
 
-import contextlib
-import threading
-from typing import Any, Iterator
+from typing import Any
 
 import numpy as np
 
 from ... import ndarray
+from ..._wire.frame import Within, frame
 
 _PACKAGE = __name__.partition(".")[0]
 
 
-class _Mode(threading.local):
-    active = False
-
-
-_mode = _Mode()
-
-
-@contextlib.contextmanager
-def host_mode(active: bool = True) -> Iterator[None]:
-    """Samples made within, on this thread, are numpy arrays."""
-    before = _mode.active
-    _mode.active = active
-    try:
-        yield
-    finally:
-        _mode.active = before
+def host_mode(active: bool = True) -> Within:
+    """Samples made within are numpy arrays."""
+    return Within(on_host=active)
 
 
 def active() -> bool:
     """Whether samples are to be numpy arrays."""
-    return _mode.active
+    return frame().on_host
 
 
 def sample(array: np.ndarray) -> Any:
     """A sample's array: numpy's in host mode, else an NDArray."""
-    return array if _mode.active else ndarray.array(array, dtype=array.dtype)
+    return array if frame().on_host else ndarray.array(array, dtype=array.dtype)
 
 
 def is_own(thing: Any) -> bool:
