@@ -125,7 +125,7 @@ class Recorder:
 
     def listen(self, method, request, hear, patience):
         epoch, begin, size, end = request.start_at.epoch, request.start_at.begin, request.batch_size, 100
-        steps, heard, unheard = 0, 0, []
+        steps, unheard = 0, []
         message = training_pb2.TrainProgress(done=True)
         while epoch < request.rows.epoch + request.epochs:
             rows = range(begin, min(begin + size, end))
