@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -38,6 +39,28 @@ class AccessTest(unittest.TestCase):
 
     def file(self, name):
         return str(self.folder / name)
+
+    def test_who_may_only_infer_infers_and_is_told_what_he_may_not(self):
+        mx.connect(self.address, tls_ca=self.file("ca.pem"), token_file=self.file("alice.token"))
+        self.addCleanup(mx.connect)
+        net = mx.gluon.nn.Dense(2, use_bias=False)
+        net.initialize(mx.init.One())
+        net.hybridize()
+        net(mx.nd.ones((1, 4)))
+        net.save_as_model("ones", replace=True).publish()
+        for connected in (True, False):
+            program = ("import gluond as mx, numpy as np\n"
+                       + (f"mx.connect('{self.address}', tls_ca='{self.file('ca.pem')}', token_file='{self.file('shop.token')}')\n"
+                          if connected else "")
+                       + "print(mx.remote.Model('ones').infer(np.ones((1, 4), 'float32')).tolist())\n"
+                         "try: mx.nd.ones(3).asnumpy()\n"
+                         "except mx.MXNetError as error: print(error)\n")
+            ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False,
+                                 env={**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_ADDRESS": self.address,
+                                      "GLUOND_TLS_CA": self.file("ca.pem"), "GLUOND_TOKEN_FILE": self.file("shop.token")})
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn("[[4.0, 4.0]]\n", ran.stdout)
+            self.assertRegex(ran.stdout, "opens no session: .*'shop' has the roles infer")
 
     def train_publish_and_serve(self):
         net = mx.gluon.nn.Dense(2)
@@ -91,6 +114,7 @@ class AccessTest(unittest.TestCase):
                                 ({"tls_ca": authority, "tls_cert": authority}, "tls_key")):
             with self.assertRaisesRegex(mx.MXNetError, expected):
                 mx.connect(self.address, **given)
+                mx.nd.ones(1)  # Who may infer connects, and has no arrays.
         for address in ("192.0.2.1:1", "127.example.org:1"):
             with self.assertRaisesRegex(mx.MXNetError, "in clear"):
                 mx.connect(address, token_file=alice)

@@ -45,6 +45,8 @@ def _open(address: Optional[str], access: Access, again: bool) -> Session:
         else:
             local = LocalServer()
             session = Session(local.address, local)
+        if again:  # An address that is wrong changes nothing.
+            session.open()
         _all.add(session)
         _current = session
         return session

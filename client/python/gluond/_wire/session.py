@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import threading
 from math import prod
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -51,12 +52,42 @@ class Session:
         self._remedy = ""
         # The channel of calls other than the session's stream, which has its own channel.
         self.channel = self.new_channel()
-        self._pipeline = Pipeline(self.new_channel, client_id(), self._lost, self._is_gone)
-        self._submit = self._pipeline.submit
+        self._opening = threading.RLock()
+        self._opened: Optional[Pipeline] = None
+        self._refused = 0  # gRPC's code of the server that opens no session.
         # Names of arrays that nobody has any more; append() is all that a finalizer may do.
-        self.dead_arrays = self._pipeline.dead_arrays
-        self.dead_calls = self._pipeline.dead_calls
+        self.dead_arrays: Any = []
+        self.dead_calls: Any = []
+        self._submit: Callable[..., None] = self._open_and_submit
         self.submit = self._submit_and_wait if self.naive else self._submit
+
+    @property
+    def _pipeline(self) -> Pipeline:
+        """The session's stream, which the first command opens: who only calls other methods needs none, and may have none."""
+        opened = self._opened
+        return opened if opened is not None else self._open()
+
+    def _open(self) -> Pipeline:
+        with self._opening:
+            if self._opened is None:
+                pipeline = Pipeline(self.new_channel, client_id(), self._lost, self._is_gone)
+                self.dead_arrays, self.dead_calls = pipeline.dead_arrays, pipeline.dead_calls
+                self._submit = pipeline.submit
+                if not self.naive:
+                    self.submit = pipeline.submit
+                self._opened = pipeline
+            return self._opened
+
+    def _open_and_submit(self, *arguments: Any, **options: Any) -> None:
+        self._open().submit(*arguments, **options)
+
+    def open(self) -> None:
+        """Opens the session now, unless its caller has no role that may have one: he may infer nevertheless."""
+        try:
+            self._open()
+        except MXNetError:
+            if self._refused != errors.PERMISSION_DENIED:
+                raise
 
     def new_channel(self) -> Channel:
         """A connection for one stream, or for calls other than streams."""
@@ -85,7 +116,7 @@ class Session:
     @property
     def is_open(self) -> bool:
         """Whether commands still reach the server."""
-        return self._pipeline.is_open
+        return self._opened is None or self._opened.is_open
 
     @property
     def max_tensor_bytes(self) -> int:
@@ -96,7 +127,8 @@ class Session:
         return self.local is not None and self.local.exit_code() is not None
 
     def _lost(self, code: int, details: str) -> MXNetError:
-        existed = getattr(self, "_pipeline", None) is not None
+        existed = self._opened is not None
+        self._refused = code
         if self.local is not None and self._is_gone():
             details += f"; the local server ended with code {self.local.exit_code()}. Its last lines:\n{self.local.log()}"
         return errors.of_lost_session(self.address, existed, code, details, self._remedy)
@@ -196,24 +228,29 @@ class Session:
     def close(self) -> None:
         """Ends the session: its arrays are gone."""
         if self.local is not None:
-            self._pipeline.stop(MXNetError("the session has been closed"))
+            if self._opened is not None:
+                self._opened.stop(MXNetError("the session has been closed"))
             self.local.stop()
-        else:
-            self._pipeline.finish(1.0)
+        elif self._opened is not None:
+            self._opened.finish(1.0)
 
     def pause(self) -> None:
         """Before a fork."""
-        self._pipeline.pause()
+        if self._opened is not None:
+            self._opened.pause()
 
     def resume(self) -> None:
         """After a fork, in the parent."""
-        self._pipeline.resume()
+        if self._opened is not None:
+            self._opened.resume()
 
     def abandon(self) -> None:
         """After a fork, in the child: the session is the parent's."""
         if self.local is not None:
             self.local.forget()
-        self._pipeline.abandon(MXNetError(
+        if self._opened is None:
+            return
+        self._opened.abandon(MXNetError(
             "This NDArray was made before a fork, by the parent process, whose session with the server this process does "
             "not share. Hand values over as numpy arrays (x.asnumpy()), and make NDArrays of them here."))
 
