@@ -79,20 +79,21 @@ class FrameTest(unittest.TestCase):
     def test_one_object_may_be_entered_by_several_threads_at_once(self):
         scope = autograd.record()
         attributes = mx.AttrScope(group="4")
-        entered, left = threading.Event(), threading.Event()
+        entered, both, left = threading.Event(), threading.Event(), threading.Event()
 
         def first():
             with mx.cpu(2), mx.AttrScope(stage="1"):
                 with mx.cpu(), scope, attributes:
                     entered.set()
-                    left.wait()
+                    both.wait()
+                left.set()
                 return mx.current_context(), autograd.is_recording(), mx.AttrScope.current.get(None)
 
         def second():
             entered.wait()
             with mx.cpu(), scope, attributes:
-                pass
-            left.set()
+                both.set()
+                left.wait()
             return mx.current_context(), autograd.is_recording(), mx.AttrScope.current.get(None)
 
         found = {}
