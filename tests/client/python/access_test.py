@@ -108,7 +108,8 @@ class AccessTest(unittest.TestCase):
 
     def test_refusals_say_what_to_do(self):
         authority, alice = self.file("ca.pem"), self.file("alice.token")
-        for given, expected in (({"tls_ca": authority}, "who calls"),
+        for given, expected in (({"tls_ca": authority}, r"who calls: .* Name the file of a token: mx.connect\(..., token_file=...\), or"),
+                                ({}, r"does it want TLS\? Name its authority: mx.connect\(..., tls_ca=...\), or GLUOND_TLS_CA\."),
                                 ({"tls_ca": authority, "token_file": self.file("shop.token")}, "wants train"),
                                 ({"tls_ca": self.file("no.pem")}, "cannot be read"),
                                 ({"tls_ca": authority, "tls_cert": authority}, "tls_key")):

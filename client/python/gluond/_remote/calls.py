@@ -282,8 +282,9 @@ class Caller:
         info, retry = facts.get("ErrorInfo"), facts.get("RetryInfo")
         reason = info.reason if info is not None else ""
         if code is _STATUS.UNAVAILABLE and not reason:
-            return CallError(f"{method.name}: no answer from {self.address}: {details}. Is the server running there? "
-                             "`gluond serve` starts one.", code)
+            return CallError(f"{method.name}: no answer from {self.address}: {details}. {errors.way_out(code.value[0], details)}", code)
+        if code is _STATUS.UNAUTHENTICATED:
+            details = f"{details} {errors.way_out(code.value[0], details)}"
         if code is _STATUS.UNIMPLEMENTED:
             return CallError(f"{method.name}: the server at {self.address} does not know this call: it is older than this "
                              f"client, or no gluond-server. ({details})", code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, Callable, Dict, List, Mapping
 
@@ -15,6 +16,7 @@ RESOURCE_EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
 PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED.value[0]
 _NOT_FOUND = grpc.StatusCode.NOT_FOUND.value[0]
 _UNAVAILABLE = grpc.StatusCode.UNAVAILABLE.value[0]
+_UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED.value[0]
 _UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED.value[0]
 _ABORTED = grpc.StatusCode.ABORTED.value[0]
 
@@ -92,6 +94,19 @@ def of_failure(failure: Any, line: str, renamed: Mapping[str, str], name_of: Cal
     return error
 
 
+def way_out(code: int, details: str) -> str:
+    """A sentence on what a program does about a server that does not let it in, in the words of this package; empty where the
+    server's own say it."""
+    if code == _UNAUTHENTICATED:
+        return "Name the file of a token: mx.connect(..., token_file=...), or GLUOND_TOKEN_FILE."
+    if code != _UNAVAILABLE:
+        return ""
+    if "closed" in details.lower():
+        return ("Something there takes connections and closes them: does it want TLS? Name its authority: mx.connect(..., tls_ca=...), "
+                "or GLUOND_TLS_CA.")
+    return "Is the server running there, and is the address right? `gluond serve` starts one."
+
+
 def of_lost_session(address: str, existed: bool, code: int, details: str, remedy: str = "") -> MXNetError:
     """The error for a stream that ended for good. `existed`: whether there was a session. remedy: a sentence on what the
     session has saved."""
@@ -100,9 +115,9 @@ def of_lost_session(address: str, existed: bool, code: int, details: str, remedy
                           f"gluond-server. ({details})")
     if not existed:
         if code == _UNAVAILABLE:
-            return MXNetError(f"No gluond-server can be reached at {address}: {details}. Is it running, and is the "
-                              "address right? Unset GLUOND_ADDRESS to use a private local server.")
-        return MXNetError(f"The server at {address} opens no session: {details}")
+            private = " Unset GLUOND_ADDRESS to use a private local server." if os.environ.get("GLUOND_ADDRESS") == address else ""
+            return MXNetError(f"No gluond-server can be reached at {address}: {details}. {way_out(code, details)}{private}")
+        return MXNetError(f"The server at {address} opens no session: {details} {way_out(code, details)}".rstrip())
     if code == _NOT_FOUND:
         why = f"The server at {address} no longer has this session: {details}."
     elif code == _UNAVAILABLE:
