@@ -121,7 +121,7 @@ class CommandLineTest(unittest.TestCase):
     server = self.serve("--checkpoint_every=50steps")
 
     def start(model, *options):
-      return subprocess.Popen([str(_BIN), "train", "--recipe=mlp", "--epochs=100", f"--data={data}", "--curve=-", "--checkpoint=-",
+      return subprocess.Popen([str(_BIN), "train", "--recipe=mlp", "--epochs=400", f"--data={data}", "--curve=-", "--checkpoint=-",
                                f"--model={model}", f"--address={server.address}", *options], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE)
 
@@ -142,9 +142,9 @@ class CommandLineTest(unittest.TestCase):
     server.start()
     self.assertGreater(step("broken"), 0)
     said, told = start("broken", "--resume").communicate(timeout=200)
-    self.assertRegex(said, r"\ngoing on after step \d+ of 1000\n", told)
+    self.assertRegex(said, r"\ngoing on after step \d+ of 4000\n", told)
     self.assertEqual(said.splitlines()[-1], last)
-    self.assertEqual(step("broken"), 1000)
+    self.assertEqual(step("broken"), 4000)
     nothing = start("none", "--resume")
     self.assertIn("none", nothing.communicate(timeout=200)[1])
     self.assertEqual(nothing.returncode, 1)
