@@ -101,7 +101,8 @@ class LoadTest(unittest.TestCase):
         (["echo", "--max_in_flight=0"], "--max_in_flight must"), (["echo", "mlp"], "unexpected argument")):
       with self.subTest(arguments=arguments):
         run = load(*arguments, f"--address={self.server.address}")
-        self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (1, "", 1), run.stderr)
+        status = 2 if says == "unexpected argument" else 1  # Of a command line that cannot be read, and of other errors.
+        self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (status, "", 1), run.stderr)
         self.assertIn(says, run.stderr)
 
 
