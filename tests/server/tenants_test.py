@@ -171,7 +171,7 @@ class TenantsTest(TenantsCase):
                (MODELS, "LoadCheckpoint", "checkpoint"), (MODELS, "DeleteCheckpoint", "checkpoint"),
                (TRAINING, "DeleteDataset", "dataset"), (TRAINING, "Step", "model"), (SERVING, "PublishModel", "model"),
                (SERVING, "PublishModel", "checkpoint"), (SERVING, "RouteVersions", "served"),
-               (SERVING, "RetireVersion", "served"), (INFERENCE, "ModelReady", "name"), (INFERENCE, "ModelConfig", "name"),
+               (SERVING, "RetireVersion", "served"), (INFERENCE, "ModelConfig", "name"),
                (INFERENCE, "ModelStatistics", "name"), (INFERENCE, "RepositoryModelUnload", "modelName"))
     for client, other in ((self.dora, "acme"), (self.ann, "globex")):
       for service, method, field in methods:
@@ -183,6 +183,9 @@ class TenantsTest(TenantsCase):
           self.assertIn(error.code(), (STATUS.NOT_FOUND, STATUS.INVALID_ARGUMENT), error.details())
           texts.add((error.code(), re.sub(r"; did you mean [^?]*\?", "", error.details().replace(name, "NAME"))))
         self.assertEqual(len(texts), 1, texts)
+        ready = {client.call(INFERENCE, "ModelReady", {"name": name}).get("ready", False)
+                 for name in (f"{other}/secret-1", f"{other}/secret-9", "nobody/secret-1")}
+        self.assertEqual(ready, {False})
     for name in ("secret-2", "../acme/secret-1", "acme//secret-1", "/acme/secret-1", "acme+secret-1", "..", "acme/../x", "a\0b"):
       for service, method, field in methods:
         with self.subTest(method=method, name=name), self.assertRaises(grpc.RpcError) as caught:

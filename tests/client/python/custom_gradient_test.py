@@ -53,6 +53,7 @@ class InPlaceTest(ArrayCase):
             self.assert_equal(x.grad, [60, 8])
         with self.assertRaisesRegex(mx.MXNetError, "like its head"):
             self.square(x).backward(nd.ones(3))
+            nd.waitall()  # A GPU tells when it comes to the call.
 
     def test_the_history_before_it_goes_on(self):
         x = nd.array([3.0])
