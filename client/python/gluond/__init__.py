@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._servers import connect
+from ._servers import connect, disconnect
 from . import _elsewhere, attribute, autograd, base, context, engine, name, ndarray, random, util
 from . import ndarray as nd
 from . import random as rnd

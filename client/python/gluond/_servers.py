@@ -8,7 +8,7 @@ from ._wire import connect as _connect  # First: gRPC must not have been loaded.
 from . import _operators
 from ._wire.access import Access
 
-__all__ = ["connect"]
+__all__ = ["connect", "disconnect"]
 
 
 def connect(address: Optional[str] = None, *, tls_ca: Optional[str] = None, tls_cert: Optional[str] = None,
@@ -23,4 +23,11 @@ def connect(address: Optional[str] = None, *, tls_ca: Optional[str] = None, tls_
     token_file: file of a bearer token, which each call carries.
     """
     _connect.replace(address, Access.of(tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file))
+    _operators.forget()
+
+
+def disconnect() -> None:
+    """Ends the session: its arrays are gone, and so is the private server, if it had one. Models, datasets and saved sessions of
+    another server stay. The next use of an array opens a session as `connect()` does."""
+    _connect.disconnect()
     _operators.forget()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import weakref
 from typing import Optional
@@ -15,6 +16,9 @@ from . import at_fork, core_end, freed_memory, quiet_fork  # noqa: E402, F401  #
 from .access import Access  # noqa: E402
 from .local_server import LocalServer  # noqa: E402
 from .session import Session  # noqa: E402
+
+# At the program's end a failure that nobody has been told of is waited for so long.
+_LAST_SECONDS = 1.0
 
 _lock = threading.Lock()
 _current: Optional[Session] = None
@@ -49,12 +53,34 @@ def _open(address: Optional[str], access: Access, again: bool) -> Session:
             session.open()
         _all.add(session)
         _current = session
+        _end_unused()
         return session
+
+
+def _end_unused() -> None:
+    """Ends the private servers of earlier sessions, of which the program has no array any more."""
+    for session in list(_all):
+        if session is not _current and session.local is not None and not session.has_arrays():
+            _all.discard(session)
+            session.close()
+
+
+def disconnect() -> None:
+    """Ends the session, with its arrays and its private server. The next use opens another one."""
+    global _current
+    with _lock:
+        session, _current = _current, None
+        if session is not None:
+            _all.discard(session)
+            session.close()
 
 
 @atexit.register
 def _close_all() -> None:
     for session in list(_all):
+        unheard = session.unheard(_LAST_SECONDS)
+        if unheard:
+            sys.stderr.write(f"gluond: a call of this program has failed, and the program has not asked for its result:\n{unheard}\n")
         session.close()
 
 

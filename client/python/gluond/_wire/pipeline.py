@@ -124,6 +124,15 @@ class Pipeline(Poller):
             self._forget(waiter)
             raise
 
+    def request_within(self, command: bytes, seconds: float) -> Any:
+        """The Reply to a command, or None if it has not come after so many seconds."""
+        waiter = Waiter()
+        self.submit(command, None, waiter)
+        waiter.signal.acquire(timeout=seconds)
+        if not waiter.done:
+            self._forget(waiter)
+        return waiter.reply
+
     def request_each(self, commands: Iterable[bytes]) -> Iterator[Any]:
         """Submits the commands, and then waits for one Reply after the other."""
         self._check_not_inside()

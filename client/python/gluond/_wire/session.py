@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import threading
@@ -224,6 +225,24 @@ class Session:
 
     def _name_of(self, number: int) -> str:
         return self._described.get(encoding.name_of(number), f"array {number}")
+
+    def unheard(self, seconds: float) -> str:
+        """The error of a call that nobody has been told of, if the server tells one within so many seconds."""
+        opened = self._opened
+        if opened is None or not opened.is_open:
+            return ""
+        try:
+            reply = opened.request_within(encoding.command(encoding.WAIT_ALL, b""), seconds)
+            if reply is not None:
+                self._checked(reply)
+        except MXNetError as error:
+            return str(error)
+        return ""
+
+    def has_arrays(self) -> bool:
+        """Whether the program has an array of the session: an object that knows the session and a name in it. Looks at all
+        objects of the process."""
+        return any(hasattr(type(each), "_name") and getattr(each, "_session", None) is self for each in gc.get_referrers(self))
 
     def close(self) -> None:
         """Ends the session: its arrays are gone."""
