@@ -13,9 +13,9 @@ that thread may have taken already.
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
-import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..base import MXNetError
@@ -31,7 +31,7 @@ AROUND = 64
 # For so long after a link was given up, its stream may still take the session over.
 GIVEN_UP_SECONDS = 5.0
 # After so long without a server, somebody who waits is told.
-WARN_SECONDS = 60.0
+WARN_SECONDS = 3.0
 
 
 class Connection:
@@ -65,6 +65,7 @@ class Connection:
         self._replies = 0
         self._unacknowledged_bytes = 0
         self._gave_up = -math.inf
+        self._ended = ""  # What ended the last stream that stood, as gRPC says it.
         self._last_write = time.monotonic()
 
     @property
@@ -158,12 +159,13 @@ class Connection:
             if code == 0:
                 return
             if code not in RETRY or time.monotonic() + pause > deadline or self._is_gone():
-                self.stop(self._lost(code, details))
+                ended = f" (The stream before had ended with: {self._ended})" if self._ended and self._ended != details else ""
+                self.stop(self._lost(code, details + ended))
                 break
             if not warned and self.opened is not None and time.monotonic() - begin > WARN_SECONDS:
                 warned = True
-                warnings.warn(f"The server cannot be reached: {details}. It keeps this session, which has been saved there, "
-                              "so this client goes on trying; Ctrl-C ends a wait.", stacklevel=2)
+                sys.stderr.write(f"gluond: no answer from the server: {self._ended or details}. Calls wait for it for up to "
+                                 f"{deadline - time.monotonic():.0f} s more; Ctrl-C ends a wait.\n")
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
         if self.opened is None:
@@ -195,6 +197,7 @@ class Connection:
             if link is not self._link:
                 return
             self._writing = True
+            self._ended = details
             link.stream = None
         # A link that was given up while it said hello may have come after this one.
         came_late = code == ABORTED and time.monotonic() - self._gave_up < GIVEN_UP_SECONDS
