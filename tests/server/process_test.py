@@ -90,7 +90,7 @@ class ProcessTest(Waits, unittest.TestCase):
 
   def test_clients_may_compress_their_messages(self):
     with RunningServer() as server, grpc.insecure_channel(server.address) as channel:
-      call = channel.unary_unary("/inference.GRPCInferenceService/ModelReady")
+      call = channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata")
       for compression in grpc.Compression.Gzip, grpc.Compression.Deflate:
         with self.assertRaises(grpc.RpcError) as refused:
           call(b"\x0a\x40" + b"a" * 64, timeout=20, compression=compression)

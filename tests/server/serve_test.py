@@ -87,7 +87,7 @@ class ServeTest(Waits, unittest.TestCase):
     self.assertEqual([self.ask("a"), self.ask("a", "1")], [3, 1])
     counted = self.client.call(SERVING, "ListVersions", {"served": "a"})["versions"][0]["requests"]
     self.assertEqual(counted, "2", "version 1 went on as it was")
-    self.refused(grpc.StatusCode.NOT_FOUND, "'b'", INFERENCE, "ModelReady", {"name": "b"})
+    self.refused(grpc.StatusCode.NOT_FOUND, "'b'", INFERENCE, "ModelMetadata", {"name": "b"})
     # A checkpoint that was saved again is another one.
     checkpoint(self.client, "three", 30)
     self.assertEqual(self.ask("a"), 3)

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 import grpc
 

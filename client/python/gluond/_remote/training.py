@@ -8,7 +8,7 @@ import pathlib
 import sys
 import time
 import warnings
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar, Union
 
 from .. import _curve
 from .._proto import dataset_pb2, training_pb2

@@ -65,7 +65,7 @@ class Connection:
         self._replies = 0
         self._unacknowledged_bytes = 0
         self._gave_up = -math.inf
-        self._ended = ""  # What ended the last stream that stood, as gRPC says it.
+        self._ended = ""  # gRPC's words on the end of the last stream that stood.
         self._last_write = time.monotonic()
 
     @property
