@@ -184,7 +184,7 @@ def _starts(heads: Sequence[Any], gradients: Sequence[Any], retain_graph: bool) 
 
 def submit_backward(session: Any, command: command_pb2.Command.Backward) -> None:
     """Has the server compute gradients. Where an error is to be expected, it is waited for, and raised here."""
-    is_doubtful = _is_doubtful(command) and not frame().called_back
+    is_doubtful = _is_doubtful(command) and not frame().called_back and not _calls_back
     _submit(session, encoding.BACKWARD, command)
     count_backward()
     if is_doubtful:
@@ -194,9 +194,18 @@ def submit_backward(session: Any, command: command_pb2.Command.Backward) -> None
 
 # Only the server knows whether a head has a history, and to ask it costs a round trip. An error is to be expected where a line
 # of the program begins a backward pass for the first time, and at a head whose history has been freed.
+# Where functions of the program take part in the pass nobody waits: they would run beside the program's next forward pass, which
+# may write the same state.
+_calls_back = False
 _lines: Dict[Any, None] = {}
 _freed: Dict[int, None] = {}
 _MOST_KNOWN = 1024
+
+
+def will_call_back() -> None:
+    """From now on backward passes may call functions of this program."""
+    global _calls_back
+    _calls_back = True
 
 
 def _is_doubtful(command: command_pb2.Command.Backward) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Deque, Iterator, List, Optional, OrderedDict, Sequence
 
 import numpy as np
 
+from .._array import tape
 from .._array.array import NDArray
 from .._wire import at_fork, operator_errors as errors
 from ..base import MXNetError
@@ -129,6 +130,7 @@ def _after_fork() -> None:
 
 def add(function: Recorded) -> int:
     """Keeps a function that has been recorded, and returns its number."""
+    tape.will_call_back()
     return functions.add(function)
 
 
