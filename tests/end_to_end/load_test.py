@@ -101,7 +101,7 @@ class LoadTest(unittest.TestCase):
         (["echo", "--max_in_flight=0"], "--max_in_flight must"), (["echo", "mlp"], "unexpected argument")):
       with self.subTest(arguments=arguments):
         run = load(*arguments, f"--address={self.server.address}")
-        status = 2 if says == "unexpected argument" else 1  # Of a command line that cannot be read, and of other errors.
+        status = 2 if says == "unexpected argument" else 1  # A command line that cannot be read has the status 2.
         self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (status, "", 1), run.stderr)
         self.assertIn(says, run.stderr)
 

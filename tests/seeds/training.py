@@ -75,7 +75,7 @@ print(len(history["loss"]), "epochs, validation accuracy %.2f" % history["valida
 assert history["validation_accuracy"][-1] > 0.75
 
 # %% [markdown]
-# What has been trained comes back as a Block, for a look or for files that MXNet reads.
+# The model comes back as a Block, for a look or for files that MXNet reads.
 
 # %%
 print(model.explain())

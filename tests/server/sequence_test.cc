@@ -417,7 +417,7 @@ TEST_F(SequencePause, ComesBetweenTwoStepsOfALongCall) {
   EXPECT_EQ(again->answer, "first");
 }
 
-// What a client may take for durable is the whole call, or a part of one that is under way.
+// A durable number stands for a whole call, or, while the call runs, for a part of it.
 TEST_F(SequencePause, ThatHasAPartOfACallMakesThatDurableWhileItRunsAlone) {
   Apply(sequences_, 1, "first");
   const auto second = Arrive(sequences_, 2);

@@ -186,9 +186,9 @@ class PlaceTest(unittest.TestCase):
             _, losses = self.fit(1, {place: "broken"})
             for loss in losses:
                 self.assertAlmostEqual(loss, 49.5, msg=str(place))
-        # Of the ten steps that the checkpoint has two were not told: rows 24 to 29.
         _, losses = self.fit(10, {11: "crash"})
         self.assertAlmostEqual(losses[0], 49.5)
+        # The checkpoint has nine steps, and the ninth was not told: rows 24 to 26.
         _, losses = self.fit(9, {9: "crash"})
         self.assertAlmostEqual(losses[0] * 97, 49.5 * 100 - 24 - 25 - 26)
 

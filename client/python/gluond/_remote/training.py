@@ -11,7 +11,9 @@ import warnings
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar, Union
 
 from .. import _curve
+from .._files import write_whole
 from .._proto import dataset_pb2, training_pb2
+from .._wire.source_lines import INSIDE
 from ..base import MXNetError
 from ..progress import Progress
 from . import methods
@@ -62,7 +64,7 @@ class History(Dict[str, List[float]]):
         """Draws the curves of these numbers into a picture in SVG. Default: all but the learning rate and the seconds."""
         names = names or tuple(name for name in self if name not in ("learning_rate", "seconds", "skipped"))
         curves = {name: list(enumerate(self[name], 1)) for name in names}
-        pathlib.Path(path).write_text(_curve.svg(curves, ", ".join(names), "epochs"))
+        write_whole(path, [_curve.svg(curves, ", ".join(names), "epochs").encode()])
 
 
 class EarlyStopping:
@@ -321,8 +323,8 @@ class Training:
 
 def _frames_to_user() -> int:
     """The `stacklevel` at which a warning of the calling function has the line of the program that uses this package."""
-    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and INSIDE[frame.f_code.co_filename]:
         frame, level = frame.f_back, level + 1
     return level
 
