@@ -20,7 +20,7 @@ absl::Status Checkpoints(const Arguments& arguments) {
   options.AddExample("gluond checkpoints lenet --delete");
   options.AddPositional("NAME", &name, "The checkpoint to delete.");
   options.Add("delete", &erase, "Deletes the checkpoint NAME.");
-  options.Add("json", &json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
+  AddJson(&options, &json);
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();

@@ -7,9 +7,15 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/cli/options.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace gluond::cli {
+
+// The option --json of a command that prints such answers.
+inline void AddJson(Options* options, bool* json) {
+  options->Add("json", json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
+}
 
 template <class Messages>
 absl::Status PrintJson(const Messages& messages) {

@@ -51,7 +51,7 @@ absl::Status Models(const Arguments& arguments) {
   options.AddPositional("NAME", &name,
                         "The model to describe with inputs, outputs and parameters.");
   options.Add("delete", &erase, "Deletes the model NAME, with its trainer. Its checkpoints stay.");
-  options.Add("json", &json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
+  AddJson(&options, &json);
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();

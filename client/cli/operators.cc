@@ -63,7 +63,7 @@ absl::Status Operators(const Arguments& arguments) {
   options.AddExample("gluond operators Convolution");
   options.AddPositional("NAME", &name, "The operator to describe with its inputs and parameters.");
   options.Add("contains", &contains, "Lists only operators whose name contains this.");
-  options.Add("json", &json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
+  AddJson(&options, &json);
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();

@@ -128,7 +128,7 @@ absl::Status Versions(const Arguments& arguments) {
   options.Add("labels", &labels, "Gives labels to versions: LABEL=VERSION,...; version 0 takes a label away.");
   options.Add("weights", &weights, "Splits the requests that name no version: VERSION:WEIGHT,..., or `none`.");
   options.Add("retire", &retire, "Ends this version for good, when its last request is answered.");
-  options.Add("json", &json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
+  AddJson(&options, &json);
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
