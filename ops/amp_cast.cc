@@ -20,7 +20,7 @@ struct AmpMulticastParam : Param<AmpMulticastParam> {
   int num_outputs;
   bool cast_narrow;
   static void Fields(Schema<AmpMulticastParam>& s) {
-    s.Field("num_outputs", &AmpMulticastParam::num_outputs).Range(1, 1 << 16)
+    s.Field("num_outputs", &AmpMulticastParam::num_outputs).Decides().Range(1, 1 << 16)
         .Describe("The number of inputs, and of outputs; filled in when absent.");
     s.Field("cast_narrow", &AmpMulticastParam::cast_narrow).Default(false)
         .Describe("To the narrowest of the inputs' types instead of the widest.");

@@ -25,7 +25,7 @@ struct BatchNormParam : Param<BatchNormParam> {
     s.Field("use_global_stats", &P::use_global_stats)
         .Default(false)
         .Describe("Use the running mean and variance while training, too.");
-    s.Field("output_mean_var", &P::output_mean_var)
+    s.Field("output_mean_var", &P::output_mean_var).Decides()
         .Default(false)
         .Describe("Show the mean and 1 / sqrt(var + eps) as outputs.");
     s.Field("axis", &P::axis).Default(1).Describe("The channels' axis.");
@@ -151,7 +151,6 @@ struct BackwardBatchNorm {
 };
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
   const Shape x = (*in)[0];
   Shape channels = Shape::OfRank(1);
   if (x.rank_known()) {
@@ -228,7 +227,7 @@ GLUOND_REGISTER_OP(BatchNorm)
       return {kMovingMean, kMovingVar};
     })
     .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", InitOnCompose)
-    .infer(InferShape, InferType)
+    .infer(LikeFirst<InferShape>(), InferType)
     .set_attr<FGradient>("FGradient", Gradient)
     .set_attr<FAffine>("FAffine", WithRunningStatistics)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)

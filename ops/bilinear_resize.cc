@@ -38,7 +38,7 @@ struct BilinearResize2DParam : Param<BilinearResize2DParam> {
         .Describe("How many times as high y is, for the modes size and odd_scale.");
     s.Field("scale_width", &P::scale_width).Default(std::nullopt).Above(0.0)
         .Describe("How many times as wide y is, for the modes size and odd_scale.");
-    s.Field("mode", &P::mode)
+    s.Field("mode", &P::mode).Decides()
         .Enum({{"size", kSize}, {"odd_scale", kOddScale}, {"like", kLike}, {"to_even_down", kToEvenDown},
                {"to_even_up", kToEvenUp}, {"to_odd_down", kToOddDown}, {"to_odd_up", kToOddUp}})
         .Default("size")

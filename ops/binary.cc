@@ -86,7 +86,7 @@ BINARY_CONSTANT(_logical_xor, LogicalXor, "1 where one of a and b is not 0, else
 struct AddNParam : Param<AddNParam> {
   int num_args;
   static void Fields(Schema<AddNParam>& s) {
-    s.Field("num_args", &AddNParam::num_args).AtLeast(1).Describe("The number of inputs; filled in when absent.");
+    s.Field("num_args", &AddNParam::num_args).Decides().AtLeast(1).Describe("The number of inputs; filled in when absent.");
   }
 };
 

@@ -191,7 +191,6 @@ struct BackwardBoxNms {
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<BoxNmsParam>();
-  RETURN_IF_ERROR(Alike(in, out));
   const Shape& x = (*in)[0];
   RETURN_IF_ERROR(CheckRank(x, 2, ": boxes, and the numbers of each"));
   if (!x.known()) return false;
@@ -224,7 +223,7 @@ GLUOND_REGISTER_OP(_contrib_box_nms)
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
     .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "index"}))
-    .infer(InferShape, InferType)
+    .infer(LikeFirst<InferShape>(), InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {

@@ -18,6 +18,8 @@ absl::StatusOr<bool> InferBroadcast(const NodeAttrs&, ShapeVector* in, ShapeVect
   return AllKnown(*in) && AllKnown(*out);
 }
 
+ShapeRule BroadcastRule() { return DeclareOutputShape(InferBroadcast, OutputShape::kBroadcast); }
+
 using At = const BinaryTerms&;
 
 NodeEntry Times(const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_mul", {a, b}); }
@@ -29,7 +31,7 @@ NodeEntry Over(const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_
       .set_num_inputs(2)                                                                         \
       .add_argument("lhs", "NDArray", "Any shape.")                                              \
       .add_argument("rhs", "NDArray", "Equal to lhs from the last axis on, or 1 along an axis.") \
-      .infer(InferBroadcast, ElemwiseType<2, 1>)                                                 \
+      .infer(BroadcastRule(), ElemwiseType<2, 1>)                                                 \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)                                 \
       .compute<BroadcastBinary<Kernel>>()
 // The gradients before they are summed over the axes along which an input was broadcast.
@@ -224,7 +226,7 @@ Gradients SumBack(const NodePtr& node, const Gradients& dy) {
   GLUOND_REGISTER_OP(name)                          \
       .describe(text)                               \
       .params<P>()                                  \
-      .infer(shape, SameType)                       \
+      .infer(shape, FirstType)                      \
       .set_attr<FGradient>("FGradient", SumBack)    \
       .compute<Repeat>()
 

@@ -11,7 +11,7 @@ namespace {
 struct ConcatParam : Param<ConcatParam> {
   int num_args, dim;
   static void Fields(Schema<ConcatParam>& s) {
-    s.Field("num_args", &ConcatParam::num_args).AtLeast(1).Describe("The number of inputs; filled in when absent.");
+    s.Field("num_args", &ConcatParam::num_args).Decides().AtLeast(1).Describe("The number of inputs; filled in when absent.");
     s.Field("dim", &ConcatParam::dim).Default(1).Describe("The axis along which they are joined.");
   }
 };
@@ -32,7 +32,7 @@ struct StackParam : Param<StackParam> {
   int axis, num_args;
   static void Fields(Schema<StackParam>& s) {
     s.Field("axis", &StackParam::axis).Default(0).Describe("Where the new axis stands in the output.");
-    s.Field("num_args", &StackParam::num_args).AtLeast(1).Describe("The number of inputs; filled in when absent.");
+    s.Field("num_args", &StackParam::num_args).Decides().AtLeast(1).Describe("The number of inputs; filled in when absent.");
   }
 };
 

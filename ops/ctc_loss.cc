@@ -23,8 +23,8 @@ struct CTCLossParam : Param<CTCLossParam> {
   bool use_data_lengths, use_label_lengths;
   int blank_label;
   static void Fields(Schema<CTCLossParam>& s) {
-    s.Field("use_data_lengths", &CTCLossParam::use_data_lengths).Default(false).Describe("Heed data_lengths.");
-    s.Field("use_label_lengths", &CTCLossParam::use_label_lengths).Default(false)
+    s.Field("use_data_lengths", &CTCLossParam::use_data_lengths).Decides().Default(false).Describe("Heed data_lengths.");
+    s.Field("use_label_lengths", &CTCLossParam::use_label_lengths).Decides().Default(false)
         .Describe("Heed label_lengths; otherwise a label ends before its first padding.");
     s.Field("blank_label", &CTCLossParam::blank_label).Enum({{"first", kFirst}, {"last", kLast}}).Default("first")
         .Describe("The blank is class 0 and padding is 0 (first), or it is the last class and padding is -1 (last).");

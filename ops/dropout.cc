@@ -102,7 +102,6 @@ struct Dropout {
 };
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
   Shape mask = (*in)[0];
   if (!mask.rank_known()) return false;
   for (int64_t axis : attrs.param<DropoutParam>().axes) {
@@ -120,7 +119,7 @@ GLUOND_REGISTER_OP(Dropout)
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
     .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "mask"}))
-    .infer(InferShape, SameFloatType)
+    .infer(LikeFirst<InferShape>(), SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FChannelBlocks>("FChannelBlocks", [](const Node& node, absl::Span<const Shape>, int64_t block) {
       return node.param<DropoutParam>().mode == kTraining ? AsItIs(node, block) : BlockedCall();

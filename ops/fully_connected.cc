@@ -16,7 +16,7 @@ struct FullyConnectedParam : Param<FullyConnectedParam> {
 
   static void Fields(Schema<FullyConnectedParam>& s) {
     s.Field("num_hidden", &FullyConnectedParam::num_hidden).Range(1, int64_t{1} << 31).Describe("Units of the output.");
-    s.Field("no_bias", &FullyConnectedParam::no_bias).Default(false).Describe("Leave b out.");
+    s.Field("no_bias", &FullyConnectedParam::no_bias).Decides().Default(false).Describe("Leave b out.");
     s.Field("flatten", &FullyConnectedParam::flatten).Default(true)
         .Describe("Take all axes of x but the first together; otherwise W applies to the last axis.");
   }

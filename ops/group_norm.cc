@@ -26,7 +26,7 @@ struct GroupNormParam : Param<GroupNormParam> {
     s.Field("num_groups", &GroupNormParam::num_groups).Default(1).Range(1, int64_t{1} << 31)
         .Describe("Parts that the channels are split into.");
     s.Field("eps", &GroupNormParam::eps).Default(1e-5).AtLeast(0.0).Describe("Added to the variance.");
-    s.Field("output_mean_var", &GroupNormParam::output_mean_var).Default(false)
+    s.Field("output_mean_var", &GroupNormParam::output_mean_var).Decides().Default(false)
         .Describe("Show mean and std as outputs. No gradient flows through them.");
   }
 };
@@ -83,14 +83,10 @@ struct Normalize {
   }
 };
 
-// x and y alike, (batch, channels, ...).
-absl::Status DataShape(ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
-  return CheckRank((*in)[0], 2, ": batch and channels");
-}
+absl::Status CheckData(const Shape& x) { return CheckRank(x, 2, ": batch and channels"); }
 
 absl::StatusOr<bool> InstanceShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(DataShape(in, out));
+  RETURN_IF_ERROR(CheckData((*in)[0]));
   if (!(*in)[0].rank_known()) return false;
   const Shape channels = {(*in)[0][1]};
   for (int i = 1; i < 3; ++i) SHAPE_ASSIGN_CHECK(in, i, channels);
@@ -99,7 +95,7 @@ absl::StatusOr<bool> InstanceShape(const NodeAttrs&, ShapeVector* in, ShapeVecto
 
 absl::StatusOr<bool> GroupShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const int64_t groups = attrs.param<GroupNormParam>().num_groups;
-  RETURN_IF_ERROR(DataShape(in, out));
+  RETURN_IF_ERROR(CheckData((*in)[0]));
   for (int i = 1; i < 3; ++i) SHAPE_ASSIGN_CHECK(in, i, Shape({groups}));
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
@@ -154,7 +150,7 @@ Gradients SecondGradient(const NodePtr& node, const Gradients& heads, double eps
 GROUP_NORM(InstanceNorm, InstanceNormParam, "(channels).")
     .describe("y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance of each channel of each "
               "sample.")
-    .infer(InstanceShape, SameFloatType);
+    .infer(LikeFirst<InstanceShape>(), SameFloatType);
 
 BACKWARD_GROUP_NORM(InstanceNorm, InstanceNormParam)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {
@@ -165,7 +161,7 @@ GROUP_NORM(GroupNorm, GroupNormParam, "(num_groups).")
     .describe("y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance of each group of channels "
               "of each sample.")
     .with(MeanAndStd<GroupNormParam>)
-    .infer(GroupShape, SameFloatType);
+    .infer(LikeFirst<GroupShape>(), SameFloatType);
 
 BACKWARD_GROUP_NORM(GroupNorm, GroupNormParam)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {

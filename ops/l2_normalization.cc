@@ -47,10 +47,9 @@ struct L2Normalization {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  ASSIGN_OR_RETURN(const bool known, SameShape(attrs, in, out));
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector*) {
   RETURN_IF_ERROR(CheckRank((*in)[0], attrs.param<L2NormalizationParam>().mode == kInstance ? 1 : 2));
-  return known;
+  return AllKnown(*in);
 }
 
 // dx = (dy - y sum(y dy)) / norm.
@@ -98,7 +97,7 @@ GLUOND_REGISTER_OP(L2Normalization)
     .describe("y = x / sqrt(sum of x^2 + eps), over each sample, channel or position.")
     .add_argument("data", "NDArray", "x: (batch, channels, ...).")
     .params<L2NormalizationParam>()
-    .infer(InferShape, SameFloatType)
+    .infer(LikeFirst<InferShape>(), SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", FirstGradient<0>{"_backward_L2Normalization"})
     .compute<L2Normalization>();

@@ -17,7 +17,7 @@ struct LayerNormParam : Param<LayerNormParam> {
   static void Fields(Schema<LayerNormParam>& s) {
     s.Field("axis", &LayerNormParam::axis).Default(-1).Describe("The axis to normalize.");
     s.Field("eps", &LayerNormParam::eps).Default(1e-5).AtLeast(0.0).Describe("Added to the variance.");
-    s.Field("output_mean_var", &LayerNormParam::output_mean_var).Default(false)
+    s.Field("output_mean_var", &LayerNormParam::output_mean_var).Decides().Default(false)
         .Describe("Show mean and std as outputs. No gradient flows through them.");
   }
 };
@@ -67,7 +67,6 @@ struct LayerNorm {
 };
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
   Shape row = (*in)[0];
   if (!row.rank_known()) return false;
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<LayerNormParam>().axis, row.ndim()));
@@ -100,7 +99,7 @@ GLUOND_REGISTER_OP(LayerNorm)
     .with(NormFacts("_backward_LayerNorm", "As long as the axis."))
     .params<LayerNormParam>()
     .with(MeanAndStd<LayerNormParam>)
-    .infer(InferShape, SameFloatType)
+    .infer(LikeFirst<InferShape>(), SameFloatType)
     .compute<LayerNorm>();
 
 GLUOND_REGISTER_OP(_backward_LayerNorm)

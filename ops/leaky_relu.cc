@@ -22,7 +22,7 @@ struct LeakyReLUParam : Param<LeakyReLUParam> {
   double slope, lower_bound, upper_bound;
   static void Fields(Schema<LeakyReLUParam>& s) {
     using P = LeakyReLUParam;
-    s.Field("act_type", &P::act_type)
+    s.Field("act_type", &P::act_type).Decides()
         .Enum({{"leaky", kLeaky}, {"prelu", kPrelu}, {"elu", kElu}, {"selu", kSelu}, {"gelu", kGelu}})
         .Default("leaky").Describe("The function.");
     s.Field("slope", &P::slope).Default(0.25).Describe("Of leaky and elu.");
@@ -152,7 +152,6 @@ struct BackwardPrelu {
 uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<LeakyReLUParam>().act_type == kPrelu ? 2 : 1; }
 
 absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
   const Shape x = (*in)[0];
   if (in->size() > 1 && x.rank_known()) {
     const int64_t channels = x.ndim() == 0 ? 1 : x[x.ndim() == 1 ? 0 : 1];
@@ -203,7 +202,7 @@ GLUOND_REGISTER_OP(LeakyReLU)
         [](const NodeAttrs&, NodeAttrs* variable, int index) {
           if (index == 1) variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
         })
-    .infer(InferShape, SameFloatType)
+    .infer(LikeFirst<InferShape>(), SameFloatType)
     .with(Elementwise<1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", Gradient)

@@ -47,8 +47,7 @@ struct SignOfDifference {
 };
 
 // Labels have the shape of x, or as many elements for each sample; for x of shape (batch, 1) they are a vector.
-absl::StatusOr<bool> RegressionShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
+absl::StatusOr<bool> RegressionShape(const NodeAttrs&, ShapeVector* in, ShapeVector*) {
   const Shape x = (*in)[0];
   if (!x.known()) return false;
   if (x.ndim() == 0) return absl::InvalidArgumentError("input 0 'data' is a scalar, expected rank 1 or more");
@@ -79,7 +78,7 @@ struct BackwardRegression {
       .add_argument("label", "NDArray", "The labels.")                                    \
       .params<RegressionParam>()                                                          \
       .set_num_inputs(2)                                                                  \
-      .infer(RegressionShape, LabelledType)                                               \
+      .infer(LikeFirst<RegressionShape>(), LabelledType)                                  \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                           \
       .compute<BackwardRegression<F>>();                                                  \
   GLUOND_REGISTER_OP(name)                                                                \
@@ -88,7 +87,7 @@ struct BackwardRegression {
       .add_argument("label", "NDArray", "As many elements as x, of any type.")            \
       .params<RegressionParam>()                                                          \
       .set_num_inputs(2)                                                                  \
-      .infer(RegressionShape, LabelledType)                                               \
+      .infer(LikeFirst<RegressionShape>(), LabelledType)                                  \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                           \
       .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)                                \
       .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)                 \
@@ -153,8 +152,7 @@ struct BackwardSVMOutput {
 };
 
 // A label for each row along the last axis.
-absl::StatusOr<bool> HingeShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
+absl::StatusOr<bool> HingeShape(const NodeAttrs&, ShapeVector* in, ShapeVector*) {
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
   RETURN_IF_ERROR(CheckRank(x, 2));
@@ -169,7 +167,7 @@ GLUOND_REGISTER_OP(SVMOutput)
     .add_argument("label", "NDArray", "The class of each row, of any type.")
     .params<SVMOutputParam>()
     .set_num_inputs(2)
-    .infer(HingeShape, LabelledType)
+    .infer(LikeFirst<HingeShape>(), LabelledType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
@@ -182,7 +180,7 @@ GLUOND_REGISTER_OP(_backward_SVMOutput)
     .add_argument("label", "NDArray", "The class of each row.")
     .params<SVMOutputParam>()
     .set_num_inputs(2)
-    .infer(HingeShape, LabelledType)
+    .infer(LikeFirst<HingeShape>(), LabelledType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .compute<BackwardSVMOutput>();
 

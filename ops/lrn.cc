@@ -67,16 +67,16 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   return {dy[0] * factor - x * window(dy[0] * x * factor / s) * (2 * mean * p.beta)};
 }
 
+absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector*) {
+  SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(4));
+  return AllKnown(*in);
+}
+
 GLUOND_REGISTER_OP(LRN)
     .describe("y = x / (knorm + alpha / nsize * the sum of x^2 over the nsize channels around)^beta.")
     .add_argument("data", "NDArray", "x: (batch, channels, height, width).")
     .params<LRNParam>()
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-                             SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(4));
-                             return SameShape(attrs, in, out);
-                           })
-    .set_attr<FInferType>("FInferType", SameFloatType)
+    .infer(LikeFirst<InferShape>(), SameFloatType)
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<LRN>();
 

@@ -200,7 +200,7 @@ struct MultiParam : Param<MultiParam<has_momentum>> {
     s.Field("rescale_grad", &P::rescale_grad).Default(1.0).Describe("Multiplies the gradients.");
     s.Field("clip_gradient", &P::clip_gradient).Default(-1.0)
         .Describe("Limit of the gradients' magnitude; negative: none.");
-    s.Field("num_weights", &P::num_weights).Default(int64_t{1}).Range(1, 1 << 16).Describe("The number of weights.");
+    s.Field("num_weights", &P::num_weights).Decides().Default(int64_t{1}).Range(1, 1 << 16).Describe("The number of weights.");
   }
 };
 

@@ -109,7 +109,7 @@ void FillFromSize(Shape* shape, int64_t size) {
 #define SAME_ELEMENTS_AS(name, input)                                                                           \
   GLUOND_REGISTER_OP(name)                                                                                      \
       .add_argument(input, "NDArray", "Any shape.")                                                             \
-      .set_attr<FInferType>("FInferType", SameType)                                                             \
+      .set_attr<FInferType>("FInferType", FirstType)                                                            \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                                 \
       .set_attr<FInplaceIdentity>("FInplaceIdentity", [](const NodeAttrs&) { return std::vector<bool>{true}; }) \
       .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {                          \

@@ -18,10 +18,9 @@ absl::StatusOr<uint32_t> ReversedAxes(const NodeAttrs& attrs, int ndim) {
   return ReducedAxes(ndim, axes, false);
 }
 
-absl::StatusOr<bool> ReverseShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  ASSIGN_OR_RETURN(const bool known, SameShape(attrs, in, out));
+absl::StatusOr<bool> CheckAxes(const NodeAttrs& attrs, ShapeVector* in, ShapeVector*) {
   if ((*in)[0].rank_known()) RETURN_IF_ERROR(ReversedAxes(attrs, (*in)[0].ndim()).status());
-  return known;
+  return AllKnown(*in);
 }
 
 struct Reverse {
@@ -45,7 +44,7 @@ GLUOND_REGISTER_OP(reverse)
     .add_alias("flip")
     .add_argument("data", "NDArray", "Any shape.")
     .params<ReverseParam>()
-    .infer(ReverseShape, ElemwiseType<1, 1>)
+    .infer(LikeFirst<CheckAxes>(), ElemwiseType<1, 1>)
     .set_attr<FGradient>("FGradient", FirstGradient<>{"reverse"})
     .compute<Reverse>();
 

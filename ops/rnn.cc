@@ -24,7 +24,7 @@ struct RNNParam : Param<RNNParam> {
     s.Field("num_layers", &P::num_layers).Range(1, 1 << 10).Describe("Layers, one on top of the other.");
     s.Field("bidirectional", &P::bidirectional).Default(false)
         .Describe("Each layer also reads the sequence backwards; its output is both, side by side.");
-    s.Field("mode", &P::mode)
+    s.Field("mode", &P::mode).Decides()
         .Enum({{"rnn_relu", static_cast<int>(RnnMode::kRelu)},
                {"rnn_tanh", static_cast<int>(RnnMode::kTanh)},
                {"lstm", static_cast<int>(RnnMode::kLstm)},
@@ -32,7 +32,7 @@ struct RNNParam : Param<RNNParam> {
         .Describe("The kind of cell.");
     s.Field("p", &P::p).Default(0.0).Check([](double v) { return v >= 0 && v < 1; }, "want 0 to below 1")
         .Describe("While training, the part of each layer's outputs, but the last's, that becomes 0.");
-    s.Field("state_outputs", &P::state_outputs).Default(false).Describe("Show the last states as outputs.");
+    s.Field("state_outputs", &P::state_outputs).Decides().Default(false).Describe("Show the last states as outputs.");
     s.Field("projection_size", &P::projection_size)
         .Default("None")
         .Check([](int64_t) { return false; }, "want None; projections are not offered")
@@ -48,7 +48,7 @@ struct RNNParam : Param<RNNParam> {
     s.Field("lstm_state_clip_nan", &P::lstm_state_clip_nan)
         .Default(false)
         .Describe("Accepted for MXNet's sake, not used: states are not clipped.");
-    s.Field("use_sequence_length", &P::use_sequence_length)
+    s.Field("use_sequence_length", &P::use_sequence_length).Decides()
         .Default(false)
         .Describe("Sequences end where sequence_length says: outputs are 0 from there on, the last states are those "
                   "before, and the reverse direction begins there.");

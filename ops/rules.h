@@ -4,10 +4,9 @@
 #define OPS_RULES_H_
 
 #include "engine/core/elementwise.h"
+#include "engine/core/known_outputs.h"
 
 namespace gluond::ops {
-
-using ShapeRule = absl::StatusOr<bool> (*)(const NodeAttrs&, ShapeVector*, ShapeVector*);
 
 // Input 0 and output 0 have one shape, or one type.
 inline absl::Status Alike(ShapeVector* in, ShapeVector* out) {
@@ -19,6 +18,17 @@ inline absl::Status Alike(TypeVector* in, TypeVector* out) {
   TYPE_ASSIGN_CHECK(out, 0, (*in)[0]);
   TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
   return absl::OkStatus();
+}
+
+template <ShapeRule rest>
+absl::StatusOr<bool> InferLikeFirst(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  RETURN_IF_ERROR(Alike(in, out));
+  return rest(attrs, in, out);
+}
+// FInferShape: output 0 has the shape of input 0, and `rest` tells the other shapes, and which there may be.
+template <ShapeRule rest>
+ShapeRule LikeFirst() {
+  return DeclareOutputShape(InferLikeFirst<rest>, OutputShape::kFirst);
 }
 
 // FInferShape: output 0 has the shape of input i, and nothing is known of the other inputs.
@@ -97,6 +107,12 @@ inline absl::StatusOr<bool> SameFloatType(const NodeAttrs& attrs, TypeVector* in
 // FInferType of y = f(x, index, ...): the other inputs may have any type.
 inline absl::StatusOr<bool> IndexedType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   return TypeOfInput<0>(attrs, in, out);
+}
+
+// FInferType of y = f(x, like), where `like` counts by its shape alone.
+inline absl::StatusOr<bool> FirstType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+  RETURN_IF_ERROR(Alike(in, out));
+  return (*in)[0] != DType::kUnknown;
 }
 
 // FInferType: y and the inputs a and b have one type; the others may have any.

@@ -16,7 +16,7 @@ struct MultinomialParam : Param<MultinomialParam> {
   DType dtype;
   static void Fields(Schema<MultinomialParam>& s) {
     BlockField(s);
-    s.Field("get_prob", &MultinomialParam::get_prob).Default(false)
+    s.Field("get_prob", &MultinomialParam::get_prob).Decides().Default(false)
         .Describe("Returns the logarithms of the classes' probabilities, too.");
     s.Field("dtype", &MultinomialParam::dtype).Default(DType::kInt32).Describe("The type of the class numbers.")
         .Check([](DType t) { return t != DType::kBool; }, "want a type of numbers");

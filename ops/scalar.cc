@@ -16,7 +16,7 @@ struct ScalarParam : Param<ScalarParam> {
   bool is_int;
   static void Fields(Schema<ScalarParam>& s) {
     s.Field("scalar", &ScalarParam::scalar).Default(1.0).Describe("The number.");
-    s.Field("is_int", &ScalarParam::is_int).Default(true).Describe(
+    s.Field("is_int", &ScalarParam::is_int).Decides().Default(true).Describe(
         "False: the number is not an integer, and with integer input the output is float64.");
   }
 };

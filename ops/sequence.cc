@@ -12,7 +12,7 @@ namespace {
 
 template <class P>
 void LengthField(Schema<P>& s) {
-  s.Field("use_sequence_length", &P::use_sequence_length).Default(false)
+  s.Field("use_sequence_length", &P::use_sequence_length).Decides().Default(false)
       .Describe("Heed sequence_length; otherwise every sequence has all steps.");
 }
 template <class P>
@@ -192,8 +192,7 @@ absl::Status InferLengths(const P& p, ShapeVector* in, int data, int lengths) {
 }
 
 template <class P>
-absl::StatusOr<bool> SameAsData(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
+absl::StatusOr<bool> LengthsShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   RETURN_IF_ERROR(InferLengths(attrs.param<P>(), in, 0, 1));
   return AllKnown(*in) && AllKnown(*out);
 }
@@ -247,7 +246,7 @@ Gradients OfData(const NodePtr& node, uint32_t data, const char* op, std::vector
 
 SEQUENCE(SequenceMask, SequenceMaskParam)
     .describe("y = x, with `value` beyond each sequence's end.")
-    .set_attr<FInferShape>("FInferShape", SameAsData<SequenceMaskParam>)
+    .set_attr<FInferShape>("FInferShape", LikeFirst<LengthsShape<SequenceMaskParam>>())
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
       AttrDict dict = node->attrs.dict;
@@ -258,7 +257,7 @@ SEQUENCE(SequenceMask, SequenceMaskParam)
 
 SEQUENCE(SequenceReverse, SequenceReverseParam)
     .describe("Each sequence in reverse; what lies beyond its end stays.")
-    .set_attr<FInferShape>("FInferShape", SameAsData<SequenceReverseParam>)
+    .set_attr<FInferShape>("FInferShape", LikeFirst<LengthsShape<SequenceReverseParam>>())
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
       return OfData(node, 1, "SequenceReverse", {dy[0]}, node->attrs.dict);
     })

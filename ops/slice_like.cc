@@ -68,11 +68,6 @@ struct BackwardSliceLike {
 };
 
 // The second input may have any type, and need not have one.
-absl::StatusOr<bool> FirstType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
-  return (*in)[0] != DType::kUnknown;
-}
-
 GLUOND_REGISTER_OP(slice_like)
     .describe("The first elements along each axis, as many as shape_like has.")
     .set_num_inputs(2)

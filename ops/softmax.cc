@@ -24,7 +24,7 @@ struct SoftmaxParam : Param<SoftmaxParam> {
     s.Field("temperature", &SoftmaxParam::temperature).Default("None").Above(0.0).Describe("Divides x. Default: 1.");
     s.Field("dtype", &SoftmaxParam::dtype).Default("None").Check(IsFloating, "want a floating-point type")
         .Describe("The type of y. Default: that of x.");
-    s.Field("use_length", &SoftmaxParam::use_length).Default(false)
+    s.Field("use_length", &SoftmaxParam::use_length).Decides().Default(false)
         .Describe("Take only as much of each row as `length` says; the rest of y is 0.");
   }
 };
@@ -72,7 +72,6 @@ struct Along {
 uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<SoftmaxParam>().use_length ? 2 : 1; }
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  RETURN_IF_ERROR(Alike(in, out));
   const auto& param = attrs.param<SoftmaxParam>();
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
@@ -148,7 +147,7 @@ Gradients GradientOfBackwardLog(const NodePtr& node, const Gradients& g) {
       .params<SoftmaxParam>()                                                                      \
       .set_num_inputs(NumInputs)                                                                   \
       .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "length"}, NumInputs))     \
-      .infer(InferShape, InferType)                                                                \
+      .infer(LikeFirst<InferShape>(), InferType)                                                   \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                    \
       .set_attr<FGradient>("FGradient", Gradient{"_backward_" #name, logarithm})                   \
       .compute<Along<F, 1, sign>>()
@@ -246,10 +245,9 @@ struct SoftmaxActivation {
   }
 };
 
-absl::StatusOr<bool> ActivationShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  ASSIGN_OR_RETURN(const bool known, SameShape(attrs, in, out));
+absl::StatusOr<bool> ActivationShape(const NodeAttrs&, ShapeVector* in, ShapeVector*) {
   RETURN_IF_ERROR(CheckRank((*in)[0], 2));
-  return known;
+  return AllKnown(*in);
 }
 
 Gradients ActivationGradient(const NodePtr& node, const Gradients& dy) {
@@ -264,7 +262,7 @@ GLUOND_REGISTER_OP(SoftmaxActivation)
     .describe("softmax over each sample, or over the channels of each position.")
     .add_argument("data", "NDArray", "x: (batch, channels, ...).")
     .params<SoftmaxActivationParam>()
-    .infer(ActivationShape, SameFloatType)
+    .infer(LikeFirst<ActivationShape>(), SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", ActivationGradient)
     .compute<SoftmaxActivation>();

@@ -48,9 +48,8 @@ RowGeometry RowsOf(const SoftmaxOutputParam& p, const Shape& x) {
 }
 
 // Labels are classes, one for each row, or probabilities of the shape of x.
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector*) {
   const auto& param = attrs.param<SoftmaxOutputParam>();
-  RETURN_IF_ERROR(Alike(in, out));
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
   RETURN_IF_ERROR(CheckRank(x, 2));
@@ -184,7 +183,7 @@ GLUOND_REGISTER_OP(SoftmaxOutput)
     .add_argument("label", "NDArray", "The class of each row, of any type; or probabilities, of the shape of x.")
     .params<SoftmaxOutputParam>()
     .set_num_inputs(2)
-    .infer(InferShape, LabelledType)
+    .infer(LikeFirst<InferShape>(), LabelledType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FBeginsGradient>("FBeginsGradient",
@@ -199,7 +198,7 @@ GLUOND_REGISTER_OP(_backward_SoftmaxOutput)
     .add_argument("out_grad", "NDArray", "dL/dy; with out_grad only.")
     .params<SoftmaxOutputParam>()
     .set_num_inputs([](const NodeAttrs& attrs) { return attrs.param<SoftmaxOutputParam>().out_grad ? 3u : 2u; })
-    .infer(InferShape, LabelledType)
+    .infer(LikeFirst<InferShape>(), LabelledType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BackwardSoftmaxOutput>();

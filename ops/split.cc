@@ -24,7 +24,7 @@ struct SplitParam : Param<SplitParam> {
   int num_outputs, axis;
   bool squeeze_axis;
   static void Fields(Schema<SplitParam>& s) {
-    s.Field("num_outputs", &SplitParam::num_outputs).Range(1, 1 << 16).Describe("Into how many equal parts.");
+    s.Field("num_outputs", &SplitParam::num_outputs).Decides().Range(1, 1 << 16).Describe("Into how many equal parts.");
     s.Field("axis", &SplitParam::axis).Default(1).Describe("The axis to cut.");
     SqueezeField(s);
   }
@@ -105,14 +105,14 @@ struct SplitV2Param : Param<SplitV2Param> {
   int64_t sections;
   static void Fields(Schema<SplitV2Param>& s) {
     using P = SplitV2Param;
-    s.Field("indices", &P::indices).Describe("Where each part begins, the first at 0; not used with sections.")
+    s.Field("indices", &P::indices).Decides().Describe("Where each part begins, the first at 0; not used with sections.")
         .Check([](const std::vector<int64_t>& v) { return v.size() <= kMaxParts; }, "want at most 65536 parts")
         .Check([](const std::vector<int64_t>& v) {
           return std::is_sorted(v.begin(), v.end()) && (v.empty() || v[0] == 0);
         }, "want 0 first, and each index not below the one before");
     s.Field("axis", &SplitV2Param::axis).Default(1).Describe("The axis to cut.");
     SqueezeField(s);
-    s.Field("sections", &SplitV2Param::sections).Default(int64_t{0}).Range(0, kMaxParts).Describe(
+    s.Field("sections", &SplitV2Param::sections).Decides().Default(int64_t{0}).Range(0, kMaxParts).Describe(
         "Into how many parts, the first of them one larger where needed; 0: by indices.");
   }
 };

@@ -72,7 +72,7 @@ struct SetFinite {
 struct MultiSumSqParam : Param<MultiSumSqParam> {
   int num_arrays;
   static void Fields(Schema<MultiSumSqParam>& s) {
-    s.Field("num_arrays", &MultiSumSqParam::num_arrays).AtLeast(1).Describe("Number of inputs.");
+    s.Field("num_arrays", &MultiSumSqParam::num_arrays).Decides().AtLeast(1).Describe("Number of inputs.");
   }
 };
 template <class P>
@@ -87,7 +87,7 @@ struct MultiAllFiniteParam : Param<MultiAllFiniteParam> {
   int num_arrays;
   bool init_output;
   static void Fields(Schema<MultiAllFiniteParam>& s) {
-    s.Field("num_arrays", &MultiAllFiniteParam::num_arrays).Default(1).AtLeast(1).Describe("Number of inputs.");
+    s.Field("num_arrays", &MultiAllFiniteParam::num_arrays).Decides().Default(1).AtLeast(1).Describe("Number of inputs.");
     InitField(s);
   }
 };

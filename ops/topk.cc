@@ -33,7 +33,7 @@ struct TopkParam : Param<TopkParam> {
   static void Fields(Schema<TopkParam>& s) {
     AxisField(s);
     s.Field("k", &TopkParam::k).Default(int64_t{1}).Range(0, int64_t{1} << 48).Describe("How many; 0: all.");
-    s.Field("ret_typ", &TopkParam::ret_typ)
+    s.Field("ret_typ", &TopkParam::ret_typ).Decides()
         .Enum({{"value", kValue}, {"indices", kIndices}, {"mask", kMask}, {"both", kBoth}})
         .Default("indices")
         .Describe("Elements, their indices, ones in their places and zeros elsewhere, or the first two of these.");

@@ -21,11 +21,11 @@ struct UpSamplingParam : Param<UpSamplingParam> {
     s.Field("scale", &P::scale).Range(1, 1000).Describe("How many times as high and wide the output is.");
     s.Field("num_filter", &P::num_filter).Default(int64_t{0}).Range(0, int64_t{1} << 31)
         .Describe("For bilinear: the channels.");
-    s.Field("sample_type", &P::sample_type).Enum({{"nearest", kNearest}, {"bilinear", kBilinear}})
+    s.Field("sample_type", &P::sample_type).Decides().Enum({{"nearest", kNearest}, {"bilinear", kBilinear}})
         .Describe("Repeat the elements, or convolve with a weight.");
     s.Field("multi_input_mode", &P::multi_input_mode).Enum({{"concat", kConcat}, {"sum", kSum}}).Default("concat")
         .Describe("For nearest with several inputs: join their channels, or add them up.");
-    s.Field("num_args", &P::num_args).AtLeast(1)
+    s.Field("num_args", &P::num_args).Decides().AtLeast(1)
         .Describe("The number of inputs; filled in when absent. For bilinear 2: data and weight.");
     s.Field("workspace", &P::workspace).Default(512)
         .Describe("Accepted for MXNet's sake; temporary space is as needed.");

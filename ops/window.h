@@ -59,7 +59,7 @@ void FilterFields(Schema<P>& s, const char* num_group, int64_t workspace, bool n
   s.template Field<int64_t>("num_group", &P::num_group).Default(1).Range(1, int64_t{1} << 31).Describe(num_group);
   s.template Field<int64_t>("workspace", &P::workspace).Default(workspace)
       .Describe("Accepted for MXNet's sake; temporary space is as needed.");
-  s.template Field<bool>("no_bias", &P::no_bias).Default(no_bias).Describe("Leave the bias out.");
+  s.template Field<bool>("no_bias", &P::no_bias).Decides().Default(no_bias).Describe("Leave the bias out.");
   s.template Field<std::optional<std::string>>("cudnn_tune", &P::cudnn_tune).Default("None")
       .Describe("Accepted for MXNet's sake, not used.");
   s.template Field<bool>("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");

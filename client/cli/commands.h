@@ -25,6 +25,8 @@ absl::Status Predict(const Arguments& arguments);
 absl::Status Operators(const Arguments& arguments);
 absl::Status Models(const Arguments& arguments);
 absl::Status Checkpoints(const Arguments& arguments);
+absl::Status Datasets(const Arguments& arguments);
+absl::Status Sessions(const Arguments& arguments);
 absl::Status Publish(const Arguments& arguments);
 absl::Status Versions(const Arguments& arguments);
 absl::Status Load(const Arguments& arguments);

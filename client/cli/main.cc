@@ -27,6 +27,8 @@ constexpr Command kCommands[] = {
     {"operators", "Lists a server's operators, or describes one.", Operators},
     {"models", "Lists a server's models, describes or deletes one.", Models},
     {"checkpoints", "Lists the checkpoints in a server's store, or deletes one.", Checkpoints},
+    {"datasets", "Lists the datasets on a server, or deletes one.", Datasets},
+    {"sessions", "Lists what Python's sessions have saved on a server.", Sessions},
     {"publish", "Serves a version of a model as it is now.", Publish},
     {"versions", "Lists published versions, routes requests to them or retires one.", Versions},
     {"load", "Puts load on a server and measures its answers.", Load},

@@ -10,6 +10,7 @@ namespace {
 
 using Models = v1::ModelService::Stub;
 using Operators = v1::OperatorService::Stub;
+using Sessions = v1::SessionService::Stub;
 using Training = v1::TrainingService::Stub;
 using Serving = v1::ServingService::Stub;
 
@@ -183,6 +184,11 @@ absl::Status Client::DeleteDataset(const std::string& name) const {
   v1::DeleteDatasetRequest request;
   request.set_dataset(name);
   return connection_->Delete(&Training::DeleteDataset, request, timeout_);
+}
+
+absl::StatusOr<std::vector<v1::SavedSession>> Client::ListSavedSessions() const {
+  return ListAll<v1::SavedSession>(*connection_, &Sessions::ListSavedSessions, v1::ListSavedSessionsRequest(),
+                                   [](auto& page) { return page.mutable_sessions(); }, timeout_);
 }
 
 absl::StatusOr<std::vector<Tensor>> Client::Invoke(const std::string& op,

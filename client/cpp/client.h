@@ -1,15 +1,15 @@
 // Client is a typed connection to a gluond server. Copies share the connection; thread-safe.
 //
-//   ASSIGN_OR_RETURN(Client client, Client::Connect("127.0.0.1:50051"));
-//   ASSIGN_OR_RETURN(Model model, client.DefineModel("mlp", Sequential({Dense(64), Dense(10)}),
-//                                                    {Input("data", {-1, 784})}));
-//   RETURN_IF_ERROR(model.Initialize(Named("Xavier")));
-//   RETURN_IF_ERROR(model.CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss")}).status());
-//   ASSIGN_OR_RETURN(auto report, model.TrainStep({{"data", images}, {"label", labels}}));
+//   const Client client = Client::Connect("127.0.0.1:50051").value();  // Each call gives an absl::Status or StatusOr.
+//   const Model model = client.DefineModel("mlp", Sequential({Dense(64), Dense(10)}), {Input("data", {-1, 784})}).value();
+//   absl::Status status = model.Initialize(Named("Xavier"));
+//   status.Update(model.CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss")}).status());
+//   const auto report = model.TrainStep({{"data", images}, {"label", labels}});
 //
-// Errors are the server's own words. UNAVAILABLE: there is no server, or it stayed away longer than
-// Options::retry_for. DEADLINE_EXCEEDED: the call took longer than its timeout; it may have been
-// applied.
+// client/cpp/example.cc is a whole program.
+//
+// Errors are the server's own words. UNAVAILABLE: there is no server, or it stayed away longer than Options::retry_for.
+// DEADLINE_EXCEEDED: the call took longer than its timeout; it may have been applied.
 
 #ifndef GLUOND_CLIENT_CPP_CLIENT_H_
 #define GLUOND_CLIENT_CPP_CLIENT_H_
@@ -102,6 +102,9 @@ class Client {
                              const std::vector<DatasetColumn>& columns) const;
   absl::StatusOr<std::vector<v1::Dataset>> ListDatasets() const;
   absl::Status DeleteDataset(const std::string& name) const;
+
+  // What sessions, those of Python programs for the most part, have saved under names.
+  absl::StatusOr<std::vector<v1::SavedSession>> ListSavedSessions() const;
 
   // Published versions of models (Model::Publish): of the name `served`, or of all.
   absl::StatusOr<std::vector<v1::ServedVersion>> ListVersions(const std::string& served = "") const;

@@ -49,7 +49,7 @@ Connection::Connection(std::string address, Options options, std::shared_ptr<grp
       channel_(std::move(channel)),
       stubs_(v1::OperatorService::NewStub(channel_), v1::ModelService::NewStub(channel_),
              v1::TrainingService::NewStub(channel_), v1::ServingService::NewStub(channel_),
-             v1::ServerService::NewStub(channel_),
+             v1::ServerService::NewStub(channel_), v1::SessionService::NewStub(channel_),
              inference::GRPCInferenceService::NewStub(channel_)) {}
 
 absl::Status Connection::ToStatus(const grpc::Status& status) const {
@@ -95,6 +95,23 @@ void Connection::Pause(absl::Duration time) {
   } else {
     channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + time));
   }
+}
+
+Connection::Turn::Turn(const std::string& model, Line* line) : line_(line) {
+  if (line->in_turn == std::this_thread::get_id()) {
+    status_ = absl::FailedPreconditionError(absl::StrCat(
+        "a call that changes model '", model, "' was made within another one, by the function that tells of its progress, or "
+        "gives its batches: it would wait for itself. Make it after that one has returned"));
+    return;
+  }
+  line->mu.lock();
+  line->in_turn = std::this_thread::get_id();
+}
+
+Connection::Turn::~Turn() {
+  if (!status_.ok()) return;
+  line_->in_turn = std::thread::id();
+  line_->mu.unlock();
 }
 
 Connection::Line& Connection::LineOf(const std::string& model) {

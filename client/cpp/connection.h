@@ -9,12 +9,14 @@
 #ifndef GLUOND_CLIENT_CPP_CONNECTION_H_
 #define GLUOND_CLIENT_CPP_CONNECTION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -31,6 +33,7 @@
 #include "gluond/v1/operator.grpc.pb.h"
 #include "gluond/v1/server.grpc.pb.h"
 #include "gluond/v1/serving.grpc.pb.h"
+#include "gluond/v1/session.grpc.pb.h"
 #include "gluond/v1/training.grpc.pb.h"
 #include "proto/inference/grpc_service.grpc.pb.h"
 
@@ -152,9 +155,24 @@ class Connection {
   // The calls of this client that change one model.
   struct Line {
     std::mutex mu;
+    std::atomic<std::thread::id> in_turn;  // The thread that holds mu; none has the default id.
     uint64_t next = 1;      // Guarded by mu.
     bool in_doubt = false;  // Guarded by mu. Whether the server alone knows `next`.
     uint64_t in_part = 0;   // Guarded by mu. The call of which, as was told, a crash has left the first steps alone.
+  };
+
+  // A call's turn in its model's line, for as long as the object lives. FAILED_PRECONDITION, and no turn, within another
+  // call's: in the function that Train tells of its progress, for example, which would wait for itself.
+  class Turn {
+   public:
+    Turn(const std::string& model, Line* line);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    const absl::Status& status() const { return status_; }
+
+   private:
+    Line* const line_;
+    absl::Status status_;
   };
 
   template <class Stub>
@@ -185,7 +203,8 @@ class Connection {
                                    Attempt<Response> attempt) {
     const absl::Time deadline = absl::Now() + timeout;
     Line& line = LineOf(request->model());
-    std::lock_guard<std::mutex> lock(line.mu);
+    const Turn turn(request->model(), &line);
+    if (!turn.status().ok()) return turn.status();
     absl::Status status = Synchronize(request->model(), deadline, line);
     if (!status.ok()) return status;
     request->mutable_call()->set_client_id(options_.client_id);
@@ -259,6 +278,7 @@ class Connection {
       std::unique_ptr<v1::OperatorService::Stub>, std::unique_ptr<v1::ModelService::Stub>,
       std::unique_ptr<v1::TrainingService::Stub>, std::unique_ptr<v1::ServingService::Stub>,
       std::unique_ptr<v1::ServerService::Stub>,
+      std::unique_ptr<v1::SessionService::Stub>,
       std::unique_ptr<inference::GRPCInferenceService::Stub>>
       stubs_;
   uint64_t chunk_bytes_ = 1 << 20;

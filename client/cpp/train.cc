@@ -28,7 +28,8 @@ absl::StatusOr<TrainProgress> Connection::Train(
     absl::FunctionRef<bool(const TrainProgress&)> progress) {
   const std::string model = request.model();
   Line& line = LineOf(model);
-  std::lock_guard<std::mutex> lock(line.mu);
+  const Turn turn(model, &line);
+  if (!turn.status().ok()) return turn.status();
   absl::Status status = Synchronize(model, absl::Now() + timeout, line);
   if (!status.ok()) return status;
   request.mutable_call()->set_client_id(options_.client_id);

@@ -76,7 +76,8 @@ absl::Status Connection::TrainOnBatches(
     absl::FunctionRef<std::optional<Tensors>()> next,
     absl::FunctionRef<void(const v1::TrainStepResponse&)> report) {
   Line& line = LineOf(model);
-  std::lock_guard<std::mutex> lock(line.mu);
+  const Turn turn(model, &line);
+  if (!turn.status().ok()) return turn.status();
   absl::Status status = Synchronize(model, absl::Now() + timeout, line);
   if (!status.ok()) return status;
   Flights flights;

@@ -46,6 +46,7 @@ struct ArgumentDoc {
   bool required = true;
   std::string default_text;  // "" when required.
   std::string description;
+  bool decides = false;  // A parameter: which inputs or outputs the call has, or how the outputs follow from the inputs.
 };
 
 // One field of a parameter struct, with the struct's type erased.
@@ -166,6 +167,8 @@ class FieldBuilder {
     return *this;
   }
   FieldBuilder& Describe(std::string text) { return spec_->doc.description = std::move(text), *this; }
+  // See ArgumentDoc::decides. A dtype always does.
+  FieldBuilder& Decides() { return spec_->doc.decides = true, *this; }
   // For int fields: the values by name. Numbers are not accepted.
   FieldBuilder& Enum(EnumNames names) {
     spec_->doc.type = "{";
@@ -231,6 +234,7 @@ class Schema : public SchemaBase {
     spec.doc.name = std::move(name);
     spec.doc.type = absl::StrCat(param_internal::kTypeText<Value>,
                                  param_internal::Optional<T>::value ? " or None" : "");
+    spec.doc.decides = std::is_same_v<Value, DType>;
     const auto check = [rules](const T& value) -> absl::Status {
       if (!rules->check) return absl::OkStatus();
       if constexpr (param_internal::Optional<T>::value) {

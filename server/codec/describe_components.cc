@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/nn/block.h"
 #include "engine/nn/initializer.h"
 #include "engine/nn/loss.h"
 #include "engine/train/lr_schedule.h"
@@ -50,6 +51,7 @@ absl::Status DescribeComponents(Request::Family family, v1::ListComponentsRespon
   listing.Add(Request::INITIALIZER, Initializers());
   listing.Add(Request::METRIC, Metrics());
   listing.Add(Request::LR_SCHEDULE, LrSchedules());
+  listing.Add(Request::BLOCK, Blocks());
   return absl::OkStatus();
 }
 

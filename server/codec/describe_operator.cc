@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/core/op_facts.h"
+#include "server/codec/describe_call.h"
 
 namespace gluond::server {
 
@@ -44,7 +45,9 @@ void DescribeOp(const Op& op, bool full, v1::Operator* proto) {
       input->set_type(doc.type);
       input->set_description(doc.description);
     } else {
-      DescribeParameter(doc, proto->add_parameters());
+      v1::Operator::Parameter* parameter = proto->add_parameters();
+      DescribeParameter(doc, parameter);
+      parameter->set_decides(doc.decides);
     }
   }
   NodeAttrs attrs;
@@ -53,6 +56,8 @@ void DescribeOp(const Op& op, bool full, v1::Operator* proto) {
   const std::vector<std::string> names = op.output_names(attrs);
   const size_t visible = std::min<size_t>(attrs.facts->num_visible, names.size());
   for (size_t i = 0; i < visible; ++i) proto->add_outputs(names[i]);
+  const uint32_t num_inputs = op.num_inputs(attrs);
+  if (num_inputs != kVarg) *proto->mutable_call() = DescribeCall(attrs, num_inputs);
 }
 
 }  // namespace gluond::server

@@ -3,12 +3,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
-#include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/node_spec.h"
 #include "engine/passes/infer.h"
 #include "server/codec/attrs_codec.h"
+#include "server/codec/describe_call.h"
 #include "server/codec/graph_codec.h"
 #include "server/codec/tensor_codec.h"
 #include "server/hosted/graph_memory.h"
@@ -144,33 +144,6 @@ void SessionCalls::FreeGraph(uint64_t name) {
   if (it == graphs_.end()) return;
   bytes_ -= it->second.bytes;
   graphs_.erase(it);
-}
-
-absl::StatusOr<v1::CallType> DescribeCall(const v1::Command::DescribeCall& describe) {
-  ASSIGN_OR_RETURN(const Op* op, OfferedOp(describe.op()));
-  NodeAttrs attrs;
-  ASSIGN_OR_RETURN(attrs.dict, CallAttrsFromProto(describe));
-  RETURN_IF_ERROR(op->ParseAttrs(&attrs, describe.num_inputs()));
-  uint32_t num_inputs = op->num_inputs(attrs);
-  if (num_inputs == kVarg) num_inputs = describe.num_inputs();
-  if (num_inputs > SessionCalls::kMostInputs) {
-    return absl::InvalidArgumentError(absl::StrCat("`num_inputs` is ", num_inputs, ", expected at most ",
-                                                   SessionCalls::kMostInputs));
-  }
-  v1::CallType type;
-  for (std::string& name : op->input_names(attrs, num_inputs)) type.add_inputs(std::move(name));
-  for (const uint32_t i : attrs.facts->mutated) type.add_auxiliary(i);
-  std::vector<std::string> outputs = op->output_names(attrs);
-  outputs.resize(std::min<size_t>(outputs.size(), attrs.facts->num_visible));
-  for (std::string& name : outputs) type.add_outputs(std::move(name));
-  const auto* on_compose = op->GetAttr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose");
-  for (uint32_t i = 0; on_compose != nullptr && i < num_inputs; ++i) {
-    NodeAttrs variable;
-    (*on_compose)(attrs, &variable, static_cast<int>(i));
-    auto& attributes = *type.add_input_attributes()->mutable_attributes();
-    for (const auto& [name, text] : variable.dict) attributes[name] = text;
-  }
-  return type;
 }
 
 absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Command::InferGraph& infer,

@@ -21,8 +21,7 @@ namespace gluond::server {
 
 class SessionCalls {
  public:
-  static constexpr size_t kMostInputs = 1 << 16;  // The most inputs of a call.
-  static constexpr int kLargeNodes = 256;         // A graph of more nodes is a large one.
+  static constexpr int kLargeNodes = 256;  // A graph of more nodes is a large one.
 
   // `memory` pays for the work of making graphs.
   SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory)
@@ -72,8 +71,6 @@ class SessionCalls {
   int64_t bytes_ = 0;
 };
 
-// An operator call's inputs and outputs.
-absl::StatusOr<v1::CallType> DescribeCall(const v1::Command::DescribeCall& describe);
 // The types of a graph's arrays, as far as they are known. `memory` pays for the inference.
 absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Command::InferGraph& infer,
                                          const std::shared_ptr<Budget>& memory);

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "google/protobuf/unknown_field_set.h"
-#include "server/session/calls.h"
+#include "server/codec/describe_call.h"
 #include "server/start/protocol.h"
 
 namespace gluond::server {
@@ -14,7 +14,7 @@ namespace {
 // Names in one command: more would take memory that no budget counts, and hold the lane for too long.
 constexpr int kMostNames = 1 << 16;
 constexpr int kMostFreed = 1 << 20;
-static_assert(kMostNames <= static_cast<int>(SessionCalls::kMostInputs));
+static_assert(kMostNames <= static_cast<int>(kMostInputs));
 
 }  // namespace
 

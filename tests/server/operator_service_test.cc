@@ -84,9 +84,9 @@ TEST_F(OperatorServiceTest, ListsComponents) {
     families.insert(entry.family());
   }
   EXPECT_THAT(families, testing::ElementsAre(Family::OPTIMIZER, Family::LOSS, Family::INITIALIZER, Family::METRIC,
-                                             Family::LR_SCHEDULE));
+                                             Family::LR_SCHEDULE, Family::BLOCK));
   Call(operators_, &Stub::ListComponents, R"({"family": 9})", StatusCode::INVALID_ARGUMENT);
-  ExpectMessage("family is 9; want 0 (all) to 5");
+  ExpectMessage("family is 9; want 0 (all) to 6");
 }
 
 TEST_F(OperatorServiceTest, InvokesWithTypedValues) {

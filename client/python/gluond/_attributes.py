@@ -20,6 +20,7 @@ class Parameter(NamedTuple):
     values: tuple[str, ...]
     range: str
     description: str
+    decides: bool = False  # Whether a call's CallType depends on it.
 
 
 def text(value: Any) -> str:

@@ -48,7 +48,7 @@ class Initializer:
         return json.dumps([type(self).__name__.lower(), self._kwargs], default=_plain)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.dumps() == other.dumps()
+        return isinstance(other, Initializer) and type(self) is type(other) and self.dumps() == other.dumps()
 
     def __hash__(self) -> int:
         return hash(type(self))

@@ -4,7 +4,8 @@
     info.inputs, info.parameters            # its arguments
     parsed = info.parse((x, w), {"num_hidden": 10, "no_bias": True}, NDArray, "NDArray")
     parsed.tensors, parsed.attributes       # [x, w], {"num_hidden": "10", "no_bias": "True"}
-    call_type("FullyConnected", parsed.attributes, 2).outputs    # of this very call; asked once
+    info.call_type(parsed.attributes, 2).outputs    # of such a call; asked once
+    call_type("FullyConnected", parsed.attributes, 2)    # of this very call, whose attributes the server has checked
 
 `nd` and `sym` fill their modules with `namespace` (module `__getattr__` and `__dir__`), each with a maker of its own that
 turns an OperatorInfo into a function.
@@ -14,22 +15,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import grpc
+import numpy as np
 
 from . import _operators_cache
 from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument, warn_once
 from ._proto import command_pb2, operator_pb2
 from ._wire import connect, encoding
+from ._wire.tensors import DTYPE_OF
 from ._wire.values import Value
 from .base import MXNetError, WrongType, _Null
 
 _LIST = "/gluond.v1.OperatorService/ListOperators"
-# Parameters that decide how many outputs there are. All calls of an operator without any of these have the same number.
-_DECIDE_OUTPUTS = frozenset((
-    "num_outputs", "output_mean_var", "state_outputs", "mode", "ret_typ", "indices", "sections", "num_args", "num_arrays",
-    "num_weights", "op_type", "return_indices", "use_sequence_length", "sizes", "size", "get_prob", "squeeze_axis"))
+# How a result's shape follows from the inputs' (CallType.Shape).
+INFERRED, FIRST, BROADCAST = range(3)
 _TENSORS = ("NDArray", "Symbol")
 # Hints where a tensor of the one kind, or a numpy array, is given in place of the other kind.
 _HINTS = {
@@ -54,6 +55,17 @@ class Argument(NamedTuple):
         return self.type.startswith("NDArray[]")
 
 
+class Results(NamedTuple):
+    """What the server tells of the results' types of a call: their shape by that of the inputs, and their dtype by that of
+    the first input. What is not told must be asked for, result by result."""
+
+    shape: int = INFERRED
+    dtypes: Mapping[np.dtype, np.dtype] = {}
+
+
+NOT_TOLD = Results()
+
+
 class CallType(NamedTuple):
     """The inputs and outputs of one call of an operator."""
 
@@ -61,6 +73,14 @@ class CallType(NamedTuple):
     auxiliary: tuple[int, ...]
     outputs: tuple[str, ...]
     input_attributes: tuple[Mapping[str, str], ...]
+    results: Results = NOT_TOLD
+
+    @staticmethod
+    def of(proto: Any) -> "CallType":
+        """A CallType of the wire."""
+        return CallType(tuple(proto.inputs), tuple(proto.auxiliary), tuple(proto.outputs),
+                        tuple(dict(each.attributes) for each in proto.input_attributes),
+                        Results(proto.shape, {DTYPE_OF[first]: DTYPE_OF[dtype] for first, dtype in proto.dtypes.items()}))
 
 
 class Parsed(NamedTuple):
@@ -91,14 +111,15 @@ class OperatorInfo:
         self.outputs: tuple[str, ...] = tuple(proto.outputs)
         self.parameters: dict[str, Parameter] = {
             each.name: Parameter(each.name, each.type, each.default_value, each.required, tuple(each.values), each.range,
-                                 each.description) for each in proto.parameters}
+                                 each.description, each.decides) for each in proto.parameters}
         self.differentiable: bool = proto.differentiable
         self.devices: tuple[str, ...] = tuple(proto.devices)
         self.variable_inputs: str = proto.variable_inputs
         self.several = any(each.several for each in self.inputs)
         self._input_names = {each.name: place for place, each in enumerate(self.inputs)}
         self._order = [each.name for each in self.inputs] + list(self.parameters)
-        self._deciding = tuple(name for name in self.parameters if name in _DECIDE_OUTPUTS)
+        self._deciding = tuple(each for each in self.parameters.values() if each.decides)
+        self._plain = CallType.of(proto.call) if proto.HasField("call") else None
 
     def parse(self, args: Sequence[Any], kwargs: Mapping[str, Any], tensor: type, called: str,
               extra: Sequence[str] = ()) -> Parsed:
@@ -179,13 +200,13 @@ class OperatorInfo:
                     tensors[place] = value
         return [each for each in tensors if each is not None]
 
-    def outputs_of(self, attributes: Mapping[str, str], inputs: int) -> CallType:
-        """A call's outputs, as call_type says; for calls that differ in other parameters, the first one's."""
-        key = (self.name, inputs if self.several else -1, tuple(attributes.get(name) for name in self._deciding))
-        known = _by_decision.get(key)
-        if known is None:
-            known = _by_decision[key] = call_type(self.name, attributes, inputs)
-        return known
+    def call_type(self, attributes: Mapping[str, str], inputs: int) -> CallType:
+        """A call's inputs and outputs. Calls that agree in the parameters that decide have one CallType, asked for once."""
+        decided = tuple([attributes.get(each.name, each.default) for each in self._deciding])
+        if self._plain is not None and decided == tuple([each.default for each in self._deciding]):
+            return self._plain
+        return _known_or(_by_decision, (self.name, inputs if self.several else -1, decided),
+                         lambda: call_type(self.name, attributes, inputs))
 
 
 _lock = threading.Lock()
@@ -268,16 +289,19 @@ def find(name: str) -> OperatorInfo:
 
 def call_type(op: str, attributes: Mapping[str, str], num_inputs: int) -> CallType:
     """The inputs and outputs of a call with these parameters. Waits for the server's answer, the first time."""
-    key = (op, tuple(sorted(attributes.items())), num_inputs)
-    known = _call_types.get(key)
-    if known is None:
+    def ask() -> CallType:
         command = encoding.message(encoding.DESCRIBE_CALL, command_pb2.Command.DescribeCall(
             op=op, attributes={name: Value(string_value=text) for name, text in attributes.items()}, num_inputs=num_inputs))
-        call = connect.current().request(command).call
-        known = CallType(tuple(call.inputs), tuple(call.auxiliary), tuple(call.outputs),
-                         tuple(dict(each.attributes) for each in call.input_attributes))
-        if len(_call_types) >= _MOST_CALL_TYPES:
+        return CallType.of(connect.current().request(command).call)
+
+    return _known_or(_call_types, (op, tuple(sorted(attributes.items())), num_inputs), ask)
+
+
+def _known_or(known: dict[Any, CallType], key: Any, ask: Callable[[], CallType]) -> CallType:
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _MOST_CALL_TYPES:
             with contextlib.suppress(RuntimeError, StopIteration):  # Another thread has just added one.
-                _call_types.pop(next(iter(_call_types)), None)
-        _call_types[key] = known
-    return known
+                known.pop(next(iter(known)), None)
+        found = known[key] = ask()
+    return found

@@ -186,7 +186,7 @@ def check_consistency(sym: Any, ctx_list: Sequence[Dict[str, Any]], scale: float
     symbols = sym if isinstance(sym, (list, tuple)) else [sym] * len(ctx_list)
     executors = [each.simple_bind(grad_req=grad_req, **keywords) for each, keywords in zip(symbols, ctx_list)]
     truth = max(executors, key=lambda executor: np.dtype(executor.outputs[0].dtype).itemsize)
-    draw = np.random.uniform if use_uniform else np.random.normal
+    draw: Any = np.random.uniform if use_uniform else np.random.normal
     values = {name: (arg_params or {}).get(name, draw(size=array.shape) * scale)
               for name, array in truth.arg_dict.items()}
     auxiliaries = {name: (aux_params or {}).get(name, np.zeros(array.shape))

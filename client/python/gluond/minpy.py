@@ -91,7 +91,7 @@ class CustomFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result, as an NDArray or a tuple of them; recorded while autograd records."""
-        owners: Dict[Owner, Any] = {**dict(enumerate(args)), **kwargs}  # type: ignore[dict-item]
+        owners: Dict[Owner, Any] = {**dict(enumerate(args)), **kwargs}  # type: ignore
         inputs = {owner: value for owner, value in owners.items() if isinstance(value, NDArray)}
         context = next((array.context for array in inputs.values()), current_context())
         recording = frame().recording and bool(inputs)

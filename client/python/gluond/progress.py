@@ -50,7 +50,7 @@ class Progress:
         self._done, self._next, self._last, self._is_under_way = 0, 1, 0, False
         self._before: int = after._before + after._done if after is not None else 0
         self._begin = self._drawn = 0.0
-        self._surface = _Notebook() if _in_notebook() else _Terminal()
+        self._surface: Any = _Notebook() if _in_notebook() else _Terminal()
 
     def __len__(self) -> int:
         if self._total is None:

@@ -176,7 +176,7 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 @contextlib.contextmanager
 def environment(*args: Any) -> Iterator[None]:
     """Sets environment variables inside: `environment("NAME", "value")` or `environment({...})`; None unsets one."""
-    wanted: Dict[str, Optional[str]] = dict([args]) if len(args) == 2 else args[0]
+    wanted: Dict[str, Optional[str]] = {args[0]: args[1]} if len(args) == 2 else args[0]
     before = {key: os.environ.get(key) for key in wanted}
     try:
         _set_environment(wanted)

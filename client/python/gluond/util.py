@@ -91,7 +91,7 @@ def _refusing(decorator: str, func: T) -> T:
 
     if inspect.isclass(func):
         func.__init__ = refused  # type: ignore[misc]
-        return func
+        return func  # type: ignore[return-value]
     return functools.wraps(func)(refused)  # type: ignore[return-value]
 
 

@@ -32,8 +32,8 @@ class OutputTest(unittest.TestCase):
 
   def test_so_it_is_by_what_they_list(self):
     with RunningServer() as server, open("/dev/full", "w") as full:
-      for arguments in (("operators",), ("operators", "dot"), ("models",), ("checkpoints",), ("versions",), ("health",),
-                        ("load", "--duration=100ms")):  # Some of them are too long for one write.
+      for arguments in (("operators",), ("operators", "dot"), ("models",), ("checkpoints",), ("datasets",), ("sessions",),
+                        ("versions",), ("health",), ("load", "--duration=100ms")):  # Some of them are too long for one write.
         result = run(*arguments, f"--address={server.address}", stdout=full)
         self.assertEqual(result.returncode, 1, arguments)
         self.assertTrue(result.stderr.startswith(_FULL), result.stderr)

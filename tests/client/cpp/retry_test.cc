@@ -164,6 +164,21 @@ TEST_F(TrainOnBatchesTest, AppliesEachBatchOnceInOrder) {
   ASSERT_TRUE(model.Step(1).ok());  // The numbers go on.
 }
 
+TEST_F(TrainOnBatchesTest, ACallWithinItIsRefusedAndDoesNotWaitForItself) {
+  const Model model = ConnectedModel();
+  absl::Status status, within;
+  int given = 0;
+  status = model.TrainOnBatches(
+      [&]() -> std::optional<Tensors> {
+        if (given++ == 2) return std::nullopt;
+        return Tensors{{"data", Tensor::Of<float>({1}, {1})}};
+      },
+      [&](const v1::TrainStepResponse&) { within = model.SetLearningRate(0.1); });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(within.code(), absl::StatusCode::kFailedPrecondition) << within;
+  EXPECT_TRUE(model.Step(1).ok());
+}
+
 TEST_F(TrainOnBatchesTest, CutsWhereverTheyFallLoseAndRepeatNothing) {
   for (const Fault a : {Fault::kNone, Fault::kCutBefore, Fault::kCutAfter}) {
     for (const Fault b : {Fault::kNone, Fault::kCutBefore, Fault::kCutAfter}) {

@@ -104,6 +104,14 @@ class ComponentsTest(unittest.TestCase):
             defaults={"learning_rate": (0.01, None), "multi_precision": (True, False)},
             extra={"adamw"})  # The client has its operator alone.
 
+    def test_blocks(self):
+        request = operator_pb2.ListComponentsRequest(family="BLOCK")
+        listed = call("OperatorService", "ListComponents", request, operator_pb2.ListComponentsResponse).components
+        known = {name for module in (gluon.nn, gluon.rnn, gluon.contrib.nn, gluon.contrib.rnn) for name in dir(module)}
+        self.assertEqual([each.name for each in listed if each.name not in known], ["Residual"])  # x + f(x), in graphs alone.
+        dense = next(each for each in listed if each.name == "Dense")
+        self.assertLessEqual({"units", "activation", "use_bias"}, {each.name for each in dense.arguments})
+
     def test_schedules(self):
         classes = {name: getattr(mx.lr_scheduler, name) for name in mx.lr_scheduler.__all__ if name != "LRScheduler"}
         # None stands for the optimizer's learning rate, which Optimizer sets in the client.

@@ -71,6 +71,22 @@ class CallTest(ArrayCase):
         self.assert_equal(x.flatten(), X)
         self.assert_equal(x.broadcast_to((3, 2, 2)), np.broadcast_to(X, (3, 2, 2)))
 
+    def test_what_counts_by_its_shape_alone_may_have_any_dtype(self):
+        for dtype in ("float32", "int32", "float16", "bool"):
+            like = nd.zeros((2, 3), dtype=dtype)
+            for name, shape, expected in (("reshape_like", (6,), [1, 2, 3, 4, 5, 6]), ("broadcast_like", (1, 3), [[5, 7, 9]]),
+                                          ("slice_like", (2, 4), [[1, 2, 3, 0], [4, 5, 6, 0]])):
+                x = nd.ones(shape)
+                x.attach_grad()
+                with mx.autograd.record():
+                    y = getattr(nd, name)(x, like)
+                self.assertEqual((y.shape, y.dtype), ((2, 3), np.float32))
+                y.backward(nd.array([[1, 2, 3], [4, 5, 6]]))
+                self.assert_equal(x.grad, expected)
+                symbol = getattr(mx.sym, name)(mx.sym.Variable("x"), mx.sym.Variable("like"))
+                self.assertEqual(symbol.infer_type(x="float32", like=dtype)[1], [np.float32])
+                self.assert_equal(symbol.eval(x=x, like=like)[0], y.asnumpy())
+
     def test_an_elementwise_result_has_a_shape_before_it_is_computed(self):
         self.assertEqual(nd.relu(nd.array(X))._shape, (2, 2))
         self.assertEqual((nd.array(X) + nd.ones((1, 2)))._shape, (2, 2))

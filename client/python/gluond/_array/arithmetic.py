@@ -8,9 +8,25 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from . import calls, transfer
-from .calls import BROADCAST, LIKE_FIRST, Array, Call, binary, unary
+from .._operators import find
+from .calls import Array, Call, binary, known, unary
 
 _MOST_SCALARS = 512
+
+
+class OfOne:
+    """A function of one array, whose result has its shape."""
+
+    def __init__(self, op: str, **attributes: str) -> None:
+        self._op = op
+        self._attributes = attributes
+        self._call: Optional[Call] = None  # Made at the first use.
+
+    def __call__(self, x: Any) -> Any:
+        call = self._call
+        if call is None:
+            call = self._call = known(find(self._op), self._attributes, 1)
+        return unary(call, x)
 
 
 class _Family:
@@ -18,10 +34,15 @@ class _Family:
 
     def __init__(self, name: str, scalar: str, reversed_scalar: Optional[str], sign: str) -> None:
         self.sign = sign
-        self._call = Call(f"broadcast_{name}", (), 2, 1, rule=BROADCAST)
+        self._op = f"broadcast_{name}"
+        self._call: Optional[Call] = None  # Made at the first use.
         self._scalar = scalar
         self._reversed = reversed_scalar
         self._with_scalar: dict[Any, Call] = {}
+
+    def _of_arrays(self) -> Call:
+        self._call = known(find(self._op), {}, 2)
+        return self._call
 
     def _scalar_call(self, op: str, value: Any) -> Call:
         key = (op, value or repr(float(value)))  # 0.0 == -0.0.
@@ -29,32 +50,34 @@ class _Family:
         if call is None:
             if len(self._with_scalar) >= _MOST_SCALARS:
                 calls.forget_oldest(self._with_scalar)
-            call = self._with_scalar[key] = Call(op, (("scalar", repr(float(value))),), 1, 1, rule=LIKE_FIRST)
+            call = self._with_scalar[key] = known(find(op), {"scalar": repr(float(value))}, 1)
         return call
 
     def __call__(self, lhs: Any, rhs: Any) -> Any:
         """lhs is an NDArray."""
         kind = type(rhs)
         if kind is float or kind is int:
-            return _like(lhs, unary(self._scalar_call(self._scalar, rhs), lhs))
+            return unary(self._scalar_call(self._scalar, rhs), lhs)
         if isinstance(rhs, Array):
-            return _like(lhs, binary(self._call, lhs, rhs))
+            return binary(self._call or self._of_arrays(), lhs, rhs)
         if isinstance(rhs, (numbers.Number, np.generic)):
-            return _like(lhs, unary(self._scalar_call(self._scalar, rhs), lhs))
+            return unary(self._scalar_call(self._scalar, rhs), lhs)
         return self(lhs, _beside(lhs, rhs, self.sign))
 
     def reversed(self, lhs: Any, rhs: Any) -> Any:
         """The same with the arguments exchanged; lhs is an NDArray, rhs is none."""
-        if self._reversed is None and not isinstance(rhs, np.ndarray):
+        if isinstance(rhs, np.ndarray):
+            return self(_beside(lhs, rhs, self.sign), lhs)
+        if self._reversed is None:
             return self(lhs, rhs)
         if isinstance(rhs, (numbers.Number, np.generic)):
-            return _like(lhs, unary(self._scalar_call(self._reversed, rhs), lhs))
+            return unary(self._scalar_call(self._reversed, rhs), lhs)
         return self(_beside(lhs, rhs, self.sign), lhs)
 
     def into(self, lhs: Any, rhs: Any) -> Any:
         """lhs = lhs op rhs."""
         if isinstance(rhs, Array):
-            return calls.invoke(self._call, (lhs, rhs), lhs)
+            return calls.invoke(self._call or self._of_arrays(), (lhs, rhs), lhs)
         if isinstance(rhs, (numbers.Number, np.generic)):
             return calls.invoke(self._scalar_call(self._scalar, rhs), (lhs,), lhs)
         return self.into(lhs, _beside(lhs, rhs, self.sign))
@@ -69,16 +92,6 @@ def _beside(x: Any, other: Any, sign: str) -> Any:
         raise TypeError(f"{sign}: an array of numpy's of {other.dtype} loses values in the NDArray's {dtype}. Cast one: "
                         f"x.astype('{other.dtype}'), or a.astype('{dtype}')")
     return transfer.put(x._results, other, x._context, dtype)
-
-
-_BOOL = np.dtype(np.bool_)
-
-
-def _like(lhs: Any, out: Any) -> Any:
-    """`out`, which has the array's dtype; for booleans, which the server turns into numbers, the dtype is unknown."""
-    if lhs._dtype is _BOOL:
-        out._dtype = None
-    return out
 
 
 ADD = _Family("add", "_plus_scalar", None, "+")
@@ -98,8 +111,10 @@ MINIMUM = _Family("minimum", "_minimum_scalar", None, "min")
 LOGICAL_AND = _Family("logical_and", "_logical_and_scalar", None, "and")
 LOGICAL_OR = _Family("logical_or", "_logical_or_scalar", None, "or")
 LOGICAL_XOR = _Family("logical_xor", "_logical_xor_scalar", None, "xor")
-_NEGATIVE = Call("negative", (), 1, 1, rule=LIKE_FIRST)
-_ABS = Call("abs", (), 1, 1, rule=LIKE_FIRST)
+
+
+_NEGATIVE = OfOne("negative")
+_ABS = OfOne("abs")
 
 
 class Arithmetic:
@@ -165,10 +180,10 @@ class Arithmetic:
         return MOD.into(self, other)
 
     def __neg__(self) -> Any:
-        return unary(_NEGATIVE, self)
+        return _NEGATIVE(self)
 
     def __abs__(self) -> Any:
-        return unary(_ABS, self)
+        return _ABS(self)
 
     def __eq__(self, other: Any) -> Any:
         return EQUAL(self, other)

@@ -16,7 +16,7 @@ from .._wire.frame import frame
 from ..base import MXNetError, WrongType
 from ..context import Context
 from . import calls, tape, transfer
-from .arithmetic import Arithmetic
+from .arithmetic import Arithmetic, OfOne
 from .calls import Array
 from .fluent import Fluent
 from .indexing import Indexing
@@ -46,7 +46,8 @@ _NEVER_KEPT = Kept(-2)
 _SMALL_BYTES = 4 << 10
 _BYTES_PER_READ = 16 << 10
 _MOST_BYTES = 1 << 20
-_IDENTITY = calls.Call("_copy", (), 1, 1, rule=calls.LIKE_FIRST)
+_COPY = OfOne("_copy")
+_CASTS: dict[str, OfOne] = {}  # By the dtype's name.
 
 
 class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
@@ -70,14 +71,16 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         """Dimensions. Where only the server knows them, this waits for it, once."""
         if self._shape is None:
             self._describe()
-        return self._shape
+        shape: Any = self._shape
+        return shape
 
     @property
     def dtype(self) -> Any:
         """The type of the elements, as numpy's class: `numpy.float32`."""
         if self._dtype is None:
             self._describe()
-        return self._dtype.type if self._dtype.names is None else self._dtype
+        dtype: Any = self._dtype
+        return dtype.type if dtype.names is None else dtype
 
     @property
     def size(self) -> int:
@@ -214,7 +217,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
 
     def copy(self) -> "NDArray":
         """The same values on the same device, in an array of its own."""
-        return calls.unary(_IDENTITY, self)
+        return _COPY(self)
 
     def copyto(self, other: Union["NDArray", Context]) -> "NDArray":
         """Copies the values into another array of this shape (their dtype becomes its), or to a new one on a device."""
@@ -238,9 +241,10 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         name = dtype_name(dtype)
         if not copy and name == dtype_name(self.dtype):
             return self
-        out = calls.unary(calls.intern("Cast", {"dtype": name}, 1, 1), self)
-        out._dtype = None if name == "bfloat16" else np.dtype(name)
-        return out
+        cast = _CASTS.get(name)
+        if cast is None:
+            cast = _CASTS[name] = OfOne("Cast", dtype=name)
+        return cast(self)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> "NDArray":
         """The same elements in another shape; a view: a write to it is a write to this array.
@@ -300,7 +304,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
 
         grad_req: `write`, `add` (to what is there), or `null` (nothing).
         """
-        if stype not in (None, "default"):
+        if stype is not None and stype != "default":
             self.tostype(stype)
         tape.attach(self, grad_req, Gradient)
 
@@ -364,7 +368,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         if nbytes <= min(_MOST_BYTES, (kept.reads + 1) * _BYTES_PER_READ):
             self._fetch(_MOST_BYTES)
             return self._fetched()
-        self._kept = kept._replace(reads=kept.reads + 1)
+        self._kept = Kept(kept.version, kept.values, kept.is_constant, kept.is_fetched, kept.reads + 1)
         return None
 
     def _has_history(self) -> Optional[bool]:

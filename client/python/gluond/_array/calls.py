@@ -20,9 +20,7 @@ from .._wire.frame import frame
 from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
 from ..context import Context
-
-# How an output's shape and dtype follow from the inputs', without asking the server.
-UNKNOWN, LIKE_FIRST, BROADCAST = range(3)
+from .._operators import BROADCAST, FIRST, NOT_TOLD, OperatorInfo, Results
 
 _MOST_CALLS = 8192
 
@@ -44,10 +42,10 @@ class _Prepared:
 class Call:
     """An operator with its parameters, for so many inputs and outputs; `ready` says how to invoke it in a session."""
 
-    __slots__ = ("op", "attributes", "inputs", "outputs", "extra", "auxiliary", "rule", "ready", "custom")
+    __slots__ = ("op", "attributes", "inputs", "outputs", "extra", "auxiliary", "results", "same", "ready", "custom")
 
     def __init__(self, op: str, attributes: Tuple[Tuple[str, str], ...], inputs: int, outputs: int, extra: int = 0,
-                 auxiliary: Tuple[int, ...] = (), rule: int = UNKNOWN, custom: Any = None) -> None:
+                 auxiliary: Tuple[int, ...] = (), results: Results = NOT_TOLD, custom: Any = None) -> None:
         self.op = op
         self.custom = custom  # A CustomOperatorSpec, or None.
         self.attributes = attributes
@@ -55,10 +53,18 @@ class Call:
         self.outputs = outputs
         self.extra = extra  # Bytes of further fields.
         self.auxiliary = auxiliary  # Inputs that the operator writes.
-        self.rule = rule
+        self.results = results
+        self.same: Optional[np.dtype] = None  # A dtype of the first input that is the results', too: the last one seen.
         # Session, first piece, middle piece, and the object that keeps the name in use. In one tuple, which a thread
         # reads at once and holds until it has submitted the command.
         self.ready: Tuple[Any, bytes, bytes, Optional[_Prepared]] = (None, b"", b"", None)
+
+    def dtype_of(self, first: Optional[np.dtype]) -> Optional[np.dtype]:
+        """The results' dtype, where it is known, by that of the first input."""
+        dtype = None if first is None else self.results.dtypes.get(first)
+        if dtype == first:
+            self.same = first
+        return dtype
 
     def prepare(self, session: Any) -> Tuple[Any, bytes, bytes, Optional[_Prepared]]:
         """Makes the call known to a session, and returns the new value of `ready`."""
@@ -81,16 +87,22 @@ def forget_oldest(known: dict) -> None:
 
 
 def intern(op: str, attributes: Mapping[str, str], inputs: int, outputs: int, extra: int = 0,
-           auxiliary: Tuple[int, ...] = (), rule: int = UNKNOWN) -> Call:
+           auxiliary: Tuple[int, ...] = (), results: Results = NOT_TOLD) -> Call:
     """The one Call of these arguments, so that the session learns of it once. The oldest of very many are forgotten."""
     items = tuple(attributes.items())
     key = (op, items, inputs, outputs, extra)
     call = _calls.get(key)
-    if call is None:
+    if call is None or call.results is not results and results is not NOT_TOLD:
         if len(_calls) >= _MOST_CALLS:
             forget_oldest(_calls)
-        call = _calls[key] = Call(op, items, inputs, outputs, extra, auxiliary, rule)
+        call = _calls[key] = Call(op, items, inputs, outputs, extra, auxiliary, results)
     return call
+
+
+def known(info: OperatorInfo, attributes: Mapping[str, str], inputs: int) -> Call:
+    """The one Call of these arguments, with what the server tells of its results."""
+    kind = info.call_type(attributes, inputs)
+    return intern(info.name, attributes, inputs, len(kind.outputs), 0, kind.auxiliary, kind.results)
 
 
 class Array:
@@ -110,6 +122,20 @@ class Array:
     _kept: Any
     _grad_req: str
     _results: ClassVar[type]  # The class of the results of calls with such an input: NDArray.
+    # What NDArray has, for code that is given one.
+    asnumpy: Callable[[], np.ndarray]
+    as_in_context: Callable[[Context], Any]
+    _written_by_server: Callable[[], None]
+
+    @property
+    def dtype(self) -> Any:
+        """NDArray's."""
+        raise NotImplementedError
+
+    @property
+    def writable(self) -> bool:
+        """NDArray's."""
+        raise NotImplementedError
 
     def __del__(self) -> None:
         self._session.dead_arrays.append(self._name)
@@ -138,7 +164,7 @@ def blank(kind: type, session: Any, context: Any, shape: Optional[Tuple[int, ...
 
 
 def unary(call: Call, data: Any) -> Any:
-    """A call of one input, one output, of the same shape and dtype."""
+    """A call of one input, one output, of the same shape."""
     session = data._session
     ready = call.ready
     if ready[0] is not session:
@@ -148,7 +174,8 @@ def unary(call: Call, data: Any) -> Any:
     name = out._name = next(names)
     out._context = data._context
     out._shape = data._shape
-    out._dtype = data._dtype
+    dtype = data._dtype
+    out._dtype = dtype if dtype is call.same else call.dtype_of(dtype)
     out._grad = None
     out._version = 0
     session.submit(ready[1] + data._name + ready[2] + name + frame().flags)
@@ -156,7 +183,7 @@ def unary(call: Call, data: Any) -> Any:
 
 
 def binary(call: Call, lhs: Any, rhs: Any) -> Any:
-    """A call of two inputs of one dtype, whose shapes broadcast."""
+    """A call of two inputs, whose shapes broadcast."""
     session = lhs._session
     context = lhs._context
     if rhs._session is not session or rhs._context is not context:
@@ -173,7 +200,8 @@ def binary(call: Call, lhs: Any, rhs: Any) -> Any:
     name = out._name = next(names)
     out._context = context
     out._shape = shape
-    out._dtype = lhs._dtype
+    dtype = lhs._dtype
+    out._dtype = dtype if dtype is call.same else call.dtype_of(dtype)
     out._grad = None
     out._version = 0
     session.submit(ready[1] + lhs._name + rhs._name + ready[2] + name + frame().flags)
@@ -201,7 +229,7 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
     if len(inputs) > 1:
         check_together(inputs, call.op)
     if out is None:
-        shape, dtype = _output_type(call, inputs)
+        shape, dtype = _shape_of_results(call, inputs), call.dtype_of(first._dtype)
         outputs: Sequence[Any] = [blank(first._results, session, context, shape, dtype) for _ in range(call.outputs)]
     else:
         outputs = out if isinstance(out, (list, tuple)) else (out,)
@@ -235,16 +263,12 @@ def create(call: Call, kind: type, session: Any, context: Any, shape: Optional[T
     return array
 
 
-def _output_type(call: Call, inputs: Sequence[Any]) -> Tuple[Optional[Tuple[int, ...]], Optional[np.dtype]]:
-    if call.rule == UNKNOWN:
-        return None, None
-    shape = inputs[0]._shape
-    for other in inputs[1:]:
-        if shape is None or other._shape is None:
-            shape = None
-        elif shape != other._shape:
-            shape = broadcast_shape(shape, other._shape) if call.rule == BROADCAST else None
-    return shape, inputs[0]._dtype
+def _shape_of_results(call: Call, inputs: Sequence[Any]) -> Optional[Tuple[int, ...]]:
+    if call.results.shape == FIRST:
+        return inputs[0]._shape
+    if call.results.shape != BROADCAST or inputs[0]._shape is None or inputs[1]._shape is None:
+        return None
+    return broadcast_shape(inputs[0]._shape, inputs[1]._shape)
 
 
 def broadcast_shape(left: Tuple[int, ...], right: Tuple[int, ...]) -> Optional[Tuple[int, ...]]:

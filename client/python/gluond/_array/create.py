@@ -38,8 +38,9 @@ def array(source_array: Any, ctx: Optional[Context] = None, dtype: Any = None) -
         values = np.asarray(source_array, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise TypeError(f"source_array must be array like object ({error})") from None
-    if frame().make_local is not None:
-        return frame().make_local(_own(values, source_array), ctx, dtype)
+    make_local = frame().make_local
+    if make_local is not None:
+        return make_local(_own(values, source_array), ctx, dtype)
     made_here = transfer.put(NDArray, values, ctx, dtype)
     if values.nbytes <= _KEPT_BYTES:
         made_here._keep_values(_own(values, source_array), 0, True)

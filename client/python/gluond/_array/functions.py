@@ -69,7 +69,6 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
 
 def histogram(a: NDArray, bins: Union[int, NDArray] = 10, range: Optional[Tuple[float, float]] = None) -> list:
     """Counts of the elements in each bin, and the bins' edges; computed by numpy, here."""
-    edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
-    counts, edges = np.histogram(a.asnumpy(), edges, range)
+    counts, edges = np.histogram(a.asnumpy(), bins.asnumpy() if isinstance(bins, NDArray) else bins, range)
     return [from_numpy(counts.astype(np.int64)), from_numpy(edges.astype(np.dtype(a.dtype)))]
 

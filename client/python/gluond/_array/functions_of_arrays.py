@@ -12,26 +12,10 @@ from .calls import Array
 
 _MOST_FORMS = 256
 
-# Operators whose output has its (first) input's shape and dtype: then `.shape` costs no round trip.
-_LIKE_FIRST = frozenset("""
-abs arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil clip cos cosh degrees erf erfinv exp expm1 fix floor gamma gammaln
-hard_sigmoid log log10 log1p log2 log_softmax negative radians rcbrt reciprocal relu rint round rsqrt sigmoid sign sin sinh
-smooth_l1 softmax softmin softsign sqrt square tan tanh trunc zeros_like ones_like BlockGrad make_loss Dropout Activation
-LeakyReLU _copy LayerNorm reverse
-""".split())
-
-
-def _rule(info: OperatorInfo) -> int:
-    if info.name in _LIKE_FIRST:
-        return calls.LIKE_FIRST
-    return calls.BROADCAST if info.name.startswith(("broadcast_", "elemwise_")) and len(info.inputs) == 2 and not (
-        info.parameters) else calls.UNKNOWN
-
 
 def function_of_arrays(info: OperatorInfo, name: str) -> Callable[..., Any]:
     """The function for an operator that takes arrays. Each form of call (number of arrays, keywords) is parsed once."""
     forms: dict[Any, calls.Call] = {}
-    rule = _rule(info)
     invoke = calls.invoke
 
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -56,8 +40,7 @@ def function_of_arrays(info: OperatorInfo, name: str) -> Callable[..., Any]:
         tensors = info.in_order(parsed)
         if not tensors:
             raise MXNetError(f"{info.name} needs NDArrays: {', '.join(each.name for each in info.inputs)}")
-        kind = info.outputs_of(parsed.attributes, len(tensors))
-        call = calls.intern(info.name, parsed.attributes, len(tensors), len(kind.outputs), 0, kind.auxiliary, rule)
+        call = calls.known(info, parsed.attributes, len(tensors))
         if form is not None and not parsed.named:
             if len(forms) >= _MOST_FORMS:
                 forms.clear()

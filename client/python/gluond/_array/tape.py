@@ -83,7 +83,7 @@ def _check(grad_req: Any) -> None:
         raise ValueError(f"grad_req must be one of {', '.join(_REQUESTS)}, not {grad_req!r}")
 
 
-def _submit(session: Any, field: int, command: Any) -> None:
+def _submit(session: Any, field: bytes, command: Any) -> None:
     session.submit(encoding.message(field, command))
 
 

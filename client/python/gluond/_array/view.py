@@ -18,14 +18,13 @@ from . import calls
 
 
 class Viewing:
-    """The methods of a view that differ from NDArray's: elements [begin, begin + size) of `root`, in a given shape."""
+    """The methods of a view that differ from NDArray's: elements [begin, begin + size) of `root`, in a given shape. The slots
+    are those of the class that is a view and an array: `self: Any` where one is set."""
 
     __slots__ = ()
     _root: Any
-    _own: bytes
-    _exists: bool  # Whether the server has heard of the name.
 
-    def __init__(self, root: Any, begin: int, shape: Tuple[int, ...]) -> None:
+    def __init__(self: Any, root: Any, begin: int, shape: Tuple[int, ...]) -> None:
         self._session = root._session
         self._context = root._context
         self._shape = shape
@@ -59,13 +58,13 @@ class Viewing:
     def _version(self) -> int:
         return self._root._version
 
-    def _follow(self) -> None:
+    def _follow(self: Any) -> None:
         """The root has been brought to another session."""
         self._session = self._root._session
         self._exists = False
         self._seen = -1
 
-    def _read(self, flags: bytes) -> None:
+    def _read(self: Any, flags: bytes) -> None:
         """Copies the root's elements into this view's own array."""
         self._exists = True
         root, size = self._root, prod(self._shape)
@@ -85,7 +84,7 @@ class Viewing:
         self._run(steps, root._name, self._own, flags)
         self._seen = version  # Only now: another thread may want to read it as well.
 
-    def _written(self) -> None:
+    def _written(self: Any) -> None:
         """Copies this view's own array into the root."""
         root, size = self._root, prod(self._shape)
         shape = root.shape

@@ -106,8 +106,9 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
     in_data = [constant(array) for array in kept]
     out_data = [LocalArray(session, context, kind, None) for kind in plan.outputs]
     elsewhere = {i for i, array in enumerate(in_data) if array._values is None}
-    _fetch(session, [in_data[i] for i in elsewhere & (
-        plan.fetched[0] | plan.fetched[1] if recording else plan.fetched[0])])
+    forward, backward = plan.fetched
+    wanted = forward | backward if recording else forward
+    _fetch(session, [in_data[i] for i in elsewhere & wanted])
     with inside(training, context), errors.calling(registered.op_type, "forward"):
         operator.forward(is_train=training, req=["write"] * len(out_data), in_data=in_data, out_data=out_data, aux=auxiliary)
         for output in out_data:

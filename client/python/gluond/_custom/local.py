@@ -291,7 +291,8 @@ def values_of(arrays: Sequence[NDArray]) -> List[np.ndarray]:
             missing.append((array, array._source if array._source is not None else array))
     fetched = transfer.fetch_all(missing[0][1]._session, [source._name for _, source in missing]) if missing else ()
     found = {id(array): values for (array, _), values in zip(missing, fetched)}
-    return [_fitted(found[id(array)], array) if id(array) in found else array._values for array in arrays]
+    return [_fitted(found[id(array)], array) if id(array) in found else array._values  # type: ignore[attr-defined]
+            for array in arrays]
 
 
 def _fitted(values: np.ndarray, array: NDArray) -> np.ndarray:

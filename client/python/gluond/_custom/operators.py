@@ -131,7 +131,7 @@ def register(reg_name: str, shared: bool = False) -> Callable[[PropClass], PropC
             raise TypeError(f"Can only register subclass of CustomOpProp, not {prop_class!r}; a CustomOp is what its "
                             "create_operator() returns")
         hosts.registered(*registry.add(reg_name, prop_class, shared))
-        return prop_class
+        return prop_class  # type: ignore[return-value]
 
     return decorate
 

@@ -176,7 +176,8 @@ def _plan(registered: Registered, texts: Texts, inputs: Sequence[Kind]) -> Plan:
     m = len(known.arguments)
     shapes = infer_shapes(prop, known, op_type, [kind.shape for kind in inputs[:m]])
     dtypes = infer_types(prop, known, op_type, [kind.dtype for kind in inputs[:m]])
-    for found, what in ((shapes, "shape"), (dtypes, "type")):
+    rules: Sequence[Tuple[Any, str]] = ((shapes, "shape"), (dtypes, "type"))
+    for found, what in rules:
         for name, kind, said in zip(known.arguments + known.auxiliary, inputs, found[0] + found[2]):
             _check_same(op_type, name, kind, said, what)
     outputs = []

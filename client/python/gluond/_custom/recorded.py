@@ -63,7 +63,7 @@ class Recording:
         """The inputs with their gradients, at which a backward pass goes on from results with theirs (None: ones)."""
         given: List[Optional[NDArray]] = [None] * len(self.results)  # None: zeros, or not read.
         for head, gradient in heads:
-            place = head._place
+            place = head._place  # type: ignore[attr-defined]
             if self.function.reads_head(place):
                 gradient = self.filled(place, np.ones, "ones_like") if gradient is None else constant(gradient)
                 given[place] = gradient if given[place] is None else given[place] + gradient

@@ -48,7 +48,7 @@ def _set(target: Any, value: Any, where: str) -> None:
     """Fills a google.protobuf.Value."""
     if isinstance(value, (bool, np.bool_)):
         target.bool_value = bool(value)
-    elif isinstance(value, (int, np.integer)) and abs(value) >= 1 << 53:
+    elif isinstance(value, (int, np.integer)) and abs(int(value)) >= 1 << 53:
         target.string_value = str(value)  # A double would lose its last digits.
     elif isinstance(value, (int, float, np.number)):
         target.number_value = float(value)
@@ -67,7 +67,7 @@ def value_of(value: Any) -> Any:
     kind = value.WhichOneof("kind")
     if kind == "list_value":
         return [value_of(item) for item in value.list_value.values]
-    found = getattr(value, kind) if kind not in (None, "null_value") else None
+    found: Any = getattr(value, kind) if kind not in (None, "null_value") else None
     return int(found) if kind == "number_value" and found.is_integer() else found
 
 

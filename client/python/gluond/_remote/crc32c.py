@@ -77,10 +77,10 @@ def crc32c(data: Any) -> int:
         values[end:4] ^= 0xFF
     first[ones:ones + 4] ^= 0xFF
     level = lanes.bit_length() - 1
-    register = _register(first, lanes)
+    registers = _register(first, lanes)
     for begin in range(end, len(values), block):
-        register = _moved(register, level) ^ _register(values[begin:begin + block], lanes)
-    return int(register[0]) ^ 0xFFFFFFFF
+        registers = _moved(registers, level) ^ _register(values[begin:begin + block], lanes)
+    return int(registers[0]) ^ 0xFFFFFFFF
 
 
 def _register(block: np.ndarray, lanes: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import secrets
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import grpc
 import numpy as np
@@ -195,7 +195,10 @@ class _Upload:
         chunk = self._caller.limits.max_chunk_bytes
         chunks = [(key, begin) for key, value in self._values.items()
                   for begin in range(received.get(key, 0), value.nbytes, chunk)]
-        for key, begin in Progress(chunks, title) if title and len(chunks) > 2 else chunks:
+        shown: Iterable[Tuple[str, int]] = chunks
+        if title and len(chunks) > 2:
+            shown = Progress(chunks, title)
+        for key, begin in shown:
             piece = _bytes(self._values[key])[begin:begin + chunk]
             answer = self._send(column=key, chunk=tensor_pb2.Chunk(offset=begin, data=piece.tobytes()))
             if answer.received.get(key, 0) < begin + len(piece):

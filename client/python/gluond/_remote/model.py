@@ -273,7 +273,8 @@ class Model:
         request = training_pb2.TrainStepRequest(model=self.name)
         with self._known_inputs():
             _fill(request.inputs, self._tensors(data, label=label, sample_weight=sample_weight))
-            return training.step_of(calls.current().apply(methods.TRAIN_STEP, request))
+            step = training.step_of(calls.current().apply(methods.TRAIN_STEP, request))
+        return step
 
     def fit(self, data: Union[Arrays, Dataset, str], label: Any = None, epochs: int = 1, batch_size: int = 64,
             shuffle: bool = True, seed: int = 0, drop_last: bool = False, validation: Any = None, first_epoch: int = 0,
@@ -300,7 +301,8 @@ class Model:
             rows = self._as_dataset(data, label, progress, ends)
             checked = None if validation is None else self._as_dataset(*_pair(validation), progress, ends)
             of = Epochs(self.name, rows, rows.describe().rows, batch_size, shuffle, seed, drop_last, checked, first_epoch, epochs)
-            return training.Training(calls.current(), of, progress).run(callbacks)
+            history = training.Training(calls.current(), of, progress).run(callbacks)
+        return history
 
     def _as_dataset(self, data: Any, label: Any, progress: bool, ends: contextlib.ExitStack) -> Dataset:
         rows = datasets.as_dataset(data)
@@ -393,7 +395,8 @@ def _fill(target: Any, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _pair(validation: Any) -> Tuple[Any, Any]:
-    return validation if isinstance(validation, tuple) else (validation, None)
+    data, label = validation if isinstance(validation, tuple) else (validation, None)
+    return data, label
 
 
 def fill_trainer(request: Any, loss: Any, optimizer: Any, optimizer_params: Optional[Mapping[str, Any]] = None,

@@ -56,7 +56,7 @@ class History(Dict[str, List[float]]):
     def add(self, numbers: Numbers) -> None:
         """Another epoch's. What only some epochs have is a NaN in the others."""
         epochs = max(map(len, self.values()), default=0)
-        for name in {**self, **numbers}:
+        for name in [*self, *(each for each in numbers if each not in self)]:
             values = self.setdefault(name, [math.nan] * epochs)
             values.append(numbers.get(name, math.nan))
 

@@ -42,11 +42,12 @@ def _class_for(kind: Type[BaseException]) -> Type[OperatorError]:
 
 def wrap(original: BaseException, text: str) -> OperatorError:
     """The error to raise for an exception of a user's code."""
-    kind = _class_for(type(original))  # type: ignore[arg-type]
+    kind: Any = _class_for(type(original))  # type: ignore[arg-type]
     try:
         error = kind.__new__(kind, text)
     except TypeError:  # Some types have objects that only they can make: OSError.
-        error = type(original).__new__(kind, text)
+        made_by: Any = type(original)
+        error = made_by.__new__(kind, text)
     error.args = (text,)
     error.__cause__ = original
     return error

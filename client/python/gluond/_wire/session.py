@@ -60,7 +60,9 @@ class Session:
         self.dead_arrays: Any = []
         self.dead_calls: Any = []
         self._submit: Callable[..., None] = self._open_and_submit
-        self.submit = self._submit_and_wait if self.naive else self._submit
+        self.submit: Callable[..., None] = self._submit
+        if self.naive:
+            self.submit = self._submit_and_wait
 
     @property
     def _pipeline(self) -> Pipeline:

@@ -1,7 +1,7 @@
 """The members of a Block that the helpers of Blocks use."""
 from __future__ import annotations
 
-from typing import Any, Callable, ContextManager, Dict, Mapping, Optional, Protocol
+from typing import Any, Callable, ContextManager, Dict, Optional, Protocol
 
 from ._parameter import Parameter
 from ._parameter_dict import ParameterDict
@@ -44,7 +44,7 @@ class AnyBlock(Protocol):
 class AnyHybridBlock(AnyBlock, Protocol):
     """HybridBlock is one."""
 
-    _flags: Mapping[str, Any]
+    _flags: Dict[str, Any]
     _monitor_all: bool
     _op_hook: Optional[Callable[[str, str, Any], Any]]
 

@@ -27,7 +27,7 @@ class Augmenter:
         """The class's name in lower case and the settings, as JSON."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: Any, *label: Any) -> Any:
         raise NotImplementedError("Must override implementation.")
 
 
@@ -122,7 +122,8 @@ def mirrored(src: Any) -> Any:
 
 def _mixed(src: Any, matrix: Any) -> Any:
     """Each pixel's channels times (C, C)."""
-    return (ndarray.dot if isinstance(src, NDArray) else np.dot)(src, _beside(src, matrix))
+    beside = _beside(src, matrix)
+    return ndarray.dot(src, beside) if isinstance(src, NDArray) else np.dot(src, beside)
 
 
 def _gray(src: Any) -> Any:

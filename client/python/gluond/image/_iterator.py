@@ -17,6 +17,7 @@ from ._augmenter_lists import CreateAugmenter, work_on_host
 from ._functions import imdecode
 
 _DTYPES = ("int32", "float32", "int64", "float64")
+Provided = List[Tuple[str, Tuple[int, ...]]]  # The name and shape of each array of a batch.
 
 
 class ImageIter(DataIter):
@@ -50,8 +51,8 @@ class ImageIter(DataIter):
         self.check_data_shape(data_shape)
         self.data_shape = (data_shape[0], data_shape[1], data_shape[2])
         self.label_width = label_width
-        self.provide_data = [(data_name, (batch_size, *self.data_shape))]
-        self.provide_label = [(label_name, (batch_size, label_width) if label_width > 1 else (batch_size,))]
+        self.provide_data: Provided = [(data_name, (batch_size, *self.data_shape))]
+        self.provide_label: Provided = [(label_name, (batch_size, label_width) if label_width > 1 else (batch_size,))]
         self.path_root = path_root
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle

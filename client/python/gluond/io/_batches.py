@@ -64,7 +64,7 @@ class DataBatch:
 
     def __str__(self) -> str:
         labels = [each.shape for each in self.label] if self.label else None
-        return f"{type(self).__name__}: data shapes: {[each.shape for each in self.data]} label shapes: {labels}"
+        return f"{type(self).__name__}: data shapes: {[each.shape for each in self.data or ()]} label shapes: {labels}"
 
 
 class DataIter:

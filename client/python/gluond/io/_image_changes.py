@@ -68,9 +68,9 @@ class Changes:
         """(H, W, C) bytes -> (height, width, C) bytes of `size` (height, width)."""
         rows, columns = image.shape[:2]
         if self.resize != -1:
-            shape = (self.resize * rows // columns, self.resize) if rows > columns else (
+            height, width = (self.resize * rows // columns, self.resize) if rows > columns else (
                 self.resize, self.resize * columns // rows)
-            image = self._resized(image, *shape, random)
+            image = self._resized(image, height, width, random)
         if self._is_warped:
             image = self._warped(image, random)
         if self.pad > 0:
@@ -233,7 +233,7 @@ def as_number(name: str, value: Any, default: Any) -> Any:
         return value
     try:
         value = ast.literal_eval(value.strip().capitalize()) if isinstance(value, str) else value
-        kind = float if default is None else type(default)
+        kind: Any = float if default is None else type(default)
         if kind is tuple:
             return tuple(int(size) for size in value)
         if kind is float or kind(value) == value:

@@ -164,12 +164,14 @@ class ImageRecordIter(RoundIter):
 
 def ImageRecordUInt8Iter(**keywords: Any) -> ImageRecordIter:  # noqa: N802
     """ImageRecordIter of bytes."""
-    return ImageRecordIter(**{**keywords, "dtype": "uint8"})
+    keywords["dtype"] = "uint8"
+    return ImageRecordIter(**keywords)
 
 
 def ImageRecordInt8Iter(**keywords: Any) -> ImageRecordIter:  # noqa: N802
     """ImageRecordIter of bytes with a sign."""
-    return ImageRecordIter(**{**keywords, "dtype": "int8"})
+    keywords["dtype"] = "int8"
+    return ImageRecordIter(**keywords)
 
 
 def _part(path: str, path_of_keys: str, parts: int, number: int) -> List[int]:

@@ -100,7 +100,7 @@ class PrefetchingIter(_OfBatches):
         return _renamed([each.provide_label for each in self.iters], self.rename_label)
 
     def _fetch(self) -> None:
-        self._ahead = [self._threads.submit(next, each, None) for each in self.iters]
+        self._ahead = [self._threads.submit(lambda one: next(one, None), each) for each in self.iters]
 
     def reset(self) -> None:
         """Goes back to the beginning."""

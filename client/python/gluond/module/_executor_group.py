@@ -33,7 +33,7 @@ class ExecutorGroup:
         inputs = [desc for desc in self.data_shapes + self.label_shapes if desc.name in arguments]
         bound = symbol.simple_bind(context, requests, {desc.name: desc.dtype for desc in inputs},
                                    **{desc.name: tuple(desc.shape) for desc in inputs})
-        self.executor = bound if shared is None else self._sharing(symbol, context, requests, bound, shared.executor)
+        self.executor: Executor = bound if shared is None else self._sharing(symbol, context, requests, bound, shared.executor)
         self._outputs: Optional[List[NDArray]] = None
 
     def _sharing(self, symbol: "sym.Symbol", context: Context, requests: Dict[str, str], bound: Executor,

@@ -56,5 +56,5 @@ def multi_mp_adamw_update(weights: Sequence[NDArray], grads: Sequence[NDArray], 
                           **parameters: Any) -> List[NDArray]:
     """A step on the float32 copy of each weight."""
     outs = weights if out is None else out
-    return [mp_adamw_update(*arrays, rescale_grad, lr, eta, wd=wd, out=target, **parameters)
-            for *arrays, lr, wd, eta, target in zip(weights, grads, mean, var, weights32, lrs, wds, etas, outs)]
+    return [mp_adamw_update(w, g, m, v, w32, rescale_grad, lr, eta, wd=wd, out=target, **parameters)
+            for w, g, m, v, w32, lr, wd, eta, target in zip(weights, grads, mean, var, weights32, lrs, wds, etas, outs)]

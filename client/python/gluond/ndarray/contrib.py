@@ -68,12 +68,12 @@ def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int,
 
     Class k of 0 to `range_max` - 1 is drawn with the probability log((k + 2) / (k + 1)) / log(range_max + 1).
     """
-    ctx = ctx or true_classes.context
-    drawn = _uniform(0, _math.log(range_max + 1), shape=(num_sampled,), dtype="float64", ctx=ctx)
+    context = ctx or true_classes.context
+    drawn = _uniform(0, _math.log(range_max + 1), shape=(num_sampled,), dtype="float64", ctx=context)
     sampled = (drawn.exp() - 1).astype("int64") % range_max
 
     def expected(classes: NDArray) -> NDArray:
-        classes = classes.as_in_context(ctx).astype("float64")
+        classes = classes.as_in_context(context).astype("float64")
         return ((classes + 2) / (classes + 1)).log() * (num_sampled / _math.log(range_max + 1))
 
     return sampled, expected(true_classes), expected(sampled)

@@ -11,6 +11,7 @@ from .._array.array import NDArray
 from .._array.create import array
 from .._array.functions_of_operators import make_function
 from .._documentation import fill_module
+from .._operators import find as _find
 
 
 def to_tensor(data: NDArray) -> NDArray:
@@ -35,12 +36,12 @@ def crop(data: NDArray, x: int, y: int, width: int, height: int) -> NDArray:
 
 def flip_left_right(data: NDArray) -> NDArray:
     """(H, W, C) or (N, H, W, C), mirrored."""
-    return _calls.invoke(_calls.intern("reverse", {"axis": str(data.ndim - 2)}, 1, 1, rule=_calls.LIKE_FIRST), (data,))
+    return _calls.invoke(_calls.known(_find("reverse"), {"axis": str(data.ndim - 2)}, 1), (data,))
 
 
 def flip_top_bottom(data: NDArray) -> NDArray:
     """(H, W, C) or (N, H, W, C), upside down."""
-    return _calls.invoke(_calls.intern("reverse", {"axis": str(data.ndim - 3)}, 1, 1, rule=_calls.LIKE_FIRST), (data,))
+    return _calls.invoke(_calls.known(_find("reverse"), {"axis": str(data.ndim - 3)}, 1), (data,))
 
 
 def random_flip_left_right(data: NDArray, p: float = 0.5) -> NDArray:

@@ -160,7 +160,7 @@ class Optimizer:
         count = self._update_count(index)
         return count, self._get_lr(index), self._get_wd(index)
 
-    def _common(self) -> Dict[str, float]:
+    def _common(self) -> Dict[str, Any]:
         """The attributes that every update operator takes."""
         found = {"rescale_grad": float(self.rescale_grad)}
         if self.clip_gradient:

@@ -80,7 +80,7 @@ def _rebuild(name: str, shape: Any, arrays: Dict[str, NDArray]) -> State:
 
 def _attributes(optimizer: Optimizer) -> Dict[str, Any]:
     """The optimizer's members that are numbers, strings, or lists of these; other members are the program's."""
-    found = {"class": type(optimizer).__name__, **_plain(optimizer)}
+    found: Dict[str, Any] = {"class": type(optimizer).__name__, **_plain(optimizer)}
     found["tables"] = {name: list(table.items()) for name, table in vars(optimizer).items() if _is_table(name, table)}
     if optimizer.lr_scheduler is not None:
         found["scheduler"] = {"class": type(optimizer.lr_scheduler).__name__, **_plain(optimizer.lr_scheduler)}

@@ -40,7 +40,8 @@ class Adam(_TwoMoments):
         """One operator."""
         t, lr, wd = self._begin(index)
         lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
-        ndarray.adam_update(weight, grad, *state, out=weight, lr=lr, wd=wd, beta1=self.beta1, beta2=self.beta2,
+        mean, variance = state
+        ndarray.adam_update(weight, grad, mean, variance, out=weight, lr=lr, wd=wd, beta1=self.beta1, beta2=self.beta2,
                             epsilon=self.epsilon, **self._common())
 
 
@@ -109,7 +110,8 @@ class FTML(_TwoMoments):
         common = self._common()
         if "clip_gradient" in common:
             common["clip_grad"] = common.pop("clip_gradient")
-        ndarray.ftml_update(weight, grad, *state, out=weight, lr=lr, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2,
+        d, v, z = state
+        ndarray.ftml_update(weight, grad, d, v, z, out=weight, lr=lr, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2,
                             epsilon=self.epsilon, **common)
 
 
@@ -129,7 +131,8 @@ class LAMB(_TwoMoments):
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """Four operators; the norms stay on the server."""
         t, lr, wd = self._begin(index)
-        direction = ndarray.lamb_update_phase1(weight, grad, *state, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2,
+        mean, variance = state
+        direction = ndarray.lamb_update_phase1(weight, grad, mean, variance, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2,
                                                epsilon=self.epsilon, bias_correction=self.bias_correction,
                                                **self._common())
         bounds = {name: float(bound) for name, bound in (("lower_bound", self.lower_bound),

@@ -55,10 +55,11 @@ class RMSProp(Optimizer):
         if self.clip_weights:
             common["clip_weights"] = float(self.clip_weights)
         if self.centered:
-            ndarray.rmspropalex_update(weight, grad, *state, out=weight, lr=lr, wd=wd, gamma1=self.gamma1,
+            n, average, step = state
+            ndarray.rmspropalex_update(weight, grad, n, average, step, out=weight, lr=lr, wd=wd, gamma1=self.gamma1,
                                        gamma2=self.gamma2, epsilon=self.epsilon, **common)
         else:
-            ndarray.rmsprop_update(weight, grad, *state, out=weight, lr=lr, wd=wd, gamma1=self.gamma1,
+            ndarray.rmsprop_update(weight, grad, state[0], out=weight, lr=lr, wd=wd, gamma1=self.gamma1,
                                    epsilon=self.epsilon, **common)
 
 
@@ -105,5 +106,6 @@ class Ftrl(Optimizer):
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
         _, lr, wd = self._begin(index)
-        ndarray.ftrl_update(weight, grad, *state, out=weight, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta,
+        z, n = state
+        ndarray.ftrl_update(weight, grad, z, n, out=weight, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta,
                             **self._common())

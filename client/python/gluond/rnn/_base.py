@@ -154,4 +154,5 @@ def arranged(length: Optional[int], inputs: Any, layout: str, merge: Optional[bo
 
 def split(inputs: Symbol, axis: int, length: Optional[int]) -> List[Symbol]:
     """The steps along an axis, without it."""
-    return list(symbol.split(inputs, axis=axis, num_outputs=length, squeeze_axis=1))
+    parts: Any = length  # None is refused.
+    return list(symbol.split(inputs, axis=axis, num_outputs=parts, squeeze_axis=True))

@@ -97,7 +97,7 @@ class DropoutCell(BaseRNNCell):
         super().__init__(prefix, params)
         if not isinstance(dropout, numbers.Real):
             raise AssertionError("dropout probability must be a number")
-        self.dropout = dropout
+        self.dropout: float = dropout
 
     @property
     def state_info(self) -> List[Dict[str, Any]]:
@@ -151,5 +151,5 @@ class BidirectionalCell(_CellOfCells):
 
 def _as_steps(outputs: Steps, axis: int, length: int) -> List[Symbol]:
     if isinstance(outputs, Symbol):
-        return list(symbol.SliceChannel(outputs, axis=axis, num_outputs=length, squeeze_axis=1))
+        return list(symbol.SliceChannel(outputs, axis=axis, num_outputs=length, squeeze_axis=True))
     return outputs

@@ -92,10 +92,11 @@ class FusedRNNCell(BaseRNNCell):
         elif axis != 0:
             raise AssertionError(f"Unsupported layout {layout}")
         states = self.begin_state() if begin_state is None else begin_state
+        given: Dict[str, Any] = dict(zip(("state", "state_cell"), states))
         out = symbol.RNN(data=whole, parameters=self._parameter, state_size=self._num_hidden,
                          num_layers=self._num_layers, bidirectional=self._bidirectional, p=self._dropout,
                          state_outputs=self._get_next_state, mode=self._mode, name=f"{self._prefix}rnn",
-                         **dict(zip(("state", "state_cell"), states)))
+                         **given)
         outputs, after = out, []
         if self._get_next_state:
             outputs, after = out[0], [out[1 + place] for place in range(len(self.state_info))]
@@ -111,8 +112,8 @@ class FusedRNNCell(BaseRNNCell):
         for layer in range(self._num_layers):
             cells = [_UNFUSED[self._mode](self._num_hidden, f"{self._prefix}{direction}{layer}_")
                      for direction in self._directions]
-            stack.add(BidirectionalCell(*cells, output_prefix=f"{self._prefix}bi_l{layer}_") if self._bidirectional
-                      else cells[0])
+            stack.add(BidirectionalCell(cells[0], cells[1], output_prefix=f"{self._prefix}bi_l{layer}_")
+                      if self._bidirectional else cells[0])
             if self._dropout > 0 and layer != self._num_layers - 1:
                 stack.add(DropoutCell(self._dropout, prefix=f"{self._prefix}_dropout{layer}_"))
         return stack

@@ -44,7 +44,7 @@ class Binding(Outputs):
         _warn_of_groups("simple_bind", group2ctx)
         arguments, auxiliaries = self._variables()
         requests = requests_by_order(self, grad_req, "simple_bind")
-        shapes = {**_infer.declared_shapes(self), **{key: shape for key, shape in kwargs.items()
+        shapes = {**_infer.declared_shapes(self), **{key: tuple(shape) for key, shape in kwargs.items()
                                                      if isinstance(shape, (tuple, list))}}
         dtypes = {**_infer.declared_types(self),
                   **{key: dtype_of(dtype) for key, dtype in (type_dict or {}).items()}}

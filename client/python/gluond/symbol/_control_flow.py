@@ -77,7 +77,7 @@ def _length(data: List[Symbol]) -> int:
     _, shapes, _ = Group(data).infer_shape_partial() if data else (None, [], None)
     lengths = {shape[0] if shape else 0 for shape in shapes or [()]}
     if len(lengths) != 1 or 0 in lengths:
-        raise NoGraph(f"sym.contrib.foreach: the length of data of shape {', '.join(map(str, shapes))} is not known. Give "
+        raise NoGraph(f"sym.contrib.foreach: the length of data of shape {', '.join(map(str, shapes or ()))} is not known. Give "
                       "the Variables a shape, or use cell.unroll(length, ...); nd.contrib.foreach runs on arrays of any "
                       "length.")
     return lengths.pop()

@@ -116,9 +116,9 @@ class _Prop(CustomOpProp):
     def __init__(self, op: PythonOp) -> None:
         super().__init__(op.need_top_grad())
         self._op = op
-        self.list_arguments, self.list_outputs = op.list_arguments, op.list_outputs  # type: ignore[method-assign]
+        self.list_arguments, self.list_outputs = op.list_arguments, op.list_outputs  # type: ignore
         if isinstance(op, NDArrayOp):
-            self.declare_backward_dependency = op.declare_backward_dependency  # type: ignore[method-assign]
+            self.declare_backward_dependency = op.declare_backward_dependency  # type: ignore
 
     def infer_shape(self, in_shape: Any) -> Any:
         return (*self._op.infer_shape(in_shape), [])

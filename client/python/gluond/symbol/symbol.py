@@ -208,7 +208,7 @@ def Variable(name: str, attr: Optional[Mapping[str, str]] = None, shape: Optiona
 var = Variable
 
 
-def Group(symbols: Sequence[Symbol]) -> Symbol:
+def Group(symbols: Union[Symbol, Sequence[Symbol]]) -> Symbol:
     """One symbol with the outputs of several."""
     if isinstance(symbols, Symbol):
         symbols = [symbols]

@@ -129,8 +129,9 @@ class HybridLambda(HybridBlock):
         if isinstance(function, str):
             if not hasattr(ndarray, function) or not hasattr(symbol, function):
                 raise AssertionError(f"Function name {function} is not found in symbol/ndarray.")
-            self._func: Callable[..., Any] = lambda F, *args: getattr(F, function)(*args)
-            self._func_name = function
+            name = function
+            self._func: Callable[..., Any] = lambda F, *args: getattr(F, name)(*args)
+            self._func_name = name
         elif callable(function):
             self._func = function
             self._func_name = getattr(function, "__name__", str(function))

@@ -76,7 +76,7 @@ class SequentialRNNCell(_CellRow):
         return self._step(inputs, states)
 
 
-class HybridSequentialRNNCell(_CellRow, HybridRecurrentCell):
+class HybridSequentialRNNCell(_CellRow, HybridRecurrentCell):  # type: ignore[misc]
     """Hybrid cells one above the other."""
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # noqa: N803
@@ -223,7 +223,7 @@ class ResidualCell(ModifierCell):
         return (outputs + steps if whole else [out + step for out, step in zip(outputs, steps)]), states
 
 
-class BidirectionalCell(_CellOfCells, HybridRecurrentCell):
+class BidirectionalCell(_CellOfCells, HybridRecurrentCell):  # type: ignore[misc]
     """One cell from the first step to the last and one back; outputs are concatenated. Only `unroll`, no single step."""
 
     def __init__(self, l_cell: Any, r_cell: Any, output_prefix: str = "bi_") -> None:

@@ -81,5 +81,5 @@ class RecurrentCell(Block):
         return super().forward(inputs, states)
 
 
-class HybridRecurrentCell(RecurrentCell, HybridBlock):
+class HybridRecurrentCell(RecurrentCell, HybridBlock):  # type: ignore[misc]  # A cell gets states, too.
     """A cell whose step is `hybrid_forward(F, inputs, states, ...)`; it gives (output, states)."""

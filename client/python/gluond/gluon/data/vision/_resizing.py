@@ -123,5 +123,5 @@ def _cubic(x: np.ndarray) -> List[np.ndarray]:
 def _lanczos(x: np.ndarray) -> List[np.ndarray]:
     """sinc(t) sinc(t / 4) of the distances to eight pixels, scaled to a sum of 1."""
     weights = [np.sinc(x + 3 - i) * np.sinc((x + 3 - i) / 4) for i in range(8)]
-    total = sum(weights)
+    total = np.sum(weights, axis=0)
     return [weight / total for weight in weights]

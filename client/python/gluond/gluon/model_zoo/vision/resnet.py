@@ -1,7 +1,7 @@
 """ResNet V1, of "Deep residual learning for image recognition", and V2, of "Identity mappings in deep residual networks"."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 from ....context import Context, cpu
 from ..._hybrid_block import HybridBlock
@@ -195,7 +195,7 @@ resnet_spec: Dict[int, Tuple[str, Sequence[int], Sequence[int]]] = {
     50: ("bottle_neck", (3, 4, 6, 3), _WIDE), 101: ("bottle_neck", (3, 4, 23, 3), _WIDE),
     152: ("bottle_neck", (3, 8, 36, 3), _WIDE)}
 resnet_net_versions = [ResNetV1, ResNetV2]
-resnet_block_versions = [{"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
+resnet_block_versions: Sequence[Mapping[str, Any]] = [{"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
                          {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2}]
 
 

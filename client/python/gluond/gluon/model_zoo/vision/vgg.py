@@ -74,19 +74,23 @@ def vgg19(**kwargs: Any) -> VGG:
 
 def vgg11_bn(**kwargs: Any) -> VGG:
     """VGG of 11 layers with batch normalization; see get_vgg."""
-    return get_vgg(11, **{**kwargs, "batch_norm": True})
+    kwargs["batch_norm"] = True
+    return get_vgg(11, **kwargs)
 
 
 def vgg13_bn(**kwargs: Any) -> VGG:
     """VGG of 13 layers with batch normalization; see get_vgg."""
-    return get_vgg(13, **{**kwargs, "batch_norm": True})
+    kwargs["batch_norm"] = True
+    return get_vgg(13, **kwargs)
 
 
 def vgg16_bn(**kwargs: Any) -> VGG:
     """VGG of 16 layers with batch normalization; see get_vgg."""
-    return get_vgg(16, **{**kwargs, "batch_norm": True})
+    kwargs["batch_norm"] = True
+    return get_vgg(16, **kwargs)
 
 
 def vgg19_bn(**kwargs: Any) -> VGG:
     """VGG of 19 layers with batch normalization; see get_vgg."""
-    return get_vgg(19, **{**kwargs, "batch_norm": True})
+    kwargs["batch_norm"] = True
+    return get_vgg(19, **kwargs)
