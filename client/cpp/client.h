@@ -103,7 +103,7 @@ class Client {
   absl::StatusOr<std::vector<v1::Dataset>> ListDatasets() const;
   absl::Status DeleteDataset(const std::string& name) const;
 
-  // What sessions, those of Python programs for the most part, have saved under names.
+  // The saves of sessions: those of Python programs, for the most part.
   absl::StatusOr<std::vector<v1::SavedSession>> ListSavedSessions() const;
 
   // Published versions of models (Model::Publish): of the name `served`, or of all.

@@ -1,5 +1,5 @@
-// What an operator's own rules say of a call's outputs before the shapes of its inputs are known: clients know the
-// types of most of their results by it, and need not ask for each.
+// The types of a call's outputs, as far as an operator's own rules tell them before the shapes of its inputs are known.
+// Clients know most of their results' types by that, and need not ask for each.
 
 #ifndef ENGINE_CORE_KNOWN_OUTPUTS_H_
 #define ENGINE_CORE_KNOWN_OUTPUTS_H_
@@ -11,7 +11,7 @@ namespace gluond {
 
 enum class OutputShape {
   kInferred,   // By FInferShape alone.
-  kFirst,      // That of the first input.
+  kFirst,      // The first input's.
   kBroadcast,  // Two inputs broadcast to it.
 };
 

@@ -8,7 +8,7 @@ import unittest
 import grpc
 from google.protobuf import json_format
 
-from gluond.v1 import command_pb2, dataset_pb2, session_pb2, session_pb2_grpc, training_pb2_grpc
+from gluond.v1 import dataset_pb2, session_pb2, session_pb2_grpc, training_pb2_grpc
 from tests import case_runner
 from tests.server.running_server import RunningServer
 

@@ -122,7 +122,7 @@ class Array:
     _kept: Any
     _grad_req: str
     _results: ClassVar[type]  # The class of the results of calls with such an input: NDArray.
-    # What NDArray has, for code that is given one.
+    # Members of NDArray, for code that is given one.
     asnumpy: Callable[[], np.ndarray]
     as_in_context: Callable[[Context], Any]
     _written_by_server: Callable[[], None]
