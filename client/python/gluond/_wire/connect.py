@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
 import weakref
 from typing import Optional
 
-# Before gRPC is loaded for the first time: a forked child may use gRPC, with a session of its own.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
-
-from . import at_fork, core_end, freed_memory, quiet_fork  # noqa: E402, F401  # First: its hook runs after this file's.
-from .access import Access  # noqa: E402
-from .local_server import LocalServer  # noqa: E402
-from .session import Session  # noqa: E402
+from .. import _side_effects
+from .access import Access
+from .local_server import LocalServer
+from .session import Session
 
 # At the program's end a failure that nobody has been told of is waited for so long.
 _LAST_SECONDS = 1.0
@@ -43,7 +39,7 @@ def _open(address: Optional[str], access: Access, again: bool) -> Session:
     with _lock:
         if _current is not None and not again:
             return _current
-        freed_memory.keep()
+        _side_effects.keep_freed_memory()
         if address:
             session = Session(address, access=access)
         else:
@@ -75,7 +71,7 @@ def disconnect() -> None:
             session.close()
 
 
-@atexit.register
+@_side_effects.at_end
 def _close_all() -> None:
     for session in list(_all):
         unheard = session.unheard(_LAST_SECONDS)
@@ -84,10 +80,10 @@ def _close_all() -> None:
         session.close()
 
 
-at_fork.pause(lambda: list(_all))
+_side_effects.prepare_grpc_for_forks()
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     global _lock, _current
     _lock = threading.Lock()

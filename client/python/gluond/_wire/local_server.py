@@ -22,6 +22,7 @@ import time
 import weakref
 from typing import Optional
 
+from .. import _side_effects
 from ..base import MXNetError
 from .server_binary import find
 
@@ -35,7 +36,7 @@ _LONGEST_FOLDER = 107 - len("/gluond-12345678/socket")
 
 _running: "weakref.WeakSet[LocalServer]" = weakref.WeakSet()
 # Held from a server's start to its entry into _running: a child forked in between would keep the pipe open.
-_starting = threading.RLock()
+_starting = threading.Lock()
 
 
 def _new_folder() -> str:
@@ -107,14 +108,13 @@ class LocalServer:
         self._server.stdin.close()  # type: ignore[union-attr]
 
 
-def _after_fork_in_child() -> None:
+@_side_effects.in_child
+def _after_fork() -> None:
     global _starting
-    _starting = threading.RLock()
+    _starting = threading.Lock()
     for server in list(_running):
         server.forget()
     _running.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=lambda: _starting.acquire(), after_in_parent=lambda: _starting.release(),
-                        after_in_child=_after_fork_in_child)
+_side_effects.around_fork(lambda: _starting.acquire(), lambda: _starting.release())  # pylint: disable=unnecessary-lambda
