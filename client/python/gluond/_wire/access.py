@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 import threading
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 import grpc
 
@@ -70,9 +70,9 @@ class Access(NamedTuple):
     token_file: str = ""
 
     @staticmethod
-    def of(**given: Optional[str]) -> Access:
+    def of(variables: Mapping[str, str] = os.environ, **given: Optional[str]) -> Access:
         """What is given, else GLUOND_TLS_CA, GLUOND_TLS_CERT, GLUOND_TLS_KEY and GLUOND_TOKEN_FILE."""
-        return Access(*[os.environ.get(f"GLUOND_{name.upper()}", "") if given.get(name) is None else str(given[name])
+        return Access(*[variables.get(f"GLUOND_{name.upper()}", "") if given.get(name) is None else str(given[name])
                         for name in Access._fields])
 
     @property

@@ -6,11 +6,11 @@ import os
 import sys
 import threading
 import weakref
-from typing import Optional
+from typing import Dict, Optional
 
 from .. import _side_effects
 from .access import Access
-from .local_server import LocalServer
+from .local_server import LocalServer, answers
 from .session import Session
 
 # At the program's end a failure that nobody has been told of is waited for so long.
@@ -19,14 +19,26 @@ _LAST_SECONDS = 1.0
 _lock = threading.Lock()
 _current: Optional[Session] = None
 _all: "weakref.WeakSet[Session]" = weakref.WeakSet()
+# In a forked child: the variables by which it reaches its parent's server.
+_inherited: Dict[str, str] = {}
 # In a forked child: sessions of the parent, whose gRPC objects must not be touched, not even freed.
 _of_the_parent: list = []
 
 
 def current() -> Session:
-    """The session that new arrays belong to. Connects to GLUOND_ADDRESS, else starts a private local server."""
+    """The session that new arrays belong to. Connects to the server of the process that forked this one, or started it by
+    multiprocessing; else to GLUOND_ADDRESS; else starts a private local server."""
     session = _current
-    return session if session is not None else _open(os.environ.get("GLUOND_ADDRESS"), Access.of(), again=False)
+    if session is not None:
+        return session
+    variables = {**os.environ, **_of_a_server_that_is_there(_inherited or _side_effects.of_parent())}
+    return _open(variables.get("GLUOND_ADDRESS"), Access.of(variables), again=False)
+
+
+def _of_a_server_that_is_there(variables: Dict[str, str]) -> Dict[str, str]:
+    """The variables, unless they name a private server that has ended with its process."""
+    address = variables.get("GLUOND_ADDRESS", "")
+    return {} if address.startswith("unix") and not answers(address) else variables
 
 
 def replace(address: Optional[str], access: Access) -> None:
@@ -47,6 +59,7 @@ def _open(address: Optional[str], access: Access, again: bool) -> Session:
             session = Session(local.address, local)
         if again:  # An address that is wrong changes nothing.
             session.open()
+        _side_effects.tell_children(session.environment)
         _all.add(session)
         _current = session
         _end_unused()
@@ -69,6 +82,8 @@ def disconnect() -> None:
         if session is not None:
             _all.discard(session)
             session.close()
+        _inherited.clear()
+        _side_effects.tell_children(None)
 
 
 @_side_effects.at_end
@@ -87,6 +102,8 @@ _side_effects.prepare_grpc_for_forks()
 def _after_fork() -> None:
     global _lock, _current
     _lock = threading.Lock()
+    if _current is not None:
+        _inherited.update(_current.environment)
     _of_the_parent.extend(_all)
     for session in _of_the_parent:
         session.abandon()
