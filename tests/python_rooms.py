@@ -25,7 +25,7 @@ _FACES_OF_SYM = "symbol/__init__ symbol/op symbol/_internal symbol/contrib symbo
 # a file decides. A room may import the rooms named behind it, and itself. No room imports a face, but for those of nd
 # and sym: a network, an optimizer and a metric are written with these, as a user's program is.
 ROOMS = {
-    "base": ("base engine lr_scheduler recordio _elsewhere _registry registry _curve _files _image_files", ""),
+    "base": ("base _side_effects engine lr_scheduler recordio _elsewhere _registry registry _curve _files _image_files", ""),
     "_proto": ("_proto", ""),
     "_wire": ("_wire", "base _proto"),
     "operators": ("_operators _operators_cache _attributes _documentation _composed _servers attribute context name util", "base _proto _wire"),

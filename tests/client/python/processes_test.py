@@ -1,5 +1,6 @@
 """The private local server and its process; forks."""
 
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -12,7 +13,7 @@ from unittest import mock
 
 import gluond as mx
 from gluond import nd
-from gluond._wire import connect, local_server
+from gluond._wire import connect
 from tests import case_runner
 from tests.client.python.beside import in_child
 
@@ -67,10 +68,12 @@ class LocalServerTest(unittest.TestCase):
         self.assertTrue(os.path.exists(path) or not check)
         return program, int(pid), path
 
-    def test_without_any_folder_to_write_it_is_told_what_to_do(self):
-        with mock.patch.object(tempfile, "mkdtemp", side_effect=FileNotFoundError("No usable temporary directory found")):
-            with self.assertRaisesRegex(mx.MXNetError, "private server.*temporary directory.*TMPDIR.*GLUOND_ADDRESS"):
-                local_server.LocalServer()
+    def test_it_needs_no_folder_to_write(self):
+        with mock.patch.object(tempfile, "gettempdir", side_effect=FileNotFoundError("No usable temporary directory found")):
+            mx.connect()
+        self.addCleanup(mx.disconnect)
+        self.assertTrue(connect.current().local.address.startswith("unix-abstract:"))
+        self.assertEqual((nd.ones(2) + 1).asnumpy().sum(), 4)
 
     def test_it_ends_with_the_program(self):
         program, pid, path = self.start("ready()", check=False)
@@ -152,6 +155,39 @@ except mx.MXNetError as error: print("ended with code -9" in str(error), flush=T
         result = subprocess.run([sys.executable, "-c", "import gluond as mx; mx.nd.ones(1)"], env=environment,
                                 capture_output=True, text=True, timeout=60)
         self.assertIn("/bin/false did not start", result.stderr)
+
+
+def server_of_child():
+    (nd.ones(3) + 1).asnumpy()
+    return connect.current().address, connect.current().local is None
+
+
+class ParentsServerTest(unittest.TestCase):
+    """Processes that this one starts compute on its server, each in a session of its own."""
+
+    def setUp(self):
+        nd.ones(2).asnumpy()
+        self.expected = connect.current().address, True
+
+    def test_forked_children(self):
+        self.assertTrue(in_child(lambda: server_of_child() == self.expected))
+        self.assertTrue(in_child(lambda: in_child(lambda: server_of_child() == self.expected)))
+
+    def test_processes_of_multiprocessing(self):
+        for method in ("fork", "spawn", "forkserver"):
+            with self.subTest(method), multiprocessing.get_context(method).Pool(1) as pool:
+                self.assertEqual(pool.apply(server_of_child), self.expected)
+
+    def test_another_program_has_one_of_its_own(self):
+        code = "import gluond as mx; from gluond._wire import connect; mx.nd.ones(1); print(connect.current().address)"
+        variables = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+        address = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=60, check=True)
+        self.assertNotEqual(address.stdout.strip(), self.expected[0])
+
+    def test_where_it_has_gone_a_child_starts_one(self):
+        with mock.patch.dict(connect._inherited, {"GLUOND_ADDRESS": "unix:/not/there"}), mock.patch.object(connect, "_current", None):
+            self.assertIsNot(connect.current().local, None)
+            connect.disconnect()
 
 
 class ForkTest(unittest.TestCase):

@@ -10,7 +10,7 @@ from unittest import mock
 import gluond as mx
 from gluond import _operators, _operators_cache
 from gluond._proto import operator_pb2, server_pb2
-from gluond._wire import connect, encoding, fields, link, protocol
+from gluond._wire import connect, encoding, fields, pipeline, protocol
 from tests import case_runner
 
 HASH = "0123456789abcdef"
@@ -36,12 +36,11 @@ class ProtocolTest(unittest.TestCase):
 
     def test_a_session_with_it_is_refused(self):
         session = connect.current()
-        with mock.patch.object(protocol, "LOWEST_OF_SERVER", 1000):
-            channel = session.new_channel()
-            stream, response, code, details = link.greet(channel, "", "test")
-            channel.close()
-        self.assertIsNone(stream)
-        self.assertIsNone(response)
+        told = []
+        with mock.patch.object(protocol, "LOWEST_OF_SERVER", 1000), mock.patch.object(pipeline, "LOWEST_OF_SERVER", 1000):
+            with self.assertRaises(mx.MXNetError):
+                pipeline.Pipeline(session.new_channel, "test", lambda *why: told.append(why) or mx.MXNetError(), lambda: False)
+        (code, details), = told
         self.assertEqual(code, 9)
         self.assertRegex(details, r"^the server is too old: gluond \d\S+ speaks protocol \d+, .* needs 1000 or newer")
 

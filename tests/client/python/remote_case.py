@@ -72,7 +72,7 @@ class Breaking:
 
     def __init__(self, channel, method, error, times=1, after=True):
         self._channel, self._method, self._error, self._times, self._after = channel, method, error, times, after
-        self.subscribe, self.unsubscribe = channel.subscribe, channel.unsubscribe
+        self.sleep = channel.sleep
 
     def unary_unary(self, path, *codecs):
         call = self._channel.unary_unary(path, *codecs)

@@ -7,7 +7,7 @@ import gluond as mx
 import numpy as np
 from gluond import autograd, gluon, nd
 from gluond._wire import connect
-from gluond._wire.link import client_id
+from gluond._wire.waiter import client_id
 from gluond.gluon import nn
 from tests import case_runner
 from tests.client.python.saved_case import SessionCase, bits, network, program, started, train, trained

@@ -9,7 +9,7 @@ import time
 import gluond as mx
 import numpy as np
 from gluond import nd
-from gluond._wire import connect, connection
+from gluond._wire import connect, pipeline
 from tests import case_runner
 from tests.client.python.proxy import Proxy
 from tests.client.python.saved_case import SavedCase, bits, points, program, started, train, trained
@@ -121,8 +121,8 @@ class AwayTest(SavedCase):
         x = nd.ones(1)
         mx.save_session("run", x=x)
         target, proxy._target = proxy._target, ("127.0.0.1", 1)
-        before, connection.WARN_SECONDS = connection.WARN_SECONDS, 0.0
-        self.addCleanup(setattr, connection, "WARN_SECONDS", before)
+        before, pipeline.WARN_SECONDS = pipeline.WARN_SECONDS, 0.0
+        self.addCleanup(setattr, pipeline, "WARN_SECONDS", before)
         with contextlib.redirect_stderr(io.StringIO()) as told:
             proxy.cut()
             while not told.getvalue():

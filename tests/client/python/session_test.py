@@ -1,6 +1,5 @@
 """One session: from many threads, over broken connections, with servers that go away."""
 
-import contextlib
 import os
 import signal
 import socket
@@ -8,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-import types
 import unittest
 from unittest import mock
 
@@ -16,7 +14,7 @@ import gluond as mx
 import numpy as np
 from gluond import nd
 from gluond._proto import session_pb2
-from gluond._wire import connect, encoding, pipeline, stream
+from gluond._wire import connect, encoding, pipeline
 from tests import case_runner
 from tests.client.python.beside import in_threads
 from tests.client.python.proxy import Proxy
@@ -166,56 +164,6 @@ class InterruptTest(unittest.TestCase):
                 value = x.asscalar()
                 self.assertTrue(done <= value <= begun, (done, value, begun))
                 done = begun = int(value)
-            connect.current().close()
-
-
-class PublicStreamTest(unittest.TestCase):
-    """grpcio's public API takes over where something that is not public is missing, or fails."""
-
-    def assert_it_takes_over(self, *patches):
-        with contextlib.ExitStack() as stack, RunningServer() as server:
-            stack.enter_context(mock.patch.object(stream, "_has_failed", False))
-            for patch in patches:
-                stack.enter_context(patch)
-            mx.connect(server.address)
-            self.assertIsInstance(connect.current()._pipeline._link.stream, stream.PublicStream)
-            x = nd.zeros((1,))
-            for _ in range(1000):
-                x += 1
-            self.assertEqual(x.asscalar(), 1000)
-            connect.current().close()
-
-    def test_without_cygrpc(self):
-        self.assert_it_takes_over(mock.patch.object(stream, "cygrpc", None))
-
-    def test_without_each_name_of_it(self):
-        for missing in stream._OF_MODULE:
-            names = {name: value for name, value in vars(stream.cygrpc).items() if name != missing}
-            with self.subTest(missing):
-                self.assert_it_takes_over(mock.patch.object(stream, "cygrpc", types.SimpleNamespace(**names)))
-
-    def test_without_what_it_has_in_channels(self):
-        self.assert_it_takes_over(mock.patch.object(stream, "_OF_CHANNEL", (*stream._OF_CHANNEL, "not_there")))
-
-    def test_where_a_stream_cannot_be_made(self):
-        for error in (AttributeError, TypeError, ValueError):
-            self.assert_it_takes_over(mock.patch.object(stream.Stream, "__init__", side_effect=error))
-
-    def test_where_messages_cannot_be_written_or_read(self):
-        wrong = {**vars(stream.cygrpc), "SendMessageOperation": mock.Mock(side_effect=TypeError)}
-        self.assert_it_takes_over(mock.patch.object(stream, "cygrpc", types.SimpleNamespace(**wrong)))
-        self.assert_it_takes_over(mock.patch.object(stream.Stream, "_read", side_effect=TypeError))
-        self.assert_it_takes_over(mock.patch.object(stream.Stream, "_told", side_effect=AttributeError))
-
-    def test_a_session_goes_on_where_that_comes_later(self):
-        with RunningServer() as server, mock.patch.object(stream, "_has_failed", False):
-            mx.connect(server.address)
-            x = nd.ones((1,))
-            x.wait_to_read()
-            self.assertIsInstance(x._session._pipeline._link.stream, stream.Stream)
-            with mock.patch.object(stream.Stream, "_told", side_effect=AttributeError):
-                self.assertEqual((x + 1).asscalar(), 2)
-            self.assertIsInstance(x._session._pipeline._link.stream, stream.PublicStream)
             connect.current().close()
 
 

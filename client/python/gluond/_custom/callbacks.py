@@ -15,7 +15,8 @@ from typing import Any, Callable, List, NamedTuple, OrderedDict, Sequence, Tuple
 import numpy as np
 
 from .._proto import custom_operator_pb2 as pb, tensor_pb2
-from .._wire import at_fork, operator_errors as errors
+from .. import _side_effects
+from .._wire import operator_errors as errors
 from .._wire.tensors import DTYPE_OF, FLAG_OF
 from ..base import MXNetError
 from ..context import _of_device
@@ -72,7 +73,7 @@ class _Instances:
 _instances = _Instances()
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     """In a forked child: the forward passes were the parent's."""
     global _instances

@@ -18,7 +18,8 @@ import numpy as np
 
 from .._array import tape
 from .._array.array import NDArray
-from .._wire import at_fork, operator_errors as errors
+from .. import _side_effects
+from .._wire import operator_errors as errors
 from ..base import MXNetError
 from .inside import inside
 from .local import LocalArray, read_only, wanted_values
@@ -121,7 +122,7 @@ class Functions:
 functions = Functions()
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     """In a forked child: the recordings are the parent's."""
     global functions

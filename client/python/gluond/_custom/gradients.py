@@ -9,7 +9,7 @@ from .._array.array import NDArray
 from .._proto import command_pb2
 from .._wire import encoding
 from .._wire.encoding import number_of
-from .._wire.link import Waiter
+from .._wire.waiter import Waiter
 from .._wire.frame import frame
 from ..base import WrongValue
 from . import functions

@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from .._attributes import visible
 from .._operators import CallType
 from .._proto import graph_pb2
-from .._wire import at_fork
+from .. import _side_effects
 from ..base import MXNetError
 from . import hosts, props, registry
 
@@ -83,7 +83,7 @@ def edits() -> int:
     return registry.replaced + _forks
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     global _forks
     _forks += 1

@@ -1,9 +1,8 @@
 """The stream over which the server calls this process: OperatorService.HostOperators.
 
-Each server has one stream, opened at the first need and again when it breaks, each time with all offers. Its threads
-take turns (leader and followers): one waits for the next message; when a call comes, it lets another wait and runs the
-call itself. So a call costs no change of threads, and many calls may be under way (pool.py has the limits): an
-operator's code may wait for values, and for other custom operators.
+Each server has one stream, opened at the first need and again when it breaks, each time with all offers. Many calls may
+be under way, each in a thread of its own (pool.py has the limits): an operator's code may wait for values, and for other
+custom operators.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ import grpc
 
 from .._proto import custom_operator_pb2 as pb
 from .._wire.credential import scope_of
-from .._wire import connect, heartbeat, operator_errors
-from .._wire.link import client_id
-from .._wire.stream import CLOSED, MESSAGE, WRITTEN, open_stream
+from .._wire import connect, operator_errors
+from .._wire.waiter import client_id
+from .._wire.wire import Wire
 from ..base import MXNetError
 from .outgoing import Outgoing
 from .pool import Pool
@@ -30,12 +29,11 @@ METHOD = "/gluond.v1.OperatorService/HostOperators"
 OPEN_SECONDS = 30.0
 # A name that is another client's is asked for so long, so often: that client may have just ended, unnoticed as yet.
 CLAIM_SECONDS, CLAIM_PAUSE_SECONDS = 5.0, 0.2
-# Threads that wait for work, at most: one for the next message, others for the one after it.
-MOST_IDLE = 3
-PAUSE_SECONDS = 2.0
 # Answers that wait until the server reads: a thread that has more to say waits, too.
 MOST_OUTGOING_BYTES = 64 << 20
-BEAT_SECONDS = 0.5
+WATCH_SECONDS = 0.5
+# A fork waits so long for calls that are under way.
+SETTLE_SECONDS = 2.0
 
 _FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUMENT.value[0],
           grpc.StatusCode.PERMISSION_DENIED.value[0], grpc.StatusCode.UNAUTHENTICATED.value[0]}
@@ -53,30 +51,23 @@ class Host:
         self._release = release
         self.address = session.address
         self._sessions: "weakref.WeakSet[Any]" = weakref.WeakSet([session])
-        self._channel = session.new_channel()
         self._most_bytes = session.max_tensor_bytes
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._leading = threading.Lock()
         self._offered: Dict[str, bool] = {}  # By name: whether it is shared.
         self._known: Set[str] = set()  # The offers that the server has confirmed.
         self._refused: Dict[str, str] = {}  # Why it has not.
         self._asked: Set[str] = set()  # The names whose offer somebody waits for.
         self._running: Set[int] = set()
         self._pool = Pool(self._answer, self._refuse)
-        self._outgoing = Outgoing()
         self._is_open = False
         self._pause = 0.1
         self._problem = ""
         self._ended = False
-        self._resumed = threading.Event()
-        self._resumed.set()
-        self._idle = 0
-        self._lease = 60.0
-        self._said_something = time.monotonic()
-        with self._lock:
-            self._more_threads()
-        heartbeat.start("gluond-custom-heartbeat", self._beat)
+        self._wire = Wire(session.new_channel, METHOD, self)
+        self._outgoing = Outgoing(self._wire.wake, self._wire.cut)
+        self._wire.start()
+        threading.Thread(target=self._watch, name="gluond-custom-watch", daemon=True).start()
 
     # The interface.
 
@@ -134,7 +125,7 @@ class Host:
     def renew(self, name: str, shared: bool) -> None:
         """Offers a replaced operator again: the server forgets the shapes that it was told."""
         with self._lock:
-            if name in self._offered and self._outgoing.stream is not None:
+            if name in self._offered and self._outgoing.is_on:
                 if self._offered[name] and not shared:
                     self._outgoing.write(pb.HostRequest(release=pb.ReleaseOperator(op_type=name)).SerializeToString())
                 self._offered[name] = shared
@@ -146,40 +137,7 @@ class Host:
             self._changed.wait(end - time.monotonic())
         return is_true()
 
-    # Threads.
-
-    def _more_threads(self) -> None:
-        """Starts threads until one waits for the next message, and one for the turn after. With the lock held."""
-        while self._idle < 2:
-            self._idle += 1
-            threading.Thread(target=self._work, name="gluond-custom", daemon=True).start()
-
-    def _work(self) -> None:
-        """The life of a thread; it is idle when it begins."""
-        while True:
-            call = self._lead()
-            with self._lock:
-                self._idle -= 1
-                if call is None:
-                    return
-                self._more_threads()
-            self._pool.work(call)
-            del call
-            with self._lock:
-                if self._idle >= MOST_IDLE:
-                    return
-                self._idle += 1
-
-    def _lead(self) -> Any:
-        """Waits for its turn, then for a call that it is to work on; None where the host has ended."""
-        while not self._ended:
-            self._resumed.wait()
-            with self._leading:
-                while self._resumed.is_set() and not self._ended:
-                    call = self._pool.take(self._next())
-                    if call is not None:
-                        return call
-        return None
+    # Calls.
 
     def _answer(self, call: Any) -> None:
         if call.call not in self._running:  # It has been cancelled while it waited.
@@ -203,24 +161,28 @@ class Host:
                 self._running.discard(call.call)
                 self._outgoing.write(message)
 
-    # Events.
+    # Messages, called by the threads of the Wire.
 
-    def _next(self) -> List[Any]:
-        """Waits for one event, and returns the calls that it brings."""
-        stream = self._outgoing.stream
-        if stream is None:
-            self._connect()
-            return []
-        kind, value = stream.next_event()
-        if kind is WRITTEN:
-            with self._lock:
-                if self._outgoing.written():
-                    self._changed.notify_all()
-        elif kind is MESSAGE:
-            return self._receive(pb.HostResponse.FromString(value))
-        elif kind is CLOSED:
-            self._closed(*value)
-        return []
+    def hello(self) -> bytes:
+        """Begins a stream, and repeats the offers."""
+        with self._lock:
+            self._outgoing.begin()
+            self._known.clear()
+            for name, shared in self._offered.items():
+                self._outgoing.write(_offer(name, shared))
+        return pb.HostRequest(open=pb.OpenHost(scope=self.scope, key=self._key, client_id=client_id())).SerializeToString()
+
+    def next_message(self, alive: bool) -> Optional[bytes]:
+        """Offers and answers."""
+        with self._lock:
+            message = self._outgoing.take()
+            if message is not None:
+                self._changed.notify_all()
+            return b"" if message is None and alive else message
+
+    def message(self, data: bytes) -> None:
+        """Calls, and words about offers."""
+        self._pool.take(self._receive(pb.HostResponse.FromString(data)))
 
     def _receive(self, response: Any) -> List[Any]:
         calls = list(response.callbacks)
@@ -228,7 +190,7 @@ class Host:
             if response.HasField("opened"):
                 self._is_open = True
                 self._pause = 0.1
-                self._lease = max(1.0, response.opened.lease.ToTimedelta().total_seconds())
+                self._wire.beat_seconds = max(1.0, response.opened.lease.ToTimedelta().total_seconds()) / 3
             self._running.update(call.call for call in calls)
             self._running.difference_update(response.cancelled)
             self._known.update(response.offered)
@@ -244,21 +206,8 @@ class Host:
             print(f"gluond: another client computes the shared operator '{name}' from now on", file=sys.stderr)
         return calls
 
-    def _connect(self) -> None:
-        """Opens the stream, and repeats the offers."""
-        stream = open_stream(self._channel, METHOD)
-        hello = pb.HostRequest(open=pb.OpenHost(scope=self.scope, key=self._key, client_id=client_id())).SerializeToString()
-        with self._lock:
-            if self._ended:
-                stream.cancel()
-                return
-            self._outgoing.begin(stream)
-            self._known.clear()
-            self._outgoing.write(hello)
-            for name, shared in self._offered.items():
-                self._outgoing.write(_offer(name, shared))
-
-    def _closed(self, code: int, details: str) -> None:
+    def closed(self, code: int, details: str) -> Optional[float]:
+        """Has another stream opened, unless the server can never call again."""
         with self._lock:
             self._outgoing.end()
             self._is_open = False
@@ -267,26 +216,13 @@ class Host:
             if code in _FATAL or not any(session.is_open for session in self._sessions):
                 self._ended = True
             self._changed.notify_all()
-        if self._ended:
-            return
-        end = time.monotonic() + self._pause
-        while time.monotonic() < end and self._resumed.is_set() and not self._ended:
-            time.sleep(0.02)
-        self._pause = min(2 * self._pause, 2.0)
+        pause, self._pause = self._pause, min(2 * self._pause, 2.0)
+        return None if self._ended else pause
 
-    def _beat(self) -> Optional[float]:
-        """Says something, whatever else has been sent, three times in a lease."""
-        if self._ended:
-            return None
-        self._pool.refuse_if_stalled()
-        if time.monotonic() - self._said_something > self._lease / 3:
-            self._say_something()
-        return BEAT_SECONDS
-
-    def _say_something(self) -> None:
-        self._said_something = time.monotonic()
-        with self._lock:
-            self._outgoing.say_something()
+    def _watch(self) -> None:
+        while not self._ended:
+            self._pool.refuse_if_stalled()
+            time.sleep(WATCH_SECONDS)
 
     def abandon(self) -> None:
         """After a fork, in the child: the stream is the parent's."""
@@ -296,30 +232,15 @@ class Host:
         """Ends the stream: graphs that need this process fail from now on."""
         with self._lock:
             self._ended = True
-            stream = self._outgoing.end()
+            self._outgoing.end()
             self._running.clear()
             self._changed.notify_all()
-        if stream is not None:
-            stream.cancel()
+        self._wire.end()
 
-    # A fork copies gRPC's state, which is whole only while no thread is in it.
-
-    def pause(self) -> None:
-        """Before a fork: returns when nothing is being written and no thread waits in gRPC."""
-        end = time.monotonic() + PAUSE_SECONDS
-        self._resumed.clear()
-        self._say_something()  # Its end wakes the leader.
-        self._is_paused = self._leading.acquire(timeout=PAUSE_SECONDS)
-        while self._is_paused and self._outgoing.is_writing and self._outgoing.stream is not None and time.monotonic() < end:
-            call = self._pool.take(self._next())
-            if call is not None:
-                threading.Thread(target=self._pool.work, args=(call,), name="gluond-custom", daemon=True).start()
-
-    def resume(self) -> None:
-        """After a fork, in the parent."""
-        if self._is_paused:
-            self._leading.release()
-        self._resumed.set()
+    def settle(self) -> None:
+        """Before a fork, which ends the stream: returns when no call of this program's is under way."""
+        for session in list(self._sessions):
+            session.settle(SETTLE_SECONDS)
 
 
 def _offer(name: str, shared: bool) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 from typing import Any, Dict, List, Optional
 
-from .._wire import at_fork, connect, credential
+from .. import _side_effects
+from .._wire import connect, credential, outside
 from . import callbacks, functions, registry
 from .host import Host
 
@@ -49,16 +49,19 @@ def _running() -> List[Host]:
     return [host for host in list(_hosts.values()) if not host.has_ended]
 
 
-@atexit.register
+@_side_effects.at_end
 def _end_all() -> None:
     for host in _running():
         host.end()
 
 
-at_fork.pause(_running)
+@outside.settle
+def _settle() -> None:
+    for host in _running():
+        host.settle()
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()

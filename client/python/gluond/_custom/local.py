@@ -14,7 +14,8 @@ import numpy as np
 from .. import context as _context
 from .._array import calls, transfer
 from .._array.array import NDArray
-from .._wire import at_fork, connect, encoding
+from .. import _side_effects
+from .._wire import connect, encoding
 from .._wire.frame import frame
 from .._wire.tensors import flag_of
 from ..base import MXNetError
@@ -331,7 +332,7 @@ def make(values: np.ndarray, context: Optional[_context.Context], dtype: np.dtyp
     return LocalArray(connect.current(), context or _context.current_context(), Kind(values.shape, dtype), values)
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     """In a forked child: the lock may be held by a thread that is not here."""
     global _upload_lock

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import queue
 import threading
 import time
 from typing import Any, Callable, Deque, Iterator, List, Optional
@@ -21,12 +22,14 @@ MOST_THREADS = 128
 # Calls that wait for a thread, and their bytes.
 MOST_WAITING = 1 << 16
 MOST_WAITING_BYTES = 1 << 30
+# Threads that wait for the next call, at most.
+MOST_IDLE = 3
 # How long every thread waits for the server before calls that wait for a thread are refused.
 STALL_SECONDS = 5.0
 
 
 class Pool:
-    """Thread-safe. run: answers a call, in the thread that it has. refuse: answers with the reason why it is not run."""
+    """Thread-safe. run: answers a call, in a thread of its own. refuse: answers with the reason why it is not run."""
 
     def __init__(self, run: Callable[[Any], None], refuse: Callable[[Any, str], None]) -> None:
         self._run = run
@@ -34,14 +37,16 @@ class Pool:
         self._lock = threading.Lock()
         self._waiting: Deque[Any] = collections.deque()
         self._waiting_bytes = 0
+        self._idle = 0  # Threads that wait for a call of _next.
+        self._next: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._threads = 0  # That run calls,
         self._blocked = 0  # and those of them that wait for the server.
         self._moved = time.monotonic()  # When one began or ended, or the server's answer came.
 
-    def take(self, calls: List[Any]) -> Optional[Any]:
-        """Starts these calls, or has them wait. Returns one that the caller must give to `work`, or None."""
+    def take(self, calls: List[Any]) -> None:
+        """Starts these calls, or has them wait."""
         if not calls:
-            return None
+            return
         begun, refused = [], []
         with self._lock:
             for call in calls:
@@ -56,20 +61,25 @@ class Pool:
         for call in refused:
             self._refuse(call, f"this process computes {MOST_THREADS} calls of custom operators at a time, and as many as may "
                                "wait for a thread do; ask for fewer at once")
-        for call in begun[1:]:
+        for call in begun:
             self._start(call)
-        return begun[0] if begun else None
 
     def _start(self, call: Any) -> None:
+        with self._lock:
+            has_thread = self._idle > 0
+            self._idle -= has_thread
+        if has_thread:
+            self._next.put(call)
+            return
         try:
-            threading.Thread(target=self.work, args=(call,), name="gluond-custom", daemon=True).start()
+            threading.Thread(target=self._work, args=(call,), name="gluond-custom", daemon=True).start()
         except RuntimeError as error:
             with self._lock:
                 self._threads -= 1
             self._refuse(call, f"this process has {threading.active_count()} threads, and gets no other one: {error}")
 
-    def work(self, call: Any) -> None:
-        """Runs the call, and then those that wait, in this thread."""
+    def _work(self, call: Any) -> None:
+        """Runs the call, then those that wait, and then the next ones that come, in this thread."""
         change(around_wait=self.blocked)
         while call is not None:
             try:
@@ -79,7 +89,16 @@ class Pool:
                 if following is not None:
                     self._start(following)
                 raise
-            call = self._following()
+            del call
+            call = self._following() or self._wait_for_next()
+
+    def _wait_for_next(self) -> Any:
+        """The next call; None: enough threads wait for one."""
+        with self._lock:
+            if self._idle >= MOST_IDLE:
+                return None
+            self._idle += 1
+        return self._next.get()
 
     def _following(self) -> Any:
         """The next call for a thread whose call has ended; None: the thread has left the pool."""

@@ -13,7 +13,8 @@ from typing import Any, Dict, Hashable, List, NamedTuple, Optional, OrderedDict,
 import numpy as np
 
 from .._attributes import dtype_name
-from .._wire import at_fork, operator_errors as errors
+from .. import _side_effects
+from .._wire import operator_errors as errors
 from .._wire.tensors import BFLOAT16_BITS, FLAG_OF, flag_of
 from ..base import MXNetError
 from .registry import Registered
@@ -115,7 +116,7 @@ _specs = _Memory()
 _plans = _Memory()
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     """In a forked child: locks may be held by threads that are not here."""
     _specs.forget_lock()

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from .._attributes import did_you_mean, dtype_name
-from .._wire import at_fork
+from .. import _side_effects
 from ..base import MXNetError
 
 
@@ -99,7 +99,7 @@ def attribute_texts(values: Dict[str, Any]) -> Tuple[Tuple[str, str], ...]:
     return tuple(sorted((key, attribute_text(value)) for key, value in values.items()))
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     """In a forked child: the lock may be held by a thread that is not here."""
     global _lock

@@ -10,6 +10,7 @@ carries the same number each time, so that the server applies it once however of
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import secrets
@@ -21,7 +22,8 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 import grpc
 
-from .._wire import at_fork, connect, errors
+from .. import _side_effects
+from .._wire import connect, errors
 from .._wire.session import Session
 from ..base import MXNetError
 from . import methods
@@ -226,19 +228,12 @@ class Caller:
                 return self._listen(method, request, wait.heard(hear))
             except (grpc.RpcError, ValueError) as error:  # ValueError: the channel is closed.
                 refused = self._error(method, error)
-            except BaseException:
-                self._renew_channel()
-                raise
             # Clients that were cut off together do not come back together.
             spread = random.uniform(0.5, 1.0)
             seconds = max(pause * spread, refused.retry_after + _FIRST_PAUSE * spread)
             if not refused.may_be_back or wait.is_over_in(seconds) or self._is_gone():
                 raise refused
-            try:
-                self._pause(seconds)
-            except BaseException:
-                self._renew_channel()
-                raise
+            self._channel.sleep(seconds)
             pause = min(2 * pause, _LONGEST_PAUSE)
             try:
                 resume()
@@ -247,33 +242,12 @@ class Caller:
                     raise
 
     def _listen(self, method: Method, request: Any, hear: Callable[[Any], None]) -> Any:
-        call = self._channel.unary_stream(method.path, method.request.SerializeToString, method.response.FromString)(request)
+        listen = self._channel.unary_stream(method.path, method.request.SerializeToString, method.response.FromString)
         message = None
-        try:
-            for message in call:
+        with contextlib.closing(listen(request)) as messages:
+            for message in messages:
                 hear(message)
-        except BaseException:
-            call.cancel()
-            raise
         return message
-
-    def _pause(self, seconds: float) -> None:
-        """Sleeps while the channel connects anew: gRPC goes on with that only while somebody waits for it, and else looks
-        every 5 seconds."""
-        def ignore(_: Any) -> None:
-            pass
-
-        self._channel.subscribe(ignore, try_to_connect=True)
-        try:
-            time.sleep(seconds)
-        finally:
-            self._channel.unsubscribe(ignore)
-
-    def _renew_channel(self) -> None:
-        """After an interrupt, which may have come while grpcio held a lock of the channel, and never releases it."""
-        session = self._session()
-        if session is not None:
-            self._channel = session.new_channel()
 
     def _error(self, method: Method, error: Exception) -> CallError:
         if not isinstance(error, grpc.RpcError):
@@ -334,7 +308,7 @@ def current() -> Caller:
     return of(connect.current())
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
 import weakref
-from typing import Optional
+from typing import Dict, Optional
 
-# Before gRPC is loaded for the first time: a forked child may use gRPC, with a session of its own.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
-
-from . import at_fork, core_end, freed_memory, quiet_fork  # noqa: E402, F401  # First: its hook runs after this file's.
-from .access import Access  # noqa: E402
-from .local_server import LocalServer  # noqa: E402
-from .session import Session  # noqa: E402
+from .. import _side_effects
+from .access import Access
+from .local_server import LocalServer, answers
+from .session import Session
 
 # At the program's end a failure that nobody has been told of is waited for so long.
 _LAST_SECONDS = 1.0
@@ -23,14 +19,26 @@ _LAST_SECONDS = 1.0
 _lock = threading.Lock()
 _current: Optional[Session] = None
 _all: "weakref.WeakSet[Session]" = weakref.WeakSet()
+# In a forked child: the variables by which it reaches its parent's server.
+_inherited: Dict[str, str] = {}
 # In a forked child: sessions of the parent, whose gRPC objects must not be touched, not even freed.
 _of_the_parent: list = []
 
 
 def current() -> Session:
-    """The session that new arrays belong to. Connects to GLUOND_ADDRESS, else starts a private local server."""
+    """The session that new arrays belong to. Connects to the server of the process that forked this one, or started it by
+    multiprocessing; else to GLUOND_ADDRESS; else starts a private local server."""
     session = _current
-    return session if session is not None else _open(os.environ.get("GLUOND_ADDRESS"), Access.of(), again=False)
+    if session is not None:
+        return session
+    variables = {**os.environ, **_of_a_server_that_is_there(_inherited or _side_effects.of_parent())}
+    return _open(variables.get("GLUOND_ADDRESS"), Access.of(variables), again=False)
+
+
+def _of_a_server_that_is_there(variables: Dict[str, str]) -> Dict[str, str]:
+    """The variables, unless they name a private server that has ended with its process."""
+    address = variables.get("GLUOND_ADDRESS", "")
+    return {} if address.startswith("unix") and not answers(address) else variables
 
 
 def replace(address: Optional[str], access: Access) -> None:
@@ -43,7 +51,7 @@ def _open(address: Optional[str], access: Access, again: bool) -> Session:
     with _lock:
         if _current is not None and not again:
             return _current
-        freed_memory.keep()
+        _side_effects.keep_freed_memory()
         if address:
             session = Session(address, access=access)
         else:
@@ -51,6 +59,7 @@ def _open(address: Optional[str], access: Access, again: bool) -> Session:
             session = Session(local.address, local)
         if again:  # An address that is wrong changes nothing.
             session.open()
+        _side_effects.tell_children(session.environment)
         _all.add(session)
         _current = session
         _end_unused()
@@ -73,9 +82,11 @@ def disconnect() -> None:
         if session is not None:
             _all.discard(session)
             session.close()
+        _inherited.clear()
+        _side_effects.tell_children(None)
 
 
-@atexit.register
+@_side_effects.at_end
 def _close_all() -> None:
     for session in list(_all):
         unheard = session.unheard(_LAST_SECONDS)
@@ -84,13 +95,15 @@ def _close_all() -> None:
         session.close()
 
 
-at_fork.pause(lambda: list(_all))
+_side_effects.prepare_grpc_for_forks()
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     global _lock, _current
     _lock = threading.Lock()
+    if _current is not None:
+        _inherited.update(_current.environment)
     _of_the_parent.extend(_all)
     for session in _of_the_parent:
         session.abandon()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 
-from . import at_fork
+from .. import _side_effects
 
 
 def scope_of(key: str) -> str:
@@ -17,7 +17,7 @@ key = secrets.token_hex(16)
 scope = scope_of(key)
 
 
-@at_fork.in_child
+@_side_effects.in_child
 def _after_fork() -> None:
     global key, scope
     key = secrets.token_hex(16)

@@ -2,31 +2,46 @@
 
 `submit` only appends. Commands appended while a message is being written leave with the next one, so a thousand
 commands go together. A few small commands wait for the next one, which usually asks for their result: one message costs
-less than two. If none comes, the background thread sends them. While the program's thread appends, a signal's handler
+less than two. If none comes, the writing thread sends them soon. While the program's thread appends, a signal's handler
 or a finalizer that gives commands gets an error.
 
-poller.py decides which thread asks gRPC for the answers; connection.py replaces a broken link, and ends waits with an
-error.
+Messages are kept until the server says that it has received them, and are sent again over a new stream when the old one
+breaks; the server takes each command once, by its number. A KeyboardInterrupt may come anywhere in the program's main
+thread, but that thread only appends commands and waits for answers.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
+import grpc
+
+from .._proto import session_pb2
 from ..base import MXNetError
-from . import heartbeat
+from . import credential, encoding, errors
 from .access import Channel
-from .batches import leaves_at_once
+from .batches import BATCH_BYTES, Batches, leaves_at_once
 from .encoding import CallFrame
-from .link import Link, Waiter
-from .poller import Poller
+from .protocol import FEATURES, LOWEST_OF_SERVER, PROTOCOL, why_too_old
+from .responses import parse
 from .source_lines import INSIDE
+from .waiter import Waiter
+from .wire import ASLEEP, Wire
 
-# Commands that pile up behind a message under way before their thread looks whether it has left.
-LOOK_EVERY = 64
+METHOD = "/gluond.v1.SessionService/Run"
+# The ends of a stream after which another one may take the session up. gRPC and proxies tell a broken connection by INTERNAL
+# (a stream that is reset) and UNKNOWN ("Stream removed"), too, in words that change with their versions. An error of the
+# server's own may have the same code and no details, so that nothing tells it apart: trying again costs time, and no more.
+RETRY = {code.value[0] for code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL,
+                                    grpc.StatusCode.UNKNOWN, grpc.StatusCode.OK)}
+# Bytes of a message that are kept for the fields around the values; half of a very short message is.
+MARGIN = 4096
+# Bytes for the fields around a command that is alone in its message.
+AROUND = 64
 # Bytes that are not known to be received; a thread that adds more waits.
 MOST_BYTES = 64 << 20
 # So many small commands leave without waiting for more.
@@ -34,27 +49,70 @@ FEW = 8
 # A graph is light if its run and the next answer together take no longer than this.
 LIGHT_SECONDS = 0.001
 FIRST_CONTACT_SECONDS = 2.0
+# After so long without a server, the program is told.
+WARN_SECONDS = 3.0
+# Between attempts to open a stream: the first pause, which doubles, and the longest.
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 
 
-class Pipeline(Poller):
-    """See above, and its bases Poller and Connection. It connects when it is made."""
+class Pipeline:
+    """See above. It connects when it is made. new_channel: makes the channel of its Wire. lost: makes the error for a stream
+    that ended for good, (gRPC code, details) -> exception. is_gone: whether the server is known to be there no more.
+
+    All that changes is guarded by `_lock`, which is never held while waiting or in gRPC; finalizers take no lock, they append
+    to `dead_arrays` and `dead_calls`.
+    """
 
     def __init__(self, new_channel: Callable[[], Channel], client_id: str,
                  lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
-        super().__init__(new_channel, client_id, lost, is_gone)
+        self.opened: Any = None
+        self.patience = 0.0  # A broken stream is taken up again for so many seconds, or for the lease if that is longer.
+        self._batches = Batches()
+        # Names of arrays that nobody has any more; append() is all that a finalizer may do.
+        self.dead_arrays, self.dead_calls = self._batches.dead_arrays, self._batches.dead_calls
+        self._client_id = client_id
+        self._lost = lost
+        self._is_gone = is_gone
+        self._lock = threading.RLock()  # Never taken twice; an RLock knows its owner.
+        self._stopped: Optional[Exception] = None
+        self._finishing = False  # The stream's end is the session's.
+        self._stands = False  # Whether the session stands on the stream.
+        self._protocol = PROTOCOL  # The server's, where it is too old.
+        self._broken_at = time.monotonic()
+        self._why = ""  # The end of the last stream that stood.
+        self._pause_seconds = _PAUSE_SECONDS
+        self._warned = False
+        self._few = 0  # Commands that wait for others.
         self._graphs: List[Tuple[CallFrame, float]] = []  # Run since the last answer, and when they were given.
-        self._connect(self._link, FIRST_CONTACT_SECONDS)
-        threading.Thread(target=self._watch, args=(self._link,), name="gluond-events", daemon=True).start()
-        heartbeat.start("gluond-heartbeat", self._beat)
-
-    def _beat(self) -> Optional[float]:
-        """Says something where nothing else has been sent for a third of the lease."""
+        self._waiters: Dict[int, Waiter] = {}
+        # Failures of commands that have no answer in this client, and none that it can wait for.
+        self.unasked: List[Any] = []
+        self._replies = 0
+        self._unacknowledged_bytes = 0
+        self._last = math.inf  # Later commands wait until a fork is over.
+        self._greeted = Waiter()
+        self._wire = Wire(new_channel, METHOD, self)
+        self._wire.start()
+        try:
+            self._greeted.signal.acquire()
+        except BaseException:
+            self._wire.end()
+            raise
         if self._stopped is not None:
-            return None
-        pause = max(1.0, self.opened.lease.ToTimedelta().total_seconds() / 3)
-        if time.monotonic() - self._last_write > pause:
-            self._say_something()
-        return pause
+            raise self._stopped
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection has not stopped."""
+        return self._stopped is None
+
+    @property
+    def most_bytes(self) -> int:
+        """The most bytes of commands, or of values, in a message."""
+        most = self.opened.max_message_bytes
+        return most - min(MARGIN, most // 2)
+
+    # Commands.
 
     def submit(self, command: bytes, tail: Any = None, waiter: Optional[Waiter] = None, later: bool = False,
                graph: Optional[CallFrame] = None) -> None:
@@ -65,52 +123,44 @@ class Pipeline(Poller):
         while INSIDE[frame.f_code.co_filename] and frame.f_back is not None:
             frame = frame.f_back
         self._check_not_inside()
-        link = self._link
-        if (link.poller or link.writer) and threading.get_ident() in (link.poller, link.writer):
-            self._give_up(link)
+        wire = self._wire
         try:
-            full, waiting = self._append(link, command, tail, waiter, frame, later, graph)
+            hurries = self._append(command, tail, waiter, frame, later, graph)
         except BaseException:
-            if self._stopped is None:
-                self._give_up(link)
+            wire.wake()  # An interrupt may have come after the command was appended.
             raise
-        if full or waiting >= LOOK_EVERY and not waiting % LOOK_EVERY:
-            self._look(full)
+        asleep = wire.asleep
+        if asleep and (hurries or asleep == ASLEEP and not later):
+            wire.wake()
+        if self._batches.closed_bytes > MOST_BYTES:
+            self._wait_for_room()
 
     def _check_not_inside(self) -> None:
-        if self._lock._is_owned():  # type: ignore[attr-defined]
+        if self._lock._is_owned() or threading.get_ident() in self._wire.threads:  # type: ignore[attr-defined]
             raise MXNetError("A signal's handler, or a finalizer (__del__), has used gluond at a moment when gluond itself was "
                              "at work in this thread. Have it set a flag, and act where the program sees that.")
 
-    def _append(self, link: Link, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any, later: bool,
-                graph: Optional[CallFrame]) -> Tuple[bool, int]:
-        """Appends a command, and starts to write if nothing is being written. Returns whether too many bytes are on
-        their way, and how many commands wait in the batch."""
+    def _append(self, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any, later: bool,
+                graph: Optional[CallFrame]) -> bool:
+        """Appends a command. Returns whether it leaves without waiting for more."""
         with self._lock:
             if self._stopped is not None:
                 raise self._stopped
             if waiter is not None:
                 waiter.number = self._batches.next_number()
                 self._waiters[waiter.number] = waiter
-            waiting = self._batches.append(command, tail, frame)
+            self._batches.append(command, tail, frame)
             if graph is not None and len(self._graphs) < FEW:
                 self._graphs.append((graph, time.perf_counter()))
-            message = b""
-            if not self._writing:
-                if later:
-                    pass
-                elif (waiter is not None or self._few >= FEW or leaves_at_once(command, tail)
-                      or graph is not None and not graph.is_light):
-                    link, message = self._link, self._take()
-                else:
-                    self._few += 1
-            elif link.parked and waiter is None:
-                link.parked = False
-                link.nudge.release()
-            full = self._batches.closed_bytes > MOST_BYTES
-        if message:
-            self._write(link, message)
-        return full, waiting
+            if later:
+                return False
+            self._few += 1
+            return (waiter is not None or self._few > FEW or leaves_at_once(command, tail)
+                    or graph is not None and not graph.is_light)
+
+    def _wait_for_room(self) -> None:
+        while self._batches.closed_bytes > MOST_BYTES and self._stopped is None:
+            time.sleep(0.001)
 
     def request(self, command: bytes, waiter: Optional[Waiter] = None) -> Any:
         """Submits a command and waits for its Reply. waiter: a new one, where an interrupted caller wants to know the number."""
@@ -120,7 +170,6 @@ class Pipeline(Poller):
             self.submit(command, None, waiter)
             return self._wait(waiter)
         except BaseException:
-            self._end_polling(self._link)
             self._forget(waiter)
             raise
 
@@ -147,18 +196,11 @@ class Pipeline(Poller):
         finally:
             for waiter in waiters:
                 if not waiter.done:
-                    self._end_polling(self._link)
                     self._forget(waiter)
 
     def _wait(self, waiter: Waiter) -> Any:
         while not waiter.done:
-            link = self._link
-            if self._begin_polling(link):
-                while not waiter.done and not self._pausing and link is self._link:
-                    self._poll(link)
-                self._end_polling(link)
-            else:
-                waiter.signal.acquire()
+            waiter.signal.acquire()
         if waiter.reply is None:
             raise self._stopped or MXNetError("the session has ended")
         if self._graphs:
@@ -178,25 +220,148 @@ class Pipeline(Poller):
             for number in [number for number, each in self._waiters.items() if each is waiter]:
                 del self._waiters[number]
 
-    def _look(self, full: bool) -> None:
-        """Writes the waiting commands, if the message before them has left. full: waits for room."""
-        while True:
-            link = self._link
-            try:
-                if self._begin_polling(link):
-                    if self._writing and not self._pausing:
-                        self._poll(link)
-                    self._end_polling(link)
-                elif full:
-                    time.sleep(0.001)
-            except BaseException:
-                self._end_polling(link)
-                raise
-            if not full or self._stopped is not None or self._batches.closed_bytes <= MOST_BYTES:
-                return
-
     def line_of(self, number: int) -> str:
         """The line that gave a command, as a traceback prints it."""
         with self._lock:
             self._batches.close()
             return self._batches.lines.describe(number)
+
+    # Messages, called by the threads of the Wire.
+
+    def hello(self) -> bytes:
+        """Opens a session, or takes it up again."""
+        session = self.opened.session if self.opened else ""
+        return session_pb2.SessionRequest(open=session_pb2.OpenSession(
+            session=session, client_id=self._client_id, protocol=PROTOCOL, features=FEATURES,
+            host="" if session else credential.scope)).SerializeToString()
+
+    def next_message(self, alive: bool) -> Optional[bytes]:
+        """The commands that wait, once the session stands."""
+        with self._lock:
+            if not self._stands:
+                return None
+            self._few = 0
+            self._batches.append_free()
+            if self._batches.something_to_send() and self._batches.unsent[0].first <= self._last:
+                message = self._batches.take(self._replies)
+            elif alive or self._unacknowledged_bytes > BATCH_BYTES:
+                message = encoding.received(self._replies)
+            else:
+                return None
+            self._unacknowledged_bytes = 0
+            return message
+
+    def message(self, data: bytes) -> None:
+        """Answers, or the word that the session stands."""
+        if self._stands:
+            self._receive(parse(data), len(data))
+            return
+        response = session_pb2.SessionResponse.FromString(data)
+        if not response.HasField("opened") or response.opened.protocol < LOWEST_OF_SERVER:
+            self._protocol = response.opened.protocol
+            raise MXNetError("the first message does not open the session")
+        with self._lock:
+            self.opened = response.opened
+            self._batches.most_bytes = self.most_bytes
+            self._batches.longest = self.opened.max_message_bytes - AROUND
+            self._batches.drop_received(response.received)
+            self._batches.send_again()
+            self._wire.beat_seconds = max(1.0, self.opened.lease.ToTimedelta().total_seconds() / 3)
+            self._stands = True
+            self._last = math.inf
+        self._receive(response, 0)
+        self._wire.wake()
+        self._greeted.finish(None)
+
+    def _receive(self, response: Any, size: int) -> None:
+        with self._lock:
+            self._batches.drop_received(response.received)
+            for reply in response.replies:
+                if reply.index > self._replies:  # Else the reply came before, over another stream.
+                    waiter = self._waiters.pop(reply.number, None)
+                    if waiter is not None:
+                        waiter.finish(reply)
+                    elif reply.failures:
+                        self.unasked += [failure for failure in reply.failures if errors.is_unknown_command(failure)]
+                    self._replies = reply.index
+            self._unacknowledged_bytes += size
+            must_tell = self._unacknowledged_bytes > BATCH_BYTES
+        if must_tell:
+            self._wire.wake()
+
+    def closed(self, code: int, details: str) -> Optional[float]:
+        """Has the session taken up again, for as long as the server may keep it; then stops with the error."""
+        now = time.monotonic()
+        with self._lock:
+            stood, self._stands = self._stands, False
+        if stood:
+            self._broken_at, self._why, self._pause_seconds, self._warned = now, details, 0.0, False
+        if self._stopped is not None:
+            return None
+        if self._finishing:
+            return self.stop(MXNetError("the session has ended"))
+        if self._protocol < LOWEST_OF_SERVER:
+            return self.stop(self._lost(grpc.StatusCode.FAILED_PRECONDITION.value[0],
+                                        why_too_old(self._wire.channel, self._protocol)))
+        pause, self._pause_seconds = self._pause_seconds, min(max(2 * self._pause_seconds, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
+        seconds = self._seconds()
+        if code not in RETRY or now + pause > self._broken_at + seconds or self._is_gone():
+            ended = f" (The stream before had ended with: {self._why})" if self._why and details != self._why else ""
+            return self.stop(self._lost(code, details + ended))
+        if not self._warned and self.opened is not None and now - self._broken_at > WARN_SECONDS:
+            self._warned = True
+            sys.stderr.write(f"gluond: no answer from the server: {self._why or details}. Calls wait for it for up to "
+                             f"{self._broken_at + seconds - now:.0f} s more; Ctrl-C ends a wait.\n")
+        return pause
+
+    def _seconds(self) -> float:
+        """For so long a stream that has broken is opened again."""
+        if self.opened is None:
+            return FIRST_CONTACT_SECONDS
+        return max(self.opened.lease.ToTimedelta().total_seconds(), self.patience)
+
+    # The end, and forks.
+
+    def stop(self, error: Exception) -> None:
+        """Ends the session for this client: everybody who waits, and every later command, gets the error."""
+        with self._lock:
+            if self._stopped is None:
+                self._stopped = error
+            waiters = [*self._waiters.values(), self._greeted]
+            self._waiters.clear()
+        for waiter in waiters:
+            waiter.finish(None)
+        self._wire.end()
+
+    def finish(self, seconds: float) -> None:
+        """Lets the server end the session now rather than with its lease, if that takes at most so many seconds."""
+        if self._stopped is not None or not self._stands:
+            return
+        self._finishing = True
+        self._wire.finish()
+        end = time.monotonic() + seconds
+        while self._stopped is None and time.monotonic() < end:
+            time.sleep(0.001)
+        self.stop(MXNetError("the session has ended"))
+
+    def settle(self, seconds: float) -> None:
+        """Before a fork: returns when the server has done all commands, or so long a time has passed. Later commands are sent over
+        the stream that follows."""
+        waiter = Waiter()
+        with self._lock:
+            if self._stopped is not None or not self._stands:
+                return
+            self._last = waiter.number = self._batches.next_number()
+            self._waiters[waiter.number] = waiter
+            self._batches.append(encoding.command(encoding.WAIT_ALL, b""), None, sys._getframe())
+            self._batches.close()
+        self._wire.wake()
+        waiter.signal.acquire(timeout=seconds)
+        self._forget(waiter)
+        if waiter.reply is not None:
+            self.unasked += waiter.reply.failures  # For the program's next request.
+
+    def abandon(self, error: Exception) -> None:
+        """After a fork, in the child: the stream and its locks belong to threads that are not here."""
+        self._lock = threading.RLock()
+        self._stopped = error

@@ -15,11 +15,12 @@ import numpy as np
 from ..base import MXNetError
 from . import encoding, errors
 from .access import Access, Channel
-from .link import Waiter, client_id
+from .calls import Calls
 from .local_server import LocalServer
 from .frame import frame
 from .pipeline import Pipeline
 from .tensors import readable, to_numpy
+from .waiter import Waiter, client_id
 
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
@@ -52,7 +53,8 @@ class Session:
         self._described: Dict[bytes, str] = {}
         self._remedy = ""
         # The channel of calls other than the session's stream, which has its own channel.
-        self.channel = self.new_channel()
+        access.check(address)
+        self.channel = Calls(self.new_channel)
         self._opening = threading.RLock()
         self._opened: Optional[Pipeline] = None
         self._refused = 0  # gRPC's code of the server that opens no session.
@@ -248,6 +250,7 @@ class Session:
 
     def close(self) -> None:
         """Ends the session: its arrays are gone."""
+        self.channel.close()
         if self.local is not None:
             if self._opened is not None:
                 self._opened.stop(MXNetError("the session has been closed"))
@@ -255,15 +258,10 @@ class Session:
         elif self._opened is not None:
             self._opened.finish(1.0)
 
-    def pause(self) -> None:
-        """Before a fork."""
+    def settle(self, seconds: float) -> None:
+        """Before a fork: see Pipeline.settle."""
         if self._opened is not None:
-            self._opened.pause()
-
-    def resume(self) -> None:
-        """After a fork, in the parent."""
-        if self._opened is not None:
-            self._opened.resume()
+            self._opened.settle(seconds)
 
     def abandon(self) -> None:
         """After a fork, in the child: the session is the parent's."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import types
 from typing import Any, Iterable, Iterator, List, Set
 
 from ..._array import transfer
 from ..._array.array import NDArray, View
-from ..._wire import connect
 from .._block import Block
 from .._parameter import Parameter
 from .dataset import ArrayDataset, Dataset, First
@@ -35,11 +33,9 @@ class Inheritance:
         self._values = [(array, array.asnumpy()) for array in {id(array): array for array in arrays}.values()]
         for dataset in self._datasets:
             dataset._on_host()
-        self._environment = {} if connect._current is None else connect._current.environment
 
     def restore(self) -> None:
         """Gives the arrays to this process's session."""
-        os.environ.update(self._environment)
         for dataset in self._datasets:
             dataset._leave_the_server()
         for array, values in self._values:

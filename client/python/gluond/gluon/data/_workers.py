@@ -1,7 +1,7 @@
 """Workers of a DataLoader: processes that were forked from this one, each with a pipe.
 
 They inherit the dataset, so that only indices and batches have to be pickled. A worker reports that it runs before it
-is used; a worker without a report was stuck in its fork (see _wire/quiet_fork.py), and another is started.
+is used; a worker without a report was stuck in its fork, as other libraries' threads may cause, and another is started.
 """
 from __future__ import annotations
 
