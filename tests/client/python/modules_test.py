@@ -230,7 +230,7 @@ class ModulesTest(unittest.TestCase):
     def test_names_that_programs_take_from_everywhere(self):
         from gluond.base import data_dir, mx_real_t, py_str
 
-        self.assertEqual((mx_real_t, py_str(b"x")), (np.float32, "x"))
+        self.assertEqual((mx_real_t, py_str(b"x"), py_str("x")), (np.float32, "x", "x"))
         with mx.test_utils.environment("MXNET_HOME", "/data"):
             self.assertEqual(data_dir(), "/data")
         with mx.test_utils.environment("MXNET_HOME", None):

@@ -6,9 +6,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import ndarray, symbol
 from .._array.array import NDArray
+from .._composed.shapes import NoGraph
 from ..base import MXNetError
 from ..context import Context, current_context
-from ..symbol._control_flow import NoGraph
 from ..symbol.symbol import Symbol
 from ._block import Block
 from ._nested import ARRAY, flatten
