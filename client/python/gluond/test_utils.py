@@ -117,8 +117,9 @@ def random_arrays(*shapes: Tuple[int, ...]) -> Any:
 
 
 def rand_ndarray(shape: Tuple[int, ...], stype: str = "default", density: Optional[float] = None, dtype: Any = None,
+                 modifier_func: Any = None, shuffle_csr_indices: bool = False, distribution: Optional[str] = None,
                  ctx: Optional[_context.Context] = None) -> "nd.NDArray":
-    """An array of that shape with numbers from -1 to 1."""
+    """An array of that shape with numbers from -1 to 1. What MXNet's sparse arrays are made with makes no difference."""
     dense_only("rand_ndarray", stype)
     return nd.array(np.random.uniform(-1, 1, shape), dtype=dtype or np.float32, ctx=ctx)
 

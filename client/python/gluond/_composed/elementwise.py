@@ -39,7 +39,7 @@ def quadratic(F: Any, data: Any, a: float = 0.0, b: float = 0.0, c: float = 0.0)
     return a * F.square(data) + b * data + c
 
 
-def gradientmultiplier(F: Any, data: Any, scalar: float = 1.0) -> Any:  # noqa: N803
+def gradientmultiplier(F: Any, data: Any, scalar: float = 1.0, is_int: bool = True) -> Any:  # noqa: N803
     """The data; its gradient is multiplied by `scalar`."""
     return _with_gradient_of(F, data, data * scalar)
 

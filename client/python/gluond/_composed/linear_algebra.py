@@ -5,6 +5,17 @@ from __future__ import annotations
 from typing import Any, Tuple
 
 
+def gemm(F: Any, A: Any, B: Any, C: Any, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0,  # noqa: N803
+         beta: float = 1.0, axis: int = -2) -> Any:
+    """alpha A B + beta C, of the matrices in the last two axes (or the last, and `axis`)."""
+    return F._linalg_gemm2(A, B, transpose_a=transpose_a, transpose_b=transpose_b, alpha=alpha, axis=axis) + beta * C
+
+
+def syrk(F: Any, A: Any, transpose: bool = False, alpha: float = 1.0) -> Any:  # noqa: N803
+    """alpha A A^T, or with `transpose` alpha A^T A."""
+    return F._linalg_gemm2(A, A, transpose_a=transpose, transpose_b=not transpose, alpha=alpha)
+
+
 def khatri_rao(F: Any, *args: Any) -> Any:  # noqa: N803
     """The Kronecker products of the columns of matrices that have as many of them: (rows of all multiplied, columns)."""
     product = args[0]

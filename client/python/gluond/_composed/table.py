@@ -51,9 +51,8 @@ COMPOSED: Dict[str, Callable[..., Any]] = {
     "Correlation": patches.correlation,
     "Crop": patches.crop,
     "khatri_rao": linear_algebra.khatri_rao,
-    "_linalg_gelqf": linear_algebra.gelqf,
     **{f"linalg_{name}": on_arrays_only(f"linalg_{name}", _NEEDS_SHAPE) for name in ("extracttrian", "maketrian")},
-    "linalg_gelqf": linear_algebra.gelqf,
+    **{f"{prefix}linalg_{name}": getattr(linear_algebra, name) for prefix in ("", "_") for name in ("gelqf", "gemm", "syrk")},
     **{f"random_pdf_{name}": getattr(densities, name) for name in (
         "uniform", "normal", "gamma", "exponential", "poisson", "negative_binomial", "generalized_negative_binomial", "dirichlet")},
 }

@@ -13,8 +13,7 @@ from .._custom.eager import Custom
 from .._documentation import fill_module
 from . import _internal, contrib, image, linalg, ndarray, op, random
 from .cached_op import CachedOp
-from .linalg import (extracttrian as linalg_extracttrian, gemm as linalg_gemm, maketrian as linalg_maketrian,
-                     syrk as linalg_syrk)
+from .linalg import extracttrian as linalg_extracttrian, maketrian as linalg_maketrian
 from .random import (exponential, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,
                      shuffle, uniform)
 

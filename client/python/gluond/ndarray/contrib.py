@@ -42,7 +42,7 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0) -> NDArray:
     return _calls.invoke(_calls.intern("take", {"axis": str(axis)}, 2, 1), (data, chosen))
 
 
-def bipartite_matching(data: NDArray, threshold: float, is_ascend: bool = False, topk: int = -1) -> Tuple[NDArray, NDArray]:
+def bipartite_matching(data: NDArray, is_ascend: bool = False, threshold: float = 0, topk: int = -1) -> Tuple[NDArray, NDArray]:
     """(column of each row, row of each column), -1 for none: pairs are made from the highest score of `data` (..., rows, columns) on,
     or the lowest, as long as scores are beyond the threshold, for the first `topk` + 1 of them (MXNet counts so) where it is above 0.
     Waits for the scores."""

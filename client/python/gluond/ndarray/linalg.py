@@ -14,17 +14,6 @@ from .._documentation import fill_module
 from . import _internal as _F
 
 
-def gemm(A: NDArray, B: NDArray, C: NDArray, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0,  # noqa: N803
-         beta: float = 1.0, axis: int = -2) -> NDArray:
-    """alpha A B + beta C, of the matrices in the last two axes (or the last, and `axis`)."""
-    return __getattr__("gemm2")(A, B, transpose_a=transpose_a, transpose_b=transpose_b, alpha=alpha, axis=axis) + beta * C
-
-
-def syrk(A: NDArray, transpose: bool = False, alpha: float = 1.0) -> NDArray:  # noqa: N803
-    """alpha A A^T, or with `transpose` alpha A^T A."""
-    return __getattr__("gemm2")(A, A, transpose_a=transpose, transpose_b=not transpose, alpha=alpha)
-
-
 def extracttrian(A: NDArray, offset: int = 0, lower: bool = True) -> NDArray:  # noqa: N803
     """The elements of the lower triangles of matrices, row by row, or of the upper, column by column. offset: of the diagonal that
     bounds it, whose sign decides which triangle it is, where it is not 0."""

@@ -214,17 +214,26 @@ class _RandomStrength(Transform):
 class RandomBrightness(_RandomStrength):
     """Brighter or darker."""
 
+    def __init__(self, brightness: float) -> None:
+        super().__init__(brightness)
+
     _blend = staticmethod(_colors.brighter)
 
 
 class RandomContrast(_RandomStrength):
     """Nearer to, or farther from, the image's mean gray."""
 
+    def __init__(self, contrast: float) -> None:
+        super().__init__(contrast)
+
     _blend = staticmethod(_colors.contrasted)
 
 
 class RandomSaturation(_RandomStrength):
     """Nearer to, or farther from, each pixel's gray."""
+
+    def __init__(self, saturation: float) -> None:
+        super().__init__(saturation)
 
     _blend = staticmethod(_colors.saturated)
 
