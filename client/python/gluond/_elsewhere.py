@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.abc
 import sys
+import types
 from typing import Any, Callable, NoReturn, Set
 
 from .base import did_you_mean
@@ -12,10 +13,20 @@ _TRAINING = "train a symbol with mx.mod.Module, or with gluon.Trainer; saved mod
 _BOXES = "images with boxes come from mx.image.ImageDetIter, or from gluon.data.vision.ImageRecordDataset"
 _ARRAYS = "arrays are MXNet 1.x's mx.nd.NDArray"
 _OPERATORS = "operators are written with mx.operator.CustomOp, or in C++ on the server"
-_CONTRIB = "of mx.contrib there are amp (which refuses), autograd, text, nd and sym; there is gluon.contrib as well"
 
 _INSTEAD = {
-    "onnx": _CONTRIB, "quantization": _CONTRIB, "tensorboard": _CONTRIB,
+    "onnx": "networks are files of MXNet's: net.export(...), gluon.SymbolBlock.imports(...)",
+    "quantization": "models are trained and served in float types; net.cast('float16') halves them",
+    "tensorboard": "model.fit(...).plot('curve.svg') draws the history, and mx.callback has functions for each batch",
+    "svrg_optimization": "use mx.mod.Module with another optimizer",
+    "batchify": "gluon.data.DataLoader takes a batchify_fn of the program's own",
+    "cnn": "write DeformableConvolution as a mx.operator.CustomOp",
+    **{f"WikiText{size}": "nothing is downloaded; mx.contrib.text has vocabularies" for size in ("2", "103")},
+    "KVStoreServer": "one gluond server keeps the arrays", "kvstore_server": "one gluond server keeps the arrays",
+    "libinfo": "there is no library of MXNet's to find", "misc": "use mx.lr_scheduler",
+    "notebook": "model.fit(...).plot('curve.svg') draws the history", "torch": "arrays go through x.asnumpy()",
+    "executor_manager": _TRAINING, "DataParallelExecutorManager": _TRAINING, "DataParallelExecutorGroup": _TRAINING,
+    "subgraph": "a graph runs as the server sees fit",
     "ImageDetRecordIter": _BOXES,
     "library": _OPERATORS, "rtc": _OPERATORS,
     "FeedForward": _TRAINING,
@@ -25,6 +36,8 @@ _INSTEAD = {
     "LBSGD": "use mx.optimizer.LARS, or a schedule of mx.lr_scheduler with warmup_steps",
     "MXDataIter": "iterators are mx.io.NDArrayIter, CSVIter, ImageRecordIter and so on, or subclasses of mx.io.DataIter",
     "runtime": "dir(mx.nd) lists the server's operators, and mx.num_gpus() counts its GPUs",
+    **{f"{kind}Conv{cell}Cell": "gluon.contrib.rnn has Conv1DRNNCell, Conv2DLSTMCell and their relatives"
+       for kind, cell in (("Base", "RNN"), ("", "RNN"), ("", "LSTM"), ("", "GRU"))},
     "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }
 # Operators and functions of MXNet's that are not here. Their names, or how these begin, before what is to be done.
@@ -46,8 +59,8 @@ _OPERATORS_INSTEAD = (
      "make it of other operators, or write it as a mx.operator.CustomOp"),
 )
 _PACKAGES = tuple(__package__ + part for part in (
-    "", ".contrib", ".gluon", ".gluon.contrib", ".gluon.data", ".gluon.data.vision", ".gluon.nn", ".gluon.rnn", ".ndarray",
-    ".optimizer", ".symbol"))
+    "", ".contrib", ".gluon", ".gluon.contrib", ".gluon.contrib.data", ".gluon.data", ".gluon.data.vision", ".gluon.nn", ".gluon.rnn",
+    ".ndarray", ".optimizer", ".symbol"))
 
 
 def hint(name: str) -> str:
@@ -70,10 +83,22 @@ def no_attribute(module: str, name: str) -> AttributeError:
     return AttributeError(f"module '{module}' has no attribute '{name}'{close}")
 
 
-def getter(module: str) -> Callable[[str], NoReturn]:
-    """`__getattr__` of a module."""
+class _Module(types.ModuleType):
+    """A module that says of a name that it lacks what to use."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_attribute(self.__name__, name)
+
+
+def getter(package: str) -> Callable[[str], NoReturn]:
+    """`__getattr__` of a package, whose public modules, which are all imported, get one as well."""
+    for name, module in list(sys.modules.items()):
+        inner = name[len(package) + 1:]
+        if name.startswith(package + ".") and not inner.startswith("_") and "._" not in inner and "__getattr__" not in vars(module):
+            module.__class__ = _Module
+
     def get(name: str) -> NoReturn:
-        raise no_attribute(module, name)
+        raise no_attribute(package, name)
 
     return get
 

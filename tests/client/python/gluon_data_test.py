@@ -322,7 +322,8 @@ class TransformTest(ArrayCase):
 
     def test_shapes_that_are_none(self):
         image = nd.ones((6, 5, 3))
-        for transform, wrong in ((transforms.Resize(-4), image), (transforms.Resize((1, 2, 3)), image), (transforms.CropResize(0, 0, 9, 1), image),
+        for transform, wrong in ((transforms.Resize(-4), image), (transforms.Resize((1, 2, 3)), image),
+                                 (transforms.CropResize(0, 0, 9, 1), image),
                                  (transforms.CropResize(0, 0, -1, 1), image), (transforms.ToTensor(), nd.ones((2, 2))),
                                  (transforms.Normalize(0, 1), nd.ones((4, 5, 5))), (transforms.Normalize(0, 1), nd.ones((1, 1, 3, 2, 2)))):
             with self.assertRaises(mx.base.WrongShape):

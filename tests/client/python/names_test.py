@@ -40,12 +40,18 @@ class NamesTest(ArrayCase):
         with self.assertRaisesRegex(AttributeError, "did you mean 'BatchNorm'"):
             nd.BatchNrm
         for wrong, close in ((lambda: mx.optimizer.Adm, "Adam"), (lambda: gluon.nn.Dens, "Dense"), (lambda: mx.metric.Acuracy, "Accuracy"),
-                             (lambda: mx.image.imresiz, "imresize"), (lambda: gluon.data.vision.MNIS, "MNIST"), (lambda: mx.gluo, "gluon")):
+                             (lambda: mx.image.imresiz, "imresize"), (lambda: gluon.data.vision.MNIS, "MNIST"), (lambda: mx.gluo, "gluon"),
+                             (lambda: mx.lr_scheduler.FactorSchedulr, "FactorScheduler"), (lambda: gluon.loss.L1los, "L1Loss"),
+                             (lambda: mx.callback.Speedmeter, "Speedometer"), (lambda: mx.kv.KVStor, "KVStore")):
             with self.assertRaisesRegex(AttributeError, f"did you mean '{close}'"):
                 wrong()
 
     def test_classes_of_other_modules_that_are_not_here_say_what_to_use(self):
-        for absent in (lambda: mx.optimizer.LBSGD, lambda: mx.io.MXDataIter, lambda: mx.runtime, lambda: mx.contrib.fft):
+        for absent in (lambda: mx.optimizer.LBSGD, lambda: mx.io.MXDataIter, lambda: mx.runtime, lambda: mx.contrib.fft,
+                       lambda: mx.contrib.onnx, lambda: mx.contrib.quantization, lambda: mx.contrib.tensorboard, lambda: mx.np,
+                       lambda: gluon.contrib.cnn, lambda: gluon.contrib.estimator, lambda: mx.rnn.ConvLSTMCell,
+                       lambda: mx.nd.sparse, lambda: gluon.data.batchify, lambda: mx.kvstore.KVStoreServer,
+                       lambda: gluon.contrib.data.WikiText2):
             with self.assertRaisesRegex(AttributeError, "it is not part of gluond; .{10}"):
                 absent()
 

@@ -1,14 +1,8 @@
 """Recurrent cells that MXNet kept in `gluon.contrib.rnn`."""
-from typing import TYPE_CHECKING
 
-from .... import _elsewhere
 from .conv_rnn_cell import (Conv1DGRUCell, Conv1DLSTMCell, Conv1DRNNCell, Conv2DGRUCell, Conv2DLSTMCell, Conv2DRNNCell, Conv3DGRUCell,
                             Conv3DLSTMCell, Conv3DRNNCell)
 from .rnn_cell import LSTMPCell, VariationalDropoutCell, dynamic_unroll
 
 __all__ = ["Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell", "Conv2DRNNCell", "Conv3DGRUCell",
            "Conv3DLSTMCell", "Conv3DRNNCell", "LSTMPCell", "VariationalDropoutCell", "dynamic_unroll"]
-
-
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)
