@@ -54,6 +54,12 @@ class ImageTest(ArrayCase):
         self.assert_close(products[0, 3:5], [[[0, 8], [0, 1000]], [[0, 18], [648, 1210]]])
         differences = nd.Correlation(image(), y, kernel_size=3, max_displacement=1, pad_size=1, is_multiply=False)
         self.assert_close(differences[0, 4:6], [[[1, 1], [1, 1]], [[2, 3.66667], [2, 5]]], 1e-4)
+        x = image()
+        x.attach_grad()
+        with autograd.record():
+            nothing = nd.Correlation(x, image(), kernel_size=1, max_displacement=0, is_multiply=False)
+        nothing.backward()
+        self.assert_equal(x.grad, np.ones((1, 1, 4, 4)))  # Where both are equal, too.
 
     def test_parts(self):
         self.assert_equal(nd.Crop(image(), offset=(1, 2), h_w=(2, 2)), [[[[6, 7], [10, 11]]]])

@@ -59,9 +59,14 @@ def correlation(F: Any, data1: Any, data2: Any, kernel_size: int = 1, max_displa
     for down in steps:
         for right in steps:
             second = _shifted(F, data2, max_displacement, down, right)
-            together = first * second if is_multiply else F.abs(first - second)
+            together = first * second if is_multiply else _amount(F, first - second)
             found.append(F.mean(together, axis=1, keepdims=True))
     return F.Pooling(F.concat(*found, dim=1), kernel=(kernel_size,) * 2, stride=(stride1,) * 2, pool_type="avg")
+
+
+def _amount(F: Any, difference: Any) -> Any:  # noqa: N803
+    """The absolute value, with a gradient of 1 at 0, as MXNet's."""
+    return difference * F.BlockGrad((difference >= 0) * 2 - 1)
 
 
 def _shifted(F: Any, data: Any, margin: int, down: int, right: int) -> Any:  # noqa: N803
