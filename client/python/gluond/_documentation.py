@@ -142,7 +142,7 @@ def fill_module(module: dict[str, Any], make: Make, prefixes: Sequence[str] = ("
                     _operators.forget_with_them(module, name)
                     return function
             hint = _elsewhere.operator_hint(name) or did_you_mean(name, [each for each in names() if not each.startswith("__")])
-            raise AttributeError(f"module '{module['__name__']}' has no attribute '{name}'{hint}")
+            raise _elsewhere.lacking(module["__name__"], name, hint)
         raise AttributeError(f"module '{module['__name__']}' has no attribute '{name}'")
 
     def names() -> Iterable[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import importlib.abc
 import sys
 import types
@@ -38,6 +39,10 @@ _INSTEAD = {
     "runtime": "dir(mx.nd) lists the server's operators, and mx.num_gpus() counts its GPUs",
     **{f"{kind}Conv{cell}Cell": "gluon.contrib.rnn has Conv1DRNNCell, Conv2DLSTMCell and their relatives"
        for kind, cell in (("Base", "RNN"), ("", "RNN"), ("", "LSTM"), ("", "GRU"))},
+    **{name: "there is no library of MXNet's to call: the server computes" for name in (
+        "_LIB", "check_call", "c_str", "c_array", "c_str_array", "c_handle_array", "c_array_buf", "mx_uint", "mx_float", "NDArrayHandle",
+        "SymbolHandle", "ExecutorHandle", "_new_empty_handle")},
+    "executor_group": _TRAINING,
     "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }
 # Operators and functions of MXNet's that are not here. Their names, or how these begin, before what is to be done.
@@ -76,11 +81,24 @@ def operator_hint(name: str) -> str:
     return ""
 
 
-def no_attribute(module: str, name: str) -> AttributeError:
+def no_attribute(module: str, name: str) -> Exception:
     """The error for a name that a module lacks, with the replacement or the closest names."""
     known = [each for each in vars(sys.modules[module]) if not each.startswith("_")] if module in sys.modules else []
     close = hint(name) or operator_hint(name) or ("" if name.startswith("_") else did_you_mean(name, known))
-    return AttributeError(f"module '{module}' has no attribute '{name}'{close}")
+    return lacking(module, name, close)
+
+
+def lacking(module: str, name: str, instead: str) -> Exception:
+    """An AttributeError; an ImportError for `from module import name`, where Python would keep what to do instead to itself."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__package__") == __package__ and frame.f_code.co_name in _ASKED:
+        frame = frame.f_back
+    if instead and frame is not None and frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]:
+        return ImportError(f"cannot import name '{name}' from '{module}'{instead}", name=module)
+    return AttributeError(f"module '{module}' has no attribute '{name}'{instead}")
+
+
+_ASKED = ("lacking", "no_attribute", "get", "__getattr__")  # The functions on the way from the module that is asked.
 
 
 class _Module(types.ModuleType):

@@ -56,6 +56,16 @@ class NamesTest(ArrayCase):
                 absent()
 
 
+    def test_an_import_of_a_name_that_is_not_here_says_it_as_well(self):
+        for module, name in (("ndarray.contrib", "Proposal"), ("symbol", "IdentityAttachKLSparseReg"), ("ndarray.linalg", "syevd"),
+                             ("base", "_LIB"), ("model", "FeedForward"), ("optimizer", "LBSGD"), ("contrib", "onnx")):
+            with self.assertRaisesRegex(ImportError, f"cannot import name '{name}' from 'gluond.{module}': it is not part of gluond; .{{10}}"):
+                exec(f"from gluond.{module} import {name}", {})
+            self.assertFalse(hasattr(importlib.import_module(f"gluond.{module}"), name))
+        with self.assertRaisesRegex(ImportError, "did you mean 'FactorScheduler'"):
+            exec("from gluond.lr_scheduler import FactorSchedulr", {})
+
+
 class HybridTest(ArrayCase):
     """A Block gives the same whether it is hybridized or not."""
 
