@@ -31,10 +31,12 @@ from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, as
 from ._wire.frame import change
 from .gluon import utils
 from .gluon.data.vision.datasets import MNIST, find_idx
+from .io._batches import DataIter
 from .io._files import MNISTIter
 from .symbol._graph import walk
 
 __all__ = [
+    "DummyIter",
     "almost_equal", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan",
     "assert_almost_equal_with_err", "assert_exception", "assign_each", "assign_each2", "check_consistency",
     "check_numeric_gradient", "check_speed", "check_symbolic_backward", "check_symbolic_forward",
@@ -107,6 +109,20 @@ def get_mnist_iterator(batch_size: int, input_shape: Tuple[int, ...], num_parts:
     train, validation = (MNISTIter(image=files[i], label=files[i + 1], batch_size=batch_size,
                                    flat=len(input_shape) != 3, num_parts=num_parts, part_index=part_index) for i in (0, 2))
     return train, validation
+
+
+class DummyIter(DataIter):
+    """Gives the first batch of another iterator again and again, to measure how fast it is used."""
+
+    def __init__(self, real_iter: Any) -> None:
+        super().__init__(real_iter.batch_size)
+        self.real_iter = real_iter
+        self.provide_data, self.provide_label = real_iter.provide_data, real_iter.provide_label
+        self.the_batch = next(real_iter)
+
+    def next(self) -> Any:
+        """That batch."""
+        return self.the_batch
 
 
 def random_arrays(*shapes: Tuple[int, ...]) -> Any:
