@@ -124,10 +124,10 @@ def warn_once(text: str, stacklevel: int = 3) -> None:
         warnings.warn(text, stacklevel=stacklevel)
 
 
-def dense_only(function: str, stype: Any) -> None:
+def dense_only(function: str, stype: Any, stacklevel: int = 4) -> None:
     """Warns that an array of another storage type is dense all the same."""
     if stype not in (None, "default"):
-        warn_once(f"{function}: the array is dense, though stype='{stype}' is asked for: gluond has no other storage", 4)
+        warn_once(f"{function}: the array is dense, though stype='{stype}' is asked for: gluond has no other storage", stacklevel)
 
 
 def is_hidden(key: str) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
-from typing import Any, Callable, Iterable, Sequence, Tuple
+from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
 
 from . import _elsewhere, _operators
 from ._attributes import Parameter, did_you_mean
+from ._composed.table import ALIASES, COMPOSED
 from ._operators import OperatorInfo
 from .base import MXNetError
 
@@ -73,7 +76,55 @@ def _kind(parameter: Parameter) -> str:
     return f"{kind}, required" if parameter.required else f"{kind}, optional, default={_default(parameter)}"
 
 
-def fill_module(module: dict[str, Any], make: Callable[[OperatorInfo, str], Any], prefixes: Sequence[str] = ("",),
+Make = Callable[[OperatorInfo, str], Any]
+
+
+def _function(make: Make, name: str, called: str, module: str) -> Optional[Callable[..., Any]]:
+    """The function of an operator, the server's or one that is made of the server's; None where there is neither."""
+    info = _operators.operators().get(ALIASES.get(name, name))
+    if info is not None:
+        return make(info, called)
+    composed = COMPOSED.get(name)
+    return _on_operators(composed, make, called, module) if composed else None
+
+
+class _All:
+    """All operators, by their own names: what functions of `_composed` know as `F`."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = _function(self._make, name, name, "")
+        if function is None:
+            raise AttributeError(name)
+        vars(self)[name] = function
+        _operators.forget_with_them(vars(self), name)
+        return function
+
+
+def _on_operators(composed: Callable[..., Any], make: Make, called: str, module: str) -> Callable[..., Any]:
+    """A function of `_composed` on NDArrays, or on Symbols. It takes `out` and `name` as operators do."""
+    F = _All(make)  # noqa: N806
+    parameters = list(inspect.signature(composed).parameters.values())[1:]
+    if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD:  # It hands on what an operator takes, its name, too.
+        return functools.partial(composed, F)
+
+    @functools.wraps(composed)
+    def function(*args: Any, name: Optional[str] = None, out: Any = None, **kwargs: Any) -> Any:
+        with next((each.context for each in (*args, *kwargs.values()) if hasattr(each, "context")), contextlib.nullcontext()):
+            result = composed(F, *args, **kwargs)
+        if out is not None:
+            return F.identity(result, out=out)
+        return result if name is None or not hasattr(result, "list_arguments") else F.identity(result, name=name)
+
+    function.__name__ = function.__qualname__ = called
+    function.__module__ = module
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return function
+
+
+def fill_module(module: dict[str, Any], make: Make, prefixes: Sequence[str] = ("",),
                 internal: bool = False) -> Tuple[Callable[[str], Any], Callable[[], Iterable[str]]]:
     """`__getattr__` and `__dir__` for a module whose functions are made of operators when they are first asked for.
 
@@ -85,13 +136,13 @@ def fill_module(module: dict[str, Any], make: Callable[[OperatorInfo, str], Any]
             raise _elsewhere.no_attribute(module["__name__"], name)
         if not name.startswith(("__", "_ipython", "_repr_")) and (internal or not name.startswith("_")):
             for prefix in prefixes:
-                info = _operators.operators().get(prefix + name)
-                if info is not None:
-                    function = module[name] = make(info, name)
+                function = _function(make, prefix + name, name, module["__name__"])
+                if function is not None:
+                    module[name] = function
                     _operators.forget_with_them(module, name)
                     return function
             hint = _elsewhere.operator_hint(name) or did_you_mean(name, [each for each in names() if not each.startswith("__")])
-            raise AttributeError(f"module '{module['__name__']}' has no attribute '{name}'{hint}")
+            raise _elsewhere.lacking(module["__name__"], name, hint)
         raise AttributeError(f"module '{module['__name__']}' has no attribute '{name}'")
 
     def names() -> Iterable[str]:
@@ -101,7 +152,7 @@ def fill_module(module: dict[str, Any], make: Callable[[OperatorInfo, str], Any]
             operators: Iterable[str] = _operators.operators()
         except MXNetError:  # No server: completion shows what is here.
             operators = ()
-        for name in operators:
+        for name in (*operators, *ALIASES, *COMPOSED):
             for prefix in prefixes:
                 rest = name[len(prefix):] if name.startswith(prefix) else ""
                 if rest and (internal or not rest.startswith("_")):

@@ -117,9 +117,9 @@ def _pairs(name: Any, value: Any) -> List[Tuple[str, Any]]:
 _registry: Registry[EvalMetric] = Registry(EvalMetric, "metric")
 
 
-def register(klass: Type[EvalMetric]) -> Type[EvalMetric]:
-    """Class decorator: `create` finds the class by its lower-case name."""
-    return _registry.register(klass)
+def register(klass: Type[EvalMetric], name: Optional[str] = None) -> Type[EvalMetric]:
+    """Class decorator: `create` finds the class by its lower-case name, or by another."""
+    return _registry.register(klass) if name is None else _registry.add(klass, name, stacklevel=3)
 
 
 def alias(*names: str) -> Callable[[Type[EvalMetric]], Type[EvalMetric]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
@@ -49,12 +50,24 @@ def as_numpy(value: Any) -> np.ndarray:
     return value.asnumpy() if hasattr(value, "asnumpy") else np.asarray(value)
 
 
-def _tolerances(a: np.ndarray, b: np.ndarray, rtol: Optional[float], atol: Optional[float]) -> Tuple[float, float]:
-    """The tolerances of the coarser of both dtypes."""
-    def coarser(defaults: Dict[np.dtype, float]) -> float:
-        return max(defaults.get(a.dtype, 0), defaults.get(b.dtype, 0))
+def effective_dtype(dat: Any) -> np.dtype:
+    """The dtype whose tolerances hold for an array: its own."""
+    return np.dtype(dat.dtype)
 
-    return (coarser(default_rtols()) if rtol is None else rtol, coarser(default_atols()) if atol is None else atol)
+
+def get_tolerance(dat: Any, tol: Any, default_tol: Dict[np.dtype, float]) -> float:
+    """A tolerance: `tol` itself, its number for the array's dtype where it is a dict, or the default one."""
+    if isinstance(tol, numbers.Number):
+        return tol  # type: ignore[return-value]
+    dtype = effective_dtype(dat)
+    return (tol or {}).get(dtype, default_tol.get(dtype, 0))
+
+
+def get_tols(x: Any, y: Any, rtol: Any, atol: Any) -> Tuple[float, float]:
+    """The relative and absolute tolerance of the coarser of both dtypes."""
+    arrays = [np.array(each) if isinstance(each, numbers.Number) else each for each in (x, y)]
+    return (max(get_tolerance(each, rtol, default_rtols()) for each in arrays),
+            max(get_tolerance(each, atol, default_atols()) for each in arrays))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -68,7 +81,7 @@ def almost_equal(a: Any, b: Any, rtol: Optional[float] = None, atol: Optional[fl
     a, b = as_numpy(a), as_numpy(b)
     if not use_broadcast and a.shape != b.shape:
         return False
-    rtol, atol = _tolerances(a, b, rtol, atol)
+    rtol, atol = get_tols(a, b, rtol, atol)
     return bool(np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
@@ -82,7 +95,7 @@ def assert_almost_equal(a: Any, b: Any, rtol: Optional[float] = None, atol: Opti
     a, b = as_numpy(a), as_numpy(b)
     if not use_broadcast and a.shape != b.shape:
         raise AssertionError(f"Shapes differ: {names[0]} has {a.shape}, {names[1]} has {b.shape}")
-    rtol, atol = _tolerances(a, b, rtol, atol)
+    rtol, atol = get_tols(a, b, rtol, atol)
     if np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan):
         return
     raise AssertionError(_report(a, b, rtol, atol, names, equal_nan, mismatches[0]))
@@ -127,7 +140,7 @@ def assert_almost_equal_with_err(a: Any, b: Any, rtol: Optional[float] = None, a
                                  equal_nan: bool = False, mismatches: Tuple[int, int] = (10, 10)) -> None:
     """As assert_almost_equal, but a fraction `etol` of the elements may differ."""
     a, b = as_numpy(a), as_numpy(b)
-    rtol, atol = _tolerances(a, b, rtol, atol)
+    rtol, atol = get_tols(a, b, rtol, atol)
     wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
     if wrong.mean() > get_etol(etol):
         raise AssertionError(_report(a, b, rtol, atol, names, equal_nan, mismatches[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from typing import Any, Callable, Sequence, Tuple, Type
+from typing import Any, Callable, Sequence, Tuple, Type, Union
 
 import numpy as np
 
@@ -40,9 +40,14 @@ string_types: Tuple[Type, ...] = (str,)
 mx_real_t = np.float32  # The dtype of arrays that are made without one.
 
 
-def py_str(text: bytes) -> str:
-    """The text of UTF-8 bytes."""
-    return text.decode("utf-8")
+def py_str(text: Union[bytes, str]) -> str:
+    """The text of UTF-8 bytes; a text itself, which the package gives wherever MXNet gives bytes."""
+    return text if isinstance(text, str) else text.decode("utf-8")
+
+
+def _as_list(obj: Any) -> Any:
+    """A list or tuple itself, anything else in a list."""
+    return obj if isinstance(obj, (list, tuple)) else [obj]
 
 
 def data_dir() -> str:

@@ -53,7 +53,7 @@ class Constant(Initializer):
     """A number, or an array (NDArray, numpy, list) of the parameter's shape."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__(value=value)
+        super().__init__(value=value.asnumpy().tolist() if isinstance(value, NDArray) else np.asarray(value).tolist())
         self.value = value
 
     def _init_weight(self, name: str, array: NDArray) -> None:

@@ -12,11 +12,12 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 from . import ndarray
 from ._array.array import NDArray
 from ._files import write_whole
+from ._kvstore_base import KVStoreBase, registry
 from .base import MXNetError
 from .optimizer._base import Optimizer
 from .optimizer.updater import get_updater
 
-__all__ = ["KVStore", "create"]
+__all__ = ["KVStore", "KVStoreBase", "create"]
 
 # Types of stores that are all the same here: the devices of one server.
 LOCAL_TYPES = ("device", "local", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
@@ -24,15 +25,13 @@ Key = Union[int, str]
 Groups = Dict[Key, List[NDArray]]
 
 
-class KVStore:
+class KVStore(KVStoreBase):
     """Arrays by key, all of them integers or all of them strings, on one server; there is one worker, 0.
 
     `key` and arrays are one key with an array or a list of the devices' arrays, or a list of keys with a list of these.
     `priority` is accepted, and makes no difference.
     AssertionError: these do not fit. MXNetError: a key is not there, or is initialized twice.
     """
-
-    OPTIMIZER = "optimizer"  # The capability.
 
     def __init__(self, type: str = "local") -> None:  # noqa: A002
         self.type = type
@@ -126,9 +125,10 @@ class KVStore:
 
     # Capabilities.
 
-    def is_capable(self, capability: str) -> bool:
+    @staticmethod
+    def is_capable(capability: str) -> bool:
         """Whether it can update by an optimizer: it can. ValueError: another capability."""
-        if capability.lower() != self.OPTIMIZER:
+        if capability.lower() != KVStoreBase.OPTIMIZER:
             raise ValueError(f"Unknown capability: {capability}")
         return True
 
@@ -143,10 +143,13 @@ class KVStore:
         """Does nothing: there are no servers of parameters."""
 
 
-def create(name: str = "local") -> KVStore:
-    """A store: 'local' or 'device', which are the same. TypeError: no name. ValueError: a name of several machines."""
+def create(name: str = "local") -> KVStoreBase:
+    """A store: 'local' or 'device', which are the same, or one that a program has registered. TypeError: no name. ValueError: a name
+    of several machines."""
     if not isinstance(name, str):
         raise TypeError("name must be a string")
+    if name.lower() in registry.classes:
+        return registry.create(name)
     if name.lower() not in LOCAL_TYPES:
         raise ValueError(f"There is no kvstore '{name}'. gluond trains on the devices of one server; use 'device' or "
                          "'local'.")

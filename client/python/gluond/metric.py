@@ -4,9 +4,7 @@ Values are fetched and computed here, with numpy, so an update waits for the pre
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from . import _elsewhere, ndarray  # noqa: F401  # Libraries take it from here.
+from . import ndarray  # noqa: F401  # Libraries take it from here.
 from ._metric_base import CompositeEvalMetric, EvalMetric, alias, check_label_shapes, create, register
 from ._metric_classes import F1, MCC, PCC, Accuracy, Perplexity, TopKAccuracy
 from ._metric_values import (MAE, MSE, RMSE, Caffe, CrossEntropy, CustomMetric, Loss, NegativeLogLikelihood,
@@ -16,7 +14,3 @@ from ._metric_values import from_numpy as np
 __all__ = ["EvalMetric", "CompositeEvalMetric", "Accuracy", "TopKAccuracy", "F1", "MCC", "PCC", "Perplexity", "MAE", "MSE",
            "RMSE", "CrossEntropy", "NegativeLogLikelihood", "PearsonCorrelation", "Loss", "Torch", "Caffe",
            "CustomMetric", "np", "create", "register", "alias", "check_label_shapes"]
-
-
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)

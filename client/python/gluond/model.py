@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from . import _elsewhere, ndarray as nd, symbol as sym
+from . import ndarray as nd, symbol as sym
 from ._array.save import load_named
 
 __all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
@@ -46,6 +46,3 @@ def load_checkpoint(prefix: str, epoch: int) -> Tuple["sym.Symbol", Arrays, Arra
         symbol, arg_params, aux_params = mx.model.load_checkpoint('net', 0)
     """
     return (sym.load(f"{prefix}-symbol.json"),) + load_params(prefix, epoch)
-
-
-__getattr__ = _elsewhere.getter(__name__)

@@ -10,30 +10,41 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import platform
 import zipfile
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
 from . import context as _context, ndarray as nd
+from ._attributes import dense_only
 from ._distribution_checks import (chi_square_check, gen_buckets_probs_with_ppf, mean_check, var_check,
                                    verify_generator)
 from ._symbol_checks import (check_consistency, check_numeric_gradient, check_speed, check_symbolic_backward,
                              check_symbolic_forward, numeric_grad, simple_forward)
+from ._test_matrices import (new_matrix_with_real_eigvals_2d, new_matrix_with_real_eigvals_nd, new_orthonormal_matrix_2d,
+                             new_sym_matrix_with_real_eigvals_2d, new_sym_matrix_with_real_eigvals_nd, rand_coord_2d, random_sample,
+                             random_uniform_arrays)
 from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, assert_almost_equal_ignore_nan,
-                          assert_almost_equal_with_err, default_atols, default_numeric_eps, default_rtols, get_atol,
-                          get_etol, get_rtol, same)
+                          assert_almost_equal_with_err, default_atols, default_numeric_eps, default_rtols, effective_dtype, get_atol,
+                          get_etol, get_rtol, get_tolerance, get_tols, same)
 from ._wire.frame import change
 from .gluon import utils
 from .gluon.data.vision.datasets import MNIST, find_idx
+from .io._batches import DataIter
 from .io._files import MNISTIter
 from .symbol._graph import walk
 
 __all__ = [
+    "DummyIter",
     "almost_equal", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan",
     "assert_almost_equal_with_err", "assert_exception", "assign_each", "assign_each2", "check_consistency",
     "check_numeric_gradient", "check_speed", "check_symbolic_backward", "check_symbolic_forward",
-    "chi_square_check", "collapse_sum_like", "compare_ndarray_tuple", "compare_optimizer", "create_2d_tensor",
+    "chi_square_check", "discard_stderr", "effective_dtype", "get_tolerance", "get_tols", "is_aarch64_run", "is_cd_run", "is_op_runnable",
+    "new_matrix_with_real_eigvals_2d", "new_matrix_with_real_eigvals_nd", "new_orthonormal_matrix_2d",
+    "new_sym_matrix_with_real_eigvals_2d", "new_sym_matrix_with_real_eigvals_nd", "rand_coord_2d", "random_sample",
+    "random_uniform_arrays", "setenv", "getenv",
+    "collapse_sum_like", "compare_ndarray_tuple", "compare_optimizer", "create_2d_tensor",
     "create_vector", "default_atols", "default_context", "default_dtype", "default_numeric_eps", "default_rtols",
     "download", "environment", "gen_buckets_probs_with_ppf", "get_atol", "get_etol", "get_mnist", "get_mnist_iterator",
     "get_mnist_ubyte", "get_rtol",
@@ -100,6 +111,20 @@ def get_mnist_iterator(batch_size: int, input_shape: Tuple[int, ...], num_parts:
     return train, validation
 
 
+class DummyIter(DataIter):
+    """Gives the first batch of another iterator again and again, to measure how fast it is used."""
+
+    def __init__(self, real_iter: Any) -> None:
+        super().__init__(real_iter.batch_size)
+        self.real_iter = real_iter
+        self.provide_data, self.provide_label = real_iter.provide_data, real_iter.provide_label
+        self.the_batch = next(real_iter)
+
+    def next(self) -> Any:
+        """That batch."""
+        return self.the_batch
+
+
 def random_arrays(*shapes: Tuple[int, ...]) -> Any:
     """One float32 numpy array of standard normal numbers for each shape; a lone one not in a list."""
     arrays = [np.random.randn(*shape).astype(np.float32) if shape else np.array(np.random.randn(), np.float32)
@@ -108,10 +133,10 @@ def random_arrays(*shapes: Tuple[int, ...]) -> Any:
 
 
 def rand_ndarray(shape: Tuple[int, ...], stype: str = "default", density: Optional[float] = None, dtype: Any = None,
+                 modifier_func: Any = None, shuffle_csr_indices: bool = False, distribution: Optional[str] = None,
                  ctx: Optional[_context.Context] = None) -> "nd.NDArray":
-    """An array of that shape with numbers from -1 to 1."""
-    if stype != "default":
-        raise NotImplementedError(f"stype '{stype}': arrays of the server are dense")
+    """An array of that shape with numbers from -1 to 1. What MXNet's sparse arrays are made with makes no difference."""
+    dense_only("rand_ndarray", stype)
     return nd.array(np.random.uniform(-1, 1, shape), dtype=dtype or np.float32, ctx=ctx)
 
 
@@ -191,6 +216,44 @@ def _set_environment(values: Dict[str, Optional[str]]) -> None:
             os.environ.pop(key, None)
         else:
             os.environ[key] = value
+
+
+def setenv(name: str, value: Optional[str]) -> None:
+    """Sets an environment variable, or unsets it (None)."""
+    _set_environment({name: value})
+
+
+def getenv(name: str) -> Optional[str]:
+    """An environment variable's value, or None."""
+    return os.environ.get(name)
+
+
+def is_cd_run() -> bool:
+    """Whether MXNet's continuous delivery runs the test."""
+    return os.environ.get("CD_JOB") == "1"
+
+
+def is_aarch64_run() -> bool:
+    """Whether this machine has an ARM processor."""
+    return platform.machine() == "aarch64"
+
+
+def is_op_runnable() -> bool:
+    """True: MXNet asks whether its TVM operators suit the GPU."""
+    return True
+
+
+@contextlib.contextmanager
+def discard_stderr() -> Iterator[None]:
+    """What is written to the standard error inside is lost, other libraries' lines too."""
+    before = os.dup(2)
+    try:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def same_array(array1: "nd.NDArray", array2: "nd.NDArray") -> bool:

@@ -207,6 +207,21 @@ class GradientsTest(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "inputs must be NDArray"):
             executor.backward([3])
 
+    def test_nor_does_an_output_whose_gradient_is_0(self):
+        for output in (mx.sym.shape_array(mx.sym.var("x")), mx.sym.var("x") > 1, mx.sym.floor(mx.sym.var("x"))):
+            executor = output.bind(mx.cpu(), {"x": mx.nd.ones((2, 3)) * 2}, {"x": mx.nd.ones((2, 3))})
+            for heads in (None, [mx.nd.ones((5,))]):
+                executor.forward(is_train=True)
+                executor.backward(heads)
+                assert_almost_equal(executor.grad_arrays[0], np.zeros((2, 3)))
+
+    def test_head_gradients_get_the_outputs_type_and_those_beyond_the_outputs_are_ignored(self):
+        x = mx.nd.array([1, 2], dtype="float64")
+        executor = (mx.sym.var("x") * 3).bind(mx.cpu(), {"x": x}, {"x": mx.nd.zeros(2, dtype="float64")})
+        executor.forward(is_train=True)
+        executor.backward([mx.nd.array([1, 2]), mx.nd.ones((3, 3))])
+        assert_almost_equal(executor.grad_arrays[0], np.array([3, 6]))
+
     def test_the_users_own_marks_are_left_alone(self):
         x = mx.nd.array([1, 2])
         x.attach_grad()

@@ -312,6 +312,23 @@ class TransformTest(ArrayCase):
         self.assertTrue((out == out[..., :1]).all())
         self.assertLess(np.abs(transforms.RandomHue(0.0)(IMAGE).astype(int) - IMAGE).max(), 3)
 
+    def test_batches_are_resized_and_cut_image_by_image(self):
+        batch = nd.array(np.random.RandomState(0).randint(0, 255, (2, 6, 5, 3)), dtype="uint8")
+        for transform in (transforms.Resize(4), transforms.Resize((3, 2), interpolation=2), transforms.Resize(4, keep_ratio=True),
+                          transforms.CropResize(1, 2, 3, 4), transforms.CropResize(0, 0, 4, 4, (2, 3)), transforms.CenterCrop(4)):
+            whole = transform(batch)
+            for place in range(2):
+                self.assert_equal(whole[place], transform(batch[place]).asnumpy())
+
+    def test_shapes_that_are_none(self):
+        image = nd.ones((6, 5, 3))
+        for transform, wrong in ((transforms.Resize(-4), image), (transforms.Resize((1, 2, 3)), image),
+                                 (transforms.CropResize(0, 0, 9, 1), image),
+                                 (transforms.CropResize(0, 0, -1, 1), image), (transforms.ToTensor(), nd.ones((2, 2))),
+                                 (transforms.Normalize(0, 1), nd.ones((4, 5, 5))), (transforms.Normalize(0, 1), nd.ones((1, 1, 3, 2, 2)))):
+            with self.assertRaises(mx.base.WrongShape):
+                transform(wrong)
+
 
 class VisionTest(ArrayCase):
 

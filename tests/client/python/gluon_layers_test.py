@@ -159,6 +159,14 @@ class ConvolutionTest(ArrayCase):
         back = nd.Convolution(probe, layer.weight.data(), kernel=(3, 3), stride=(2, 2), num_filter=4, no_bias=True)
         self.assert_close((y * probe).sum(), (x * back).sum().asnumpy(), 1e-4)
 
+    def test_pooling_with_channels_last_is_pooling_of_the_transposed(self):
+        x = nd.random.uniform(shape=(2, 3, 6, 5))
+        for kind, how in ((nn.MaxPool2D, {"pool_size": 2}), (nn.AvgPool2D, {"pool_size": 3, "strides": 1, "padding": 1}),
+                          (nn.GlobalAvgPool2D, {})):
+            last = kind(layout="NHWC", **how)(x.transpose((0, 2, 3, 1)))
+            self.assert_close(last.transpose((0, 3, 1, 2)), kind(**how)(x).asnumpy())
+        self.assertEqual(nn.MaxPool1D(layout="NWC")(nd.ones((2, 6, 3))).shape, (2, 3, 3))
+
     def test_wrong_arguments(self):
         with self.assertRaisesRegex(ValueError, "kernel_size must be a number or 2 numbers"):
             nn.Conv2D(3, (1, 2, 3))

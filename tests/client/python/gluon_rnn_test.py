@@ -299,6 +299,14 @@ class LayerTest(ArrayCase):
         with self.assertRaisesRegex(AssertionError, "Invalid layout"):
             rnn.RNN(2, layout="CNT")
 
+    def test_a_row_of_cells_computes_what_its_layer_does(self):
+        for layer in (rnn.LSTM(3, 2, bidirectional=True, input_size=2), rnn.GRU(3, 2, input_size=2), rnn.RNN(3, 1, "tanh", input_size=2)):
+            row = layer._unfuse()
+            layer.initialize(mx.init.Uniform(0.5))
+            x = nd.random.uniform(shape=(4, 2, 2))
+            self.assert_close(row.unroll(4, x, layout="TNC", merge_outputs=True)[0], layer(x).asnumpy(), 1e-5)
+            self.assertEqual(sorted(row.collect_params()), sorted(layer.collect_params()))
+
 
 if __name__ == "__main__":
     case_runner.main()

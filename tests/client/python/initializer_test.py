@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import json
 import unittest
 
 import gluond as mx
@@ -109,6 +110,9 @@ class NamesTest(ArrayCase):
             again = init.create(initializer.dumps())
             self.assertEqual(again, initializer)
             self.assertEqual(again.dumps(), initializer.dumps())
+        self.assertEqual([init.Constant(value).dumps() for value in (1, nd.ones(2), np.ones(2))],
+                         ['["constant", {"value": 1}]', *['["constant", {"value": [1.0, 1.0]}]'] * 2])
+        self.assertEqual(json.dumps(init.Constant(nd.ones(2))._kwargs), '{"value": [1.0, 1.0]}')
         self.assertEqual(init.Uniform(0.5).dumps(), '["uniform", {"scale": 0.5}]')
 
     def test_names_are_looked_up(self):

@@ -150,6 +150,9 @@ class FilesTest(ArrayCase):
         self.assertEqual(iterator.provide_data, [("data", (2, 2, 2))])
         self.assertEqual(epochs(iterator, 3), [[([0, 1], 0), ([2, 3], 0), ([4, 0], 1)], [([1, 2], 0), ([3, 4], 0)],
                                                [([0, 1], 0), ([2, 3], 0), ([4, 0], 1)]])
+        iterator.reset()
+        self.assertTrue(iterator.iter_next())
+        self.assertEqual(iterator.getlabel().shape, (2,))  # An array, as of all iterators over files.
         iterator = mx.io.CSVIter(data_csv="data.csv", data_shape=(4,), batch_size=2, round_batch=False, dtype="int32")
         self.assertEqual([batch.pad for _ in range(2) for batch in (iterator.reset(), *iterator)[1:]], [0, 0, 1] * 2)
         iterator.reset()

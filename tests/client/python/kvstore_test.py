@@ -130,6 +130,30 @@ class TrainingTest(ArrayCase):
         trainer.step(1)
         self.assert_equal(weight.data(), np.zeros(SHAPE))
 
+    def test_a_trainer_sums_gradients_in_a_store_of_the_program_s(self):
+        asked = []
+
+        @mx.kvstore.KVStoreBase.register
+        class Rings(type(mx.kv.create("teststore"))):
+
+            def pushpull(self, key, value, out=None, priority=0):
+                asked.append((key, len(value)))
+                super().pushpull(key, value, out, priority)
+
+        weight = gluon.Parameter("weight", shape=(2,))
+        weight.initialize(mx.init.One(), ctx=[mx.cpu(0), mx.cpu(1)])
+        trainer = gluon.Trainer([weight], "sgd", {"learning_rate": 0.25}, kvstore=mx.kv.create("rings"))
+        with mx.autograd.record():
+            losses = [(each * 2).sum() for each in weight.list_data()]
+        for loss in losses:
+            loss.backward()
+        trainer.step(1)
+        self.assertEqual(asked, [(0, 2)])
+        for each in weight.list_data():
+            self.assert_equal(each, [0, 0])
+        with self.assertRaisesRegex(ValueError, "update_on_kvstore to False"):
+            gluon.Trainer([weight], "sgd", kvstore=mx.kv.create("rings"), update_on_kvstore=True)._init_kvstore()
+
     def test_a_module_takes_a_store(self):
         net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, no_bias=True, name="fc")
         module = mx.mod.Module(net, label_names=[])

@@ -7,9 +7,9 @@ import warnings
 
 import gluond as mx
 import numpy as np
-from gluond import autograd, gluon, nd
+from gluond import _attributes, autograd, gluon, nd
+from gluond._composed.shapes import NoGraph
 from gluond.gluon import nn
-from gluond.symbol._control_flow import NoGraph
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 from tests.client.python.mxnet_names import NAMES
@@ -40,15 +40,30 @@ class NamesTest(ArrayCase):
         with self.assertRaisesRegex(AttributeError, "did you mean 'BatchNorm'"):
             nd.BatchNrm
         for wrong, close in ((lambda: mx.optimizer.Adm, "Adam"), (lambda: gluon.nn.Dens, "Dense"), (lambda: mx.metric.Acuracy, "Accuracy"),
-                             (lambda: mx.image.imresiz, "imresize"), (lambda: gluon.data.vision.MNIS, "MNIST"), (lambda: mx.gluo, "gluon")):
+                             (lambda: mx.image.imresiz, "imresize"), (lambda: gluon.data.vision.MNIS, "MNIST"), (lambda: mx.gluo, "gluon"),
+                             (lambda: mx.lr_scheduler.FactorSchedulr, "FactorScheduler"), (lambda: gluon.loss.L1los, "L1Loss"),
+                             (lambda: mx.callback.Speedmeter, "Speedometer"), (lambda: mx.kv.KVStor, "KVStore")):
             with self.assertRaisesRegex(AttributeError, f"did you mean '{close}'"):
                 wrong()
 
     def test_classes_of_other_modules_that_are_not_here_say_what_to_use(self):
-        for absent in (lambda: mx.optimizer.LBSGD, lambda: mx.io.MXDataIter, lambda: gluon.contrib.rnn.Conv2DLSTMCell,
-                       lambda: mx.runtime, lambda: mx.contrib.fft):
+        for absent in (lambda: mx.optimizer.LBSGD, lambda: mx.io.MXDataIter, lambda: mx.runtime, lambda: mx.contrib.fft,
+                       lambda: mx.contrib.onnx, lambda: mx.contrib.quantization, lambda: mx.contrib.tensorboard, lambda: mx.np,
+                       lambda: gluon.contrib.cnn, lambda: gluon.contrib.estimator, lambda: mx.rnn.ConvLSTMCell,
+                       lambda: mx.nd.sparse, lambda: gluon.data.batchify, lambda: mx.kvstore.KVStoreServer,
+                       lambda: gluon.contrib.data.WikiText2):
             with self.assertRaisesRegex(AttributeError, "it is not part of gluond; .{10}"):
                 absent()
+
+
+    def test_an_import_of_a_name_that_is_not_here_says_it_as_well(self):
+        for module, name in (("ndarray.contrib", "Proposal"), ("symbol", "IdentityAttachKLSparseReg"), ("ndarray.linalg", "syevd"),
+                             ("base", "_LIB"), ("model", "FeedForward"), ("optimizer", "LBSGD"), ("contrib", "onnx")):
+            with self.assertRaisesRegex(ImportError, f"cannot import name '{name}' from 'gluond.{module}': it is not part of gluond; .{{10}}"):
+                exec(f"from gluond.{module} import {name}", {})
+            self.assertFalse(hasattr(importlib.import_module(f"gluond.{module}"), name))
+        with self.assertRaisesRegex(ImportError, "did you mean 'FactorScheduler'"):
+            exec("from gluond.lr_scheduler import FactorSchedulr", {})
 
 
 class HybridTest(ArrayCase):
@@ -106,8 +121,21 @@ class HybridTest(ArrayCase):
         x = nd.array([1, 2])
         self.assert_equal(nd.cast_storage(x, "default"), [1, 2])
         self.check(lambda F, a: F.cast_storage(a, stype="default"), x)
-        with self.assertRaisesRegex(mx.MXNetError, "'csr' is not supported"):
-            nd.cast_storage(x, "csr")
+
+    def test_another_storage_than_the_dense_one_is_named_by_a_warning(self):
+        x = nd.array([1, 2])
+        for ask, what in ((lambda: nd.cast_storage(x, "csr"), "cast_storage"), (lambda: x.tostype("row_sparse"), "tostype"),
+                          (lambda: x.attach_grad(stype="row_sparse"), "attach_grad"),
+                          (lambda: mx.sym.var("w", stype="row_sparse"), "Variable 'w'"),
+                          (lambda: gluon.Parameter("w", shape=(2,), stype="csr"), "Parameter 'w'"),
+                          (lambda: mx.test_utils.rand_ndarray((2, 2), "csr"), "rand_ndarray")):
+            _attributes._given.clear()
+            with self.assertWarnsRegex(UserWarning, f"{what}: the array is dense, though stype=") as caught:
+                ask()
+            self.assertEqual(caught.filename, __file__)
+        rows = gluon.Parameter("w", shape=(3, 1), stype="row_sparse", init="ones")
+        rows.initialize()
+        self.assert_equal(rows.row_sparse_data(nd.array([1])), [[1], [1], [1]])
 
     def test_batches_are_normalized_on_one_device(self):
         x, ones, zeros = nd.array([[1, 2], [3, 4]]), nd.ones(2), nd.zeros(2)

@@ -1,5 +1,7 @@
 """The tools for tests: they find mistakes, and nothing else."""
 
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -173,6 +175,34 @@ class DistributionTest(unittest.TestCase):
             p, found, _ = test_utils.chi_square_check(lambda n: samples, list(range(size)), [1 / size] * size, len(samples))
             np.testing.assert_array_equal(found, counts[size])
             self.assertAlmostEqual(p, expected, 5)
+
+
+class ToolsTest(unittest.TestCase):
+
+    def test_tolerances_may_be_given_by_dtype(self):
+        half, single = np.ones(2, np.float16), np.full(2, 1.05, np.float32)
+        test_utils.assert_almost_equal(half, single, rtol={np.dtype("float16"): 0.1, np.dtype("float32"): 0.001})
+        self.assertEqual(test_utils.get_tols(half, 1.0, None, {np.dtype("float16"): 0.5}), (1e-2, 0.5))
+        self.assertEqual(test_utils.effective_dtype(single), np.float32)
+
+    def test_an_iterator_that_gives_one_batch_again_and_again(self):
+        iterator = test_utils.DummyIter(mx.io.NDArrayIter(np.arange(6), batch_size=2))
+        self.assertIs(next(iterator), next(iterator))
+        self.assertEqual(iterator.provide_data, [("data", (2,))])
+
+    def test_what_is_written_to_the_standard_error_is_lost(self):
+        script = "from gluond import test_utils; import os\nwith test_utils.discard_stderr(): os.write(2, b'lost')\nos.write(2, b'told')"
+        told = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, check=True).stderr
+        self.assertTrue(told.endswith(b"told") and b"lost" not in told, told)
+
+    def test_matrices(self):
+        symmetric = test_utils.new_sym_matrix_with_real_eigvals_nd((2, 3, 3))
+        np.testing.assert_allclose(symmetric, symmetric.swapaxes(1, 2))
+        self.assertLess(abs(np.linalg.eigvals(test_utils.new_matrix_with_real_eigvals_nd((2, 3, 3))).imag).max(), 1e-9)
+        rows = test_utils.new_orthonormal_matrix_2d(4)
+        np.testing.assert_allclose(rows @ rows.T, np.eye(4), atol=1e-12)
+        self.assertEqual(len(set(test_utils.random_sample(list(range(9)), 5))), 5)
+        self.assertEqual([each.shape for each in test_utils.random_uniform_arrays((2,), (3, 4), low=1, high=2)], [(2,), (3, 4)])
 
 
 if __name__ == "__main__":

@@ -168,6 +168,30 @@ class StatesTest(ArrayCase):
             np.testing.assert_array_equal(*results)
 
 
+class DevicesTest(ArrayCase):
+
+    def test_an_update_on_several_devices_is_one_step_of_the_schedule_and_of_adam(self):
+        alone, both = (self.trained(contexts) for contexts in ([mx.cpu(0)], [mx.cpu(0), mx.cpu(1)]))
+        self.assertEqual(both[0], alone[0])
+        self.assert_close(both[1], alone[1].asnumpy())
+
+    def trained(self, contexts):
+        """The rates of three steps, and the weight after them. Each device has its part of the same gradient."""
+        weight = gluon.Parameter("weight", shape=(2,))
+        weight.initialize(mx.init.One(), ctx=contexts)
+        schedule = mx.lr_scheduler.FactorScheduler(1, factor=0.5, base_lr=0.1)
+        trainer = gluon.Trainer([weight], "adam", {"lr_scheduler": schedule})
+        rates = []
+        for _ in range(3):
+            with autograd.record():
+                losses = [(each * each).sum() / len(contexts) for each in weight.list_data()]
+            for loss in losses:
+                loss.backward()
+            trainer.step(1)
+            rates.append(trainer.learning_rate)
+        return rates, weight.data(contexts[-1])
+
+
 class MistakesTest(ArrayCase):
 
     def test_what_is_no_parameter(self):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from .._attributes import dtype_name, text
+from .._attributes import dense_only, dtype_name, text
 from .._wire import encoding
 from .._wire.encoding import number_of
 from .._wire.frame import frame
@@ -288,8 +288,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
 
     def tostype(self, stype: str) -> "NDArray":
         """The array itself: gluond stores dense arrays only."""
-        if stype != "default":
-            raise MXNetError(f"storage type '{stype}' is not supported; gluond has dense arrays (`default`) only")
+        dense_only("tostype", stype)
         return self
 
     def as_nd_ndarray(self) -> "NDArray":
@@ -304,8 +303,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
 
         grad_req: `write`, `add` (to what is there), or `null` (nothing).
         """
-        if stype is not None and stype != "default":
-            self.tostype(stype)
+        dense_only("attach_grad", stype)
         tape.attach(self, grad_req, Gradient)
 
     @property
@@ -317,6 +315,12 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
     def _fresh_grad(self) -> bool:
         """Whether backward() has written the gradient since the last Trainer step. Waits."""
         return tape.is_fresh(self)
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, state: bool) -> None:
+        if state:
+            raise ValueError("_fresh_grad: only backward() makes a gradient fresh; False marks it as used")
+        tape.clear_fresh([self])
 
     def detach(self) -> "NDArray":
         """The same values as a constant: gradients stop here."""

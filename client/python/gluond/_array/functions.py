@@ -72,3 +72,8 @@ def histogram(a: NDArray, bins: Union[int, NDArray] = 10, range: Optional[Tuple[
     counts, edges = np.histogram(a.asnumpy(), bins.asnumpy() if isinstance(bins, NDArray) else bins, range)
     return [from_numpy(counts.astype(np.int64)), from_numpy(edges.astype(np.dtype(a.dtype)))]
 
+
+def reset_arrays(*arrays: NDArray, num_arrays: Optional[int] = None) -> None:
+    """Fills the arrays with zeros."""
+    for each in arrays:
+        each[:] = 0

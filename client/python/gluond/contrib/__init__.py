@@ -1,7 +1,5 @@
 """What MXNet kept in mx.contrib: text, the older autograd, and the contributed operators."""
-from typing import TYPE_CHECKING
 
-from .. import _elsewhere
 from ..ndarray import contrib as ndarray
 from ..ndarray import contrib as nd
 from ..symbol import contrib as sym
@@ -9,7 +7,3 @@ from ..symbol import contrib as symbol
 from . import amp, autograd, text
 
 __all__ = ["amp", "autograd", "nd", "ndarray", "sym", "symbol", "text"]
-
-
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)

@@ -1,7 +1,5 @@
 """Gluon: networks as Blocks, their Parameters, losses, data, and the Trainer."""
-from typing import TYPE_CHECKING
 
-from .. import _elsewhere
 from . import block, contrib, data, loss, model_zoo, nn, parameter, rnn, trainer, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
@@ -10,7 +8,3 @@ from .trainer import Trainer
 __all__ = ["Block", "HybridBlock", "SymbolBlock", "Parameter", "Constant", "ParameterDict",
            "DeferredInitializationError", "Trainer", "block", "contrib", "data", "loss", "model_zoo", "nn", "parameter",
            "rnn", "trainer", "utils"]
-
-
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)

@@ -185,8 +185,8 @@ class Block:
         load_parameters(self, filename, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
 
     def save_params(self, filename: str) -> None:
-        """The old name of `save_parameters`."""
-        self.save_parameters(filename)
+        """As `save_parameters`, but with the parameters' own names, without the Block's prefix, as MXNet 1.2 and older wrote it."""
+        self.collect_params().save(filename, strip_prefix=self.prefix)
 
     def load_params(self, filename: str, ctx: Union[Context, Sequence[Context], None] = None,
                     allow_missing: bool = False, ignore_extra: bool = False) -> None:

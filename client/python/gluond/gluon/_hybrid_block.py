@@ -6,9 +6,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import ndarray, symbol
 from .._array.array import NDArray
-from ..base import MXNetError
+from .._composed.shapes import NoGraph
+from ..base import MXNetError, WrongValue
 from ..context import Context, current_context
-from ..symbol._control_flow import NoGraph
 from ..symbol.symbol import Symbol
 from ._block import Block
 from ._nested import ARRAY, flatten
@@ -127,6 +127,8 @@ class HybridBlock(Block):
         else:
             arrays, form = flatten(args, "input")
             form = form[1:]
+            if any(isinstance(array, NDArray) for array in arrays) and not all(isinstance(array, NDArray) for array in arrays):
+                raise WrongValue(f"{self.name}: its inputs are NDArrays or Symbols, not both")
         self._check_structure()
         graph = self._graphs.get(form)
         if graph is None:

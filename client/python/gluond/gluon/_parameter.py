@@ -9,6 +9,7 @@ import numpy as np
 from .. import initializer, ndarray, symbol
 from .._array import tape
 from .._array.array import NDArray
+from .._attributes import dense_only
 from ..base import MXNetError
 from ..context import Context, current_context
 from ._structure import count_change
@@ -65,9 +66,9 @@ class Parameter:
             if kind not in ("default", "row_sparse", "csr"):
                 raise AssertionError(f"{what} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', "
                                      f"but got '{kind}'")
-        if stype != "default":
-            raise ValueError(f"Parameter '{name}': gluond's arrays are dense; stype must be 'default', got '{stype}'.")
+        dense_only(f"Parameter '{name}'", stype)
         self.grad_stype = grad_stype
+        self._stype = stype
 
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
@@ -240,12 +241,16 @@ class Parameter:
         raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
-        """For MXNet's sparse parameters; gluond's are dense."""
+        """The value, all rows of it: for parameters with another `stype` than 'default', which are dense here."""
+        if self._stype != "default":
+            return self.data(row_id.context)
         raise RuntimeError(f"Cannot return a copy of Parameter {self.name} via row_sparse_data() because its storage "
                            "type is default. Please use data() instead.")
 
     def list_row_sparse_data(self, row_id: NDArray) -> List[NDArray]:
-        """For MXNet's sparse parameters; gluond's are dense."""
+        """The value on each context; see row_sparse_data."""
+        if self._stype != "default":
+            return self.list_data()
         raise RuntimeError(f"Cannot return copies of Parameter '{self.name}' on all contexts via "
                            "list_row_sparse_data() because its storage type is default. Please use list_data() instead.")
 

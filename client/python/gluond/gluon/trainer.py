@@ -8,7 +8,8 @@ from .._array import tape
 from .._array.array import NDArray
 from .._files import write_whole
 from ..context import Context
-from ..kvstore import LOCAL_TYPES, KVStore
+from .._kvstore_base import KVStoreBase
+from ..kvstore import LOCAL_TYPES, KVStore, create as create_store
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
 from ..optimizer._base import Optimizer, create
 from ..optimizer.updater import get_updater
@@ -28,19 +29,24 @@ class Trainer:
         trainer.step(batch_size)
 
     Gradients on several devices of the one server are summed. `kvstore` names of one machine, or a KVStore, are accepted
-    and mean that.
+    and mean that; a KVStoreBase of the program's own sums them itself.
     """
 
-    _kv_initialized = True  # Programs start MXNet's kvstore where this is false.
+    # Programs look at these: MXNet begins its kvstore, and with it the parameters, at the first step, and may update there.
+    _kv_initialized = True
+    _update_on_kvstore = False
+    _params_to_init: Tuple[Parameter, ...] = ()
 
     def __init__(self, params: Union[ParameterDict, Dict[str, Parameter], Sequence[Parameter]],
                  optimizer: Union[str, Optimizer], optimizer_params: Optional[Dict[str, Any]] = None,
-                 kvstore: Union[None, str, KVStore] = "device", compression_params: Optional[Dict[str, Any]] = None,
+                 kvstore: Union[None, str, KVStoreBase] = "device", compression_params: Optional[Dict[str, Any]] = None,
                  update_on_kvstore: Optional[bool] = None) -> None:
         self._params = _listed(params)
-        if not (kvstore is None or isinstance(kvstore, KVStore) or kvstore in LOCAL_TYPES):
+        if not (kvstore is None or isinstance(kvstore, KVStoreBase) or kvstore in LOCAL_TYPES):
             raise ValueError(f"Trainer: there is no kvstore '{kvstore}'. gluond trains on the devices of one server; use "
-                             "'device', 'local', 'nccl', a KVStore or None.")
+                             "'device', 'local', 'nccl', a KVStore, a KVStoreBase of your own, or None.")
+        self._kvstore = create_store(kvstore) if isinstance(kvstore, str) else kvstore
+        self._wants_update_on_kvstore = update_on_kvstore
         if compression_params is not None:
             raise ValueError("Trainer: gradients are not compressed; compression_params must be None.")
         self._contexts = self._check_contexts()
@@ -52,6 +58,13 @@ class Trainer:
         self._optimizer = self._make_optimizer(optimizer, optimizer_params)
         self._scale = self._optimizer.rescale_grad
         self._updaters = [get_updater(self._optimizer) for _ in self._contexts]
+        if isinstance(self._kvstore, KVStore) and self._updaters:
+            self._kvstore._set_updater(self._updaters[0])  # Where programs look for the states.
+
+    def _init_kvstore(self) -> None:
+        """ValueError: the program's own store is to update, and cannot."""
+        if self._wants_update_on_kvstore and self._kvstore is not None and not self._kvstore.is_capable(KVStoreBase.OPTIMIZER):
+            raise ValueError(f"Please set update_on_kvstore to False when training with {type(self._kvstore)}")
 
     def _make_optimizer(self, optimizer: Union[str, Optimizer],
                         optimizer_params: Optional[Dict[str, Any]]) -> Optimizer:
@@ -114,6 +127,9 @@ class Trainer:
         for param in self._params:
             if param.grad_req != "null":
                 grads = param.list_grad()
+                if not isinstance(self._kvstore, (KVStore, type(None))):
+                    self._kvstore.pushpull(self._params.index(param), grads)
+                    continue
                 total = ndarray.add_n(*[grad.as_in_context(grads[0].context) for grad in grads])
                 for grad in grads:
                     grad[:] = total.as_in_context(grad.context)
@@ -122,7 +138,9 @@ class Trainer:
         trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
         if not trained:
             return
+        counts = self._optimizer._index_update_count
         for position, updater in enumerate(self._updaters):
+            self._optimizer._index_update_count = dict(counts)  # An update on all devices is one.
             weights: List[NDArray] = [param.list_data()[position] for _, param in trained]
             if not ignore_stale_grad:
                 self._describe(trained, weights)

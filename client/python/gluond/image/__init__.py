@@ -1,7 +1,5 @@
 """Images as arrays (H, W, C): read from files, resized, cut, and changed at random, as MXNet's mx.image."""
-from typing import TYPE_CHECKING
 
-from .. import _elsewhere
 from . import detection
 from . import detection as det
 from ._augmenter_lists import CreateAugmenter
@@ -24,7 +22,3 @@ __all__ = ["Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "Colo
            "SaturationJitterAug", "SequentialAug", "center_crop", "color_normalize", "copyMakeBorder", "det",
            "detection", "fixed_crop", "imdecode", "imread", "imresize", "imrotate", "random_crop", "random_rotate",
            "random_size_crop", "resize_short", "scale_down"]
-
-
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)

@@ -1,7 +1,5 @@
 """Iterators over batches of data, as MXNet's mx.io: `for batch in mx.io.NDArrayIter(x, y, 64): batch.data[0]`."""
-from typing import TYPE_CHECKING
 
-from .. import _elsewhere
 from ._arrays import NDArrayIter
 from ._batches import DataBatch, DataDesc, DataIter
 from ._files import CSVIter, MNISTIter
@@ -15,7 +13,3 @@ ImageRecordUInt8Iter_v1 = ImageRecordUInt8Iter
 __all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "ImageRecordInt8Iter", "ImageRecordIter",
            "ImageRecordIter_v1", "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter", "MNISTIter",
            "NDArrayIter", "PrefetchingIter", "ResizeIter"]
-
-
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)

@@ -1,7 +1,7 @@
 """Batches of local files: tables of numbers, and MNIST's."""
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, Tuple
 
 import numpy as np
 
@@ -24,14 +24,14 @@ class _FileIter(RoundIter):
         self.provide_data = [DataDesc(data_name, (batch_size,) + data.shape[1:], data.dtype.type)]
         self.provide_label = [DataDesc(label_name, (batch_size,) + label.shape[1:], label.dtype.type)]
 
-    def _of(self, values: np.ndarray) -> List[NDArray]:
-        return [ndarray.array(values[self._rows % len(values)], dtype=values.dtype)]
+    def _of(self, values: np.ndarray) -> NDArray:
+        return ndarray.array(values[self._rows % len(values)], dtype=values.dtype)
 
-    def getdata(self) -> List[NDArray]:
+    def getdata(self) -> NDArray:
         """The data of the current batch."""
         return self._of(self._data)
 
-    def getlabel(self) -> List[NDArray]:
+    def getlabel(self) -> NDArray:
         """The labels of the current batch."""
         return self._of(self._label)
 

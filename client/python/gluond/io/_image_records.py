@@ -149,13 +149,13 @@ class ImageRecordIter(RoundIter):
         ndarray.save(path, {"mean_img": ndarray.array(mean)})
         return mean
 
-    def getdata(self) -> List[NDArray]:
+    def getdata(self) -> NDArray:
         """The data of the current batch."""
-        return [ndarray.array(np.stack([image for image, _, _ in self._samples]), dtype=self._dtype)]
+        return ndarray.array(np.stack([image for image, _, _ in self._samples]), dtype=self._dtype)
 
-    def getlabel(self) -> List[NDArray]:
+    def getlabel(self) -> NDArray:
         """The labels of the current batch."""
-        return [ndarray.array(np.stack([label for _, label, _ in self._samples]))]
+        return ndarray.array(np.stack([label for _, label, _ in self._samples]))
 
     def getindex(self) -> np.ndarray:
         """The ids of its records."""

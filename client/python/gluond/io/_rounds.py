@@ -43,7 +43,9 @@ class RoundIter(DataIter):
 
     def next(self) -> DataBatch:
         """The next batch. StopIteration: there is none."""
-        batch = super().next()
+        if not self.iter_next():
+            raise StopIteration
+        batch = DataBatch([self.getdata()], [self.getlabel()], self.getpad(), self.getindex())
         batch.provide_data, batch.provide_label = self.provide_data, self.provide_label
         return batch
 

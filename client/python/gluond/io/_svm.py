@@ -53,15 +53,15 @@ class LibSVMIter(RoundIter):
         self.provide_data = [DataDesc(data_name, (batch_size, *data_shape))]
         self.provide_label = [DataDesc(label_name, labels)]
 
-    def getdata(self) -> List[NDArray]:
+    def getdata(self) -> NDArray:
         """The data of the current batch."""
-        return [self._dense(self._data, self.provide_data[0].shape, self._file)]
+        return self._dense(self._data, self.provide_data[0].shape, self._file)
 
-    def getlabel(self) -> List[NDArray]:
+    def getlabel(self) -> NDArray:
         """The labels of the current batch."""
         if self._has_labels:
-            return [self._dense(self._labels, self.provide_label[0].shape, self._label_file)]
-        return [ndarray.array([self._data[row].label for row in self.getindex()])]
+            return self._dense(self._labels, self.provide_label[0].shape, self._label_file)
+        return ndarray.array([self._data[row].label for row in self.getindex()])
 
     def _dense(self, rows: List[_Row], shape: Tuple[int, ...], path: str) -> NDArray:
         batch = np.zeros((self.batch_size, int(np.prod(shape[1:]))), np.float32)

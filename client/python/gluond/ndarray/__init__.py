@@ -6,15 +6,14 @@ from .._array.arithmetic import (add, divide, equal, greater, greater_equal, les
                                  logical_xor, maximum, minimum, modulo, multiply, not_equal, power, subtract, true_divide)
 from .._array.array import NDArray
 from .._array.create import arange, array, empty, eye, from_numpy, full, linspace, ones, zeros
-from .._array.functions import concatenate, histogram, moveaxis, onehot_encode, split_v2, waitall
+from .._array.functions import concatenate, histogram, moveaxis, onehot_encode, reset_arrays, split_v2, waitall
 from .._array.functions_of_operators import make_function
 from .._array.save import load, load_frombuffer, save
 from .._custom.eager import Custom
 from .._documentation import fill_module
 from . import _internal, contrib, image, linalg, ndarray, op, random
-from ._storage import cast_storage
 from .cached_op import CachedOp
-from .linalg import gemm as linalg_gemm, syrk as linalg_syrk
+from .linalg import extracttrian as linalg_extracttrian, maketrian as linalg_maketrian
 from .random import (exponential, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,
                      shuffle, uniform)
 

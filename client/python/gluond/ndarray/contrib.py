@@ -5,7 +5,8 @@ from __future__ import annotations
 import math as _math
 from typing import Any, Optional, Tuple
 
-from .. import _composed
+import numpy as _np
+
 from .._array import calls as _calls
 from .._array.array import NDArray
 from .._array.control_flow import cond, foreach, while_loop
@@ -41,25 +42,38 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0) -> NDArray:
     return _calls.invoke(_calls.intern("take", {"axis": str(axis)}, 2, 1), (data, chosen))
 
 
-def allclose(a: NDArray, b: NDArray, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = True) -> NDArray:
-    """1, in shape (1,), where |a - b| <= atol + rtol |b| holds for all elements, else 0."""
-    return _composed.allclose(_F, a, b, rtol, atol, equal_nan)
+def bipartite_matching(data: NDArray, is_ascend: bool = False, threshold: float = 0, topk: int = -1) -> Tuple[NDArray, NDArray]:
+    """(column of each row, row of each column), -1 for none: pairs are made from the highest score of `data` (..., rows, columns) on,
+    or the lowest, as long as scores are beyond the threshold, for the first `topk` + 1 of them (MXNet counts so) where it is above 0.
+    Waits for the scores."""
+    scores = data.asnumpy()
+    rows, columns = _np.full(scores.shape[:-1], -1.0), _np.full(scores.shape[:-2] + scores.shape[-1:], -1.0)
+    for place in _np.ndindex(scores.shape[:-2]):
+        flat, pairs = scores[place].ravel(), 0
+        for number in _np.argsort(flat if is_ascend else -flat, kind="stable"):
+            row, column = divmod(int(number), scores.shape[-1])
+            if rows[place][row] >= 0 or columns[place][column] >= 0:
+                continue
+            if not (flat[number] < threshold if is_ascend else flat[number] > threshold):
+                break
+            rows[place][row], columns[place][column] = column, row
+            pairs += 1
+            if 0 < topk < pairs:
+                break
+    return array(rows, data.context, data.dtype), array(columns, data.context, data.dtype)
 
 
-def interleaved_matmul_encdec_qk(queries: NDArray, keys_values: NDArray, heads: int) -> NDArray:
-    """The scores of attention, (batch heads, query length, key length), of queries (length, batch, heads dim) and of keys and
-    values (length, batch, heads 2 dim) side by side."""
-    return _composed.interleaved_matmul_encdec_qk(_F, queries, keys_values, heads)
+def index_array(data: NDArray, axes: Optional[Tuple[int, ...]] = None) -> NDArray:
+    """The place of each element, or its numbers along `axes`, int64: (*shape, number of axes)."""
+    places = _np.stack(_np.indices(data.shape), axis=-1) if data.ndim else _np.zeros((0,))
+    return array(places if axes is None else places[..., list(axes)], data.context, "int64")
 
 
-def interleaved_matmul_encdec_valatt(keys_values: NDArray, attention: NDArray, heads: int) -> NDArray:
-    """The values, weighted by attention: (query length, batch, heads dim)."""
-    return _composed.interleaved_matmul_encdec_valatt(_F, keys_values, attention, heads)
-
-
-def SyncBatchNorm(*tensors: NDArray, **attributes: Any) -> NDArray:  # noqa: N802
-    """BatchNorm. A batch that is split over devices is normalized on each by itself; `ndev` must be 1."""
-    return _composed.sync_batch_norm(_F, *tensors, **attributes)
+def index_copy(old_tensor: NDArray, index_vector: NDArray, new_tensor: NDArray) -> NDArray:
+    """`old_tensor` with the rows of `new_tensor` in the places that `index_vector` names."""
+    places = index_vector.reshape((1, -1))
+    is_new = _F.scatter_nd(_F.ones_like(index_vector), places, shape=(old_tensor.shape[0],))
+    return _F.where(is_new, _F.scatter_nd(new_tensor, places, shape=old_tensor.shape), old_tensor)
 
 
 def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int,

@@ -12,6 +12,7 @@ from .._array.create import array
 from .._array.functions_of_operators import make_function
 from .._documentation import fill_module
 from .._operators import find as _find
+from ..base import WrongShape
 
 
 def to_tensor(data: NDArray) -> NDArray:
@@ -30,7 +31,7 @@ def normalize(data: NDArray, mean: Any = 0.0, std: Any = 1.0) -> NDArray:
 def crop(data: NDArray, x: int, y: int, width: int, height: int) -> NDArray:
     """The part of (H, W, C) or (N, H, W, C) from column x and row y on."""
     if x < 0 or y < 0 or y + height > data.shape[-3] or x + width > data.shape[-2]:
-        raise ValueError(f"crop: x={x}, y={y}, width={width}, height={height} leaves the image of shape {data.shape}")
+        raise WrongShape(f"crop: x={x}, y={y}, width={width}, height={height} leaves the image of shape {data.shape}")
     return data[..., y:y + height, x:x + width, :]
 
 

@@ -1,7 +1,5 @@
 """`mx.optimizer`: how gradients change weights. The Trainer makes them by name, as `'sgd'` or `'adam'`."""
-from typing import TYPE_CHECKING
 
-from .. import _elsewhere
 from . import contrib
 from ._base import Optimizer, create, register
 from .adam import FTML, LAMB, Adam, Adamax, Nadam
@@ -12,7 +10,3 @@ from .updater import Updater, get_updater
 __all__ = ["Optimizer", "Updater", "get_updater", "create", "register", "contrib", "SGD", "NAG", "Adam", "AdaGrad",
            "RMSProp", "AdaDelta", "Ftrl", "Adamax", "Nadam", "Signum", "FTML", "LAMB", "LARS", "SGLD", "DCASGD",
            "ccSGD", "Test"]
-
-
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)

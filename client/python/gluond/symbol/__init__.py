@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from .._documentation import fill_module
 from . import _functions, _internal, contrib, image, linalg, op, random
-from ._composed import cast_storage
 from ._creation import (Custom, arange, eye, full, histogram, hypot, linspace, maximum, minimum, ones, pow, power,
                         split_v2, zeros)
-from .linalg import gemm as linalg_gemm, syrk as linalg_syrk
 from .symbol import Group, Symbol, Variable, fromjson, load, load_json, var
 
 __all__ = ["Symbol", "Variable", "var", "Group", "load", "load_json", "fromjson", "Custom", "arange", "eye", "full",
-           "histogram", "hypot", "linalg_gemm", "linalg_syrk", "linspace", "maximum", "minimum", "ones", "pow", "power", "cast_storage",
+           "histogram", "hypot", "linspace", "maximum", "minimum", "ones", "pow", "power",
            "split_v2", "zeros", "contrib", "image", "linalg", "op", "random"]
 
 __getattr__, __dir__ = fill_module(globals(), _functions.make)

@@ -1,12 +1,10 @@
-"""Functions of `sym` that are no operators of the server: made of operators, or refused where no graph can compute them."""
+"""Operators on images that `nd` computes in another way."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable
 
-from .. import _composed
 from ..base import MXNetError
-from ._control_flow import NoGraph
 from ._functions import call
 from .symbol import Symbol
 
@@ -23,65 +21,6 @@ class _Functions:
 
 
 _F = _Functions()
-
-
-def allclose(a: Symbol, b: Symbol, **how: Any) -> Symbol:
-    """See _composed.allclose."""
-    return _composed.allclose(_F, a, b, **how)
-
-
-def cast_storage(data: Symbol, stype: str, name: Any = None) -> Symbol:
-    """See _composed.cast_storage."""
-    return _composed.cast_storage(_F, data, stype)
-
-
-def interleaved_matmul_encdec_qk(queries: Symbol, keys_values: Symbol, heads: int) -> Symbol:
-    """See _composed.interleaved_matmul_encdec_qk."""
-    return _composed.interleaved_matmul_encdec_qk(_F, queries, keys_values, heads)
-
-
-def interleaved_matmul_encdec_valatt(keys_values: Symbol, attention: Symbol, heads: int) -> Symbol:
-    """See _composed.interleaved_matmul_encdec_valatt."""
-    return _composed.interleaved_matmul_encdec_valatt(_F, keys_values, attention, heads)
-
-
-def SyncBatchNorm(*tensors: Symbol, **attributes: Any) -> Symbol:  # noqa: N802
-    """See _composed.sync_batch_norm."""
-    return _composed.sync_batch_norm(_F, *tensors, **attributes)
-
-
-def boolean_mask(data: Symbol, index: Symbol, axis: int = 0) -> NoReturn:
-    """NoGraph: the number of rows is known only once values are."""
-    _refuse("contrib.boolean_mask", "the shape of its result depends on values")
-
-
-def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int) -> NoReturn:
-    """NoGraph: it is made of arrays."""
-    _refuse("contrib.rand_zipfian", "it draws arrays of float64 numbers")
-
-
-def adamw_update(*tensors: Symbol, **attributes: Any) -> NoReturn:
-    """NoGraph: it writes arrays."""
-    _refuse("contrib.adamw_update", "it writes its inputs")
-
-
-def mp_adamw_update(*tensors: Symbol, **attributes: Any) -> NoReturn:
-    """NoGraph: it writes arrays."""
-    _refuse("contrib.mp_adamw_update", "it writes its inputs")
-
-
-def random_flip_left_right(data: Symbol, p: float = 0.5) -> NoReturn:
-    """NoGraph: this process draws whether to flip."""
-    _refuse("image.random_flip_left_right", "this process draws whether to flip")
-
-
-def random_flip_top_bottom(data: Symbol, p: float = 0.5) -> NoReturn:
-    """NoGraph: this process draws whether to flip."""
-    _refuse("image.random_flip_top_bottom", "this process draws whether to flip")
-
-
-def _refuse(function: str, why: str) -> NoReturn:
-    raise NoGraph(f"sym.{function} is no graph: {why}. nd.{function} runs on arrays, and so does a HybridBlock that uses F")
 
 
 def to_tensor(data: Any) -> Any:

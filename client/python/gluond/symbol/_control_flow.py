@@ -9,14 +9,10 @@ from __future__ import annotations
 from typing import Any, Callable, Iterator, List, NoReturn, Tuple
 
 from .._array.control_flow import flat
-from ..base import MXNetError
+from .._composed.shapes import NoGraph
 from . import _compose
 from ._functions import call
 from .symbol import Group, Symbol, Variable
-
-
-class NoGraph(MXNetError):
-    """A computation that cannot be a graph."""
 
 
 def foreach(body: Callable[[Any, Any], Tuple[Any, Any]], data: Any, init_states: Any, name: str = "foreach") -> Any:

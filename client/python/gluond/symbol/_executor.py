@@ -144,11 +144,11 @@ class Executor:
 
         out_grads: dL/d(output), for each output, in order or by name; not needed where all outputs are losses.
         """
-        gradients = self._heads.check(out_grads, self._output_names)
+        if self._leaves.any and not self._recorded:  # The last run was for prediction.
+            self._run(recording=True, training=False)
+        gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
         if not self._leaves.any:
             return
-        if not self._recorded:  # The last run was for prediction.
-            self._run(recording=True, training=False)
         self._leaves.backward(self._outputs or [], gradients, bool(is_train))
         if self._watched is not None:
             self._watched.tell_gradients({name: grad for name, grad, request in zip(

@@ -17,6 +17,12 @@ from ._outputs import Outputs
 # Operators whose gradient does not depend on the head gradient.
 _LOSSES = {"SoftmaxOutput", "Softmax", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput",
            "SVMOutput", "MakeLoss", "make_loss", "BlockGrad", "stop_gradient"}
+# Operators whose gradient is 0, whatever the head gradient is.
+_COMPARISONS = [f"{prefix}{name}{suffix}" for name in ("equal", "not_equal", "greater", "greater_equal", "lesser", "lesser_equal",
+                                                       "logical_and", "logical_or", "logical_xor")
+                for prefix, suffix in (("_", ""), ("_", "_scalar"), ("broadcast_", ""))]
+_CONSTANT = {*_COMPARISONS, "logical_not", "shape_array", "size_array", "argmax", "argmin", "argmax_channel", "one_hot", "sign", "round",
+             "rint", "fix", "floor", "ceil", "trunc", "ones_like", "zeros_like"}
 
 
 class HeadGradients:
@@ -24,9 +30,11 @@ class HeadGradients:
 
     def __init__(self, symbol: Outputs) -> None:
         self._needed = [not _is_loss(entry.node) for entry in symbol._entries]
+        self._constant = [entry.node.op in _CONSTANT for entry in symbol._entries]
+        self._dtypes: Optional[List[Any]] = None
 
-    def check(self, given: Any, names: Sequence[str]) -> List[Optional[NDArray]]:
-        """One for each output, None where none is needed. MXNetError: one that is needed is missing."""
+    def check(self, given: Any, names: Sequence[str], outputs: Sequence[NDArray]) -> List[Optional[NDArray]]:
+        """One for each output, of its dtype, None where none is needed. MXNetError: one that is needed is missing."""
         if given is None:
             gradients: List[Optional[NDArray]] = [None] * len(names)
         elif isinstance(given, NDArray):
@@ -38,19 +46,23 @@ class HeadGradients:
         for gradient in gradients:
             if gradient is not None and not isinstance(gradient, NDArray):
                 raise TypeError(f"inputs must be NDArray, got {type(gradient).__name__}")
-        gradients += [None] * (len(names) - len(gradients))
+        gradients = [None if constant else gradient for gradient, constant in zip(
+            gradients + [None] * (len(names) - len(gradients)), self._constant)]  # Those beyond the outputs are ignored, as by MXNet.
         for name, gradient, needed in zip(names, gradients, self._needed):
             if needed and gradient is None:
                 raise MXNetError(f"Because the last operator is not Loss function, head_gradient is required when "
                                  f"calling backward: {name} has none. If you are attempting to minimize the output as "
                                  "an objective, please modify your network and pass it through the make_loss symbol.")
-        return gradients
+        if self._dtypes is None and any(gradient is not None for gradient in gradients):
+            self._dtypes = [output.dtype for output in outputs]
+        return [gradient if gradient is None or gradient.dtype == dtype else gradient.astype(dtype)
+                for gradient, dtype in zip(gradients, self._dtypes or [None] * len(gradients))]
 
 
 def _is_loss(node: Any) -> bool:
     if node.op == "Custom":
         return not _server.custom_needs_head_gradient(node.attrs)
-    return node.op in _LOSSES
+    return node.op in _LOSSES or node.op in _CONSTANT
 
 
 class Leaves:

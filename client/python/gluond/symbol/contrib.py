@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from .._documentation import fill_module
-from ._composed import (SyncBatchNorm, adamw_update, allclose, boolean_mask, interleaved_matmul_encdec_qk,  # noqa: F401
-                        interleaved_matmul_encdec_valatt, mp_adamw_update, rand_zipfian)
 from ._control_flow import cond, foreach, while_loop  # noqa: F401
 from ._functions import make
 

@@ -17,6 +17,7 @@ Number = Union[float, Symbol]
 
 def _draw(distribution: str, parameters: Mapping[str, Any], shape: Any, dtype: Any, kwargs: Any) -> Symbol:
     """One distribution: `_random_` of numbers, `_sample_` of symbols."""
+    kwargs.pop("ctx", None)  # A graph draws where it runs.
     attributes = {key: value for key, value in (("shape", shape), ("dtype", dtype)) if value is not _Null}
     symbols = [isinstance(value, Symbol) for value in parameters.values()]
     if all(symbols):

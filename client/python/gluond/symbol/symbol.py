@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import attribute
-from .._attributes import did_you_mean
+from .._attributes import dense_only, did_you_mean
 from .._files import write_whole
 from ..base import MXNetError, cannot_open
 from . import _compose, _graph, _infer, _json
@@ -192,8 +192,7 @@ def Variable(name: str, attr: Optional[Mapping[str, str]] = None, shape: Optiona
     if init is not None:
         attrs["__init__"] = init if isinstance(init, str) else init.dumps()
     if stype is not None:
-        if stype != "default":
-            raise NotImplementedError(f"stype '{stype}': arrays of the server are dense")
+        dense_only(f"Variable '{name}'", stype)
         attrs["__storage_type__"] = "0"
     if profiler_scope is not None:
         attrs["__profiler_scope__"] = profiler_scope

@@ -1,7 +1,5 @@
 """Layers of neural networks."""
-from typing import TYPE_CHECKING
 
-from ... import _elsewhere
 from .activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
 from .basic_layers import Dense, Dropout, Embedding, Flatten, HybridLambda, Lambda
 from .containers import HybridSequential, Sequential
@@ -20,7 +18,3 @@ __all__ = ["Sequential", "HybridSequential", "Dense", "Dropout", "BatchNorm", "B
            "Conv3DTranspose", "MaxPool1D", "MaxPool2D", "MaxPool3D", "AvgPool1D", "AvgPool2D", "AvgPool3D",
            "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "GlobalAvgPool1D", "GlobalAvgPool2D",
            "GlobalAvgPool3D", "ReflectionPad2D", "Block", "HybridBlock", "SymbolBlock"]
-
-
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)

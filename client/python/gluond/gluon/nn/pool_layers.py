@@ -40,8 +40,12 @@ class _Pooling(HybridBlock):
         return "pool"
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
-        """(N, C, ...) -> (N, C, ...)."""
-        return F.Pooling(x, name="fwd", **self._kwargs)
+        """(N, C, ...) -> (N, C, ...), or with channels last both."""
+        first, dims = _CHANNELS_FIRST[self._dims], range(1, self._dims + 1)
+        if self._kwargs["layout"] == first:
+            return F.Pooling(x, name="fwd", **self._kwargs)
+        pooled = F.Pooling(F.transpose(x, axes=(0, self._dims + 1, *dims)), **{**self._kwargs, "layout": first})
+        return F.transpose(pooled, axes=(0, *(axis + 1 for axis in dims), 1), name="fwd")
 
     def __repr__(self) -> str:
         k = self._kwargs

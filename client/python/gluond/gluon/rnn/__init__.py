@@ -1,7 +1,5 @@
 """Recurrent networks: cells, which compute one step, and layers, which compute whole sequences with one operator."""
-from typing import TYPE_CHECKING
 
-from ... import _elsewhere
 from . import rnn_cell, rnn_layer
 from .cells import GRUCell, LSTMCell, RNNCell
 from .combined_cells import (BidirectionalCell, DropoutCell, HybridSequentialRNNCell, ModifierCell, ResidualCell,
@@ -12,7 +10,3 @@ from .recurrent_cell import HybridRecurrentCell, RecurrentCell
 __all__ = ["RNN", "LSTM", "GRU", "RecurrentCell", "HybridRecurrentCell", "RNNCell", "LSTMCell", "GRUCell",
            "SequentialRNNCell", "HybridSequentialRNNCell", "DropoutCell", "ModifierCell", "ZoneoutCell", "ResidualCell",
            "BidirectionalCell", "rnn_cell", "rnn_layer"]
-
-
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)

@@ -1,12 +1,15 @@
 """RNN, LSTM and GRU: whole sequences by one operator, several layers, one or both directions."""
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ... import ndarray, symbol
 from ..._packed_rnn import GATES
 from .._hybrid_block import HybridBlock
 from .._parameter import Parameter
+from .cells import GRUCell, LSTMCell, RNNCell
+from .combined_cells import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
 from .sequences import module_of, zeros_for
 
 
@@ -68,6 +71,21 @@ class _RNNLayer(HybridBlock):
             cell = f"{place[0]}_cell." if self._dir == 2 else ""
             found[f"{start}.{place[1:]}.{cell}{part}"] = param
         return found
+
+    def _unfuse(self) -> HybridSequentialRNNCell:
+        """A row of cells that have the layer's parameters, and compute the same step by step."""
+        if self._projection_size or self._clips:
+            raise AssertionError("_unfuse does not support projections and clipped states")
+        kind: Any = {"lstm": LSTMCell, "gru": GRUCell}.get(self._mode)
+        cell = kind or functools.partial(RNNCell, activation=self._mode.split("_")[-1])
+        row = HybridSequentialRNNCell(prefix=self.prefix, params=self.params)
+        with row.name_scope():
+            for layer in range(self._num_layers):
+                both = [cell(self._hidden_size, prefix=f"{side}{layer}_") for side in "lr"[:self._dir]]
+                row.add(both[0] if self._dir == 1 else BidirectionalCell(*both))
+                if self._dropout and layer < self._num_layers - 1:
+                    row.add(DropoutCell(self._dropout))
+        return row
 
     def __repr__(self) -> str:
         rows, columns = self.l0_i2h_weight.shape  # type: ignore[attr-defined]

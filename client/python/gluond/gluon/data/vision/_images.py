@@ -5,17 +5,21 @@ from typing import Tuple, Union
 
 import numpy as np
 
+from ....base import WrongShape
+
 
 def pair(size: Union[int, Tuple[int, int]]) -> Tuple[int, int]:
     """(width, height)."""
+    if not isinstance(size, int) and len(size) != 2:
+        raise WrongShape(f"a size is a number, or (width, height); got {size}")
     return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
 
 
 def crop(image: np.ndarray, x: int, y: int, width: int, height: int) -> np.ndarray:
-    """A part of the image, which it must contain."""
-    if x < 0 or y < 0 or y + height > image.shape[0] or x + width > image.shape[1]:
-        raise ValueError(f"crop: x={x}, y={y}, width={width}, height={height} leaves the image of shape {image.shape}")
-    return image[y:y + height, x:x + width]
+    """A part of the image, or of a batch of images, which it must contain."""
+    if min(x, y) < 0 or min(width, height) <= 0 or y + height > image.shape[-3] or x + width > image.shape[-2]:
+        raise WrongShape(f"crop: x={x}, y={y}, width={width}, height={height} leaves the image of shape {image.shape}")
+    return image[..., y:y + height, x:x + width, :]
 
 
 def rotate(images: np.ndarray, degrees: np.ndarray, zoom_in: bool = False, zoom_out: bool = False) -> np.ndarray:

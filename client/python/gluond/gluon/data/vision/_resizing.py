@@ -9,6 +9,8 @@ from typing import List, Tuple
 
 import numpy as np
 
+from ....base import WrongShape
+
 NEAREST, LINEAR, CUBIC, AREA, LANCZOS = range(5)
 _Taps = Tuple[np.ndarray, np.ndarray]  # The old pixels of each new one, (new, taps), and their weights, likewise.
 
@@ -17,7 +19,11 @@ _CUBIC = -0.75  # OpenCV's constant of the cubic polynomials.
 
 
 def resize(image: np.ndarray, width: int, height: int, interpolation: int) -> np.ndarray:
-    """(H, W, C) -> (height, width, C) of the same dtype. `interpolation`: one of the five numbers above."""
+    """(H, W, C) -> (height, width, C) of the same dtype, or a batch of them. `interpolation`: one of the five numbers above."""
+    if width <= 0 or height <= 0:
+        raise WrongShape(f"resize: the new size {width} x {height} is none")
+    if image.ndim == 4:
+        return np.stack([resize(each, width, height, interpolation) for each in image])
     rows, columns = image.shape[:2]
     smaller = width <= columns and height <= rows
     if interpolation == LINEAR and columns == 2 * width and rows == 2 * height:

@@ -10,6 +10,7 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from ....base import WrongShape
 from ..._block import Block
 from ...nn.containers import Sequential
 from .. import _host
@@ -57,7 +58,7 @@ class ToTensor(Transform):
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
         if x.ndim not in (3, 4):
-            raise ValueError(f"ToTensor wants an image (H, W, C), or a batch of them; got shape {x.shape}")
+            raise WrongShape(f"ToTensor wants an image (H, W, C), or a batch of them; got shape {x.shape}")
         return np.ascontiguousarray(np.moveaxis(x, -1, -3)).astype(np.float32) / np.float32(255)
 
 
@@ -70,6 +71,8 @@ class Normalize(Transform):
         self._std = np.asarray(std, np.float32).reshape(-1, 1, 1)
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
+        if x.ndim not in (3, 4) or x.shape[-3] not in (1, 3):
+            raise WrongShape(f"Normalize wants an image (C, H, W) of 1 or 3 channels, or a batch of them; got shape {x.shape}")
         return (x - self._mean) / self._std
 
 
@@ -88,7 +91,7 @@ class Resize(Transform):
     def apply_to(self, x: np.ndarray) -> np.ndarray:
         width, height = _images.pair(self._size)
         if self._keep and isinstance(self._size, int):
-            rows, columns = x.shape[:2]
+            rows, columns = x.shape[-3:-1]
             if columns > rows:
                 width = self._size * columns // rows
             else:
@@ -105,8 +108,9 @@ class CenterCrop(Transform):
         self._interpolation = interpolation
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:
-        width, height = min(self._size[0], x.shape[1]), min(self._size[1], x.shape[0])
-        part = _images.crop(x, (x.shape[1] - width) // 2, (x.shape[0] - height) // 2, width, height)
+        rows, columns = x.shape[-3:-1]
+        width, height = min(self._size[0], columns), min(self._size[1], rows)
+        part = _images.crop(x, (columns - width) // 2, (rows - height) // 2, width, height)
         return _resizing.resize(part, *self._size, self._interpolation) if (width, height) != self._size else part
 
 
@@ -210,17 +214,26 @@ class _RandomStrength(Transform):
 class RandomBrightness(_RandomStrength):
     """Brighter or darker."""
 
+    def __init__(self, brightness: float) -> None:
+        super().__init__(brightness)
+
     _blend = staticmethod(_colors.brighter)
 
 
 class RandomContrast(_RandomStrength):
     """Nearer to, or farther from, the image's mean gray."""
 
+    def __init__(self, contrast: float) -> None:
+        super().__init__(contrast)
+
     _blend = staticmethod(_colors.contrasted)
 
 
 class RandomSaturation(_RandomStrength):
     """Nearer to, or farther from, each pixel's gray."""
+
+    def __init__(self, saturation: float) -> None:
+        super().__init__(saturation)
 
     _blend = staticmethod(_colors.saturated)
 

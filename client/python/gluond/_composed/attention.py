@@ -1,25 +1,8 @@
-"""Operators of MXNet that are made of others, on NDArrays and on Symbols: `F` is `nd.op` or `sym.op`."""
+"""Attention of queries to keys and values whose projections lie side by side. Lengths are the first axis."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
-
-from .base import MXNetError
-
-
-def allclose(F: Any, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = True) -> Any:  # noqa: N803
-    """1, in shape (1,), where |a - b| <= atol + rtol |b| holds for all elements, else 0."""
-    is_close = F.broadcast_lesser_equal(F.abs(a - b), atol + rtol * F.abs(b)) + F.broadcast_equal(a, b)
-    if equal_nan:
-        is_close = is_close + F.broadcast_not_equal(a, a) * F.broadcast_not_equal(b, b)
-    return F.min(is_close > 0)
-
-
-def cast_storage(F: Any, data: Any, stype: str) -> Any:  # noqa: N803
-    """The data: all storage is dense. MXNetError: another kind than `default` is asked for."""
-    if stype != "default":
-        raise MXNetError(f"cast_storage: storage type '{stype}' is not supported; gluond has dense arrays (`default`) only")
-    return F.identity(data)
+from typing import Any
 
 
 def interleaved_matmul_encdec_qk(F: Any, queries: Any, keys_values: Any, heads: int) -> Any:  # noqa: N803
@@ -45,10 +28,3 @@ def _part(F: Any, keys_values: Any, heads: int, place: int) -> Any:  # noqa: N80
 def _by_head(F: Any, x: Any) -> Any:  # noqa: N803
     """(length, batch, heads, dim) -> (batch heads, length, dim)."""
     return F.reshape(F.transpose(x, axes=(1, 2, 0, 3)), shape=(-1, 0, 0), reverse=True)
-
-
-def sync_batch_norm(F: Any, *tensors: Any, key: Optional[str] = None, ndev: int = 1, **attributes: Any) -> Any:  # noqa: N803
-    """BatchNorm. A batch that is split over devices is normalized on each by itself; `ndev` must be 1."""
-    if ndev != 1:
-        raise MXNetError(f"SyncBatchNorm: statistics are not shared between devices; ndev is {ndev}")
-    return F.BatchNorm(*tensors, **attributes)

@@ -1,13 +1,15 @@
 """Recurrent cells that MXNet kept in `gluon.contrib.rnn`."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ... import _elsewhere
-from ..rnn.combined_cells import BidirectionalCell, ModifierCell
-from ..rnn.recurrent_cell import HybridRecurrentCell
+from .... import ndarray, symbol
+from ....symbol.symbol import Symbol
+from ...rnn import steps
+from ...rnn.combined_cells import BidirectionalCell, ModifierCell
+from ...rnn.recurrent_cell import HybridRecurrentCell, RecurrentCell
 
-__all__ = ["VariationalDropoutCell", "LSTMPCell"]
+__all__ = ["VariationalDropoutCell", "LSTMPCell", "dynamic_unroll"]
 
 
 class VariationalDropoutCell(ModifierCell):
@@ -82,14 +84,39 @@ class LSTMPCell(HybridRecurrentCell):
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,  # noqa: N803
                        h2r_weight: Any, i2h_bias: Any, h2h_bias: Any) -> Any:
         """(N, C), [r, c] -> (r', [r', c'])."""
-        size = 4 * self._hidden_size
-        gates = F.SliceChannel(F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=size)
-                               + F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=size), num_outputs=4)
-        c = F.sigmoid(gates[1]) * states[1] + F.sigmoid(gates[0]) * F.tanh(gates[2])
-        h = F.sigmoid(gates[3]) * F.tanh(c)
-        r = F.FullyConnected(h, h2r_weight, num_hidden=self._projection_size, no_bias=True)
+        size, name = 4 * self._hidden_size, self._named
+        i2h = F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=size, name=name("i2h"))
+        h2h = F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=size, name=name("h2h"))
+        h, c = steps.lstm(F, i2h, h2h, states[1], F.sigmoid, F.tanh, lambda part: name("hidden" if part == "out" else part))
+        r = F.FullyConnected(h, h2r_weight, num_hidden=self._projection_size, no_bias=True, name=name("out"))
         return r, [r, c]
 
+    def _named(self, part: str) -> str:
+        return f"t{self._counter}_{part}"
 
-if not TYPE_CHECKING:  # A type checker finds by itself what is not here.
-    __getattr__ = _elsewhere.getter(__name__)
+
+def dynamic_unroll(cell: RecurrentCell, inputs: Any, begin_state: Sequence[Any], drop_inputs: float = 0, drop_outputs: float = 0,
+                   layout: str = "TNC", valid_length: Any = None) -> Tuple[Any, List[Any]]:
+    """Runs a cell over all steps of the inputs, however many: (outputs, last states). See `contrib.foreach`.
+
+    With `valid_length` (N,), outputs are 0 beyond it, and the last states are those after it. drop_inputs, drop_outputs: rates of
+    dropouts with one mask for all steps.
+    """
+    F: Any = symbol if isinstance(inputs, Symbol) else ndarray  # noqa: N806
+    axis = layout.find("T")
+    inputs = F.Dropout(inputs, p=drop_inputs, axes=(axis,)) if drop_inputs else inputs
+    inputs = inputs if axis == 0 else F.swapaxes(inputs, dim1=0, dim2=1)
+
+    def step(data: Any, states: List[Any]) -> Tuple[Any, List[Any]]:
+        *states, number = states
+        output, new = cell(data, states)
+        if valid_length is not None:
+            is_valid = F.broadcast_greater(valid_length, number)
+            new = [F.where(is_valid, each, before) for each, before in zip(new, states)]
+        return output, [*new, number + 1]
+
+    outputs, states = F.contrib.foreach(step, inputs, [*begin_state, F.zeros((1,))])
+    outputs = F.Dropout(outputs, p=drop_outputs, axes=(0,)) if drop_outputs else outputs
+    if valid_length is not None:
+        outputs = F.SequenceMask(outputs, valid_length, use_sequence_length=True, axis=0)
+    return outputs if axis == 0 else F.swapaxes(outputs, dim1=0, dim2=1), states[:-1]

@@ -1,0 +1,218 @@
+"""Operators that the package makes of the server's. The figures are those of MXNet 1.9.1."""
+
+import unittest
+
+import gluond as mx
+import numpy as np
+from gluond import autograd, gluon, nd
+from gluond._composed.shapes import NoGraph
+from gluond._composed.table import COMPOSED
+from tests import case_runner
+from tests.client.python.array_case import ArrayCase
+
+BOXES = nd.array([[[0, 0, 1, 1], [0, 0, 2, 2]]])
+THETA = nd.array([[0.5, 0.1, 0.2, -0.1, 1, 0.3]])
+
+
+def image():
+    return nd.arange(16).reshape((1, 1, 4, 4))
+
+
+class ImageTest(ArrayCase):
+
+    def test_patches_become_columns_and_images_again(self):
+        self.assert_close(nd.im2col(image(), kernel=(2, 2), stride=(2, 2)),
+                          [[[0, 2, 8, 10], [1, 3, 9, 11], [4, 6, 12, 14], [5, 7, 13, 15]]])
+        self.assert_close(nd.col2im(nd.ones((1, 4, 9)), output_size=(4, 4), kernel=(2, 2)),
+                          [[[[1, 2, 2, 1], [2, 4, 4, 2], [2, 4, 4, 2], [1, 2, 2, 1]]]])
+        columns = nd.im2col(nd.ones((2, 3, 5, 6)), kernel=(2, 3), stride=(1, 2), pad=(1, 0))
+        self.assertEqual(columns.shape, (2, 18, 12))
+        self.assertEqual(nd.col2im(columns, output_size=(5, 6), kernel=(2, 3), stride=(1, 2), pad=(1, 0)).shape, (2, 3, 5, 6))
+
+    def test_grids(self):
+        self.assert_close(nd.GridGenerator(THETA, transform_type="affine", target_shape=(2, 3)),
+                          [[[[-0.4, 0.1, 0.6], [-0.2, 0.3, 0.8]], [[-0.6, -0.7, -0.8], [1.4, 1.3, 1.2]]]])
+        flow = nd.array([[[[1, 0], [0, 0.5]], [[0, 0], [1, 0]]]])
+        self.assert_close(nd.GridGenerator(flow, transform_type="warp"), [[[[1, 1], [-1, 2]], [[-1, -1], [3, 1]]]])
+
+    def test_images_are_sampled_between_pixels(self):
+        x, grid = image(), nd.GridGenerator(THETA, transform_type="affine", target_shape=(2, 3))
+        x.attach_grad()
+        grid.attach_grad()
+        with autograd.record():
+            sampled = nd.BilinearSampler(x, grid)
+        sampled.backward(nd.array([[[[1, 2, 3], [4, 5, 6]]]]))
+        self.assert_close(sampled, [[[[3.3, 3.45, 3.6], [5.28, 7.6725, 10.29]]]], 1e-4)
+        self.assert_close(x.grad[0, 0], [[0.04, 0.745, 1.975, 0.84], [0.06, 0.855, 1.125, 0.36], [0, 0, 0, 0], [0, 1.4175, 4.1925, 2.94]], 1e-4)
+        self.assert_close(grid.grad, [[[[1.5, 3, 4.5], [2.4, 4.125, 6.3]], [[6, 12, 18], [-79.2, -104.625, -132.3]]]], 1e-4)
+        self.assert_close(nd.SpatialTransformer(x, THETA, target_shape=(2, 2), transform_type="affine", sampler_type="bilinear"),
+                          [[[[3.3, 3.6], [5.28, 10.29]]]], 1e-4)
+
+    def test_correlation(self):
+        y = image() + 1
+        products = nd.Correlation(image(), y * y, kernel_size=1, max_displacement=1, stride1=2, stride2=1, pad_size=1)
+        self.assert_close(products[0, 3:5], [[[0, 8], [0, 1000]], [[0, 18], [648, 1210]]])
+        differences = nd.Correlation(image(), y, kernel_size=3, max_displacement=1, pad_size=1, is_multiply=False)
+        self.assert_close(differences[0, 4:6], [[[1, 1], [1, 1]], [[2, 3.66667], [2, 5]]], 1e-4)
+        x = image()
+        x.attach_grad()
+        with autograd.record():
+            nothing = nd.Correlation(x, image(), kernel_size=1, max_displacement=0, is_multiply=False)
+        nothing.backward()
+        self.assert_equal(x.grad, np.ones((1, 1, 4, 4)))  # Where both are equal, too.
+
+    def test_parts(self):
+        self.assert_equal(nd.Crop(image(), offset=(1, 2), h_w=(2, 2)), [[[[6, 7], [10, 11]]]])
+        self.assert_equal(nd.Crop(image(), nd.zeros((1, 1, 2, 3)), offset=(1, 0)), [[[[4, 5, 6], [8, 9, 10]]]])
+        with self.assertRaisesRegex(mx.MXNetError, "give the offset"):
+            nd.Crop(image(), h_w=(2, 2), center_crop=True)
+
+
+class MatrixTest(ArrayCase):
+
+    def test_products_of_columns(self):
+        self.assert_equal(nd.khatri_rao(nd.array([[1, 2], [3, 4]]), nd.array([[5, 6], [7, 8]])), [[5, 12], [7, 16], [15, 24], [21, 32]])
+
+    def test_triangles(self):
+        x = nd.arange(9).reshape((1, 3, 3))
+        for how, packed in (({}, [0, 3, 4, 6, 7, 8]), ({"offset": 1}, [1, 2, 5]), ({"offset": -1}, [3, 6, 7]),
+                            ({"lower": False}, [0, 1, 4, 2, 5, 8])):
+            found = nd.linalg.extracttrian(x, **how)
+            self.assert_equal(found, [packed])
+            whole = nd.linalg.maketrian(found, **how)
+            self.assert_equal(nd.linalg.extracttrian(whole, **how), [packed])
+            self.assertEqual(whole.sum().asscalar(), sum(packed))
+
+    def test_factors_with_orthonormal_rows(self):
+        a = nd.array(np.random.RandomState(0).uniform(-1, 1, (2, 3, 5)), dtype="float64")
+        rows, triangle = nd.linalg.gelqf(a)
+        self.assert_close(nd.linalg.gemm2(triangle, rows), a.asnumpy(), 1e-10)
+        self.assert_close(nd.linalg.gemm2(rows, rows, transpose_b=True), np.broadcast_to(np.eye(3), (2, 3, 3)), 1e-10)
+        self.assert_close(triangle, np.tril(triangle.asnumpy()))
+
+
+class BoxTest(ArrayCase):
+
+    def test_offsets_from_anchors(self):
+        refs = nd.array([[[0, 0, 1, 1], [1, 1, 3, 4]]])
+        offsets, masks = nd.contrib.box_encode(nd.array([[1, 0]]), nd.array([[1, 0]]), BOXES, refs, nd.array([0.1, 0, 0, 0]),
+                                               nd.array([0.5, 1, 1, 1]))
+        self.assert_close(offsets, [[[2.8, 2, 0.69315, 1.09861], [0, 0, 0, 0]]], 1e-4)
+        self.assert_equal(masks, [[[1, 1, 1, 1], [0, 0, 0, 0]]])
+
+    def test_boxes_of_offsets(self):
+        data = nd.array([[[1, 2, 0.1, 3], [0, 0, 0, 0]]])
+        self.assert_close(nd.contrib.box_decode(data, BOXES, std0=0.5, clip=1, format="corner"),
+                          [[[0.44741, 1.14086, 1.55259, 3.85914], [0, 0, 2, 2]]], 1e-4)
+        self.assert_close(nd.contrib.box_decode(data[:, :1], BOXES[:, :1]), [[[0.44741, -8.04277, 1.55259, 12.04277]]], 1e-4)
+
+    def test_pairs_by_scores(self):
+        scores = nd.array([[0.5, 0.6], [0.1, 0.2], [0.3, 0.4]])
+        for how, rows, columns in (({"threshold": 1e-12}, [1, -1, 0], [2, 0]),
+                                   ({"threshold": 1, "is_ascend": True, "topk": 1}, [-1, 0, 1], [1, 2])):
+            found = nd.contrib.bipartite_matching(scores, **how)
+            self.assert_equal(found[0], rows)
+            self.assert_equal(found[1], columns)
+
+
+class ElementTest(ArrayCase):
+
+    def test_formulas(self):
+        self.assert_equal(nd.contrib.quadratic(nd.array([[1, 2], [3, 4]]), a=1, b=2, c=3), [[6, 11], [18, 27]])
+        self.assert_equal(nd.contrib.round_ste(nd.array([-1.5, 0.4, 2.5])), [-2, 0, 3])
+
+    def test_gradients_that_are_not_those_of_the_values(self):
+        for function, gradient in ((nd.contrib.round_ste, 1), (nd.contrib.sign_ste, 1),
+                                   (lambda x: nd.contrib.gradientmultiplier(x, scalar=-0.5), -0.5)):
+            x = nd.array([0.3, -2.7])
+            x.attach_grad()
+            with autograd.record():
+                y = function(x) * 2
+            y.backward()
+            self.assert_equal(x.grad, [gradient * 2, gradient * 2])
+
+    def test_places(self):
+        self.assert_equal(nd.contrib.index_array(nd.zeros((2, 2))), [[[0, 0], [0, 1]], [[1, 0], [1, 1]]])
+        self.assert_equal(nd.contrib.index_array(nd.zeros((2, 2)), axes=(1,)), [[[0], [1]], [[0], [1]]])
+        self.assert_equal(nd.contrib.index_copy(nd.zeros((3, 2)), nd.array([2, 0]), nd.array([[1, 2], [3, 4]])), [[3, 4], [0, 0], [1, 2]])
+
+    def test_arrays_of_any_type_become_zeros(self):
+        arrays = [nd.ones(2), nd.ones((1, 3), dtype="float16")]
+        nd.reset_arrays(*arrays, num_arrays=2)
+        for array in arrays:
+            self.assertEqual(array.sum().asscalar(), 0)
+
+    def test_densities(self):
+        sample = nd.array([[1, 2], [1, 3]])
+        for name, parameters, expected in (
+                ("normal", ([1, 2], [1, 0.5]), [[0.39894, 0.24197], [0.10798, 0.10798]]),
+                ("gamma", ([1, 2], [1, 0.5]), [[0.36788, 0.13534], [0.15163, 0.16735]]),
+                ("exponential", ([1, 0.5],), [[0.36788, 0.13534], [0.30327, 0.11157]]),
+                ("poisson", ([1, 2],), [[0.36788, 0.18394], [0.27067, 0.18045]]),
+                ("negative_binomial", ([1, 2], [0.4, 0.5]), [[0.24, 0.144], [0.25, 0.125]])):
+            self.assert_close(getattr(nd, f"random_pdf_{name}")(sample, *map(nd.array, parameters)), expected, 1e-4)
+        self.assert_close(nd.random_pdf_uniform(nd.array([[0.5, 0.7]]), nd.array([0]), nd.array([2])), [[0.5, 0.5]])
+        self.assert_close(nd.random_pdf_dirichlet(nd.array([[[0.4, 0.6], [0.3, 0.7]]]), nd.array([[1, 2]])), [[1.2, 1.4]], 1e-5)
+        self.assert_close(nd.random_pdf_generalized_negative_binomial(sample, nd.array([1, 2]), nd.array([0.4, 0.5]), is_log=True),
+                          [[-1.17765, -1.8708], [-1.38629, -2.07944]], 1e-4)
+
+
+class SymbolTest(ArrayCase):
+
+    def test_each_is_a_symbol_or_says_why_not(self):
+        for name in COMPOSED:
+            with self.subTest(name):
+                self.assertTrue(callable(getattr(mx.sym._internal, name)))
+        with self.assertRaisesRegex(NoGraph, "sym.contrib.index_array is no graph: it needs the shape.*runs on arrays"):
+            mx.sym.contrib.index_array(mx.sym.var("x"))
+
+    def test_symbols_compute_the_same_and_have_the_name_that_they_are_given(self):
+        data, grid = image(), nd.GridGenerator(THETA, transform_type="affine", target_shape=(2, 3))
+        out = mx.sym.BilinearSampler(mx.sym.var("data"), mx.sym.var("grid"), name="sampled")
+        self.assertEqual(out.list_outputs(), ["sampled_output"])
+        self.assertEqual(out.infer_shape(data=(2, 3, 4, 4), grid=(2, 2, 5, 6))[1], [(2, 3, 5, 6)])
+        self.assert_close(out.bind(mx.cpu(), {"data": data, "grid": grid}).forward()[0], nd.BilinearSampler(data, grid).asnumpy())
+
+    def test_older_names_are_their_operators(self):
+        out = mx.sym.BatchNorm_v1(mx.sym.var("x"), name="bn")
+        self.assertEqual(out.list_arguments(), ["x", "bn_gamma", "bn_beta"])
+        self.assert_close(nd.Pooling_v1(image(), kernel=(2, 2), stride=(2, 2), pool_type="max"), [[[[5, 7], [13, 15]]]])
+
+    def test_results_go_into_given_arrays(self):
+        out = nd.zeros((2, 2))
+        nd.contrib.quadratic(nd.ones((2, 2)), a=1, b=2, c=3, out=out)
+        self.assert_equal(out, [[6, 6], [6, 6]])
+
+
+class ConvCellTest(ArrayCase):
+
+    def test_two_steps_are_mxnet_s(self):
+        sequence = nd.arange(10).reshape((1, 2, 5)) / 10
+        for kind, expected in (("RNN", [0.15146, 0.2627, 0.33541, 0.38997, 0.2871]), ("LSTM", [0.05428, 0.1037, 0.14057, 0.1768, 0.1204]),
+                               ("GRU", [0.0893, 0.14928, 0.18529, 0.21672, 0.16643])):
+            cell = getattr(gluon.contrib.rnn, f"Conv1D{kind}Cell")((2, 5), 1, 3, 3, i2h_pad=1, prefix="c_")
+            cell.initialize(mx.init.Constant(0.1))
+            for hybridize in (False, True):
+                cell.hybridize(hybridize)
+                _, states = cell(sequence, cell.begin_state(1))
+                self.assert_close(cell(sequence, states)[0], [[expected]], 1e-4)
+
+    def test_names_and_shapes(self):
+        cell = gluon.contrib.rnn.Conv2DLSTMCell((1, 4, 4), 2, 3, 3, prefix="c_")
+        self.assertEqual(list(cell.collect_params()), ["c_i2h_weight", "c_h2h_weight", "c_i2h_bias", "c_h2h_bias"])
+        self.assertEqual(cell.state_info(5)[1], {"shape": (5, 2, 2, 2), "__layout__": "NCHW"})
+        with self.assertRaisesRegex(AssertionError, "odd"):
+            gluon.contrib.rnn.Conv2DRNNCell((1, 4, 4), 2, 3, 2)
+
+    def test_dynamic_unrolling_is_unrolling(self):
+        cell = gluon.rnn.LSTMCell(3, input_size=2)
+        cell.initialize()
+        x, states, length = nd.random.uniform(shape=(4, 2, 2)), cell.begin_state(2), nd.array([2, 4])
+        expected, after = cell.unroll(4, x, states, layout="TNC", merge_outputs=True, valid_length=length)
+        found, last = gluon.contrib.rnn.rnn_cell.dynamic_unroll(cell, x, states, layout="TNC", valid_length=length)
+        for one, other in ((found, expected), *zip(last, after)):
+            self.assert_close(one, other.asnumpy(), 1e-5)
+
+
+if __name__ == "__main__":
+    case_runner.main()
