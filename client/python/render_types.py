@@ -71,8 +71,12 @@ def module(face, path, tensor, signature, where):
     lines.append("")
     for name in dir(face):
         info = _operators.operators().get(name)
-        if info is not None and name not in static and name.isidentifier():
+        if name in static or not name.isidentifier():
+            continue
+        if info is not None:
             lines.append(function(info, name, signature(info), tensor))
+        elif inspect.isfunction(getattr(face, name)):  # Made of several operators.
+            lines.append(f"def {name}(*args: Any, **kwargs: Any) -> Any: ...")
     return "\n".join([HEADER + lines[0], *lines[1:]]) + "\n"
 
 

@@ -129,8 +129,7 @@ class MCC(_Counts):
 class PCC(EvalMetric):
     """The correlation of labels and predictions for any number of classes; for two it is the MCC."""
 
-    def __init__(self, name: str = "pcc", output_names: Names = None, label_names: Names = None,
-                 has_global_stats: bool = True) -> None:
+    def __init__(self, name: str = "pcc", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names)
 
     def reset(self) -> None:

@@ -163,6 +163,7 @@ NO_LAYERS = {
     "RecurrentCell": "the base class of cells written in Python",
     "HybridRecurrentCell": "the base class of cells written in Python",
     "ModifierCell": "the base class of cells around others",
+    **{f"Conv{n}D{kind}Cell": "a graph: the package makes it of Convolution" for n in (1, 2, 3) for kind in ("RNN", "LSTM", "GRU")},
 }
 
 PREDICTION = RANDOM.uniform(-1, 1, (4, 3))

@@ -123,7 +123,7 @@ class ComponentsTest(unittest.TestCase):
             "METRIC", _metric_base._registry.classes, metric.EvalMetric,
             # The functions of a client; and a trainer has a list of metrics.
             missing={"composite", "compositeevalmetric", "custommetric"},
-            arguments={"name", "label_names", "output_names"}, defaults={})
+            arguments={"name", "label_names", "output_names", "has_global_stats"}, defaults={})
 
     def test_losses(self):
         classes = {name: getattr(gluon.loss, name) for name in gluon.loss.__all__ if name != "Loss"}

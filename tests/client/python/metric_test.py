@@ -1,5 +1,6 @@
 """Metrics and learning rate schedules."""
 
+import json
 import math
 import unittest
 
@@ -51,6 +52,10 @@ CASES = (
 
 
 class MetricTest(ArrayCase):
+
+    def test_a_metric_is_made_of_its_settings_as_json(self):
+        made = metric.create(json.dumps(metric.TopKAccuracy(3).get_config()))
+        self.assertEqual((type(made), made.top_k), (metric.TopKAccuracy, 3))
 
     def test_values(self):
         for name, arguments, labels, preds, expected in CASES:

@@ -16,6 +16,7 @@ DIFFERENT = {
     "gluon.contrib.rnn.Conv": "one number stands for all dimensions, and None for the layout with channels first",
     "gluon.nn.AvgPool": "as of the Conv cells", "gluon.nn.GlobalAvgPool": "as of the Conv cells",
     "gluon.nn.GlobalMaxPool": "as of the Conv cells", "gluon.nn.MaxPool": "as of the Conv cells",
+    "metric.PCC": "it has global figures always",
     "visualization.": "a default that could be changed in place is none",
 }
 

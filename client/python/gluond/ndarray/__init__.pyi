@@ -34,6 +34,7 @@ from .._array.functions import concatenate as concatenate
 from .._array.functions import histogram as histogram
 from .._array.functions import moveaxis as moveaxis
 from .._array.functions import onehot_encode as onehot_encode
+from .._array.functions import reset_arrays as reset_arrays
 from .._array.functions import split_v2 as split_v2
 from .._array.functions import waitall as waitall
 from .._array.save import load as load
@@ -47,10 +48,9 @@ from . import linalg as linalg
 from . import ndarray as ndarray
 from . import op as op
 from . import random as random
-from ._storage import cast_storage as cast_storage
 from .cached_op import CachedOp as CachedOp
-from .linalg import gemm as linalg_gemm
-from .linalg import syrk as linalg_syrk
+from .linalg import extracttrian as linalg_extracttrian
+from .linalg import maketrian as linalg_maketrian
 from .random import exponential as exponential
 from .random import generalized_negative_binomial as generalized_negative_binomial
 from .random import negative_binomial as negative_binomial

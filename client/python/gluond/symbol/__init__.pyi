@@ -10,7 +10,6 @@ from . import image as image
 from . import linalg as linalg
 from . import op as op
 from . import random as random
-from ._composed import cast_storage as cast_storage
 from ._creation import Custom as Custom
 from ._creation import arange as arange
 from ._creation import eye as eye
@@ -25,8 +24,6 @@ from ._creation import pow as pow
 from ._creation import power as power
 from ._creation import split_v2 as split_v2
 from ._creation import zeros as zeros
-from .linalg import gemm as linalg_gemm
-from .linalg import syrk as linalg_syrk
 from .symbol import Group as Group
 from .symbol import Variable as Variable
 from .symbol import fromjson as fromjson
