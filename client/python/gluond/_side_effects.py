@@ -50,7 +50,8 @@ def keep_freed_memory() -> None:
 
 def at_end(function: Function) -> Function:
     """A decorator: the function is called at the program's end."""
-    return atexit.register(function)
+    atexit.register(function)  # type: ignore[arg-type]
+    return function
 
 
 def find_missing_modules(finder: Any) -> None:
@@ -91,7 +92,7 @@ def in_child(function: Function) -> Function:
     return function
 
 
-def around_fork(pause: Callable[[], None], resume: Callable[[], None]) -> None:
+def around_fork(pause: Callable[[], Any], resume: Callable[[], Any]) -> None:
     """Has the one called before a fork, and the other after it, in the parent. Neither is interrupted by a signal's handler."""
     _pauses.append(pause)
     _resumes.append(resume)

@@ -11,7 +11,7 @@ import contextlib
 import queue
 import threading
 import time
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Generator, Optional
 
 import grpc
 
@@ -58,9 +58,9 @@ class Calls:
 
         return call
 
-    def unary_stream(self, *method: Any) -> Callable[[Any], Iterator[Any]]:
+    def unary_stream(self, *method: Any) -> Callable[[Any], Generator[Any, None, None]]:
         """As grpc.Channel's. Closing the iterator, or an error in who uses it, ends the call."""
-        def call(request: Any) -> Iterator[Any]:
+        def call(request: Any) -> Generator[Any, None, None]:
             messages: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
             threading.Thread(target=self._listen, args=(method, request, messages), name="gluond-calls", daemon=True).start()
             is_over = False

@@ -299,15 +299,17 @@ class Pipeline:
         if self._stopped is not None:
             return None
         if self._finishing:
-            return self.stop(MXNetError("the session has ended"))
+            self.stop(MXNetError("the session has ended"))
+            return None
         if self._protocol < LOWEST_OF_SERVER:
-            return self.stop(self._lost(grpc.StatusCode.FAILED_PRECONDITION.value[0],
-                                        why_too_old(self._wire.channel, self._protocol)))
+            self.stop(self._lost(grpc.StatusCode.FAILED_PRECONDITION.value[0], why_too_old(self._wire.channel, self._protocol)))
+            return None
         pause, self._pause_seconds = self._pause_seconds, min(max(2 * self._pause_seconds, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
         seconds = self._seconds()
         if code not in RETRY or now + pause > self._broken_at + seconds or self._is_gone():
             ended = f" (The stream before had ended with: {self._why})" if self._why and details != self._why else ""
-            return self.stop(self._lost(code, details + ended))
+            self.stop(self._lost(code, details + ended))
+            return None
         if not self._warned and self.opened is not None and now - self._broken_at > WARN_SECONDS:
             self._warned = True
             sys.stderr.write(f"gluond: no answer from the server: {self._why or details}. Calls wait for it for up to "

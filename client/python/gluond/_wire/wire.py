@@ -148,7 +148,8 @@ class Wire:
     def _run_stream(self) -> End:
         """Opens a stream and has it read to its end; returns that."""
         self._end, self._is_cut = None, False
-        self._wakes = wakes = queue.SimpleQueue()
+        wakes: "queue.SimpleQueue[None]" = queue.SimpleQueue()
+        self._wakes = wakes
         writer_has_left = threading.Event()
         try:
             if self.channel is None:

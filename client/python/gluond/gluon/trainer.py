@@ -127,7 +127,7 @@ class Trainer:
         for param in self._params:
             if param.grad_req != "null":
                 grads = param.list_grad()
-                if not isinstance(self._kvstore, (KVStore, type(None))):
+                if self._kvstore is not None and not isinstance(self._kvstore, KVStore):
                     self._kvstore.pushpull(self._params.index(param), grads)
                     continue
                 total = ndarray.add_n(*[grad.as_in_context(grads[0].context) for grad in grads])
