@@ -190,6 +190,9 @@ class Session:
     def __init__(self, address):
         self.address = address
 
+    def go_on(self):
+        pass
+
     def new_channel(self):
         return Access().channel(self.address, _CHANNEL_OPTIONS)
 

@@ -12,6 +12,7 @@ import numpy as np
 from gluond import gluon, nd
 from tests import case_runner
 from tests.client.python.beside import in_child
+from tests.client.python.custom_case import registered
 
 
 def child_computes():
@@ -56,6 +57,16 @@ class InterruptAndForkTest(unittest.TestCase):
             self.interrupt()
             self.assertTrue(in_child(child_computes))
             self.assertEqual(nd.dot(self.x, self.x).asnumpy()[0, 0], 200)
+
+    def test_custom_operators_that_the_server_calls_go_on_after_a_fork(self):
+        registered("twice", lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0], in_data[0] * 2))
+        executor = mx.sym.Custom(mx.sym.Variable("x"), op_type="twice").bind(mx.cpu(), [nd.ones(1)])
+        self.assertEqual(executor.forward()[0].asscalar(), 2)
+        for _ in range(5):
+            results = [executor.forward()[0] for _ in range(3)]
+            self.assertTrue(in_child(child_computes))
+            self.assertEqual(executor.forward()[0].asscalar(), 2)
+            self.assertEqual([result.asscalar() for result in results], [2, 2, 2])
 
     def test_workers_of_a_data_loader(self):
         data = gluon.data.ArrayDataset(np.arange(12, dtype=np.float32))

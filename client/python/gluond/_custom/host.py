@@ -61,6 +61,7 @@ class Host:
         self._running: Set[int] = set()
         self._pool = Pool(self._answer, self._refuse)
         self._is_open = False
+        self._settles = False  # From settle() to the next stream.
         self._pause = 0.1
         self._problem = ""
         self._ended = False
@@ -166,6 +167,7 @@ class Host:
     def hello(self) -> bytes:
         """Begins a stream, and repeats the offers."""
         with self._lock:
+            self._settles = False
             self._outgoing.begin()
             self._known.clear()
             for name, shared in self._offered.items():
@@ -198,6 +200,9 @@ class Host:
                 self._refused[refused.op_type] = refused.reason
             unexpected = [refused for refused in response.refused if refused.op_type not in self._asked]
             self._changed.notify_all()
+            is_ready = self._is_open and not self._settles and not self._offered.keys() - self._known - self._refused.keys()
+        if is_ready:
+            self._go_on()
         if response.released:
             self._release(response.released)
         for refused in unexpected:
@@ -216,6 +221,8 @@ class Host:
             if code in _FATAL or not any(session.is_open for session in self._sessions):
                 self._ended = True
             self._changed.notify_all()
+        if self._ended:
+            self._go_on()
         pause, self._pause = self._pause, min(2 * self._pause, 2.0)
         return None if self._ended else pause
 
@@ -238,9 +245,15 @@ class Host:
         self._wire.end()
 
     def settle(self) -> None:
-        """Before a fork, which ends the stream: returns when no call of this program's is under way."""
+        """Before a fork, which ends the stream: returns when no call of this program's is under way. There will be none until the
+        server knows the offers again."""
+        self._settles = True
         for session in list(self._sessions):
             session.settle(SETTLE_SECONDS)
+
+    def _go_on(self) -> None:
+        for session in list(self._sessions):
+            session.go_on()
 
 
 def _offer(name: str, shared: bool) -> bytes:

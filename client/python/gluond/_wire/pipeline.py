@@ -268,7 +268,6 @@ class Pipeline:
             self._batches.send_again()
             self._wire.beat_seconds = max(1.0, self.opened.lease.ToTimedelta().total_seconds() / 3)
             self._stands = True
-            self._last = math.inf
         self._receive(response, 0)
         self._wire.wake()
         self._greeted.finish(None)
@@ -347,21 +346,24 @@ class Pipeline:
         self.stop(MXNetError("the session has ended"))
 
     def settle(self, seconds: float) -> None:
-        """Before a fork: returns when the server has done all commands, or so long a time has passed. Later commands are sent over
-        the stream that follows."""
+        """Before a fork: returns when the server has done all commands, or so long a time has passed. Later commands wait for
+        go_on()."""
         waiter = Waiter()
+        if self._stopped is None and self._stands:
+            self.submit(encoding.command(encoding.WAIT_ALL, b""), None, waiter)
+            waiter.signal.acquire(timeout=seconds)
+            self._forget(waiter)
         with self._lock:
-            if self._stopped is not None or not self._stands:
-                return
-            self._last = waiter.number = self._batches.next_number()
-            self._waiters[waiter.number] = waiter
-            self._batches.append(encoding.command(encoding.WAIT_ALL, b""), None, sys._getframe())
+            if waiter.reply is not None:
+                self.unasked += waiter.reply.failures  # For the program's next request.
             self._batches.close()
-        self._wire.wake()
-        waiter.signal.acquire(timeout=seconds)
-        self._forget(waiter)
-        if waiter.reply is not None:
-            self.unasked += waiter.reply.failures  # For the program's next request.
+            self._last = self._batches.next_number() - 1
+
+    def go_on(self) -> None:
+        """After settle()."""
+        if self._last != math.inf:
+            self._last = math.inf
+            self._wire.wake()
 
     def abandon(self, error: Exception) -> None:
         """After a fork, in the child: the stream and its locks belong to threads that are not here."""

@@ -263,6 +263,11 @@ class Session:
         if self._opened is not None:
             self._opened.settle(seconds)
 
+    def go_on(self) -> None:
+        """After settle(): commands may be sent again."""
+        if self._opened is not None:
+            self._opened.go_on()
+
     def abandon(self) -> None:
         """After a fork, in the child: the session is the parent's."""
         if self.local is not None:
