@@ -209,7 +209,7 @@ class OperatorInfo:
                          lambda: call_type(self.name, attributes, inputs))
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # A finalizer may come while the list is made, and compute.
 _operators: Optional[dict[str, OperatorInfo]] = None
 # Functions that modules hold, as (module, name).
 _made: list[tuple[dict[str, Any], str]] = []
