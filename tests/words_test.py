@@ -12,6 +12,10 @@ ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 DEFINITION = re.compile(r"^ *(?:class|struct|enum class|enum) (?:\w+::)*(\w+)(?: final)?(?: :[^:;{][^;{]*)?\s*\{", re.MULTILINE)
 ROOMS = ("engine", "ops", "server", "client", "proto")
 # A sentence that begins so has no noun for its subject, or has it after its reader has guessed at one.
+PYTHON_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+# MXNet's public names, each of which it has given to two classes, or gluond's `mx.remote` has.
+TWICE = set("""BidirectionalCell Constant Dataset DropoutCell GRUCell LSTMCell Loss ModifierCell RNNCell ResidualCell
+    SequentialRNNCell ZoneoutCell""".split())
 NOUNLESS = re.compile(r"(?:^|[.!?]\)? +\(?)((?:What|Of|That of|Those of|Who|Whoever|Whose|Whatever|Where what|As what) .*)")
 
 
@@ -63,6 +67,15 @@ class WordsTest(unittest.TestCase):
   def test_a_second_meaning_is_found(self):
     headers = {"a.h": "class Lane {\n", "b.h": "struct Road {\n  enum class Lane { kLeft };\n};\nclass Other;\n"}
     self.assertEqual(definitions(headers), {"Lane": ["a.h", "b.h"], "Road": ["b.h"]})
+
+  def test_each_class_of_the_python_package_is_one_thing(self):
+    found = {}
+    for path in sorted((ROOT / "client" / "python" / "gluond").rglob("*.py")):
+      for name in PYTHON_CLASS.findall(path.read_text()):
+        found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    self.assertGreater(len(found), 400)
+    self.assertEqual({name: paths for name, paths in found.items() if len(paths) > 1 and name not in TWICE}, {})
+    self.assertEqual({name for name in TWICE if len(found.get(name, ())) < 2}, set())
 
   def test_sentences_in_comments_have_nouns(self):
     paths = [path for room in ROOMS for path in (ROOT / room).rglob("*")

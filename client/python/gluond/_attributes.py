@@ -10,7 +10,7 @@ import numpy as np
 from .base import MXNetError, did_you_mean
 
 
-class Parameter(NamedTuple):
+class Attribute(NamedTuple):
     """One parameter of an operator, as OperatorService describes it."""
 
     name: str
@@ -48,7 +48,7 @@ def dtype_name(value: Any) -> str:
     return np.dtype(value).name
 
 
-def checked(op: str, parameter: Parameter, value: Any) -> str:
+def checked(op: str, parameter: Attribute, value: Any) -> str:
     """The value's text; MXNetError where it cannot be one of the parameter's type. The server checks the rest."""
     kind = parameter.type
     optional = kind.endswith(" or None")
@@ -88,12 +88,12 @@ def _fits(kind: str, value: Any) -> bool:
     return True
 
 
-def _refused(op: str, parameter: Parameter, value: Any) -> MXNetError:
+def _refused(op: str, parameter: Attribute, value: Any) -> MXNetError:
     return MXNetError(f"Invalid Parameter format for {parameter.name} expect {parameter.type} but value={text(value)!r}, "
                       f"in operator {op}")
 
 
-def attribute_texts(op: str, parameters: dict[str, Parameter], values: dict[str, Any]) -> dict[str, str]:
+def attribute_texts(op: str, parameters: dict[str, Attribute], values: dict[str, Any]) -> dict[str, str]:
     """All given parameters as text; MXNetError for unknown ones and for required ones that are missing."""
     texts = {}
     for name, value in values.items():

@@ -8,7 +8,7 @@ import inspect
 from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
 
 from . import _elsewhere, _operators
-from ._attributes import Parameter, did_you_mean
+from ._attributes import Attribute, did_you_mean
 from ._composed.table import ALIASES, COMPOSED
 from ._operators import OperatorInfo
 from .base import MXNetError
@@ -43,7 +43,7 @@ class _Text(str):
     __repr__ = str.__str__
 
 
-def _default(parameter: Parameter) -> str:
+def _default(parameter: Attribute) -> str:
     written = parameter.default
     is_text = parameter.values or parameter.type.startswith(("string", "dtype"))
     return repr(written) if is_text and written != "None" else written or "''"
@@ -71,7 +71,7 @@ def document(info: OperatorInfo, tensor: str) -> str:
     return "\n".join(lines)
 
 
-def _kind(parameter: Parameter) -> str:
+def _kind(parameter: Attribute) -> str:
     kind = parameter.type + (f" in {parameter.range}" if parameter.range else "")
     return f"{kind}, required" if parameter.required else f"{kind}, optional, default={_default(parameter)}"
 

@@ -21,7 +21,7 @@ import grpc
 import numpy as np
 
 from . import _operators_cache
-from ._attributes import Parameter, attribute_texts, did_you_mean, unknown_argument, warn_once
+from ._attributes import Attribute, attribute_texts, did_you_mean, unknown_argument, warn_once
 from ._proto import command_pb2, operator_pb2
 from ._wire import connect, encoding
 from ._wire.tensors import DTYPE_OF
@@ -109,8 +109,8 @@ class OperatorInfo:
         self.description: str = proto.description
         self.inputs = tuple(Argument(each.name, each.type, each.description) for each in proto.inputs)
         self.outputs: tuple[str, ...] = tuple(proto.outputs)
-        self.parameters: dict[str, Parameter] = {
-            each.name: Parameter(each.name, each.type, each.default_value, each.required, tuple(each.values), each.range,
+        self.parameters: dict[str, Attribute] = {
+            each.name: Attribute(each.name, each.type, each.default_value, each.required, tuple(each.values), each.range,
                                  each.description, each.decides) for each in proto.parameters}
         self.differentiable: bool = proto.differentiable
         self.devices: tuple[str, ...] = tuple(proto.devices)
@@ -209,7 +209,7 @@ class OperatorInfo:
                          lambda: call_type(self.name, attributes, inputs))
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # A finalizer may come while the list is made, and compute.
 _operators: Optional[dict[str, OperatorInfo]] = None
 # Functions that modules hold, as (module, name).
 _made: list[tuple[dict[str, Any], str]] = []

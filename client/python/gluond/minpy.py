@@ -104,7 +104,7 @@ class CustomFunction:
             results = [_wrapped(each, context) for each in (answer if isinstance(answer, tuple) else (answer,))]
             closures = self._closures(answer, raw_args, raw_kwargs, inputs) if recording else {}
         if recording:
-            call = _Call(self, list(inputs), closures, answer, results[0]._session, context)
+            call = _RecordedCall(self, list(inputs), closures, answer, results[0]._session, context)
             results = record(call, kept, histories, results)
         return tuple(results) if isinstance(answer, tuple) else results[0]
 
@@ -141,7 +141,7 @@ def _wrapped(value: Any, context: Any) -> NDArray:
     return make(values, context, values.dtype)
 
 
-class _Call(functions.Recorded):
+class _RecordedCall(functions.Recorded):
     """A recorded call. The gradient functions have been asked for already: they hold the values that they need."""
 
     callback = "grad"

@@ -15,7 +15,7 @@ from tests.server.running_server import RunningServer
 _BIN = pathlib.Path("client/cli/gluond")
 TOY = {"dataset": "toy", "commit": True, "tensors": {"data": {"shape": [2, 3], "float_data": [1, 2, 3, 4, 5, 6]},
                                                     "label": {"shape": [2], "int_data": [0, 1]}}}
-SAVE = [{"open": {"client_id": "laptop"}},
+SAVE = [{"open": {"client_id": "laptop", "protocol": 2}},
         {"first_number": 1, "commands": [{"put": {"array": 1, "tensor": {"shape": [2], "float_data": [1, 2]}}},
                                          {"save_session": {"name": "run-7", "arrays": {"x": 1}}}]}]
 
@@ -38,7 +38,7 @@ class StoredTest(unittest.TestCase):
         json_format.ParseDict(TOY, dataset_pb2.UploadDatasetRequest()))
     lines = self.run_command("datasets").splitlines()
     self.assertEqual(lines[0].split(), ["dataset", "rows", "size", "kept", "columns"])
-    self.assertRegex(lines[1], r"^toy +2 +\S+ B +in memory +data\(2,3\) label\(2\)$")
+    self.assertRegex(lines[1], r"^toy +2 +\S+ B +stored +data\(2,3\) label\(2\)$")
     self.assertEqual(json.loads(self.run_command("datasets", "--json"))["name"], "toy")
     self.assertIn("belong together", self.run_command("datasets", "toy", status=2))
     self.assertIn("did you mean 'toy'", self.run_command("datasets", "toi", "--delete", status=1))
@@ -53,7 +53,7 @@ class StoredTest(unittest.TestCase):
         self.assertFalse(reply.failures, reply)
     lines = self.run_command("sessions").splitlines()
     self.assertEqual(lines[0].split(), ["session", "arrays", "size", "kept", "saved", "by"])
-    self.assertRegex(lines[1], r"^run-7 +1 +8 B +in memory +\S+ \S+ +laptop$")
+    self.assertRegex(lines[1], r"^run-7 +1 +8 B +stored +\S+ \S+ +laptop$")
     self.assertIn("unknown option", self.run_command("sessions", "--delete", status=2))
 
 

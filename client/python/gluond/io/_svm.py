@@ -12,7 +12,7 @@ from ._batches import DataDesc
 from ._rounds import RoundIter
 
 
-class _Row(NamedTuple):
+class _Sample(NamedTuple):
     """One line: `1.5 0:0.5 7:2` has the label 1.5 and two numbers at their places."""
 
     label: float
@@ -63,7 +63,7 @@ class LibSVMIter(RoundIter):
             return self._dense(self._labels, self.provide_label[0].shape, self._label_file)
         return ndarray.array([self._data[row].label for row in self.getindex()])
 
-    def _dense(self, rows: List[_Row], shape: Tuple[int, ...], path: str) -> NDArray:
+    def _dense(self, rows: List[_Sample], shape: Tuple[int, ...], path: str) -> NDArray:
         batch = np.zeros((self.batch_size, int(np.prod(shape[1:]))), np.float32)
         for to, number in zip(batch, self.getindex()):
             row = rows[number]
@@ -74,7 +74,7 @@ class LibSVMIter(RoundIter):
         return ndarray.array(batch.reshape(shape))
 
 
-def _read(path: str, parts: int, number: int) -> List[_Row]:
+def _read(path: str, parts: int, number: int) -> List[_Sample]:
     """A part's rows: those of the lines that begin in its bytes of the file."""
     try:
         with open(path, "rb") as file:
@@ -97,11 +97,11 @@ def _read(path: str, parts: int, number: int) -> List[_Row]:
     return found
 
 
-def _row(words: List[bytes]) -> _Row:
+def _row(words: List[bytes]) -> _Sample:
     """The numbers of a line's words. A label may have a weight behind a colon; a place without a number has 1."""
     pairs = [word.partition(b":")[::2] for word in words[1:] if not word.startswith(b"qid:")]
     places = np.array([int(place) for place, _ in pairs], np.int64)
     if (places < 0).any():
         raise ValueError("a place is below 0")
     numbers = np.array([float(value or 1) for _, value in pairs], np.float32)
-    return _Row(float(words[0].partition(b":")[0]), places, numbers)
+    return _Sample(float(words[0].partition(b":")[0]), places, numbers)

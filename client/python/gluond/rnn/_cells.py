@@ -15,7 +15,7 @@ from ._base import BaseRNNCell, RNNParams
 _UNNAMED = ("activation0", "mul0", "mul1", "mul20", "plus0", "plus1", "plus2")
 
 
-class _GatedCell(BaseRNNCell):
+class _GatedSymbolCell(BaseRNNCell):
     """Has i2h_weight (gates num_hidden, C), h2h_weight (gates num_hidden, num_hidden), and a bias of each."""
 
     _gates: Sequence[str] = ()
@@ -55,7 +55,7 @@ class _GatedCell(BaseRNNCell):
         return functools.partial(self._get_activation, activation=activation)
 
 
-class RNNCell(_GatedCell):
+class RNNCell(_GatedSymbolCell):
     """h' = activation(i2h(x) + h2h(h)). `activation`: a name that `Activation` takes, or a function."""
 
     _gates = GATES["rnn_tanh"]
@@ -71,7 +71,7 @@ class RNNCell(_GatedCell):
         return output, [output]
 
 
-class LSTMCell(_GatedCell):
+class LSTMCell(_GatedSymbolCell):
     """c' = f c + i g, h' = o tanh(c'); the biases of the forget gates begin at `forget_bias`."""
 
     _gates = GATES["lstm"]
@@ -87,7 +87,7 @@ class LSTMCell(_GatedCell):
         return h, [h, c]
 
 
-class GRUCell(_GatedCell):
+class GRUCell(_GatedSymbolCell):
     """h' = (1 - z) n + z h with n = tanh(i2h_n + r h2h_n), as in cuDNN."""
 
     _gates = GATES["gru"]

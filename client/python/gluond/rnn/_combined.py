@@ -9,7 +9,7 @@ from ..symbol.symbol import Symbol
 from ._base import Arrays, BaseRNNCell, RNNParams, Steps, arranged
 
 
-class _CellOfCells(BaseRNNCell):
+class _SymbolCellOfCells(BaseRNNCell):
     """A cell whose parameters and states are those of all its cells. `params`: the cells take these, not their own."""
 
     def __init__(self, params: Optional[RNNParams]) -> None:
@@ -58,7 +58,7 @@ class _CellOfCells(BaseRNNCell):
         return shares
 
 
-class SequentialRNNCell(_CellOfCells):
+class SequentialRNNCell(_SymbolCellOfCells):
     """Cells one above the other."""
 
     def __init__(self, params: Optional[RNNParams] = None) -> None:
@@ -117,7 +117,7 @@ class DropoutCell(BaseRNNCell):
         return super().unroll(length, inputs, begin_state, layout, merge_outputs)
 
 
-class BidirectionalCell(_CellOfCells):
+class BidirectionalCell(_SymbolCellOfCells):
     """One cell from the first step to the last and one back; outputs are concatenated. Only `unroll`, no step."""
 
     def __init__(self, l_cell: BaseRNNCell, r_cell: BaseRNNCell, params: Optional[RNNParams] = None,

@@ -10,7 +10,7 @@ from . import _compose
 from ._outputs import Outputs
 
 S = TypeVar("S", bound=Outputs)
-A = TypeVar("A", bound="Arithmetic")
+A = TypeVar("A", bound="SymbolArithmetic")
 
 
 def unary(op: str, symbol: S) -> S:
@@ -28,7 +28,7 @@ def scalar(op: str, symbol: S, value: Any, hint: str) -> S:
     return type(symbol)(_compose.apply(op, [symbol._entry("data")], {}, {"scalar": value}, hint=hint))
 
 
-class Arithmetic(Outputs):
+class SymbolArithmetic(Outputs):
     """The methods behind `a + b`, `-a`, `a > 1`, for Symbol."""
 
     __slots__ = ()
@@ -96,7 +96,7 @@ class Arithmetic(Outputs):
         return self._binary(other, "_lesser_equal", "_lesser_equal", "_lesser_equal_scalar", "_lesser_equal_scalar")
 
     def _binary(self: A, other: Any, op: str, hint: str, scalar_op: str, scalar_hint: str) -> A:
-        if isinstance(other, Arithmetic):
+        if isinstance(other, SymbolArithmetic):
             return binary(op, self, other, hint)
         return self._scalar(other, scalar_op, scalar_hint)
 

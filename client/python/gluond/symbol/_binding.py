@@ -11,7 +11,7 @@ from ..base import MXNetError
 from ..context import Context
 from . import _infer
 from ._attributes import dtype_of
-from ._definition import Kind
+from ._definition import KnownType
 from ._executor import Executor
 from ._graph import Node
 from ._outputs import Outputs
@@ -88,7 +88,7 @@ class Binding(Outputs):
         raise MXNetError("not implemented: bind the symbol and call backward() on its Executor")
 
 
-def _check_known(kinds: Mapping[Node, Kind], given: Mapping[str, Any]) -> None:
+def _check_known(kinds: Mapping[Node, KnownType], given: Mapping[str, Any]) -> None:
     """RuntimeError with the variables whose shapes are not known from those given."""
     unknown = [f"{node.name}: {kind.shape}" for node, kind in kinds.items()
                if kind.shape is None or min(kind.shape, default=0) < 0]

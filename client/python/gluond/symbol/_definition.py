@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_RENAMED = 1 << 14
 
 
-class Kind(NamedTuple):
+class KnownType(NamedTuple):
     """The known type of a variable or an output."""
 
     shape: Optional[tuple[int, ...]]  # None: not even the rank is known; -1: an unknown dimension.
@@ -32,8 +32,8 @@ class Kind(NamedTuple):
 class Inferred(NamedTuple):
     """The known types of a graph."""
 
-    inputs: list[Kind]  # In the order of Definition.variables.
-    outputs: list[Kind]
+    inputs: list[KnownType]  # In the order of Definition.variables.
+    outputs: list[KnownType]
 
 
 class Definition:
@@ -109,8 +109,8 @@ def _describe(message: Any, shape: Optional[Sequence[int]], dtype: Optional[str]
         message.dtype = DTYPE_FLAGS[dtype]
 
 
-def _kind(message: Any) -> Kind:
-    return Kind(tuple(message.shape) if message.has_shape else None,
+def _kind(message: Any) -> KnownType:
+    return KnownType(tuple(message.shape) if message.has_shape else None,
                 FLAG_DTYPES[message.dtype] if message.HasField("dtype") else None)
 
 

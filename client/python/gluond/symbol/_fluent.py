@@ -41,7 +41,7 @@ def _missing(name: str) -> Callable[..., Any]:
     return method
 
 
-class Fluent(Outputs):
+class SymbolFluent(Outputs):
     """The operators as methods, for Symbol."""
 
     __slots__ = ()
@@ -84,6 +84,6 @@ class Fluent(Outputs):
 
 
 for _name in _OPERATORS:
-    setattr(Fluent, _name, _method(_name))
+    setattr(SymbolFluent, _name, _method(_name))
 for _name in _NEEDS_VALUES:
-    setattr(Fluent, _name, _missing(_name))
+    setattr(SymbolFluent, _name, _missing(_name))

@@ -9,16 +9,16 @@ from .._attributes import dense_only, did_you_mean
 from .._files import write_whole
 from ..base import MXNetError, cannot_open
 from . import _compose, _graph, _infer, _json
-from ._arithmetic import Arithmetic
+from ._arithmetic import SymbolArithmetic
 from ._attributes import DTYPE_FLAGS, dtype_of, long_form, normalized, shown
 from ._binding import Binding
-from ._fluent import Fluent
+from ._fluent import SymbolFluent
 from ._graph import Entry, Node
 
 __all__ = ["Symbol", "Variable", "var", "Group", "load", "load_json", "fromjson"]
 
 
-class Symbol(Arithmetic, Fluent, Binding):
+class Symbol(SymbolArithmetic, SymbolFluent, Binding):
     """The outputs of a graph of operators. Made by `Variable` and by the functions of `mx.sym`.
 
     >>> data = mx.sym.Variable("data")
