@@ -54,7 +54,7 @@ class StoredTest(unittest.TestCase):
     lines = self.run_command("sessions").splitlines()
     self.assertEqual(lines[0].split(), ["session", "arrays", "size", "kept", "saved", "by"])
     self.assertRegex(lines[1], r"^run-7 +1 +8 B +stored +\S+ \S+ +laptop$")
-    self.assertIn("unknown option", self.run_command("sessions", "--delete", status=2))
+    self.assertIn("there is no option --delete", self.run_command("sessions", "--delete", status=2))
 
 
 if __name__ == "__main__":

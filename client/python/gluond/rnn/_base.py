@@ -154,5 +154,5 @@ def arranged(length: Optional[int], inputs: Any, layout: str, merge: Optional[bo
 
 def split(inputs: Symbol, axis: int, length: Optional[int]) -> List[Symbol]:
     """The steps along an axis, without it."""
-    parts: Any = length  # None is refused.
-    return list(symbol.split(inputs, axis=axis, num_outputs=parts, squeeze_axis=True))
+    parts: Any = {"num_outputs": length, "squeeze_axis": 1}  # As MXNet writes it. None is refused.
+    return list(symbol.split(inputs, axis=axis, **parts))

@@ -151,5 +151,6 @@ class BidirectionalCell(_SymbolCellOfCells):
 
 def _as_steps(outputs: Steps, axis: int, length: int) -> List[Symbol]:
     if isinstance(outputs, Symbol):
-        return list(symbol.SliceChannel(outputs, axis=axis, num_outputs=length, squeeze_axis=True))
+        parts: Any = {"num_outputs": length, "squeeze_axis": 1}
+        return list(symbol.SliceChannel(outputs, axis=axis, **parts))
     return outputs
