@@ -70,7 +70,7 @@ def main():
   path, limit, *names = sys.argv[1:]
   is_mxnet_itself = names[0] == "--mxnet"
   results = os.fdopen(os.dup(1), "w")
-  os.dup2(2, 1)  # What the tests print is no result.
+  os.dup2(2, 1)  # The tests print, too.
   redirect.install(is_mxnet_itself)
   sys.path.insert(0, str(pathlib.Path(path).parent))
   module = redirect.load(path)

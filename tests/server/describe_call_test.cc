@@ -1,4 +1,4 @@
-// What DescribeCall and ListOperators say of calls holds for every operator: clients know their results' types by it.
+// DescribeCall and ListOperators tell the truth of every operator's calls: clients know their results' types by it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ std::vector<std::string> Values(const ArgumentDoc& doc) {
   return {"0", "1", "(1, 2)"};
 }
 
-constexpr uint32_t kManyInputs = 3;  // Of an operator that takes any number.
+constexpr uint32_t kManyInputs = 3;  // An operator that takes any number gets so many.
 
 class Caller {
  public:

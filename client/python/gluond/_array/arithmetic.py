@@ -7,8 +7,8 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from . import calls, transfer
 from .._operators import find
+from . import calls, transfer
 from .calls import Array, Call, binary, known, unary
 
 _MOST_SCALARS = 512
@@ -66,11 +66,9 @@ class _Family:
 
     def reversed(self, lhs: Any, rhs: Any) -> Any:
         """The same with the arguments exchanged; lhs is an NDArray, rhs is none."""
-        if isinstance(rhs, np.ndarray):
-            return self(_beside(lhs, rhs, self.sign), lhs)
-        if self._reversed is None:
+        if self._reversed is None and not isinstance(rhs, np.ndarray):
             return self(lhs, rhs)
-        if isinstance(rhs, (numbers.Number, np.generic)):
+        if self._reversed is not None and isinstance(rhs, (numbers.Number, np.generic)):
             return unary(self._scalar_call(self._reversed, rhs), lhs)
         return self(_beside(lhs, rhs, self.sign), lhs)
 
@@ -111,8 +109,6 @@ MINIMUM = _Family("minimum", "_minimum_scalar", None, "min")
 LOGICAL_AND = _Family("logical_and", "_logical_and_scalar", None, "and")
 LOGICAL_OR = _Family("logical_or", "_logical_or_scalar", None, "or")
 LOGICAL_XOR = _Family("logical_xor", "_logical_xor_scalar", None, "xor")
-
-
 _NEGATIVE = OfOne("negative")
 _ABS = OfOne("abs")
 

@@ -372,7 +372,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         if nbytes <= min(_MOST_BYTES, (kept.reads + 1) * _BYTES_PER_READ):
             self._fetch(_MOST_BYTES)
             return self._fetched()
-        self._kept = Kept(kept.version, kept.values, kept.is_constant, kept.is_fetched, kept.reads + 1)
+        self._kept = kept._replace(reads=kept.reads + 1)  # type: ignore[misc]
         return None
 
     def _has_history(self) -> Optional[bool]:

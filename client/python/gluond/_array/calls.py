@@ -12,6 +12,7 @@ from typing import Any, Callable, ClassVar, Iterable, Mapping, Optional, Sequenc
 
 import numpy as np
 
+from .._operators import BROADCAST, FIRST, NOT_TOLD, OperatorInfo, Results
 from .._proto import command_pb2
 from .._wire import encoding
 from .._wire.values import Value
@@ -20,7 +21,6 @@ from .._wire.frame import frame
 from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
 from ..context import Context
-from .._operators import BROADCAST, FIRST, NOT_TOLD, OperatorInfo, Results
 
 _MOST_CALLS = 8192
 

@@ -182,7 +182,7 @@ class Wire:
                 self._speaker.message(data)
         except grpc.RpcError as error:
             end = error.code().value[0], error.details()
-        except Exception as error:  # pylint: disable=broad-except  # Of the speaker.
+        except Exception as error:  # pylint: disable=broad-except  # The speaker raised it.
             call.cancel()
             end = grpc.StatusCode.INTERNAL.value[0], str(error)
         self._end = end
