@@ -23,6 +23,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "engine/core/gpu_math.h"
 #include "engine/core/mutex.h"
@@ -229,8 +231,11 @@ std::string Started(const Server& server, const ServerOptions& options) {
   const std::string store = options.store_dir.empty() ? "none can be saved (set --store_dir)" : options.store_dir;
   absl::StrAppend(&text, "  checkpoints: ", store, "\n  limits: --max_message_bytes=", options.limits.max_message_bytes,
                   " --max_model_bytes=", options.limits.max_model_bytes,
-                  " --max_requests=", options.limits.max_requests, " (--help lists all)\nlistening on ", options.address);
-  if (server.port() > 0 && options.address.ends_with(":0")) absl::StrAppend(&text, ", port ", server.port());
+                  " --max_requests=", options.limits.max_requests, " (--help lists all)\nlistening on ");
+  // Clients dial the port that the kernel gave, not the 0 that asked for one.
+  absl::string_view asked = options.address;
+  const bool was_given = server.port() > 0 && absl::ConsumeSuffix(&asked, ":0");
+  was_given ? absl::StrAppend(&text, asked, ":", server.port()) : absl::StrAppend(&text, options.address);
   if (server.metrics_port() > 0) absl::StrAppend(&text, "\nmetrics on port ", server.metrics_port());
   return text += '\n';
 }

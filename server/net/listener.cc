@@ -400,16 +400,23 @@ void Listener::End(const std::string& name, Ending ending) {
 }
 
 bool Listener::DropOne(const std::string& network) {
-  const absl::flat_hash_set<std::string> busy = busy_();
+  // Calls that were answered speak for their client. Calls that are open do less: a flood of new connections opens calls
+  // that never come whole, and is no longer silent than a client that thinks between two calls.
+  enum class Use { kAnswered, kUnanswered, kIdle };
+  const absl::flat_hash_map<std::string, bool> busy = busy_();
+  const auto use = [&busy](const Connection& connection) {
+    const auto found = busy.find(connection.name);
+    return found == busy.end() ? Use::kIdle : found->second ? Use::kAnswered : Use::kUnanswered;
+  };
   MutexLock lock(mu_);
   Connections::value_type* one = nullptr;
-  std::pair<bool, Silence> longest;  // Whether `one` is idle, or its client has left, and its silence.
+  std::pair<Use, Silence> longest;  // Of `one`.
   for (auto& entry : connections_) {
     const Connection& connection = entry.second;
     if (connection.network != network || connection.is_shut) continue;
     const std::optional<Silence> silence = SilenceOf(entry.first);
     if (!silence.has_value()) continue;
-    const std::pair time(silence->is_left || !busy.contains(connection.name), *silence);
+    const std::pair time(silence->is_left ? Use::kIdle : use(connection), *silence);
     if (one != nullptr && !(longest < time)) continue;
     one = &entry;
     longest = time;

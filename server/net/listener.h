@@ -30,7 +30,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "server/net/descriptor.h"
@@ -43,8 +42,8 @@ class Listener {
  public:
   // Gives gRPC a connection. Returns at once.
   using Give = std::function<void(Descriptor connection)>;
-  // The names, gRPC's, of connections that have calls under way, or had one just now.
-  using Busy = std::function<absl::flat_hash_set<std::string>()>;
+  // The names, gRPC's, of connections that have calls under way, or had one just now, and whether a call of each was answered.
+  using Busy = std::function<absl::flat_hash_map<std::string, bool>()>;
 
   // Listens on "HOST:PORT" (each address that HOST means), "unix:PATH" (in place of a socket that nobody serves) or
   // "unix-abstract:NAME".
@@ -58,7 +57,7 @@ class Listener {
   int port() const { return port_; }  // 0 for a Unix socket.
 
   // From here on connections are accepted.
-  void Start(Give give, Busy busy = [] { return absl::flat_hash_set<std::string>(); });
+  void Start(Give give, Busy busy = [] { return absl::flat_hash_map<std::string, bool>(); });
   // Accepts no more. Connections that are open stay open.
   void Stop();
 

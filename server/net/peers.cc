@@ -75,6 +75,11 @@ bool Peer::IsBusy(Time now) {
   return open_ > 0 || now - last_answer_ < kBetweenCalls;
 }
 
+bool Peer::WasAnswered() {
+  MutexLock lock(mu_);
+  return last_answer_ != Time();
+}
+
 bool Peer::IsRenewed() {
   MutexLock lock(mu_);
   if (of_era_[1 - era_] > 0 || !is_changed_) return false;
@@ -177,12 +182,12 @@ absl::flat_hash_map<std::string, Peers::Given> Peers::Look() {
   return given;
 }
 
-absl::flat_hash_set<std::string> Peers::Busy() {
+absl::flat_hash_map<std::string, bool> Peers::Busy() {
   MutexLock lock(mu_);
-  absl::flat_hash_set<std::string> busy;
+  absl::flat_hash_map<std::string, bool> busy;
   const auto now = std::chrono::steady_clock::now();
   for (const auto& [connection, peer] : peers_) {
-    if (peer->IsBusy(now)) busy.insert(peer->name());
+    if (peer->IsBusy(now)) busy[peer->name()] = peer->WasAnswered();
   }
   return busy;
 }

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
@@ -53,6 +52,8 @@ class Peer {
   using Time = std::chrono::steady_clock::time_point;
   // Whether a call is open, or one was answered within the last two seconds.
   bool IsBusy(Time now);
+  // Whether any call was answered, or ended otherwise.
+  bool WasAnswered();
   // While `on` the kernel holds back what is sent to the peer, for 0.2 s at most, and sends it together afterwards. Does
   // nothing for a Unix socket.
   void Cork(bool on) const;
@@ -128,8 +129,8 @@ class Peers {
   };
   // Takes a look at all peers, by name.
   absl::flat_hash_map<std::string, Given> Look();
-  // The names of those who are busy.
-  absl::flat_hash_set<std::string> Busy();
+  // The names of those who are busy, and whether a call of each was answered.
+  absl::flat_hash_map<std::string, bool> Busy();
 
  private:
   friend class Guest;

@@ -52,7 +52,7 @@ class Bystander:
 
   def __init__(self, address, saves=False):
     self.report, self._saves = Report(), saves
-    self._address, self._end = address, threading.Event()
+    self._address, self._end, self._is_watching = address, threading.Event(), threading.Event()
     self._client = f"bystander-{os.getpid()}"  # Numbers outlive a model.
     self._peer, self._losses = Peer(address), hashlib.sha256()
     rng = random.Random(1)
@@ -105,8 +105,9 @@ class Bystander:
     for _ in range(4):  # Compiles, and warms up; counts as steps, but not as waits.
       self._round()
     self.report.waits.clear()
-    print("ready", flush=True)
     threading.Thread(target=self._watch_health, daemon=True).start()
+    self._is_watching.wait()  # A connection that comes with a flood is one of its network's newest, and may have to go.
+    print("ready", flush=True)
     if not steps:
       threading.Thread(target=lambda: (sys.stdin.read(), self._end.set()), daemon=True).start()
     while not self._end.is_set() and (not steps or self.report.steps < steps):
@@ -125,6 +126,7 @@ class Bystander:
         except grpc.RpcError as error:
           self.report.health_errors[told(error)] += 1
         self.report.health_waits.append(time.perf_counter() - begin)
+        self._is_watching.set()
         time.sleep(0.05)
 
   def finish(self):

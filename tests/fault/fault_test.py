@@ -4,6 +4,7 @@ Waits are printed, and are errors only where a call takes longer than the bystan
 run.py has the figures. Each row is played with identities, and the first rows of each theme also without.
 """
 
+import os
 import sys
 import unittest
 
@@ -13,6 +14,7 @@ from tests.server import running_server
 
 SECONDS = 3
 ALSO_WITHOUT = 2  # Rows of each theme.
+IS_SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ  # .bazelrc; such a server has more memory.
 
 
 class FaultTest(unittest.TestCase):
@@ -29,7 +31,7 @@ def case(row, knows_callers):
     self.assertEqual(outcome.report["errors"], {})
     self.assertEqual(outcome.report["health_errors"], {})
     self.assertTrue(outcome.same_bits, "the bystander's training ended with other bits")
-    if flags:
+    if flags and not IS_SANITIZED:
       self.assertLess(outcome.peak, row.most_resident)
     self.assertEqual(row.unexpected(outcome.told), {})
 

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace gluond::server {
@@ -92,10 +92,10 @@ class ListenerTest : public testing::Test {
     return absl::StrCat("ipv4:127.0.0.1:", ntohs(name.sin_port));
   }
   // A connection that has a call under way.
-  Descriptor ConnectBusy() {
+  Descriptor ConnectBusy(bool was_answered = false) {
     Descriptor fd = Connect();
     std::lock_guard lock(mu_);
-    busy_.insert(NameOf(fd));
+    busy_[NameOf(fd)] = was_answered;
     return fd;
   }
   // Says so much that it counts as a client of gRPC.
@@ -114,7 +114,7 @@ class ListenerTest : public testing::Test {
 
   Keeper keeper_;
   std::mutex mu_;
-  absl::flat_hash_set<std::string> busy_;  // Guarded by mu_.
+  absl::flat_hash_map<std::string, bool> busy_;  // Guarded by mu_.
   const std::unique_ptr<Listener> listener_ = *Listener::Open("127.0.0.1:0", 8);
 };
 
@@ -189,6 +189,21 @@ TEST_F(ListenerTest, AConnectionWithACallUnderWayIsTheLastToGiveWay) {
   }
   ASSERT_TRUE(Soon([&] { return listener_->dropped() >= 16; }));
   EXPECT_FALSE(IsClosed(busy));
+}
+
+TEST_F(ListenerTest, AClientThatThinksBetweenTwoCallsStaysBesideAFloodOfCallsThatNeverComeWhole) {
+  const Descriptor thinks = ConnectBusy(/*was_answered=*/true);
+  Chat(thinks);
+  ASSERT_TRUE(Soon([this] { return keeper_.size() == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // The flood is no longer silent than the client.
+  std::vector<Descriptor> flood;
+  for (int i = 0; i < 20; ++i) {
+    flood.push_back(ConnectBusy());
+    Chat(flood.back());
+    ASSERT_TRUE(Soon([&] { return listener_->accepted() == 2 + i; }));
+  }
+  ASSERT_TRUE(Soon([&] { return listener_->dropped() >= 16; }));
+  EXPECT_FALSE(IsClosed(thinks));
 }
 
 TEST_F(ListenerTest, AConnectionThatItsClientHasLeftIsTheFirstToGiveWay) {

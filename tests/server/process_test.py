@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -28,7 +29,7 @@ class ProcessTest(Waits, unittest.TestCase):
       self.assertEqual(code, 0)
       self.assertIn("device cpu:", out)
       self.assertIn("--max_requests=7", out)
-      self.assertIn("listening on 127.0.0.1", out)
+      self.assertRegex(out, rf"listening on {re.escape(server.address)}\n")
 
   def test_interrupt_stops_it_too(self):
     with RunningServer() as server:
