@@ -3,9 +3,10 @@
 //
 // At most `max_connections` are open, and those of one network (network.h) hold at most half of them. When a further one
 // comes, one gives way of the network that has most, the further one included: so a few networks that fill the server
-// close their own, and no other's. It is one that its client has left, or else one without calls for two seconds, since whoever
-// has none under way loses nothing but the connection, which his library makes again (but he who was answered just now may be
-// about to send the next one); and of those the one that has been silent for longest.
+// close their own, and no other's. The first to go is a connection that its client has left, or one without calls for two
+// seconds: its client loses nothing but the connection, which his library makes again (a client that was answered just now may
+// be about to send the next call). The next is one whose calls are open and were never answered, the last one of a client that
+// was. Among equals the connection that has been silent for longest goes.
 // (Nobody knows for how long a Unix socket has been silent: there the further connection is closed.)
 //
 // A network from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
