@@ -410,7 +410,7 @@ bool Listener::DropOne(const std::string& network) {
   };
   MutexLock lock(mu_);
   Connections::value_type* one = nullptr;
-  std::pair<Use, Silence> longest;  // Of `one`.
+  std::pair<Use, Silence> longest;  // The use of `one`, and its silence.
   for (auto& entry : connections_) {
     const Connection& connection = entry.second;
     if (connection.network != network || connection.is_shut) continue;
