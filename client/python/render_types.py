@@ -85,7 +85,7 @@ def methods(names):
     from gluond import _documentation, _operators
 
     lines = [HEADER + "from typing import Any, Optional, Sequence, Union", "", "from .array import NDArray", "",
-             "FLUENT: Sequence[str]", "", "class Fluent:"]
+             "class Fluent:"]
     for name in sorted(names):
         info = _operators.find(name)
         lines.append("    " + function(info, name, _documentation.signature(info), "NDArray", method=True))
@@ -96,9 +96,9 @@ def rendered():
     """(path, text) of each file."""
     import gluond as mx
     from gluond import _documentation
-    from gluond._array.fluent import FLUENT
+    from gluond._methods import OPERATORS
 
-    yield ROOT / "_array" / "fluent.pyi", methods(FLUENT)
+    yield ROOT / "_array" / "fluent.pyi", methods(OPERATORS)
     yield (ROOT / "ndarray" / "__init__.pyi",
            module(mx.nd, ROOT / "ndarray" / "__init__.py", "NDArray", _documentation.signature, ".._array.array"))
     yield (ROOT / "symbol" / "__init__.pyi",

@@ -4,8 +4,6 @@ from typing import Any, Optional, Sequence, Union
 
 from .array import NDArray
 
-FLUENT: Sequence[str]
-
 class Fluent:
     def abs(self, *, out: Any = ..., name: Any = ...) -> NDArray: ...
     def arccos(self, *, out: Any = ..., name: Any = ...) -> NDArray: ...

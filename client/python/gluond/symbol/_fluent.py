@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar, Union
 
+from .._methods import OPERATORS, add_methods
 from ..base import NotImplementedForSymbol
 from ._functions_of_symbols import call, function
 from ._outputs import Outputs
 
 S = TypeVar("S", bound=Outputs)
 
-# Functions of mx.sym that take the symbol first.
-_OPERATORS = """abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes
-broadcast_like broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag exp expand_dims expm1 fix flatten flip
-floor log log10 log1p log2 log_softmax max mean min nanprod nansum norm one_hot ones_like pad pick prod radians rcbrt
-reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array slice slice_axis
-slice_like softmax softmin sort space_to_depth split sqrt square squeeze sum swapaxes take tan tanh tile topk
-transpose trunc zeros_like""".split()
+# NDArray has forms of its own of these.
+_FURTHER = ("broadcast_to", "expand_dims", "flatten", "squeeze")
 
 # Members of NDArray that need values.
 _NEEDS_VALUES = "wait_to_read asnumpy asscalar copy as_in_context detach backward".split()
-
-
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(type(self), name)(self, *args, **kwargs)
-
-    method.__name__ = name
-    method.__qualname__ = f"Symbol.{name}"
-    method.__doc__ = f"The function `mx.sym.{name}` with this symbol as its first argument."
-    return method
 
 
 def _missing(name: str) -> Callable[..., Any]:
@@ -83,7 +69,6 @@ class SymbolFluent(Outputs):
         return self
 
 
-for _name in _OPERATORS:
-    setattr(SymbolFluent, _name, _method(_name))
+add_methods(SymbolFluent, "Symbol", "mx.sym", (*OPERATORS, *_FURTHER), lambda symbol, name: function(type(symbol), name))
 for _name in _NEEDS_VALUES:
     setattr(SymbolFluent, _name, _missing(_name))
