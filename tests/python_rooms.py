@@ -16,7 +16,8 @@ _FACES = ("__init__ autograd executor operator metric remote optimizer/__init__ 
           "gluon/parameter gluon/contrib/__init__ gluon/contrib/rnn/__init__ gluon/data/__init__ "
           "gluon/data/vision/__init__ gluon/model_zoo/__init__ "
           "gluon/model_zoo/vision/__init__ gluon/nn/__init__ gluon/rnn/__init__ gluon/rnn/rnn_cell gluon/rnn/rnn_layer "
-          "contrib/__init__ contrib/amp/__init__ contrib/text/__init__ image/__init__ image/detection io/__init__ module/__init__ rnn/__init__ rnn/io "
+          "contrib/__init__ contrib/amp/__init__ contrib/text/__init__ image/__init__ image/detection image/image "
+          "io/__init__ io/io module/__init__ rnn/__init__ rnn/io "
           "rnn/rnn rnn/rnn_cell "
           "_array/__init__ _composed/__init__ _custom/__init__ _remote/__init__ _wire/__init__")
 _FACES_OF_ND = "ndarray/__init__ ndarray/ndarray ndarray/cached_op ndarray/op ndarray/_internal ndarray/_transfer"
@@ -26,7 +27,7 @@ _FACES_OF_SYM = "symbol/__init__ symbol/op symbol/_internal symbol/contrib symbo
 # a file decides. A room may import the rooms named behind it, and itself. No room imports a face, but for those of nd
 # and sym: a network, an optimizer and a metric are written with these, as a user's program is.
 ROOMS = {
-    "base": ("base _side_effects engine lr_scheduler recordio _elsewhere _registry registry _curve _files _image_files", ""),
+    "base": ("base _side_effects engine log lr_scheduler recordio _elsewhere _registry registry _curve _files _image_files", ""),
     "_proto": ("_proto", ""),
     "_wire": ("_wire", "base _proto"),
     "operators": ("_operators _operators_cache _attributes _methods _documentation _composed _servers attribute context name util", "base _proto _wire"),

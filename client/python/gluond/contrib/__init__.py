@@ -4,6 +4,6 @@ from ..ndarray import contrib as ndarray
 from ..ndarray import contrib as nd
 from ..symbol import contrib as sym
 from ..symbol import contrib as symbol
-from . import amp, autograd, text
+from . import amp, autograd, io, text
 
-__all__ = ["amp", "autograd", "nd", "ndarray", "sym", "symbol", "text"]
+__all__ = ["amp", "autograd", "io", "nd", "ndarray", "sym", "symbol", "text"]

@@ -2,6 +2,7 @@
 
 from . import detection
 from . import detection as det
+from . import image
 from ._augmenter_lists import CreateAugmenter
 from ._augmenters import (Augmenter, BrightnessJitterAug, CastAug, CenterCropAug, ColorJitterAug, ColorNormalizeAug,
                           ContrastJitterAug, ForceResizeAug, HorizontalFlipAug, HueJitterAug, LightingAug,
@@ -20,5 +21,5 @@ __all__ = ["Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "Colo
            "DetRandomSelectAug", "ForceResizeAug", "HorizontalFlipAug", "HueJitterAug", "ImageDetIter", "ImageIter",
            "LightingAug", "RandomCropAug", "RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug",
            "SaturationJitterAug", "SequentialAug", "center_crop", "color_normalize", "copyMakeBorder", "det",
-           "detection", "fixed_crop", "imdecode", "imread", "imresize", "imrotate", "random_crop", "random_rotate",
+           "detection", "fixed_crop", "image", "imdecode", "imread", "imresize", "imrotate", "random_crop", "random_rotate",
            "random_size_crop", "resize_short", "scale_down"]

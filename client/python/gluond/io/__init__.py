@@ -1,5 +1,6 @@
 """Iterators over batches of data, as MXNet's mx.io: `for batch in mx.io.NDArrayIter(x, y, 64): batch.data[0]`."""
 
+from . import io
 from ._arrays import NDArrayIter
 from ._batches import DataBatch, DataDesc, DataIter
 from ._files import CSVIter, MNISTIter
@@ -12,4 +13,4 @@ ImageRecordUInt8Iter_v1 = ImageRecordUInt8Iter
 
 __all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "ImageRecordInt8Iter", "ImageRecordIter",
            "ImageRecordIter_v1", "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter", "MNISTIter",
-           "NDArrayIter", "PrefetchingIter", "ResizeIter"]
+           "NDArrayIter", "PrefetchingIter", "ResizeIter", "io"]
