@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 import unittest
 
 import gluond as mx
@@ -53,6 +54,19 @@ class ErrorsTest(ArrayCase):
             self.assertIn(text, str(caught.exception))
         gradient(x, op_type="sigmoid")
         self.assertGreater(x.grad.asscalar(), 0)
+
+    def test_a_traceback_is_of_the_program_s_lines(self):
+        def wrong(self, **_):
+            raise RuntimeError("wrong alpha")
+
+        for callback in ("forward", "backward"):
+            registered("raises", *((wrong,) if callback == "forward" else (None, wrong)))
+            with self.subTest(callback), self.assertRaises(RuntimeError) as caught:
+                gradient(nd.ones(1), op_type="raises")
+            for error, most in ((caught.exception, 2), (caught.exception.__cause__, 0)):
+                lines = traceback.extract_tb(error.__traceback__)
+                self.assertLessEqual(len([line for line in lines if "/gluond/_" in line.filename]), most, lines)
+            self.assertEqual(lines[-1].name, "wrong")
 
     def test_an_error_of_the_server_s_within_forward_names_the_line(self):
         def forward(self, req, in_data, out_data, **_):

@@ -14,6 +14,7 @@ from .._wire import encoding
 from .._wire.encoding import WHEN_FRESH, number_of
 from .._wire.errors import StaleGradientError
 from .._wire.frame import Within, change, frame
+from .._wire.operator_errors import OperatorError, short
 from .._wire.source_lines import INSIDE
 from ..base import MXNetError, WrongValue
 from . import calls
@@ -243,7 +244,10 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     another backward(). MXNetError: a head is no result of a recorded computation, or that has been freed.
     """
     heads = heads if isinstance(heads, Array) else list(heads)
-    command, named = begin(heads, head_grads, retain_graph)
+    try:
+        command, named = begin(heads, head_grads, retain_graph)
+    except OperatorError as error:
+        raise short(error)
     command.training = train_mode
     session = heads._session if isinstance(heads, Array) else heads[0]._session
     submit_backward(session, command)

@@ -48,7 +48,10 @@ def Custom(*args: NDArray, op_type: Optional[str] = None, out: Any = None, name:
     texts = registry.attribute_texts(kwargs)
     spec = props.spec(registered, texts)
     inputs = _arrange(op_type, spec.arguments + spec.auxiliary, args, named)
-    outputs = _run(registered, texts, spec, inputs)
+    try:
+        outputs = _run(registered, texts, spec, inputs)
+    except errors.OperatorError as error:
+        raise errors.short(error)
     if out is not None:
         return _write(op_type, outputs, out, inputs)
     return outputs[0] if len(outputs) == 1 else outputs

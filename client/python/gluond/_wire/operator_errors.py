@@ -63,7 +63,20 @@ def calling(op_type: str, callback: str) -> Iterator[None]:
             raise
         wrapped = wrap(error, f"Error in {op_type}.{callback}: {type(error).__name__}: {error}")
         wrapped.where = f"{op_type}.{callback}"
+        error.__traceback__ = _of_user(error.__traceback__)
         raise wrapped from error
+
+
+def short(error: OperatorError) -> OperatorError:
+    """The error for the program to see: its traceback begins anew, without the lines of the package that led here."""
+    return error.with_traceback(None)
+
+
+def _of_user(where: Any) -> Any:
+    """A traceback from the user's own first line on."""
+    while where is not None and where.tb_next is not None and INSIDE[where.tb_frame.f_code.co_filename]:
+        where = where.tb_next
+    return where
 
 
 def origin(error: BaseException) -> Tuple[BaseException, str]:
@@ -76,10 +89,7 @@ def origin(error: BaseException) -> Tuple[BaseException, str]:
 def own_traceback(error: BaseException) -> str:
     """The traceback as Python prints it, from the user's own first line on. Kept with the exception: see `of_traceback`."""
     original, _ = origin(error)
-    where: Any = original.__traceback__
-    while where is not None and where.tb_next is not None and INSIDE[where.tb_frame.f_code.co_filename]:
-        where = where.tb_next
-    text = "".join(traceback.format_exception(type(original), original, where))[-_LONGEST:]
+    text = "".join(traceback.format_exception(type(original), original, _of_user(original.__traceback__)))[-_LONGEST:]
     while len(_told) >= _MOST_TOLD:
         _told.popitem(last=False)
     _told[text] = original
