@@ -162,7 +162,10 @@ def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = 
     if len(heads) != len(head_grads):
         raise WrongValue(f"there are {len(heads)} heads, but {len(head_grads)} head gradients")
     calls.check_together(heads + [each for each in head_grads if each is not None], "backward")
-    start_at, skips = (list(zip(heads, head_grads)), False) if create_graph else _starts(heads, head_grads, retain_graph)
+    try:
+        start_at, skips = (list(zip(heads, head_grads)), False) if create_graph else _starts(heads, head_grads, retain_graph)
+    except OperatorError as error:
+        raise short(error)
     gradients = [0 if each is None else number_of(each._name) for _, each in start_at]
     command = command_pb2.Command.Backward(heads=[number_of(each._name) for each, _ in start_at], retain_graph=retain_graph,
                                    head_gradients=gradients if any(gradients) else [], create_graph=create_graph,
@@ -244,10 +247,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     another backward(). MXNetError: a head is no result of a recorded computation, or that has been freed.
     """
     heads = heads if isinstance(heads, Array) else list(heads)
-    try:
-        command, named = begin(heads, head_grads, retain_graph)
-    except OperatorError as error:
-        raise short(error)
+    command, named = begin(heads, head_grads, retain_graph)
     command.training = train_mode
     session = heads._session if isinstance(heads, Array) else heads[0]._session
     submit_backward(session, command)
