@@ -11,28 +11,24 @@ namespace gluond::ops {
 namespace {
 
 using Vector = float __attribute__((vector_size(32)));
-using Order = int __attribute__((vector_size(32)));
 constexpr int64_t kLanes = 8;
 
 // Row i of the eight becomes column i.
 void Transpose(Vector (&rows)[kLanes]) {
-  const Order low = {0, 8, 1, 9, 4, 12, 5, 13}, high = {2, 10, 3, 11, 6, 14, 7, 15};
-  const Order low_pairs = {0, 1, 8, 9, 4, 5, 12, 13}, high_pairs = {2, 3, 10, 11, 6, 7, 14, 15};
-  const Order low_halves = {0, 1, 2, 3, 8, 9, 10, 11}, high_halves = {4, 5, 6, 7, 12, 13, 14, 15};
   Vector ones[kLanes], pairs[kLanes];
   for (int i = 0; i < kLanes; i += 2) {
-    ones[i] = __builtin_shuffle(rows[i], rows[i + 1], low);
-    ones[i + 1] = __builtin_shuffle(rows[i], rows[i + 1], high);
+    ones[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    ones[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
   }
   for (int i = 0; i < kLanes; i += 4) {
-    pairs[i] = __builtin_shuffle(ones[i], ones[i + 2], low_pairs);
-    pairs[i + 1] = __builtin_shuffle(ones[i], ones[i + 2], high_pairs);
-    pairs[i + 2] = __builtin_shuffle(ones[i + 1], ones[i + 3], low_pairs);
-    pairs[i + 3] = __builtin_shuffle(ones[i + 1], ones[i + 3], high_pairs);
+    for (int k = 0; k < 2; ++k) {
+      pairs[i + 2 * k] = __builtin_shufflevector(ones[i + k], ones[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      pairs[i + 2 * k + 1] = __builtin_shufflevector(ones[i + k], ones[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
   }
   for (int i = 0; i < kLanes / 2; ++i) {
-    rows[i] = __builtin_shuffle(pairs[i], pairs[i + 4], low_halves);
-    rows[i + 4] = __builtin_shuffle(pairs[i], pairs[i + 4], high_halves);
+    rows[i] = __builtin_shufflevector(pairs[i], pairs[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    rows[i + 4] = __builtin_shufflevector(pairs[i], pairs[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
 
