@@ -6,7 +6,7 @@ import sys
 import unittest
 
 import gluond as mx
-from gluond import nd
+from gluond import gluon, nd
 from tests import case_runner
 
 PROGRAM = """
@@ -31,6 +31,23 @@ class AsynchronousErrorTest(unittest.TestCase):
             y.asnumpy()
         for text in ("dot", "[2,3]", "errors_test.py", "in wrong", "# The line of the call."):
             self.assertIn(text, str(caught.exception))
+
+    def test_it_names_the_innermost_layer_of_the_package(self):
+        net = gluon.nn.Sequential()
+        net.add(gluon.nn.Dense(4, prefix="wide_"), gluon.nn.Dense(3, prefix="narrow_", in_units=5))
+        net.initialize()
+        with self.assertRaisesRegex(mx.MXNetError, "FullyConnected.*\n(?s:.*)In layer 'narrow'"):
+            net(nd.ones((2, 6))).asnumpy()
+
+    def test_a_call_in_the_programs_own_layer_names_its_line_alone(self):
+        class Mine(gluon.Block):
+            def forward(self, x):
+                return nd.dot(x, x)  # The line within the layer.
+
+        with self.assertRaises(mx.MXNetError) as caught:
+            Mine()(nd.ones((2, 3))).asnumpy()
+        self.assertIn("# The line within the layer.", str(caught.exception))
+        self.assertNotIn("In layer", str(caught.exception))
 
     def test_what_depends_on_it_names_the_call_that_failed(self):
         y = wrong()

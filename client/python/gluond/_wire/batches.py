@@ -8,11 +8,11 @@ lists.
 from __future__ import annotations
 
 import collections
-from typing import Any, Deque, List
+from typing import Any, Deque, List, Optional
 
 from ..base import MXNetError
 from . import encoding
-from .source_lines import SourceLines
+from .source_lines import Origin, SourceLines
 
 # A batch is closed at this size, so that the server begins while the rest is still being made.
 BATCH_BYTES = 1 << 20
@@ -35,14 +35,13 @@ def leaves_at_once(command: bytes, tail: Any) -> bool:
 class Batch:
     """Commands that travel together."""
 
-    __slots__ = ("first", "commands", "size", "codes", "offsets")
+    __slots__ = ("first", "commands", "size", "origins")
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.commands: List[Any] = []  # Each is bytes, or can be joined to bytes.
         self.size = 0
-        self.codes: List[Any] = []
-        self.offsets: List[int] = []
+        self.origins: List[Optional[Origin]] = []  # None: the package has given the command for itself.
 
     @property
     def last(self) -> int:
@@ -60,12 +59,11 @@ class LongBatch(Batch):
 
     __slots__ = ("_body",)
 
-    def __init__(self, before: Batch, command: bytes, tail: Any, frame: Any) -> None:
+    def __init__(self, before: Batch, command: bytes, tail: Any, origin: Origin) -> None:
         super().__init__(before.first)
         self.commands = [None] * (len(before.commands) + 1)
         self.size = before.size + len(command) + tail.nbytes
-        self.codes = [*before.codes, frame.f_code]
-        self.offsets = [*before.offsets, frame.f_lasti]
+        self.origins = [*before.origins, origin]
         self._body = encoding.request(self.first, (*before.commands, command, tail))
 
     def message(self, replies: int) -> bytes:
@@ -91,12 +89,12 @@ class Batches:
         batch = self.unsent[-1]
         return batch.first + len(batch.commands)
 
-    def append(self, command: bytes, tail: Any, frame: Any) -> int:
-        """Adds a command, given in this frame, and returns the number of commands in the batch. `tail`: the rest of the
+    def append(self, command: bytes, tail: Any, origin: Origin) -> int:
+        """Adds a command and returns the number of commands in the batch. `tail`: the rest of the
         command, bytes-like, or None. MXNetError: the command is longer than a message may be."""
         if tail is not None:
             if tail.nbytes >= LONG_BYTES:
-                self.append_long(command, tail, frame)
+                self.append_long(command, tail, origin)
                 return 0
             command += tail
         batch = self.unsent[-1]
@@ -106,8 +104,7 @@ class Batches:
             self.close()
             batch = self.unsent[-1]
             size = len(command)
-        batch.codes.append(frame.f_code)
-        batch.offsets.append(frame.f_lasti)
+        batch.origins.append(origin)
         batch.size = size
         commands = batch.commands
         commands.append(command)
@@ -136,8 +133,7 @@ class Batches:
         names = [arrays.popleft() for _ in range(min(room, len(arrays)))]
         room -= len(names)
         command = encoding.free(names, [calls.popleft() for _ in range(min(room, len(calls)))])
-        batch.codes.append(None)
-        batch.offsets.append(0)
+        batch.origins.append(None)
         batch.size += len(command)
         batch.commands.append(command)
 
@@ -149,11 +145,11 @@ class Batches:
             self.lines.add(batch)
             self.unsent.append(Batch(batch.last + 1))
 
-    def append_long(self, command: bytes, tail: Any, frame: Any) -> None:
+    def append_long(self, command: bytes, tail: Any, origin: Origin) -> None:
         """Adds one large command, and ends the batch. `tail` is bytes-like."""
         if self.unsent[-1].size + len(command) + tail.nbytes > self.most_bytes:
             self.close()
-        self.unsent[-1] = LongBatch(self.unsent[-1], command, tail, frame)
+        self.unsent[-1] = LongBatch(self.unsent[-1], command, tail, origin)
         self.close()
 
     def something_to_send(self) -> bool:

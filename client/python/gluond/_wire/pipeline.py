@@ -28,7 +28,7 @@ from .batches import BATCH_BYTES, Batches, leaves_at_once
 from .encoding import CallFrame
 from .protocol import FEATURES, LOWEST_OF_SERVER, PROTOCOL, why_too_old
 from .responses import parse
-from .source_lines import INSIDE
+from .source_lines import INSIDE, LayerCall, Origin
 from .waiter import Waiter
 from .wire import ASLEEP, Wire
 
@@ -119,13 +119,17 @@ class Pipeline:
         """Appends a command. `tail`: the rest of it, bytes-like, copied before this returns. later: the command may
         wait until another one leaves. graph: the graph that the command runs. The command leaves at once unless the
         graph is known to be light: the server then computes while this program gives more commands."""
-        frame = sys._getframe(1)
-        while INSIDE[frame.f_code.co_filename] and frame.f_back is not None:
+        frame, layer, layer_call = sys._getframe(1), None, LayerCall.code
+        code = frame.f_code
+        while INSIDE[code.co_filename] and frame.f_back is not None:
+            if code is layer_call and layer is None:
+                layer = frame.f_locals["self"].name
             frame = frame.f_back
+            code = frame.f_code
         self._check_not_inside()
         wire = self._wire
         try:
-            hurries = self._append(command, tail, waiter, frame, later, graph)
+            hurries = self._append(command, tail, waiter, (code, frame.f_lasti, layer), later, graph)
         except BaseException:
             wire.wake()  # An interrupt may have come after the command was appended.
             raise
@@ -140,7 +144,7 @@ class Pipeline:
             raise MXNetError("A signal's handler, or a finalizer (__del__), has used gluond at a moment when gluond itself was "
                              "at work in this thread. Have it set a flag, and act where the program sees that.")
 
-    def _append(self, command: bytes, tail: Any, waiter: Optional[Waiter], frame: Any, later: bool,
+    def _append(self, command: bytes, tail: Any, waiter: Optional[Waiter], from_where: Origin, later: bool,
                 graph: Optional[CallFrame]) -> bool:
         """Appends a command. Returns whether it leaves without waiting for more."""
         with self._lock:
@@ -149,7 +153,7 @@ class Pipeline:
             if waiter is not None:
                 waiter.number = self._batches.next_number()
                 self._waiters[waiter.number] = waiter
-            self._batches.append(command, tail, frame)
+            self._batches.append(command, tail, from_where)
             if graph is not None and len(self._graphs) < FEW:
                 self._graphs.append((graph, time.perf_counter()))
             if later:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import initializer
 from .._attributes import did_you_mean
+from .._wire.source_lines import LayerCall
 from ..context import Context
 from ._parameter import Parameter
 from ._parameter_dict import ParameterDict
@@ -241,6 +242,7 @@ class Block:
         """Runs `inputs` through the network, and prints every layer's output shape and number of parameters."""
         print_summary(self, *inputs)
 
+    @LayerCall.decorate
     def __call__(self, *args: Any) -> Any:
         for hook in list(self._forward_pre_hooks.values()):
             hook(self, args)
