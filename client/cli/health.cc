@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iostream>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/table.h"
@@ -19,25 +17,6 @@ using grpc::health::v1::HealthCheckResponse;
 
 constexpr absl::Duration kAgain = absl::Milliseconds(100);
 
-// gRPC itself says so, and no server.
-bool IsNoAnswer(const grpc::Status& status) {
-  return status.error_details().empty() && (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                                            status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED);
-}
-
-// gRPC's reason, and what it means where a person would not see that.
-std::string Explained(const std::string& why) {
-  const auto has = [lower = absl::AsciiStrToLower(why)](const char* word) { return absl::StrContains(lower, word); };
-  if (has("http1")) return absl::StrCat(why, " (a server of HTTP/1 is there, and none of gRPC)");
-  if (has("wrong version number") || has("wrong_version_number")) {
-    return absl::StrCat(why, " (what is there speaks no TLS: leave out --tls_ca and GLUOND_TLS_CA)");
-  }
-  if (has("socket closed") || has("connection reset")) {
-    return absl::StrCat(why, " (what is there may want to be asked with TLS, --tls_ca, or be no server of gRPC)");
-  }
-  return why;
-}
-
 absl::Status Ask(const ServerOptions& server, const std::string& service) {
   CLIENT_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, client::NewChannel(server.address, server.access));
   // Without a wait there is one try, which has a call's time.
@@ -48,20 +27,23 @@ absl::Status Ask(const ServerOptions& server, const std::string& service) {
   request.set_service(service);
   HealthCheckResponse response;
   grpc::Status status;
-  std::string why = "nothing that speaks gRPC has answered";
+  grpc::Status why(grpc::StatusCode::UNAVAILABLE, "nothing that speaks gRPC has answered");
+  const auto has_answered = [&] {
+    return !client::IsUnreachable(status) && status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
+  };
   do {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(end));
     status = grpc::health::v1::Health::NewStub(channel)->Check(&context, request, &response);
-    if (!IsNoAnswer(status)) break;
+    if (has_answered()) break;
     // The reason is that of the last try that had an end of its own.
-    if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) why = Explained(status.error_message());
+    if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) why = status;
     absl::SleepFor(std::min(kAgain, end - absl::Now()));
   } while (waits && absl::Now() < end);
-  if (IsNoAnswer(status)) {
+  if (!has_answered()) {
     return absl::UnavailableError(absl::StrCat(
-        "no answer from ", server.address, waits ? absl::StrCat(" within ", absl::FormatDuration(patience)) : "", ": ", why,
-        ". Is the server running there? `gluond serve` starts one."));
+        "no answer from ", server.address, waits ? absl::StrCat(" within ", absl::FormatDuration(patience)) : "", ": ", why.error_message(),
+        ". ", client::WayOut(why)));
   }
   if (!status.ok()) {
     return absl::Status(static_cast<absl::StatusCode>(status.error_code()),

@@ -125,4 +125,27 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& add
                                                                 std::move(interceptors));
 }
 
+bool IsUnreachable(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty();
+}
+
+std::string WayOut(const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    return "Name the file of a token: token_file (--token_file, or GLUOND_TOKEN_FILE).";
+  }
+  if (!IsUnreachable(status)) return "";
+  const auto has = [text = absl::AsciiStrToLower(status.error_message())](const char* word) {
+    return absl::StrContains(text, word);
+  };
+  if (has("http1")) return "A server of HTTP/1 is there, and none of gRPC.";
+  if (has("wrong version number") || has("wrong_version_number")) {
+    return "What is there speaks no TLS: leave tls_ca out (--tls_ca, GLUOND_TLS_CA).";
+  }
+  if (has("closed") || has("connection reset")) {
+    return "What is there takes connections and closes them: does it want TLS? Name its authority: tls_ca (--tls_ca, or "
+           "GLUOND_TLS_CA).";
+  }
+  return "Is the server running there, and is the address right? `gluond serve` starts one.";
+}
+
 }  // namespace gluond::client

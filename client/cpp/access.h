@@ -28,6 +28,13 @@ grpc::ChannelArguments NewChannelArguments();
 // INVALID_ARGUMENT: a file cannot be read, or a token would travel in clear to another machine.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access);
 
+// Whether gRPC itself says that no server can be reached, and no server does.
+bool IsUnreachable(const grpc::Status& status);
+
+// What a person does about a server that does not let him in: a sentence in the words of Access and of the command `gluond`.
+// Empty where the server can be reached and knows who calls.
+std::string WayOut(const grpc::Status& status);
+
 }  // namespace gluond::client
 
 #endif  // GLUOND_CLIENT_CPP_ACCESS_H_

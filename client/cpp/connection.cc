@@ -56,9 +56,10 @@ absl::Status Connection::ToStatus(const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();
   const bool answered = !status.error_details().empty();  // By the server, and not by gRPC for it.
   std::string message = status.error_message();
-  if (!answered && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    message = absl::StrCat("no answer from ", address_, ": ", message,
-                           ". Is the server running there? `gluond serve` starts one.");
+  if (IsUnreachable(status)) {
+    message = absl::StrCat("no answer from ", address_, ": ", message, ". ", WayOut(status));
+  } else if (const std::string way_out = WayOut(status); !way_out.empty()) {
+    absl::StrAppend(&message, ". ", way_out);
   } else if (!answered && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     message = absl::StrCat("no answer from ", address_, " in time: ", message);
   }

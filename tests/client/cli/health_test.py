@@ -91,9 +91,13 @@ class HealthTest(unittest.TestCase):
       self.assertEqual((result.returncode, result.stdout), (1, ""), what)
       self.assertIn(f"no answer from 127.0.0.1:{port} within 2s: ", result.stderr)
       told[what] = result.stderr.replace(str(port), "PORT")
+      other = subprocess.run([_BIN, "models", f"--address=127.0.0.1:{port}", "--timeout=2s", *flags],
+                             capture_output=True, text=True, timeout=60, check=False)
+      if what != "silent":  # Which one cannot tell from a server that takes its time.
+        self.assertEqual(result.stderr.rpartition(". ")[2], other.stderr.rpartition(". ")[2], what)
     self.assertEqual(len(set(told.values())), len(told), told)
     for what, expected in (("nobody", "refused"), ("http", "HTTP/1"), ("silent", "nothing that speaks gRPC"),
-                           ("encrypted", "with TLS"), ("clear", "no TLS")):
+                           ("encrypted", "does it want TLS? Name its authority"), ("clear", "no TLS")):
       self.assertIn(expected, told[what])
 
   def certificates(self):

@@ -67,6 +67,16 @@ class TokenTest(unittest.TestCase):
     for file in files:
       self.assertEqual(self.ask(self.read(file)), (_CODE.OK, ""), file)
 
+  def test_every_command_without_a_token_says_where_to_name_one(self):
+    (self.folder / "identities").write_text(self.printed("alice", "--roles=admin"))
+    server = self.start(f"--identities={self.folder}/identities")
+    for command in ("models", "versions", "operators", "datasets"):
+      refused = self.command(command, f"--address={server.address}")
+      self.assertEqual(refused.returncode, 1, command)
+      self.assertIn("Name the file of a token: token_file (--token_file, or GLUOND_TOKEN_FILE).", refused.stderr, command)
+      answered = self.command(command, f"--address={server.address}", "--token_file=alice.token")
+      self.assertEqual(answered.returncode, 0, (command, answered.stderr))
+
   def test_a_server_takes_a_json_web_token_and_what_is_printed_is_its_key(self):
     made = self.command("certificates", "tls")
     self.assertEqual(made.returncode, 0, made.stderr)

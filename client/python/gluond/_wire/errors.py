@@ -101,8 +101,13 @@ def way_out(code: int, details: str) -> str:
         return "Name the file of a token: mx.connect(..., token_file=...), or GLUOND_TOKEN_FILE."
     if code != _UNAVAILABLE:
         return ""
-    if "closed" in details.lower():
-        return ("Something there takes connections and closes them: does it want TLS? Name its authority: mx.connect(..., tls_ca=...), "
+    details = details.lower()
+    if "http1" in details:
+        return "A server of HTTP/1 is there, and none of gRPC."
+    if "wrong_version_number" in details or "wrong version number" in details:
+        return "What is there speaks no TLS: leave tls_ca out, of mx.connect(...) and of GLUOND_TLS_CA."
+    if "closed" in details or "connection reset" in details:
+        return ("What is there takes connections and closes them: does it want TLS? Name its authority: mx.connect(..., tls_ca=...), "
                 "or GLUOND_TLS_CA.")
     return "Is the server running there, and is the address right? `gluond serve` starts one."
 
