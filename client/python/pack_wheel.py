@@ -1,9 +1,10 @@
-"""Packs the wheel of gluond with the server in it: //client/python:wheel.
+"""Packs the wheel of gluond with its programs in it: //client/python:wheel.
 
-    pack_wheel.py --out FILE.whl --pyproject FILE --server FILE [--plugin FILE] .../client/python/gluond/FILE...
+    pack_wheel.py --out FILE.whl --pyproject FILE --program FILE... [--plugin FILE] .../client/python/gluond/FILE...
 
-The server is stripped and lies in gluond/_bin; the libraries that it loads lie beside it in lib/, where its run path points.
-So it runs where the C library is not older than that of the machine which has packed the wheel, and needs no other.
+The programs (gluond-server, and gluond for the shell) are stripped and lie in gluond/_bin; the libraries that they load lie
+beside them in lib/, where their run paths point. So they run where the C library is not older than that of the machine which
+has packed the wheel, and need no other. pip puts a command for each onto PATH.
 """
 
 from __future__ import annotations
@@ -19,6 +20,15 @@ import tomllib
 import zipfile
 from typing import Dict, List
 
+# pip writes its interpreter into the first line. The package itself is not imported: that would take longer than most commands.
+_COMMAND = """#!python
+import importlib.util
+import os
+import sys
+
+program = os.path.join(os.path.dirname(importlib.util.find_spec("gluond").origin), "_bin", "{name}")
+os.execv(program, ["{name}", *sys.argv[1:]])
+"""
 # Parts of the C library, which must all be the machine's own.
 _C_LIBRARY = re.compile(r"(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libmvec|libutil)\.so.*")
 
@@ -72,21 +82,25 @@ def stripped(program: pathlib.Path) -> bytes:
 def main() -> None:
     """See above."""
     parser = argparse.ArgumentParser()
-    for name in ("--out", "--pyproject", "--server"):
-        parser.add_argument(name, required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--pyproject", required=True)
+    parser.add_argument("--program", action="append", required=True, type=pathlib.Path)
     parser.add_argument("--plugin", type=pathlib.Path)
     parser.add_argument("files", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     project = tomllib.loads(pathlib.Path(options.pyproject).read_text())["project"]
-    server = pathlib.Path(options.server)
     name, version, tag = pathlib.Path(options.out).stem.split("-", 2)
     if (name, version) != (project["name"], project["version"]):
         raise SystemExit(f"pack_wheel.py: {options.out} is to be named after {project['name']} {project['version']}")
     wheel = Wheel(options.out)
     for path in sorted(options.files):
         wheel.add(path.as_posix().rpartition("client/python/")[2], path.read_bytes())
-    wheel.add("gluond/_bin/gluond-server", stripped(server), 0o755)
-    for library, path in sorted(libraries(server).items()):
+    loaded: Dict[str, pathlib.Path] = {}
+    for program in options.program:
+        wheel.add(f"gluond/_bin/{program.name}", stripped(program), 0o755)
+        wheel.add(f"{name}-{version}.data/scripts/{program.name}", _COMMAND.format(name=program.name).encode(), 0o755)
+        loaded.update(libraries(program))
+    for library, path in sorted(loaded.items()):
         wheel.add(f"gluond/_bin/lib/{library}", path.read_bytes(), 0o755)
     if options.plugin:
         wheel.add("gluond/_bin/libgluond_cuda.so", stripped(options.plugin), 0o755)

@@ -50,6 +50,18 @@ class WheelTest(unittest.TestCase):
         others = {path.name for path in loaded if self.folder not in path.parents and ".so" in path.name}
         self.assertEqual(others - set(C_LIBRARY), set())
 
+    def test_its_commands_are_the_programs_in_it(self):
+        scripts = next(self.folder.glob("gluond-*.data")) / "scripts"
+        self.assertEqual({path.name for path in scripts.iterdir()}, {"gluond", "gluond-server"})
+        environment = {"PATH": "/nowhere", "PYTHONPATH": str(self.folder)}
+        for command, argument, answer in (("gluond", "serve", "gluond-server 0"), ("gluond-server", "--version", "gluond-server 0"),
+                                          ("gluond", "--version", "gluond 0")):
+            self.assertEqual((scripts / command).read_text().splitlines()[0], "#!python")  # pip's sign to name its own.
+            told = subprocess.run([sys.executable, scripts / command, argument, "--version"], env=environment, capture_output=True,
+                                  text=True, timeout=60, check=False)
+            self.assertEqual(told.returncode, 0, told.stderr)
+            self.assertTrue(told.stdout.startswith(answer), told.stdout)
+
     def test_its_record_is_true_and_whole(self):
         with zipfile.ZipFile(WHEEL) as wheel:
             folder = next(name for name in wheel.namelist() if name.endswith("/RECORD"))
