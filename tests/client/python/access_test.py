@@ -70,7 +70,7 @@ class AccessTest(unittest.TestCase):
             loss = net(data).sum()
         loss.backward()
         net.save_as_model("net", replace=True)
-        published = mx.remote.Model("net").publish(label="stable")
+        published = mx.remote.Model("net").publish(labels="stable")
         self.assertEqual(published.version, 1)
 
         class Twice(mx.operator.CustomOp):

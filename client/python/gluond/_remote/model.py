@@ -337,16 +337,16 @@ class Model:
 
     # Serving.
 
-    def publish(self, label: Union[str, Sequence[str], None] = "stable", served: Optional[str] = None, max_batch_size: int = 0,
+    def publish(self, labels: Union[str, Sequence[str], None] = "stable", served: Optional[str] = None, max_batch_size: int = 0,
                 max_queue_delay: float = 0.0, instances: int = 1, device: Optional[str] = None) -> VersionDescription:
         """Makes an immutable version of the model as it is between two steps, and serves it to clients of the open
         inference protocol (KServe's and Triton's); training goes on meanwhile.
 
-        label: one or several for the version; the one with `stable` is what requests without a version get. served: the
+        labels: one or several for the version; the one with `stable` is what requests without a version get. served: the
         name that is asked for. Default: the model's. max_batch_size: rows of several requests that are computed together;
         0: each request alone. max_queue_delay: seconds that a request waits for others. instances: batches that are computed
         at once. device: default: the model's."""
-        return versions.publish(self.name, label, served, max_batch_size, max_queue_delay, instances, device)
+        return versions.publish(self.name, labels, served, max_batch_size, max_queue_delay, instances, device)
 
     # Blocks.
 

@@ -38,11 +38,11 @@ def described(proto: Any) -> VersionDescription:
                               proto.tensor_bytes, proto.stored, proto.options.max_batch_size, proto.requests)
 
 
-def publish(model: str, label: Union[str, Sequence[str], None], served: Optional[str], max_batch_size: int,
+def publish(model: str, labels: Union[str, Sequence[str], None], served: Optional[str], max_batch_size: int,
             max_queue_delay: float, instances: int, device: Optional[str]) -> VersionDescription:
     """As Model.publish."""
-    labels = [label] if isinstance(label, str) else list(label or ())
-    request = serving_pb2.PublishModelRequest(model=model, served=served or "", labels=labels)
+    several = [labels] if isinstance(labels, str) else list(labels or ())
+    request = serving_pb2.PublishModelRequest(model=model, served=served or "", labels=several)
     options = request.options
     options.max_batch_size, options.instances, options.device = max_batch_size, instances, device or ""
     options.max_queue_delay_us = round(max_queue_delay * 1e6)
