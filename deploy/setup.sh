@@ -33,6 +33,7 @@ libbenchmark-dev         benchmarks
 python3-grpcio           tests that speak to the server without our own client
 python3-protobuf         the same
 python3-numpy            the same
+python3-crc32c           the same
 python3-cryptography     tests that sign tokens
 mypy                     the test of the Python package's types
 dataset-fashion-mnist    70,000 real images, for the quickstart and the tests

@@ -1,4 +1,4 @@
-"""Datasets of the server from Python: sent once, resumed, listed and deleted; and their checksum."""
+"""Datasets of the server from Python: sent once, resumed, listed and deleted."""
 
 import unittest
 from unittest import mock
@@ -7,34 +7,9 @@ import gluond as mx
 import numpy as np
 from gluond import nd
 from gluond._proto import dataset_pb2
-from gluond._remote import calls, crc32c, datasets, methods
+from gluond._remote import calls, datasets, methods
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
-
-
-def slow_crc32c(data):
-    """Bit by bit."""
-    register = 0xFFFFFFFF
-    for byte in data:
-        register ^= byte
-        for _ in range(8):
-            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
-    return register ^ 0xFFFFFFFF
-
-
-class ChecksumTest(unittest.TestCase):
-
-    def test_known_values(self):
-        self.assertEqual(crc32c.crc32c(b"123456789"), 0xE3069283)
-        self.assertEqual(crc32c.crc32c(bytes(32)), 0x8A9136AA)
-        self.assertEqual(crc32c.crc32c(b""), 0)
-
-    def test_lanes_and_blocks_join(self):
-        data = np.random.RandomState(1).randint(0, 256, 5000, np.uint8).tobytes()
-        with mock.patch.object(crc32c, "_BLOCK_LANES", 2):  # Blocks of 1,024 bytes.
-            for size in (1, 64, 65, 511, 512, 513, 1023, 1024, 1025, 1026, 1027, 1028, 2047, 2049, 5000):
-                self.assertEqual(crc32c.crc32c(data[:size]), slow_crc32c(data[:size]), size)
-        self.assertEqual(crc32c.crc32c(data), slow_crc32c(data))
 
 
 class DatasetTest(ArrayCase):

@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tup
 
 import grpc
 import numpy as np
+from crc32c import crc32c
 
 from .._proto import dataset_pb2, tensor_pb2
 from .._wire.tensors import DTYPE_OF, flag_of
@@ -15,7 +16,6 @@ from ..base import MXNetError
 from ..progress import Progress
 from . import calls, methods, values
 from .calls import CallError, Caller
-from .crc32c import crc32c
 
 __all__ = ["Column", "Dataset", "DatasetDescription", "datasets"]
 
