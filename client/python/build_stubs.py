@@ -39,8 +39,11 @@ def compiler() -> list[str]:
 
 def build(output: pathlib.Path = OUTPUT) -> None:
     """Writes the descriptors, where the sources are at hand; a source distribution has them already."""
-    if not (ROOT / "proto" / SOURCES[0]).exists() and output.exists():
-        return
+    if not (ROOT / "proto" / SOURCES[0]).exists():
+        if output.exists():
+            return
+        raise SystemExit(f"gluond is installed from its checkout, whose proto/ has the messages of the wire, and {HERE} lies in "
+                         "none: `pip install CHECKOUT/client/python`, or the wheel of `bazel build //client/python:wheel`")
     output.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([*compiler(), f"-I{ROOT / 'proto'}", f"-I{ROOT / 'third_party/googleapis'}", f"-I{ROOT}",
                     "--include_imports", f"--descriptor_set_out={output}", *SOURCES], cwd=ROOT, check=True)
