@@ -115,6 +115,16 @@ def elements():
   return run, 30, 100
 
 
+def set_one(key):
+  """One element of a large array is written."""
+  a = nd.zeros((100_000_000,))
+
+  def run():
+    a[key] = 1
+    a.wait_to_read()
+  return run, 50, 1
+
+
 def small_network():
   net = nn.HybridSequential()
   net.add(nn.Dense(16, activation="relu"), nn.Dense(4))
@@ -293,7 +303,7 @@ CASES = {"chain": chain, "round_trip": round_trip, "hybridized": lambda: lenet(T
          "computed_softmax": lambda: custom_softmax(True), "custom_float": custom_float,
          "recurrent": recurrent, "encoder": encoder, "resnet50": lambda: resnet50(1),
          "resnet50_training": lambda: resnet50(8), "element": element, "elements": elements,
-         "small_network": small_network, "add": lambda: add(4 << 20),
+         "set_list": lambda: set_one([0]), "set_row": lambda: set_one(0), "small_network": small_network, "add": lambda: add(4 << 20),
          "fetch": lambda: fetch(4 << 20), "fetch_64": lambda: fetch(16 << 20), "put": lambda: put(4 << 20),
          "copy": lambda: copy(4 << 20), "copy_64": lambda: copy(16 << 20)}
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Measures the figures of docs/performance.md and prints them as a Markdown table.
 
-usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--ort PYTHON] [--only WORD] [--quick]
+usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--ort PYTHON] [--before PACKAGE] [--only WORD] [--quick]
 
-WORD is a part of `wire`, `python`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, or of a network's name; `spatial:WORD` takes
+WORD is a part of `wire`, `python`, `indexing`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, or of a network's name; `spatial:WORD` takes
 the cases of spatial_cases.py with that word, `serving:WORD` the rows of serving.py, of which `--quick` takes one short round each.
 `quota` needs root and the kernel's control groups.
 
-PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. Every
+PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. PACKAGE is the
+folder client/python of another revision, in which build_stubs.py has run: `python` compares the package with it. Every
 comparison alternates its sides round by round, on the same two threads, and takes medians; the ratio is the median of
 the rounds' ratios. Anything else at work on the machine spoils it: run it alone.
 """
@@ -47,6 +48,12 @@ GLUON = {
     "computed_softmax": ("the same of an input that the server has just computed", "report"),
     "custom_float": ("CustomOp of one float, forward and backward", 0.5),
 }
+
+
+# Of these, the code of tutorials, whose times are also added up.
+TUTORIALS = ("hybridized", "imperative", "custom_softmax", "computed_softmax", "custom_float")
+# One round trip each; to the package of another revision they may take longer than what waits for nothing.
+ROUND_TRIPS = {"round_trip": "(a + b).asnumpy()", **{case: GLUON[case][0] for case in ("element", "small_network")}}
 
 
 # Cases of gluon_bench.py that are measured beside a neighbour, too, and the bytes of an inference, either way on average: a
@@ -154,9 +161,9 @@ def wire(processes):
     print(f"| {what} | {ours:.1f} us | bare echo {floor:.1f} us | {ratio:.3f} | {limit} |", flush=True)
 
 
-def gluon_side(name, interpreter, module, case, address="", echo_address=""):
+def gluon_side(name, interpreter, module, case, address="", echo_address="", package=ROOT / "client/python"):
   return Side(name, [interpreter, ROOT / "tests/bench/gluon_bench.py", module], case, OMP_NUM_THREADS="2",
-              PYTHONPATH=str(ROOT / "client/python"), GLUOND_ADDRESS=address, ECHO_ADDRESS=echo_address)
+              PYTHONPATH=str(package), GLUOND_ADDRESS=address, ECHO_ADDRESS=echo_address)
 
 
 def python_round_trip(processes):
@@ -178,11 +185,42 @@ def python_round_trip(processes):
 def python(address, rounds, mxnet):
   """The tutorials' code in Python, against the same code with MXNet."""
   sides = [gluon_side("gluond", sys.executable, "gluond", "", address), gluon_side("MXNet 1.9.1", mxnet, "mxnet", "")]
+  sums = [[0.0] * rounds for _ in sides]
   for case, (what, limit) in GLUON.items():
-    for each in sides:
-      each.line, each.figures = case, []
-    alternate(sides, rounds)
-    row(what, *sides, "us", limit)
+    compare(case, what, sides, rounds, limit)
+    if case in TUTORIALS:
+      sums = [[a + b for a, b in zip(total, side.figures)] for total, side in zip(sums, sides)]
+  for side, total in zip(sides, sums):
+    side.figures = total
+  row("the tutorials' code, added up", *sides, "us", 0.85)
+  for each in sides:
+    each.stop()
+
+
+def compare(case, what, sides, rounds, limit):
+  """One case of gluon_bench.py."""
+  for each in sides:
+    each.line, each.figures = case, []
+  alternate(sides, rounds)
+  row(what, *sides, "us", limit)
+
+
+def package_before(address, rounds, package):
+  """The package against that of another revision, with the same server."""
+  sides = [gluon_side("gluond", sys.executable, "gluond", "", address),
+           gluon_side("before", sys.executable, "gluond", "", address, package=package)]
+  for case, what in {**ROUND_TRIPS, **{case: what for case, (what, _) in GLUON.items()}}.items():
+    compare(case, what, sides, rounds, 1.25 if case in ROUND_TRIPS else 1.05)
+  for each in sides:
+    each.stop()
+
+
+def indexing(address, rounds):
+  """An index that chooses one row, against a number: both write one element of a large array."""
+  sides = [gluon_side("gluond", sys.executable, "gluond", "set_list", address),
+           gluon_side("x[0] = 1", sys.executable, "gluond", "set_row", address)]
+  alternate(sides, rounds)
+  row("x[[0]] = 1 of 100 million elements", *sides, "us", 3)
   for each in sides:
     each.stop()
 
@@ -293,7 +331,7 @@ def wants_serving(options):
 
 def check(options):
   """Ends the program where something is missing, before anything is built or measured."""
-  in_python = any(options.only in part for part in ("python", "fit", "neighbour"))
+  in_python = any(options.only in part for part in ("python", "indexing", "fit", "neighbour"))
   networks = any(options.only in network for network in STEPS) or wants_spatial(options)
   wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), in_python),
             (options.torch, ("torch",), networks or options.only in "neighbour"),
@@ -350,6 +388,7 @@ def main():
   parser.add_argument("--torch")
   parser.add_argument("--mxnet")
   parser.add_argument("--ort")
+  parser.add_argument("--before")
   parser.add_argument("--quick", action="store_true")
   parser.add_argument("--only", default="")
   options = parser.parse_args()
@@ -375,6 +414,10 @@ def main():
     address = addresses[0]
     if options.only in "python" and options.mxnet:
       python(address, options.rounds, options.mxnet)
+    if options.only in "python" and options.before:
+      package_before(address, options.rounds, options.before)
+    if options.only in "indexing":
+      indexing(address, options.rounds)
     if options.only in "fit":
       fit(address, options.rounds)
     if options.only in "neighbour":
