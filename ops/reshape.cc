@@ -19,32 +19,18 @@ absl::Status ReshapeError(const Shape& x, const Dims& codes, absl::string_view w
 
 // MXNet's codes, read along x's axes: n > 0 that size; 0 x's size; -1 whatever is left (once); -2 all of x's axes from
 // here on; -3 the product of the next two; -4 a b: x's next axis split into a and b, of which one may be -1.
-// `reverse` reads both from the right. Requires: x.known().
+// `reverse` reads both from the right, so that -4 stands behind its sizes: b a -4. Requires: x.known().
 absl::StatusOr<Shape> ReshapeTo(const Shape& x, const Dims& codes, bool reverse) {
-  struct Code {
-    int64_t code, a, b;
-  };
-  std::vector<Code> parsed;
-  for (size_t i = 0; i < codes.size(); ++i) {
-    if (codes[i] < -4) return ReshapeError(x, codes, "codes are -4 to 0, or a size");
-    if (codes[i] != -4) {
-      parsed.push_back({codes[i], 0, 0});
-    } else {
-      if (i + 2 >= codes.size()) return ReshapeError(x, codes, "-4 is followed by two sizes");
-      parsed.push_back({-4, codes[i + 1], codes[i + 2]});
-      if (reverse) std::swap(parsed.back().a, parsed.back().b);
-      i += 2;
-    }
-  }
-  Dims from(x.begin(), x.end()), to;
+  Dims from(x.begin(), x.end()), read(codes.begin(), codes.end()), to;
   if (reverse) {
     std::reverse(from.begin(), from.end());
-    std::reverse(parsed.begin(), parsed.end());
+    std::reverse(read.begin(), read.end());
   }
   size_t at = 0;
   int inferred = -1;
   const auto take = [&](size_t n) { return at + n <= from.size() && (at += n, true); };
-  for (const auto& [code, a, b] : parsed) {
+  for (size_t i = 0; i < read.size(); ++i) {
+    const int64_t code = read[i];
     if (code > 0) {
       ++at;
       to.push_back(code);
@@ -61,14 +47,19 @@ absl::StatusOr<Shape> ReshapeTo(const Shape& x, const Dims& codes, bool reverse)
     } else if (code == -3) {
       if (!take(2)) return ReshapeError(x, codes, "-3 has no two axes to join");
       to.push_back(from[at - 2] * from[at - 1]);
-    } else {
+    } else if (code == -4) {
+      if (i + 2 >= read.size()) {
+        return ReshapeError(x, codes, reverse ? "with reverse, -4 stands behind two sizes" : "-4 is followed by two sizes");
+      }
       if (!take(1)) return ReshapeError(x, codes, "-4 has no axis to split");
-      const int64_t n = from[at - 1], known = a == -1 ? b : a;
+      const int64_t n = from[at - 1], a = read[++i], b = read[++i], known = a == -1 ? b : a;
       if ((a == -1 && b == -1) || known <= 0 || n % known != 0 || (a != -1 && b != -1 && (b <= 0 || n / a != b))) {
         return ReshapeError(x, codes, absl::StrCat("an axis of ", n, " does not split into ", a, " and ", b));
       }
       to.push_back(a == -1 ? n / b : a);
       to.push_back(b == -1 ? n / a : b);
+    } else {
+      return ReshapeError(x, codes, "codes are -4 to 0, or a size");
     }
   }
   if (inferred >= 0) {

@@ -19,6 +19,7 @@ OP_CASES(Reshape, {
     {"MinusThreeJoins", "Reshape", {kCube}, ShapeAttr("(-3, 0)"), {{{4, 2}, kEight}}},
     {"MinusFourSplits", "Reshape", {{{4, 2}, kEight}}, ShapeAttr("(-4, -1, 2, -2)"), {{{2, 2, 2}, kEight}}},
     {"FromTheRight", "Reshape", {{{2, 1, 3}, kSix}}, {{"shape", "(-1, 0)"}, {"reverse", "True"}}, {{{2, 3}, kSix}}},
+    {"SplitsFromTheRight", "Reshape", {{{1, 6}, kSix}}, {{"shape", "(0, 2, -1, -4)"}, {"reverse", "True"}}, {{{1, 2, 3}, kSix}}},
     {"OfAnOldModel", "Reshape", {kCube}, {{"target_shape", "(2, 0)"}}, {{{2, 4}, kEight}}},
     {"OfAnOldModelThatKeepsTheBatch", "Reshape", {kX}, {{"target_shape", "(0, 0, 1)"}, {"keep_highest", "True"}},
      {{{2, 3, 1}, kSix}}},

@@ -53,17 +53,19 @@ class Registry(Generic[T]):
         return sorted(self.classes)
 
     def create(self, what: Any, *args: Any, **kwargs: Any) -> T:
-        """An instance: `what` is one already, or a name, or JSON as `["xavier", {"magnitude": 2}]`, or as
-        `{"metric": "accuracy", "axis": 1}`."""
+        """An instance: `what` is one already, or a name, or a dict as `{"metric": "accuracy", "axis": 1}`, or such a dict in
+        JSON, or JSON as `["xavier", {"magnitude": 2}]`."""
         if isinstance(what, self._base):
             if args or kwargs:
                 raise ValueError(f"{self._kind} is already an instance. Additional arguments are invalid.")
             return what
+        if isinstance(what, str) and what.startswith("{"):
+            what = json.loads(what)
+        if isinstance(what, dict) and self._kind in what:
+            settings = {**what, **kwargs}
+            return self.create(settings.pop(self._kind), *args, **settings)
         if not isinstance(what, str):
             raise TypeError(f"A {self._kind} is an instance of {self._base.__name__} or a name, not {what!r}.")
-        if what.startswith("{"):
-            settings = json.loads(what)
-            return self.create(settings.pop(self._kind), *args, **{**settings, **kwargs})
         if what.startswith("["):
             name, values = json.loads(what)
             return self.create(name, *args, **{**values, **kwargs})

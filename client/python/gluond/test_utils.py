@@ -171,9 +171,10 @@ def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Cal
 
 
 def assert_exception(f: Callable[..., Any], exception_type: Type[BaseException], *args: Any, **kwargs: Any) -> None:
-    """AssertionError unless f(*args, **kwargs) raises that exception."""
+    """AssertionError unless f(*args, **kwargs), or a call to the server that it makes, raises that exception."""
     try:
         f(*args, **kwargs)
+        nd.waitall()
     except exception_type:
         return
     raise AssertionError(f"did not raise {exception_type.__name__}")

@@ -53,7 +53,10 @@ CASES = (
 
 class MetricTest(ArrayCase):
 
-    def test_a_metric_is_made_of_its_settings_as_json(self):
+    def test_a_metric_is_made_of_its_settings_and_of_them_as_json(self):
+        both = metric.create(metric.CompositeEvalMetric(["acc", metric.MAE(name="mine")]).get_config())
+        self.assertEqual([(type(each), each.name) for each in both.metrics],
+                         [(metric.Accuracy, "accuracy"), (metric.MAE, "mine")])
         made = metric.create(json.dumps(metric.TopKAccuracy(3).get_config()))
         self.assertEqual((type(made), made.top_k), (metric.TopKAccuracy, 3))
 

@@ -100,6 +100,8 @@ class CallTest(ArrayCase):
         nd.onehot_encode(nd.array([2, 0]), out)
         self.assert_equal(out, [[0, 0, 1], [1, 0, 0]])
         self.assertEqual(nd.moveaxis(nd.zeros((1, 2, 3)), 0, -1).shape, (2, 3, 1))
+        with self.assertRaisesRegex(ValueError, "an axis stands there twice"):
+            nd.moveaxis(nd.zeros((1, 2, 3)), (0, -3), (0, 1))
 
     def test_a_histogram_counts(self):
         counts, edges = nd.histogram(nd.array([1, 2, 2, 3]), bins=2, range=(1, 3))

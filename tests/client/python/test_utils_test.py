@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 
 import gluond as mx
-from gluond import test_utils
+from gluond import nd, test_utils
 from tests import case_runner
 
 
@@ -86,6 +86,11 @@ class CheckingTest(unittest.TestCase):
 
     def test_simple_forward_gives_numpy_arrays(self):
         np.testing.assert_array_equal(test_utils.simple_forward(self.x * 2, x=np.ones(2)), [2, 2])
+
+    def test_an_exception_may_come_when_the_server_has_tried(self):
+        test_utils.assert_exception(nd.dot, mx.MXNetError, nd.ones((2, 3)), nd.ones((2, 3)))
+        with self.assertRaisesRegex(AssertionError, "did not raise"):
+            test_utils.assert_exception(nd.dot, mx.MXNetError, nd.ones((2, 3)), nd.ones((3, 2)))
 
 
 class MakingTest(unittest.TestCase):

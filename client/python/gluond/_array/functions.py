@@ -47,6 +47,8 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
         raise ValueError(str(error)) from None
     if len(source) != len(destination):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    if len({*source}) < len(source) or len({*destination}) < len(destination):
+        raise ValueError(f"moveaxis: {source} to {destination}: an axis stands there twice")
     order = [axis for axis in range(ndim) if axis not in source]
     for place, axis in sorted(zip(destination, source)):
         order.insert(place, axis)
