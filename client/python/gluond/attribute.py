@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-from ._wire.frame import enter, frame, leave
-from .base import class_property
+from ._wire.frame import change, enter, frame, leave
+from .base import WithProperties, class_property
 
 __all__ = ["AttrScope", "current"]
 
 
-class AttrScope:
+class AttrScope(metaclass=WithProperties):
     """Gives attributes to the symbols made inside. Inner scopes add to the outer ones', and win."""
 
     current: Any  # The innermost scope, with the attributes of the outer ones.
@@ -42,4 +42,4 @@ def current() -> AttrScope:
     return frame().attributes or _OUTERMOST
 
 
-AttrScope.current = class_property(current)
+AttrScope.current = class_property(current, lambda scope: change(attributes=scope))

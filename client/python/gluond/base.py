@@ -88,13 +88,26 @@ def cannot_open(error: OSError) -> FileError:
 
 
 class class_property:
-    """A property of a class: the result of a function without arguments."""
+    """A property of a class whose metaclass is WithProperties. get: gives the value; set: takes one that is assigned."""
 
-    def __init__(self, get: Callable[[], Any]) -> None:
+    def __init__(self, get: Callable[[], Any], set: Callable[[Any], None]) -> None:
         self._get = get
+        self.set = set
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self._get()
+
+
+class WithProperties(type):
+    """Metaclass: to assign to a class_property sets it, where Python would put the value in its place."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        for klass in cls.__mro__:
+            found = klass.__dict__.get(name)
+            if isinstance(found, class_property):
+                found.set(value)
+                return
+        super().__setattr__(name, value)
 
 
 class _NullType:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import ClassVar, Optional, Union
 
 from ._wire import connect
-from ._wire.frame import enter, frame, leave
-from .base import MXNetError, class_property
+from ._wire.frame import change, enter, frame, leave
+from .base import MXNetError, WithProperties, class_property
 
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
 
@@ -21,7 +21,7 @@ class NoSuchDevice(MXNetError, KeyError):
     __str__ = MXNetError.__str__  # Not KeyError's, which quotes the text.
 
 
-class Context:
+class Context(metaclass=WithProperties):
     """A device: its kind and its number.
 
     device_type: `cpu`, `gpu`, `cpu_pinned` or `cpu_shared`, or another Context.
@@ -109,7 +109,7 @@ def current_context() -> Context:
     return frame().context or _CPU
 
 
-Context.default_ctx = class_property(current_context)  # type: ignore[attr-defined]
+Context.default_ctx = class_property(current_context, lambda context: change(context=context))  # type: ignore[attr-defined]
 
 
 def num_gpus() -> int:

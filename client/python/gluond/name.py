@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any, Optional
 
-from ._wire.frame import enter, frame, leave
-from .base import class_property
+from ._wire.frame import change, enter, frame, leave
+from .base import WithProperties, class_property
 
 __all__ = ["NameManager", "Prefix", "current"]
 
 
-class NameManager:
+class NameManager(metaclass=WithProperties):
     """Gives names to symbols and blocks, by counting for each kind of thing. A `with` block puts another one in charge.
 
     >>> with mx.name.NameManager():
@@ -71,4 +71,4 @@ def current() -> NameManager:
     return frame().names or _first.value
 
 
-NameManager.current = class_property(current)
+NameManager.current = class_property(current, lambda manager: change(names=manager))

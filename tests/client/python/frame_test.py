@@ -18,6 +18,14 @@ BLOCKS = {
     "name_scope": (gluon.nn.Dense(2, prefix="d_").name_scope, lambda: gluon.nn.Dense(2).prefix.startswith("d_")),
 }
 
+# Each: a class, the attribute that is its default in this thread, a value for it, and what then holds.
+ASSIGNED = {
+    "Context.default_ctx": (mx.Context, "default_ctx", mx.cpu(3), lambda: nd.ones(1).context == mx.cpu(3)),
+    "AttrScope.current": (mx.AttrScope, "current", mx.AttrScope(group="4"), lambda: mx.sym.var("x").attr("group") == "4"),
+    "NameManager.current": (mx.name.NameManager, "current", mx.name.Prefix("a_"),
+                            lambda: mx.sym.var("x").sum().name.startswith("a_")),
+}
+
 
 def in_a_thread(function):
     """What the function gives in a thread of its own."""
@@ -53,6 +61,15 @@ def inside_and_outside(make, holds):
 
 
 class FrameTest(unittest.TestCase):
+
+    def test_an_assigned_default_holds_in_its_thread(self):
+        for name, (klass, attribute, value, holds) in ASSIGNED.items():
+            with self.subTest(name):
+                def assigned():
+                    setattr(klass, attribute, value)
+                    return holds() and getattr(klass, attribute) is value
+                self.assertTrue(in_a_thread(assigned))
+                self.assertFalse(holds())
 
     def test_a_coroutine_keeps_its_own_while_others_run(self):
         for name, (make, holds) in BLOCKS.items():
