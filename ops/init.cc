@@ -100,8 +100,11 @@ struct Arange {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
     const ArangeParam& p = attrs.param<ArangeParam>();
+    // As in MXNet and NumPy, integers have an integer start and step; as many of them as without that.
+    const auto in_type = [&](double v) { return IsFloating(y[0].dtype) ? v : std::trunc(v); };
+    const double start = p.stop || p.infer_range ? in_type(p.start) : 0, step = in_type(p.step);
     return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
-      return ArangeElement<C>{p.stop || p.infer_range ? p.start : 0, p.step, p.repeat, out};
+      return ArangeElement<C>{start, step, p.repeat, out};
     });
   }
 };

@@ -1,5 +1,6 @@
 // _linalg_trsm and _linalg_trmm, solving with and multiplying by triangular matrices; _linalg_potrf, the Cholesky factor L
-// of a matrix A = L L^T, and _linalg_potri, the inverse of A from L. The other triangle of a triangular matrix is not read.
+// of a matrix A = L L^T, or U of A = U^T U, and _linalg_potri, the inverse of A from such a factor. The other triangle of a
+// triangular matrix is not read.
 // The gradients are written in these operators, so that they have gradients, too.
 
 #include "ops/linalg.h"
@@ -122,25 +123,61 @@ Gradients MultiplyGradient(const NodePtr& node, const Gradients& dy) {
           CallTriangular("_linalg_trmm", node->inputs[0], dy[0], !p.transpose, p.rightside, p.lower, p.alpha)};
 }
 
-// L, with zeros above the diagonal.
+struct CholeskyParam : Param<CholeskyParam> {
+  bool lower;
+  static void Fields(Schema<CholeskyParam>& s) {
+    s.Field("lower", &CholeskyParam::lower)
+        .Default(true)
+        .Describe("The factors are lower triangular, A = L L^T; otherwise upper, A = U^T U. The same triangle of an input is read.");
+  }
+};
+bool IsLower(const NodeAttrs& attrs) { return attrs.param<CholeskyParam>().lower; }
+
+// The place of element i of matrices of n columns in their transposes.
+HOST_DEVICE int64_t Mirrored(int64_t i, int64_t n) {
+  const int64_t row = i / n % n, column = i % n;
+  return i + (column - row) * n + row - column;
+}
+
+// x's matrices as lower triangular ones: upper ones are transposed.
+template <class C>
+struct ReadFactor {
+  int64_t n;
+  In<C> x;
+  C* l;
+  HOST_DEVICE void operator()(int64_t i) const { l[i] = x[Mirrored(i, n)]; }
+};
+template <class D, class C>
+absl::StatusOr<C*> LowerOf(const OpContext& ctx, bool lower, const TBlob& x) {
+  if (lower) return Copied<D, C>(ctx, x);
+  ASSIGN_OR_RETURN(C* const l, Space<C>(ctx, x.Size()));
+  RETURN_IF_ERROR(ForEach<D>(ctx, x.Size(), ReadFactor<C>{x.shape.back(), In<C>(x), l}));
+  return l;
+}
+
+// The triangle that is wanted of L, or of L^T, with zeros in the other one.
 template <class C>
 struct WriteFactor {
   int64_t n;
+  bool lower;
   const C* l;
   Out<C> y;
-  HOST_DEVICE void operator()(int64_t i) const { y.Set(i, i / n % n >= i % n ? l[i] : C(0)); }
+  HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row = i / n % n, column = i % n;
+    y.Set(i, row != column && (row > column) != lower ? C(0) : l[lower ? i : Mirrored(i, n)]);
+  }
 };
 
 struct Potrf {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
     const SquareSize s = SquareSizeOf(in[0].shape);
     ASSIGN_OR_RETURN(int64_t* const bad, Space<int64_t>(ctx, s.batch));
     const absl::Status computed = DispatchReal(out[0].dtype, [&]<class C>(C) -> absl::Status {
-      ASSIGN_OR_RETURN(C* const l, (Copied<D, C>(ctx, in[0])));
+      ASSIGN_OR_RETURN(C* const l, (LowerOf<D, C>(ctx, IsLower(attrs), in[0])));
       RETURN_IF_ERROR((FactorizeCholesky<D, C>(ctx, s, l, bad)));
-      return ForEach<D>(ctx, out[0].Size(), WriteFactor<C>{s.n, l, Out<C>(out[0], req[0])});
+      return ForEach<D>(ctx, out[0].Size(), WriteFactor<C>{s.n, IsLower(attrs), l, Out<C>(out[0], req[0])});
     });
     RETURN_IF_ERROR(computed);
     const TBlob found = VectorOf(ctx, bad, s.batch);
@@ -155,10 +192,10 @@ struct Potrf {
 
 struct Potri {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
     return DispatchReal(out[0].dtype, [&]<class C>(C) -> absl::Status {
-      ASSIGN_OR_RETURN(const C* const l, (As<D, C>(ctx, in[0])));
+      ASSIGN_OR_RETURN(const C* const l, (LowerOf<D, C>(ctx, IsLower(attrs), in[0])));
       ASSIGN_OR_RETURN(C* const inverse, Space<C>(ctx, out[0].Size()));
       RETURN_IF_ERROR((InvertCholesky<D, C>(ctx, SquareSizeOf(in[0].shape), l, inverse)));
       return ConvertTo<D, C>(ctx, VectorOf(ctx, inverse, out[0].Size()), req[0], out[0]);
@@ -166,17 +203,23 @@ struct Potri {
   }
 };
 
+NodeEntry LowerOf(bool lower, const NodeEntry& x) { return lower ? x : Transposed(x); }
+
 // With P the lower triangle of L^T dL, its diagonal halved: dA = (S + S^T) / 2 of S = L^-T P L^-1, as A is symmetric.
-Gradients PotrfGradient(const NodePtr& node, const Gradients& dl) {
-  const NodeEntry l = Output(node), p = TriangleOf(MatrixProduct(l, true, dl[0], false), true, 0.5);
+Gradients PotrfGradient(const NodePtr& node, const Gradients& dy) {
+  const bool lower = IsLower(node->attrs);
+  const NodeEntry l = LowerOf(lower, Output(node)), dl = LowerOf(lower, dy[0]);
+  const NodeEntry p = TriangleOf(MatrixProduct(l, true, dl, false), true, 0.5);
   const NodeEntry on_the_right = CallTriangular("_linalg_trsm", l, p, false, true, true);
   const NodeEntry s = CallTriangular("_linalg_trsm", l, on_the_right, true, false, true);
   return {(s + Transposed(s)) * 0.5};
 }
 // With Y = L^-T L^-1: dL = -Y (dY + dY^T) L^-T, of which the lower triangle counts.
 Gradients PotriGradient(const NodePtr& node, const Gradients& dy) {
+  const bool lower = IsLower(node->attrs);
   const NodeEntry product = MatrixProduct(Output(node), false, dy[0] + Transposed(dy[0]), false, -1);
-  return {TriangleOf(CallTriangular("_linalg_trsm", node->inputs[0], product, true, true, true), true)};
+  const NodeEntry dl = CallTriangular("_linalg_trsm", LowerOf(lower, node->inputs[0]), product, true, true, true);
+  return {LowerOf(lower, TriangleOf(dl, true))};
 }
 
 #define TRIANGULAR(name, solve, text)                                                                             \
@@ -210,7 +253,8 @@ GLUOND_REGISTER_OP(_linalg_potrf)
     .describe("The Cholesky factors of symmetric positive definite matrices: lower triangular L with A = L L^T. A matrix that is "
               "not positive definite is an error. The gradient is symmetric.")
     .add_alias("linalg_potrf")
-    .add_argument("A", "NDArray", "(batch..., n, n), of which the lower triangle is read.")
+    .add_argument("A", "NDArray", "(batch..., n, n), of which one triangle is read.")
+    .params<CholeskyParam>()
     .infer(SquareShape, SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
@@ -220,7 +264,8 @@ GLUOND_REGISTER_OP(_linalg_potrf)
 GLUOND_REGISTER_OP(_linalg_potri)
     .describe("The inverses of matrices from their Cholesky factors: L^-T L^-1.")
     .add_alias("linalg_potri")
-    .add_argument("A", "NDArray", "(batch..., n, n): L, of which the lower triangle is read.")
+    .add_argument("A", "NDArray", "(batch..., n, n): L, or U, of which its triangle is read.")
+    .params<CholeskyParam>()
     .infer(SquareShape, SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)

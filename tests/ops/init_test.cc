@@ -18,6 +18,7 @@ OP_CASES(Init, {
     {"Arange", "_arange", {}, {{"start", "2"}, {"stop", "9"}, {"step", "3"}}, {{{3}, {2, 5, 8}}}},
     {"ArangeToStart", "_arange", {}, {{"start", "3"}}, {{{3}, {0, 1, 2}}}},
     {"ArangeDown", "_arange", {}, {{"start", "1"}, {"stop", "0"}, {"step", "-0.5"}, {"repeat", "2"}}, {{{4}, {1, 1, 0.5, 0.5}}}},
+    {"ArangeOfIntegers", "_arange", {}, {{"start", "1.5"}, {"stop", "7.6"}, {"step", "1.7"}, {"dtype", "int32"}}, {{{4}, {1, 2, 3, 4}}}},
     {"ArangeOfNothing", "_arange", {}, {{"start", "2"}, {"stop", "1"}}, {{{0}, {}}}},
     {"Linspace", "_linspace", {}, {{"start", "2"}, {"stop", "3"}, {"num", "5"}}, {{{5}, {2, 2.25, 2.5, 2.75, 3}}}},
     {"LinspaceWithoutEnd", "_linspace", {}, {{"start", "2"}, {"stop", "3"}, {"num", "4"}, {"endpoint", "False"}},

@@ -12,6 +12,7 @@ namespace gluond::testing {
 namespace {
 
 const Numbers kT = {{3, 3}, {2, 7, -3, 0.5, 3, 7, -1, 0.25, 1.5}};
+const Numbers kTUpper = {{3, 3}, {2, 0.5, -1, 7, 3, 0.25, -3, 7, 1.5}};
 const Numbers kTwo = {{2, 3, 3}, {2, 7, -3, 0.5, 3, 7, -1, 0.25, 1.5, -1, 2, 0, 4, 0.5, 1, 2, -2, 4}};
 const Numbers kB = {{3, 2}, {1, -2, 0.5, 3, 2, 0.25}};
 const Numbers kBTransposed = {{2, 3}, {1, 0.5, 2, -2, 3, 0.25}};
@@ -26,6 +27,11 @@ OP_CASES(Cholesky, {
            0.530330086, 2.36511099}}}}.WithoutGradient(),
     OpCase{"InverseOfTheSquare", "_linalg_potri", {kT}, {}, {{{3, 3}, {0.377507716, -0.0470679012, 0.231481481, -0.0470679012,
            0.114197531, -0.037037037, 0.231481481, -0.037037037, 0.444444444}}}}.TwiceDifferentiable().Tolerance(8),
+    OpCase{"OfTheUpperTriangle", "_linalg_potrf", {{{3, 3}, {4, 2, 0.5, 9, 5, 1, 9, 9, 3}}}, {{"lower", "False"}}, {{{3, 3}, {2, 1,
+           0.25, 0, 2, 0.375, 0, 0, 1.67238602}}}}.WithoutGradient(),
+    OpCase{"InverseOfTheSquareOfAnUpperTriangle", "_linalg_potri", {kTUpper}, {{"lower", "False"}}, {{{3, 3}, {0.377507716,
+           -0.0470679012, 0.231481481, -0.0470679012, 0.114197531, -0.037037037, 0.231481481, -0.037037037,
+           0.444444444}}}}.TwiceDifferentiable().Tolerance(8),
     {"OfNoMatrices", "_linalg_potrf", {{{0, 2, 2}, {}}}, {}, {{{0, 2, 2}, {}}}},
     {"OfNothing", "_linalg_potri", {{{2, 0, 0}, {}}}, {}, {{{2, 0, 0}, {}}}},
     OpCase{"OfOneElement", "_linalg_potrf", {{{1, 1}, {4}}}, {}, {{{1, 1}, {2}}}}.TwiceDifferentiable(),
@@ -107,10 +113,10 @@ void ExpectRefused(const std::string& part, const std::string& op, const std::ve
 }
 
 // The gradient of potrf is that of a symmetric matrix, here B B^T + C, and is symmetric itself.
-TEST(Cholesky, GradientMatchesDifferences) {
+void ExpectGradientOfCholesky(const std::string& lower) {
   const NodeEntry b = MakeVariable("b"), c = MakeVariable("c"), dy = MakeVariable("dy");
   const NodeEntry square = {*TryMakeNode("_linalg_gemm2", "square", {b, b}, {{"transpose_b", "True"}}), 0};
-  const NodeEntry y = {*TryMakeNode("_linalg_potrf", "y", {square + c}, {}), 0};
+  const NodeEntry y = {*TryMakeNode("_linalg_potrf", "y", {square + c}, {{"lower", lower}}), 0};
   const absl::StatusOr<Gradients> gradient = BuildGradient({y}, {b, c}, {dy});
   ASSERT_TRUE(gradient.ok()) << gradient.status();
   Numbers weights = {{2, 3, 3}, {}}, constant = {{2, 3, 3}, {}};
@@ -135,6 +141,11 @@ TEST(Cholesky, GradientMatchesDifferences) {
     EXPECT_NEAR(got[i], (loss(right) - loss(left)) / 2e-5, 1e-7) << i;
     EXPECT_NEAR(of_c[i], of_c[i / 9 * 9 + i % 3 * 3 + i / 3 % 3], 1e-12) << i;
   }
+}
+
+TEST(Cholesky, GradientMatchesDifferences) {
+  ExpectGradientOfCholesky("True");
+  ExpectGradientOfCholesky("False");
 }
 
 // The result of an operator on matrices.

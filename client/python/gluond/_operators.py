@@ -155,7 +155,9 @@ class OperatorInfo:
         count = len(tensors) + len(named)
         if self.variable_inputs:
             values.setdefault(self.variable_inputs, count)
-        if not self.parameters:  # Attributes are ignored, as by MXNet: `nd.ones_like(x, dtype="float32")`.
+        if not self.parameters:  # MXNet takes them without a word: `nd.ones_like(x, dtype="float32")`.
+            for name, value in values.items():
+                warn_once(f"{self.name}({name}={value}) changes nothing: the operator has no such attribute", 5)
             values.clear()
         for name, why in _WITHOUT_EFFECT.items():
             if values.get(name) not in (None, False, "False") and name in self.parameters:

@@ -67,6 +67,9 @@ class WarningTest(unittest.TestCase):
         for name, call in (
                 ("sparse_grad=True", lambda: nd.Embedding(nd.zeros(1), nd.zeros((2, 2)), input_dim=2, output_dim=2, sparse_grad=True)),
                 ("sparse_grad=True", lambda: mx.sym.Embedding(x, input_dim=2, output_dim=2, sparse_grad=True)),
+                ("dtype=int32", lambda: nd.ones_like(nd.zeros(2), dtype="int32")),
+                ("axis=1", lambda: nd.zeros(2).relu(axis=1)),
+                ("axis=1", lambda: mx.sym.relu(x, axis=1)),
                 ("stype='row_sparse'", lambda: nd.zeros((2, 2), stype="row_sparse")),
                 ("stype='csr'", lambda: nd.empty((2, 2), stype="csr")),
                 ("group2ctx", lambda: x.bind(mx.cpu(), [nd.zeros(1)], group2ctx={"a": mx.cpu()})),
