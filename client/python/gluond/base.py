@@ -87,14 +87,14 @@ def cannot_open(error: OSError) -> FileError:
     return kind(error.errno, error.strerror, error.filename)
 
 
-class class_property:
-    """A property of a class: the result of a function without arguments."""
+class classproperty:
+    """A property of a class: the result of a function of the class."""
 
-    def __init__(self, get: Callable[[], Any]) -> None:
+    def __init__(self, get: Callable[[Any], Any]) -> None:
         self._get = get
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        return self._get()
+        return self._get(owner)
 
 
 class _NullType:

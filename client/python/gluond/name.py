@@ -6,7 +6,7 @@ import threading
 from typing import Any, Optional
 
 from ._wire.frame import enter, frame, leave
-from .base import class_property
+from .base import classproperty
 
 __all__ = ["NameManager", "Prefix", "current"]
 
@@ -71,4 +71,4 @@ def current() -> NameManager:
     return frame().names or _first.value
 
 
-NameManager.current = class_property(current)
+NameManager.current = classproperty(lambda _: current())

@@ -14,7 +14,7 @@ from .._metric_base import EvalMetric
 from ..base import WrongShape
 from ..context import Context, cpu
 from ..initializer import Initializer, Uniform
-from ..kvstore import LOCAL_TYPES, KVStore
+from ..kvstore.kvstore import LOCAL_TYPES, KVStore
 from ..model import load_checkpoint
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
 from ..optimizer._base import Optimizer, create

@@ -48,6 +48,7 @@ from . import linalg as linalg
 from . import ndarray as ndarray
 from . import op as op
 from . import random as random
+from . import utils as utils
 from .cached_op import CachedOp as CachedOp
 from .linalg import extracttrian as linalg_extracttrian
 from .linalg import maketrian as linalg_maketrian

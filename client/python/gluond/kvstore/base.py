@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Type
 
-from ._array.array import NDArray
-from ._registry import Registry
+from .._array.array import NDArray
+from .._registry import Registry
 
 __all__ = ["KVStoreBase", "TestStore"]
 
