@@ -36,10 +36,10 @@ ROOMS = {
     "symbol": ("symbol", "base _proto _wire operators _array _custom"),
     "nd": (f"ndarray random {_FACES_OF_ND}", "base _proto _wire operators _array _custom symbol"),
     "sym": (_FACES_OF_SYM, "operators symbol"),
-    "gluon": ("gluon kvstore optimizer _packed_rnn initializer _initializer_base _initializer_sets",
+    "gluon": ("gluon kvstore optimizer _packed_rnn initializer _initializer _initializer_sets",
               "base _wire operators _array symbol nd sym"),
     "programs": ("_test_matrices callback contrib image io minpy model module monitor progress rnn visualization test_utils _symbol_checks "
-                 "_distribution_checks _tolerances _metric_base _metric_classes _metric_values",
+                 "_distribution_checks _tolerances _metric _metric_classes _metric_values",
                  "base _wire operators _array _custom symbol nd sym gluon"),
     "_remote": ("_remote", "base _proto _wire operators _array _custom symbol nd sym gluon programs"),
     "faces": (_FACES, "base _wire operators _array _custom symbol nd sym gluon programs _remote"),

@@ -28,9 +28,10 @@ def signature(info: OperatorInfo, out: bool = True) -> inspect.Signature:
         else:
             parameters.append(inspect.Parameter(argument.name, kind, default=None))
     names = {each.name for each in info.inputs} | {info.variable_inputs}
-    for each in info.parameters.values():
-        if each.name not in names:
-            parameters.append(inspect.Parameter(each.name, kind, default=_Text("..." if each.required else _default(each))))
+    for parameter in info.parameters.values():
+        if parameter.name not in names:
+            shown = "..." if parameter.required else _default(parameter)
+            parameters.append(inspect.Parameter(parameter.name, kind, default=_Text(shown)))
     for name in (("out",) if out else ()) + ("name",):
         if name not in info.parameters:
             parameters.append(inspect.Parameter(name, _KEYWORD, default=None))
@@ -54,9 +55,9 @@ def document(info: OperatorInfo, tensor: str) -> str:
     lines = [info.description, "", "Parameters", "----------"]
     for argument in info.inputs:
         lines += [f"{argument.name} : {tensor}{'[]' if argument.several else ''}", f"    {argument.description}"]
-    for each in info.parameters.values():
-        if each.name != info.variable_inputs:
-            lines += [f"{each.name} : {_kind(each)}", f"    {each.description}"]
+    for parameter in info.parameters.values():
+        if parameter.name != info.variable_inputs:
+            lines += [f"{parameter.name} : {_kind(parameter)}", f"    {parameter.description}"]
     if tensor == "NDArray":
         lines += ["out : NDArray, optional", "    Gets the result."]
     else:

@@ -16,7 +16,7 @@ OfDevices = Sequence[Sequence["nd.NDArray"]]  # For each parameter, one array on
 
 
 class BatchEndParam(NamedTuple):
-    """What a callback is given after a batch: the epoch, the batch's number in it, the metric, the loop's variables."""
+    """The argument of a callback after a batch: the epoch, the batch's number in it, the metric, the loop's variables."""
 
     epoch: int
     nbatch: int

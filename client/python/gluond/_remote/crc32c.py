@@ -37,7 +37,7 @@ def _table(bits: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=None)
 def _move(level: int) -> np.ndarray:
-    """Four tables, one for each byte of a register: what it becomes after _LANE_BYTES << level bytes of zeros."""
+    """Four tables, one for each byte of a register, of its values after _LANE_BYTES << level bytes of zeros."""
     basis = np.uint32(1) << np.arange(32, dtype=np.uint32)
     if level == 0:
         for _ in range(_LANE_BYTES // 2):
@@ -58,7 +58,7 @@ def _moved(registers: np.ndarray, level: int) -> np.ndarray:
 
 
 def crc32c(data: Any) -> int:
-    """Of a bytes-like object."""
+    """The checksum of a bytes-like object."""
     values = np.frombuffer(data, np.uint8)
     if len(values) <= _SMALL_BYTES:
         register, table = 0xFFFFFFFF, _table(8)

@@ -14,7 +14,7 @@ MOST = 1 << 17
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-class _Inside(dict):
+class _OfPackage(dict):
     """Whether a source file belongs to this package: by name, found out once."""
 
     def __missing__(self, filename: str) -> bool:
@@ -22,7 +22,7 @@ class _Inside(dict):
         return inside
 
 
-INSIDE = _Inside()
+INSIDE = _OfPackage()
 
 
 class SourceLines:

@@ -1,4 +1,4 @@
-"""What MXNet kept in mx.contrib: text, the older autograd, and the contributed operators."""
+"""Modules that MXNet kept in mx.contrib: text, the older autograd, and the contributed operators."""
 
 from ..ndarray import contrib as nd
 from ..symbol import contrib as sym

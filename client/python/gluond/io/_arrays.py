@@ -16,7 +16,8 @@ class NDArrayIter(DataIter):
     """Batches of rows of arrays, which stay on the server.
 
     `data` and `label` are an NDArray or a numpy array, a list of them, or a dict by name. numpy arrays become float32.
-    What is left of the last batch, by `last_batch_handle`: 'pad' fills it up with the first rows; 'discard' leaves it out;
+    `last_batch_handle` tells what becomes of a last batch that is not whole: 'pad' fills it up with the first rows; 'discard' leaves
+    it out;
     'roll_over' puts it before the next epoch's first rows. With `shuffle` the rows have another order after each `reset`.
 
         for batch in mx.io.NDArrayIter(x, y, batch_size=64, shuffle=True):

@@ -13,7 +13,7 @@ from .. import ndarray
 from .._array.array import NDArray
 from .._files import write_whole
 from ..base import MXNetError
-from ..optimizer._base import Optimizer
+from ..optimizer._optimizer import Optimizer
 from ..optimizer.updater import get_updater
 from .base import KVStoreBase, registry
 

@@ -1,6 +1,6 @@
 """Optimizers, as `mx.optimizer.optimizer` names them."""
 
-from ._base import Optimizer, create, register
+from ._optimizer import Optimizer, create, register
 from .adam import FTML, LAMB, Adam, Adamax, Nadam
 from .adaptive import AdaDelta, AdaGrad, Ftrl, RMSProp
 from .sgd import DCASGD, LARS, NAG, SGD, SGLD, Signum, Test, ccSGD
