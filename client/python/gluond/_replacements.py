@@ -52,7 +52,7 @@ _INSTEAD = {
         has_tvm_ops OperatorArguments set_kvstore_handle indexing_key_expand_implicit_axes get_indexing_dispatch_code
         get_oshape_of_gather_nd_op check_boolean_array_dimension""", _LIBRARY),
     **_all_of("mx opt ctx kvs symbol_contrib",
-            "import gluond as mx; mx.optimizer, mx.context, mx.kvstore and mx.sym.contrib are its modules"),
+              "import gluond as mx; mx.optimizer, mx.context, mx.kvstore and mx.sym.contrib are its modules"),
     **_all_of("cv2 h5py pi with_metaclass", "it is no name of MXNet's: import it, or write it, by itself"),
     **_all_of("text C _constants", "nothing is downloaded; mx.contrib.text has vocabularies"),
     **_all_of("backward_gradientmultiplier backward_hawkesll backward_index_copy backward_quadratic",
@@ -92,15 +92,10 @@ _OPERATORS_INSTEAD = (
     ("quantize quantize_ dequantize requantize quantized_ calibrate_entropy", "models are trained and served in float types"),
     ("dgl_ edge_id getnnz", "arrays of the server are dense, and hold no graphs"),
     ("to_dlpack_ from_dlpack", "values are handed over by x.asnumpy() and mx.nd.array(...)"),
-    ("adjust_lighting random_brightness random_color_jitter random_contrast random_hue random_lighting random_saturation resize",
-     "images are changed by gluon.data.vision.transforms and by mx.image, in this process; BilinearResize2D of contrib resizes on the "
-     "server"),
-    ("multi_lamb_update multi_mp_lamb_update", "use lamb_update_phase1 and lamb_update_phase2 for each weight"),
-    ("multi_adamw_update multi_mp_adamw_update", "these write arrays: nd.contrib has them"),
-    ("preloaded_multi_", "use multi_sgd_update and its relatives"),
+    ("multi_lamb_update multi_mp_lamb_update multi_adamw_update multi_mp_adamw_update", "these write arrays: nd.contrib has them"),
     ("linalg_syevd syevd", "numpy.linalg.eigh(x.asnumpy()) has the eigenvectors as columns"),
     ("IdentityAttachKLSparseReg DeformableConvolution DeformablePSROIPooling ModulatedDeformableConvolution MultiProposal PSROIPooling "
-     "Proposal RROIAlign count_sketch fft ifft hawkesll",
+     "Proposal RROIAlign hawkesll",
      "make it of other operators, or write it as a mx.operator.CustomOp"),
 )
 
