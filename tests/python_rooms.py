@@ -13,21 +13,21 @@ PACKAGE = "client/python/gluond/"
 
 # Faces import and define nothing: they are MXNet's names for the contents of the rooms.
 _FACES = ("__init__ autograd executor operator metric remote optimizer/__init__ optimizer/optimizer gluon/__init__ gluon/block "
-          "gluon/parameter gluon/contrib/__init__ gluon/contrib/rnn/__init__ gluon/data/__init__ "
-          "gluon/data/vision/__init__ gluon/model_zoo/__init__ "
+          "gluon/parameter gluon/contrib/__init__ gluon/contrib/data/__init__ gluon/contrib/nn/__init__ gluon/contrib/rnn/__init__ "
+          "gluon/data/__init__ gluon/data/vision/__init__ gluon/model_zoo/__init__ "
           "gluon/model_zoo/vision/__init__ gluon/nn/__init__ gluon/rnn/__init__ gluon/rnn/rnn_cell gluon/rnn/rnn_layer "
-          "contrib/__init__ contrib/amp/__init__ contrib/text/__init__ image/__init__ image/detection image/image "
-          "io/__init__ io/io module/__init__ rnn/__init__ rnn/io "
+          "kvstore/__init__ contrib/__init__ contrib/ndarray contrib/symbol contrib/amp/__init__ contrib/text/__init__ image/__init__ image/detection "
+          "image/image io/__init__ io/io module/__init__ rnn/__init__ rnn/io "
           "rnn/rnn rnn/rnn_cell "
           "_array/__init__ _composed/__init__ _custom/__init__ _remote/__init__ _wire/__init__")
-_FACES_OF_ND = "ndarray/__init__ ndarray/ndarray ndarray/cached_op ndarray/op ndarray/_internal ndarray/_transfer"
+_FACES_OF_ND = "ndarray/__init__ ndarray/ndarray ndarray/cached_op ndarray/op ndarray/_internal ndarray/_transfer ndarray/utils"
 _FACES_OF_SYM = "symbol/__init__ symbol/op symbol/_internal symbol/contrib symbol/image"
 
 # The rooms from the bottom to the top. A room owns folders, and files without their suffix; the longest name that fits
 # a file decides. A room may import the rooms named behind it, and itself. No room imports a face, but for those of nd
 # and sym: a network, an optimizer and a metric are written with these, as a user's program is.
 ROOMS = {
-    "base": ("base _side_effects engine log lr_scheduler recordio _elsewhere _registry registry _curve _files _image_files", ""),
+    "base": ("base _side_effects engine log lr_scheduler recordio _elsewhere _replacements _registry registry _curve _files _image_files", ""),
     "_proto": ("_proto", ""),
     "_wire": ("_wire", "base _proto"),
     "operators": ("_operators _operators_cache _attributes _methods _documentation _composed _servers attribute context name util", "base _proto _wire"),
@@ -36,10 +36,10 @@ ROOMS = {
     "symbol": ("symbol", "base _proto _wire operators _array _custom"),
     "nd": (f"ndarray random {_FACES_OF_ND}", "base _proto _wire operators _array _custom symbol"),
     "sym": (_FACES_OF_SYM, "operators symbol"),
-    "gluon": ("_kvstore_base gluon kvstore optimizer _packed_rnn initializer _initializer_base _initializer_sets",
+    "gluon": ("gluon kvstore optimizer _packed_rnn initializer _initializer _initializer_sets",
               "base _wire operators _array symbol nd sym"),
     "programs": ("_test_matrices callback contrib image io minpy model module monitor progress rnn visualization test_utils _symbol_checks "
-                 "_distribution_checks _tolerances _metric_base _metric_classes _metric_values",
+                 "_distribution_checks _tolerances _metric _metric_classes _metric_values",
                  "base _wire operators _array _custom symbol nd sym gluon"),
     "_remote": ("_remote", "base _proto _wire operators _array _custom symbol nd sym gluon programs"),
     "faces": (_FACES, "base _wire operators _array _custom symbol nd sym gluon programs _remote"),

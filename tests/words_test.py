@@ -1,6 +1,8 @@
 """The words of docs/architecture.md: each is defined where the table says, and no other header of the engine, operators or server uses it for
-something else. And sentences in comments: each has a noun for its subject, as far as its first word tells."""
+something else. And sentences in comments: each has a noun for its subject, as far as its first word tells; in
+Python's docstrings, too, and names of its classes, functions and files say what they are."""
 
+import ast
 import os
 import pathlib
 import re
@@ -16,6 +18,17 @@ PYTHON_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 # MXNet's public names, each of which it has given to two classes, or gluond's `mx.remote` has.
 TWICE = set("""BidirectionalCell Constant Dataset DropoutCell GRUCell LSTMCell Loss ModifierCell RNNCell ResidualCell
     SequentialRNNCell ZoneoutCell""".split())
+# Words that say nothing of the thing that has the name, of classes and files, and of functions; and MXNet's public names that have them.
+EMPTY = {"manager", "helper", "util", "utils", "impl", "base", "data", "info", "handle", "process"}
+EMPTY_OF_FUNCTIONS = {"manager", "helper", "util", "impl", "handle"}
+OF_MXNET = set("""BaseModule BaseRNNCell DataBatch DataDesc DataIter DataLoader DataLoaderIter HookHandle KVStoreBase NameManager
+    _backward_impl base base_module data stat_helper test_utils util utils""".split())
+# The description of an operator, which the arrays' rooms know by this name.
+OF_ARRAYS = {"OperatorInfo"}
+# Names that have to be guessed at, with or without an underscore.
+CRYPTIC = {"again", "caller", "each", "filling", "inside", "keep", "kept", "leaves", "starts", "wants_wanted", "watched"}
+# Sentences that tell a reader to guess.
+GUESSED = re.compile(r"See above|nobody has any more|what it becomes", re.IGNORECASE)
 NOUNLESS = re.compile(r"(?:^|[.!?]\)? +\(?)((?:What|Of|That of|Those of|Who|Whoever|Whose|Whatever|Where what|As what) .*)")
 
 
@@ -53,6 +66,41 @@ def nounless(text, mark="//"):
   return [(line, match[1]) for line, paragraph in paragraphs(text, mark) for match in NOUNLESS.finditer(paragraph)]
 
 
+def docstrings(text):
+  """(line, paragraph) for each paragraph of the docstrings of a Python file."""
+  for node in ast.walk(ast.parse(text)):
+    if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+      for paragraph in re.split(r"\n\s*\n", ast.get_docstring(node)):
+        yield node.body[0].lineno, " ".join(paragraph.split())
+
+
+def says_nothing(name, words):
+  """Whether one of a name's words is among these, or the whole of it is to be guessed at: StateManager, _keep."""
+  parts = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower().split("_")
+  return name.lower().strip("_") in CRYPTIC or bool(words & set(parts)) and name not in OF_MXNET | OF_ARRAYS
+
+
+def names_that_say_nothing(stem, text):
+  """Those of a Python file, of its classes and functions, and of what its `for` statements go through."""
+  found = [(stem, EMPTY)]
+  for node in ast.walk(ast.parse(text)):
+    if isinstance(node, ast.ClassDef):
+      found.append((node.name, EMPTY))
+    elif isinstance(node, ast.FunctionDef):
+      found.append((node.name, EMPTY_OF_FUNCTIONS))
+    elif isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+      found.append((node.target.id, set()))
+  return [name for name, words in found if says_nothing(name, words)]
+
+
+def python_files():
+  """(path, text) of the Python package, but for the arrays and the custom operators."""
+  package = ROOT / "client" / "python" / "gluond"
+  for path in sorted(package.rglob("*.py")):
+    if path.relative_to(package).parts[0] not in ("_array", "_custom"):
+      yield path.relative_to(package), path.read_text()
+
+
 class WordsTest(unittest.TestCase):
 
   def test_each_word_is_one_thing(self):
@@ -84,6 +132,37 @@ class WordsTest(unittest.TestCase):
     for path in paths:
       with self.subTest(path=str(path.relative_to(ROOT))):
         self.assertEqual(nounless(path.read_text(), "#" if path.suffix == ".py" else "//"), [])
+
+  def test_sentences_in_docstrings_have_nouns(self):
+    for path, text in python_files():
+      with self.subTest(path=str(path)):
+        self.assertEqual([(line, match[1]) for line, paragraph in docstrings(text) for match in NOUNLESS.finditer(paragraph)], [])
+
+  def test_no_sentence_is_to_be_guessed(self):
+    for path, text in python_files():
+      with self.subTest(path=str(path)):
+        self.assertEqual(GUESSED.findall(text), [])
+
+  def test_names_say_of_what_they_are(self):
+    for path, text in python_files():
+      with self.subTest(path=str(path)):
+        self.assertEqual(names_that_say_nothing(path.stem, text), [])
+
+  def test_names_that_say_nothing_are_found(self):
+    text = """
+class StateManager: ...
+class IOBase: ...
+class Dataset: ...
+class KVStoreBase: ...
+class Leaves: ...
+def keep(): ...
+def data_shapes(): ...
+def load_helper():
+  for each in ():
+    pass
+"""
+    self.assertEqual(sorted(names_that_say_nothing("io_utils", text)),
+                     ["IOBase", "Leaves", "StateManager", "each", "io_utils", "keep", "load_helper"])
 
   def test_sentences_without_nouns_are_found(self):
     text = """// A lane's order. It is fair, as

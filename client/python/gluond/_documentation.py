@@ -8,7 +8,7 @@ import inspect
 from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
 
 from . import _elsewhere, _operators
-from ._attributes import Attribute, did_you_mean
+from ._attributes import Attribute
 from ._composed.table import ALIASES, COMPOSED
 from ._operators import OperatorInfo
 from .base import MXNetError
@@ -28,9 +28,10 @@ def signature(info: OperatorInfo, out: bool = True) -> inspect.Signature:
         else:
             parameters.append(inspect.Parameter(argument.name, kind, default=None))
     names = {each.name for each in info.inputs} | {info.variable_inputs}
-    for each in info.parameters.values():
-        if each.name not in names:
-            parameters.append(inspect.Parameter(each.name, kind, default=_Text("..." if each.required else _default(each))))
+    for parameter in info.parameters.values():
+        if parameter.name not in names:
+            shown = "..." if parameter.required else _default(parameter)
+            parameters.append(inspect.Parameter(parameter.name, kind, default=_Text(shown)))
     for name in (("out",) if out else ()) + ("name",):
         if name not in info.parameters:
             parameters.append(inspect.Parameter(name, _KEYWORD, default=None))
@@ -54,9 +55,9 @@ def document(info: OperatorInfo, tensor: str) -> str:
     lines = [info.description, "", "Parameters", "----------"]
     for argument in info.inputs:
         lines += [f"{argument.name} : {tensor}{'[]' if argument.several else ''}", f"    {argument.description}"]
-    for each in info.parameters.values():
-        if each.name != info.variable_inputs:
-            lines += [f"{each.name} : {_kind(each)}", f"    {each.description}"]
+    for parameter in info.parameters.values():
+        if parameter.name != info.variable_inputs:
+            lines += [f"{parameter.name} : {_kind(parameter)}", f"    {parameter.description}"]
     if tensor == "NDArray":
         lines += ["out : NDArray, optional", "    Gets the result."]
     else:
@@ -134,16 +135,17 @@ def fill_module(module: dict[str, Any], make: Make, prefixes: Sequence[str] = ("
     def get(name: str) -> Any:
         if _elsewhere.hint(name):
             raise _elsewhere.no_attribute(module["__name__"], name)
-        if not name.startswith(("__", "_ipython", "_repr_")) and (internal or not name.startswith("_")):
+        is_private = name.startswith("_")
+        if not is_private or internal and not name.startswith(("__", "_ipython", "_repr_")):
             for prefix in prefixes:
                 function = _function(make, prefix + name, name, module["__name__"])
                 if function is not None:
                     module[name] = function
                     _operators.forget_with_them(module, name)
                     return function
-            hint = _elsewhere.operator_hint(name) or did_you_mean(name, [each for each in names() if not each.startswith("__")])
-            raise _elsewhere.lacking(module["__name__"], name, hint)
-        raise AttributeError(f"module '{module['__name__']}' has no attribute '{name}'")
+        if is_private:
+            return _elsewhere.find(module["__name__"], name)
+        raise _elsewhere.lacking(module["__name__"], name, _elsewhere.replacement(module["__name__"], name, names()))
 
     def names() -> Iterable[str]:
         found = {name for name, value in module.items() if not name.startswith("_") and value is not make

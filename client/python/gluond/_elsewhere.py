@@ -1,4 +1,4 @@
-"""Modules of MXNet that gluond lacks, and their replacements."""
+"""Names of MXNet's that stand in another file here, and the errors for those that gluond lacks."""
 
 from __future__ import annotations
 
@@ -6,87 +6,60 @@ import dis
 import importlib.abc
 import sys
 import types
-from typing import Any, Callable, NoReturn, Set
+from typing import Any, Callable, Iterable, Iterator, Set, Tuple
 
 from . import _side_effects
+from ._replacements import hint, operator_hint
 from .base import did_you_mean
 
-_TRAINING = "train a symbol with mx.mod.Module, or with gluon.Trainer; saved models are read by mx.mod.Module.load"
-_BOXES = "images with boxes come from mx.image.ImageDetIter, or from gluon.data.vision.ImageRecordDataset"
-_ARRAYS = "arrays are MXNet 1.x's mx.nd.NDArray"
-_OPERATORS = "operators are written with mx.operator.CustomOp, or in C++ on the server"
-
-_INSTEAD = {
-    "onnx": "networks are files of MXNet's: net.export(...), gluon.SymbolBlock.imports(...)",
-    "quantization": "models are trained and served in float types; net.cast('float16') halves them",
-    "tensorboard": "model.fit(...).plot('curve.svg') draws the history, and mx.callback has functions for each batch",
-    "svrg_optimization": "use mx.mod.Module with another optimizer",
-    "batchify": "gluon.data.DataLoader takes a batchify_fn of the program's own",
-    "cnn": "write DeformableConvolution as a mx.operator.CustomOp",
-    **{f"WikiText{size}": "nothing is downloaded; mx.contrib.text has vocabularies" for size in ("2", "103")},
-    "KVStoreServer": "one gluond server keeps the arrays", "kvstore_server": "one gluond server keeps the arrays",
-    "libinfo": "there is no library of MXNet's to find", "misc": "use mx.lr_scheduler",
-    "notebook": "model.fit(...).plot('curve.svg') draws the history", "torch": "arrays go through x.asnumpy()",
-    "executor_manager": _TRAINING, "DataParallelExecutorManager": _TRAINING, "DataParallelExecutorGroup": _TRAINING,
-    "subgraph": "a graph runs as the server sees fit",
-    "ImageDetRecordIter": _BOXES,
-    "library": _OPERATORS, "rtc": _OPERATORS,
-    "FeedForward": _TRAINING,
-    "np": _ARRAYS, "npx": _ARRAYS, "numpy": _ARRAYS, "numpy_extension": _ARRAYS,
-    "profiler": "the answer to each TrainStep says where its time went (Timing in docs/wire.md)",
-    "sparse": "arrays of the server are dense",
-    "LBSGD": "use mx.optimizer.LARS, or a schedule of mx.lr_scheduler with warmup_steps",
-    "MXDataIter": "iterators are mx.io.NDArrayIter, CSVIter, ImageRecordIter and so on, or subclasses of mx.io.DataIter",
-    "runtime": "dir(mx.nd) lists the server's operators, and mx.num_gpus() counts its GPUs",
-    **{f"{kind}Conv{cell}Cell": "gluon.contrib.rnn has Conv1DRNNCell, Conv2DLSTMCell and their relatives"
-       for kind, cell in (("Base", "RNN"), ("", "RNN"), ("", "LSTM"), ("", "GRU"))},
-    **{name: "there is no library of MXNet's to call: the server computes" for name in (
-        "_LIB", "check_call", "c_str", "c_array", "c_str_array", "c_handle_array", "c_array_buf", "mx_uint", "mx_float", "NDArrayHandle",
-        "SymbolHandle", "ExecutorHandle", "_new_empty_handle")},
-    "executor_group": _TRAINING,
-    "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
-}
-# Operators and functions of MXNet's that are not here. Their names, or how these begin, before what is to be done.
-_OPERATORS_INSTEAD = (
-    ("imdecode", "use mx.image.imdecode"),
-    ("group_adagrad_update", "use mx.optimizer.contrib.GroupAdaGrad"),
-    ("quantize quantize_ dequantize requantize quantized_ calibrate_entropy", "models are trained and served in float types"),
-    ("dgl_ edge_id getnnz", "arrays of the server are dense, and hold no graphs"),
-    ("to_dlpack_ from_dlpack", "values are handed over by x.asnumpy() and mx.nd.array(...)"),
-    ("adjust_lighting random_brightness random_color_jitter random_contrast random_hue random_lighting random_saturation resize",
-     "images are changed by gluon.data.vision.transforms and by mx.image, in this process; BilinearResize2D of contrib resizes on the "
-     "server"),
-    ("multi_lamb_update multi_mp_lamb_update", "use lamb_update_phase1 and lamb_update_phase2 for each weight"),
-    ("multi_adamw_update multi_mp_adamw_update", "these write arrays: nd.contrib has them"),
-    ("preloaded_multi_", "use multi_sgd_update and its relatives"),
-    ("linalg_syevd syevd", "numpy.linalg.eigh(x.asnumpy()) has the eigenvectors as columns"),
-    ("IdentityAttachKLSparseReg DeformableConvolution DeformablePSROIPooling ModulatedDeformableConvolution MultiProposal PSROIPooling "
-     "Proposal RROIAlign count_sketch fft ifft hawkesll",
-     "make it of other operators, or write it as a mx.operator.CustomOp"),
-)
-_PACKAGES = tuple(__package__ + part for part in (
-    "", ".contrib", ".gluon", ".gluon.contrib", ".gluon.contrib.data", ".gluon.data", ".gluon.data.vision", ".gluon.nn", ".gluon.rnn",
-    ".ndarray", ".optimizer", ".symbol"))
-
-
-def hint(name: str) -> str:
-    """The replacement of MXNet's module of this name, for an error; nothing where there is no such module."""
-    return f": it is not part of gluond; {_INSTEAD[name]}" if name in _INSTEAD else ""
-
-
-def operator_hint(name: str) -> str:
-    """The replacement of MXNet's operator of this name; nothing where there is no such operator."""
-    for names, instead in _OPERATORS_INSTEAD:
-        if any(name == each or each.endswith("_") and name.startswith(each) for each in names.split()):
-            return f": it is not part of gluond; {instead}"
-    return ""
+_PRIVATE = ": it is not part of gluond; of MXNet's private names it has those that many libraries import, and dir({}) lists the public ones"
+# MXNet's files import from these, and libraries take the names from where they find them.
+_COMMON = (".base", ".util", ".ndarray.ndarray", ".symbol.symbol", ".gluon.parameter", ".gluon.utils")
 
 
 def no_attribute(module: str, name: str) -> Exception:
     """The error for a name that a module lacks, with the replacement or the closest names."""
-    known = [each for each in vars(sys.modules[module]) if not each.startswith("_")] if module in sys.modules else []
-    close = hint(name) or operator_hint(name) or ("" if name.startswith("_") else did_you_mean(name, known))
-    return lacking(module, name, close)
+    return lacking(module, name, replacement(module, name, vars(sys.modules[module]) if module in sys.modules else ()))
+
+
+def replacement(module: str, name: str, known: Iterable[str]) -> str:
+    """The replacement of a name that a module lacks, the module that has it, or the closest of the known names."""
+    if name.startswith("__"):
+        return ""
+    if hint(name) or operator_hint(name):
+        return hint(name) or operator_hint(name)
+    if name.startswith("_"):
+        return _PRIVATE.format(module)
+    return _where(name) or did_you_mean(name, [each for each in known if not each.startswith("_")])
+
+
+def _where(name: str) -> str:
+    """The public module of the package that has a name, the one with the shortest path."""
+    paths = sorted((path for path in list(sys.modules) if path.startswith(f"{__package__}.") and "._" not in path), key=len)
+    if name in vars(sys.modules[__package__]):
+        return f": use {__package__}.{name}"
+    return next((f": use {path}.{name}" for path in paths if name in getattr(sys.modules[path], "__all__", ())), "")
+
+
+def find(module: str, name: str) -> Any:
+    """A name that MXNet's module of this name has, and that stands in another file here; else the error of no_attribute."""
+    for place, its_own in () if name.startswith("__") else _places(module):
+        is_asked = place in sys.modules and not (place == __package__ and name.startswith("_"))
+        found = vars(sys.modules[place]).get(name) if is_asked else None
+        if found is not None and (not its_own or getattr(found, "__module__", "") == place):
+            return found
+    raise no_attribute(module, name)
+
+
+def _places(module: str) -> Iterator[Tuple[str, bool]]:
+    """The modules whose names a file of MXNet's may have, and whether it has but those that they define."""
+    if not hasattr(sys.modules.get(module), "__path__"):  # A file, not a package.
+        package = module.rpartition(".")[0]
+        yield from [(each, True) for each in list(sys.modules) if each.rpartition(".")[0] == package]
+        while package:
+            yield package, False
+            package = package.rpartition(".")[0]
+    yield from [(__package__ + each, False) for each in _COMMON]
 
 
 def lacking(module: str, name: str, instead: str) -> Exception:
@@ -99,24 +72,24 @@ def lacking(module: str, name: str, instead: str) -> Exception:
     return AttributeError(f"module '{module}' has no attribute '{name}'{instead}")
 
 
-_ASKED = ("lacking", "no_attribute", "get", "__getattr__")  # The functions on the way from the module that is asked.
+_ASKED = ("lacking", "no_attribute", "find", "get", "__getattr__")  # The functions on the way from the module that is asked.
 
 
 class _Module(types.ModuleType):
-    """A module that says of a name that it lacks what to use."""
+    """A module that has the names of MXNet's file of this name, and says of one that it lacks what to use."""
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise no_attribute(self.__name__, name)
+    def __getattr__(self, name: str) -> Any:
+        return find(self.__name__, name)
 
 
-def getter(package: str) -> Callable[[str], NoReturn]:
+def getter(package: str) -> Callable[[str], Any]:
     """`__getattr__` of a package, whose public modules, which are all imported, get one as well."""
     for name, module in list(sys.modules.items()):
         inner = name[len(package) + 1:]
         if name.startswith(package + ".") and not inner.startswith("_") and "._" not in inner and "__getattr__" not in vars(module):
             module.__class__ = _Module
 
-    def get(name: str) -> NoReturn:
+    def get(name: str) -> Any:
         raise no_attribute(package, name)
 
     return get
@@ -128,7 +101,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
         """None; an error as Python's, with the hint, for who imports it rather than asks whether it is there."""
         package, _, name = fullname.rpartition(".")
-        if package not in _PACKAGES or name not in _INSTEAD:
+        if package.partition(".")[0] != __package__ or not hint(name):
             return
         callers = _callers_in_importlib()
         if "_handle_fromlist" in callers:

@@ -21,7 +21,7 @@ _MOST_LETTERS = 50  # The letters of the old name in the name aside; file system
 def write_whole(path: Union[str, "os.PathLike[str]"], pieces: Iterable[bytes], mode: int = 0o666) -> None:
     """Writes a file, or leaves the one that is there. mode: the permissions of a new one, from which umask takes away.
 
-    What is no ordinary file, such as /dev/stdout, is written in place; so is a file in a folder that takes no new files.
+    A file that is no ordinary one, such as /dev/stdout, is written in place; so is a file in a folder that takes no new files.
     FileError: the file cannot be written; it names `path`.
     """
     try:

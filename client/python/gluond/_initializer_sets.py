@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Sequence, Union
 from . import _packed_rnn, ndarray
 from ._array.array import NDArray
 from ._array.save import load_named
-from ._initializer_base import InitDesc, Initializer, create, register
+from ._initializer import InitDesc, Initializer, create, register
 
 
 class Mixed(Initializer):

@@ -6,7 +6,7 @@ from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
-from ._metric_base import EvalMetric, alias, as_list, check_label_shapes, register, values
+from ._metric import EvalMetric, alias, as_list, check_label_shapes, register, values
 
 Names = Optional[Sequence[str]]
 

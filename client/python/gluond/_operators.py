@@ -56,8 +56,8 @@ class Argument(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What the server tells of the results' types of a call: their shape by that of the inputs, and their dtype by that of
-    the first input. What is not told must be asked for, result by result."""
+    """The types of a call's results, as far as the server tells them: their shape by that of the inputs, and their dtype by that of
+    the first input. Others must be asked for, result by result."""
 
     shape: int = INFERRED
     dtypes: Mapping[np.dtype, np.dtype] = {}
@@ -254,7 +254,7 @@ def _ask() -> dict[str, OperatorInfo]:
     answer = _operators_cache.load(session.registry_hash)
     if answer is None:
         answer = _download(session)
-        _operators_cache.keep(answer)
+        _operators_cache.store(answer)
     found: dict[str, OperatorInfo] = {}
     for proto in answer.operators:
         info = OperatorInfo(proto)

@@ -40,7 +40,7 @@ def load(registry_hash: str) -> Optional[Any]:
     return None
 
 
-def keep(answer: Any) -> None:
+def store(answer: Any) -> None:
     """Writes a complete ListOperatorsResponse, whole or not at all, and removes the oldest files beyond a few."""
     if not _HASH.fullmatch(answer.registry_hash) or answer.ByteSize() > _MOST_BYTES:
         return

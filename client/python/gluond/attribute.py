@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from ._wire.frame import change, enter, frame, leave
-from .base import WithProperties, class_property
+from .base import WithProperties, classproperty
 
 __all__ = ["AttrScope", "current"]
 
@@ -42,4 +42,4 @@ def current() -> AttrScope:
     return frame().attributes or _OUTERMOST
 
 
-AttrScope.current = class_property(current, lambda scope: change(attributes=scope))
+AttrScope.current = classproperty(lambda _: current(), lambda scope: change(attributes=scope))

@@ -87,24 +87,25 @@ def cannot_open(error: OSError) -> FileError:
     return kind(error.errno, error.strerror, error.filename)
 
 
-class class_property:
-    """A property of a class whose metaclass is WithProperties. get: gives the value; set: takes one that is assigned."""
+class classproperty:
+    """A property of a class: the result of a function of the class. set: takes a value that is assigned, where the metaclass is
+    WithProperties."""
 
-    def __init__(self, get: Callable[[], Any], set: Callable[[Any], None]) -> None:
+    def __init__(self, get: Callable[[Any], Any], set: Optional[Callable[[Any], None]] = None) -> None:
         self._get = get
         self.set = set
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        return self._get()
+        return self._get(owner)
 
 
 class WithProperties(type):
-    """Metaclass: to assign to a class_property sets it, where Python would put the value in its place."""
+    """Metaclass: to assign to a classproperty sets it, where Python would put the value in its place."""
 
     def __setattr__(cls, name: str, value: Any) -> None:
         for klass in cls.__mro__:
             found = klass.__dict__.get(name)
-            if isinstance(found, class_property):
+            if isinstance(found, classproperty) and found.set is not None:
                 found.set(value)
                 return
         super().__setattr__(name, value)

@@ -10,7 +10,7 @@ from typing import ClassVar, Optional, Union
 
 from ._wire import connect
 from ._wire.frame import change, enter, frame, leave
-from .base import MXNetError, WithProperties, class_property
+from .base import MXNetError, WithProperties, classproperty
 
 __all__ = ["Context", "cpu", "cpu_pinned", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
 
@@ -109,7 +109,7 @@ def current_context() -> Context:
     return frame().context or _CPU
 
 
-Context.default_ctx = class_property(current_context, lambda context: change(context=context))  # type: ignore[attr-defined]
+Context.default_ctx = classproperty(lambda _: current_context(), lambda context: change(context=context))  # type: ignore[attr-defined]
 
 
 def num_gpus() -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import ndarray, random
 from ._array.array import NDArray
-from ._initializer_base import InitDesc, Initializer, alias, create, register
+from ._initializer import InitDesc, Initializer, alias, create, register
 from ._initializer_sets import FusedRNN, Load, Mixed
 
 __all__ = ["InitDesc", "Initializer", "register", "alias", "create", "Zero", "One", "Constant", "Uniform", "Normal",

@@ -5,7 +5,7 @@ Values are fetched and computed here, with numpy, so an update waits for the pre
 from __future__ import annotations
 
 from . import ndarray  # noqa: F401  # Libraries take it from here.
-from ._metric_base import CompositeEvalMetric, EvalMetric, alias, check_label_shapes, create, register
+from ._metric import CompositeEvalMetric, EvalMetric, alias, check_label_shapes, create, register
 from ._metric_classes import F1, MCC, PCC, Accuracy, Perplexity, TopKAccuracy
 from ._metric_values import (MAE, MSE, RMSE, Caffe, CrossEntropy, CustomMetric, Loss, NegativeLogLikelihood,
                              PearsonCorrelation, Torch)

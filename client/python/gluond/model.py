@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import ndarray as nd, symbol as sym
 from ._array.save import load_named
+from .kvstore.base import KVStoreBase
+from .kvstore.kvstore import create
 
 __all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
 
 Arrays = Dict[str, "nd.NDArray"]
+OfDevices = Sequence[Sequence["nd.NDArray"]]  # For each parameter, one array on each device.
 
 
 class BatchEndParam(NamedTuple):
-    """What a callback is given after a batch: the epoch, the batch's number in it, the metric, the loop's variables."""
+    """The argument of a callback after a batch: the epoch, the batch's number in it, the metric, the loop's variables."""
 
     epoch: int
     nbatch: int
@@ -46,3 +49,50 @@ def load_checkpoint(prefix: str, epoch: int) -> Tuple["sym.Symbol", Arrays, Arra
         symbol, arg_params, aux_params = mx.model.load_checkpoint('net', 0)
     """
     return (sym.load(f"{prefix}-symbol.json"),) + load_params(prefix, epoch)
+
+
+# A step over several devices. Modules of programs' own import these four.
+
+def _create_kvstore(kvstore: Any, num_device: int, arg_params: Arrays) -> Tuple[Optional[KVStoreBase], bool]:
+    """A store for a name, a store itself or None, which is enough for one device; and whether the store updates the weights."""
+    if isinstance(kvstore, str):
+        large = kvstore == "local" and max(array.size for array in arg_params.values()) > 1 << 24
+        store = create(kvstore) if num_device > 1 or "dist" in kvstore else None
+    elif kvstore is None or isinstance(kvstore, KVStoreBase):
+        large, store = False, kvstore
+    else:
+        raise TypeError("kvstore must be KVStore, str or None")
+    return store, store is not None and not large and store.is_capable(KVStoreBase.OPTIMIZER)
+
+
+def _initialize_kvstore(kvstore: Any, param_arrays: OfDevices, arg_params: Arrays, param_names: Sequence[str],
+                        update_on_kvstore: bool) -> None:
+    """Gives the store the first values, and the devices too where the store updates the weights."""
+    for name, arrays in zip(param_names, param_arrays):
+        if update_on_kvstore:
+            kvstore.broadcast(name, arg_params[name], out=arrays)
+        else:
+            kvstore.init(name, arg_params[name])
+
+
+def _trained(param_arrays: OfDevices, grad_arrays: OfDevices) -> Iterator[Tuple[int, List["nd.NDArray"], List["nd.NDArray"]]]:
+    """(number, weights, gradients) of each parameter that has gradients."""
+    for number, (weights, grads) in enumerate(zip(param_arrays, grad_arrays)):
+        if grads[0] is not None:
+            yield number, list(weights), list(grads)
+
+
+def _update_params_on_kvstore(param_arrays: OfDevices, grad_arrays: OfDevices, kvstore: Any, param_names: Sequence[str]) -> None:
+    """The store's optimizer updates the weights by the sums of the devices' gradients."""
+    for number, weights, grads in _trained(param_arrays, grad_arrays):
+        kvstore.pushpull(param_names[number], grads, out=weights, priority=-number)
+
+
+def _update_params(param_arrays: OfDevices, grad_arrays: OfDevices, updater: Callable[..., Any], num_device: int, kvstore: Any = None,
+                   param_names: Sequence[str] = ()) -> None:
+    """The updater updates each device's weights, by the sums of the devices' gradients if there is a store."""
+    for number, weights, grads in _trained(param_arrays, grad_arrays):
+        if kvstore:
+            kvstore.pushpull(param_names[number], grads, priority=-number)
+        for device, (weight, grad) in enumerate(zip(weights, grads)):
+            updater(number * num_device + device, grad, weight)

@@ -6,7 +6,7 @@ import threading
 from typing import Any, Optional
 
 from ._wire.frame import change, enter, frame, leave
-from .base import WithProperties, class_property
+from .base import WithProperties, classproperty
 
 __all__ = ["NameManager", "Prefix", "current"]
 
@@ -71,4 +71,4 @@ def current() -> NameManager:
     return frame().names or _first.value
 
 
-NameManager.current = class_property(current, lambda manager: change(names=manager))
+NameManager.current = classproperty(lambda _: current(), lambda manager: change(names=manager))

@@ -242,7 +242,9 @@ def record_places(uri: str) -> List[int]:
 IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])  # type: ignore[name-match]
 IRHeader.__qualname__ = "IRHeader"  # Pickle asks for it; the other name is the one that MXNet prints.
 
-_HEADER = struct.Struct("<IfQQ")
+_IR_FORMAT = "IfQQ"  # Libraries that read records by themselves import these two.
+_HEADER = struct.Struct("<" + _IR_FORMAT)
+_IR_SIZE = _HEADER.size
 
 
 def pack(header: Any, s: bytes) -> bytes:

@@ -135,7 +135,7 @@ def random_arrays(*shapes: Tuple[int, ...]) -> Any:
 def rand_ndarray(shape: Tuple[int, ...], stype: str = "default", density: Optional[float] = None, dtype: Any = None,
                  modifier_func: Any = None, shuffle_csr_indices: bool = False, distribution: Optional[str] = None,
                  ctx: Optional[_context.Context] = None) -> "nd.NDArray":
-    """An array of that shape with numbers from -1 to 1. What MXNet's sparse arrays are made with makes no difference."""
+    """An array of that shape with numbers from -1 to 1. The arguments for MXNet's sparse arrays make no difference."""
     dense_only("rand_ndarray", stype)
     return nd.array(np.random.uniform(-1, 1, shape), dtype=dtype or np.float32, ctx=ctx)
 
@@ -163,10 +163,10 @@ def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Cal
     """A numpy reduction over several axes, with MXNet's meaning of `axis` and `keepdims`."""
     axes = range(dat.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     result = dat
-    for each in sorted((a % dat.ndim for a in axes), reverse=True):
-        result = numpy_reduce_func(result, axis=each)
+    for dimension in sorted((a % dat.ndim for a in axes), reverse=True):
+        result = numpy_reduce_func(result, axis=dimension)
         if keepdims:
-            result = np.expand_dims(result, each)
+            result = np.expand_dims(result, dimension)
     return np.asarray(result)
 
 
@@ -246,7 +246,7 @@ def is_op_runnable() -> bool:
 
 @contextlib.contextmanager
 def discard_stderr() -> Iterator[None]:
-    """What is written to the standard error inside is lost, other libraries' lines too."""
+    """Lines that are written to the standard error inside are lost, other libraries' lines too."""
     before = os.dup(2)
     try:
         with open(os.devnull, "w") as nowhere:

@@ -8,7 +8,7 @@ import unittest
 import gluond as mx
 import grpc
 import numpy as np
-from gluond import _initializer_base, _metric_base, gluon, initializer, metric, nd
+from gluond import _initializer, _metric, gluon, initializer, metric, nd
 from gluond._proto import model_pb2, operator_pb2, parameters_pb2, tensor_pb2, trainer_pb2, training_pb2
 from gluond._wire import connect
 from google.protobuf import json_format
@@ -120,7 +120,7 @@ class ComponentsTest(unittest.TestCase):
 
     def test_metrics(self):
         self.compare(
-            "METRIC", _metric_base._registry.classes, metric.EvalMetric,
+            "METRIC", _metric._registry.classes, metric.EvalMetric,
             # The functions of a client; and a trainer has a list of metrics.
             missing={"composite", "compositeevalmetric", "custommetric"},
             arguments={"name", "label_names", "output_names", "has_global_stats"}, defaults={})
@@ -134,7 +134,7 @@ class ComponentsTest(unittest.TestCase):
             more={"epsilon", "pos_weight"})  # Gluon's come with each call.
 
     def test_initializers(self):
-        classes = {klass.__name__: klass for klass in _initializer_base._registry.classes.values()}
+        classes = {klass.__name__: klass for klass in _initializer._registry.classes.values()}
         self.compare("INITIALIZER", classes, initializer.Initializer, missing=(), arguments=(), defaults={})
 
 

@@ -68,10 +68,195 @@ class ImageTest(ArrayCase):
             nd.Crop(image(), h_w=(2, 2), center_crop=True)
 
 
+def checked_gradient(case, function, x, tolerance):
+    """The gradient of sum(heads * function(x)), with heads that differ, against differences of the values."""
+    x.attach_grad()
+    with autograd.record():
+        y = function(x)
+    heads = np.random.RandomState(1).uniform(0.5, 1.5, y.shape).astype(y.dtype)
+    y.backward(nd.array(heads))
+    expected = np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+        step = np.zeros(x.shape, np.float32)
+        step[place] = 0.25
+        above, below = (function(nd.array(values)).asnumpy().astype(float) for values in (x.asnumpy() + step, x.asnumpy() - step))
+        expected[place] = (heads * (above - below)).sum() / 0.5
+    case.assert_close(x.grad, expected, tolerance)
+
+
+class ColorTest(ArrayCase):
+
+    def setUp(self):
+        self.pixels = np.array([[[200, 30, 90], [10, 20, 30]], [[9, 240, 120], [70, 80, 255]]], np.float32)
+        self.image, self.bytes = nd.array(self.pixels), nd.array(self.pixels, dtype="uint8")
+
+    def test_factors(self):
+        gray = (self.pixels @ [0.299, 0.587, 0.114]).mean()
+        for name, expected in (("brightness", self.pixels * 1.5), ("contrast", self.pixels * 1.5 - 0.5 * gray),
+                               ("saturation", self.pixels * 1.5 - 0.5 * 0.114 * self.pixels[..., 2:])):  # MXNet's gray is of blue alone.
+            change = getattr(nd.image, f"random_{name}")
+            self.assert_close(change(self.image, min_factor=1.5, max_factor=1.5), expected, 1e-5)
+            self.assert_equal(change(self.bytes, 1.5, 1.5), np.trunc(np.clip(expected, 0, 255)), np.uint8)
+
+    def test_hue(self):
+        self.assert_close(nd.image.random_hue(self.image, 1, 1), self.pixels, 1e-3)
+        self.assert_close(nd.image.random_hue(self.image, 1 / 3, 1 / 3), np.roll(self.pixels, 1, axis=-1), 1e-3)
+        self.assert_close(nd.image.random_hue(nd.array([[[0, 255, 0], [7, 7, 7]]]), 0.25, 0.25), [[[0, 127.5, 255], [7, 7, 7]]], 1e-3)
+
+    def test_lighting(self):
+        added = np.array([55.46 * -0.5675 * 0.1 - 4.794 * 0.7192 * 0.2, 55.46 * -0.5808 * 0.1 + 4.794 * 0.0045 * 0.2,
+                          55.46 * -0.5836 * 0.1 + 4.794 * 0.6948 * 0.2])
+        self.assert_close(nd.image.adjust_lighting(self.image, alpha=(0.1, -0.2, 0)), self.pixels + added, 1e-5)
+        self.assert_close(nd.image.random_lighting(self.image, alpha_std=0), self.pixels)
+        drawn = [(nd.image.random_lighting(nd.zeros((1, 1, 3)))).asnumpy() for _ in range(20)]
+        self.assertLess(np.abs(drawn).max(), 55.46 * 0.59 * 0.05 * 6)
+        self.assertGreater(np.std(drawn), 0.3)
+
+    def test_draws_are_within_their_bounds(self):
+        mx.random.seed(3)
+        factors = [nd.image.random_brightness(nd.ones((1, 1, 3)), 0.5, 2).asnumpy() for _ in range(50)]
+        self.assertTrue(all(np.ptp(factor) == 0 for factor in factors))
+        self.assertGreater(np.ptp(factors), 1)
+        self.assertTrue(0.5 <= np.min(factors) and np.max(factors) < 2)
+        mx.random.seed(3)
+        self.assert_equal(nd.image.random_brightness(nd.ones((1, 1, 3)), 0.5, 2), factors[0])
+
+    def test_all_colors_jitter(self):
+        np.random.seed(0)
+        settings = {"brightness": 0, "contrast": 0, "saturation": 0, "hue": 0}
+        self.assert_equal(nd.image.random_color_jitter(self.image, **settings), self.pixels)
+        bright = nd.image.random_color_jitter(self.image, **{**settings, "brightness": 0.4}).asnumpy() / self.pixels
+        self.assertLess(np.ptp(bright), 1e-5)
+        self.assertTrue(0.6 <= bright.min() and bright.max() <= 1.4)
+        jittered = nd.image.random_color_jitter(self.bytes, 0.3, 0.3, 0.3, 0.1)
+        self.assertEqual((jittered.dtype, jittered.shape), (np.uint8, (2, 2, 3)))
+        self.assertGreater(np.abs(jittered.asnumpy().astype(float) - self.pixels).max(), 1)
+        with self.assertRaisesRegex(NoGraph, "draws how"):
+            mx.sym.image.random_color_jitter(mx.sym.var("x"), 0, 0, 0, 0)
+
+    def test_gray_images_have_no_colors(self):
+        gray = nd.array([[[1], [3]]])
+        for change in (lambda: nd.image.random_hue(gray, 0.3, 0.3), lambda: nd.image.random_saturation(gray, 2, 2),
+                       lambda: nd.image.adjust_lighting(gray, (1, 1, 1))):
+            self.assert_equal(change(), [[[1], [3]]])
+        self.assert_close(nd.image.random_contrast(gray, 2, 2), [[[0], [4]]])
+
+    def test_sizes(self):
+        self.assert_close(nd.image.resize(nd.arange(4).reshape((2, 2, 1)), size=(4, 3))[:, :, 0],
+                          [[0, 0.25, 0.75, 1], [1, 1.25, 1.75, 2], [2, 2.25, 2.75, 3]])
+        wide = nd.ones((4, 8, 1))
+        for image, how, shape in ((wide, {"size": 6, "keep_ratio": True}, (6, 12, 1)), (wide, {"size": 6}, (6, 6, 1)),
+                                  (nd.ones((2, 4, 8, 1)), {"size": (3, 5)}, (2, 5, 3, 1)),
+                                  (nd.ones((9, 3, 3), dtype="uint8"), {"size": 2, "keep_ratio": True}, (6, 2, 3))):
+            resized = nd.image.resize(image, **how)
+            self.assertEqual((resized.shape, resized.dtype), (shape, image.dtype))
+        with self.assertRaisesRegex(mx.MXNetError, "imresize has other ways"):
+            nd.image.resize(wide, size=6, interp=2)
+        with self.assertRaisesRegex(mx.MXNetError, "give size="):
+            mx.sym.image.resize(mx.sym.var("x"), size=6, keep_ratio=True)
+
+    def test_gradients(self):
+        for change in (lambda x: nd.image.random_brightness(x, 1.5, 1.5), lambda x: nd.image.random_contrast(x, 0.5, 0.5),
+                       lambda x: nd.image.random_saturation(x, 0.5, 0.5), lambda x: nd.image.random_hue(x, 0.4, 0.4),
+                       lambda x: nd.image.adjust_lighting(x, (0.1, 0.2, 0.3)), lambda x: nd.image.resize(x, (3, 5))):
+            checked_gradient(self, change, nd.array(self.pixels), 2e-2)
+
+    def test_symbols_compute_the_same(self):
+        x = mx.sym.var("x")
+        for change in (lambda F, x: F.image.random_contrast(x, 0.5, 0.5), lambda F, x: F.image.random_hue(x, 0.4, 0.4),
+                       lambda F, x: F.image.adjust_lighting(x, alpha=(1, 2, 3)), lambda F, x: F.image.resize(x, size=(3, 5)),
+                       lambda F, x: F.image.random_saturation(x, 2, 2), lambda F, x: F.image.random_brightness(x, 2, 2)):
+            for image in (self.image, self.bytes):
+                found = change(mx.sym, x).eval(x=image)[0]
+                expected = change(nd, image)
+                self.assertEqual(found.dtype, expected.dtype)
+                self.assert_close(found, expected.asnumpy())
+        batch = nd.array(np.random.RandomState(0).uniform(0, 255, (2, 4, 5, 3)))
+        self.assert_close(mx.sym.image.resize(x, size=7).eval(x=batch)[0], nd.image.resize(batch, size=7).asnumpy())
+
+
+class SeveralWeightsTest(ArrayCase):
+    """Optimizers' steps on several weights, against the formulas in numpy."""
+
+    def arrays(self, dtype="float32"):
+        return [nd.array(self.random.uniform(-1, 1, shape), dtype=dtype) for shape in ((2, 3), (4,))]
+
+    def setUp(self):
+        self.random = np.random.RandomState(2)
+
+    def test_lamb(self):
+        for is_half in (False, True):
+            weights, grads, means, variances = (self.arrays() for _ in range(4))
+            variances = [array * array for array in variances]
+            copies = [array.copy() for array in weights]
+            if is_half:
+                weights = [array.astype("float16") for array in weights]
+            before = [[array.asnumpy() for array in arrays] for arrays in (weights, copies, grads, means, variances)]
+            step = {"step_count": [1, 3], "lrs": [0.1, 0.2], "wds": [0.01, 0], "out": weights, "beta1": 0.8, "epsilon": 1e-3}
+            if is_half:
+                grads = [array.astype("float16") for array in grads]
+                nd.contrib.multi_mp_lamb_update(weights, grads, means, variances, copies, **step)
+            else:
+                nd.contrib.multi_lamb_update(weights, grads, means, variances, **step)
+            for number, (weight, copy, g, mean, variance) in enumerate(zip(*before)):
+                g = grads[number].asnumpy().astype(np.float32)
+                mean, variance, count = 0.8 * mean + 0.2 * g, 0.999 * variance + 0.001 * g * g, step["step_count"][number]
+                moved = mean / (1 - 0.8 ** count) / (np.sqrt(variance / (1 - 0.999 ** count)) + 1e-3) + step["wds"][number] * copy
+                ratio = np.linalg.norm(weight.astype(float)) / np.linalg.norm(moved)
+                self.assert_close(copies[number] if is_half else weights[number], copy - step["lrs"][number] * ratio * moved, 1e-4)
+                self.assert_close(means[number], mean, 1e-5)
+                self.assert_close(variances[number], variance, 1e-5)
+                self.assert_close(weights[number], copy - step["lrs"][number] * ratio * moved, 2e-3 if is_half else 1e-4)
+
+    def test_rates_in_arrays(self):
+        lrs, wds = nd.array([0.1, 0.2]), nd.array([0.01, 0.3])
+        for has_momentum in (False, True):
+            for is_half in (False, True):
+                weights, grads = (self.arrays("float16" if is_half else "float32") for _ in range(2))
+                states = [self.arrays()] * has_momentum
+                copies = [array.astype("float32") for array in weights]
+                before = [[array.asnumpy().astype(np.float32) for array in arrays] for arrays in (weights, grads, *states)]
+                function = getattr(nd, f"preloaded_multi_{'mp_' * is_half}sgd{'_mom' * has_momentum}_update")
+                momentum = {"momentum": 0.9} if has_momentum else {}
+                arrays = [array for group in zip(weights, grads, *states, *[copies] * is_half) for array in group]
+                function(*arrays, lrs, wds, num_weights=2, rescale_grad=0.5, clip_gradient=0.2, out=weights, **momentum)
+                for number, (weight, grad, *velocity) in enumerate(zip(*before)):
+                    change = lrs.asnumpy()[number] * (np.clip(0.5 * grad, -0.2, 0.2) + wds.asnumpy()[number] * weight)
+                    change = 0.9 * velocity[0] - change if has_momentum else -change
+                    self.assert_close(weights[number], weight + change, 2e-3 if is_half else 1e-6)
+                    if is_half:
+                        self.assert_close(copies[number], weight + change, 1e-6)
+                    if has_momentum:
+                        self.assert_close(states[0][number], change, 1e-6)
+
+
+class FourierTest(ArrayCase):
+
+    def test_transforms(self):
+        for shape in ((3, 7), (2, 2, 3, 8)):
+            x = np.random.RandomState(0).uniform(-1, 1, shape)
+            found, expected = nd.contrib.fft(nd.array(x)), np.fft.fft(x)
+            self.assert_close(found, np.stack([expected.real, expected.imag], -1).reshape(shape[:-1] + (-1,)), 1e-5)
+            self.assert_close(nd.contrib.ifft(found) / shape[-1], x, 1e-5)
+        long = np.random.RandomState(0).uniform(-1, 1, (1, 1500))
+        self.assert_close(nd.contrib.fft(nd.array(long))[0, ::2], np.fft.fft(long)[0].real, 1e-3)
+
+    def test_gradients(self):
+        for function in (nd.contrib.fft, nd.contrib.ifft):
+            checked_gradient(self, function, nd.array(np.random.RandomState(0).uniform(-1, 1, (2, 6))), 1e-4)
+
+
 class MatrixTest(ArrayCase):
 
     def test_products_of_columns(self):
         self.assert_equal(nd.khatri_rao(nd.array([[1, 2], [3, 4]]), nd.array([[5, 6], [7, 8]])), [[5, 12], [7, 16], [15, 24], [21, 32]])
+
+    def test_sketches(self):
+        h, s = nd.array([[0, 2, 2, 1]]), nd.array([[1, -1, 1, -1]])
+        x = nd.array([[1, 2, 3, 4], [5, 6, 7, 9]])
+        self.assert_equal(nd.contrib.count_sketch(x, h, s, out_dim=4), [[1, -4, 1, 0], [5, -9, 1, 0]])
+        self.assert_equal(nd.contrib.count_sketch(x.reshape((1, 2, 1, 4)), h, s, out_dim=4).reshape((2, 4)), [[1, -4, 1, 0], [5, -9, 1, 0]])
+        checked_gradient(self, lambda data: nd.contrib.count_sketch(data, h, s, out_dim=4), x, 1e-4)
 
     def test_triangles(self):
         x = nd.arange(9).reshape((1, 3, 3))

@@ -110,7 +110,7 @@ class FitTest(CrashCase):
 
 
 class Recorder:
-    """Stands for a Caller: its server takes steps, has a live checkpoint after every `durable_every`th, and tells of every
+    """Stands for a Client: its server takes steps, has a live checkpoint after every `durable_every`th, and tells of every
     second one. events: by the number of steps taken in all, "crash", or "broken": the connection, with what was told last."""
 
     address = "there"

@@ -56,6 +56,65 @@ class LibraryNamesTest(ArrayCase):
         self.assert_close(first[0], np.zeros((2, 6)))
         self.assertIs(rnn_cell._get_begin_state(cells[1], mx.nd, first, nd.array(X), 2), first)
 
+    def test_nested_arrays_are_one_list_and_back(self):
+        x, y, z = nd.ones(1), nd.ones(2), nd.ones(3)
+        flat, form = gluon.block._flatten([x, (y, None)], "input")
+        value, rest = gluon.block._regroup(flat + [z], form)
+        self.assertEqual([value, rest], [[x, (y, None)], [z]])
+        self.assertEqual(gluon.block._regroup([x, y], gluon.block._flatten(x, "input")[1]), (x, [y]))
+
+    def test_a_convolution_of_a_library_s_own_asks_for_its_weight_s_shape(self):
+        shapes = gluon.nn.conv_layers._infer_weight_shape("Convolution", (1, 3, 8, 8), {"kernel": (3, 3), "num_filter": 4, "num_group": 1})
+        self.assertEqual(shapes, [(1, 3, 8, 8), (4, 3, 3, 3), (4,)])
+        self.assertTrue(issubclass(gluon.nn.Conv2D, gluon.nn.conv_layers._Conv))
+        self.assertTrue(issubclass(gluon.nn.MaxPool2D, gluon.nn.conv_layers._Pooling))
+        self.assertTrue(issubclass(rnn.LSTM, rnn.rnn_layer._RNNLayer))
+
+    def test_an_iterator_of_a_library_s_own_names_its_arrays(self):
+        named = mx.io._init_data({"b": np.ones(2), "a": nd.zeros(2)}, allow_empty=False, default_name="data")
+        self.assertEqual([name for name, _ in named], ["a", "b"])
+        self.assertEqual([name for name, _ in mx.io.utils._init_data([X, X], False, "data")], ["_0_data", "_1_data"])
+        self.assertEqual(mx.io.utils._init_data(None, allow_empty=True, default_name="label"), [])
+        self.assertTrue(mx.io.utils._has_instance(named, nd.NDArray))
+        self.assert_close(mx.io.utils._getdata_by_idx([("x", nd.arange(3))], [2, 0])[0][1], [2, 0])
+
+    def test_records_and_types_have_mxnet_s_numbers(self):
+        self.assertEqual((mx.recordio._IR_FORMAT, mx.recordio._IR_SIZE), ("IfQQ", 24))
+        flags = nd.ndarray._DTYPE_NP_TO_MX
+        self.assertEqual([flags[kind] for kind in (None, np.float32, np.float64, np.float16, np.uint8, np.int32, np.int8, np.int64, np.bool_)],
+                         [-1, *range(8)])
+        self.assertIs(nd.ndarray._DTYPE_MX_TO_NP[6], np.int64)
+        self.assertEqual(nd.ndarray._STORAGE_TYPE_STR_TO_ID["csr"], 2)
+
+    def test_a_property_of_a_class(self):
+        class Shape:
+            sides = 4
+            corners = mx.base.classproperty(lambda shape: shape.sides)
+
+        self.assertEqual(Shape.corners, 4)
+
+    def test_a_module_of_a_program_s_own_trains_on_several_devices(self):
+        devices, names = (mx.cpu(0), mx.cpu(1)), ["w", "fixed"]
+        for on_store in (True, False):
+            weights = [[nd.ones(2, ctx=ctx) for ctx in devices] for _ in names]
+            grads = [[nd.ones(2, ctx=ctx) * (number + 1) for number, ctx in enumerate(devices)], [None, None]]
+            first = {"w": nd.array([2, 4]), "fixed": nd.ones(2)}
+            store, updates = mx.model._create_kvstore("device", 2, first)
+            self.assertTrue(updates)
+            mx.model._initialize_kvstore(store, weights, first, names, on_store)
+            sgd = mx.optimizer.SGD(learning_rate=0.5)
+            if on_store:
+                store.set_optimizer(sgd)
+                mx.model._update_params_on_kvstore(weights, grads, store, names)
+            else:
+                mx.model._update_params(weights, grads, mx.optimizer.get_updater(sgd), 2, store, names)
+            for weight in weights[0]:
+                self.assert_close(weight, [0.5, 2.5] if on_store else [-0.5, -0.5])
+        self.assertEqual(mx.model._create_kvstore("local", 1, first), (None, False))
+        self.assertEqual(mx.model._create_kvstore(store, 1, first), (store, True))
+        with self.assertRaisesRegex(TypeError, "kvstore must be"):
+            mx.model._create_kvstore(3, 1, first)
+
     def test_a_module_takes_a_loader(self):
         loader = gluon.data.DataLoader(gluon.data.ArrayDataset(np.ones((10, 3)), np.arange(10)), 4)
         batches = mx.contrib.io.DataLoaderIter(loader)

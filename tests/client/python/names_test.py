@@ -2,6 +2,7 @@
 
 import importlib
 import pickle
+import sys
 import unittest
 import warnings
 
@@ -12,7 +13,7 @@ from gluond._composed.shapes import NoGraph
 from gluond.gluon import nn
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
-from tests.client.python.mxnet_names import NAMES
+from tests.client.python.mxnet_names import NAMES, OF_LIBRARIES
 
 
 def module(path):
@@ -47,7 +48,7 @@ class NamesTest(ArrayCase):
                 wrong()
 
     def test_classes_of_other_modules_that_are_not_here_say_what_to_use(self):
-        for absent in (lambda: mx.optimizer.LBSGD, lambda: mx.io.MXDataIter, lambda: mx.runtime, lambda: mx.contrib.fft,
+        for absent in (lambda: mx.optimizer.LBSGD, lambda: mx.io.MXDataIter, lambda: mx.runtime, lambda: mx.contrib.hawkesll,
                        lambda: mx.contrib.onnx, lambda: mx.contrib.quantization, lambda: mx.contrib.tensorboard, lambda: mx.np,
                        lambda: gluon.contrib.cnn, lambda: gluon.contrib.estimator, lambda: mx.rnn.ConvLSTMCell,
                        lambda: mx.nd.sparse, lambda: gluon.data.batchify, lambda: mx.kvstore.KVStoreServer,
@@ -64,6 +65,45 @@ class NamesTest(ArrayCase):
             self.assertFalse(hasattr(importlib.import_module(f"gluond.{module}"), name))
         with self.assertRaisesRegex(ImportError, "did you mean 'FactorScheduler'"):
             exec("from gluond.lr_scheduler import FactorSchedulr", {})
+
+    def test_each_name_that_libraries_import_is_where_mxnet_has_it(self):
+        for path, names in OF_LIBRARIES.items():
+            for name in names.split():
+                with self.subTest(f"{path}.{name}"):
+                    exec(f"from {module(path).__name__} import {name}", {})
+
+    def test_a_private_name_that_is_not_here_says_so_in_each_module(self):
+        paths = [path for path in sys.modules if path.partition(".")[0] == "gluond" and "._" not in path]
+        self.assertGreater(len(paths), 70)
+        for path in paths:
+            with self.subTest(path):
+                with self.assertRaisesRegex(AttributeError, "has no attribute '_of_mxnet': it is not part of gluond; .{10}"):
+                    sys.modules[path]._of_mxnet
+                with self.assertRaisesRegex(ImportError, "cannot import name '_of_mxnet' from 'gluond.*': it is not part of gluond; .{10}"):
+                    exec(f"from {path} import _of_mxnet", {})
+
+    def test_special_private_names_say_what_to_use(self):
+        for path, name, says in (("gluon.data.dataloader", "_worker_fn", "num_workers"), ("gluon.data.dataloader", "worker_loop", "num_workers"),
+                                 ("base", "ctypes2buffer", "the server computes"), ("initializer", "_INITIALIZER_REGISTRY", "mx.init.register")):
+            with self.assertRaisesRegex(AttributeError, f"it is not part of gluond; .*{says}"):
+                getattr(module(path), name)
+
+    def test_a_file_of_mxnet_s_that_is_not_here_says_what_to_use(self):
+        for path in ("executor_manager", "nd.register", "contrib.amp.loss_scaler", "storage", "error", "_ctypes.ndarray",
+                     "module.executor_group", "sym.gen_op", "gluon.contrib.data.text"):
+            with self.assertRaisesRegex(ImportError, "No module named 'gluond.*: it is not part of gluond; .{10}"):
+                module(path)
+
+    def test_a_name_of_another_module_says_which(self):
+        for wrong, right in ((lambda: mx.Trainer, "gluond.gluon.Trainer"), (lambda: nd.cpu, "gluond.cpu"), (lambda: gluon.nn.L2Loss, "gluond.gluon.loss.L2Loss"),
+                             (lambda: mx.sym.random.numeric_types, "gluond.base.numeric_types"), (lambda: mx.LSTM, "gluond.gluon.rnn.LSTM")):
+            with self.assertRaisesRegex(AttributeError, f": use {right}$"):
+                wrong()
+
+    def test_what_a_module_lacks_python_asks_for_without_a_sentence(self):
+        for module in (mx, nd, gluon.nn, mx.lr_scheduler):
+            with self.assertRaisesRegex(AttributeError, "has no attribute '__wrapped__'$"):
+                module.__wrapped__
 
 
 class HybridTest(ArrayCase):

@@ -77,12 +77,12 @@ class OperatorsCacheTest(unittest.TestCase):
 
     def test_what_was_kept_is_found(self):
         self.assertIsNone(_operators_cache.load(HASH))
-        _operators_cache.keep(self.answer)
+        _operators_cache.store(self.answer)
         self.assertEqual(_operators_cache.load(HASH), self.answer)
         self.assertEqual([path.name for path in self.file.parent.iterdir()], [self.file.name])
 
     def test_damaged_files_are_as_good_as_none(self):
-        _operators_cache.keep(self.answer)
+        _operators_cache.store(self.answer)
         whole = self.file.read_bytes()
         for text in (b"", whole[:-3], whole.replace(HASH.encode(), b"f" * 16), b"\xff" * 100):
             self.file.write_bytes(text)
@@ -90,19 +90,19 @@ class OperatorsCacheTest(unittest.TestCase):
         self.file.unlink()
         self.file.mkdir()
         self.assertIsNone(_operators_cache.load(HASH))
-        _operators_cache.keep(self.answer)
+        _operators_cache.store(self.answer)
 
     def test_a_server_names_no_other_files(self):
         for name in ("", "../" + HASH, "/etc/passwd", HASH + "\n", HASH.upper()):
             self.assertIsNone(_operators_cache.load(name))
             self.answer.registry_hash = name
-            _operators_cache.keep(self.answer)
+            _operators_cache.store(self.answer)
         self.assertEqual(list(self.home.iterdir()), [])
 
     def test_old_ones_go(self):
         for number in range(12):
             self.answer.registry_hash = f"{number:016x}"
-            _operators_cache.keep(self.answer)
+            _operators_cache.store(self.answer)
             os.utime(self.file.parent / f"operators-{number:016x}.pb", (number, number))
         kept = sorted(path.name for path in self.file.parent.iterdir())
         self.assertEqual(len(kept), 8)
@@ -110,7 +110,7 @@ class OperatorsCacheTest(unittest.TestCase):
 
     def test_a_folder_that_cannot_be_written_does_not_matter(self):
         (self.home / "gluond").write_text("a file")
-        _operators_cache.keep(self.answer)
+        _operators_cache.store(self.answer)
         self.assertIsNone(_operators_cache.load(HASH))
 
     def test_the_second_start_downloads_nothing(self):

@@ -23,8 +23,8 @@ class DatasetTest(ArrayCase):
 
     def sent(self):
         """Patches the calls so that they are kept."""
-        real = calls.Caller.call
-        return mock.patch.object(calls.Caller, "call", autospec=True, side_effect=real)
+        real = calls.Client.call
+        return mock.patch.object(calls.Client, "call", autospec=True, side_effect=real)
 
     def test_it_describes_itself(self):
         about = self.upload(scale=0.5, shift={"label": 1.0}).describe()
@@ -53,10 +53,10 @@ class DatasetTest(ArrayCase):
         self.upload()
 
     def test_an_upload_goes_on_where_it_was(self):
-        """In any process: the other's Caller has another name."""
+        """In any process: the other's Client has another name."""
         caller = calls.current()
         limits = mock.Mock(max_chunk_bytes=16)
-        real, chunks = calls.Caller.call, []
+        real, chunks = calls.Client.call, []
 
         def interrupted(self, method, request, **options):
             if method.name == "UploadDataset" and request.HasField("chunk"):
@@ -66,10 +66,10 @@ class DatasetTest(ArrayCase):
             return real(self, method, request, **options)
 
         with mock.patch.object(caller, "_limits", limits):
-            with mock.patch.object(calls.Caller, "call", interrupted), self.assertRaises(KeyboardInterrupt):
+            with mock.patch.object(calls.Client, "call", interrupted), self.assertRaises(KeyboardInterrupt):
                 self.upload()
         self.assertFalse(mx.remote.Dataset("d").describe().committed)
-        other = calls.Caller(calls.connect.current())
+        other = calls.Client(calls.connect.current())
         with mock.patch.object(calls, "of", lambda session: other), self.sent() as call:
             self.upload()
         offsets = [each.args[2].chunk.offset for each in call.call_args_list
@@ -78,7 +78,7 @@ class DatasetTest(ArrayCase):
         self.assertTrue(mx.remote.Dataset("d").describe().committed)
 
     def test_an_upload_that_the_server_has_lost_begins_anew(self):
-        real, offsets = calls.Caller.call, []
+        real, offsets = calls.Client.call, []
 
         def losing(self, method, request, **options):
             if method.name == "UploadDataset" and request.HasField("chunk"):
@@ -88,7 +88,7 @@ class DatasetTest(ArrayCase):
             return real(self, method, request, **options)
 
         with mock.patch.object(calls.current(), "_limits", mock.Mock(max_chunk_bytes=32)):
-            with mock.patch.object(calls.Caller, "call", losing):
+            with mock.patch.object(calls.Client, "call", losing):
                 self.upload()
         self.assertEqual(offsets, [0, 32, 0, 32, 0, 32, 64])
         self.assertTrue(mx.remote.Dataset("d").describe().committed)

@@ -224,15 +224,15 @@ class ExactlyOnceTest(ArrayCase):
             self.assertEqual(model.train_step(*points(8)).step, expected)
 
     def test_a_call_that_goes_on_after_an_interrupt_uses_its_number(self):
-        model, caller = defined("busy"), calls.current()
+        model, client = defined("busy"), calls.current()
         self.assertEqual(model.train_step(*points(8)).step, 1)
         # As if that step had been cut short, and had not yet ended when the next call asked for the last number.
-        caller._lines["busy"].in_doubt = True
-        caller._lines["busy"].next -= 1
+        client._sequences["busy"].in_doubt = True
+        client._sequences["busy"].next -= 1
         places = [training_pb2.GetSequenceResponse(last=last) for last in (3, 4)]
-        with mock.patch.object(caller, "_place", side_effect=places):
+        with mock.patch.object(client, "_place", side_effect=places):
             self.assertEqual(model.train_step(*points(9)).step, 2)
-        caller._lines["busy"].in_doubt = True
+        client._sequences["busy"].in_doubt = True
         with self.assertRaisesRegex(mx.MXNetError, "TrainStep: .*data"):
             model.train_step(np.ones((2, 5)), [0, 1])
         self.assertEqual(model.train_step(*points(9)).step, 3)
@@ -276,7 +276,7 @@ class ExactlyOnceTest(ArrayCase):
     def test_a_server_that_has_forgotten_is_told_of(self):
         model = defined("forgotten")
         model.train_step(*points(8))
-        calls.current()._lines["forgotten"].next = 9
+        calls.current()._sequences["forgotten"].next = 9
         with self.assertRaisesRegex(mx.MXNetError, "knows of 4 calls by this client, expected 8"):
             model.train_step(*points(8))
         self.assertEqual(model.train_step(*points(8)).step, 2)

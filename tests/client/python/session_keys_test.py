@@ -22,7 +22,7 @@ from gluond._remote import keys
 print(flush=True)
 input()
 for number in range(20):
-    keys.keep(types.SimpleNamespace(address="a:1", local=None), f"name{%d}-{number}", "key")
+    keys.store(types.SimpleNamespace(address="a:1", local=None), f"name{%d}-{number}", "key")
 """
 
 
@@ -43,18 +43,18 @@ class FileTest(SavedCase):
             self.assertEqual(keys.path(), pathlib.Path("/home/anna/.config/gluond/sessions"))
 
     def test_only_its_user_reads_it(self):
-        keys.keep(self.session, "run", "k")
+        keys.store(self.session, "run", "k")
         self.assertEqual((mode(keys.path()), mode(keys.path().parent)), (0o600, 0o700))
         keys.path().chmod(0o644)
         keys.path().parent.chmod(0o755)
         self.assertEqual(keys.find(self.session, "run"), "k")
         self.assertEqual(mode(keys.path()), 0o600)
         keys.path().chmod(0o644)
-        keys.keep(self.session, "run", "k2")
+        keys.store(self.session, "run", "k2")
         self.assertEqual((mode(keys.path()), mode(keys.path().parent)), (0o600, 0o700))
 
     def test_a_key_is_of_a_server_and_a_name(self):
-        keys.keep(self.session, "run", "k")
+        keys.store(self.session, "run", "k")
         other = types.SimpleNamespace(address="b:1", local=None)
         self.assertIsNone(keys.find(other, "run"))
         self.assertIsNone(keys.find(self.session, "run2"))
@@ -63,7 +63,7 @@ class FileTest(SavedCase):
         self.assertEqual(json.loads(keys.path().read_text()), {"format": 1, "keys": {}})
 
     def test_the_file_counts_more_than_this_processs_memory(self):
-        keys.keep(self.session, "run", "k")
+        keys.store(self.session, "run", "k")
         keys.path().write_text('{"format": 1, "keys": {"a:1": {"run": "newer"}}}')
         self.assertEqual(keys.find(self.session, "run"), "newer")
 
@@ -81,11 +81,11 @@ class FileTest(SavedCase):
         self.assertEqual(sorted(os.listdir(keys.path().parent)), ["sessions", "sessions.lock"])
 
     def test_a_damaged_file_says_so(self):
-        keys.keep(self.session, "run", "k")
+        keys.store(self.session, "run", "k")
         for text in ("", "{", "[]", '{"format": 2, "keys": {}}', '{"format": 1, "keys": {"a": 1}}', "[" * 100000,
                      '{"format": 1, "keys": {"a": {"b": 1}}}'):
             keys.path().write_text(text)
-            for call in (lambda: keys.find(self.session, "run"), lambda: keys.keep(self.session, "other", "k")):
+            for call in (lambda: keys.find(self.session, "run"), lambda: keys.store(self.session, "other", "k")):
                 with self.subTest(text[:20]), self.assertRaisesRegex(mx.MXNetError, f"{keys.path()}, .*as key="):
                     call()
             self.assertEqual(keys.path().read_text(), text)
@@ -94,9 +94,9 @@ class FileTest(SavedCase):
             keys.find(self.session, "run")
 
     def test_a_write_that_fails_leaves_the_file(self):
-        keys.keep(self.session, "run", "k")
+        keys.store(self.session, "run", "k")
         with mock.patch("os.replace", side_effect=OSError("the disk is full")), self.assertRaises(OSError):
-            keys.keep(self.session, "other", "k")
+            keys.store(self.session, "other", "k")
         self.assertEqual(sorted(os.listdir(keys.path().parent)), ["sessions", "sessions.lock"])
         self.assertEqual(keys.find(self.session, "run"), "k")
 
@@ -128,7 +128,7 @@ class ServerTest(SavedCase):
         self.assert_equal(mx.attach("run").x, [1])
 
     def test_a_damaged_file_stops_a_save_before_it_is_made(self):
-        keys.keep(connect.current(), "other", "k")
+        keys.store(connect.current(), "other", "k")
         keys.path().write_text("{")
         with self.assertRaisesRegex(mx.MXNetError, "cannot be read"):
             mx.save_session("run", x=nd.ones(1))
@@ -147,7 +147,7 @@ class ServerTest(SavedCase):
         mx.save_session("run", x=nd.ones(1))
         key = keys.find(connect.current(), "run")
         mx.delete_session("run")
-        keys.keep(connect.current(), "run", key)
+        keys.store(connect.current(), "run", key)
         self.assertEqual(mx.save_session("run", x=nd.zeros(1)), key)
         self.assert_equal(mx.attach("run").x, [0])
 

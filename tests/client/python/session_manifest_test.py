@@ -43,7 +43,7 @@ class StrangerTest(SessionCase):
         known = keys.find(session, "run") or ""
         saved = session.request(encoding.message(encoding.SAVE_SESSION, command_pb2.Command.SaveSession(
             name="run", key=known, manifest=manifest, arrays={name: each.handle for name, each in arrays.items()}))).saved
-        keys.keep(session, "run", saved.key)
+        keys.store(session, "run", saved.key)
 
     def refused(self, manifest):
         self.save(manifest, **{"0": nd.ones(2)})

@@ -38,3 +38,11 @@ def _factored(F: Any, matrix: Any) -> Tuple[Any, Any]:  # noqa: N803
     """(L, L^-1 A), of A A^T = L L^T."""
     triangle = F._linalg_potrf(F._linalg_gemm2(matrix, matrix, transpose_b=True))
     return triangle, F._linalg_trsm(triangle, matrix)
+
+
+def count_sketch(F: Any, data: Any, h: Any, s: Any, out_dim: int, processing_batch_size: int = 32) -> Any:  # noqa: N803
+    """(..., d) -> (..., out_dim): element i of the data, times s[i], is added to element h[i]. `processing_batch_size` makes no
+    difference."""
+    places = F.one_hot(F.reshape(h, shape=(-1,)), depth=out_dim)
+    signed = F.broadcast_mul(F.reshape(data, shape=(-1, 0), reverse=True), F.reshape(s, shape=(1, -1)))
+    return F.reshape_like(F.dot(signed, F._cast_like(places, data)), data, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
-from . import attention, boxes, densities, elementwise, linear_algebra, patches, sampling
+from . import attention, boxes, densities, elementwise, fourier, images, linear_algebra, patches, sampling
 from .shapes import on_arrays_only
 
 # Other names of the server's operators.
@@ -18,8 +18,11 @@ _ON_ARRAYS = {
     "_contrib_bipartite_matching": "it goes through the scores one by one",
     "_contrib_index_array": _NEEDS_SHAPE, "_contrib_index_copy": _NEEDS_SHAPE,
     "_linalg_extracttrian": _NEEDS_SHAPE, "_linalg_maketrian": _NEEDS_SHAPE,
-    **{f"_contrib_{name}": _CHANGES_ARRAYS for name in ("adamw_update", "mp_adamw_update")}, "reset_arrays": _CHANGES_ARRAYS,
-    **{f"_image_{name}": _DRAWS for name in ("random_flip_left_right", "random_flip_top_bottom")},
+    **{f"_contrib_{name}": _CHANGES_ARRAYS for name in (
+        "adamw_update", "mp_adamw_update", "multi_lamb_update", "multi_mp_lamb_update")},
+    **{name: _CHANGES_ARRAYS for name in ("preloaded_multi_mp_sgd_mom_update", "preloaded_multi_mp_sgd_update",
+                                          "preloaded_multi_sgd_mom_update", "preloaded_multi_sgd_update", "reset_arrays")},
+    **{f"_image_{name}": _DRAWS for name in ("random_color_jitter", "random_flip_left_right", "random_flip_top_bottom")},
 }
 
 
@@ -31,6 +34,9 @@ def _written(operator: str) -> str:
 
 COMPOSED: Dict[str, Callable[..., Any]] = {
     **{name: on_arrays_only(_written(name), why) for name, why in _ON_ARRAYS.items()},
+    **{f"_image_{name}": getattr(images, name) for name in (
+        "adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize", "random_brightness", "random_contrast", "random_hue",
+        "random_lighting", "random_saturation", "resize", "to_tensor")},
     "cast_storage": elementwise.cast_storage,
     "_contrib_allclose": elementwise.allclose,
     "_contrib_SyncBatchNorm": elementwise.sync_batch_norm,
@@ -41,6 +47,8 @@ COMPOSED: Dict[str, Callable[..., Any]] = {
     "_contrib_sign_ste": elementwise.sign_ste,
     "_contrib_interleaved_matmul_encdec_qk": attention.interleaved_matmul_encdec_qk,
     "_contrib_interleaved_matmul_encdec_valatt": attention.interleaved_matmul_encdec_valatt,
+    "_contrib_fft": fourier.fft,
+    "_contrib_ifft": fourier.ifft,
     "_contrib_box_encode": boxes.box_encode,
     "_contrib_box_decode": boxes.box_decode,
     "GridGenerator": sampling.grid_generator,
@@ -51,6 +59,7 @@ COMPOSED: Dict[str, Callable[..., Any]] = {
     "Correlation": patches.correlation,
     "Crop": patches.crop,
     "khatri_rao": linear_algebra.khatri_rao,
+    "_contrib_count_sketch": linear_algebra.count_sketch,
     **{f"linalg_{name}": on_arrays_only(f"linalg_{name}", _NEEDS_SHAPE) for name in ("extracttrian", "maketrian")},
     **{f"{prefix}linalg_{name}": getattr(linear_algebra, name) for prefix in ("", "_") for name in ("gelqf", "gemm", "syrk")},
     **{f"random_pdf_{name}": getattr(densities, name) for name in (

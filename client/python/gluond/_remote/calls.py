@@ -1,8 +1,8 @@
 """Unary calls of the server that a session belongs to: deadlines, retries, and sequence numbers.
 
-    caller = calls.current()
-    caller.call(GET_MODEL, model_pb2.GetModelRequest(model="digits"))           # Changes no model.
-    caller.apply(TRAIN_STEP, training_pb2.TrainStepRequest(model="digits"))     # Changes one, exactly once.
+    client = calls.current()
+    client.call(GET_MODEL, model_pb2.GetModelRequest(model="digits"))           # Changes no model.
+    client.apply(TRAIN_STEP, training_pb2.TrainStepRequest(model="digits"))     # Changes one, exactly once.
 
 A call is sent again while the server is away, or asks for patience, and RETRY_SECONDS last. One that changes a model
 carries the same number each time, so that the server applies it once however often it comes.
@@ -71,7 +71,7 @@ class _Wait:
         self._end = min(self._deadline, self._begun + self._patience)
 
     def timeout(self) -> float:
-        """Of one attempt."""
+        """The deadline of one attempt, in seconds."""
         return min(max(self._deadline - time.monotonic(), 0.001), TIMEOUT_SECONDS)
 
     def heard(self, hear: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -93,7 +93,7 @@ class _Wait:
         return False
 
 
-class _Line:
+class _Sequence:
     """The calls of this client that change one model: one at a time, in the order of their beginning."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class _Line:
         self.in_part = 0  # The call of which, as was told, a crash has left the first steps alone.
 
 
-class Caller:
+class Client:
     """The calls over one session's channel. Thread-safe. `client_id`: its name for sequence numbers and uploads."""
 
     def __init__(self, session: Session) -> None:
@@ -112,7 +112,7 @@ class Caller:
         self.address = session.address
         self.client_id = f"python-{secrets.token_hex(16)}"
         self._lock = threading.Lock()
-        self._lines: Dict[str, _Line] = {}
+        self._sequences: Dict[str, _Sequence] = {}
         self._limits: Any = None
 
     @property
@@ -155,22 +155,22 @@ class Caller:
         reason REWOUND: the server was started anew, without the last calls on the model, whichever they were.
         """
         wait = self._wait(timeout, patience)
-        line = self._line(request.model)
-        with line.lock:
-            was_in_doubt = line.in_doubt
+        sequence = self._sequence(request.model)
+        with sequence.lock:
+            was_in_doubt = sequence.in_doubt
             if was_in_doubt:
-                line.next = self._check_not_forgotten(request.model, wait, line).last + 1
+                sequence.next = self._check_not_forgotten(request.model, wait, sequence).last + 1
             try:
-                return self._apply(method, request, wait, line, hear)
+                return self._apply(method, request, wait, sequence, hear)
             except CallError as error:
                 if not was_in_doubt or error.reason != "SEQUENCE_REUSED":
                     raise
                 last = self._place(request.model, wait).last
-                if last < line.next:
+                if last < sequence.next:
                     raise
                 # The call that was cut short ended only now, under the same number, for which this one was refused.
-                line.next = last + 1
-                return self._apply(method, request, wait, line, hear)
+                sequence.next = last + 1
+                return self._apply(method, request, wait, sequence, hear)
 
     def listen(self, method: Method, request: Any, hear: Callable[[Any], None], patience: float) -> Any:
         """apply() for a method whose answer is a stream, of which `hear` gets each message; the last message. The call may
@@ -179,41 +179,41 @@ class Caller:
 
     def accept(self, model: str, patience: float) -> Any:
         """The GetSequenceResponse for this client, whose next call goes on from there whatever the server has lost."""
-        line = self._line(model)
-        with line.lock:
+        sequence = self._sequence(model)
+        with sequence.lock:
             place = self._place(model, self._wait(patience=patience))
-            line.next, line.in_doubt = place.last + 1, False
+            sequence.next, sequence.in_doubt = place.last + 1, False
             return place
 
     def check(self, model: str, patience: Optional[float] = None) -> Any:
         """The GetSequenceResponse for this client. CallError as apply()'s: the server has lost calls."""
-        line = self._line(model)
-        with line.lock:
-            return self._check_not_forgotten(model, self._wait(patience=patience), line)
+        sequence = self._sequence(model)
+        with sequence.lock:
+            return self._check_not_forgotten(model, self._wait(patience=patience), sequence)
 
     def _wait(self, timeout: float = TIMEOUT_SECONDS, patience: Optional[float] = None) -> _Wait:
         return _Wait(self.address, timeout, patience)
 
-    def _line(self, model: str) -> _Line:
+    def _sequence(self, model: str) -> _Sequence:
         with self._lock:
-            return self._lines.setdefault(model, _Line())
+            return self._sequences.setdefault(model, _Sequence())
 
-    def _apply(self, method: Method, request: Any, wait: _Wait, line: _Line,
+    def _apply(self, method: Method, request: Any, wait: _Wait, sequence: _Sequence,
                hear: Optional[Callable[[Any], None]]) -> Any:
-        """Calls under the line's next number. Holding the line's lock."""
-        request.call.client_id, request.call.sequence = self.client_id, line.next
-        line.in_doubt = True
+        """Calls under the sequence's next number. Holding the sequence's lock."""
+        request.call.client_id, request.call.sequence = self.client_id, sequence.next
+        sequence.in_doubt = True
         try:
-            answer = self._run(method, request, wait, lambda: self._check_not_forgotten(request.model, wait, line), hear)
+            answer = self._run(method, request, wait, lambda: self._check_not_forgotten(request.model, wait, sequence), hear)
         except CallError as error:
             if error.reason == "ANSWER_FORGOTTEN":  # The server has applied it.
-                line.next += 1
-                line.in_doubt = False
+                sequence.next += 1
+                sequence.in_doubt = False
             elif error.reason in ("SEQUENCE_GAP", "REWOUND"):  # The server may have lost this client's calls, or a part of one.
-                self._check_not_forgotten(request.model, wait, line)
+                self._check_not_forgotten(request.model, wait, sequence)
             raise
-        line.next += 1
-        line.in_doubt = False
+        sequence.next += 1
+        sequence.in_doubt = False
         return answer
 
     def _run(self, method: Method, request: Any, wait: _Wait, resume: Callable[[], Any],
@@ -274,14 +274,14 @@ class Caller:
         asked = methods.GET_SEQUENCE.request(client_id=self.client_id, model=model)
         return self._run(methods.GET_SEQUENCE, asked, wait, lambda: None)
 
-    def _check_not_forgotten(self, model: str, wait: _Wait, line: _Line) -> Any:
+    def _check_not_forgotten(self, model: str, wait: _Wait, sequence: _Sequence) -> Any:
         """The server's GetSequenceResponse. CallError (ABORTED): it lacks calls that it has answered."""
         place = self._place(model, wait)
-        is_news = place.in_part and line.in_part != place.last
-        line.in_part = place.last if place.in_part else 0
-        if line.next - 1 <= place.last <= line.next and not is_news:
+        is_news = place.in_part and sequence.in_part != place.last
+        sequence.in_part = place.last if place.in_part else 0
+        if sequence.next - 1 <= place.last <= sequence.next and not is_news:
             return place
-        expected, line.next = line.next - 1, place.last + 1
+        expected, sequence.next = sequence.next - 1, place.last + 1
         lost = ("has the first steps alone of this client's last training" if is_news and place.last == expected else
                 f"knows of {place.last} calls by this client, expected {expected}")
         raise CallError(f"model '{model}': {self.address} was started anew and {lost}; the model's trainer has taken "
@@ -291,19 +291,19 @@ class Caller:
 
 
 _lock = threading.Lock()
-_callers: "weakref.WeakKeyDictionary[Session, Caller]" = weakref.WeakKeyDictionary()
+_clients: "weakref.WeakKeyDictionary[Session, Client]" = weakref.WeakKeyDictionary()
 
 
-def of(session: Session) -> Caller:
+def of(session: Session) -> Client:
     """The calls that go the way of this session."""
     with _lock:
-        caller = _callers.get(session)
-        if caller is None:
-            caller = _callers[session] = Caller(session)
-        return caller
+        client = _clients.get(session)
+        if client is None:
+            client = _clients[session] = Client(session)
+        return client
 
 
-def current() -> Caller:
+def current() -> Client:
     """The calls that go the way of the session that new arrays belong to."""
     return of(connect.current())
 

@@ -14,17 +14,17 @@ from typing import Any, Iterable, List, Mapping, Optional, Tuple, Union
 import numpy as np
 
 from .. import lr_scheduler
-from .._initializer_base import Initializer
-from .._initializer_base import create as create_initializer
-from .._metric_base import EvalMetric
+from .._initializer import Initializer
+from .._initializer import create as create_initializer
+from .._metric import EvalMetric
 from .._metric_classes import Accuracy, TopKAccuracy
 from .._metric_values import Loss as LossMetric
 from .._proto import graph_pb2
 from ..base import MXNetError
 from ..gluon import loss as losses
 from ..gluon.loss import Loss
-from ..optimizer._base import Optimizer
-from ..optimizer._base import create as create_optimizer
+from ..optimizer._optimizer import Optimizer
+from ..optimizer._optimizer import create as create_optimizer
 
 PACKAGE = __name__.partition(".")[0]
 # Arguments of optimizers that a server's trainer decides in another way, or has no use for.

@@ -15,7 +15,7 @@ from .._wire.tensors import DTYPE_OF, flag_of
 from ..base import MXNetError
 from ..progress import Progress
 from . import calls, methods, values
-from .calls import CallError, Caller
+from .calls import CallError, Client
 
 __all__ = ["Column", "Dataset", "DatasetDescription", "datasets"]
 
@@ -115,8 +115,8 @@ class Temporary(Dataset):
                 raise
 
 
-def _listed(caller: Caller) -> Any:
-    pages = caller.pages(methods.LIST_DATASETS, dataset_pb2.ListDatasetsRequest())
+def _listed(client: Client) -> Any:
+    pages = client.pages(methods.LIST_DATASETS, dataset_pb2.ListDatasetsRequest())
     return [dataset for page in pages for dataset in page.datasets]
 
 
@@ -142,9 +142,9 @@ def _by_column(given: Union[float, Mapping[str, float], None], what: str) -> Map
 class _Upload:
     """One dataset on its way. Its client's name follows from its contents, so that any process goes on with it."""
 
-    def __init__(self, caller: Caller, name: str, columns: Mapping[str, Any], scale: Mapping[str, float],
+    def __init__(self, client: Client, name: str, columns: Mapping[str, Any], scale: Mapping[str, float],
                  shift: Mapping[str, float], temporary: bool = False) -> None:
-        self._caller = caller
+        self._client = client
         self._name = name
         self._temporary = temporary
         self._values = {key: np.ascontiguousarray(values.as_numpy(value)) for key, value in columns.items()}
@@ -162,11 +162,11 @@ class _Upload:
                 column.shift = shift[key]
             self._columns.append(column)
         declared = dataset_pb2.UploadDatasetRequest(dataset=name, columns=self._columns)
-        self._client = f"python-upload-{crc32c(declared.SerializeToString()):08x}"
+        self._client_id = f"python-upload-{crc32c(declared.SerializeToString()):08x}"
 
     def _send(self, **fields: Any) -> Any:
-        return self._caller.call(methods.UPLOAD_DATASET, dataset_pb2.UploadDatasetRequest(
-            dataset=self._name, call={"client_id": self._client}, **fields))
+        return self._client.call(methods.UPLOAD_DATASET, dataset_pb2.UploadDatasetRequest(
+            dataset=self._name, call={"client_id": self._client_id}, **fields))
 
     def run(self, replace: bool, title: str) -> None:
         """Sends what the server lacks. title: of the line that shows how far it is; empty: there is none."""
@@ -192,7 +192,7 @@ class _Upload:
         return self._send(columns=self._columns, temporary=self._temporary).received
 
     def _send_rest(self, received: Mapping[str, int], title: str) -> None:
-        chunk = self._caller.limits.max_chunk_bytes
+        chunk = self._client.limits.max_chunk_bytes
         chunks = [(key, begin) for key, value in self._values.items()
                   for begin in range(received.get(key, 0), value.nbytes, chunk)]
         shown: Iterable[Tuple[str, int]] = chunks
@@ -208,7 +208,7 @@ class _Upload:
 
     def _is_there(self) -> bool:
         """Whether the server has the dataset, complete and with these values."""
-        for dataset in _listed(self._caller):
+        for dataset in _listed(self._client):
             if dataset.name == self._name and dataset.committed:
                 return len(dataset.columns) == len(self._columns) and all(map(_same, dataset.columns, self._columns))
         return False

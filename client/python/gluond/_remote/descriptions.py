@@ -65,7 +65,7 @@ def _variable(proto: Any) -> Variable:
 
 
 def of_trainer(proto: Any) -> TrainerDescription:
-    """Of a Trainer."""
+    """The description of a Trainer."""
     schedule = components.shown(proto.lr_scheduler) if proto.HasField("lr_scheduler") else None
     loss = components.shown(proto.loss) if proto.HasField("loss") else f"the output {proto.loss_output}"
     metrics = [components.shown(each) for each in proto.metrics]
@@ -74,7 +74,7 @@ def of_trainer(proto: Any) -> TrainerDescription:
 
 
 def of_model(proto: Any, trainer: Any = None) -> ModelDescription:
-    """Of a Model and its Trainer."""
+    """The description of a Model and its Trainer."""
     created = datetime.datetime.fromtimestamp(proto.created.seconds, datetime.timezone.utc)
     return ModelDescription(
         proto.name, proto.device, [_variable(each) for each in proto.inputs], [_variable(each) for each in proto.outputs],
@@ -98,7 +98,7 @@ def _type(variable: Variable) -> str:
 
 
 def _facts(variable: Variable) -> str:
-    """What is not as usual."""
+    """The properties that are not as usual."""
     facts = [] if variable.kind == "parameter" else [variable.kind]
     if variable.kind == "parameter" and variable.grad_req != "write":
         facts.append("fixed" if variable.grad_req == "null" else "gradients add up")

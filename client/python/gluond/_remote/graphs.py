@@ -184,8 +184,8 @@ def symbol_of(graph: Any, variables: Mapping[str, Any], inputs: Sequence[str]) -
                                             **(custom.from_the_wire(each.custom) if each.HasField("custom") else {})})
              for each in graph.nodes}
     made: Dict[str, Node] = {}
-    for each in graph.nodes:
-        nodes[each.name].inputs.extend(_entry(reference, nodes, made, variables) for reference in each.inputs)
+    for node in graph.nodes:
+        nodes[node.name].inputs.extend(_entry(reference, nodes, made, variables) for reference in node.inputs)
     outputs = Symbol([_entry(reference, nodes, made, variables) for reference in graph.outputs])
     return Group(outputs), [var(name) for name in inputs]
 

@@ -19,7 +19,7 @@ _FLAGS = {name: flag for flag, name in _DATATYPES.items()}
 
 
 class Config(NamedTuple):
-    """What a client knows of a version. inputs: their dtypes' numbers by name. most_rows: of one request; 0: any."""
+    """A version, as a client knows it. inputs: their dtypes' numbers by name. most_rows: of one request; 0: any."""
 
     inputs: Dict[str, int]
     most_rows: int

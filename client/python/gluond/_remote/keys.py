@@ -43,7 +43,7 @@ def find(session: Session, name: str) -> Optional[str]:
     return known or _here.get((session.address, name))
 
 
-def keep(session: Session, name: str, key: str) -> None:
+def store(session: Session, name: str, key: str) -> None:
     """Remembers a key. MXNetError, OSError: this process does, but the file cannot be written."""
     _here[session.address, name] = key
     if session.local is None and _known_in_file(session, name) != key:
@@ -52,7 +52,7 @@ def keep(session: Session, name: str, key: str) -> None:
 
 
 def forget(session: Session, name: str) -> None:
-    """Forgets the key of a name. MXNetError, OSError: as keep()."""
+    """Forgets the key of a name. MXNetError, OSError: as store()."""
     _here.pop((session.address, name), None)
     if session.local is None and _known_in_file(session, name) is not None:
         with _changing() as keys:

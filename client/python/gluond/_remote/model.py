@@ -84,7 +84,7 @@ class Model:
         `loss` the model gets a trainer (see create_trainer), with the optimizer or a gluon.Trainer's. replace: replaces a
         model of that name. device: `cpu` or `gpu:0`. seed: of the server's random numbers for it.
         """
-        caller = calls.current()
+        client = calls.current()
         traced = graphs.trace(block, inputs)
         request = model_pb2.DefineModelRequest(model=name, graph=traced.graph, device=device or "", seed=seed, replace=replace)
         request.variables.extend(each.variable() for each in traced.inputs)
@@ -96,14 +96,14 @@ class Model:
             if own is not None:
                 variable.initializer.CopyFrom(own)
         model = Model(name)
-        caller.apply(methods.DEFINE_MODEL, request)
+        client.apply(methods.DEFINE_MODEL, request)
         if given:
             arrays.store(name, given, None)
         if len(given) < len(traced.parameters):
             drawn = parameters_pb2.InitializeParametersRequest(model=name)
             if initializer is not None:
                 drawn.initializer.CopyFrom(components.initializer(initializer))
-            caller.apply(methods.INITIALIZE_PARAMETERS, drawn)
+            client.apply(methods.INITIALIZE_PARAMETERS, drawn)
         if loss is not None:
             model.create_trainer(loss, optimizer if trainer is None else trainer.optimizer, optimizer_params, metrics=metrics)
         return model
@@ -235,11 +235,11 @@ class Model:
     @staticmethod
     def _measured(answers: Sequence[Any]) -> Dict[str, float]:
         """The means over all rows."""
-        samples = sum(each.samples for each in answers)
+        samples = sum(answer.samples for answer in answers)
         found: Dict[str, float] = {}
-        for each in answers:
-            for name, value in {"loss": each.loss, **each.metrics}.items():
-                found[name] = found.get(name, 0.0) + value * each.samples / max(samples, 1)
+        for answer in answers:
+            for name, value in {"loss": answer.loss, **answer.metrics}.items():
+                found[name] = found.get(name, 0.0) + value * answer.samples / max(samples, 1)
         return found
 
     # Training.

@@ -30,8 +30,8 @@ from ..gluon._traced import TracedGraph
 from ..gluon.loss import Loss
 from ..gluon.trainer import Trainer
 from ..optimizer import _states
-from ..optimizer._base import Optimizer
-from ..optimizer._base import create as create_optimizer
+from ..optimizer._optimizer import Optimizer
+from ..optimizer._optimizer import create as create_optimizer
 from ..symbol.symbol import load_json, var
 from .manifest import FORMAT, LOSSES, MOST_DEPTH, PLAIN_DTYPES, own_attributes
 

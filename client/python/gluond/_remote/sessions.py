@@ -25,7 +25,7 @@ from ..base import MXNetError
 from ..gluon._block import Block
 from ..gluon.trainer import Trainer
 from . import arrays, calls, keys, manifest, methods
-from .filling import Filling
+from .restoring import Restoration
 
 __all__ = ["SavedSession", "Work", "attach", "delete_session", "save_session", "sessions"]
 
@@ -125,7 +125,7 @@ def save_session(name: str, /, *, key: Optional[str] = None, **things: Any) -> s
     named = arrays.numbers({str(place): each for place, each in enumerate(made.arrays)})
     command = command_pb2.Command.SaveSession(name=name, key=known, arrays=named, manifest=text)
     if kept is None:
-        _keep(session, name, known)  # Before the server has it: whatever ends this program, the key is there.
+        _store_key(session, name, known)  # Before the server has it: whatever ends this program, the key is there.
     try:
         saved = session.request(encoding.message(encoding.SAVE_SESSION, command)).saved
     except MXNetError as error:
@@ -134,7 +134,7 @@ def save_session(name: str, /, *, key: Optional[str] = None, **things: Any) -> s
         raise _explained(error, session, name) from None
     _named(session, saved)
     if key is not None:
-        _keep(session, name, key)
+        _store_key(session, name, key)
     return known
 
 
@@ -161,20 +161,20 @@ def attach(name: str, /, *, key: Optional[str] = None, **things: Any) -> Work:
         except MXNetError as error:
             if error.reason != "VERSION_CHANGED" or left == 0:
                 raise _explained(error, session, name) from None
-    _keep(session, name, known)
+    _store_key(session, name, known)
     return work
 
 
 def _open(session: Session, name: str, key: str, given: Mapping[str, Any]) -> Work:
     command = command_pb2.Command.OpenSaved(name=name, key=key)
     saved = session.request(encoding.message(encoding.OPEN_SAVED, command)).saved
-    filling = Filling(session, name, saved.manifest, saved.arrays)
-    filling.check(given)
+    restoration = Restoration(session, name, saved.manifest, saved.arrays)
+    restoration.check(given)
     command.expected_version = saved.version
-    command.arrays.update(arrays.numbers({str(place): each for place, each in enumerate(filling.arrays)}))
+    command.arrays.update(arrays.numbers({str(place): each for place, each in enumerate(restoration.arrays)}))
     opened = session.request(encoding.message(encoding.OPEN_SAVED, command)).saved
     _named(session, opened)
-    return Work(_described(opened), filling.things(given))
+    return Work(_described(opened), restoration.things(given))
 
 
 def _named(session: Session, saved: Any) -> None:
@@ -183,12 +183,12 @@ def _named(session: Session, saved: Any) -> None:
     created = _described(saved).created.astimezone()
     remedy = (f"mx.attach('{saved.name}') after mx.connect() gives what was saved at {created:%H:%M} on {created:%Y-%m-%d}"
               f"{restart}.")
-    session.keep("" if session.local is not None else remedy, saved.grace.ToTimedelta().total_seconds())
+    session.set_patience("" if session.local is not None else remedy, saved.grace.ToTimedelta().total_seconds())
 
 
-def _keep(session: Session, name: str, key: str) -> None:
+def _store_key(session: Session, name: str, key: str) -> None:
     try:
-        keys.keep(session, name, key)
+        keys.store(session, name, key)
     except (MXNetError, OSError) as error:
         warnings.warn(f"the key of '{name}' could not be written to {keys.path()}: {error}. Keep it yourself: {key}",
                       stacklevel=3)

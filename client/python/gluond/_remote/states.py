@@ -7,7 +7,7 @@ from typing import Any, Dict, Tuple
 from .. import ndarray
 from .._array.array import NDArray
 from ..base import MXNetError
-from ..optimizer._base import Optimizer
+from ..optimizer._optimizer import Optimizer
 from ..optimizer.sgd import SGD
 
 # The names of a weight's arrays, by optimizer, in the order in which create_state() gives them.

@@ -17,7 +17,7 @@ from .._wire.source_lines import INSIDE
 from ..base import MXNetError
 from ..progress import Progress
 from . import methods
-from .calls import CallError, Caller
+from .calls import CallError, Client
 from .datasets import Dataset, Temporary
 
 _T = TypeVar("_T")
@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 
 def step_of(answer: Any) -> Step:
-    """Of a TrainStepResponse."""
+    """The step that a TrainStepResponse tells."""
     report = answer.report
     return Step(answer.loss, dict(answer.metrics), report.step, report.learning_rate, report.gradient_norm, report.nonfinite)
 
@@ -54,7 +54,7 @@ class History(Dict[str, List[float]]):
     `seconds`."""
 
     def add(self, numbers: Numbers) -> None:
-        """Another epoch's. What only some epochs have is a NaN in the others."""
+        """Adds the numbers of another epoch. A number that only some epochs have is a NaN in the others."""
         epochs = max(map(len, self.values()), default=0)
         for name in [*self, *(each for each in numbers if each not in self)]:
             values = self.setdefault(name, [math.nan] * epochs)
@@ -104,7 +104,7 @@ class _Place(NamedTuple):
 
 
 class Epochs(NamedTuple):
-    """What to train on. rows: how many the dataset has. validation: measured after each epoch; None: nothing."""
+    """The rows to train on, and how often. rows: how many the dataset has. validation: measured after each epoch; None: nothing."""
 
     model: str
     dataset: Dataset
@@ -124,7 +124,7 @@ class Epochs(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Of one epoch."""
+        """The steps of one epoch."""
         whole, rest = divmod(self.rows, self.batch_size)
         return whole if self.drop_last or not rest else whole + 1
 
@@ -165,7 +165,7 @@ def _joined(parts: Sequence[_Part]) -> Numbers:
 
 
 def with_datasets(call: Callable[[], _T], *datasets: Optional[Dataset]) -> _T:
-    """What `call` returns. A temporary dataset among these that a restart of the server has taken is uploaded again."""
+    """The answer of `call`. A temporary dataset among these that a restart of the server has taken is uploaded again."""
     for _ in range(_MOST_UPLOADS):
         try:
             return call()
@@ -190,11 +190,11 @@ class Training:
     """One fit(). The trainer's step tells what a crash of the server has left of it, so that the model's bits are those of a
     training that nothing has disturbed."""
 
-    def __init__(self, caller: Caller, of: Epochs, progress: bool) -> None:
+    def __init__(self, client: Client, of: Epochs, progress: bool) -> None:
         if of.steps <= 0:
             raise MXNetError(f"fit: the {of.rows} rows of dataset '{of.dataset.name}' make no batch of {of.batch_size}; "
                              "take a smaller batch_size, or leave drop_last out")
-        self._caller, self._of = caller, of
+        self._client, self._of = client, of
         self._shown = _Shown(of) if progress else None
         self._ended: Dict[int, Numbers] = {}
         self._place = _Place(of.first, 0)
@@ -209,14 +209,14 @@ class Training:
 
     def run(self, callbacks: Sequence[Callback] = ()) -> History:
         """Trains to the end, or until a callback ends it: then a call of Train has one epoch."""
-        begun = self._caller.check(self._of.model, PATIENCE_SECONDS).step
+        begun = self._client.check(self._of.model, PATIENCE_SECONDS).step
         told, goes_on = self._of.first, True
         try:
             while goes_on and self._place.epoch < self._of.end:
                 goes_on = self._call(self._place.epoch + 1 if callbacks else self._of.end, begun)
                 while told in self._ended and told < self._place.epoch:
-                    for each in callbacks:
-                        goes_on = not each(told, dict(self._ended[told])) and goes_on
+                    for callback in callbacks:
+                        goes_on = not callback(told, dict(self._ended[told])) and goes_on
                     told += 1
         finally:
             if self._shown is not None:
@@ -232,7 +232,7 @@ class Training:
         self._samples, self._since = 0, time.monotonic()
         request = self._of.request(self._place, end)
         try:
-            last = with_datasets(lambda: self._caller.listen(methods.TRAIN, request, self._hear, PATIENCE_SECONDS),
+            last = with_datasets(lambda: self._client.listen(methods.TRAIN, request, self._hear, PATIENCE_SECONDS),
                                  self._of.dataset, self._of.validation)
         except CallError as error:
             if error.reason not in ("ANSWER_FORGOTTEN", "REWOUND"):
@@ -303,7 +303,7 @@ class Training:
 
     def _go_back(self, error: CallError, begun: int) -> None:
         """Takes the place that a crash has left. Raises the error where that cannot be known, or lies before the beginning."""
-        steps = self._caller.accept(self._of.model, PATIENCE_SECONDS).step - begun
+        steps = self._client.accept(self._of.model, PATIENCE_SECONDS).step - begun
         if steps < 0 or self._skipped or self._skipped_now:
             raise error
         place, parts = self._of.after(steps), [*self._earlier, *self._parts]
@@ -318,7 +318,7 @@ class Training:
         if rows is None:
             return None
         request = training_pb2.EvaluateRequest(model=self._of.model, rows=dataset_pb2.Rows(dataset=rows.name))
-        return with_datasets(lambda: self._caller.call(methods.EVALUATE, request, patience=PATIENCE_SECONDS), rows)
+        return with_datasets(lambda: self._client.call(methods.EVALUATE, request, patience=PATIENCE_SECONDS), rows)
 
 
 def _frames_to_user() -> int:

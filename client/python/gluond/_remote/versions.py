@@ -31,7 +31,7 @@ class VersionDescription(NamedTuple):
 
 
 def described(proto: Any) -> VersionDescription:
-    """Of a ServedVersion."""
+    """The description of a ServedVersion."""
     created = datetime.datetime.fromtimestamp(proto.created.seconds, datetime.timezone.utc)
     return VersionDescription(proto.served, proto.version, serving_pb2.ServedVersion.State.Name(proto.state), proto.reason,
                               list(proto.labels), proto.weight, proto.source, proto.source_version, created,

@@ -71,7 +71,7 @@ class Access(NamedTuple):
 
     @staticmethod
     def of(variables: Mapping[str, str] = os.environ, **given: Optional[str]) -> Access:
-        """What is given, else GLUOND_TLS_CA, GLUOND_TLS_CERT, GLUOND_TLS_KEY and GLUOND_TOKEN_FILE."""
+        """The arguments that are given, else GLUOND_TLS_CA, GLUOND_TLS_CERT, GLUOND_TLS_KEY and GLUOND_TOKEN_FILE."""
         return Access(*[variables.get(f"GLUOND_{name.upper()}", "") if given.get(name) is None else str(given[name])
                         for name in Access._fields])
 

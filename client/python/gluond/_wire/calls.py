@@ -42,7 +42,7 @@ class Interrupted(grpc.RpcError):
 
 
 class Calls:
-    """See above. Thread-safe."""
+    """The channel of these calls, and the calls under way. Thread-safe."""
 
     def __init__(self, new_channel: Callable[[], Channel]) -> None:
         self._new_channel = new_channel

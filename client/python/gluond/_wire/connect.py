@@ -32,7 +32,7 @@ def current() -> Session:
     if session is not None:
         return session
     variables = {**os.environ, **_of_a_server_that_is_there(_inherited or _side_effects.of_parent())}
-    return _open(variables.get("GLUOND_ADDRESS"), Access.of(variables), again=False)
+    return _open(variables.get("GLUOND_ADDRESS"), Access.of(variables), replacing=False)
 
 
 def _of_a_server_that_is_there(variables: Dict[str, str]) -> Dict[str, str]:
@@ -43,13 +43,13 @@ def _of_a_server_that_is_there(variables: Dict[str, str]) -> Dict[str, str]:
 
 def replace(address: Optional[str], access: Access) -> None:
     """Opens a session for all arrays from now on, as `current` does where there is no address."""
-    _open(address or os.environ.get("GLUOND_ADDRESS"), access, again=True)
+    _open(address or os.environ.get("GLUOND_ADDRESS"), access, replacing=True)
 
 
-def _open(address: Optional[str], access: Access, again: bool) -> Session:
+def _open(address: Optional[str], access: Access, replacing: bool) -> Session:
     global _current
     with _lock:
-        if _current is not None and not again:
+        if _current is not None and not replacing:
             return _current
         _side_effects.keep_freed_memory()
         if address:
@@ -57,7 +57,7 @@ def _open(address: Optional[str], access: Access, again: bool) -> Session:
         else:
             local = LocalServer()
             session = Session(local.address, local)
-        if again:  # An address that is wrong changes nothing.
+        if replacing:  # An address that is wrong changes nothing.
             session.open()
         _side_effects.tell_children(session.environment)
         _all.add(session)

@@ -1,6 +1,6 @@
 """Before a fork everybody leaves gRPC: no thread of theirs is within it, and their channels are closed.
 
-Whoever has channels joins, and is then asked to `leave`, which returns when no thread is within gRPC for it, or too long a
+A user of channels joins, and is then asked to `leave`, which returns when no thread is within gRPC for it, or too long a
 time has passed. Meanwhile `is_due()`, and nobody enters gRPC anew: `wait()`. In the child each is asked to `abandon` what is its
 parent's.
 

@@ -56,8 +56,8 @@ _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 
 
 class Pipeline:
-    """See above. It connects when it is made. new_channel: makes the channel of its Wire. lost: makes the error for a stream
-    that ended for good, (gRPC code, details) -> exception. is_gone: whether the server is known to be there no more.
+    """The stream of a session. It connects when it is made. new_channel: makes the channel of its Wire. lost: makes the error for
+    a stream that ended for good, (gRPC code, details) -> exception. is_gone: whether the server is known to be there no more.
 
     All that changes is guarded by `_lock`, which is never held while waiting or in gRPC; finalizers take no lock, they append
     to `dead_arrays` and `dead_calls`.
@@ -68,7 +68,7 @@ class Pipeline:
         self.opened: Any = None
         self.patience = 0.0  # A broken stream is taken up again for so many seconds, or for the lease if that is longer.
         self._batches = Batches()
-        # Names of arrays that nobody has any more; append() is all that a finalizer may do.
+        # Names of arrays that are freed in this process; append() is all that a finalizer may do.
         self.dead_arrays, self.dead_calls = self._batches.dead_arrays, self._batches.dead_calls
         self._client_id = client_id
         self._lost = lost

@@ -58,7 +58,7 @@ class Session:
         self._opening = threading.RLock()
         self._opened: Optional[Pipeline] = None
         self._refused = 0  # gRPC's code of the server that opens no session.
-        # Names of arrays that nobody has any more; append() is all that a finalizer may do.
+        # Names of arrays that are freed in this process; append() is all that a finalizer may do.
         self.dead_arrays: Any = []
         self.dead_calls: Any = []
         self._submit: Callable[..., None] = self._open_and_submit
@@ -138,7 +138,7 @@ class Session:
             details += f"; the local server ended with code {self.local.exit_code()}. Its last lines:\n{self.local.log()}"
         return errors.of_lost_session(self.address, existed, code, details, self._remedy)
 
-    def keep(self, remedy: str, seconds: float) -> None:
+    def set_patience(self, remedy: str, seconds: float) -> None:
         """The session has saved or opened something: the server keeps it for so long, and so its stream is taken up again
         for as long. remedy: a sentence on what was saved, for the error when the session is lost nevertheless."""
         self._remedy = remedy

@@ -16,7 +16,7 @@ MOST = 1 << 17
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-class _Inside(dict):
+class _OfPackage(dict):
     """Whether a source file belongs to this package: by name, found out once."""
 
     def __missing__(self, filename: str) -> bool:
@@ -24,7 +24,7 @@ class _Inside(dict):
         return inside
 
 
-INSIDE = _Inside()
+INSIDE = _OfPackage()
 # The program's code and instruction; the innermost layer of the package's that it has called, if it has.
 Origin = Tuple[Any, int, Any]
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -58,7 +58,10 @@ class Speaker(Protocol):
 
 
 class Wire:
-    """See above. Thread-safe. beat_seconds: the time after the last message in which the server expects a sign of life."""
+    """The streams of one method, and the threads that serve them. Thread-safe.
+
+    beat_seconds: the time after the last message in which the server expects a sign of life.
+    """
 
     def __init__(self, new_channel: Callable[[], Channel], method: str, speaker: Speaker) -> None:
         self.channel: Any = None

@@ -18,7 +18,7 @@ from ._saved import load_parameters, load_tree, save_parameters, save_tree
 from ._scope import BlockScope
 from ._structure import count_change
 from ._summary import print_summary
-from .utils import HookHandle, indent
+from .utils import HookHandle, _indent
 
 
 # The members that a copy has for itself.
@@ -72,7 +72,7 @@ class Block:
         return type(self).__name__.lower()
 
     def __repr__(self) -> str:
-        lines = "\n".join(f"  ({key}): {indent(repr(block), 2)}" for key, block in self.__dict__.items()
+        lines = "\n".join(f"  ({key}): {_indent(repr(block), 2)}" for key, block in self.__dict__.items()
                           if isinstance(block, Block))
         return f"{type(self).__name__}(\n{lines}\n)"
 

@@ -46,6 +46,12 @@ def regroup(flat: Iterator[Any], form: Any) -> Any:
     return tuple(items) if form[0] == "tuple" else items
 
 
+def regroup_first(args: Any, form: Any) -> Tuple[Any, List[Any]]:
+    """The value of the given form from the first arrays of a list, and the other arrays."""
+    rest = iter([args] if isinstance(args, (NDArray, Symbol)) else args)
+    return regroup(rest, form), list(rest)
+
+
 def size(form: Any) -> int:
     """How many arrays a value of this form has."""
     if form == ARRAY:

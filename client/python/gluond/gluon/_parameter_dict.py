@@ -12,7 +12,7 @@ from ..base import WrongValue
 from ..context import Context
 from ._constant import Constant
 from ._parameter import Parameter
-from .utils import brief_list, indent
+from .utils import _brief_print_list, _indent
 
 Contexts = Union[Context, Sequence[Context], None]
 
@@ -31,7 +31,7 @@ class ParameterDict:
 
     def __repr__(self) -> str:
         name = self._prefix + " " if self._prefix else ""
-        lines = "\n".join(indent(f"  {value}", 2) for value in self.values())
+        lines = "\n".join(_indent(f"  {value}", 2) for value in self.values())
         return f"{name}(\n{lines}\n)"
 
     def __getitem__(self, key: str) -> Parameter:
@@ -167,14 +167,14 @@ class ParameterDict:
             for name in self.keys():
                 if name not in arrays:
                     raise AssertionError(f"Parameter '{name[len(restore_prefix):]}' is missing in {source}, which "
-                                         f"contains parameters: {brief_list(list(arrays))}. Please make sure source and "
+                                         f"contains parameters: {_brief_print_list(list(arrays))}. Please make sure source and "
                                          "target networks have the same prefix.")
         for name, array in arrays.items():
             if name in self._params:
                 self._params[name]._load_init(array, ctx, cast_dtype, dtype_source)
             elif not ignore_extra:
                 raise WrongValue(f"Parameter '{name[len(restore_prefix):]}' loaded from {source} is not present in "
-                                     f"ParameterDict, choices are: {brief_list(list(self.keys()))}. Set "
+                                     f"ParameterDict, choices are: {_brief_print_list(list(self.keys()))}. Set "
                                      "ignore_extra to True to ignore.")
 
 

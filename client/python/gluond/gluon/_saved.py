@@ -10,7 +10,7 @@ from .._array.save import load_named
 from .._files import write_whole
 from ..base import WrongValue
 from ._kinds import AnyBlock
-from .utils import brief_list
+from .utils import _brief_print_list
 
 
 def save_parameters(block: AnyBlock, filename: str, deduplicate: bool) -> None:
@@ -38,13 +38,13 @@ def load_parameters(block: AnyBlock, filename: str, ctx: Any, allow_missing: boo
         for name, param in params.items():
             if id(param) not in saved:
                 raise AssertionError(f"Parameter '{name}' is missing in file '{filename}', which contains parameters: "
-                                     f"{brief_list(list(loaded))}. Set allow_missing=True to ignore missing parameters.")
+                                     f"{_brief_print_list(list(loaded))}. Set allow_missing=True to ignore missing parameters.")
     for name, array in loaded.items():
         if name in params:
             params[name]._load_init(array, ctx, cast_dtype, dtype_source)
         elif not ignore_extra:
             raise WrongValue(f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, "
-                             f"which contains parameters {brief_list(list(params))}. Set ignore_extra=True to ignore. ")
+                             f"which contains parameters {_brief_print_list(list(params))}. Set ignore_extra=True to ignore. ")
 
 
 def _plain(name: str) -> str:

@@ -24,7 +24,7 @@ class TracedGraph:
         self.out_form = out_form
         self._op: Optional[CachedOp] = None
         self._sources: List[Tuple[Optional[int], Optional[Parameter]]] = []
-        self._watched: List[Tuple[str, str]] = []
+        self._monitored: List[Tuple[str, str]] = []
         # The shapes and dtypes of the first inputs, as far as they are known here.
         self.seen: List[Tuple[Optional[Tuple[int, ...]], Any]] = []
 
@@ -74,8 +74,8 @@ class TracedGraph:
         out = self._op(*[param.data(ctx) if param is not None else arrays[i]  # type: ignore[index, misc]
                          for i, param in self._sources])
         outs = list(out) if isinstance(out, (list, tuple)) else [out]
-        if self._watched:
-            for (name, op), array in zip(self._watched, outs[-len(self._watched):]):
+        if self._monitored:
+            for (name, op), array in zip(self._monitored, outs[-len(self._monitored):]):
                 block._op_hook(name, op, array)  # type: ignore[misc]
         return regroup(iter(outs), self.out_form)
 
@@ -102,7 +102,7 @@ class TracedGraph:
         internals = self.outputs.get_internals()
         variables = set(internals.list_inputs())
         chosen = [internals[i] for i, name in enumerate(internals.list_outputs()) if monitor_all or name not in variables]
-        self._watched = [(part.list_outputs()[0], str(part.name)) for part in chosen]
+        self._monitored = [(part.list_outputs()[0], str(part.name)) for part in chosen]
         return symbol.Group([self.outputs] + chosen)
 
 

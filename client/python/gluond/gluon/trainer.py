@@ -8,10 +8,10 @@ from .._array import tape
 from .._array.array import NDArray
 from .._files import write_whole
 from ..context import Context
-from .._kvstore_base import KVStoreBase
-from ..kvstore import LOCAL_TYPES, KVStore, create as create_store
+from ..kvstore.base import KVStoreBase
+from ..kvstore.kvstore import LOCAL_TYPES, KVStore, create as create_store
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
-from ..optimizer._base import Optimizer, create
+from ..optimizer._optimizer import Optimizer, create
 from ..optimizer.updater import get_updater
 from ._parameter import Parameter
 from ._parameter_dict import ParameterDict

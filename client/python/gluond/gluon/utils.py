@@ -121,17 +121,17 @@ def shape_is_known(shape: Optional[Sequence[int]]) -> bool:
     return shape is not None and len(shape) > 0 and all(dimension > 0 for dimension in shape)
 
 
-def indent(text: str, spaces: int) -> str:
+def _indent(text: str, spaces: int) -> str:
     """`text` with all lines but the first moved to the right."""
     first, *others = text.split("\n")
     return "\n".join([first] + [" " * spaces + line for line in others])
 
 
-def brief_list(names: Sequence[str], limit: int = 7) -> str:
+def _brief_print_list(names: Sequence[str], limit: int = 7) -> str:
     """The names quoted, the middle of a long list left out."""
     names = list(names)
     if len(names) > limit:
-        return f"{brief_list(names[:limit // 2], limit)}, ..., {brief_list(names[-limit // 2:], limit)}"
+        return f"{_brief_print_list(names[:limit // 2], limit)}, ..., {_brief_print_list(names[-limit // 2:], limit)}"
     return ", ".join(f"'{name}'" for name in names)
 
 

@@ -69,12 +69,12 @@ def work_on_host(augmenters: Sequence[Any]) -> bool:
     A program's own Augmenter may want an NDArray. Those that change an image in place want floating-point numbers.
     """
     is_float = False
-    for each in augmenters:
-        if type(each).__module__ != Augmenter.__module__:
+    for augmenter in augmenters:
+        if type(augmenter).__module__ != Augmenter.__module__:
             return False
-        if hasattr(each, "ts") and not work_on_host([CastAug()] * is_float + list(each.ts)):
+        if hasattr(augmenter, "ts") and not work_on_host([CastAug()] * is_float + list(augmenter.ts)):
             return False
-        is_float = is_float or isinstance(each, CastAug) and np.dtype(each.typ).kind == "f"
-        if isinstance(each, _IN_PLACE) and not is_float:
+        is_float = is_float or isinstance(augmenter, CastAug) and np.dtype(augmenter.typ).kind == "f"
+        if isinstance(augmenter, _IN_PLACE) and not is_float:
             return False
     return True

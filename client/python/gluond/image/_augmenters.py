@@ -43,8 +43,8 @@ class SequentialAug(Augmenter):
         return [type(self).__name__.lower(), [each.dumps() for each in self.ts]]
 
     def __call__(self, src: Any) -> Any:
-        for each in self.ts:
-            src = each(src)
+        for augmenter in self.ts:
+            src = augmenter(src)
         return src
 
 

@@ -141,7 +141,7 @@ class DetRandomCropAug(_RandomPlace):
         height, width = src.shape[:2]
         for ratio, rows, most in self._heights(height, width):
             place = self._place(ratio, rows, most, height, width)
-            kept = None if place is None else self._kept(label, place, height, width)
+            kept = None if place is None else self._of_cut(label, place, height, width)
             if kept is not None:
                 return fixed_crop(src, *place), kept  # type: ignore[misc]
         return src, label
@@ -165,7 +165,7 @@ class DetRandomCropAug(_RandomPlace):
         y = random.randint(0, height - rows)
         return random.randint(0, width - columns), y, columns, rows
 
-    def _kept(self, label: np.ndarray, place: _Place, height: int, width: int) -> Optional[np.ndarray]:
+    def _of_cut(self, label: np.ndarray, place: _Place, height: int, width: int) -> Optional[np.ndarray]:
         """The labels of the boxes in a part, as shares of it; None where the part does not fit."""
         x, y, columns, rows = place
         if columns * rows < 2:

@@ -86,8 +86,8 @@ class ImageDetIter(ImageIter):
 
     def augmentation_transform(self, data: Any, label: np.ndarray) -> Any:  # type: ignore[override]
         """An image (H, W, C) and its boxes, changed by the augmenters."""
-        for each in self.auglist:
-            data, label = each(data, label)
+        for augmenter in self.auglist:
+            data, label = augmenter(data, label)
         return data, label
 
     def _labels(self, labels: List[Any]) -> NDArray:
@@ -125,11 +125,11 @@ class ImageDetIter(ImageIter):
         if it.label_shape[1] != self.label_shape[1]:
             raise WrongValue(f"object width mismatch: {self.label_shape[1]} and {it.label_shape[1]}.")
         most = max(self.label_shape[0], it.label_shape[0])
-        for each in (self, it):
-            if each.label_shape[0] < most:
-                each.reshape(None, (most, each.label_shape[1]))
+        for iterator in (self, it):
+            if iterator.label_shape[0] < most:
+                iterator.reshape(None, (most, iterator.label_shape[1]))
                 if verbose:
-                    logging.info("Resized label_shape to (%d, %d).", *each.label_shape)
+                    logging.info("Resized label_shape to (%d, %d).", *iterator.label_shape)
         return it
 
 

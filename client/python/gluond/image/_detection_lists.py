@@ -55,11 +55,11 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
 def work_on_host_with_boxes(augmenters: Sequence[Any]) -> bool:
     """As work_on_host, for these."""
     borrowed = []
-    for each in augmenters:
-        if type(each).__module__ != DetAugmenter.__module__:
+    for augmenter in augmenters:
+        if type(augmenter).__module__ != DetAugmenter.__module__:
             return False
-        if isinstance(each, DetRandomSelectAug) and not work_on_host_with_boxes(each.aug_list):
+        if isinstance(augmenter, DetRandomSelectAug) and not work_on_host_with_boxes(augmenter.aug_list):
             return False
-        if isinstance(each, DetBorrowAug):
-            borrowed.append(each.augmenter)
+        if isinstance(augmenter, DetBorrowAug):
+            borrowed.append(augmenter.augmenter)
     return work_on_host(borrowed)

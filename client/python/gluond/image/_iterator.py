@@ -26,7 +26,7 @@ class ImageIter(DataIter):
     They are the records of `path_imgrec`, which `path_imgidx` finds in any order, or files in `path_root` that
     `path_imglist` names in lines of a number, labels and a path with tabs between them, or `imglist`,
     [label, ..., path]. A list beside records has the labels that count. With `shuffle` each epoch has an order of its
-    own. Of `num_parts` parts of the images it has number `part_index`. `aug_list` are Augmenters; or CreateAugmenter
+    own. The iterator has part `part_index` of `num_parts` parts of the images. `aug_list` are Augmenters; or CreateAugmenter
     makes them of `kwargs`.
 
     The last batch, where images are missing: 'pad' fills it up with the first ones, 'discard' leaves it out,
@@ -190,8 +190,8 @@ class ImageIter(DataIter):
         return self._located(_image_files.decode, content) if self._on_host else self.imdecode(content)
 
     def _augmented(self, data: Any) -> Any:
-        for each in self.auglist:
-            data = each(data)
+        for augmenter in self.auglist:
+            data = augmenter(data)
         return data
 
     def _stacked(self, images: List[Any]) -> NDArray:

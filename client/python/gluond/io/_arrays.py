@@ -1,7 +1,7 @@
 """NDArrayIter: batches of arrays."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
@@ -9,15 +9,15 @@ from .. import ndarray
 from .._array.array import NDArray
 from ..base import WrongValue
 from ._batches import DataBatch, DataDesc, DataIter
-
-_Named = List[Tuple[str, NDArray]]
+from .utils import Named, _init_data
 
 
 class NDArrayIter(DataIter):
     """Batches of rows of arrays, which stay on the server.
 
     `data` and `label` are an NDArray or a numpy array, a list of them, or a dict by name. numpy arrays become float32.
-    What is left of the last batch, by `last_batch_handle`: 'pad' fills it up with the first rows; 'discard' leaves it out;
+    `last_batch_handle` tells what becomes of a last batch that is not whole: 'pad' fills it up with the first rows; 'discard' leaves
+    it out;
     'roll_over' puts it before the next epoch's first rows. With `shuffle` the rows have another order after each `reset`.
 
         for batch in mx.io.NDArrayIter(x, y, batch_size=64, shuffle=True):
@@ -31,8 +31,8 @@ class NDArrayIter(DataIter):
                  last_batch_handle: str = "pad", data_name: str = "data", label_name: str = "softmax_label",
                  layout: str = "NCHW") -> None:
         super().__init__(batch_size)
-        self.data = _named(data, data_name)
-        self.label = [] if label is None else _named(label, label_name, may_be_empty=True)
+        self.data = _init_data(data, False, data_name)
+        self.label = _init_data(label, True, label_name)
         self.idx = np.arange(self.data[0][1].shape[0])
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
@@ -66,7 +66,7 @@ class NDArrayIter(DataIter):
     def _axis(self) -> int:
         return DataDesc.get_batch_axis(self.layout)
 
-    def _describe(self, arrays: _Named) -> List[DataDesc]:
+    def _describe(self, arrays: Named) -> List[DataDesc]:
         axis = self._axis
         return [DataDesc(name, array.shape[:axis] + (self.batch_size,) + array.shape[axis + 1:], array.dtype, self.layout)
                 for name, array in arrays]
@@ -123,7 +123,7 @@ class NDArrayIter(DataIter):
             return max(0, self.cursor + self.batch_size - self.num_data)
         return max(0, -self.cursor) if self.last_batch_handle == "roll_over" and self.cursor > -self.batch_size else 0
 
-    def _batch(self, arrays: _Named, part: int) -> List[NDArray]:
+    def _batch(self, arrays: Named, part: int) -> List[NDArray]:
         if self.cursor >= self.num_data:
             raise WrongValue("DataIter needs reset.")
         end = self.cursor + self.batch_size
@@ -138,27 +138,8 @@ class NDArrayIter(DataIter):
             missing -= self.num_data
         return self._joined(pieces)
 
-    def _rows(self, arrays: _Named, begin: int, end: int) -> List[NDArray]:
+    def _rows(self, arrays: Named, begin: int, end: int) -> List[NDArray]:
         return [ndarray.slice_axis(array, axis=self._axis, begin=begin, end=end) for _, array in arrays]
 
     def _joined(self, pieces: List[List[NDArray]]) -> List[NDArray]:
         return pieces[0] if len(pieces) == 1 else [ndarray.concat(*parts, dim=self._axis) for parts in zip(*pieces)]
-
-
-def _named(arrays: Any, name: str, may_be_empty: bool = False) -> _Named:
-    """Pairs (name, NDArray), in the order of the names."""
-    if isinstance(arrays, (np.ndarray, NDArray)):
-        arrays = [arrays]
-    if isinstance(arrays, list):
-        arrays = {name if len(arrays) == 1 else f"_{i}_{name}": array for i, array in enumerate(arrays)}
-    if arrays is None or arrays == {} and not may_be_empty:
-        raise WrongValue(f"NDArrayIter: there are no arrays of {name}.")
-    if not isinstance(arrays, dict):
-        raise TypeError("Input must be NDArray, numpy.ndarray, a list of them or dict with them as values")
-    found: Dict[str, NDArray] = {}
-    for key, array in arrays.items():
-        try:
-            found[key] = array if isinstance(array, NDArray) else ndarray.array(array)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"Invalid type '{type(array)}' for {key}, should be NDArray or numpy.ndarray") from error
-    return sorted(found.items())

@@ -68,7 +68,7 @@ class MNISTIter(_FileIter):
     """Whole batches of MNIST's images, 0 to 1, of shape (1, 28, 28), or (784,) with `flat`; and their labels.
 
     `image` and `label` are local files, packed by gzip or not. With `shuffle` they are in an order that `seed` tells, which
-    is the same in each epoch. Of `num_parts` parts of the images it has number `part_index`. Other keywords are ignored, as in
+    is the same in each epoch. The iterator has part `part_index` of `num_parts` parts of the images. Other keywords are ignored, as in
     MXNet.
     """
 

@@ -23,8 +23,8 @@ class ImageRecordIter(RoundIter):
 
     `data_shape` is (channels, height, width), of 1, 3 or 4 channels. The labels are the records', or those that the
     list `path_imglist` has for their ids. With `shuffle` each epoch has an order of its own, which `seed` tells;
-    `seed_aug` tells the random changes. Of `num_parts` parts of the file, or of its keys with `path_imgidx`, it has
-    number `part_index`. The last batch that is not whole is filled up with the first images, behind which the next
+    `seed_aug` tells the random changes. The iterator has part `part_index` of `num_parts` parts of the file, or of
+    its keys with `path_imgidx`. The last batch that is not whole is filled up with the first images, behind which the next
     epoch begins with `round_batch`. Other keywords are the changes of _image_changes.py; more are ignored, as in MXNet.
 
     `dtype`: "float32", "uint8", whose pixels stay as they are, or "int8", which is limited to -128..127.

@@ -24,7 +24,7 @@ class LibSVMIter(RoundIter):
     """Batches of the rows of `data_libsvm`, (N, *data_shape) float32, and of their labels, (N,).
 
     A line is `label place:number place:number`, with places from 0 on. With `label_libsvm` the labels are such rows
-    too, of `label_shape`. Of `num_parts` parts of the file it has number `part_index`. The last batch that is not whole
+    too, of `label_shape`. The iterator has part `part_index` of `num_parts` parts of the file. The last batch that is not whole
     is filled up with the first rows, behind which the next epoch begins. Arrays are dense; a batch has to fit into
     memory.
     Other keywords are ignored, as in MXNet. MXNetError: a line is no such one, or does not fit its shape.

@@ -104,8 +104,8 @@ class PrefetchingIter(_OfBatches):
 
     def reset(self) -> None:
         """Goes back to the beginning."""
-        for each in self._ahead:
-            each.exception()
+        for batch in self._ahead:
+            batch.exception()
         for iterator in self.iters:
             iterator.reset()
         self._fetch()

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _metric_classes, _metric_values, ndarray as nd  # noqa: F401  # The metrics are found by their names.
 from .._array.array import NDArray
 from .._array.save import load_named
-from .._metric_base import EvalMetric, as_list, create
+from .._metric import EvalMetric, as_list, create
 from ..context import cpu
 from ..initializer import Initializer, Uniform
 from ..io._batches import DataBatch, DataIter
@@ -24,7 +24,7 @@ SGD = (("learning_rate", 0.01),)
 
 
 class BaseModule:
-    """What is computed batch by batch. A subclass has the methods that raise NotImplementedError here.
+    """A computation, batch by batch. A subclass has the methods that raise NotImplementedError here.
 
     A module is bound to the shapes of its batches (`bind`), then its parameters get values (`init_params`), then it gets an
     optimizer (`init_optimizer`); after that `forward`, `backward` and `update` are a step. `fit` does all of it.

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from .. import ndarray as nd
-from .._metric_base import EvalMetric
+from .._metric import EvalMetric
 from ..initializer import Initializer, Uniform
 from ..model import load_params
 from ..name import NameManager

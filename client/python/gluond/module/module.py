@@ -9,15 +9,15 @@ from .. import symbol as sym
 from .._array.array import NDArray
 from .._attributes import warn_once
 from .._files import write_whole
-from .._initializer_base import InitDesc, create as create_initializer
-from .._metric_base import EvalMetric
+from .._initializer import InitDesc, create as create_initializer
+from .._metric import EvalMetric
 from ..base import WrongShape
 from ..context import Context, cpu
 from ..initializer import Initializer, Uniform
-from ..kvstore import LOCAL_TYPES, KVStore
+from ..kvstore.kvstore import LOCAL_TYPES, KVStore
 from ..model import load_checkpoint
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
-from ..optimizer._base import Optimizer, create
+from ..optimizer._optimizer import Optimizer, create
 from ..optimizer.updater import Updater, get_updater
 from . import _inputs
 from ._executor_group import ExecutorGroup, GradReq, requests

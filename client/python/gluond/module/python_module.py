@@ -6,7 +6,7 @@ from typing import Any, Callable, List, Optional, Sequence
 
 from .. import ndarray as nd
 from .._array.array import NDArray
-from .._metric_base import EvalMetric
+from .._metric import EvalMetric
 from ..initializer import Initializer, Uniform
 from .base_module import SGD, Arrays, BaseModule, Params
 

@@ -5,7 +5,7 @@ import copy
 import logging
 from typing import Any, Dict, List, Optional
 
-from .._metric_base import EvalMetric
+from .._metric import EvalMetric
 from ..initializer import Initializer, Uniform
 from .base_module import SGD, Arrays, BaseModule, Params
 

@@ -11,7 +11,9 @@ from .._array.functions_of_operators import make_function
 from .._array.save import load, load_frombuffer, save
 from .._custom.eager import Custom
 from .._documentation import fill_module
-from . import _internal, contrib, image, linalg, ndarray, op, random
+from . import _internal, contrib, image, linalg, ndarray, op, random, utils
+from ._preloaded import (preloaded_multi_mp_sgd_mom_update, preloaded_multi_mp_sgd_update, preloaded_multi_sgd_mom_update,
+                         preloaded_multi_sgd_update)
 from .cached_op import CachedOp
 from .linalg import extracttrian as linalg_extracttrian, maketrian as linalg_maketrian
 from .random import (exponential, generalized_negative_binomial, negative_binomial, normal, poisson, randint, randn,

@@ -48,6 +48,11 @@ from . import linalg as linalg
 from . import ndarray as ndarray
 from . import op as op
 from . import random as random
+from . import utils as utils
+from ._preloaded import preloaded_multi_mp_sgd_mom_update as preloaded_multi_mp_sgd_mom_update
+from ._preloaded import preloaded_multi_mp_sgd_update as preloaded_multi_mp_sgd_update
+from ._preloaded import preloaded_multi_sgd_mom_update as preloaded_multi_sgd_mom_update
+from ._preloaded import preloaded_multi_sgd_update as preloaded_multi_sgd_update
 from .cached_op import CachedOp as CachedOp
 from .linalg import extracttrian as linalg_extracttrian
 from .linalg import maketrian as linalg_maketrian

@@ -16,6 +16,7 @@ from .._documentation import fill_module
 from ..context import Context
 from . import _internal as _F
 from ._adamw import adamw_update, mp_adamw_update, multi_adamw_update, multi_mp_adamw_update
+from ._lamb import multi_lamb_update, multi_mp_lamb_update
 from .random import uniform as _uniform
 
 _INF = float("inf")

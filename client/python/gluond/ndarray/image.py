@@ -1,58 +1,36 @@
-"""Operators on images: `nd.image.to_tensor(x)`."""
+"""Operators on images: `nd.image.to_tensor(x)`. These draw in this process how to change the image."""
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as _np
 
-import numpy as np
-
-from .._array import calls as _calls
 from .._array.array import NDArray
-from .._array.create import array
 from .._array.functions_of_operators import make_function
+from .._composed import images as _images
 from .._documentation import fill_module
-from .._operators import find as _find
-from ..base import WrongShape
-
-
-def to_tensor(data: NDArray) -> NDArray:
-    """(H, W, C) or (N, H, W, C), 0 to 255 -> (C, H, W) or (N, C, H, W), float32, 0 to 1."""
-    axes = (2, 0, 1) if data.ndim == 3 else (0, 3, 1, 2)
-    return data.astype("float32").transpose(axes) / 255
-
-
-def normalize(data: NDArray, mean: Any = 0.0, std: Any = 1.0) -> NDArray:
-    """(data - mean) / std of (C, H, W) or (N, C, H, W); a number, or one for each channel."""
-    of_channels = [array(each if isinstance(each, (tuple, list)) else [each], data.context).reshape((-1, 1, 1))
-                   for each in (mean, std)]
-    return (data - of_channels[0]) / of_channels[1]
-
-
-def crop(data: NDArray, x: int, y: int, width: int, height: int) -> NDArray:
-    """The part of (H, W, C) or (N, H, W, C) from column x and row y on."""
-    if x < 0 or y < 0 or y + height > data.shape[-3] or x + width > data.shape[-2]:
-        raise WrongShape(f"crop: x={x}, y={y}, width={width}, height={height} leaves the image of shape {data.shape}")
-    return data[..., y:y + height, x:x + width, :]
-
-
-def flip_left_right(data: NDArray) -> NDArray:
-    """(H, W, C) or (N, H, W, C), mirrored."""
-    return _calls.invoke(_calls.known(_find("reverse"), {"axis": str(data.ndim - 2)}, 1), (data,))
-
-
-def flip_top_bottom(data: NDArray) -> NDArray:
-    """(H, W, C) or (N, H, W, C), upside down."""
-    return _calls.invoke(_calls.known(_find("reverse"), {"axis": str(data.ndim - 3)}, 1), (data,))
+from . import _internal as _F
 
 
 def random_flip_left_right(data: NDArray, p: float = 0.5) -> NDArray:
     """flip_left_right with probability `p`."""
-    return flip_left_right(data) if np.random.uniform() < p else data
+    return _images.flip_left_right(_F, data) if _np.random.uniform() < p else data
 
 
 def random_flip_top_bottom(data: NDArray, p: float = 0.5) -> NDArray:
     """flip_top_bottom with probability `p`."""
-    return flip_top_bottom(data) if np.random.uniform() < p else data
+    return _images.flip_top_bottom(_F, data) if _np.random.uniform() < p else data
+
+
+def random_color_jitter(data: NDArray, brightness: float, contrast: float, saturation: float, hue: float) -> NDArray:
+    """The changes of these most strengths, those of 0 left out, in a random order. Factors are 1, more or less a strength."""
+    changes = [(_images.brighter, brightness, 1), (_images.contrasted, contrast, 1), (_images.saturated, saturation, 1),
+               (_images.turned, hue, 0)]
+    with data.context:
+        for number in _np.random.permutation(len(changes)):
+            change, strength, middle = changes[number]
+            if strength > 0:
+                data = change(_F, data, _F._random_uniform(shape=(1, 1, 1)) * (2 * strength) + (middle - strength))
+    return data
 
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_image_",))

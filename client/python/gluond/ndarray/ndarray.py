@@ -7,3 +7,5 @@ from .._array.arithmetic import (add, divide, equal, greater, greater_equal, les
 from .._array.array import NDArray
 from .._array.create import arange, array, empty, eye, from_numpy, full, linspace, ones, zeros
 from .._array.functions import concatenate, histogram, moveaxis, onehot_encode, split_v2, waitall
+from ._type_flags import (_DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP, _STORAGE_TYPE_ID_TO_STR,  # noqa: F401
+                          _STORAGE_TYPE_STR_TO_ID)

@@ -1,12 +1,6 @@
 """`mx.optimizer`: how gradients change weights. The Trainer makes them by name, as `'sgd'` or `'adam'`."""
 
-from . import contrib
-from ._base import Optimizer, create, register
-from .adam import FTML, LAMB, Adam, Adamax, Nadam
-from .adaptive import AdaDelta, AdaGrad, Ftrl, RMSProp
-from .sgd import DCASGD, LARS, NAG, SGD, SGLD, Signum, Test, ccSGD
-from .updater import Updater, get_updater
+from . import contrib, optimizer
+from .optimizer import *  # noqa: F401, F403
 
-__all__ = ["Optimizer", "Updater", "get_updater", "create", "register", "contrib", "SGD", "NAG", "Adam", "AdaGrad",
-           "RMSProp", "AdaDelta", "Ftrl", "Adamax", "Nadam", "Signum", "FTML", "LAMB", "LARS", "SGLD", "DCASGD",
-           "ccSGD", "Test"]
+__all__ = ["contrib", "optimizer", *optimizer.__all__]

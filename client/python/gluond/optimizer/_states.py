@@ -19,7 +19,7 @@ from .. import ndarray
 from .._array.array import NDArray
 from .._array.save import pieces_of
 from ..context import Context
-from ._base import Optimizer, State
+from ._optimizer import Optimizer, State
 
 _JSON = "__states__"
 

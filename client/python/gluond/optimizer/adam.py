@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional
 
 from .. import ndarray
 from .._array.array import NDArray
-from ._base import Optimizer, State, register, zeros_of
+from ._optimizer import Optimizer, State, register, zeros_of
 
 
 class _TwoMoments(Optimizer):

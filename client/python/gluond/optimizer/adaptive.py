@@ -5,7 +5,7 @@ from typing import Any, Optional
 
 from .. import ndarray
 from .._array.array import NDArray
-from ._base import Optimizer, State, register, zeros_of
+from ._optimizer import Optimizer, State, register, zeros_of
 
 
 @register

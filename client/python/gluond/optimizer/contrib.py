@@ -5,7 +5,7 @@ from typing import Any
 
 from .. import ndarray
 from .._array.array import NDArray
-from ._base import Optimizer, State, register
+from ._optimizer import Optimizer, State, register
 
 __all__ = ["GroupAdaGrad"]
 

@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 from .. import ndarray, random
 from .._array.array import NDArray
-from ._base import Optimizer, State, register, zeros_of
+from ._optimizer import Optimizer, State, register, zeros_of
 
 
 @register

@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, Sequence, Union
 from .. import ndarray
 from .._array.array import NDArray
 from . import _states
-from ._base import Optimizer, State
+from ._optimizer import Optimizer, State
 
 
 class Updater:

@@ -9,7 +9,7 @@ from .._packed_rnn import GATES
 from ..gluon.rnn import steps
 from ..initializer import LSTMBias
 from ..symbol.symbol import Symbol
-from ._base import BaseRNNCell, RNNParams
+from ._recurrent_cell import BaseRNNCell, RNNParams
 
 # The parts of a step whose names are automatic.
 _UNNAMED = ("activation0", "mul0", "mul1", "mul20", "plus0", "plus1", "plus2")

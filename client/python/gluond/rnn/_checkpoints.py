@@ -6,7 +6,7 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 from ..model import load_checkpoint, save_checkpoint
 from ..symbol.symbol import Symbol
-from ._base import Arrays, BaseRNNCell
+from ._recurrent_cell import Arrays, BaseRNNCell
 
 Cells = Union[BaseRNNCell, Sequence[BaseRNNCell]]
 

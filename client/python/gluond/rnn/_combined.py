@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import symbol
 from ..symbol.symbol import Symbol
-from ._base import Arrays, BaseRNNCell, RNNParams, Steps, arranged
+from ._recurrent_cell import Arrays, BaseRNNCell, RNNParams, Steps, arranged
 
 
 class _SymbolCellOfCells(BaseRNNCell):
@@ -37,7 +37,7 @@ class _SymbolCellOfCells(BaseRNNCell):
         return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
 
     def unpack_weights(self, args: Arrays) -> Arrays:
-        """Those of all cells, one after the other."""
+        """The weights of all cells, one after the other."""
         for cell in self._cells:
             args = cell.unpack_weights(args)
         return args

@@ -8,7 +8,7 @@ from .. import _packed_rnn, ndarray, symbol
 from .._array.array import NDArray
 from ..initializer import FusedRNN
 from ..symbol.symbol import Symbol
-from ._base import Arrays, BaseRNNCell, RNNParams, Steps, arranged
+from ._recurrent_cell import Arrays, BaseRNNCell, RNNParams, Steps, arranged
 from ._cells import GRUCell, LSTMCell, RNNCell
 from ._combined import BidirectionalCell, DropoutCell, SequentialRNNCell
 

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import symbol
 from ..symbol.symbol import Symbol
-from ._base import Arrays, BaseRNNCell, RNNParams, Steps, arranged
+from ._recurrent_cell import Arrays, BaseRNNCell, RNNParams, Steps, arranged
 from ._combined import BidirectionalCell, SequentialRNNCell
 from ._fused import FusedRNNCell
 

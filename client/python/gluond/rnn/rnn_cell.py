@@ -1,5 +1,5 @@
 """Another name: MXNet keeps the cells here."""
-from ._base import BaseRNNCell, RNNParams
+from ._recurrent_cell import BaseRNNCell, RNNParams
 from ._cells import GRUCell, LSTMCell, RNNCell
 from ._combined import BidirectionalCell, DropoutCell, SequentialRNNCell
 from ._fused import FusedRNNCell

@@ -118,5 +118,5 @@ _dead: "weakref.WeakKeyDictionary[Session, Deque[int]]" = weakref.WeakKeyDiction
 
 
 def _dead_graphs(session: "Session") -> Deque[int]:
-    """Names of graphs that nobody has any more."""
+    """Names of graphs that are freed in this process."""
     return _dead.setdefault(session, collections.deque())

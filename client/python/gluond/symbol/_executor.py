@@ -15,9 +15,9 @@ from .._attributes import dtype_name
 from .._wire import connect, encoding
 from ..base import MXNetError
 from ..context import Context, current_context
-from ._gradients import HeadGradients, Leaves
+from ._gradients import HeadGradients, MarkedArguments
 from ._outputs import Outputs
-from ._watched import Callback, Watched
+from ._monitored import Callback, MonitoredSymbol
 
 
 class Executor:
@@ -47,11 +47,11 @@ class Executor:
         custom = symbol._custom_states()
         self._custom_states = [array for array, node in zip(self.aux_arrays, auxiliaries) if node in custom]
         self._places = {node: place for place, node in enumerate(arguments + auxiliaries)}
-        self._watched: Optional[Watched] = None
+        self._monitored: Optional[MonitoredSymbol] = None
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
         self._recorded = False
-        self._leaves = Leaves(self.arg_arrays, self.grad_arrays, self._requests)
+        self._marked = MarkedArguments(self.arg_arrays, self.grad_arrays, self._requests)
         self._heads = HeadGradients(symbol)
 
     def _runs(self, symbol: Outputs) -> None:
@@ -60,12 +60,12 @@ class Executor:
         self._order = [self._places[node] for node in symbol._define().variables]
 
     def set_monitor_callback(self, callback: Callback, monitor_all: bool = False) -> None:
-        """`callback(name, array)` is called for each operator's outputs after each run, and for gradients; see Watched.
+        """`callback(name, array)` is called for each operator's outputs after each run, and for gradients; see MonitoredSymbol.
 
         monitor_all: for the operators' inputs as well.
         """
-        self._watched = Watched(self._symbol, callback, monitor_all)
-        self._runs(self._watched.symbol)
+        self._monitored = MonitoredSymbol(self._symbol, callback, monitor_all)
+        self._runs(self._monitored.symbol)
 
     # Arrays by name.
 
@@ -118,13 +118,13 @@ class Executor:
                     raise ValueError(f"Shape not match! Argument {name}, need: {arrays[name].shape}, "
                                      f"received: {value.shape}")
                 arrays[name][:] = value
-        return self._run(recording=bool(is_train) and self._leaves.any, training=bool(is_train))
+        return self._run(recording=bool(is_train) and self._marked.any, training=bool(is_train))
 
     def _run(self, recording: bool, training: bool) -> List[NDArray]:
         inputs = [*self.arg_arrays, *self.aux_arrays]
         session = inputs[0]._session if inputs else connect.current()
         context = inputs[0].context if inputs else self._ctx or current_context()
-        arguments = self._leaves.read() if recording else [array._name for array in self.arg_arrays]
+        arguments = self._marked.read() if recording else [array._name for array in self.arg_arrays]
         names = [*arguments, *[array._name for array in self.aux_arrays]]
         outputs = [blank(NDArray, session, context, None, None) for _ in range(len(self._running))]
         write(self.aux_arrays if training else self._custom_states, lambda: self._running._define().run(
@@ -134,8 +134,8 @@ class Executor:
             array._written_by_server()
         self._recorded = recording
         self._outputs = outputs[:len(self._output_names)]
-        if self._watched is not None:
-            self._watched.tell(outputs, {**self.arg_dict, **self.aux_dict})
+        if self._monitored is not None:
+            self._monitored.tell(outputs, {**self.arg_dict, **self.aux_dict})
         return self._outputs
 
     def backward(self, out_grads: Union[None, NDArray, Sequence[NDArray], Mapping[str, NDArray]] = None,
@@ -144,14 +144,14 @@ class Executor:
 
         out_grads: dL/d(output), for each output, in order or by name; not needed where all outputs are losses.
         """
-        if self._leaves.any and not self._recorded:  # The last run was for prediction.
+        if self._marked.any and not self._recorded:  # The last run was for prediction.
             self._run(recording=True, training=False)
         gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
-        if not self._leaves.any:
+        if not self._marked.any:
             return
-        self._leaves.backward(self._outputs or [], gradients, bool(is_train))
-        if self._watched is not None:
-            self._watched.tell_gradients({name: grad for name, grad, request in zip(
+        self._marked.backward(self._outputs or [], gradients, bool(is_train))
+        if self._monitored is not None:
+            self._monitored.tell_gradients({name: grad for name, grad, request in zip(
                 self._names, self.grad_arrays, self._requests) if request == "write"})
 
     # Arrays replaced.

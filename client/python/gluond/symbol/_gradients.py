@@ -65,7 +65,7 @@ def _is_loss(node: Any) -> bool:
     return node.op in _LOSSES or node.op in _CONSTANT
 
 
-class Leaves:
+class MarkedArguments:
     """An executor's arguments as the graph reads them when it is recorded.
 
     They are arrays of their own, assigned (not copied) where the user has written since the last run, and marked with

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .._documentation import fill_module
-from ._composed import crop, flip_left_right, flip_top_bottom, normalize, to_tensor  # noqa: F401
 from ._functions import make
 
 __getattr__, __dir__ = fill_module(globals(), make, ("_image_", "image_"))

@@ -46,7 +46,7 @@ def get_pretrained_file_names(embedding_name: Optional[str] = None) -> Any:
 
 
 class _TokenEmbedding(Vocabulary):
-    """Tokens with a vector each: `idx_to_vec[i]` is that of token i. That of unknown tokens is the first."""
+    """Tokens with a vector each: `idx_to_vec[i]` is that of token i. The first vector is that of unknown tokens."""
 
     files: Sequence[str] = ()
 

@@ -12,7 +12,7 @@ __all__ = ["Vocabulary"]
 class Vocabulary:
     """Numbers tokens: first `unknown_token`, then `reserved_tokens`, then those of `counter`, the most frequent first.
 
-    Of the counter those that occur `min_freq` times or more, and at most `most_freq_count`; of equal frequency in the order of
+    It has the counter's tokens that occur `min_freq` times or more, and at most `most_freq_count`; of equal frequency in the order of
     the alphabet. AssertionError: wrong or contradictory arguments.
     """
 

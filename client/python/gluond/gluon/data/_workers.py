@@ -20,7 +20,7 @@ _HELLO_SECONDS = 2.0
 _ATTEMPTS = 10
 
 
-class ProcessWorkers:
+class ForkedWorkers:
     """`run(indices)` is the result of `work(indices)` in a worker that is free; it is called by as many threads as there
     are workers.
     """

@@ -20,7 +20,7 @@ from ...base import MXNetError
 from ...context import Context
 from . import _host
 from ._inherited import Inheritance
-from ._workers import ProcessWorkers
+from ._workers import ForkedWorkers
 from .dataset import ArrayDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -106,13 +106,13 @@ class DataLoader:
         self._thread_pool = thread_pool or "fork" not in multiprocessing.get_all_start_methods()
         self._prefetch = max(1, 2 * self._num_workers if prefetch is None else prefetch)
         self._pool: Any = None
-        self._processes: Optional[ProcessWorkers] = None
+        self._processes: Optional[ForkedWorkers] = None
         work = _Work(dataset, batchify_fn)
         self._run: Callable[[Sequence[int]], Any] = work
         if self._num_workers > 0:
             if not self._thread_pool:
                 work.will_fork()
-                self._processes = ProcessWorkers(self._num_workers, work)
+                self._processes = ForkedWorkers(self._num_workers, work)
                 self._run = self._processes.run
             self._pool = multiprocessing.pool.ThreadPool(self._num_workers)
 

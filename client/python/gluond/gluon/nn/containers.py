@@ -7,7 +7,7 @@ from typing import Any, Iterator, Optional, Union
 from .._block import Block
 from .._hybrid_block import HybridBlock
 from .._parameter_dict import ParameterDict
-from ..utils import indent
+from ..utils import _indent
 
 
 class _Row(Block):
@@ -21,7 +21,7 @@ class _Row(Block):
             self.register_child(block)
 
     def __repr__(self) -> str:
-        lines = "\n".join(f"  ({key}): {indent(repr(block), 2)}" for key, block in self._children.items())
+        lines = "\n".join(f"  ({key}): {_indent(repr(block), 2)}" for key, block in self._children.items())
         return f"{type(self).__name__}(\n{lines}\n)"
 
     def __getitem__(self, key: Union[int, slice]) -> Any:

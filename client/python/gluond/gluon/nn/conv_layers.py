@@ -1,8 +1,9 @@
 """Convolutions and transposed convolutions, of 1, 2 and 3 dimensions."""
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
+from ... import symbol
 from .._hybrid_block import HybridBlock
 from .activations import Activation
 
@@ -15,6 +16,11 @@ def repeated(value: Ints, count: int, name: str) -> Tuple[int, ...]:
     if len(found) != count:
         raise ValueError(f"{name} must be a number or {count} numbers, got {value}")
     return found
+
+
+def _infer_weight_shape(op_name: str, data_shape: Sequence[int], kwargs: Dict[str, Any]) -> List[Tuple[int, ...]]:
+    """The shapes of an operator's arguments, data first. Libraries' own convolutions import it."""
+    return getattr(symbol, op_name)(symbol.var("data", shape=data_shape), **kwargs).infer_shape_partial()[0]
 
 
 class _Conv(HybridBlock):

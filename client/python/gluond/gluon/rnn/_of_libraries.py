@@ -15,8 +15,8 @@ def format_sequence(length: Optional[int], inputs: Any, layout: str, merge: Opti
     axis, batch_axis, batch_size = layout.find("T"), layout.find("N"), 0
     in_axis = axis if in_layout is None else in_layout.find("T")
     is_list = isinstance(inputs, (list, tuple))
-    if is_list and length is not None and len(inputs) != length:
-        raise AssertionError(f"unroll: {len(inputs)} inputs are given for a length of {length}")
+    if is_list:
+        inputs = split_steps(length, inputs, layout)
     F = module_of(inputs[0] if is_list else inputs)  # noqa: N806
     if F is ndarray:
         batch_size = inputs[0].shape[0] if is_list else inputs.shape[batch_axis]

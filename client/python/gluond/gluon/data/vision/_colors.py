@@ -19,18 +19,18 @@ def like(values: np.ndarray, original: np.ndarray) -> np.ndarray:
 
 
 def brighter(image: np.ndarray, factor: float) -> np.ndarray:
-    """Of float32; darker by a factor below 1."""
+    """An image of float32; darker by a factor below 1."""
     return image * np.float32(factor)
 
 
 def contrasted(image: np.ndarray, factor: float) -> np.ndarray:
-    """Of float32; nearer to its mean gray by a factor below 1."""
+    """An image of float32; nearer to its mean gray by a factor below 1."""
     gray = (image @ GRAY).mean() if image.shape[-1] == 3 else image.mean()
     return image * np.float32(factor) + gray * np.float32(1 - factor)
 
 
 def saturated(image: np.ndarray, factor: float) -> np.ndarray:
-    """Of float32; nearer to each pixel's gray by a factor below 1. A gray image stays so."""
+    """An image of float32; nearer to each pixel's gray by a factor below 1. A gray image stays so."""
     if image.shape[-1] != 3:
         return image
     return image * np.float32(factor) + (image @ GRAY)[..., np.newaxis] * np.float32(1 - factor)

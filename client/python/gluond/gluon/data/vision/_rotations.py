@@ -10,7 +10,7 @@ from ._transform import Transform
 
 
 class _Rotation(Transform):
-    """Of (C, H, W), or (N, C, H, W), of float32. TypeError: it is another dtype."""
+    """Images are (C, H, W), or (N, C, H, W), of float32. TypeError: it is another dtype."""
 
     def __init__(self, zoom_in: bool, zoom_out: bool) -> None:
         super().__init__()

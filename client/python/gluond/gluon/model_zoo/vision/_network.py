@@ -1,4 +1,4 @@
-"""What the networks for images have in common."""
+"""The common base of the networks for images."""
 from __future__ import annotations
 
 from typing import Any

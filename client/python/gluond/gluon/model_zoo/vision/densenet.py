@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ....context import Context, cpu
-from ...contrib.nn import HybridConcurrent, Identity
+from ...contrib.nn.basic_layers import HybridConcurrent, Identity
 from ...nn.activations import Activation
 from ...nn.basic_layers import Dense, Dropout, Flatten
 from ...nn.containers import HybridSequential

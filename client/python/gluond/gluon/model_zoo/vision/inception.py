@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Optional, Tuple
 
 from ....context import Context, cpu
-from ...contrib.nn import HybridConcurrent
+from ...contrib.nn.basic_layers import HybridConcurrent
 from ...nn.activations import Activation
 from ...nn.basic_layers import Dense, Dropout
 from ...nn.containers import HybridSequential

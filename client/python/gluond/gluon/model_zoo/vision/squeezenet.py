@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from ....context import Context, cpu
-from ...contrib.nn import HybridConcurrent
+from ...contrib.nn.basic_layers import HybridConcurrent
 from ...nn.activations import Activation
 from ...nn.basic_layers import Dropout, Flatten
 from ...nn.containers import HybridSequential

@@ -69,7 +69,7 @@ class BaseRNNCell:
 
     @property
     def _gate_names(self) -> Sequence[str]:
-        """What the names of the gates' own weights have; a cell without parameters has none."""
+        """The gates' parts of their own weights' names; a cell without parameters has none."""
         return ()
 
     def _expect_unmodified(self) -> None:

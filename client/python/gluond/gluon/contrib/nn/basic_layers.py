@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import Any, Optional, Sequence, Tuple, Union
 
-from ... import ndarray
-from .._hybrid_block import HybridBlock
-from ..nn.basic_layers import Embedding
-from ..nn.containers import HybridSequential, Sequential
-from ..nn.norm_layers import BatchNorm
+from .... import ndarray
+from ..._hybrid_block import HybridBlock
+from ...nn.basic_layers import Embedding
+from ...nn.containers import HybridSequential, Sequential
+from ...nn.norm_layers import BatchNorm
 
 __all__ = ["Concurrent", "HybridConcurrent", "Identity", "SparseEmbedding", "SyncBatchNorm", "PixelShuffle1D",
            "PixelShuffle2D", "PixelShuffle3D"]

@@ -15,7 +15,7 @@ from .reading import Reading, check_depth, kind_of
 _FILLED = {"block": Block, "parameters": ParameterDict, "trainer": Trainer}
 
 
-class Filling(Reading):
+class Restoration(Reading):
     """As Reading; `given` are the program's objects, by the names that they were saved under."""
 
     def check(self, given: Mapping[str, Any]) -> None:

@@ -133,8 +133,8 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
         return _registry.create("custommetric", metric, *args, **kwargs)
     if isinstance(metric, list):
         composite = CompositeEvalMetric()
-        for each in metric:
-            composite.add(create(each, *args, **kwargs))
+        for part in metric:
+            composite.add(create(part, *args, **kwargs))
         return composite
     return _registry.create(metric, *args, **kwargs)
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from typing import Any, Dict, Type
 
-from ._array.array import NDArray
-from ._registry import Registry
+from .._array.array import NDArray
+from .._registry import Registry
 
 __all__ = ["KVStoreBase", "TestStore"]
 
 
 class KVStoreBase:
-    """What a Trainer asks of a store: `broadcast` of first values, and `pushpull` of gradients.
+    """The methods that a Trainer asks of a store: `broadcast` of first values, and `pushpull` of gradients.
 
         @mx.kvstore.KVStoreBase.register
         class Rings(mx.kvstore.KVStoreBase): ...
@@ -63,8 +63,8 @@ class TestStore(KVStoreBase):
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Copies the value into each array."""
-        for each in out if isinstance(out, list) else [out]:
-            each[:] = value
+        for array in out if isinstance(out, list) else [out]:
+            array[:] = value
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Copies the sum into `out`, or into the arrays themselves."""

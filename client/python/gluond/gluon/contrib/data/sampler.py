@@ -1,9 +1,9 @@
-"""Data that MXNet kept in `gluon.contrib.data`."""
+"""Samplers that MXNet kept in `gluon.contrib.data`."""
 from __future__ import annotations
 
 from typing import Iterator
 
-from ..data.sampler import Sampler
+from ...data.sampler import Sampler
 
 __all__ = ["IntervalSampler"]
 

@@ -1,4 +1,4 @@
-"""Watched: a symbol whose runs tell a callback what each operator computed, for `Executor.set_monitor_callback`."""
+"""MonitoredSymbol: a symbol whose runs tell a callback what each operator computed, for `Executor.set_monitor_callback`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ._outputs import Outputs
 Callback = Callable[[str, NDArray], Any]
 
 
-class Watched:
+class MonitoredSymbol:
     """`symbol` has the outputs of the given one, and behind them those of all operators.
 
     The callback gets each operator's results, as `fc1_output`; before them its inputs, as `fc1_data`, if `with_inputs`.
-    Of gradients it gets those of variables that one operator alone reads, by the names that MXNet's operators of the
+    It gets the gradients of variables that one operator alone reads, by the names that MXNet's operators of the
     way back give them: `fc1_backward_output1` is dL/d(fc1_weight).
     """
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
-from . import ndarray
-from ._array.array import NDArray
-from ._files import write_whole
-from ._kvstore_base import KVStoreBase, registry
-from .base import MXNetError
-from .optimizer._base import Optimizer
-from .optimizer.updater import get_updater
+from .. import ndarray
+from .._array.array import NDArray
+from .._files import write_whole
+from ..base import MXNetError
+from ..optimizer._optimizer import Optimizer
+from ..optimizer.updater import get_updater
+from .base import KVStoreBase, registry
 
-__all__ = ["KVStore", "KVStoreBase", "create"]
+__all__ = ["KVStore", "create"]
 
 # Types of stores that are all the same here: the devices of one server.
 LOCAL_TYPES = ("device", "local", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
