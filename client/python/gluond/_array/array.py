@@ -31,7 +31,8 @@ _CASTS: dict[str, OfOne] = {}  # By the dtype's name.
 
 
 class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
-    """A dense array on one device, whose values the server computes in its own time: only code that needs them waits.
+    """A dense array on one device, whose values the server computes in its own time: only code that needs them waits. `_where`
+    is the place where they are.
 
     Made by `nd.array`, `nd.zeros` and the like, and by operators; not by calling the class.
     """
@@ -325,16 +326,14 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
 
     def _values_for_elements(self) -> Optional[np.ndarray]:
         """All values for a read of one element; None if that element alone should be fetched."""
-        values: Optional[np.ndarray] = self._where.ready(self)
-        if values is None and self._where.wants_all(self):
+        if self._where.wants_all(self):
             self._fetch(MOST_BYTES)
-            values = self._where.ready(self)
+        values: Optional[np.ndarray] = self._where.ready(self)
         return values
 
-    def _known(self) -> Optional[np.ndarray]:
+    def _known(self) -> Any:
         """The values, if they are here. The caller must not write them."""
-        values: Optional[np.ndarray] = self._where.known(self)
-        return values
+        return self._where.known(self)
 
     def _has_history(self) -> Optional[bool]:
         """Whether a gradient goes on from here: the array is marked, or depends on such arrays. None: only the server

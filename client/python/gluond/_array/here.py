@@ -130,9 +130,6 @@ class Here(Local):
         self._is_shared = True
         return self.here
 
-    def ready(self, x: Any) -> Optional[np.ndarray]:
-        return self.here
-
     def has_history(self, x: Any) -> Optional[bool]:
         return False
 

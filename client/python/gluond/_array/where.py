@@ -48,11 +48,11 @@ class Place:
 
     def known(self, x: Any) -> Optional[np.ndarray]:
         """The values, if they are here. The caller must not write them."""
-        return None
+        return self.here
 
     def ready(self, x: Any) -> Optional[np.ndarray]:
         """The values, if they are here, or would soon be, and the server could neither return others nor report an error."""
-        return None
+        return self.here
 
     def wants_all(self, x: Any) -> bool:
         """Whether a read of one element should fetch all values, which then stay here."""
@@ -114,7 +114,7 @@ class OnServer(Place):
 
     def wants_all(self, x: Any) -> bool:
         version = x._version
-        if version is UNSEEN or x._dtype is None or not x._session.is_open:
+        if version is UNSEEN or x._dtype is None or not x._session.is_open or self.ready(x) is not None:
             return False
         reads = self._reads + 1 if self._version == version else 1
         if x.size * x._dtype.itemsize <= min(MOST_BYTES, reads * _BYTES_PER_READ):

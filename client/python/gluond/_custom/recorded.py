@@ -123,9 +123,6 @@ class Result(Local):
         if self.recording.is_told:
             x._session.dead_arrays.append(name)
 
-    def known(self, x: Any) -> Optional[np.ndarray]:
-        return self.here
-
     def ready(self, x: Any) -> Optional[np.ndarray]:
         is_told = self.recording.is_told
         return self.here if is_told or self.here is not None else self.recording.results[self.number].asnumpy()
