@@ -54,12 +54,12 @@ class Part(Place):
         return self.root.writable
 
     def send(self, x: Any) -> Any:
-        if self._seen != self.version(x):
+        if self._seen != self.root._version:
             self.read(x, NOT_RECORDING)
         return self._own
 
     def version(self, x: Any) -> Any:
-        return self.root._where.version(self.root)
+        return self.root._version
 
     def ready(self, x: Any) -> Optional[np.ndarray]:
         values = self.root._values_for_elements()
@@ -71,7 +71,8 @@ class Part(Place):
 
     def read(self, x: Any, flags: bytes) -> None:
         """Copies the root's elements into the copy."""
-        root, size, version = self.root, x.size, self.version(x)
+        root, size = self.root, prod(x._shape)
+        version = root._version
         steps = []
         shape = root.shape
         if size != prod(shape):
@@ -91,7 +92,7 @@ class Part(Place):
 
     def written(self, x: Any) -> None:
         """Copies the copy back into the root."""
-        session, root, size = x._session, self.root, x.size
+        session, root, size = x._session, self.root, prod(x._shape)
         own: Any = self._own
         shape, name = root.shape, root._sent()
         if size == prod(shape):
@@ -110,7 +111,7 @@ class Part(Place):
                 session.dead_arrays.append(flat)
             session.dead_arrays.append(part)
         root._where.written(root)
-        self._seen = self.version(x)
+        self._seen = root._version
 
 
 def _run(session: Any, steps: List[calls.Call], source: bytes, target: bytes, flags: bytes) -> bytes:
