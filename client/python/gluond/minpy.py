@@ -24,7 +24,7 @@ from ._array import tape
 from ._array.array import NDArray
 from ._custom import functions
 from ._custom.inside import inside
-from ._custom.local import LocalArray, make
+from ._custom.local import local, make
 from ._custom.recorded import record
 from ._custom.snapshots import keep
 from ._custom.values import Kind
@@ -155,9 +155,9 @@ class _RecordedCall(functions.Recorded):
         self._closures = closures
         self._is_tuple = isinstance(answer, tuple)
 
-    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[LocalArray]:
+    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[NDArray]:
         given = tuple(head.asnumpy() for head in heads) if self._as_numpy else tuple(heads)
-        arrays = [LocalArray(self.session, self.context, kind, None) for kind in kinds or self.kinds()]
+        arrays = [local(self.session, self.context, kind) for kind in kinds or self.kinds()]
         made: Dict[int, Any] = {}
         for owner, array, each in zip(self._owners, arrays, wanted):
             if not each:

@@ -22,7 +22,7 @@ class LargeArraysTest(ArrayCase):
             with self.subTest(dtype=dtype):
                 x = nd.array(numbers[:size], dtype="float32").astype(dtype).reshape((1, -1))
                 self.assertGreater(x.size * np.dtype(x.dtype).itemsize, 4 << 20)
-                whole = connect.current().fetch_one(x._name)
+                whole = connect.current().fetch_one(x._sent())
                 with unittest.mock.patch.object(Pipeline, "request_each", autospec=True,
                                                 side_effect=Pipeline.request_each) as asked:
                     values = x.asnumpy()
@@ -32,10 +32,10 @@ class LargeArraysTest(ArrayCase):
 
     def test_a_piece_is_that_part_of_the_array(self):
         x = nd.arange(10).reshape((2, 5)).copy()
-        reply = connect.current().request(encoding.fetch_elements(x._name, 3, 7))
+        reply = connect.current().request(encoding.fetch_elements(x._sent(), 3, 7))
         self.assertEqual(np.frombuffer(reply.tensors[0].raw, np.float32).tolist(), [3, 4, 5, 6])
         with self.assertRaisesRegex(MXNetError, r"elements \[3, 11\) of an array of shape \[2,5\], which has 10"):
-            connect.current().request(encoding.fetch_elements(x._name, 3, 11))
+            connect.current().request(encoding.fetch_elements(x._sent(), 3, 11))
 
     def test_a_failure_is_raised_and_the_session_goes_on(self):
         bad = nd.dot(nd.ones((2, 3)), nd.ones((2, 3)))

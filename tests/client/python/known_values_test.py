@@ -27,7 +27,7 @@ def by_elements(x):
 
 def of_server(x):
     """The values, without those known here."""
-    return connect.current().fetch_one(x._name)
+    return connect.current().fetch_one(x._sent())
 
 
 class KnownValuesTest(ArrayCase):

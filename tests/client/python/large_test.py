@@ -64,7 +64,7 @@ class LargeTest(ArrayCase):
     def test_several_at_once(self):
         session = connect.current()
         arrays = [nd.array(LARGE[:, :1 << n]) + n for n in range(6, 20)]
-        found = transfer.fetch_all(session, [array._name for array in arrays])
+        found = transfer.fetch_all(session, [array._sent() for array in arrays])
         for n, values in zip(range(6, 20), found):
             np.testing.assert_array_equal(values, LARGE[:, :1 << n] + n)
 

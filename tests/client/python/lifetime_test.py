@@ -16,8 +16,7 @@ from gluond._wire.frame import NOT_RECORDING
 from gluond._wire.batches import Batches
 from gluond._wire.pipeline import Pipeline
 from gluond._wire.wire import Wire
-from gluond._array import calls
-from gluond._array.array import View
+from gluond._array import calls, part
 from gluond.symbol import _definition
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
@@ -48,7 +47,7 @@ class ThreadsTest(ArrayCase):
 
     def test_two_threads_read_a_view_for_the_first_time(self):
         view = nd.array([1, 2, 3, 4])[1:3]
-        with before(View, "_run", lambda: np.testing.assert_array_equal(elsewhere(view.asnumpy), [2, 3])):
+        with before(part, "_run", lambda: np.testing.assert_array_equal(elsewhere(view.asnumpy), [2, 3])):
             self.assert_equal(view, [2, 3])
 
     def test_a_call_that_is_about_to_be_used_is_not_freed_when_it_is_prepared_again(self):
@@ -101,7 +100,7 @@ class ThreadsTest(ArrayCase):
         x.attach_grad()
         with autograd.record():
             results = list(Two()(x))
-        name = results[1]._recording.names[1]
+        name = results[1]._where.recording.names[1]
         tell = recorded.tell
 
         def told(*args):

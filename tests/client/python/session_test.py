@@ -214,7 +214,7 @@ class NamesTest(unittest.TestCase):
         with RunningServer() as server:
             mx.connect(server.address)
             names = encoding.names_from((1 << 35) - 20)
-            with mock.patch("gluond._array.calls.names", names), mock.patch("gluond._array.view.names", names):
+            with mock.patch("gluond._array.calls.names", names), mock.patch("gluond._array.part.names", names):
                 x = nd.ones((2, 2))
                 for _ in range(50):
                     x = x + 1

@@ -32,8 +32,11 @@ class OfOne:
 class _Family:
     """One function of two numbers: its operators for two arrays, an array and a number, a number and an array."""
 
-    def __init__(self, name: str, scalar: str, reversed_scalar: Optional[str], sign: str) -> None:
+    def __init__(self, name: str, scalar: str, reversed_scalar: Optional[str], sign: str,
+                 ufunc: Any = None, what: str = "") -> None:
         self.sign = sign
+        self._ufunc = ufunc  # numpy's, for `lhs op= rhs` of values in this process,
+        self._what = what  # and the verb for it.
         self._op = f"broadcast_{name}"
         self._call: Optional[Call] = None  # Made at the first use.
         self._scalar = scalar
@@ -74,6 +77,10 @@ class _Family:
 
     def into(self, lhs: Any, rhs: Any) -> Any:
         """lhs = lhs op rhs."""
+        if not lhs._where.writable:
+            calls.check_writable(lhs, self._what)
+        if lhs._where.here is not None and lhs._where.compute(lhs, self._ufunc, rhs):
+            return lhs
         if isinstance(rhs, Array):
             return calls.invoke(self._call or self._of_arrays(), (lhs, rhs), lhs)
         if isinstance(rhs, (numbers.Number, np.generic)):
@@ -89,14 +96,14 @@ def _beside(x: Any, other: Any, sign: str) -> Any:
     if not np.can_cast(other.dtype, dtype, "same_kind"):
         raise TypeError(f"{sign}: an array of numpy's of {other.dtype} loses values in the NDArray's {dtype}. Cast one: "
                         f"x.astype('{other.dtype}'), or a.astype('{dtype}')")
-    return transfer.put(x._results, other, x._context, dtype)
+    return transfer.put(type(x), other, x._context, dtype)
 
 
-ADD = _Family("add", "_plus_scalar", None, "+")
-SUB = _Family("sub", "_minus_scalar", "_rminus_scalar", "-")
-MUL = _Family("mul", "_mul_scalar", None, "*")
-DIV = _Family("div", "_div_scalar", "_rdiv_scalar", "/")
-MOD = _Family("mod", "_mod_scalar", "_rmod_scalar", "%")
+ADD = _Family("add", "_plus_scalar", None, "+", np.add, "add to")
+SUB = _Family("sub", "_minus_scalar", "_rminus_scalar", "-", np.subtract, "subtract from")
+MUL = _Family("mul", "_mul_scalar", None, "*", np.multiply, "multiply to")
+DIV = _Family("div", "_div_scalar", "_rdiv_scalar", "/", np.true_divide, "divide from")
+MOD = _Family("mod", "_mod_scalar", "_rmod_scalar", "%", np.remainder, "take the remainder of")
 POWER = _Family("power", "_power_scalar", "_rpower_scalar", "**")
 EQUAL = _Family("equal", "_equal_scalar", None, "==")
 NOT_EQUAL = _Family("not_equal", "_not_equal_scalar", None, "!=")

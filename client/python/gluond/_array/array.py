@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from math import prod
-from typing import Any, NamedTuple, Optional, Tuple, Union
+from typing import Any, Optional, Tuple, Union
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from .._attributes import dense_only, dtype_name, text
 from .._wire import encoding
 from .._wire.encoding import number_of
 from .._wire.frame import frame
-from ..base import MXNetError, WrongType
+from ..base import WrongType
 from ..context import Context
 from . import calls, tape, transfer
 from .arithmetic import Arithmetic, OfOne
@@ -22,47 +21,26 @@ from .fluent import Fluent
 from .indexing import Indexing
 from .numpy_protocols import NumpyProtocols
 from .printing import printed
-from .view import Viewing
+from .here import Absent
+from .part import view
+from .where import MOST_BYTES, UNSEEN
 
 
-class Kept(NamedTuple):
-    """This client's knowledge of an array's values. version: the array's. values: read-only; None if they are not here.
-    is_constant: the array was made of them. is_fetched: they came from the server, so no call that they depend on has
-    failed. reads: how often elements were asked for."""
-
-    version: int
-    values: Optional[np.ndarray] = None
-    is_constant: bool = False
-    is_fetched: bool = False
-    reads: int = 0
-
-
-# The versions of arrays: two threads that write at once never give an array a version that it had before.
-_writes = itertools.count(1)
-_NOT_KEPT = Kept(-1)
-_NEVER_KEPT = Kept(-2)
-# Fetched values of up to so many bytes stay here. Larger arrays are fetched whole, up to a limit, once so many elements
-# were read one by one that the round trips have cost as much time.
-_SMALL_BYTES = 4 << 10
-_BYTES_PER_READ = 16 << 10
-_MOST_BYTES = 1 << 20
 _COPY = OfOne("_copy")
 _CASTS: dict[str, OfOne] = {}  # By the dtype's name.
 
 
 class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
-    """A dense array on one device, whose values the server computes in its own time: only code that needs them waits.
+    """A dense array on one device, whose values the server computes in its own time: only code that needs them waits. `_where`
+    is the place where they are.
 
     Made by `nd.array`, `nd.zeros` and the like, and by operators; not by calling the class.
     """
 
     __slots__ = ()
-    _kept: Kept
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "NDArray":
-        if cls is NDArray:
-            raise WrongType("NDArrays are made by mx.nd.array(...), zeros, ones and the like")
-        return object.__new__(cls)
+        raise WrongType("NDArrays are made by mx.nd.array(...), zeros, ones and the like")
 
     # Properties.
 
@@ -106,13 +84,14 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
 
     @property
     def handle(self) -> int:
-        """The number under which the server knows it."""
-        return number_of(self._name)
+        """The number under which the server knows it. Values that are here only are sent to it."""
+        return number_of(self._sent())
 
     @property
     def writable(self) -> bool:
-        """Always true."""
-        return True
+        """False for arrays that a custom operator reads."""
+        writable: bool = self._where.writable
+        return writable
 
     @property
     def T(self) -> "NDArray":
@@ -124,8 +103,8 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
     def asnumpy(self) -> np.ndarray:
         """The values, as a numpy array of its own. Waits for them; an error of an earlier call that they depend on is
         raised here."""
-        values = self._fetched()
-        return self._fetch() if values is None else values.copy()
+        values = self._where.ready(self)
+        return self._fetch(self._where.most_kept) if values is None else values.copy()
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         if copy is False:
@@ -153,7 +132,8 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
 
     def wait_to_read(self) -> None:
         """Waits until the values are there; raises the error of a call that they depend on."""
-        self._session.describe(self._name)
+        if self._where.here is None:
+            self._session.describe(self._sent())
 
     wait_to_write = wait_to_read
 
@@ -192,6 +172,8 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         return self.shape[0]
 
     def __repr__(self) -> str:
+        if isinstance(self._where, Absent):
+            return f"<NDArray that is not here: {self._where.why}>"
         shape = "x".join(str(size) for size in self.shape)
         return f"\n{printed(self)}\n<NDArray {shape} @{self.context}>"
 
@@ -223,7 +205,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         """Copies the values into another array of this shape (their dtype becomes its), or to a new one on a device."""
         if isinstance(other, Context):
             out = calls.blank(NDArray, self._session, other, self._shape, self._dtype)
-            self._session.submit(encoding.assign(out._name, self._name, other._device, frame().recording))
+            self._session.submit(encoding.assign(out._name, self._sent(), other._device, frame().recording))
             return out
         if other is self:
             return other
@@ -304,7 +286,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         grad_req: `write`, `add` (to what is there), or `null` (nothing).
         """
         dense_only("attach_grad", stype)
-        tape.attach(self, grad_req, Gradient)
+        tape.attach(self, grad_req)
 
     @property
     def grad(self) -> Union["NDArray", Any]:
@@ -325,104 +307,43 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
     def detach(self) -> "NDArray":
         """The same values as a constant: gradients stop here."""
         out = calls.blank(NDArray, self._session, self._context, self._shape, self._dtype)
-        self._session.submit(encoding.assign(out._name, self._name))
+        self._session.submit(encoding.assign(out._name, self._sent()))
         return out
 
     def backward(self, out_grad: Optional["NDArray"] = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Computes the gradients of this array's sum, or of sum(out_grad * x), with respect to all marked arrays."""
         tape.backward([self], [out_grad], retain_graph, train_mode)
 
-    def _computed_here(self, gradient: Optional["NDArray"]) -> Any:
-        """The recorded function of this process, unknown to the server, that computed the array and through which a
-        backward pass with this gradient goes on (see Recording.starts); else None."""
+    _view = view
 
-    def _view(self, begin: int, shape: Tuple[int, ...]) -> "View":
-        """Elements [begin, ...) in row-major order, in the given shape."""
-        return View(self, begin, shape)
-
-    def _known(self) -> Optional[np.ndarray]:
-        """The values, if they are here. The caller must not write them."""
-        kept = getattr(self, "_kept", _NOT_KEPT)
-        return kept.values if kept.version == self._version else None
-
-    def _fetched(self) -> Optional[np.ndarray]:
-        """The values, if they are here and the server could neither return others nor report an error."""
-        kept = getattr(self, "_kept", _NOT_KEPT)
-        return kept.values if kept.is_fetched and kept.version == self._version and self._session.is_open else None
-
-    def _fetch(self, most: int = _SMALL_BYTES) -> np.ndarray:
+    def _fetch(self, most: int) -> np.ndarray:
         """The values from the server. They stay known here if they have at most `most` bytes."""
-        version = self._version  # A write while they are on their way counts as later.
+        version = self._where.version(self)  # A write while they are on their way counts as later.
         values = transfer.fetch(self)
-        if values.nbytes <= most and type(self) is NDArray:
-            kept = getattr(self, "_kept", _NOT_KEPT)
-            is_constant = kept.is_constant and kept.version == version
-            self._kept = Kept(version, values.copy(), is_constant, is_fetched=True)
+        if values.nbytes <= most:
+            self._where.keep(self, values.copy(), version)
         return values
 
-    def _fetched_for_elements(self) -> Optional[np.ndarray]:
+    def _values_for_elements(self) -> Optional[np.ndarray]:
         """All values for a read of one element; None if that element alone should be fetched."""
-        values = self._fetched()
-        if values is not None or type(self) is not NDArray or self._dtype is None or not self._session.is_open:
-            return values
-        kept = getattr(self, "_kept", _NOT_KEPT)
-        if kept.version != self._version:
-            kept = Kept(self._version)
-        nbytes = prod(self.shape) * self._dtype.itemsize
-        if nbytes <= min(_MOST_BYTES, (kept.reads + 1) * _BYTES_PER_READ):
-            self._fetch(_MOST_BYTES)
-            return self._fetched()
-        self._kept = kept._replace(reads=kept.reads + 1)  # type: ignore[misc]
-        return None
+        if self._where.wants_all(self):
+            self._fetch(MOST_BYTES)
+        values: Optional[np.ndarray] = self._where.ready(self)
+        return values
+
+    def _known(self) -> Any:
+        """The values, if they are here. The caller must not write them."""
+        return self._where.known(self)
 
     def _has_history(self) -> Optional[bool]:
         """Whether a gradient goes on from here: the array is marked, or depends on such arrays. None: only the server
         knows."""
-        if self._grad is not None:
-            return True
-        kept = getattr(self, "_kept", _NOT_KEPT)
-        return False if kept.is_constant and kept.version == self._version else None
-
-    def _keep_values(self, values: np.ndarray, version: int, is_constant: bool) -> None:
-        """Keeps the values of this version; nobody else writes to them. is_constant: the array was made of them."""
-        if getattr(self, "_kept", _NOT_KEPT) is not _NEVER_KEPT:
-            self._kept = Kept(version, values, is_constant)
+        return True if self._grad is not None else self._where.has_history(self)
 
     def _written_by_server(self) -> None:
         """From now on the server may write the array, unseen by this client."""
-        self._kept = _NEVER_KEPT
-        if type(self) is NDArray:
-            self.__class__ = Gradient
-
-    # Writes.
-
-    def _written(self) -> None:
-        """The values under this name are new."""
-        self._version = next(_writes)
-
-
-NDArray._results = NDArray
-_own_version: Any = vars(Array)["_version"]
-
-
-class Gradient(NDArray):
-    """An array that backward() may write, unseen by this client: views forget its values at each backward()."""
-
-    __slots__ = ()  # Any NDArray can become one.
-
-    @property
-    def _version(self) -> int:
-        return _own_version.__get__(self) + tape.backward_count()
-
-    @_version.setter
-    def _version(self, value: int) -> None:
-        _own_version.__set__(self, value - tape.backward_count())
-
-
-class View(Viewing, NDArray):
-    """Elements of another array, in a shape of their own."""
-
-    __slots__ = ("_root", "_begin", "_own", "_exists", "_seen")
+        self._where.forget(self)
+        self._version = UNSEEN
 
 
 def restore(values: np.ndarray, context: Context) -> NDArray:

@@ -1,14 +1,15 @@
 """Operator calls, from names of arrays to bytes on their way. Every `a + b` takes this path, so it is written for
 speed: a `Call` is prepared once for each operator, its parameters, and its numbers of inputs and outputs.
 
-Arrays are made here without their constructor: `blank` sets all members that an NDArray has.
+Arrays are made here without their constructor: `blank` sets all members that an NDArray has. A name is read as
+`x._name or x._sent()`: nearly every array is on the server already (where.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from typing import Any, Callable, ClassVar, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from .._wire.frame import frame
 from .._wire.tensors import DTYPE_OF
 from ..base import MXNetError
 from ..context import Context
+from .where import ON_SERVER, Place
 
 _MOST_CALLS = 8192
 
@@ -108,10 +110,10 @@ def known(info: OperatorInfo, attributes: Mapping[str, str], inputs: int) -> Cal
 class Array:
     """The part of an NDArray that calls need: its name in a session, and this client's knowledge of it."""
 
-    # _name: bytes, as they stand in commands (encoding.py). _shape and _dtype are None while only the server knows
-    # them. _version tells values before a write from those after it. _kept: a Kept, or not set. _grad_req: the way in
-    # which _grad is written; not set where there has been no gradient.
-    __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_kept", "_grad_req", "__weakref__")
+    # _name: bytes, as they stand in commands (encoding.py), while the server has the present values under it; else None.
+    # _where: the place where the values are. _version: see Place.version. _shape and _dtype are None while only the server
+    # knows them. _grad_req: the way in which _grad is written; not set where there has been no gradient.
+    __slots__ = ("_session", "_name", "_context", "_shape", "_dtype", "_grad", "_version", "_where", "_grad_req", "__weakref__")
     _session: Any
     _name: Any
     _context: Context
@@ -119,30 +121,33 @@ class Array:
     _dtype: Any
     _grad: Any
     _version: Any
-    _kept: Any
+    _where: Any
     _grad_req: str
-    _results: ClassVar[type]  # The class of the results of calls with such an input: NDArray.
     # Members of NDArray, for code that is given one.
     asnumpy: Callable[[], np.ndarray]
     as_in_context: Callable[[Context], Any]
     _written_by_server: Callable[[], None]
+    _has_history: Callable[[], Optional[bool]]
 
     @property
     def dtype(self) -> Any:
         """NDArray's."""
         raise NotImplementedError
 
-    @property
-    def writable(self) -> bool:
-        """NDArray's."""
-        raise NotImplementedError
-
     def __del__(self) -> None:
-        self._session.dead_arrays.append(self._name)
+        name = self._name
+        if name is None:
+            self._where.free(self)
+        else:
+            self._session.dead_arrays.append(name)
+
+    def _sent(self) -> Any:
+        """The name under which the server has the present values. Sends what it takes that it has them."""
+        return self._name or self._where.send(self)
 
     def _describe(self) -> None:
         """Asks for the shape and dtype."""
-        kind = self._session.describe(self._name)
+        kind = self._session.describe(self._sent())
         self._shape = tuple(kind.shape)
         self._dtype = DTYPE_OF[kind.dtype]
 
@@ -150,16 +155,18 @@ class Array:
 _new: Callable[[Any], Any] = object.__new__
 
 
-def blank(kind: type, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: Optional[np.dtype]) -> Any:
-    """An array of this class with a new name, which stands for nothing yet."""
+def blank(kind: type, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: Optional[np.dtype],
+          where: Place = ON_SERVER) -> Any:
+    """An array of this class, with its values in this place; on the server, it has a new name, which stands for nothing yet."""
     array = _new(kind)
     array._session = session
-    array._name = next(names)
+    array._name = next(names) if where is ON_SERVER else None
     array._context = context
     array._shape = shape
     array._dtype = dtype
     array._grad = None
     array._version = 0
+    array._where = where
     return array
 
 
@@ -169,7 +176,7 @@ def unary(call: Call, data: Any) -> Any:
     ready = call.ready
     if ready[0] is not session:
         ready = call.prepare(session)
-    out = _new(data._results)
+    out = _new(type(data))
     out._session = session
     name = out._name = next(names)
     out._context = data._context
@@ -178,7 +185,8 @@ def unary(call: Call, data: Any) -> Any:
     out._dtype = dtype if dtype is call.same else call.dtype_of(dtype)
     out._grad = None
     out._version = 0
-    session.submit(ready[1] + data._name + ready[2] + name + frame().flags)
+    out._where = ON_SERVER
+    session.submit(ready[1] + (data._name or data._sent()) + ready[2] + name + frame().flags)
     return out
 
 
@@ -195,7 +203,7 @@ def binary(call: Call, lhs: Any, rhs: Any) -> Any:
     other = rhs._shape
     if shape is not None and shape != other:
         shape = None if other is None else broadcast_shape(shape, other)
-    out = _new(lhs._results)
+    out = _new(type(lhs))
     out._session = session
     name = out._name = next(names)
     out._context = context
@@ -204,7 +212,8 @@ def binary(call: Call, lhs: Any, rhs: Any) -> Any:
     out._dtype = dtype if dtype is call.same else call.dtype_of(dtype)
     out._grad = None
     out._version = 0
-    session.submit(ready[1] + lhs._name + rhs._name + ready[2] + name + frame().flags)
+    out._where = ON_SERVER
+    session.submit(ready[1] + (lhs._name or lhs._sent()) + (rhs._name or rhs._sent()) + ready[2] + name + frame().flags)
     return out
 
 
@@ -212,10 +221,11 @@ def write(targets: Sequence[Any], submit: Callable[[], Any]) -> None:
     """Submits what gives the targets new values. These count as new before it, too: an interrupt may come anywhere, and values
     that were fetched before must not be taken for theirs."""
     for each in targets:
-        each._written()
+        each._sent()  # Some are read as well, and from now on the server has their values.
+        each._where.forget(each)
     submit()
     for each in targets:  # Another thread may have fetched the old ones meanwhile.
-        each._written()
+        each._where.written(each)
 
 
 def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b"") -> Any:
@@ -230,7 +240,7 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
         check_together(inputs, call.op)
     if out is None:
         shape, dtype = _shape_of_results(call, inputs), call.dtype_of(first._dtype)
-        outputs: Sequence[Any] = [blank(first._results, session, context, shape, dtype) for _ in range(call.outputs)]
+        outputs: Sequence[Any] = [blank(type(first), session, context, shape, dtype) for _ in range(call.outputs)]
     else:
         outputs = out if isinstance(out, (list, tuple)) else (out,)
         check_outputs(call, inputs, outputs)
@@ -240,7 +250,8 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
     ready = call.ready
     if ready[0] is not session:
         ready = call.prepare(session)
-    command = b"".join((ready[1], *[each._name for each in inputs], ready[2], *[each._name for each in outputs], frame().flags, tail))
+    command = b"".join((ready[1], *[each._name or each._sent() for each in inputs], ready[2],
+                        *[each._name or each._sent() for each in outputs], frame().flags, tail))
     if out is None and not call.auxiliary:
         session.submit(command)
     else:
@@ -258,7 +269,7 @@ def create(call: Call, kind: type, session: Any, context: Any, shape: Optional[T
     if ready[0] is not session:
         ready = call.prepare(session)
     array = blank(kind, session, context, shape, dtype) if out is None else out
-    command = ready[1] + ready[2] + array._name + frame().flags + tail
+    command = ready[1] + ready[2] + array._sent() + frame().flags + tail
     write(() if out is None else (out,), lambda: session.submit(command))
     return array
 
@@ -303,6 +314,13 @@ _IN_GRAPH = ("Assigning to NDArrays that are already in a computational graph wi
              "that you cannot use inplace operations like +=, *=, relu(x, out=x), y[idx]=x, etc inside a record section.")
 
 
+def check_writable(array: Any, what: str) -> None:
+    """ValueError for an array that may only be read. what: the attempt, in words."""
+    if not array._where.writable:
+        raise ValueError(f"trying to {what} a readonly NDArray: an operator's inputs belong to its caller; assign to "
+                         "out_data or in_grad, or compute in a copy (x.copy())")
+
+
 def check_outputs(call: Call, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """MXNetError where `out=` does not fit."""
     if len(outputs) != call.outputs:
@@ -310,8 +328,7 @@ def check_outputs(call: Call, inputs: Sequence[Any], outputs: Sequence[Any]) -> 
     for each in outputs:
         if not isinstance(each, Array):
             raise TypeError(f"out= of {call.op} must be NDArray, not {type(each).__name__}")
-        if not each.writable:
-            raise ValueError(f"trying to write to a readonly NDArray, with out= of {call.op}")
+        check_writable(each, "write to")
     if frame().recording:
         check_not_in_graph(outputs, inputs)
 

@@ -14,6 +14,7 @@ from ..base import MXNetError
 from ..context import Context, current_context
 from . import transfer
 from .array import NDArray
+from .where import OnServer
 
 Shape = Union[int, Sequence[int]]
 _F32 = np.dtype(np.float32)
@@ -43,7 +44,7 @@ def array(source_array: Any, ctx: Optional[Context] = None, dtype: Any = None) -
         return make_local(_own(values, source_array), ctx, dtype)
     made_here = transfer.put(NDArray, values, ctx, dtype)
     if values.nbytes <= _KEPT_BYTES:
-        made_here._keep_values(_own(values, source_array), 0, True)
+        made_here._where = OnServer(0, _own(values, source_array), is_constant=True)
     return made_here
 
 

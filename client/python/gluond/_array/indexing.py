@@ -30,6 +30,10 @@ class Indexing:
     __slots__ = ()
 
     def __getitem__(self: Any, key: Any) -> Any:
+        if self._where.here is not None:
+            found = self._where.get(self, key)
+            if found is not None:
+                return found
         shape = self.shape
         if type(key) is int and shape and -shape[0] <= key < shape[0]:  # Every loop over rows comes here.
             row = prod(shape[1:])
@@ -41,6 +45,9 @@ class Indexing:
         return _get_advanced(self, parsed)
 
     def __setitem__(self: Any, key: Any, value: Any) -> None:
+        calls.check_writable(self, "write to")
+        if self._where.set(self, key, value):
+            return
         parsed = parse(key, self.shape)
         if frame().recording:
             calls.check_not_in_graph((self,), (value,) if isinstance(value, Array)
@@ -92,7 +99,7 @@ def _slice_call(op: str, begin: Any, end: Any, step: Any, inputs: int, **more: A
 
 def _get_basic(x: Any, key: Basic) -> Any:
     if prod(key.taken) == 0:
-        return transfer.put(x._results, np.empty(key.shape, x.dtype), x._context, np.dtype(x.dtype))
+        return transfer.put(type(x), np.empty(key.shape, x.dtype), x._context, np.dtype(x.dtype))
     begin = key.contiguous(x.shape)
     if begin is not None:
         return x._view(begin, key.shape)
@@ -132,7 +139,7 @@ def _set_all(x: Any, value: Any) -> None:
         raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
                          f"{values.shape} and requested shape {x.shape}") from None
     if frame().when_fresh:  # Only an operator's write can depend on the gradient's freshness.
-        return transfer.overwrite(x, transfer.put(x._results, values, x._context, np.dtype(x.dtype)))
+        return transfer.overwrite(x, transfer.put(type(x), values, x._context, np.dtype(x.dtype)))
     calls.write((x,), lambda: transfer.send(x, values))
     return None
 
@@ -161,7 +168,7 @@ def _as_array(x: Any, value: Any) -> Any:
     if isinstance(value, Array):
         value = value.as_in_context(x._context)
         return value if value.dtype == x.dtype else value.astype(dtype)
-    return transfer.put(x._results, _numpy(x, value).astype(dtype), x._context, dtype)
+    return transfer.put(type(x), _numpy(x, value).astype(dtype), x._context, dtype)
 
 
 def _get_advanced(x: Any, key: Advanced) -> Any:
@@ -196,11 +203,11 @@ def _indices(x: Any, key: Advanced) -> Any:
     """The index arrays, broadcast and stacked, as gather_nd takes them: (axes, ...)."""
     if all(isinstance(one, np.ndarray) for one in key.arrays):
         stacked = np.stack(np.broadcast_arrays(*key.arrays)).astype(np.int64)
-        return transfer.put(x._results, stacked, x._context, np.dtype(np.int64))
+        return transfer.put(type(x), stacked, x._context, np.dtype(np.int64))
     parts: List[Any] = []
     for one in key.arrays:
         if isinstance(one, np.ndarray):
-            one = transfer.put(x._results, one.astype(np.int64), x._context, np.dtype(np.int64))
+            one = transfer.put(type(x), one.astype(np.int64), x._context, np.dtype(np.int64))
         one = one.astype(np.int64, copy=False)
         parts.append(one if one.shape == key.index_shape else one.broadcast_to(key.index_shape))
     return calls.invoke(calls.intern("stack", {"num_args": str(len(parts)), "axis": "0"}, len(parts), 1), parts)
@@ -220,7 +227,7 @@ def _set_advanced(x: Any, key: Advanced, value: Any) -> None:
         return _set_parts(x, key, value)
     values = _spread(x, value, key.shape).reshape((-1,))
     places = np.stack(np.unravel_index(key.positions().reshape(-1), x.shape))
-    indices = transfer.put(x._results, places, x._context, np.dtype(np.int64))
+    indices = transfer.put(type(x), places, x._context, np.dtype(np.int64))
     calls.invoke(calls.intern("_scatter_set_nd", {"shape": text(x.shape)}, 3, 1), (x, values, indices), x)
     return None
 

@@ -1,7 +1,7 @@
 """Recording, marked arrays and backward passes: `autograd`, but for functions that this process computes.
 
 The heads of a backward pass say where it begins: a result of such a function knows how the pass goes on from it
-(NDArray._computed_here).
+(Place.computed_here).
 """
 
 from __future__ import annotations
@@ -22,12 +22,6 @@ from .calls import Array
 
 # grad_req as Variable.GradReq.
 _REQUESTS = {"write": 0, "add": 1, "null": 2}
-_backwards = 0
-
-
-def backward_count() -> int:
-    """How often gradients have been computed, for code that keeps copies of one."""
-    return _backwards
 
 
 def is_recording() -> bool:
@@ -88,19 +82,19 @@ def _submit(session: Any, field: bytes, command: Any) -> None:
     session.submit(encoding.message(field, command))
 
 
-def attach(variable: Array, grad_req: str, kind: type) -> None:
-    """NDArray.attach_grad. kind: the class of gradients."""
+def attach(variable: Array, grad_req: str) -> None:
+    """NDArray.attach_grad."""
     _check(grad_req)
     gradient = None
     if grad_req != "null":
-        gradient = calls.blank(kind, variable._session, variable._context, variable._shape, variable._dtype)
+        gradient = calls.blank(type(variable), variable._session, variable._context, variable._shape, variable._dtype)
     _mark(variable, gradient, grad_req)
 
 
 def _mark(variable: Array, gradient: Optional[Array], grad_req: str) -> None:
     command = command_pb2.Command.Mark()
-    command.arrays.add(variable=number_of(variable._name), request=_REQUESTS[grad_req],
-                       gradient=None if gradient is None else number_of(gradient._name))
+    command.arrays.add(variable=number_of(variable._sent()), request=_REQUESTS[grad_req],
+                       gradient=None if gradient is None else number_of(gradient._sent()))
     _submit(variable._session, encoding.MARK, command)
     variable._grad = gradient
     variable._grad_req = grad_req
@@ -135,19 +129,19 @@ def is_fresh(variable: Array) -> bool:
 def require_fresh(variables: Sequence[Array]) -> None:
     """An error at the next point of waiting, unless the gradients of all are fresh; it names the first by its index."""
     _submit(variables[0]._session, encoding.FRESH, command_pb2.Command.Fresh(
-        variables=[number_of(each._name) for each in variables], require=True))
+        variables=[number_of(each._sent()) for each in variables], require=True))
 
 
 def clear_fresh(variables: Sequence[Array]) -> None:
     """Marks the gradients as used: they are fresh again after the next backward()."""
     _submit(variables[0]._session, encoding.FRESH, command_pb2.Command.Fresh(
-        variables=[number_of(each._name) for each in variables], clear=True))
+        variables=[number_of(each._sent()) for each in variables], clear=True))
 
 
 def only_if_fresh(variable: Array) -> Within:
     """Within, writes to existing arrays (`out=`, `x[:] = y`, `x += y`) have no effect unless the variable's gradient is
     fresh. New arrays are made in any case."""
-    return Within(when_fresh=WHEN_FRESH + variable._name)
+    return Within(when_fresh=WHEN_FRESH + variable._sent())
 
 
 def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> Tuple[command_pb2.Command.Backward, Any]:
@@ -166,8 +160,8 @@ def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = 
         start_at, skips = (list(zip(heads, head_grads)), False) if create_graph else _starts(heads, head_grads, retain_graph)
     except OperatorError as error:
         raise short(error)
-    gradients = [0 if each is None else number_of(each._name) for _, each in start_at]
-    command = command_pb2.Command.Backward(heads=[number_of(each._name) for each, _ in start_at], retain_graph=retain_graph,
+    gradients = [0 if each is None else number_of(each._sent()) for _, each in start_at]
+    command = command_pb2.Command.Backward(heads=[number_of(each._sent()) for each, _ in start_at], retain_graph=retain_graph,
                                    head_gradients=gradients if any(gradients) else [], create_graph=create_graph,
                                    skip_constants=skips)
     return command, start_at
@@ -179,7 +173,7 @@ def _starts(heads: Sequence[Any], gradients: Sequence[Any], retain_graph: bool) 
     found: List[Tuple[Any, Any]] = []
     here: Dict[Any, List[Tuple[Any, Any]]] = {}
     for head, gradient in zip(heads, gradients):
-        function = head._computed_here(gradient)
+        function = head._where.computed_here(head, gradient)
         (found if function is None else here.setdefault(function, [])).append((head, gradient))
     for function, pairs in here.items():
         found += function.starts(pairs, retain_graph)
@@ -190,7 +184,6 @@ def submit_backward(session: Any, command: command_pb2.Command.Backward) -> None
     """Has the server compute gradients. Where an error is to be expected, it is waited for, and raised here."""
     is_doubtful = _is_doubtful(command) and not frame().called_back and not _calls_back
     _submit(session, encoding.BACKWARD, command)
-    count_backward()
     if is_doubtful:
         for number in command.heads:
             session.describe(encoding.name_of(number))
@@ -232,12 +225,6 @@ def _is_new(known: Dict[Any, None], key: Any) -> bool:
         calls.forget_oldest(known)
     known[key] = None
     return True
-
-
-def count_backward() -> None:
-    """Counts a backward pass that has been submitted."""
-    global _backwards
-    _backwards += 1
 
 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:

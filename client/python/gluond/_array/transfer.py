@@ -16,6 +16,7 @@ from .._wire.tensors import DTYPE_OF, flag_of
 from ..base import WrongShape
 from ..context import Context, current_context
 from . import calls
+from .where import ON_SERVER
 
 # From this size on, an array of the server's CPU comes in pieces, which stay in the processor's cache while they are copied.
 _LARGE_BYTES = 4 << 20
@@ -31,22 +32,22 @@ def put(kind: type, values: np.ndarray, context: Optional[Context], dtype: np.dt
     return array
 
 
-def send(array: Any, values: np.ndarray) -> None:
-    """Gives an array of this shape new values, in its own dtype."""
+def send(array: Any, values: np.ndarray, name: Optional[bytes] = None) -> None:
+    """Gives an array of this shape new values, in its own dtype. name: default, the array's."""
     values = np.ascontiguousarray(values, array._dtype).reshape(array._shape)
     session = array._session
     if values.nbytes > session.max_tensor_bytes:
-        _send_in_pieces(array, values.reshape(-1))
+        _send_in_pieces(array, values.reshape(-1), name or array._sent())
     else:
-        _send_whole(session, array._name, values, array._context._device)
+        _send_whole(session, name or array._sent(), values, array._context._device)
 
 
 def bring(array: Any, values: np.ndarray) -> None:
     """In a forked child: an array of the parent's becomes one of this process's session, with these values."""
     array._session = connect.current()
-    array._name = next(encoding.names)
+    array._name, array._where = next(encoding.names), ON_SERVER
     array._shape, array._dtype, array._grad = values.shape, values.dtype, None
-    array._written()
+    ON_SERVER.forget(array)
     send(array, values)
 
 
@@ -55,17 +56,17 @@ def _send_whole(session: Any, name: bytes, values: np.ndarray, device: str) -> N
     session.submit(head, values.data.cast("B") if values.nbytes else memoryview(b""))
 
 
-def _send_in_pieces(array: Any, values: np.ndarray) -> None:
-    """Sends a tensor that is too large for a message in pieces, which the server joins."""
+def _send_in_pieces(array: Any, values: np.ndarray, name: bytes) -> None:
+    """Sends a tensor that is too large for a message in pieces, which the server joins under this name."""
     session = array._session
     pieces = []
     for begin, end in split(values.size, session.max_tensor_bytes // values.itemsize):
-        piece = calls.blank(array._results, session, array._context, (end - begin,), array._dtype)
+        piece = calls.blank(type(array), session, array._context, (end - begin,), array._dtype)
         _send_whole(session, piece._name, values[begin:end], array._context._device)
         pieces.append(piece)
     joined = calls.invoke(calls.intern("Concat", {"num_args": str(len(pieces)), "dim": "0"}, len(pieces), 1), pieces)
     shaped = calls.invoke(calls.intern("Reshape", {"shape": text(array._shape)}, 1, 1), (joined,))
-    session.submit(encoding.assign(array._name, shaped._name))
+    session.submit(encoding.assign(name, shaped._sent()))
 
 
 def fetch(array: Any) -> np.ndarray:
@@ -74,11 +75,11 @@ def fetch(array: Any) -> np.ndarray:
     shape, dtype = array._shape, array._dtype
     nbytes = prod(shape) * dtype.itemsize if shape is not None and dtype is not None else 0
     if nbytes > session.max_tensor_bytes or nbytes >= _LARGE_BYTES and array._context.device_type.startswith("cpu"):
-        return _fetch_in_pieces(session, array._name, shape, dtype)
+        return _fetch_in_pieces(session, array._sent(), shape, dtype)
     try:
-        values = session.fetch_one(array._name)
+        values = session.fetch_one(array._sent())
     except TooLarge:
-        values = _fetch_in_pieces(session, array._name)
+        values = _fetch_in_pieces(session, array._sent())
     array._shape = values.shape
     return values
 
@@ -132,11 +133,12 @@ def _parse_context(name: str) -> Tuple[str, int]:
 def fill(x: Any, value: Any) -> None:
     """x[:] = a number."""
     attributes = {"value": repr(float(value)), "shape": text(x.shape)}
-    made(x._results, "_full", attributes, None, None, np.dtype(x.dtype), x)
+    made(type(x), "_full", attributes, None, None, np.dtype(x.dtype), x)
 
 
 def overwrite(target: Any, source: Any) -> None:
     """target[:] = source, of the same shape: in target's dtype, on target's device."""
+    calls.check_writable(target, "write to")
     if frame().recording:
         calls.check_not_in_graph((target,), ())
     if source.shape != target.shape:
@@ -147,7 +149,7 @@ def overwrite(target: Any, source: Any) -> None:
         calls.invoke(calls.intern("_copy", {}, 1, 1), (source.as_in_context(target._context),), target)
         return
     device = target._context._device if source._context != target._context else ""
-    command = encoding.assign(target._name, source._name, device, frame().recording)
+    command = encoding.assign(target._sent(), source._sent(), device, frame().recording)
     calls.write((target,), lambda: target._session.submit(command))
 
 

@@ -14,6 +14,7 @@ from typing import Any, Callable, List, NamedTuple, OrderedDict, Sequence, Tuple
 
 import numpy as np
 
+from .._array.array import NDArray
 from .._proto import custom_operator_pb2 as pb, tensor_pb2
 from .. import _side_effects
 from .._wire import operator_errors as errors
@@ -23,7 +24,7 @@ from ..context import _of_device
 from . import functions, props, registry
 from .host import failure
 from .inside import inside
-from .local import LocalArray, absent, values_of, wanted_values
+from .local import absent, local, values_of, wanted_values
 from .values import Kind, encode_computed, from_wire, kind_of
 
 ArrayType = tensor_pb2.ArrayType
@@ -137,9 +138,9 @@ def _is_known(given: Any, ask: str) -> bool:
 
 # Passes.
 
-def _array(tensor: Any, session: Any, context: Any, writable: bool = False) -> LocalArray:
-    return LocalArray(session, context, Kind(tuple(tensor.shape), DTYPE_OF[tensor.dtype]), from_wire(tensor),
-                      writable=writable, shared=True)
+def _array(tensor: Any, session: Any, context: Any, writable: bool = False) -> NDArray:
+    return local(session, context, Kind(tuple(tensor.shape), DTYPE_OF[tensor.dtype]), from_wire(tensor), writable=writable,
+                 is_shared=True)
 
 
 def _requests(wanted: Sequence[bool]) -> List[str]:
@@ -158,7 +159,7 @@ def _forward(callback: Any, forward: Any, session: Any) -> Tuple[Tensors, Tensor
     arguments = [_array(tensor, session, context) for tensor in forward.arguments]
     auxiliary = [_array(tensor, session, context, writable=True) for tensor in forward.auxiliary]
     kinds, wanted = _results(forward.outputs)
-    outputs = [LocalArray(session, context, kind, None) for kind in kinds]
+    outputs = [local(session, context, kind) for kind in kinds]
     with inside(forward.training, context, called_back=True):
         plan = props.plan(registered, texts, [Kind(each._shape, each._dtype) for each in arguments + auxiliary])
         operator = plan.create(registered, context)
@@ -185,7 +186,7 @@ def _backward(callback: Any, backward: Any, session: Any) -> Tuple[Tensors, Tens
 
     auxiliary = [_array(tensor, session, context, writable=True) for tensor in backward.auxiliary]
     kinds, wanted = _results(backward.gradients)
-    gradients = [LocalArray(session, context, kind, None) for kind in kinds]
+    gradients = [local(session, context, kind) for kind in kinds]
     with inside(backward.training, context, called_back=True), errors.calling(op_type, "backward"):
         operator.backward(req=_requests(wanted), out_grad=operands(backward.out_grads, "out_grad"),
                           in_data=operands(backward.arguments, "in_data"), out_data=operands(backward.outputs, "out_data"),

@@ -15,6 +15,7 @@ import numpy as np
 
 from .._array import calls, transfer
 from .._array.array import NDArray
+from .._array.here import Here, Later
 from .._attributes import did_you_mean
 from .._wire import connect, encoding, operator_errors as errors
 from .._wire.frame import frame
@@ -23,7 +24,7 @@ from ..base import MXNetError
 from ..context import current_context
 from . import functions, props, registry
 from .inside import inside
-from .local import LocalArray, absent
+from .local import absent, local, source_of
 from .recorded import again, record
 from .snapshots import constant, keep
 from .values import Kind
@@ -90,7 +91,7 @@ def _describe(arrays: Sequence[NDArray]) -> None:
     unknown = [array for array in arrays if array._shape is None or array._dtype is None]
     if not unknown:
         return
-    reply = unknown[0]._session.request(encoding.describe([array._name for array in unknown]))
+    reply = unknown[0]._session.request(encoding.describe([array._sent() for array in unknown]))
     for array, kind in zip(unknown, reply.arrays):
         array._shape, array._dtype = tuple(kind.shape), DTYPE_OF[kind.dtype]
 
@@ -104,35 +105,36 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
     count = len(spec.arguments)
     recording, training = frame().recording and count > 0, frame().training
     arguments, auxiliary = inputs[:count], inputs[count:]
-    versions = [array._version for array in arguments]
+    versions = [array._where.version(array) for array in arguments]
     kept = [keep(array) for array in arguments] if recording else arguments
     in_data = [constant(array) for array in kept]
-    out_data = [LocalArray(session, context, kind, None) for kind in plan.outputs]
-    elsewhere = {i for i, array in enumerate(in_data) if array._values is None}
+    out_data = [local(session, context, kind) for kind in plan.outputs]
+    elsewhere = {i for i, array in enumerate(in_data) if array._where.here is None}
     forward, backward = plan.fetched
     wanted = forward | backward if recording else forward
     _fetch(session, [in_data[i] for i in elsewhere & wanted])
     with inside(training, context), errors.calling(registered.op_type, "forward"):
         operator.forward(is_train=training, req=["write"] * len(out_data), in_data=in_data, out_data=out_data, aux=auxiliary)
         for output in out_data:
-            if output._source is not None:
-                output._settle()
-    fetched = [i for i in elsewhere if in_data[i]._values is not None]
+            if isinstance(output._where, Later):
+                output._sent()
+    fetched = [i for i in elsewhere if in_data[i]._where.here is not None]
     plan.fetched[0].update(fetched)
     for i in fetched:
-        if type(arguments[i]) is NDArray and in_data[i]._values.nbytes <= _KEPT_BYTES:
-            arguments[i]._keep_values(in_data[i]._values, versions[i], is_constant=False)
+        if in_data[i]._where.here.nbytes <= _KEPT_BYTES:
+            arguments[i]._where.keep(arguments[i], in_data[i]._where.known(in_data[i]), versions[i])
     if not recording:
         return list(out_data)
-    call = EagerCall(registered, spec, plan, operator, in_data, out_data, auxiliary, context, training)
-    return record(call, kept, [array._has_history() for array in arguments], out_data)
+    results = [constant(array) for array in out_data]
+    call = EagerCall(registered, spec, plan, operator, in_data, results, auxiliary, context, training)
+    return record(call, kept, [array._has_history() for array in arguments], results)
 
 
-def _fetch(session: Any, arrays: Sequence[LocalArray]) -> None:
+def _fetch(session: Any, arrays: Sequence[NDArray]) -> None:
     """Gets the values of arguments that the operator is going to read."""
     if arrays:
-        for array, values in zip(arrays, transfer.fetch_all(session, [array._own for array in arrays])):
-            array._values = values
+        for array, values in zip(arrays, transfer.fetch_all(session, [array._sent() for array in arrays])):
+            array._where.keep(array, values, 0)
 
 
 def _write(op_type: str, outputs: Sequence[NDArray], out: Any, inputs: Sequence[NDArray]) -> Any:
@@ -159,32 +161,30 @@ class EagerCall(functions.Recorded):
         self._in_data: List[Any] = [array if spec.reads_argument(i) else None for i, array in enumerate(in_data)]
         self._reads_results = any(map(spec.reads_output, range(len(out_data))))
         self._out_data: List[Any] = list(out_data) if self._reads_results else [None] * len(out_data)
-        for array in out_data:
-            array._is_writable = False
         self._auxiliary = list(auxiliary)
 
     def reads_head(self, place: int) -> bool:
         return self._spec.reads_out_grad(place)
 
-    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[LocalArray]:
-        elsewhere = [i for i, array in enumerate(self._in_data) if array is not None and array._values is None]
+    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[NDArray]:
+        elsewhere = [i for i, array in enumerate(self._in_data) if array is not None and array._where.here is None]
         found = self._backward(heads, self._in_data, self._out_data, wanted)
-        self._plan.fetched[1].update(i for i in elsewhere if self._in_data[i]._values is not None)
+        self._plan.fetched[1].update(i for i in elsewhere if self._in_data[i]._where.here is not None)
         return found
 
     def recorded_gradients(self, heads: Sequence[Any]) -> List[NDArray]:
         out_data = again(self, self._out_data) if self._reads_results else self._out_data
         found = self._backward(heads, self.inputs, out_data, [True] * len(self.inputs))
         for i, array in enumerate(found):
-            if array._source is None and array._version:
+            if isinstance(array._where, Here) and array._version:
                 raise MXNetError(f"what was assigned to in_grad[{i}] was computed with numpy, which cannot be recorded "
                                  "(create_graph=True); compute it with mx.nd")
-        return [array if array._source is None else array._source for array in found]
+        return [source_of(array) for array in found]
 
     def _backward(self, heads: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any],
-                  wanted: Sequence[bool]) -> List[LocalArray]:
+                  wanted: Sequence[bool]) -> List[NDArray]:
         spec = self._spec
-        in_grad = [LocalArray(self.session, self.context, kind, None) for kind in self._plan.inputs[:len(in_data)]]
+        in_grad = [local(self.session, self.context, kind) for kind in self._plan.inputs[:len(in_data)]]
         self._operator.backward(req=["write" if each else "null" for each in wanted],
                                 out_grad=self._present(heads, spec.reads_out_grad, "out_grad"),
                                 in_data=self._present(in_data, spec.reads_argument, "in_data"),

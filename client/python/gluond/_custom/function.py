@@ -8,7 +8,7 @@ from .._array import calls
 from .._array.array import NDArray
 from .._wire.frame import Within, frame
 from . import functions
-from .local import LocalArray
+from .local import local
 from .recorded import again, record
 from .snapshots import keep
 from .values import Kind
@@ -94,7 +94,7 @@ class _Call(functions.Recorded):
                        for i, each in enumerate(results) if each is saved}
         self._results = list(results) if self._saved else []
 
-    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[LocalArray]:
+    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[NDArray]:
         found = self._backward(heads)
         return [self._assigned(*each) for each in zip(found, kinds or self.kinds(), wanted)]
 
@@ -122,9 +122,9 @@ class _Call(functions.Recorded):
                 raise TypeError(f"autograd.Function.backward must return NDArrays, not {type(gradient)} (gradient {place})")
         return given
 
-    def _assigned(self, gradient: Optional[NDArray], kind: Kind, wanted: bool) -> LocalArray:
+    def _assigned(self, gradient: Optional[NDArray], kind: Kind, wanted: bool) -> NDArray:
         """A gradient in the shape that it must have; None is one of zeros."""
-        target = LocalArray(self.session, self.context, kind, None)
+        target = local(self.session, self.context, kind)
         if gradient is not None and wanted:
             target[:] = gradient
         return target

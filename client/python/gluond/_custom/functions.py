@@ -22,7 +22,7 @@ from .. import _side_effects
 from .._wire import operator_errors as errors
 from ..base import MXNetError
 from .inside import inside
-from .local import LocalArray, read_only, wanted_values
+from .local import read_only, wanted_values
 from .values import Kind
 
 # Limits on the functions kept before their backward pass, and after it (for another pass over the same history).
@@ -50,7 +50,7 @@ class Recorded:
         """Whether the gradients depend on the gradient of this result."""
         return True
 
-    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[LocalArray]:
+    def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[NDArray]:
         """The gradients of its inputs, from those of its results (None: it does not read that one). Runs the user's code,
         within `within`. kinds: of the inputs, where they are known."""
         raise NotImplementedError

@@ -25,7 +25,7 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
     variables = [variables] if isinstance(variables, NDArray) else list(variables)
     if not variables:
         raise WrongValue("variables cannot be an empty list.")
-    wanted = [number_of(each._name) for each in variables]
+    wanted = [number_of(each._sent()) for each in variables]
     command, named = tape.begin(heads, head_grads, create_graph if retain_graph is None else retain_graph, create_graph)
     session = variables[0]._session
     outputs = [calls.blank(NDArray, session, each._context, each._shape, each._dtype) for each in variables]
@@ -34,7 +34,6 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optio
     command.training = train_mode
     if create_graph and functions.functions.most_results:
         _differentiate_recorded(session, command)
-        tape.count_backward()
     else:
         tape.submit_backward(session, command)
     del named
@@ -58,7 +57,7 @@ def _differentiate_recorded(session: Any, command: command_pb2.Command.Backward)
                 head._name = name
             with function.within(frame().called_back, recording=True):
                 gradients = function.recorded_gradients(heads)
-                go_on.gradients.extend(encoding.number_of(each._name) for each in gradients)
+                go_on.gradients.extend(encoding.number_of(each._sent()) for each in gradients)
             names = names[len(heads):] + [next(encoding.names) for _ in heads]
             go_on.out_grads.extend(map(encoding.number_of, names))
             state = session.request(encoding.message(encoding.CONTINUE_BACKWARD, go_on))

@@ -13,14 +13,16 @@ import numpy as np
 
 from .._array import calls
 from .._array.array import NDArray
+from .._array.here import Local, upload_lock
 from .._proto import graph_pb2
 from .._wire import encoding
 from .._wire.frame import frame
+from .._wire.tensors import in_numpy
 from ..base import MXNetError
 from . import functions, hosts
-from .local import LocalArray, upload_lock
+from .local import local
 from .snapshots import constant
-from .values import Kind, in_numpy
+from .values import Kind
 
 # Arrays and their gradients.
 Starts = List[Tuple[NDArray, NDArray]]
@@ -34,7 +36,7 @@ def tell(function: functions.Recorded, inputs: Sequence[Any], results: Sequence[
         "number": functions.add(function), "inputs": len(inputs), "outputs": len(results)})
     call = calls.Call("_CustomFunction", (), len(inputs) + len(results), len(results), custom=spec)
     _, head, middle, _ = call.prepare(session)
-    session.submit(b"".join((head, *[each._name for each in inputs], *[each._name for each in results], middle, *outputs,
+    session.submit(b"".join((head, *[each._sent() for each in inputs], *[each._sent() for each in results], middle, *outputs,
                              flags)))
 
 
@@ -63,7 +65,7 @@ class Recording:
         """The inputs with their gradients, at which a backward pass goes on from results with theirs (None: ones)."""
         given: List[Optional[NDArray]] = [None] * len(self.results)  # None: zeros, or not read.
         for head, gradient in heads:
-            place = head._place  # type: ignore[attr-defined]
+            place = head._where.number
             if self.function.reads_head(place):
                 gradient = self.filled(place, np.ones, "ones_like") if gradient is None else constant(gradient)
                 given[place] = gradient if given[place] is None else given[place] + gradient
@@ -81,7 +83,7 @@ class Recording:
                      for place, head in enumerate(heads)]
             found = list(zip(function.inputs, function.gradients(given, wanted)))
             for _, gradient in found:
-                gradient._name  # An error if what was assigned does not fit.
+                gradient._sent()  # An error if what was assigned does not fit.
         return [each for each, is_wanted in zip(found, wanted) if is_wanted]
 
     def filled(self, place: int, make: Any, op: str) -> NDArray:
@@ -90,59 +92,48 @@ class Recording:
         if result._shape is None or result._dtype is None:
             return calls.invoke(calls.intern(op, {}, 1, 1), (result,))
         kind = Kind(result._shape, result._dtype)
-        return LocalArray(result._session, result._context, kind, make(kind.shape, in_numpy(kind.dtype)), writable=False)
+        return local(result._session, result._context, kind, make(kind.shape, in_numpy(kind.dtype)), writable=False)
 
 
-_local_name: Any = vars(LocalArray)["_name"].fget
+class Result(Local):
+    """The place of a result of a recorded function: its number among the results. here: the values, if they are; others may have
+    the same numpy array. The server gets to know them when one of its operators reads a result."""
 
+    __slots__ = ("recording", "number", "here")
 
-class RecordedArray(LocalArray):
-    """A result of a recorded function. See above."""
+    def __init__(self, recording: Recording, number: int) -> None:
+        self.recording = recording
+        self.number = number
+        self.here = recording.results[number]._known()
 
-    __slots__ = ("_recording", "_place")
+    def send(self, x: Any) -> Any:
+        self.recording.tell()
+        x._name = self.recording.names[self.number]
+        return x._name
 
-    def __init__(self, recording: Recording, place: int) -> None:
-        result = recording.results[place]
-        self._recording: Optional[Recording] = recording
-        self._place = place
-        super().__init__(result._session, result._context, Kind(result._shape, result._dtype), result._known(), shared=True,
-                         sent=recording.names[place])
-
-    def __del__(self) -> None:
-        recording = self._recording
-        if recording is not None:  # Also while the server is being told: see Recording.tell.
-            recording.names[self._place] = encoding.NO_ARRAY
-        if recording is None or recording.is_told:
-            super().__del__()
-
-    @property
-    def _name(self) -> bytes:
-        if self._recording is not None:
-            self._recording.tell()
-        return _local_name(self)
-
-    def asnumpy(self) -> np.ndarray:
-        if self._values is None and self._recording is not None and not self._recording.is_told:
-            return self._recording.results[self._place].asnumpy()
-        return super().asnumpy()
-
-    def _changed(self) -> None:
-        recording, self._recording = self._recording, None
-        if recording is not None and not recording.is_told:
-            recording.names[self._place] = encoding.NO_ARRAY
-            self._own = next(encoding.names)
-            self._exists = self._sent
-        super()._changed()
-
-    def _has_history(self) -> Optional[bool]:
-        return True if self._grad is not None or self._recording is not None else None
-
-    def _computed_here(self, gradient: Optional[NDArray]) -> Optional[Recording]:
-        recording = self._recording
-        if recording is None or recording.is_told or gradient is not None and (
-                gradient._shape != self._shape or gradient._dtype != self._dtype):
+    def leave(self, x: Any) -> Optional[bytes]:
+        if not self.recording.is_told:
+            self.recording.names[self.number] = encoding.NO_ARRAY
             return None
-        return recording
+        return self.recording.names[self.number]
+
+    def free(self, x: Any) -> None:
+        names, number = self.recording.names, self.number
+        name, names[number] = names[number], encoding.NO_ARRAY  # Also while the server is being told: see Recording.tell.
+        if self.recording.is_told:
+            x._session.dead_arrays.append(name)
+
+    def ready(self, x: Any) -> Optional[np.ndarray]:
+        is_told = self.recording.is_told
+        return self.here if is_told or self.here is not None else self.recording.results[self.number].asnumpy()
+
+    def has_history(self, x: Any) -> Optional[bool]:
+        return True
+
+    def computed_here(self, x: Any, gradient: Any) -> Optional[Recording]:
+        if self.recording.is_told or gradient is not None and (gradient._shape != x._shape or gradient._dtype != x._dtype):
+            return None
+        return self.recording
 
 
 def record(function: functions.Recorded, inputs: Sequence[NDArray], histories: Sequence[Optional[bool]],
@@ -153,11 +144,12 @@ def record(function: functions.Recorded, inputs: Sequence[NDArray], histories: S
     recorded = again(function, results)
     # A single one that may have a history must have, or there is nothing to differentiate.
     if function.wants_wanted and None in histories and (True in histories or histories.count(None) > 1):
-        recorded[0]._name  # Only the server knows what is wanted.
+        recorded[0]._sent()  # Only the server knows what is wanted.
     return recorded
 
 
 def again(function: functions.Recorded, results: Sequence[NDArray]) -> List[NDArray]:
     """The same for a function that has been recorded."""
     recording = Recording(function, results)
-    return [RecordedArray(recording, place) for place in range(len(results))]
+    return [calls.blank(NDArray, each._session, each._context, each._shape, each._dtype, Result(recording, number))
+            for number, each in enumerate(results)]

@@ -10,9 +10,8 @@ import numpy as np
 from .._proto import custom_operator_pb2 as pb
 from .._wire.encoding import tensor_head
 from .._wire.fields import tag, varint
-from .._wire.tensors import BFLOAT16_BITS, DTYPE_OF, FLAG_OF
+from .._wire.tensors import BFLOAT16_BITS, DTYPE_OF, FLAG_OF, in_numpy, to_bits
 
-_F32 = np.dtype(np.float32)
 _RESULT = tag(pb.HostRequest, "result")
 _CALL, _COMPUTED, _OUTPUTS, _AUXILIARY, _SECONDS = (tag(pb.CallbackResult, field) for field in (
     "call", "computed", "computed.outputs", "computed.auxiliary", "seconds"))
@@ -23,20 +22,6 @@ class Kind(NamedTuple):
 
     shape: Tuple[int, ...]
     dtype: np.dtype
-
-
-def in_numpy(dtype: np.dtype) -> np.dtype:
-    """The dtype that values have here."""
-    return _F32 if dtype is BFLOAT16_BITS or dtype == BFLOAT16_BITS else dtype
-
-
-def to_bits(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The elements as the server keeps them: contiguous, in `dtype`. bfloat16 is rounded to the nearest even."""
-    if in_numpy(dtype) is dtype:
-        return np.ascontiguousarray(values, dtype)
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
 
 
 def from_wire(tensor: Any) -> np.ndarray:

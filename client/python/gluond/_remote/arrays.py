@@ -30,7 +30,7 @@ def of_parameters(parameters: Mapping[str, Parameter]) -> Dict[str, NDArray]:
 
 def numbers(arrays: Mapping[str, NDArray]) -> Dict[str, int]:
     """The arrays' names in the session."""
-    return {name: number_of(array._name) for name, array in arrays.items()}
+    return {name: number_of(array._sent()) for name, array in arrays.items()}
 
 
 def take(model: str, variables: Sequence[Any]) -> Tuple[Any, Dict[str, NDArray]]:

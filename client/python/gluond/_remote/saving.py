@@ -43,7 +43,7 @@ def save_as_model(block: Any, name: str, loss: Any = None, trainer: Optional[Tra
     trained = None if trainer is None else {id(parameter) for parameter in trainer._params}
     for key, parameter in traced.parameters.items():
         variable = graphs.declaration(key, parameter, key in traced.auxiliary, trained is None or id(parameter) in trained)
-        command.parameters.add(variable=variable, array=number_of(values[key]._name))
+        command.parameters.add(variable=variable, array=number_of(values[key]._sent()))
     kept = [] if trainer is None else _add_trainer(command, traced, loss, trainer, metrics)
     _server.will_run(session, {node.custom.op_type for node in traced.graph.nodes if node.op == "Custom"})
     session.submit(encoding.message(encoding.DEFINE_GRAPH, command_pb2.Command.DefineGraph(
@@ -92,6 +92,6 @@ def _add_trainer(command: Any, traced: Traced, loss: Any, trainer: Trainer, metr
         if place in trainer._updaters[0].states:
             is_half = optimizer._is_half(parameter.list_data()[0])
             for state, array in states.states(optimizer, place, trainer._updaters[0].states[place], is_half).items():
-                command.states.add(name=f"{key}/{state}", array=number_of(array._name))
+                command.states.add(name=f"{key}/{state}", array=number_of(array._sent()))
                 kept.append(array)
     return kept

@@ -14,6 +14,7 @@ DTYPE_OF: Dict[int, np.dtype] = {flag: dtype for dtype, flag in FLAG_OF.items()}
 BFLOAT16 = 12
 # numpy has no bfloat16; its bits travel as these.
 BFLOAT16_BITS = np.dtype([("bfloat16", np.uint16)])
+_F32 = np.dtype(np.float32)
 DTYPE_OF[BFLOAT16] = BFLOAT16_BITS
 FLAG_OF[BFLOAT16_BITS] = BFLOAT16
 
@@ -38,3 +39,17 @@ def readable(values: np.ndarray) -> np.ndarray:
     if values.dtype != BFLOAT16_BITS:
         return values
     return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def in_numpy(dtype: np.dtype) -> np.dtype:
+    """The dtype that values have here."""
+    return _F32 if dtype is BFLOAT16_BITS or dtype == BFLOAT16_BITS else dtype
+
+
+def to_bits(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The elements as the server keeps them: contiguous, in `dtype`. bfloat16 is rounded to the nearest even."""
+    if in_numpy(dtype) is dtype:
+        return np.ascontiguousarray(values, dtype)
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded).view(BFLOAT16_BITS)

@@ -153,9 +153,10 @@ class Trainer:
     def _describe(self, trained: List[Tuple[int, Parameter]], weights: List[NDArray]) -> None:
         """Tells the session the weights' names: the server knows numbers only."""
         for (_, param), weight in zip(trained, weights):
-            if self._known.get(weight._name) is not param:
-                self._known[weight._name] = param
-                weight._session.describe_as(weight._name, f"Parameter `{param.name}` on context {weight.context}")
+            name = weight._sent()
+            if self._known.get(name) is not param:
+                self._known[name] = param
+                weight._session.describe_as(name, f"Parameter `{param.name}` on context {weight.context}")
 
     def save_states(self, fname: str) -> None:
         """Writes the optimizer's states and numbers: a `.params` file with JSON in it, no pickle."""

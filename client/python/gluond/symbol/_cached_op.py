@@ -53,7 +53,7 @@ class CachedOp:
                    else self._checked(out, args))
         states = [args[place] for place in (self._auxiliary if frame().training else self._custom_states)]
         write([*states, *(() if out is None else outputs)], lambda: self._symbol._define().run(
-            session, [array._name for array in args], [array._name for array in outputs], frame().flags))
+            session, [array._sent() for array in args], [array._sent() for array in outputs], frame().flags))
         for place in self._custom_states:
             args[place]._written_by_server()
         if out is not None:

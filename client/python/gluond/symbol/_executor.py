@@ -124,8 +124,8 @@ class Executor:
         inputs = [*self.arg_arrays, *self.aux_arrays]
         session = inputs[0]._session if inputs else connect.current()
         context = inputs[0].context if inputs else self._ctx or current_context()
-        arguments = self._marked.read() if recording else [array._name for array in self.arg_arrays]
-        names = [*arguments, *[array._name for array in self.aux_arrays]]
+        arguments = self._marked.read() if recording else [array._sent() for array in self.arg_arrays]
+        names = [*arguments, *[array._sent() for array in self.aux_arrays]]
         outputs = [blank(NDArray, session, context, None, None) for _ in range(len(self._running))]
         write(self.aux_arrays if training else self._custom_states, lambda: self._running._define().run(
             session, [names[place] for place in self._order], [output._name for output in outputs],

@@ -78,7 +78,7 @@ class MarkedArguments:
         self._gradients = gradients
         self._requests = requests
         self._names: List[bytes] = []
-        self._versions: List[Optional[int]] = [None] * len(arguments)
+        self._versions: List[Optional[float]] = [None] * len(arguments)
         self.any = any(request != "null" for request in requests)
 
     def read(self) -> List[bytes]:
@@ -89,9 +89,9 @@ class MarkedArguments:
             self._names = [next(encoding.names) for _ in self._arguments]
             weakref.finalize(self, session.dead_arrays.extend, self._names).atexit = False
         for place, argument in enumerate(self._arguments):
-            version = argument._version
+            version = argument._where.version(argument)
             if self._versions[place] != version:
-                session.submit(encoding.assign(self._names[place], argument._name))
+                session.submit(encoding.assign(self._names[place], argument._sent()))
                 self._versions[place] = version
         if first:
             self._mark(session)
@@ -101,7 +101,7 @@ class MarkedArguments:
         command = command_pb2.Command.Mark()
         for name, gradient, request in zip(self._names, self._gradients, self._requests):
             if gradient is not None and request != "null":
-                command.arrays.add(variable=encoding.number_of(name), gradient=encoding.number_of(gradient._name),
+                command.arrays.add(variable=encoding.number_of(name), gradient=encoding.number_of(gradient._sent()),
                                    request=graph_pb2.Variable.GradReq.Value(request.upper()))
                 gradient._written_by_server()
         session.submit(encoding.message(encoding.MARK, command))
@@ -110,8 +110,8 @@ class MarkedArguments:
                  training: bool) -> None:
         """Computes the gradients, from the recorded outputs."""
         command = command_pb2.Command.Backward(
-            heads=[encoding.number_of(output._name) for output in outputs],
-            head_gradients=[0 if gradient is None else encoding.number_of(gradient._name)
+            heads=[encoding.number_of(output._sent()) for output in outputs],
+            head_gradients=[0 if gradient is None else encoding.number_of(gradient._sent())
                             for gradient in head_gradients],
             retain_graph=True, training=training)
         written = [gradient for gradient, request in zip(self._gradients, self._requests)

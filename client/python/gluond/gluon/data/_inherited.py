@@ -12,7 +12,8 @@ import types
 from typing import Any, Iterable, Iterator, List, Set
 
 from ..._array import transfer
-from ..._array.array import NDArray, View
+from ..._array.array import NDArray
+from ..._array.part import Part, follow
 from .._block import Block
 from .._parameter import Parameter
 from .dataset import ArrayDataset, Dataset, First
@@ -28,8 +29,8 @@ class Inheritance:
     def __init__(self, *holders: Any) -> None:
         found = list(_held(holders))
         self._datasets = [each for each in found if isinstance(each, ArrayDataset)]
-        self._views = [each for each in found if isinstance(each, View)]
-        arrays = [each._root if isinstance(each, View) else each for each in found if isinstance(each, NDArray)]
+        self._views = [each for each in found if isinstance(each, NDArray) and isinstance(each._where, Part)]
+        arrays = [each._where.root if isinstance(each._where, Part) else each for each in found if isinstance(each, NDArray)]
         self._values = [(array, array.asnumpy()) for array in {id(array): array for array in arrays}.values()]
         for dataset in self._datasets:
             dataset._on_host()
@@ -41,7 +42,7 @@ class Inheritance:
         for array, values in self._values:
             transfer.bring(array, values)
         for view in self._views:
-            view._follow()
+            follow(view)
 
 
 def _held(holders: Iterable[Any]) -> Iterator[Any]:
