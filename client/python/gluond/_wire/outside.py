@@ -4,18 +4,28 @@ A user of channels joins, and is then asked to `leave`, which returns when no th
 time has passed. Meanwhile `is_due()`, and nobody enters gRPC anew: `wait()`. In the child each is asked to `abandon` what is its
 parent's.
 
+A call that has ended may still be in the queue of a thread of gRPC's core, to be destroyed. 1.51 does that within its handler of
+forks, where it waits for the fork to be over: the fork waits for that thread to sleep.
+
 gRPC's core stays, with an idle channel: where there is none it ends, and ends incompletely (1.51 keeps its epoll descriptor, which a child
 would share); where there is one, its own handlers of forks renew in the child all that it has.
 """
 
 from __future__ import annotations
 
+import pathlib
 import threading
+import time
 from typing import Any, Callable, List, Optional, Set
 
 import grpc
 
 from .. import _side_effects
+
+# The threads of gRPC's core that have a queue, by the 15 bytes that Linux keeps of their names.
+_WITH_QUEUE = ("default-executo", "resolver-execut")
+# A fork waits so long for them, and then goes on.
+_REST_SECONDS = 2.0
 
 _inside: Set[Any] = set()
 _settling: List[Callable[[], None]] = []
@@ -61,6 +71,21 @@ def _leave() -> None:
     _may_enter.clear()
     for user in list(_inside):
         user.leave()
+    end = time.monotonic() + _REST_SECONDS
+    while _core_is_at_work() and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+def _core_is_at_work() -> bool:
+    """Whether a thread of gRPC's core that has a queue is not asleep. (What is put into its queue wakes it at once.)"""
+    for path in pathlib.Path("/proc/self/task").glob("*/stat"):
+        try:
+            name, _, state = path.read_text().partition("(")[2].rpartition(")")
+        except OSError:  # The thread has ended, or the system has no such files.
+            continue
+        if name in _WITH_QUEUE and state.split()[0] != "S":
+            return True
+    return False
 
 
 def _come_back() -> None:

@@ -158,7 +158,8 @@ class Wire:
             if self.channel is None:
                 self.channel = self._new_channel()
             call = self.channel.stream_stream(self._method, None, self._note)(self._messages(wakes, writer_has_left))
-            threading.Thread(target=self._read, args=(call,), name="gluond-reader", daemon=True).start()
+            reader = threading.Thread(target=self._read, args=(call,), name="gluond-reader", daemon=True)
+            reader.start()
         except Exception as error:  # pylint: disable=broad-except  # No thread is to be had, say: there may be one later.
             return grpc.StatusCode.UNAVAILABLE.value[0], str(error)
         while self._end is None:
@@ -167,6 +168,7 @@ class Wire:
                 call.cancel()
         wakes.put(None)
         writer_has_left.wait(LEAVE_SECONDS)  # It could take a message of the next stream with it.
+        reader.join(LEAVE_SECONDS)  # It has the call, which is in gRPC until nobody has it.
         self.threads[1:] = [0, 0, 0]  # Another thread may get the number of one that has ended.
         return self._end
 
