@@ -31,8 +31,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& add
 // Whether gRPC itself says that no server can be reached, and no server does.
 bool IsUnreachable(const grpc::Status& status);
 
-// What a person does about a server that does not let him in: a sentence in the words of Access and of the command `gluond`.
-// Empty where the server can be reached and knows who calls.
+// The way out for a person whom a server does not let in: a sentence in the words of Access and of the command `gluond`. The text
+// is empty where the server can be reached and knows who calls.
 std::string WayOut(const grpc::Status& status);
 
 }  // namespace gluond::client

@@ -1,10 +1,14 @@
 """After any number of interrupts (Ctrl-C) a process computes on, and can fork: DataLoader's workers, multiprocessing, os.fork."""
 
 import contextlib
+import ctypes
 import faulthandler
+import hashlib
 import multiprocessing
 import os
 import signal
+import threading
+import time
 import unittest
 
 import gluond as mx
@@ -74,6 +78,22 @@ class InterruptAndForkTest(unittest.TestCase):
             self.interrupt()
             loader = gluon.data.DataLoader(data, batch_size=4, num_workers=2)
             self.assertEqual([batch.asnumpy().sum() for batch in loader], [6, 22, 38])
+
+    def test_a_fork_waits_for_a_thread_of_grpcs_core_that_is_at_work(self):
+        begun, done = threading.Event(), []
+
+        def work():
+            ctypes.CDLL(None).prctl(15, b"default-executor")  # PR_SET_NAME: the name that gRPC's thread has.
+            begun.set()
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 200_000)  # Without the interpreter's lock, as gRPC is.
+            done.append(True)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        begun.wait()
+        time.sleep(0.02)
+        self.assertTrue(in_child(lambda: done))
+        thread.join()
 
     def test_a_pool_of_processes(self):
         self.interrupt()

@@ -77,7 +77,7 @@ def _leave() -> None:
 
 
 def _core_is_at_work() -> bool:
-    """Whether a thread of gRPC's core that has a queue is not asleep. (What is put into its queue wakes it at once.)"""
+    """Whether a thread of gRPC's core that has a queue is not asleep: work in the queue wakes the thread at once."""
     for path in pathlib.Path("/proc/self/task").glob("*/stat"):
         try:
             name, _, state = path.read_text().partition("(")[2].rpartition(")")
