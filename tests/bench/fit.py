@@ -12,7 +12,7 @@ import needs
 
 if len(sys.argv) != 4:
   sys.exit(__doc__)
-needs.require("numpy", "grpc", "google.protobuf", "gluond")
+needs.require("numpy", "grpc", "google.protobuf", "crc32c", "gluond")
 
 import gluond as mx  # noqa: E402
 

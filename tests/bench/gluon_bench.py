@@ -18,7 +18,7 @@ import needs
 
 if len(sys.argv) != 2 or sys.argv[1] not in ("gluond", "mxnet"):
   sys.exit(__doc__)
-needs.require("numpy", *(("grpc", "google.protobuf") if sys.argv[1] == "gluond" else ()), sys.argv[1])
+needs.require("numpy", *(("grpc", "google.protobuf", "crc32c") if sys.argv[1] == "gluond" else ()), sys.argv[1])
 
 import numpy as np  # noqa: E402
 

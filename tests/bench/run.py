@@ -333,7 +333,7 @@ def check(options):
   """Ends the program where something is missing, before anything is built or measured."""
   in_python = any(options.only in part for part in ("python", "indexing", "fit", "neighbour"))
   networks = any(options.only in network for network in STEPS) or wants_spatial(options)
-  wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf"), in_python),
+  wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf", "crc32c"), in_python),
             (options.torch, ("torch",), networks or options.only in "neighbour"),
             (options.mxnet, ("numpy", "mxnet"), networks or in_python),
             (options.ort, ("onnxruntime", "onnx", "numpy"), wants_serving(options))]

@@ -3,7 +3,7 @@
     PYTHONPATH=client/python GLUOND_SERVER=bazel-bin/server/gluond-server python3 tests/mxnet/run.py SOURCES [test_gluon ...]
 
 SOURCES is a checkout of MXNet 1.9.1, of which nothing is copied here: `git clone -b 1.9.1 https://github.com/apache/mxnet`.
-Python needs NumPy below 2 and SciPy. Each test has a process and a server of its own. `names.txt` holds the tests that pass on MXNet
+Python needs NumPy below 2, SciPy and what the package needs. Each test has a process and a server of its own. `names.txt` holds the tests that pass on MXNet
 itself: "+" before those that pass here as well, "-" before the others. The status is 1 where a "+" has failed.
 
 --write  writes what has passed to names.txt. Tests that were not run keep their sign.
