@@ -3,8 +3,9 @@
     PYTHONPATH=client/python GLUOND_SERVER=bazel-bin/server/gluond-server python3 tests/mxnet/run.py SOURCES [test_gluon ...]
 
 SOURCES is a checkout of MXNet 1.9.1, of which nothing is copied here: `git clone -b 1.9.1 https://github.com/apache/mxnet`.
-Python needs NumPy below 2, SciPy and what the package needs. Each test has a process and a server of its own. `names.txt` holds the tests that pass on MXNet
-itself: "+" before those that pass here as well, "-" before the others. The status is 1 where a "+" has failed.
+Python needs NumPy below 2, SciPy and what the package needs. Each test has a process and a server of its own. `names.txt` holds the
+tests that pass on MXNet itself: "+" before those that pass here as well, "-" before the others. The status is 1 where a "+" has
+failed.
 
 --write  writes what has passed to names.txt. Tests that were not run keep their sign.
 --mxnet  runs MXNet itself (pip install mxnet==1.9.1 'numpy<1.24' scipy), and with --write begins names.txt anew.
