@@ -48,11 +48,9 @@ GLUON = {
     "computed_softmax": ("the same of an input that the server has just computed", "report"),
     "custom_float": ("CustomOp of one float, forward and backward", 0.5),
 }
-
-
-# Of these, the code of tutorials, whose times are also added up.
+# The cases that are the code of tutorials: their times are also added up.
 TUTORIALS = ("hybridized", "imperative", "custom_softmax", "computed_softmax", "custom_float")
-# One round trip each; to the package of another revision they may take longer than what waits for nothing.
+# The cases that are one round trip each: compared with another revision's package they may take longer than the others.
 ROUND_TRIPS = {"round_trip": "(a + b).asnumpy()", **{case: GLUON[case][0] for case in ("element", "small_network")}}
 
 
