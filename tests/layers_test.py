@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "ops": {"engine/core", "ops/kernel"},
     "ops/kernel": {"engine/core"},
     "client/cpp": {"proto"},
-    "client/python": {"proto"},
+    "client/python": {"client/cpp", "proto"},
     "client/cli": {"proto", "client/cpp"},
     "deploy": set(),
     "docs": set(),

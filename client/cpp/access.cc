@@ -104,7 +104,8 @@ grpc::ChannelArguments NewChannelArguments() {
   return arguments;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access,
+                                                          const grpc::ChannelArguments& arguments) {
   CLIENT_ASSIGN_OR_RETURN(const std::string authorities, Read("tls_ca", access.tls_ca));
   CLIENT_ASSIGN_OR_RETURN(const std::string certificate, Read("tls_cert", access.tls_cert));
   CLIENT_ASSIGN_OR_RETURN(const std::string key, Read("tls_key", access.tls_key));
@@ -118,10 +119,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& add
   }
   const auto credentials = authorities.empty() ? grpc::InsecureChannelCredentials()
                                                : grpc::SslCredentials({authorities, key, certificate});
-  if (token.empty()) return grpc::CreateCustomChannel(address, credentials, NewChannelArguments());
+  if (token.empty()) return grpc::CreateCustomChannel(address, credentials, arguments);
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<TokenFactory>(token));
-  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, NewChannelArguments(),
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments,
                                                                 std::move(interceptors));
 }
 

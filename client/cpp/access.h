@@ -26,7 +26,8 @@ struct Access {
 grpc::ChannelArguments NewChannelArguments();
 
 // INVALID_ARGUMENT: a file cannot be read, or a token would travel in clear to another machine.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access);
+absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access,
+                                                          const grpc::ChannelArguments& arguments = NewChannelArguments());
 
 // Whether gRPC itself says that no server can be reached, and no server does.
 bool IsUnreachable(const grpc::Status& status);

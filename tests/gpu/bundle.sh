@@ -18,8 +18,8 @@ trap 'rm -rf "$stage"' EXIT
 out=${1:-gluond-gpu.tar.xz}
 [ "$out" != --check ] || out=$stage/gluond-gpu.tar.xz
 
-targets=(//server:gluond-server //client/cli:gluond //client/python:descriptors //ops:libgluond_cuda.so //tests/gpu:gpu_op_test
-  //tests/gpu/emulated:libgluond_cuda_emulated.so)
+targets=(//server:gluond-server //client/cli:gluond //client/python:descriptors //client/python:gluond/_bin/libgluond_stream.so
+  //ops:libgluond_cuda.so //tests/gpu:gpu_op_test //tests/gpu/emulated:libgluond_cuda_emulated.so)
 "${bazel[@]}" build --config=cuda "${targets[@]}" >&2
 bin=$("${bazel[@]}" info --config=cuda bazel-bin 2> /dev/null)
 root=$stage/gluond-gpu
@@ -46,6 +46,7 @@ fi
   sed 's/.*:client_\(.*\)_test$/\1/' > "$root/bundle/client_cases.txt"
 cp -r client/python "$root/client"
 install -m 644 "$bin/client/python/gluond/_proto/descriptors.binpb" "$root/client/gluond/_proto"
+install -m 755 -D "$bin/client/python/gluond/_bin/libgluond_stream.so" "$root/client/gluond/_bin/libgluond_stream.so"
 /usr/bin/python3 tests/gpu/bundle/pack_python.py "$root"
 /usr/bin/python3 tests/gpu/bundle/pack_libraries.py "$root"
 

@@ -12,8 +12,8 @@ import gluond as mx
 from gluond import nd
 from gluond._custom import callbacks, functions, host, outgoing, pool
 from gluond._proto import custom_operator_pb2 as pb
+from gluond._wire import session
 from gluond._wire.access import Access
-from gluond._wire.session import _CHANNEL_OPTIONS
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 from tests.client.python.custom_case import registered
@@ -38,26 +38,37 @@ class OutgoingTest(unittest.TestCase):
 
     def setUp(self):
         self.events = []
-        self.outgoing = outgoing.Outgoing(lambda: self.events.append("wake"), lambda: self.events.append("cut"))
+        self.outgoing = outgoing.Outgoing(lambda: self.events.append("cut"))
         self.outgoing.begin()
+        self.written, self.room = [], 100
+
+    def send(self):
+        def write(message):
+            self.written.append(message)
+            return len(self.written) < self.room
+
+        return self.outgoing.send(write), self.written
 
     def test_messages_leave_in_their_order(self):
         for message in (b"a", b"bc", b"d"):
             self.outgoing.write(message)
-        self.assertEqual((self.events, self.outgoing.waiting_bytes), (["wake"] * 3, 4))
-        self.assertEqual([self.outgoing.take() for _ in range(4)], [b"a", b"bc", b"d", None])
-        self.assertEqual(self.outgoing.waiting_bytes, 0)
+        self.assertEqual(self.outgoing.waiting_bytes, 4)
+        self.room = 2
+        self.assertEqual((self.send(), self.outgoing.waiting_bytes), ((True, [b"a", b"bc"]), 1))
+        self.room = 100
+        self.assertEqual((self.send(), self.outgoing.waiting_bytes), ((True, [b"a", b"bc", b"d"]), 0))
+        self.assertEqual((self.send(), self.events), ((False, [b"a", b"bc", b"d"]), []))
 
     def test_too_many_end_the_stream_and_the_next_one_begins_with_none(self):
         with mock.patch.object(outgoing, "MOST_WAITING", 2):
             for _ in range(3):
                 self.outgoing.write(b"a")
-        self.assertEqual(self.events, ["wake", "wake", "cut"])
+        self.assertEqual(self.events, ["cut"])
         self.outgoing.end()
         self.outgoing.write(b"of no use")
         self.outgoing.begin()
         self.outgoing.write(b"b")
-        self.assertEqual([self.outgoing.take(), self.outgoing.take()], [b"b", None])
+        self.assertEqual(self.send(), (True, [b"b"]))
 
 
 class PoolTest(unittest.TestCase):
@@ -186,6 +197,7 @@ class Session:
 
     max_tensor_bytes = 1 << 20
     is_open = True
+    _access = Access()
 
     def __init__(self, address):
         self.address = address
@@ -193,8 +205,11 @@ class Session:
     def go_on(self):
         pass
 
+    def new_stream(self, method, hello):
+        return session.Session.new_stream(self, method, hello)
+
     def new_channel(self):
-        return Access().channel(self.address, _CHANNEL_OPTIONS)
+        return self._access.channel(self.address, session._CHANNEL_OPTIONS)
 
 
 def threads():

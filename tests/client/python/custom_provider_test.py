@@ -325,7 +325,7 @@ class StreamTest(ArrayCase):
         cut = []
 
         def backward(self, **_):
-            cut.append(own._wire._wakes)
+            cut.append(own._wire._stream)
             own._wire.cut()
             time.sleep(0.5)
 
@@ -335,7 +335,7 @@ class StreamTest(ArrayCase):
         with self.assertRaisesRegex(mx.MXNetError, "has gone"):
             x.grad.asnumpy()
         with own._lock:  # The session may tell of the break before the host's own stream has ended.
-            self.assertTrue(own._wait_until(lambda: own._wire._wakes is not cut[0] and own.is_open, seconds=30))
+            self.assertTrue(own._wait_until(lambda: own._wire._stream is not cut[0] and own.is_open, seconds=30))
         gradient(x, called_back=True, op_type="sigmoid")
         self.assertEqual(x.grad.asscalar(), 0.25)
 

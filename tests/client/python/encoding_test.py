@@ -84,7 +84,8 @@ class MessageTest(unittest.TestCase):
             waiting.append(command, None, frame)
             if tail is not None:
                 waiting.append(encoding.put_head(B, (1 << 17,), 3, 1 << 17, ""), tail, frame)
-            request = session_pb2.SessionRequest.FromString(waiting.take(300))
+            request = session_pb2.SessionRequest.FromString(waiting.next_message(300))
+            waiting.note_sent()
             self.assertEqual((request.first_number, len(request.commands)), (1, commands))
             self.assertEqual(request.replies_received, 300 if tail is None else 0)
             self.assertEqual(request.commands[1].fetch.arrays, [7])

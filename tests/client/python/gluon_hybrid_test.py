@@ -257,9 +257,9 @@ class DeferredTest(ArrayCase):
             with self.subTest(seconds=seconds), unittest.mock.patch.object(pipeline, "LIGHT_SECONDS", seconds):
                 for _ in range(2):  # The first answer tells how long it takes.
                     x.asnumpy()
-                    with unittest.mock.patch.object(Batches, "take", autospec=True, side_effect=Batches.take) as take:
+                    with unittest.mock.patch.object(Batches, "note_sent", autospec=True, side_effect=Batches.note_sent) as sent:
                         np.testing.assert_array_equal(net(x).asnumpy(), expected)
-                self.assertLessEqual(take.call_count, messages)  # The question may come before the first one leaves.
+                self.assertLessEqual(sent.call_count, messages)  # The question may come before the first one leaves.
 
     def test_the_second_batch_must_fit(self):
         net = nn.Dense(2)

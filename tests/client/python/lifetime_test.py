@@ -125,7 +125,7 @@ class HandlerTest(ArrayCase):
         self.computed += 1
 
     def test_while_its_thread_waits(self):
-        for cls, moment in ((Pipeline, "submit"), (Pipeline, "_wait"), (Wire, "wake")):
+        for cls, moment in ((Pipeline, "submit"), (Pipeline, "_wait"), (Wire, "send"), (Wire, "lead")):
             with self.subTest(moment), before(cls, moment, self.compute):
                 computed = self.computed
                 while self.computed == computed:  # Another thread may do it, now and then.

@@ -39,7 +39,8 @@ class ProtocolTest(unittest.TestCase):
         told = []
         with mock.patch.object(protocol, "LOWEST_OF_SERVER", 1000), mock.patch.object(pipeline, "LOWEST_OF_SERVER", 1000):
             with self.assertRaises(mx.MXNetError):
-                pipeline.Pipeline(session.new_channel, "test", lambda *why: told.append(why) or mx.MXNetError(), lambda: False)
+                pipeline.Pipeline(session.new_stream, session.channel, "test", lambda *why: told.append(why) or mx.MXNetError(),
+                                  lambda: False)
         (code, details), = told
         self.assertEqual(code, 9)
         self.assertRegex(details, r"^the server is too old: gluond \d\S+ speaks protocol \d+, .* needs 1000 or newer")

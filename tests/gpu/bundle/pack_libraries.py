@@ -26,7 +26,8 @@ def main():
   for folder in ("lib", "libc"):
     (root / folder).mkdir()
   programs = [root / "bin" / name for name in ("gluond-server", "gluond", "gpu_op_test", "python3", "libgluond_cuda_emulated.so")]
-  found = dict(each for path in [*programs, *(root / "python").rglob("*.so")] for each in loaded(path))
+  libraries = [path for folder in ("python", "client") for path in (root / folder).rglob("*.so")]
+  found = dict(each for path in [*programs, *libraries] for each in loaded(path))
   for name, place in found.items():
     if name in IN_OPENBLAS:
       (root / "lib" / name).symlink_to("libopenblas.so.0")

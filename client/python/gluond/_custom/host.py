@@ -65,8 +65,8 @@ class Host:
         self._pause = 0.1
         self._problem = ""
         self._ended = False
-        self._wire = Wire(session.new_channel, METHOD, self)
-        self._outgoing = Outgoing(self._wire.wake, self._wire.cut)
+        self._wire = Wire(session.new_stream, METHOD, self)
+        self._outgoing = Outgoing(self._wire.cut)
         self._wire.start()
         threading.Thread(target=self._watch, name="gluond-custom-watch", daemon=True).start()
 
@@ -110,6 +110,7 @@ class Host:
                     self._known.discard(name)
                     self._refused.pop(name, None)
                     self._outgoing.write(_offer(name, shared))
+            self._wire.wake()
             self._wait_until(lambda: self._is_open and all(name in self._known or name in self._refused
                                                            for name in op_types), OPEN_SECONDS)
             self._asked.difference_update(op_types)
@@ -131,6 +132,7 @@ class Host:
                     self._outgoing.write(pb.HostRequest(release=pb.ReleaseOperator(op_type=name)).SerializeToString())
                 self._offered[name] = shared
                 self._outgoing.write(_offer(name, shared))
+                self._wire.wake()
 
     def _wait_until(self, is_true: Any, seconds: float) -> bool:
         end = time.monotonic() + seconds
@@ -154,6 +156,7 @@ class Host:
             if call.call in self._running:  # Else nobody waits for it any more.
                 self._running.discard(call.call)
                 self._outgoing.write(message)
+        self._wire.send()
 
     def _refuse(self, call: Any, why: str) -> None:
         message = failure(call.call, MXNetError(why))
@@ -161,6 +164,7 @@ class Host:
             if call.call in self._running:
                 self._running.discard(call.call)
                 self._outgoing.write(message)
+        self._wire.send()
 
     # Messages, called by the threads of the Wire.
 
@@ -174,13 +178,17 @@ class Host:
                 self._outgoing.write(_offer(name, shared))
         return pb.HostRequest(open=pb.OpenHost(scope=self.scope, key=self._key, client_id=client_id())).SerializeToString()
 
-    def next_message(self, alive: bool) -> Optional[bytes]:
-        """Offers and answers."""
+    def say(self, write: Callable[[bytes], bool], alive: bool) -> None:
+        """Sends offers and answers."""
         with self._lock:
-            message = self._outgoing.take()
-            if message is not None:
+            if self._outgoing.send(write):
                 self._changed.notify_all()
-            return b"" if message is None and alive else message
+            elif alive:
+                write(b"")
+
+    def is_waited_for(self) -> bool:
+        """Calls come at any time."""
+        return True
 
     def message(self, data: bytes) -> None:
         """Calls, and words about offers."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import collections
-from typing import Callable, Deque, Optional
+from typing import Callable, Deque
 
 # So many messages wait at most: then the stream is ended.
 MOST_WAITING = 1 << 17
 
 
 class Outgoing:
-    """Not thread-safe: its user has a lock. wake: has a message taken. cut: ends the stream."""
+    """Not thread-safe: its user has a lock. cut: ends the stream."""
 
-    def __init__(self, wake: Callable[[], None], cut: Callable[[], None]) -> None:
+    def __init__(self, cut: Callable[[], None]) -> None:
         self.is_on = False  # Whether there is a stream.
         self.waiting_bytes = 0
         self._waiting: Deque[bytes] = collections.deque()
-        self._wake = wake
         self._cut = cut
 
     def begin(self) -> None:
@@ -31,7 +30,7 @@ class Outgoing:
         self._waiting.clear()
 
     def write(self, message: bytes) -> None:
-        """Sends a message in its turn, if there is a stream."""
+        """Has a message sent in its turn, if there is a stream."""
         if not self.is_on:
             return
         if len(self._waiting) >= MOST_WAITING:
@@ -39,12 +38,12 @@ class Outgoing:
             return
         self._waiting.append(message)
         self.waiting_bytes += len(message)
-        self._wake()
 
-    def take(self) -> Optional[bytes]:
-        """The next message."""
-        if not self._waiting:
-            return None
-        message = self._waiting.popleft()
-        self.waiting_bytes -= len(message)
-        return message
+    def send(self, write: Callable[[bytes], bool]) -> bool:
+        """Writes messages until `write` has no room for more. Returns whether there was one."""
+        was_one, has_room = False, True
+        while self._waiting and has_room:
+            has_room = write(self._waiting[0])
+            self.waiting_bytes -= len(self._waiting.popleft())
+            was_one = True
+        return was_one

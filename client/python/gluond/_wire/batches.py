@@ -156,15 +156,16 @@ class Batches:
         """Whether a command waits."""
         return bool(self.unsent[0].commands)
 
-    def take(self, replies: int) -> bytes:
-        """The next message; it is kept from now on. Requires: something_to_send()."""
+    def next_message(self, replies: int) -> bytes:
+        """The next message, until note_sent(). Requires: something_to_send()."""
         if len(self.unsent) == 1:
             self.close()
-        batch = self.unsent[0]
-        message = batch.message(replies)
-        self.kept.append(batch)
+        return self.unsent[0].message(replies)
+
+    def note_sent(self) -> None:
+        """The next message has been sent; it is kept from now on."""
+        self.kept.append(self.unsent[0])
         self.unsent.popleft()
-        return message
 
     def drop_received(self, number: int) -> None:
         """Forgets the commands that the server has: all up to this number."""

@@ -23,7 +23,6 @@ import grpc
 from .._proto import session_pb2
 from ..base import MXNetError
 from . import credential, encoding, errors
-from .access import Channel
 from .batches import BATCH_BYTES, Batches, leaves_at_once
 from .encoding import CallFrame
 from .protocol import FEATURES, LOWEST_OF_SERVER, PROTOCOL, why_too_old
@@ -44,8 +43,8 @@ MARGIN = 4096
 AROUND = 64
 # Bytes that are not known to be received; a thread that adds more waits.
 MOST_BYTES = 64 << 20
-# So many small commands leave without waiting for more.
-FEW = 8
+# So many small commands leave without waiting for more; twice as many the next time, up to a limit, if nothing is asked meanwhile.
+FEW, MOST_FEW = 8, 128
 # A graph is light if its run and the next answer together take no longer than this.
 LIGHT_SECONDS = 0.001
 FIRST_CONTACT_SECONDS = 2.0
@@ -56,20 +55,22 @@ _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 
 
 class Pipeline:
-    """The stream of a session. It connects when it is made. new_channel: makes the channel of its Wire. lost: makes the error for
+    """The stream of a session. It connects when it is made. new_stream: opens a stream of its Wire.
+    channel: asks the server's release, where that is too old. lost: makes the error for
     a stream that ended for good, (gRPC code, details) -> exception. is_gone: whether the server is known to be there no more.
 
     All that changes is guarded by `_lock`, which is never held while waiting or in gRPC; finalizers take no lock, they append
     to `dead_arrays` and `dead_calls`.
     """
 
-    def __init__(self, new_channel: Callable[[], Channel], client_id: str,
+    def __init__(self, new_stream: Callable[[str, bytes], Any], channel: Any, client_id: str,
                  lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
         self.opened: Any = None
         self.patience = 0.0  # A broken stream is taken up again for so many seconds, or for the lease if that is longer.
         self._batches = Batches()
         # Names of arrays that are freed in this process; append() is all that a finalizer may do.
         self.dead_arrays, self.dead_calls = self._batches.dead_arrays, self._batches.dead_calls
+        self._channel = channel
         self._client_id = client_id
         self._lost = lost
         self._is_gone = is_gone
@@ -82,7 +83,8 @@ class Pipeline:
         self._why = ""  # The end of the last stream that stood.
         self._pause_seconds = _PAUSE_SECONDS
         self._warned = False
-        self._few = 0  # Commands that wait for others.
+        self._few = 0  # Commands that wait for others, ...
+        self._most_few = FEW  # ... and how many may.
         self._graphs: List[Tuple[CallFrame, float]] = []  # Run since the last answer, and when they were given.
         self._waiters: Dict[int, Waiter] = {}
         # Failures of commands that have no answer in this client, and none that it can wait for.
@@ -91,7 +93,7 @@ class Pipeline:
         self._unacknowledged_bytes = 0
         self._last = math.inf  # Later commands wait until a fork is over.
         self._greeted = Waiter()
-        self._wire = Wire(new_channel, METHOD, self)
+        self._wire = Wire(new_stream, METHOD, self)
         self._wire.start()
         try:
             self._greeted.signal.acquire()
@@ -133,14 +135,15 @@ class Pipeline:
         except BaseException:
             wire.wake()  # An interrupt may have come after the command was appended.
             raise
-        asleep = wire.asleep
-        if asleep and (hurries or asleep == ASLEEP and not later):
-            wire.wake()
+        if hurries or wire.asleep == ASLEEP and not later:
+            wire.send()
+            if wire.asleep == ASLEEP:
+                wire.wake()  # From now on it looks for commands that do not hurry.
         if self._batches.closed_bytes > MOST_BYTES:
             self._wait_for_room()
 
     def _check_not_inside(self) -> None:
-        if self._lock._is_owned() or threading.get_ident() in self._wire.threads:  # type: ignore[attr-defined]
+        if self._lock._is_owned() or self._wire.is_inside():  # type: ignore[attr-defined]
             raise MXNetError("A signal's handler, or a finalizer (__del__), has used gluond at a moment when gluond itself was "
                              "at work in this thread. Have it set a flag, and act where the program sees that.")
 
@@ -159,12 +162,18 @@ class Pipeline:
             if later:
                 return False
             self._few += 1
-            return (waiter is not None or self._few > FEW or leaves_at_once(command, tail)
-                    or graph is not None and not graph.is_light)
+            if waiter is not None:
+                self._most_few = FEW
+                return True
+            if self._few > self._most_few:
+                self._most_few = min(2 * self._most_few, MOST_FEW)
+                return True
+            return leaves_at_once(command, tail) or graph is not None and not graph.is_light
 
     def _wait_for_room(self) -> None:
         while self._batches.closed_bytes > MOST_BYTES and self._stopped is None:
-            time.sleep(0.001)
+            if not (self._stands and self._wire.lead()):
+                time.sleep(0.001)
 
     def request(self, command: bytes, waiter: Optional[Waiter] = None) -> Any:
         """Submits a command and waits for its Reply. waiter: a new one, where an interrupted caller wants to know the number."""
@@ -204,7 +213,8 @@ class Pipeline:
 
     def _wait(self, waiter: Waiter) -> Any:
         while not waiter.done:
-            waiter.signal.acquire()
+            if not (self._stands and self._wire.lead()):
+                waiter.signal.acquire()
         if waiter.reply is None:
             raise self._stopped or MXNetError("the session has ended")
         if self._graphs:
@@ -239,23 +249,27 @@ class Pipeline:
             session=session, client_id=self._client_id, protocol=PROTOCOL, features=FEATURES,
             host="" if session else credential.scope)).SerializeToString()
 
-    def next_message(self, alive: bool) -> Optional[bytes]:
-        """The commands that wait, once the session stands."""
+    def say(self, write: Callable[[bytes], bool], alive: bool) -> None:
+        """Sends the commands that wait, once the session stands."""
         with self._lock:
             if not self._stands:
-                return None
+                return
             self._few = 0
             self._batches.append_free()
-            if self._batches.something_to_send() and self._batches.unsent[0].first <= self._last:
-                message = self._batches.take(self._replies)
-            elif alive or self._unacknowledged_bytes > BATCH_BYTES:
-                message = encoding.received(self._replies)
-            else:
-                return None
-            self._unacknowledged_bytes = 0
-            return message
+            has_room = True
+            while has_room and self._batches.something_to_send() and self._batches.unsent[0].first <= self._last:
+                has_room = write(self._batches.next_message(self._replies))
+                self._batches.note_sent()
+                self._unacknowledged_bytes, alive = 0, False
+            if has_room and (alive or self._unacknowledged_bytes > BATCH_BYTES):
+                write(encoding.received(self._replies))
+                self._unacknowledged_bytes = 0
 
-    def message(self, data: bytes) -> None:
+    def is_waited_for(self) -> bool:
+        """Whether threads wait for replies."""
+        return bool(self._waiters)
+
+    def message(self, data: Any) -> None:
         """Answers, or the word that the session stands."""
         if self._stands:
             self._receive(parse(data), len(data))
@@ -273,7 +287,6 @@ class Pipeline:
             self._wire.beat_seconds = max(1.0, self.opened.lease.ToTimedelta().total_seconds() / 3)
             self._stands = True
         self._receive(response, 0)
-        self._wire.wake()
         self._greeted.finish(None)
 
     def _receive(self, response: Any, size: int) -> None:
@@ -281,12 +294,13 @@ class Pipeline:
             self._batches.drop_received(response.received)
             for reply in response.replies:
                 if reply.index > self._replies:  # Else the reply came before, over another stream.
-                    waiter = self._waiters.pop(reply.number, None)
+                    waiter = self._waiters.get(reply.number)  # It goes last: an interrupt may come before.
                     if waiter is not None:
                         waiter.finish(reply)
                     elif reply.failures:
                         self.unasked += [failure for failure in reply.failures if errors.is_unknown_command(failure)]
                     self._replies = reply.index
+                    self._waiters.pop(reply.number, None)
             self._unacknowledged_bytes += size
             must_tell = self._unacknowledged_bytes > BATCH_BYTES
         if must_tell:
@@ -305,7 +319,7 @@ class Pipeline:
             self.stop(MXNetError("the session has ended"))
             return None
         if self._protocol < LOWEST_OF_SERVER:
-            self.stop(self._lost(grpc.StatusCode.FAILED_PRECONDITION.value[0], why_too_old(self._wire.channel, self._protocol)))
+            self.stop(self._lost(grpc.StatusCode.FAILED_PRECONDITION.value[0], why_too_old(self._channel, self._protocol)))
             return None
         pause, self._pause_seconds = self._pause_seconds, min(max(2 * self._pause_seconds, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
         seconds = self._seconds()

@@ -25,12 +25,12 @@ def find() -> str:
         if _can_run(named):
             return named
         raise MXNetError(f"GLUOND_SERVER={named} is no program that can be run")
-    checkouts = _checkouts()
+    sources = checkouts()
     for path in (str(_PACKAGE / "_bin" / "gluond-server"), shutil.which("gluond-server"),
-                 *(str(checkout / _BUILT) for checkout in checkouts)):
+                 *(str(checkout / _BUILT) for checkout in sources)):
         if path and _can_run(path):
             return path
-    build = f"`cd {checkouts[0]} && {BUILD_COMMAND}`" if checkouts else (
+    build = f"`cd {sources[0]} && {BUILD_COMMAND}`" if sources else (
         f"`{BUILD_COMMAND}` in a checkout of gluond, and GLUOND_SERVER=<checkout>/{_BUILT} where this program runs")
     raise MXNetError("There is no gluond-server to start: it was looked for at GLUOND_SERVER, in the installed package, on "
                      f"PATH and in the checkout. Build it: {build}. Or use a running one: GLUOND_ADDRESS=host:port, or "
@@ -41,7 +41,7 @@ def _can_run(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
-def _checkouts() -> List[pathlib.Path]:
+def checkouts() -> List[pathlib.Path]:
     """The checkout that the package lies in (PYTHONPATH, an editable install), and the one that pip installed it from."""
     places = [folder for folder in (_PACKAGE, _installed_from()) if folder is not None]
     return [folder for place in places for folder in place.parents if (folder / "WORKSPACE").exists()]

@@ -13,12 +13,13 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..base import MXNetError
-from . import encoding, errors
+from . import encoding, errors, native_stream
 from .access import Access, Channel
 from .calls import Calls
 from .local_server import LocalServer
 from .frame import frame
 from .pipeline import Pipeline
+from .public_stream import PublicStream
 from .tensors import readable, to_numpy
 from .waiter import Waiter, client_id
 
@@ -75,7 +76,7 @@ class Session:
     def _open(self) -> Pipeline:
         with self._opening:
             if self._opened is None:
-                pipeline = Pipeline(self.new_channel, client_id(), self._lost, self._is_gone)
+                pipeline = Pipeline(self.new_stream, self.channel, client_id(), self._lost, self._is_gone)
                 self.dead_arrays, self.dead_calls = pipeline.dead_arrays, pipeline.dead_calls
                 self._submit = pipeline.submit
                 if not self.naive:
@@ -97,6 +98,13 @@ class Session:
     def new_channel(self) -> Channel:
         """A connection for one stream, or for calls other than streams."""
         return self._access.channel(self.address, _CHANNEL_OPTIONS)
+
+    def new_stream(self, method: str, hello: bytes) -> Any:
+        """A stream of the method, over a connection of its own, with its first message."""
+        native = native_stream.library()
+        if native is None:
+            return PublicStream(self.new_channel(), method, hello)
+        return native_stream.NativeStream(native, self.address, self._access, method, hello)
 
     @property
     def environment(self) -> Dict[str, str]:
