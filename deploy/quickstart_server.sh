@@ -25,7 +25,7 @@ prepare() {
   say "2/$1 build (a few minutes the first time)"
   # Without a Bazel server, which would outlive the script.
   rm -f "bazel-${PWD##*/}"
-  bazel --batch build //server:gluond-server //client/cli:gluond
+  bazel --batch build //server:gluond-server //client/cli:gluond //client/python:gluond/_bin/libgluond_stream.so
   mkdir -p "$out"
   : >"$out/server.log"
 }

@@ -20,7 +20,7 @@ LEAVE_SECONDS = 5.0
 
 
 class PublicStream:
-    """See above. `attend`, `message`, `drop`, `end` and `close` are for one thread, the others for any."""
+    """A stream of grpcio. `attend`, `message`, `drop`, `end` and `close` are for one thread, the others for any."""
 
     def __init__(self, channel: Channel, method: str, hello: bytes) -> None:
         self.threads: Set[int] = set()  # Those in which the stream lives.
