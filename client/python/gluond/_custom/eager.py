@@ -112,6 +112,8 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
     elsewhere = {i for i, array in enumerate(in_data) if array._where.here is None}
     forward, backward = plan.fetched
     wanted = forward | backward if recording else forward
+    if auxiliary and not frame().called_back and functions.functions.have_states():
+        session.await_commands()  # An earlier call's backward, in another thread, may be about to write the states.
     _fetch(session, [in_data[i] for i in elsewhere & wanted])
     with inside(training, context), errors.calling(registered.op_type, "forward"):
         operator.forward(is_train=training, req=["write"] * len(out_data), in_data=in_data, out_data=out_data, aux=auxiliary)
@@ -162,6 +164,7 @@ class EagerCall(functions.Recorded):
         self._reads_results = any(map(spec.reads_output, range(len(out_data))))
         self._out_data: List[Any] = list(out_data) if self._reads_results else [None] * len(out_data)
         self._auxiliary = list(auxiliary)
+        self.has_states = bool(auxiliary)
 
     def reads_head(self, place: int) -> bool:
         return self._spec.reads_out_grad(place)

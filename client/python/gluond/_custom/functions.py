@@ -34,6 +34,7 @@ class Recorded:
     """A recorded function. name, callback: its names in errors."""
 
     callback = "backward"
+    has_states = False  # Whether its backward pass may write auxiliary states.
     wants_wanted = False  # Its gradients fail where nobody should have asked for them.
     # Set when it is recorded: the inputs' values then, and whether they have histories; None: only the server knows.
     inputs: Sequence[Any] = ()
@@ -114,6 +115,11 @@ class Functions:
         with self._lock:
             for number in numbers:
                 released.append(self._waiting.pop(number, None) or self._used.pop(number, None))
+
+    def have_states(self) -> bool:
+        """Whether a backward pass may write auxiliary states."""
+        with self._lock:
+            return any(each.has_states for kept in (self._waiting, self._used) for each in kept.values())
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._used)

@@ -211,6 +211,12 @@ class Pipeline:
                 if not waiter.done:
                     self._forget(waiter)
 
+    def await_commands(self) -> None:
+        """Waits for all commands given so far; their failures are left in `unasked`."""
+        reply = self.request(encoding.command(encoding.WAIT_ALL, b""))
+        with self._lock:
+            self.unasked += reply.failures
+
     def _wait(self, waiter: Waiter) -> Any:
         while not waiter.done:
             if not (self._stands and self._wire.lead()):
@@ -362,6 +368,7 @@ class Pipeline:
         while self._stopped is None and time.monotonic() < end:
             time.sleep(0.001)
         self.stop(MXNetError("the session has ended"))
+        self._wire.join(max(0.0, end - time.monotonic()))
 
     def settle(self, seconds: float) -> None:
         """Before a fork: returns when the server has done all commands, or so long a time has passed. Later commands wait for

@@ -139,6 +139,10 @@ class Wire:
         self._orders.put(None)
         self.wake()
 
+    def join(self, seconds: float) -> None:
+        """After end(): returns when no thread is within gRPC, or so long a time has passed."""
+        self._has_left.wait(seconds)
+
     def leave(self) -> None:
         """Before a fork: returns when the Wire has left gRPC."""
         self._orders.put(None)
