@@ -45,8 +45,8 @@ class Stream {
   // Has Attend() return.
   void Kick();
 
-  // The next event for a thread that waits for an answer, or the size of the message that has come. kBusy: another thread is asking;
-  // then the attending one asks from now on, until it gets a message.
+  // The next event for a thread that waits for an answer, or the size of the message that has come. kBusy: another thread is
+  // asking; then the attending one asks from now on, until it gets a message.
   int64_t Lead(std::chrono::milliseconds patience);
   // The same for the attending thread, which asks where no other does: when nobody has asked for a while, when Lead() was busy or
   // when something large is to be written. at_once: whenever nobody asks.

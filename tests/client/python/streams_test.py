@@ -60,7 +60,8 @@ class StreamsTest(unittest.TestCase):
 
     def test_the_native_module_serves_and_a_forked_child_does_without(self):
         result = run()
-        self.assertEqual((result.returncode, result.stdout.split()), (0, ["NativeStream", "PublicStream", "NativeStream"]), result.stderr)
+        self.assertEqual((result.returncode, result.stdout.split()), (0, ["NativeStream", "PublicStream", "NativeStream"]),
+                         result.stderr)
 
     def test_without_it_grpcio_serves(self):
         result = run(GLUOND_STREAM="grpcio")

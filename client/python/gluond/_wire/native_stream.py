@@ -74,8 +74,8 @@ def _after_fork() -> None:
 
 @functools.lru_cache(maxsize=None)
 def library() -> Optional[Library]:
-    """The native module; None: there is none here, and streams are grpcio's, as in a forked child, in which gRPC's core of the module
-    has lost its threads. MXNetError: GLUOND_STREAM names none."""
+    """The native module; None: there is none here, and streams are grpcio's, as in a forked child, in which gRPC's core of
+    the module has lost its threads. MXNetError: GLUOND_STREAM names none."""
     named = os.environ.get(VARIABLE, "")
     if named == "grpcio" or _is_forked:
         return None
@@ -145,7 +145,7 @@ class NativeStream:
         if size < _LARGE:
             text = ctypes.create_string_buffer(size + 1)
             number = self._native.copy(self._handle, text, size)
-            return text.raw[:size], number
+            return ctypes.string_at(text, size), number
         room = np.empty(size, np.uint8)
         number = self._native.copy(self._handle, room.ctypes.data, size)
         return room.data, number

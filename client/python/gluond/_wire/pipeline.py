@@ -310,7 +310,7 @@ class Pipeline:
             self._unacknowledged_bytes += size
             must_tell = self._unacknowledged_bytes > BATCH_BYTES
         if must_tell:
-            self._wire.wake()
+            self._wire.send()
 
     def closed(self, code: int, details: str) -> Optional[float]:
         """Has the session taken up again, for as long as the server may keep it; then stops with the error."""

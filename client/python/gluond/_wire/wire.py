@@ -236,7 +236,7 @@ class Wire:
             if not has_cut and (self._is_cut or self._ended or outside.is_due()):
                 has_cut = True
                 stream.cancel()
-            pause = DOZE_SECONDS if dozes else max(0.0, self.beat_seconds - since)
+            pause = DOZE_SECONDS if dozes else max(DOZE_SECONDS, self.beat_seconds - since)
             event = stream.attend(pause, self._speaker.is_waited_for())
             self.asleep = AWAKE
             if event == ENDED:
