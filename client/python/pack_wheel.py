@@ -1,6 +1,6 @@
 """Packs the wheel of gluond with its programs in it: //client/python:wheel.
 
-    pack_wheel.py --out FILE.whl --pyproject FILE --program FILE... --library FILE [--plugin FILE] .../client/python/gluond/FILE...
+    pack_wheel.py --out FILE.whl --pyproject FILE --program FILE... --module FILE [--plugin FILE] .../client/python/gluond/FILE...
 
 The programs (gluond-server, and gluond for the shell) and the library of the package's streams are stripped and lie in gluond/_bin; the
 libraries that they load lie beside them in lib/, where their run paths point. So they run where the C library is not older than that of the machine which
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--out", required=True)
     parser.add_argument("--pyproject", required=True)
     parser.add_argument("--program", action="append", required=True, type=pathlib.Path)
-    parser.add_argument("--library", required=True, type=pathlib.Path)
+    parser.add_argument("--module", required=True, type=pathlib.Path)
     parser.add_argument("--plugin", type=pathlib.Path)
     parser.add_argument("files", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
@@ -101,8 +101,8 @@ def main() -> None:
         wheel.add(f"gluond/_bin/{program.name}", stripped(program), 0o755)
         wheel.add(f"{name}-{version}.data/scripts/{program.name}", _COMMAND.format(name=program.name).encode(), 0o755)
         loaded.update(libraries(program))
-    wheel.add(f"gluond/_bin/{options.library.name}", stripped(options.library), 0o755)
-    loaded.update(libraries(options.library))
+    wheel.add(f"gluond/_bin/{options.module.name}", stripped(options.module), 0o755)
+    loaded.update(libraries(options.module))
     for library, path in sorted(loaded.items()):
         wheel.add(f"gluond/_bin/lib/{library}", path.read_bytes(), 0o755)
     if options.plugin:

@@ -1,6 +1,6 @@
 """A stream of the C++ client's native module (client/python/native), by ctypes.
 
-    stream = NativeStream(library, "host:port", access, "/package.Service/Method", b"the first message")
+    stream = NativeStream(module(), "host:port", access, "/package.Service/Method", b"the first message")
     event = stream.lead(0.05)
     if event >= 0:
         data, number = stream.message(event)
@@ -51,7 +51,7 @@ _FUNCTIONS = {
 }
 
 
-class Library:
+class NativeModule:
     """The functions of the module at this path. OSError, AttributeError: it cannot be loaded here, or is another version's."""
 
     def __init__(self, path: str) -> None:
@@ -69,11 +69,11 @@ _is_forked = False
 def _after_fork() -> None:
     global _is_forked
     _is_forked = True
-    library.cache_clear()
+    module.cache_clear()
 
 
 @functools.lru_cache(maxsize=None)
-def library() -> Optional[Library]:
+def module() -> Optional[NativeModule]:
     """The native module; None: there is none here, and streams are grpcio's, as in a forked child, in which gRPC's core of
     the module has lost its threads. MXNetError: GLUOND_STREAM names none."""
     named = os.environ.get(VARIABLE, "")
@@ -81,7 +81,7 @@ def library() -> Optional[Library]:
         return None
     for path in [named] if named else _places():
         try:
-            return Library(path)
+            return NativeModule(path)
         except (OSError, AttributeError) as error:
             if named:
                 raise MXNetError(f"{VARIABLE}={named} cannot be loaded: {error}; want a path, or `grpcio`") from None

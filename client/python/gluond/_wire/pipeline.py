@@ -29,7 +29,7 @@ from .protocol import FEATURES, LOWEST_OF_SERVER, PROTOCOL, why_too_old
 from .responses import parse
 from .source_lines import INSIDE, LayerCall, Origin
 from .waiter import Waiter
-from .wire import ASLEEP, Wire
+from .wire import Wire
 
 METHOD = "/gluond.v1.SessionService/Run"
 # The ends of a stream after which another one may take the session up. gRPC and proxies tell a broken connection by INTERNAL
@@ -135,9 +135,9 @@ class Pipeline:
         except BaseException:
             wire.wake()  # An interrupt may have come after the command was appended.
             raise
-        if hurries or wire.asleep == ASLEEP and not later:
+        if hurries or wire.is_asleep and not later:
             wire.send()
-            if wire.asleep == ASLEEP:
+            if wire.is_asleep:
                 wire.wake()  # From now on it looks for commands that do not hurry.
         if self._batches.closed_bytes > MOST_BYTES:
             self._wait_for_room()

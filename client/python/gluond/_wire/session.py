@@ -101,7 +101,7 @@ class Session:
 
     def new_stream(self, method: str, hello: bytes) -> Any:
         """A stream of the method, over a connection of its own, with its first message."""
-        native = native_stream.library()
+        native = native_stream.module()
         if native is None:
             return PublicStream(self.new_channel(), method, hello)
         return native_stream.NativeStream(native, self.address, self._access, method, hello)

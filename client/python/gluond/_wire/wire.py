@@ -30,8 +30,6 @@ try:
 except ImportError:
     Protocol = object  # type: ignore[assignment, misc]
 
-# The thread of the Wire: it works, or looks again soon for messages that do not hurry, or waits to be woken for any.
-AWAKE, DOZING, ASLEEP = range(3)
 # A message that does not hurry leaves within this time, in seconds.
 DOZE_SECONDS = 0.02
 # After the last message the thread dozes for so long.
@@ -74,7 +72,7 @@ class Wire:
 
     def __init__(self, new_stream: Callable[[str, bytes], Any], method: str, speaker: Speaker) -> None:
         self.beat_seconds = 20.0
-        self.asleep = AWAKE
+        self.is_asleep = False  # Whether the Wire's thread looks for no message before it is woken.
         self._new_stream = new_stream
         self._method = method
         self._speaker = speaker
@@ -118,7 +116,7 @@ class Wire:
 
     def wake(self) -> None:
         """Has the thread of the Wire call on the speaker now."""
-        self.asleep = AWAKE
+        self.is_asleep = False
         stream = self._stream
         if stream is not None:
             stream.kick()
@@ -226,7 +224,7 @@ class Wire:
         while True:
             since = time.monotonic() - self._last
             dozes = since < DROWSY_SECONDS
-            self.asleep = DOZING if dozes else ASLEEP
+            self.is_asleep = not dozes
             # A message may have been left before its thread could see that this one sleeps.
             if not self._is_full:
                 self._speaker.say(self._write, since >= self.beat_seconds)
@@ -238,7 +236,7 @@ class Wire:
                 stream.cancel()
             pause = DOZE_SECONDS if dozes else max(DOZE_SECONDS, self.beat_seconds - since)
             event = stream.attend(pause, self._speaker.is_waited_for())
-            self.asleep = AWAKE
+            self.is_asleep = False
             if event == ENDED:
                 return
             if event >= 0:
