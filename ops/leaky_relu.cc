@@ -1,5 +1,8 @@
-// LeakyReLU and its relatives: for x > 0, y = x; otherwise leaky: slope x; prelu: gamma x, with a gamma for each
-// channel (axis 1) or one for all; elu: slope (e^x - 1). selu and gelu have no such parameter.
+// LeakyReLU and its relatives: for x > 0, y = x; otherwise leaky: slope x; prelu: gamma x, with a gamma for each channel (axis 1),
+// each sample (axis 0), each channel of each sample, or one for all; elu: slope (e^x - 1). selu and gelu have no such parameter.
+
+#include <algorithm>
+#include <optional>
 
 #include "ops/operator.h"
 #include "ops/channel_blocks.h"
@@ -82,10 +85,30 @@ absl::Status WithFunction(const LeakyReLUParam& p, const Run& run) {
   }
 }
 
-// x as (outer, channels, inner), where gamma has one element for each channel. One element for all is one channel.
-RowGeometry Channels(const Shape& x, const Shape& gamma) {
-  if (gamma.Size() == 1) return {1, 1, x.Size()};
-  return RowsOf(x, x.ndim() == 1 ? 0 : 1);
+// What gamma's axes are among x's first two; their other sizes are 1.
+struct GammaAxes {
+  bool of_samples = false, of_channels = false;
+};
+// MXNet's rule: gamma's axes, from the last, take x's axis 1 and then axis 0 where they have the same size or 1. x of rank 1 has
+// channels only. Requires: known shapes. Nothing: some axis of gamma finds none.
+std::optional<GammaAxes> AxesOf(const Shape& x, const Shape& gamma) {
+  GammaAxes axes;
+  int left = gamma.ndim();
+  for (int axis = std::min(x.ndim(), 2) - 1; axis >= 0 && left > 0; --axis) {
+    const int64_t size = gamma[left - 1];
+    if (size != x[axis] && size != 1) continue;
+    (axis == 1 || x.ndim() == 1 ? axes.of_channels : axes.of_samples) = size == x[axis];
+    --left;
+  }
+  if (left > 0) return std::nullopt;
+  return axes;
+}
+// x as (outer, n, inner), where gamma has n elements.
+RowGeometry Slopes(const Shape& x, const Shape& gamma) {
+  const GammaAxes axes = AxesOf(x, gamma).value_or(GammaAxes());
+  const int begin = axes.of_samples || x.ndim() <= 1 ? 0 : 1, end = axes.of_channels ? std::min(x.ndim(), 2) : 1;
+  if (begin >= end || gamma.Size() == 1) return {1, 1, x.Size()};
+  return {x.Size(0, begin), x.Size(begin, end), x.Size(end, x.ndim())};
 }
 
 template <class C>
@@ -107,7 +130,7 @@ struct LeakyReLU {
       return WithFunction(p, [&](auto a) { return Map<D, 1>(ctx, Value<decltype(a)>{a}, in.data(), req[0], out[0]); });
     }
     return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> y) {
-      return Prelu<C>{Channels(in[0].shape, in[1].shape), In<C>(in[0]), In<C>(in[1]), y};
+      return Prelu<C>{Slopes(in[0].shape, in[1].shape), In<C>(in[0]), In<C>(in[1]), y};
     });
   }
 };
@@ -139,7 +162,7 @@ struct BackwardPreluChannel {
 struct BackwardPrelu {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    const RowGeometry shape = Channels(in[1].shape, in[2].shape);
+    const RowGeometry shape = Slopes(in[1].shape, in[2].shape);
     return DispatchReal(out[0].dtype, [&]<class C>(C) {
       return ForEachGroup<D>(
           ctx, shape.n, shape.outer * shape.inner,
@@ -154,8 +177,16 @@ uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<LeakyReLUParam>(
 absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
   const Shape x = (*in)[0];
   if (in->size() > 1 && x.rank_known()) {
-    const int64_t channels = x.ndim() == 0 ? 1 : x[x.ndim() == 1 ? 0 : 1];
-    if ((*in)[1] != Shape({1})) SHAPE_ASSIGN_CHECK(in, 1, Shape({channels}));
+    Shape& gamma = (*in)[1];
+    if (!gamma.rank_known() || (gamma.ndim() == 1 && !gamma.known())) {
+      const int64_t channels = x.ndim() == 0 ? 1 : x[x.ndim() == 1 ? 0 : 1];
+      SHAPE_ASSIGN_CHECK(in, 1, Shape({channels}));
+    }
+    if (x.known() && gamma.known() && gamma != Shape({1}) && !AxesOf(x, gamma)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input 1 'gamma' has shape ", gamma.ToString(), ", which does not fit to data ", x.ToString(),
+          ": expected (channels), (1), or the sizes of data's first two axes, either of which may be 1"));
+    }
   }
   return AllKnown(*in) && AllKnown(*out);
 }
@@ -193,7 +224,7 @@ GLUOND_REGISTER_OP(LeakyReLU)
         "slope "
         "1.6733. gelu: x times the normal distribution function of x.")
     .add_argument("data", "NDArray", "x: any shape.")
-    .add_argument("gamma", "NDArray", "For prelu only: (channels) or (1).")
+    .add_argument("gamma", "NDArray", "For prelu only: (channels), (1), (samples, channels), or either of them as 1.")
     .params<LeakyReLUParam>()
     .set_num_inputs(NumInputs)
     .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "gamma"}, NumInputs))

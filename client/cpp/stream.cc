@@ -8,8 +8,11 @@
 namespace gluond::client {
 namespace {
 
-// After its last question a program is likely to ask again within this time.
-constexpr std::chrono::milliseconds kLikely{20};
+// After a thread's message the attending one is woken for its pause only where that is shorter: a wake is a part of a round trip.
+// Without a pause somebody has been in Lead(), who is woken for anyhow.
+constexpr std::chrono::milliseconds kBrief{5};
+// A thread that has not dropped its message after so long has been interrupted.
+constexpr std::chrono::seconds kHeld{1};
 // A longer message may not find room in the socket, so that somebody must see to its rest.
 constexpr size_t kLarge = 64 << 10;
 // gRPC's queue returns these.
@@ -113,6 +116,7 @@ void Stream::Take(void* tag, bool ok) {
       is_reading_ = false;
       if (ok) {
         number_ = ++messages_;
+        holder_ = {};
       } else {
         StartFinish();
       }
@@ -146,7 +150,10 @@ void Stream::StartFinish() {
 }
 
 int64_t Stream::Found() {
-  if (number_ != 0) return static_cast<int64_t>(received_.Length());
+  if (number_ != 0) {
+    const bool is_mine = holder_ == std::thread::id() || holder_ == std::this_thread::get_id();
+    return is_mine || Clock::now() >= last_ + kHeld ? static_cast<int64_t>(received_.Length()) : kBusy;
+  }
   if (has_ended_) return kEnded;
   if (says_when_written_ && !IsBusyWriting()) {
     says_when_written_ = false;
@@ -155,11 +162,17 @@ int64_t Stream::Found() {
   return kNothing;
 }
 
+int64_t Stream::Hold(int64_t found) {
+  last_ = Clock::now();
+  if (found >= 0) holder_ = std::this_thread::get_id();
+  return found;
+}
+
 int64_t Stream::Lead(std::chrono::milliseconds patience) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (queue_ == nullptr) return kEnded;
   int64_t found = Found();
-  if (found == kNothing && is_asked_) {
+  if (found == kBusy || (found == kNothing && is_asked_)) {
     is_wanted_ = true;
     return kBusy;
   }
@@ -170,28 +183,27 @@ int64_t Stream::Lead(std::chrono::milliseconds patience) {
     found = Found();
   }
   --inside_;
-  last_lead_ = Clock::now();
-  if (is_wanted_ || has_ended_ || is_kicked_) changed_.notify_all();
-  return found;
+  if (found < 0 && (is_wanted_ || has_ended_)) changed_.notify_all();  // Else Drop() does so.
+  return Hold(found);
 }
 
-int64_t Stream::Attend(std::chrono::milliseconds patience, bool at_once) {
+int64_t Stream::Attend(std::chrono::milliseconds patience, std::chrono::milliseconds pause) {
   std::unique_lock<std::mutex> lock(mutex_);
+  pause_ = pause;
   const Clock::time_point deadline = Clock::now() + patience;
   while (queue_ != nullptr && !has_ended_ && !std::exchange(is_kicked_, false)) {
     const Clock::time_point now = Clock::now();
-    const Clock::time_point likely = last_lead_ + kLikely;
-    const bool is_mine = !is_asked_ && (at_once || is_wanted_ || IsBusyWriting() || is_ending_ || now >= likely);
-    if (is_mine) {
-      if (const int64_t found = Found(); found != kNothing) return found;
-      if (now >= deadline) return kNothing;
-      is_wanted_ = false;
+    int64_t found = Found();
+    const Clock::time_point due = last_ + (found == kBusy ? kHeld : pause);
+    const bool is_mine = found != kBusy && !is_asked_ && (is_wanted_ || IsBusyWriting() || is_ending_ || now >= due);
+    if (is_mine && found == kNothing && now < deadline) {
       Ask(lock, deadline);
-      if (const int64_t found = Found(); found != kNothing) return found;
-    } else {
-      if (now >= deadline) return kNothing;
-      changed_.wait_until(lock, is_asked_ ? deadline : std::min(deadline, likely));
+      found = Found();
     }
+    if (is_mine && found >= 0) is_wanted_ = false;  // The thread that was in Lead() asks for itself the next time.
+    if (found == kWritable || found == kEnded || (is_mine && found >= 0)) return Hold(found);
+    if (now >= deadline) return kNothing;
+    if (!is_mine) changed_.wait_until(lock, is_asked_ ? deadline : std::min(deadline, due));
   }
   return has_ended_ || queue_ == nullptr ? kEnded : kNothing;
 }
@@ -213,6 +225,7 @@ void Stream::Drop(int64_t number) {
   if (number_ != number) return;
   number_ = 0;
   received_.Clear();
+  if (is_wanted_ || (pause_.count() > 0 && pause_ < kBrief)) changed_.notify_all();
 }
 
 grpc::Status Stream::status() {

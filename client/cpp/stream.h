@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "absl/strings/string_view.h"
 #include "grpcpp/alarm.h"
@@ -20,14 +21,15 @@
 namespace gluond::client {
 
 // A thread that waits for an answer asks gRPC for it: no thread must be woken for it, and a round trip changes none. Where nobody
-// waits, the attending thread asks. Thread-safe.
+// waits, the attending thread asks. The thread that gets a message holds it until it drops it: so only one has it, but where a
+// thread has kept it for a second, as an interrupted one does. Thread-safe.
 class Stream {
  public:
   enum Event : int64_t {
     kNothing = -1,   // The time has passed, or Kick() was called.
     kWritable = -2,  // All has been written, which SayWhenWritten() asked for.
     kEnded = -3,     // The stream has ended: status().
-    kBusy = -4,      // Another thread asks gRPC.
+    kBusy = -4,      // Another thread asks gRPC, or holds a message.
   };
 
   // Opens the stream with its first message. method: `/package.Service/Method`.
@@ -45,12 +47,13 @@ class Stream {
   // Has Attend() return.
   void Kick();
 
-  // The next event for a thread that waits for an answer, or the size of the message that has come. kBusy: another thread is
-  // asking; then the attending one asks from now on, until it gets a message.
+  // The next event for a thread that waits for an answer, or the size of the message that has come. kBusy: the attending thread
+  // asks from now on, as soon as no other does, until it gets a message.
   int64_t Lead(std::chrono::milliseconds patience);
-  // The same for the attending thread, which asks where no other does: when nobody has asked for a while, when Lead() was busy or
-  // when something large is to be written. at_once: whenever nobody asks.
-  int64_t Attend(std::chrono::milliseconds patience, bool at_once);
+  // The same for the attending thread, which asks where no other does: when nobody has asked, and no message has come, for so
+  // long a pause, when Lead() was busy or when something large is to be written. It may notice later that a long pause is over.
+  // Never kBusy.
+  int64_t Attend(std::chrono::milliseconds patience, std::chrono::milliseconds pause);
 
   // Copies the message that has come. Returns its number, or 0: it has another size, and is another one by now.
   int64_t Copy(char* to, int64_t size);
@@ -67,8 +70,10 @@ class Stream {
 
   // Asks gRPC for one event and takes it. Requires: nobody asks.
   void Ask(std::unique_lock<std::mutex>& lock, Clock::time_point deadline);
-  // The event that a caller gets, or kNothing.
+  // The event that this thread gets, or kNothing; kBusy: another thread holds a message.
   int64_t Found();
+  // The same; this thread then holds the message.
+  int64_t Hold(int64_t found);
   void Take(void* tag, bool ok);
   void StartWrite();
   void StartFinish();
@@ -91,6 +96,7 @@ class Stream {
   grpc::ByteBuffer received_;   // The message that is being read, or has come.
   int64_t number_ = 0;          // The number of the message that has come; 0: there is none.
   int64_t messages_ = 0;
+  std::thread::id holder_;      // The thread that has got the message; none: nobody yet.
   bool is_reading_ = false;
   bool is_ending_ = false;      // Whether the status is asked for.
   bool has_ended_ = false;
@@ -100,7 +106,8 @@ class Stream {
   bool is_kicked_ = false;
   bool has_alarm_ = false;
   int inside_ = 0;              // Threads in Lead().
-  Clock::time_point last_lead_;
+  std::chrono::milliseconds pause_{0};  // Attend()'s.
+  Clock::time_point last_;      // When a thread in Lead() has asked, or Attend() has got a message.
 };
 
 }  // namespace gluond::client

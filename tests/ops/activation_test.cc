@@ -34,12 +34,26 @@ OP_CASES(LeakyRelu, {
      {{{2, 2, 2}, {-0.5, 2, -0.75, 4, 5, -3, 7, -2}}}},
     {"PreluOfOneSlope", "LeakyReLU", {{{2, 2}, {-1, 2, -3, 4}}, {{1}, {0.5}}}, {{"act_type", "prelu"}},
      {{{2, 2}, {-0.5, 2, -1.5, 4}}}},
+    {"PreluOfChannelsOfSamples", "LeakyReLU", {{{2, 2, 2}, {-1, 2, -3, 4, 5, -6, -7, -8}}, {{2, 2}, {0.5, 0.25, 3, 2}}},
+     {{"act_type", "prelu"}}, {{{2, 2, 2}, {-0.5, 2, -0.75, 4, 5, -18, -14, -16}}}},
+    {"PreluOfSamples", "LeakyReLU", {{{2, 2, 2}, {-1, 2, -3, 4, 5, -6, -7, -8}}, {{2, 1}, {0.5, 3}}}, {{"act_type", "prelu"}},
+     {{{2, 2, 2}, {-0.5, 2, -1.5, 4, 5, -18, -21, -24}}}},
+    {"PreluOfRowsOfSlopes", "LeakyReLU", {{{2, 3}, {-1, 2, -3, 4, -5, -6}}, {{1, 3}, {0.5, 0.25, 3}}}, {{"act_type", "prelu"}},
+     {{{2, 3}, {-0.5, 2, -9, 4, -1.25, -18}}}},
 });
 
 TEST(Activation, ReluLetsNanThrough) {
   const absl::StatusOr<NodePtr> node = TryMakeNode("Activation", "y", {MakeVariable("x")}, {{"act_type", "relu"}});
   std::vector<HostTensor> inputs = {HostTensor::Of({{1}, {std::numeric_limits<double>::quiet_NaN()}}, DType::kFloat32)};
   EXPECT_TRUE(std::isnan((*OneByOne().Call(**node, &inputs))[0].values()[0]));
+}
+
+TEST(Activation, RefusesSlopesThatDoNotFit) {
+  const absl::Status error =
+      ErrorOf("LeakyReLU", {{{2, 3, 4}, std::vector<double>(24)}, {{4}, {1, 1, 1, 1}}}, {{"act_type", "prelu"}});
+  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(std::string(error.message()).find("'gamma' has shape (4), which does not fit to data (2, 3, 4)"), std::string::npos)
+      << error;
 }
 
 TEST(Activation, RefusesAnUnknownType) {

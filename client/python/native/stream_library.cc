@@ -69,8 +69,8 @@ void gluond_stream_kick_1(Stream* stream) { stream->Kick(); }
 
 int64_t gluond_stream_lead_1(Stream* stream, double seconds) { return stream->Lead(Milliseconds(seconds)); }
 
-int64_t gluond_stream_attend_1(Stream* stream, double seconds, int at_once) {
-  return stream->Attend(Milliseconds(seconds), at_once != 0);
+int64_t gluond_stream_attend_1(Stream* stream, double seconds, double pause) {
+  return stream->Attend(Milliseconds(seconds), Milliseconds(pause));
 }
 
 int64_t gluond_stream_copy_1(Stream* stream, char* to, int64_t size) { return stream->Copy(to, size); }

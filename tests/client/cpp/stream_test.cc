@@ -18,6 +18,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{20000};
 constexpr std::chrono::milliseconds kMoment{50};
+// Pauses of the attending thread.
+constexpr std::chrono::milliseconds kAtOnce{0};
+constexpr std::chrono::milliseconds kBriefly{1};
+constexpr std::chrono::milliseconds kLikely{20000};
 
 // Sends every message back, and ends with the client's half.
 class Echo final : public grpc::ServerGenericBidiReactor {
@@ -93,7 +97,7 @@ class StreamTest : public testing::Test {
 
 TEST_F(StreamTest, MessagesComeBackInTheirOrderToWhoeverAsks) {
   Stream stream(channel_, "/s/Echo", "hello");
-  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, true)), "hello");
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
   const std::string large(5 << 20, 'x');
   for (const std::string& message : {std::string("a"), std::string(), large, std::string("b")}) stream.Write(message);
   for (const std::string& message : {std::string("a"), std::string(), large, std::string("b")}) {
@@ -106,7 +110,7 @@ TEST_F(StreamTest, AMessageStaysUntilItIsDropped) {
   Stream stream(channel_, "/s/Echo", "hello");
   stream.Write("second one");
   ASSERT_EQ(stream.Lead(kPatience), 5);
-  EXPECT_EQ(stream.Attend(kPatience, true), 5);
+  EXPECT_EQ(stream.Attend(kPatience, kAtOnce), 5);
   std::string text(5, ' ');
   EXPECT_EQ(stream.Copy(text.data(), 4), 0);  // A message of another size is another one.
   EXPECT_EQ(stream.Copy(text.data(), 5), 1);
@@ -119,9 +123,9 @@ TEST_F(StreamTest, AMessageStaysUntilItIsDropped) {
 
 TEST_F(StreamTest, OneThreadAsksAndTheOthersAreBusy) {
   Stream stream(channel_, "/s/Echo", "hello");
-  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, true)), "hello");
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
   int64_t attended = 0;
-  std::thread attending([&] { attended = stream.Attend(kPatience, true); });
+  std::thread attending([&] { attended = stream.Attend(kPatience, kAtOnce); });
   while (stream.Lead(std::chrono::milliseconds(0)) != Stream::kBusy) std::this_thread::yield();
   stream.Write("answer");
   attending.join();
@@ -130,7 +134,7 @@ TEST_F(StreamTest, OneThreadAsksAndTheOthersAreBusy) {
 
 TEST_F(StreamTest, TheAttendingThreadAsksForAThreadThatWasBusy) {
   Stream stream(channel_, "/s/Echo", "hello");
-  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, true)), "hello");
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
   bool was_busy = false;
   while (!was_busy) {
     std::atomic<bool> has_left = false;
@@ -141,71 +145,122 @@ TEST_F(StreamTest, TheAttendingThreadAsksForAThreadThatWasBusy) {
     while (!was_busy && !has_left) was_busy = stream.Lead(std::chrono::milliseconds(0)) == Stream::kBusy;
     leading.join();
   }
-  std::thread attending([&] { EXPECT_EQ(Taken(stream, stream.Attend(kPatience, false)), "answer"); });
+  std::thread attending([&] { EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kLikely)), "answer"); });
   stream.Write("answer");
   attending.join();
 }
 
+TEST_F(StreamTest, AfterTheMessageTheThreadThatWasBusyLeadsAgain) {
+  Stream stream(channel_, "/s/Echo", "hello");
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
+  int64_t attended = 0;
+  std::thread attending([&] { attended = stream.Attend(kPatience, kAtOnce); });
+  while (stream.Lead(std::chrono::milliseconds(0)) != Stream::kBusy) std::this_thread::yield();
+  stream.Write("answer");
+  attending.join();
+  EXPECT_EQ(Taken(stream, attended), "answer");
+  stream.Write("another");
+  std::thread paused([&] { EXPECT_EQ(stream.Attend(kMoment, kLikely), Stream::kNothing); });
+  paused.join();
+  EXPECT_EQ(Taken(stream, stream.Lead(kPatience)), "another");
+}
+
+TEST_F(StreamTest, AfterABriefPauseTheAttendingThreadFollowsOnALeader) {
+  Stream stream(channel_, "/s/Echo", "hello");
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
+  int64_t led = 0;
+  std::thread leading([&] {
+    while (led = stream.Lead(kPatience), led == Stream::kBusy) std::this_thread::yield();
+  });
+  while (stream.Lead(std::chrono::milliseconds(0)) != Stream::kBusy) std::this_thread::yield();
+  std::thread attending([&] { EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kBriefly)), "second"); });
+  stream.Write("one");
+  leading.join();
+  EXPECT_EQ(Taken(stream, led), "one");
+  const auto begin = std::chrono::steady_clock::now();
+  stream.Write("second");
+  attending.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
+}
+
+TEST_F(StreamTest, AMessageIsOneThreadsUntilItIsDropped) {
+  Stream stream(channel_, "/s/Echo", "hello");
+  stream.Write("second");
+  ASSERT_EQ(stream.Lead(kPatience), 5);
+  std::thread([&] { EXPECT_EQ(stream.Lead(kPatience), Stream::kBusy); }).join();
+  std::thread([&] { EXPECT_EQ(stream.Attend(kMoment, kAtOnce), Stream::kNothing); }).join();
+  EXPECT_EQ(stream.Lead(kPatience), 5);  // The thread was interrupted before it took its message.
+  std::thread attending([&] { EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kLikely)), "second"); });
+  EXPECT_EQ(Taken(stream, 5), "hello");
+  attending.join();
+}
+
+TEST_F(StreamTest, AMessageThatStaysIsAnotherThreads) {
+  Stream stream(channel_, "/s/Echo", "hello");
+  std::thread([&] { EXPECT_EQ(stream.Lead(kPatience), 5); }).join();
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
+}
+
 TEST_F(StreamTest, AKickEndsAWait) {
   Stream stream(channel_, "/s/Echo", "hello");
-  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, true)), "hello");
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
   const auto begin = std::chrono::steady_clock::now();
-  std::thread attending([&] { EXPECT_EQ(stream.Attend(kPatience, true), Stream::kNothing); });
+  std::thread attending([&] { EXPECT_EQ(stream.Attend(kPatience, kAtOnce), Stream::kNothing); });
   while (stream.Lead(std::chrono::milliseconds(0)) != Stream::kBusy) std::this_thread::yield();
   stream.Kick();
   attending.join();
   stream.Kick();  // Nobody waits: the next wait ends at once.
-  EXPECT_EQ(stream.Attend(kPatience, false), Stream::kNothing);
+  EXPECT_EQ(stream.Attend(kPatience, kLikely), Stream::kNothing);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
 }
 
 TEST_F(StreamTest, ItTellsWhatHasNotLeftAndWhenItHas) {
   Stream stream(channel_, "/s/Echo", "hello");
-  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, true)), "hello");
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
   stream.SayWhenWritten();
-  EXPECT_EQ(stream.Attend(kPatience, true), Stream::kWritable);
+  EXPECT_EQ(stream.Attend(kPatience, kAtOnce), Stream::kWritable);
   Stream deaf(channel_, "/s/Deaf", "hello");
   const std::string large(4 << 20, 'x');
   int64_t waiting = 0;
   for (int i = 0; i < 20; ++i) waiting = deaf.Write(large);
   EXPECT_GT(waiting, 20 << 20);
   deaf.SayWhenWritten();
-  EXPECT_EQ(deaf.Attend(kMoment, true), Stream::kNothing);
+  EXPECT_EQ(deaf.Attend(kMoment, kAtOnce), Stream::kNothing);
 }
 
 TEST_F(StreamTest, ItEndsWithItsHalvesAndByACancel) {
   Stream stream(channel_, "/s/Echo", "hello");
   stream.Write("last");
   stream.Finish();
-  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, true)), "hello");
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
   EXPECT_EQ(Taken(stream, stream.Lead(kPatience)), "last");
   EXPECT_EQ(stream.Lead(kPatience), Stream::kEnded);
   EXPECT_TRUE(stream.status().ok());
   EXPECT_EQ(stream.Write("too late"), 0);
   Stream cancelled(channel_, "/s/Echo", "hello");
-  EXPECT_EQ(Taken(cancelled, cancelled.Attend(kPatience, true)), "hello");
+  EXPECT_EQ(Taken(cancelled, cancelled.Attend(kPatience, kAtOnce)), "hello");
   std::thread leading([&] { EXPECT_EQ(cancelled.Lead(kPatience), Stream::kEnded); });
   cancelled.Cancel();
   leading.join();
-  EXPECT_EQ(cancelled.Attend(kPatience, false), Stream::kEnded);
+  EXPECT_EQ(cancelled.Attend(kPatience, kLikely), Stream::kEnded);
   EXPECT_EQ(cancelled.status().error_code(), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(StreamTest, WhereThereIsNoServerItSaysSo) {
   Stream stream(grpc::CreateChannel("unix:/no/server", grpc::InsecureChannelCredentials()), "/s/Echo", "hello");
-  EXPECT_EQ(stream.Attend(kPatience, true), Stream::kEnded);
+  EXPECT_EQ(stream.Attend(kPatience, kAtOnce), Stream::kEnded);
   EXPECT_EQ(stream.status().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(StreamTest, WhoIsWithinLeavesWhenItIsClosed) {
   Stream stream(channel_, "/s/Echo", "hello");
-  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, true)), "hello");
+  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
   std::thread leading([&] { EXPECT_EQ(Led(stream, kPatience), Stream::kEnded); });
   while (stream.Lead(std::chrono::milliseconds(0)) != Stream::kBusy) std::this_thread::yield();
   stream.Close();
   leading.join();
   EXPECT_EQ(stream.Lead(kPatience), Stream::kEnded);
-  EXPECT_EQ(stream.Attend(kPatience, true), Stream::kEnded);
+  EXPECT_EQ(stream.Attend(kPatience, kAtOnce), Stream::kEnded);
   EXPECT_EQ(stream.Write("too late"), 0);
   stream.Finish();
   stream.Cancel();

@@ -7,7 +7,7 @@ The heads of a backward pass say where it begins: a result of such a function kn
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from .._proto import command_pb2
 from .._wire import encoding
@@ -182,49 +182,64 @@ def _starts(heads: Sequence[Any], gradients: Sequence[Any], retain_graph: bool) 
 
 def submit_backward(session: Any, command: command_pb2.Command.Backward) -> None:
     """Has the server compute gradients. Where an error is to be expected, it is waited for, and raised here."""
-    is_doubtful = _is_doubtful(command) and not frame().called_back and not _calls_back
+    is_doubtful = not (_calls_back or frame().called_back) and _is_doubtful(command)
     _submit(session, encoding.BACKWARD, command)
-    if is_doubtful:
+    if _writes_states and not frame().called_back:
+        session.wait_all()
+    elif is_doubtful:
         for number in command.heads:
             session.describe(encoding.name_of(number))
 
 
 # Only the server knows whether a head has a history, and to ask it costs a round trip. An error is to be expected where a line
 # of the program begins a backward pass for the first time, and at a head whose history has been freed.
-# Where functions of the program take part in the pass nobody waits: they would run beside the program's next forward pass, which
-# may write the same state.
-_calls_back = False
-_lines: Dict[Any, None] = {}
-_freed: Dict[int, None] = {}
-_MOST_KNOWN = 1024
+# Where functions of the program take part in the pass nobody asks; but the pass is waited for where such a function may write an
+# auxiliary state, which the program's next lines read and write.
+_calls_back = _writes_states = False
 
 
-def will_call_back() -> None:
-    """From now on backward passes may call functions of this program."""
-    global _calls_back
+def will_call_back(writes_states: bool) -> None:
+    """From now on backward passes may call functions of this program. writes_states: such a function may write auxiliary states."""
+    global _calls_back, _writes_states
     _calls_back = True
+    _writes_states = _writes_states or writes_states
 
 
 def _is_doubtful(command: command_pb2.Command.Backward) -> bool:
     frame: Any = sys._getframe(2)
     while frame.f_back is not None and INSIDE[frame.f_code.co_filename]:
         frame = frame.f_back
-    is_new = _is_new(_lines, (frame.f_code, frame.f_lasti))
-    was_freed = any(head in _freed for head in command.heads)
-    if not command.retain_graph:
-        for head in command.heads:
-            _is_new(_freed, head)
-    return is_new or was_freed
+    is_known = _lines.note((id(frame.f_code), frame.f_lasti))
+    for head in command.heads:
+        is_known = is_known and head not in _freed
+        if not command.retain_graph:
+            _freed.note(head)
+    return not is_known
 
 
-def _is_new(known: Dict[Any, None], key: Any) -> bool:
-    """Whether a key was not among the last ones; it is from now on."""
-    if key in known:
+class _LastNoted:
+    """Some 1,000 to 2,000 keys that were noted last."""
+
+    _HALF = 1024
+
+    def __init__(self) -> None:
+        self._new: Set[Any] = set()
+        self._old: Set[Any] = set()
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._new or key in self._old
+
+    def note(self, key: Any) -> bool:
+        """Whether the key was among them; it is from now on."""
+        if key in self:
+            return True
+        if len(self._new) >= self._HALF:
+            self._old, self._new = self._new, set()
+        self._new.add(key)
         return False
-    if len(known) >= _MOST_KNOWN:
-        calls.forget_oldest(known)
-    known[key] = None
-    return True
+
+
+_lines, _freed = _LastNoted(), _LastNoted()  # Positions in code objects; heads.
 
 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:

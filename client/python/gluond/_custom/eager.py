@@ -112,8 +112,6 @@ def _run(registered: registry.Registered, texts: props.Texts, spec: props.Spec, 
     elsewhere = {i for i, array in enumerate(in_data) if array._where.here is None}
     forward, backward = plan.fetched
     wanted = forward | backward if recording else forward
-    if auxiliary and not frame().called_back and functions.functions.have_states():
-        session.await_commands()  # An earlier call's backward, in another thread, may be about to write the states.
     _fetch(session, [in_data[i] for i in elsewhere & wanted])
     with inside(training, context), errors.calling(registered.op_type, "forward"):
         operator.forward(is_train=training, req=["write"] * len(out_data), in_data=in_data, out_data=out_data, aux=auxiliary)

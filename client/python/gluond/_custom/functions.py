@@ -116,11 +116,6 @@ class Functions:
             for number in numbers:
                 released.append(self._waiting.pop(number, None) or self._used.pop(number, None))
 
-    def have_states(self) -> bool:
-        """Whether a backward pass may write auxiliary states."""
-        with self._lock:
-            return any(each.has_states for kept in (self._waiting, self._used) for each in kept.values())
-
     def __len__(self) -> int:
         return len(self._waiting) + len(self._used)
 
@@ -137,7 +132,7 @@ def _after_fork() -> None:
 
 def add(function: Recorded) -> int:
     """Keeps a function that has been recorded, and returns its number."""
-    tape.will_call_back()
+    tape.will_call_back(function.has_states)
     return functions.add(function)
 
 

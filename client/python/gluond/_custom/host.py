@@ -32,6 +32,10 @@ CLAIM_SECONDS, CLAIM_PAUSE_SECONDS = 5.0, 0.2
 # Answers that wait until the server reads: a thread that has more to say waits, too.
 MOST_OUTGOING_BYTES = 64 << 20
 WATCH_SECONDS = 0.5
+# A call that takes longer has its successor received by the thread of the Wire, not by its own.
+LEAD_PAUSE_SECONDS = 0.001
+# A thread without a call leads for so long.
+IDLE_LEAD_SECONDS = 10.0
 # A fork waits so long for calls that are under way.
 SETTLE_SECONDS = 2.0
 
@@ -59,7 +63,7 @@ class Host:
         self._refused: Dict[str, str] = {}  # Why it has not.
         self._asked: Set[str] = set()  # The names whose offer somebody waits for.
         self._running: Set[int] = set()
-        self._pool = Pool(self._answer, self._refuse)
+        self._pool = Pool(self._answer, self._refuse, self._lead)
         self._is_open = False
         self._settles = False  # From settle() to the next stream.
         self._pause = 0.1
@@ -158,6 +162,9 @@ class Host:
                 self._outgoing.write(message)
         self._wire.send()
 
+    def _lead(self) -> bool:
+        return self._wire.lead(IDLE_LEAD_SECONDS)
+
     def _refuse(self, call: Any, why: str) -> None:
         message = failure(call.call, MXNetError(why))
         with self._lock:
@@ -186,9 +193,9 @@ class Host:
             elif alive:
                 write(b"")
 
-    def is_waited_for(self) -> bool:
-        """Calls come at any time."""
-        return True
+    def pause(self) -> float:
+        """A thread that has ended its call leads."""
+        return LEAD_PAUSE_SECONDS
 
     def message(self, data: bytes) -> None:
         """Calls, and words about offers."""

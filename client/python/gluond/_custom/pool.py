@@ -29,11 +29,18 @@ STALL_SECONDS = 5.0
 
 
 class Pool:
-    """Thread-safe. run: answers a call, in a thread of its own. refuse: answers with the reason why it is not run."""
+    """Thread-safe. run: answers a call, in a thread of its own. refuse: answers with the reason why it is not run. lead: receives
+    the next calls and takes them; False: another thread does.
 
-    def __init__(self, run: Callable[[Any], None], refuse: Callable[[Any, str], None]) -> None:
+    A thread that has no call leads, and runs the first call that it receives: no other thread is woken for it.
+    """
+
+    def __init__(self, run: Callable[[Any], None], refuse: Callable[[Any, str], None], lead: Callable[[], bool]) -> None:
         self._run = run
         self._refuse = refuse
+        self._lead = lead
+        self._leader = 0  # The thread that leads, ...
+        self._led: Any = None  # ... and the call that it has received.
         self._lock = threading.Lock()
         self._waiting: Deque[Any] = collections.deque()
         self._waiting_bytes = 0
@@ -65,6 +72,9 @@ class Pool:
             self._start(call)
 
     def _start(self, call: Any) -> None:
+        if self._leader == threading.get_ident() and self._led is None:
+            self._led = call
+            return
         with self._lock:
             has_thread = self._idle > 0
             self._idle -= has_thread
@@ -94,11 +104,25 @@ class Pool:
 
     def _wait_for_next(self) -> Any:
         """The next call; None: enough threads wait for one."""
+        call = self._receive()
+        if call is not None:
+            return call
         with self._lock:
             if self._idle >= MOST_IDLE:
                 return None
             self._idle += 1
         return self._next.get()
+
+    def _receive(self) -> Any:
+        """Leads until a call has come for this thread; None: another thread leads."""
+        with self._lock:
+            if self._leader:
+                return None
+            self._leader = threading.get_ident()
+        while self._led is None and self._lead():
+            pass
+        call, self._led, self._leader = self._led, None, 0
+        return call
 
     def _following(self) -> Any:
         """The next call for a thread whose call has ended; None: the thread has left the pool."""

@@ -8,9 +8,10 @@ client the name *is* these bytes.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from operator import add
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence, Tuple
 
 from .._proto import command_pb2, session_pb2, tensor_pb2
 from ..base import MXNetError
@@ -194,14 +195,20 @@ def tensor_head(shape: Iterable[int], dtype: int, nbytes: int) -> bytes:
     return delimited(_SHAPE, b"".join(map(varint, shape))) + _DTYPE + varint(dtype) + _RAW + varint(nbytes)
 
 
-def put_head(name: bytes, shape: Iterable[int], dtype: int, nbytes: int, device: str) -> bytes:
-    """A Put, but for the raw bytes of the tensor that follow it."""
+@functools.lru_cache(maxsize=1024)
+def _around_put(shape: Tuple[int, ...], dtype: int, nbytes: int, device: str) -> Tuple[bytes, bytes]:
+    """What stands before and behind a Put's name."""
     tensor = tensor_head(shape, dtype, nbytes)
-    body = b"".join((_PUT_ARRAY, name, delimited(_PUT_DEVICE, device.encode()), _PUT_TENSOR, varint(len(tensor) + nbytes),
-                     tensor))
-    size = len(body) + nbytes
+    behind = b"".join((delimited(_PUT_DEVICE, device.encode()), _PUT_TENSOR, varint(len(tensor) + nbytes), tensor))
+    size = len(_PUT_ARRAY) + NAME_SIZE + len(behind) + nbytes
     inner = PUT + varint(size)
-    return _COMMANDS + varint(len(inner) + size) + inner + body
+    return _COMMANDS + varint(len(inner) + size) + inner + _PUT_ARRAY, behind
+
+
+def put_head(name: bytes, shape: Tuple[int, ...], dtype: int, nbytes: int, device: str) -> bytes:
+    """A Put, but for the raw bytes of the tensor that follow it."""
+    before, behind = _around_put(shape, dtype, nbytes, device)
+    return before + name + behind
 
 
 _TO, _FROM, _TO_DEVICE, _RECORDED = (tag(command_pb2.Command.Assign, each) for each in ("to", "from", "device", "recording"))

@@ -14,9 +14,13 @@ _FIXED64, _DELIMITED, _FIXED32 = 1, 2, 5
 _WIRE_TYPES = {"DOUBLE": _FIXED64, "FIXED64": _FIXED64, "SFIXED64": _FIXED64, "FLOAT": _FIXED32, "FIXED32": _FIXED32,
                "SFIXED32": _FIXED32, "STRING": _DELIMITED, "BYTES": _DELIMITED, "MESSAGE": _DELIMITED}
 
+_SMALL = [bytes((value,)) for value in range(0x80)]
+
 
 def varint(value: int) -> bytes:
     """A number as protobuf writes it."""
+    if 0 <= value <= 0x7F:
+        return _SMALL[value]
     out = bytearray()
     while value > 0x7F:
         out.append(0x80 | value & 0x7F)

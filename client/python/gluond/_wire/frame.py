@@ -34,8 +34,10 @@ class Frame(NamedTuple):
     names: Any = None  # The NameManager in charge; None: the thread's own.
     attributes: Any = None  # The AttrScope of symbols that are made.
     block_scope: Any = None  # The Block in whose name_scope() Blocks are made.
-    # The `with` blocks around this code from the outermost on, each with the fields that it has changed as they were.
-    entered: Tuple[Tuple[object, Dict[str, Any]], ...] = ()
+    # The `with` blocks around this code from the outermost on, each with the Frame before it and the names of the fields that it
+    # has changed.
+    entered: Tuple[Tuple[object, Any, Tuple[str, ...]], ...] = ()
+    is_of_block: bool = False  # Whether nothing has changed since the last of them.
 
 
 _frame: "contextvars.ContextVar[Frame]" = contextvars.ContextVar("gluond", default=Frame())
@@ -44,22 +46,33 @@ frame = _frame.get
 
 def change(**fields: Any) -> None:
     """Gives the rest of this thread or coroutine other fields."""
-    changed = frame()._replace(**fields)
-    _frame.set(changed._replace(flags=_FLAGS[changed.recording, changed.training]))
+    _set(frame(), fields, False)
+
+
+def _set(before: Frame, fields: Dict[str, Any], is_of_block: bool) -> None:
+    if "recording" in fields or "training" in fields:
+        fields["flags"] = _FLAGS[fields.get("recording", before.recording), fields.get("training", before.training)]
+    _frame.set(before._replace(is_of_block=is_of_block, **fields))
 
 
 def enter(block: object, **fields: Any) -> None:
     """Changes fields until leave(block), which need not come in the order of `with` blocks: a generator may be left amid one."""
     before = frame()
-    change(**fields, entered=(*before.entered, (block, {name: getattr(before, name) for name in fields})))
+    fields["entered"] = *before.entered, (block, before, tuple(fields))
+    _set(before, fields, True)
 
 
 def leave(block: object) -> None:
     """Gives the fields of the last enter(block) their values from before. Without one in this thread or coroutine, nothing."""
-    entered = frame().entered
+    current = frame()
+    entered = current.entered
     for place in reversed(range(len(entered))):
-        if entered[place][0] is block:
-            change(**entered[place][1], entered=entered[:place] + entered[place + 1:])
+        entered_block, before, names = entered[place]
+        if entered_block is block:
+            if current.is_of_block and place == len(entered) - 1:
+                _frame.set(before)
+            else:
+                change(**{name: getattr(before, name) for name in names}, entered=entered[:place] + entered[place + 1:])
             return
 
 

@@ -43,7 +43,7 @@ _FUNCTIONS = {
     "cancel": (None, (_handle,)),
     "kick": (None, (_handle,)),
     "lead": (_event, (_handle, ctypes.c_double)),
-    "attend": (_event, (_handle, ctypes.c_double, ctypes.c_int)),
+    "attend": (_event, (_handle, ctypes.c_double, ctypes.c_double)),
     "copy": (_event, (_handle, ctypes.c_void_p, _event)),
     "drop": (None, (_handle, _event)),
     "status": (ctypes.c_int, (_handle, _text, _size)),
@@ -136,9 +136,9 @@ class NativeStream:
         """The next event, for a thread that waits for an answer."""
         return self._native.lead(self._handle, seconds)
 
-    def attend(self, seconds: float, at_once: bool) -> int:
-        """The next event, for the thread of the Wire."""
-        return self._native.attend(self._handle, seconds, at_once)
+    def attend(self, seconds: float, pause: float) -> int:
+        """The next event, for the thread of the Wire. pause: the seconds that it leaves to threads that may lead."""
+        return self._native.attend(self._handle, seconds, pause)
 
     def message(self, size: int) -> Tuple[Any, int]:
         """The message of this size that has come, and its number; 0: another thread has taken it."""

@@ -47,6 +47,8 @@ MOST_BYTES = 64 << 20
 FEW, MOST_FEW = 8, 128
 # A graph is light if its run and the next answer together take no longer than this.
 LIGHT_SECONDS = 0.001
+# After an answer a program is likely to ask again within this time.
+LIKELY_SECONDS = 0.02
 FIRST_CONTACT_SECONDS = 2.0
 # After so long without a server, the program is told.
 WARN_SECONDS = 3.0
@@ -177,7 +179,6 @@ class Pipeline:
 
     def request(self, command: bytes, waiter: Optional[Waiter] = None) -> Any:
         """Submits a command and waits for its Reply. waiter: a new one, where an interrupted caller wants to know the number."""
-        self._check_not_inside()
         waiter = waiter or Waiter()
         try:
             self.submit(command, None, waiter)
@@ -190,14 +191,13 @@ class Pipeline:
         """The Reply to a command, or None if it has not come after so many seconds."""
         waiter = Waiter()
         self.submit(command, None, waiter)
-        waiter.signal.acquire(timeout=seconds)
+        self._await(waiter, time.monotonic() + seconds)
         if not waiter.done:
             self._forget(waiter)
         return waiter.reply
 
     def request_each(self, commands: Iterable[bytes]) -> Iterator[Any]:
         """Submits the commands, and then waits for one Reply after the other."""
-        self._check_not_inside()
         waiters: List[Waiter] = []
         try:
             for command in commands:
@@ -211,16 +211,17 @@ class Pipeline:
                 if not waiter.done:
                     self._forget(waiter)
 
-    def await_commands(self) -> None:
-        """Waits for all commands given so far; their failures are left in `unasked`."""
-        reply = self.request(encoding.command(encoding.WAIT_ALL, b""))
-        with self._lock:
-            self.unasked += reply.failures
+    def _await(self, waiter: Waiter, end: float) -> None:
+        """Waits for the answer, until then at most."""
+        while not waiter.done:
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            if not (self._stands and self._wire.lead()):
+                waiter.signal.acquire(timeout=min(left, threading.TIMEOUT_MAX))
 
     def _wait(self, waiter: Waiter) -> Any:
-        while not waiter.done:
-            if not (self._stands and self._wire.lead()):
-                waiter.signal.acquire()
+        self._await(waiter, math.inf)
         if waiter.reply is None:
             raise self._stopped or MXNetError("the session has ended")
         if self._graphs:
@@ -271,9 +272,9 @@ class Pipeline:
                 write(encoding.received(self._replies))
                 self._unacknowledged_bytes = 0
 
-    def is_waited_for(self) -> bool:
-        """Whether threads wait for replies."""
-        return bool(self._waiters)
+    def pause(self) -> float:
+        """None while threads wait for answers; a program is likely to ask again soon after one."""
+        return 0.0 if self._waiters else LIKELY_SECONDS
 
     def message(self, data: Any) -> None:
         """Answers, or the word that the session stands."""
@@ -376,7 +377,7 @@ class Pipeline:
         waiter = Waiter()
         if self._stopped is None and self._stands:
             self.submit(encoding.command(encoding.WAIT_ALL, b""), None, waiter)
-            waiter.signal.acquire(timeout=seconds)
+            self._await(waiter, time.monotonic() + seconds)
             self._forget(waiter)
         with self._lock:
             if waiter.reply is not None:

@@ -68,7 +68,7 @@ class PublicStream:
         """No thread of the program is within gRPC."""
         return BUSY
 
-    def attend(self, seconds: float, _: bool) -> int:
+    def attend(self, seconds: float, _: float) -> int:
         """As NativeStream's."""
         if self._event != NOTHING:
             return self._event

@@ -216,10 +216,6 @@ class Session:
                              "wait for one array: x.wait_to_read(), or x.asnumpy()")
         self.request(encoding.command(encoding.WAIT_ALL, b""))
 
-    def await_commands(self) -> None:
-        """Waits for all commands given so far; their errors come with the program's next request."""
-        self._pipeline.await_commands()
-
     def _error(self, failures: Sequence[Any], asking: int) -> MXNetError:
         """asking: the number of the command whose answer this is; its own error is raised at its own line."""
         first = failures[0]

@@ -57,8 +57,8 @@ class Speaker(Protocol):
     def message(self, data: Any) -> None:
         """A message has come, bytes-like. An error ends the stream. From any thread."""
 
-    def is_waited_for(self) -> bool:
-        """Whether threads wait for answers."""
+    def pause(self) -> float:
+        """For so many seconds after a message the thread of the Wire leaves the next one to threads that lead."""
 
     def closed(self, code: int, details: str) -> Optional[float]:
         """A stream has ended, with gRPC's code. The seconds until the next one; None: there will be none."""
@@ -102,12 +102,12 @@ class Wire:
         if self._stream is not None and not self._is_full:
             self._speaker.say(self._write, False)
 
-    def lead(self) -> bool:
+    def lead(self, seconds: float = LEAD_SECONDS) -> bool:
         """Waits a while for the next event, and takes it. False: another thread does, so that the answer will come without this."""
         stream = self._stream
         if stream is None:
             return False
-        event = stream.lead(LEAD_SECONDS)
+        event = stream.lead(seconds)
         if event >= 0:
             self._take(stream, event)
         elif event == WRITABLE:
@@ -234,8 +234,8 @@ class Wire:
             if not has_cut and (self._is_cut or self._ended or outside.is_due()):
                 has_cut = True
                 stream.cancel()
-            pause = DOZE_SECONDS if dozes else max(DOZE_SECONDS, self.beat_seconds - since)
-            event = stream.attend(pause, self._speaker.is_waited_for())
+            seconds = DOZE_SECONDS if dozes else max(DOZE_SECONDS, self.beat_seconds - since)
+            event = stream.attend(seconds, self._speaker.pause())
             self.is_asleep = False
             if event == ENDED:
                 return
