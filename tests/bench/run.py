@@ -50,8 +50,10 @@ GLUON = {
 }
 # The cases that are the code of tutorials: their times are also added up.
 TUTORIALS = ("hybridized", "imperative", "custom_softmax", "computed_softmax", "custom_float")
-# The cases that are one round trip each: compared with another revision's package they may take longer than the others.
-ROUND_TRIPS = {"round_trip": "(a + b).asnumpy()", **{case: GLUON[case][0] for case in ("element", "small_network")}}
+# The cases that send one message and wait for one, as a count of the client's system calls shows: compared with another revision's
+# package they may take longer than the others.
+ROUND_TRIPS = {"round_trip": "(a + b).asnumpy()",
+               **{case: GLUON[case][0] for case in ("element", "small_network", "custom_float")}}
 
 
 # Cases of gluon_bench.py that are measured beside a neighbour, too, and the bytes of an inference, either way on average: a

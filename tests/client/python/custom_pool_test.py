@@ -1,5 +1,6 @@
 """How many calls of custom operators this process takes on, from its server or from one that asks for too much."""
 
+import queue
 import threading
 import time
 import unittest
@@ -77,7 +78,18 @@ class PoolTest(unittest.TestCase):
         self.ran, self.refused, self.most, self.now = [], {}, 0, 0
         self.go_on = threading.Event()
         self.lock = threading.Lock()
-        self.pool = pool.Pool(self.run_one, lambda call, why: self.refused.update({call.number: why}))
+        self.received = queue.SimpleQueue()  # What threads that lead receive: calls; None: another thread leads from now on.
+        self.received.put(None)
+        self.threads = []
+        self.pool = pool.Pool(self.run_one, lambda call, why: self.refused.update({call.number: why}), self.lead)
+
+    def lead(self):
+        calls = self.received.get()
+        if calls is None:
+            self.received.put(None)
+            return False
+        self.take(calls)
+        return True
 
     def run_one(self, call):
         with self.lock:
@@ -85,6 +97,7 @@ class PoolTest(unittest.TestCase):
             self.most = max(self.most, self.now)
         self.go_on.wait(30)
         with self.lock:
+            self.threads.append(threading.get_ident())
             self.now -= 1
             self.ran.append(call.number)
 
@@ -103,6 +116,22 @@ class PoolTest(unittest.TestCase):
             self.assertTrue(until(lambda: len(self.ran) == 21))
         self.assertEqual(self.most, 3)
         self.assertEqual((sorted(self.ran), self.refused), (list(range(21)), {}))
+
+    def test_a_thread_without_a_call_runs_the_first_of_those_that_it_receives(self):
+        self.received.get()  # It may lead.
+        self.go_on.set()
+        self.take([Call(0)])
+        self.received.put([])  # Words about offers, say.
+        self.received.put([Call(1)])
+        self.assertTrue(until(lambda: self.ran == [0, 1]))
+        self.received.put([Call(2), Call(3)])
+        self.assertTrue(until(lambda: len(self.ran) == 4))
+        self.received.put(None)
+        self.assertEqual(len(set(self.threads[:2])), 1)
+        self.assertEqual(self.threads[self.ran.index(2)], self.threads[0])
+        self.assertNotEqual(self.threads[self.ran.index(3)], self.threads[0])
+        self.take([Call(4)])  # All threads wait in the pool.
+        self.assertTrue(until(lambda: len(self.ran) == 5))
 
     def test_beyond_what_may_wait_calls_are_refused(self):
         with mock.patch.multiple(pool, MOST_THREADS=1, MOST_WAITING=3, MOST_WAITING_BYTES=100):

@@ -326,9 +326,10 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
 
     def _values_for_elements(self) -> Optional[np.ndarray]:
         """All values for a read of one element; None if that element alone should be fetched."""
-        if self._where.wants_all(self):
-            self._fetch(MOST_BYTES)
         values: Optional[np.ndarray] = self._where.ready(self)
+        if values is None and self._where.wants_all(self):
+            self._fetch(MOST_BYTES)
+            values = self._where.ready(self)
         return values
 
     def _known(self) -> Any:

@@ -55,7 +55,7 @@ class Place:
         return self.here
 
     def wants_all(self, x: Any) -> bool:
-        """Whether a read of one element should fetch all values, which then stay here."""
+        """Whether a read of one element should fetch all values, which then stay here, as ready() has none."""
         return False
 
     def keep(self, x: Any, values: np.ndarray, version: float) -> None:
@@ -114,7 +114,7 @@ class OnServer(Place):
 
     def wants_all(self, x: Any) -> bool:
         version = x._version
-        if version is UNSEEN or x._dtype is None or not x._session.is_open or self.ready(x) is not None:
+        if version is UNSEEN or x._dtype is None or not x._session.is_open:
             return False
         reads = self._reads + 1 if self._version == version else 1
         if x.size * x._dtype.itemsize <= min(MOST_BYTES, reads * _BYTES_PER_READ):
