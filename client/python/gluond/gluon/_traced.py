@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import symbol
 from .._array.array import NDArray
+from .._wire.frame import Within
 from ..base import WrongValue
 from ..context import Context
 from ..symbol._cached_op import CachedOp
@@ -35,7 +36,7 @@ class TracedGraph:
         names = ["data"] if count == 1 else [f"data{i}" for i in range(count)]
         inputs = [symbol.var(name) for name in names]
         params = {name: param.var() for name, param in block._reg_params.items()}
-        with block.name_scope():
+        with block.name_scope(), Within(traced=True):
             out = block.hybrid_forward(symbol, *regroup(iter(inputs), form), **params)
         flat, out_form = flatten(out, "output")
         return TracedGraph(inputs, symbol.Group(flat), out_form)
