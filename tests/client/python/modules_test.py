@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pickle
 import tempfile
+import threading
 import unittest
 
 import gluond as mx
@@ -189,30 +190,59 @@ class ModulesTest(unittest.TestCase):
         self.assertTrue(form)
 
     def test_numpy_s_way_is_off_and_refused_where_it_is_used(self):
-        self.assertFalse(mx.is_np_shape() or mx.is_np_array() or mx.util.is_np_shape() or mx.util.is_np_array())
-        self.assertFalse(mx.set_np_shape(False))
-        with mx.np_shape(False), mx.util.np_array(False):
+        self.assertFalse(mx.is_np_array() or mx.util.is_np_array())
+        with mx.util.np_array(False):
             mx.util.reset_np()
 
         @mx.use_np
         class Net(gluon.HybridBlock):
             """A class of a library that is imported for something else."""
 
-        @mx.util.use_np_shape
-        def shape():
-            """Likewise."""
-
         @mx.util.use_np_array
         def array():
             """Likewise."""
 
         self.assertTrue(issubclass(Net, gluon.HybridBlock))
-        self.assertEqual((shape.__name__, shape.__doc__), ("shape", "Likewise."))
-        for use in (Net, shape, array, lambda: mx.set_np_shape(True), mx.util.set_np, mx.np_shape().__enter__):
+        self.assertEqual((array.__name__, array.__doc__), ("array", "Likewise."))
+        for use in (Net, array, mx.util.set_np, mx.np_array().__enter__):
             with self.assertRaisesRegex(NotImplementedError, "write with mx.nd"):
                 use()
         with self.assertRaisesRegex(TypeError, "not a int"):
             mx.use_np(3)
+
+    def test_numpy_s_shapes(self):
+        found = []
+
+        @mx.util.use_np_shape
+        class Shapes:
+            """Which notes the mode that its code is in."""
+
+            def __init__(self):
+                found.append(mx.is_np_shape())
+
+            @staticmethod
+            def made():
+                """An array of no elements."""
+                return mx.nd.ones((0, 2))
+
+            @property
+            def on(self):
+                """The mode."""
+                return mx.is_np_shape()
+
+        with mx.np_shape():
+            self.assertTrue(mx.util.is_np_shape())
+            with mx.np_shape(False):
+                self.assertFalse(mx.is_np_shape())
+            worker = threading.Thread(target=lambda: found.append(mx.is_np_shape()))
+            worker.start()
+            worker.join()
+            one = mx.nd.ones(()) * 3
+            self.assertEqual((one.shape, one.asscalar()), ((), 3))
+        self.assertTrue(Shapes().on)
+        self.assertEqual(Shapes.made().shape, (0, 2))
+        self.assertEqual(found, [False, True])
+        self.assertEqual((mx.set_np_shape(True), mx.set_np_shape(False), mx.is_np_shape()), (False, True, False))
 
     def test_the_scope_in_charge(self):
         with mx.name.Prefix("a_"):

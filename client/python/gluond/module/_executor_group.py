@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence, Union
 
+import numpy as np
+
 from .. import symbol as sym
 from .._array.array import NDArray
 from ..base import MXNetError, WrongShape
@@ -78,6 +80,13 @@ class ExecutorGroup:
     def aux_arrays(self) -> List[List[NDArray]]:
         """Each auxiliary state, on each device."""
         return [[array] for array in self.executor.aux_arrays]
+
+    @property
+    def bytes(self) -> int:
+        """The memory of all these arrays."""
+        executor = self.executor
+        arrays = [*executor.arg_arrays, *executor.grad_arrays, *executor.aux_arrays]
+        return sum(array.size * np.dtype(array.dtype).itemsize for array in arrays if array is not None)
 
     def install_monitor(self, mon: Any) -> None:
         """Has a Monitor watch the executors."""

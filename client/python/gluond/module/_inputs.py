@@ -4,7 +4,9 @@ from __future__ import annotations
 import warnings
 from typing import Any, List, Optional, Sequence, Tuple
 
+from .. import ndarray as nd
 from .. import symbol as sym
+from .._array.array import NDArray
 from ..io._batches import DataDesc
 
 Shapes = Sequence[Any]  # DataDescs, or tuples (name, shape), (name, shape, dtype).
@@ -51,7 +53,25 @@ def batch_size(data: Sequence[DataDesc]) -> int:
     return data[0].shape[max(0, DataDesc.get_batch_axis(data[0].layout))]
 
 
+def parts(array: NDArray, axis: int, devices: int) -> List[NDArray]:
+    """The array as `devices` devices would have it: in parts along the axis, the last one with the rest; whole for all if axis < 0.
+
+    ValueError: there are fewer samples than devices.
+    """
+    if devices == 1 or axis < 0:
+        return [array] * devices
+    size = array.shape[axis]
+    bounds = [min(number * round(size / devices), size) for number in range(devices)] + [size]
+    if any(begin >= end for begin, end in zip(bounds, bounds[1:])):
+        raise ValueError("Too many slices. Some splits are empty.")
+    return [nd.slice_axis(array, axis=axis, begin=begin, end=end) for begin, end in zip(bounds, bounds[1:])]
+
+
 def _as_descriptions(shapes: Shapes) -> List[DataDesc]:
+    """TypeError: a shape is none."""
+    for name, shape, *_ in shapes:
+        if not isinstance(shape, (tuple, list)):
+            raise TypeError(f"The shape of '{name}' is a tuple of sizes, not {type(shape).__name__}")
     return [each if isinstance(each, DataDesc) else DataDesc(each[0], tuple(each[1]), *each[2:]) for each in shapes]
 
 

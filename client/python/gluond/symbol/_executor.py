@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -15,6 +16,7 @@ from .._attributes import dtype_name
 from .._wire import connect, encoding
 from ..base import MXNetError
 from ..context import Context, current_context
+from . import _common
 from ._gradients import HeadGradients, MarkedArguments
 from ._outputs import Outputs
 from ._monitored import Callback, MonitoredSymbol
@@ -53,6 +55,7 @@ class Executor:
         self._recorded = False
         self._marked = MarkedArguments(self.arg_arrays, self.grad_arrays, self._requests)
         self._heads = HeadGradients(symbol)
+        self._merges = os.environ.get("MXNET_ELIMINATE_COMMON_EXPR") != "0"
 
     def _runs(self, symbol: Outputs) -> None:
         """From now on the graph of `symbol` is run."""
@@ -206,6 +209,10 @@ class Executor:
     def debug_str(self) -> str:
         """The graph as text for people."""
         return self._symbol.debug_str()
+
+    def get_optimized_symbol(self) -> Outputs:
+        """The symbol with equal computations made once, unless MXNET_ELIMINATE_COMMON_EXPR was 0 when it was bound."""
+        return type(self._symbol)(_common.merged(self._symbol._entries) if self._merges else self._symbol._entries)
 
 
 def _by_name(names: Sequence[str], arrays: Sequence[Any]) -> Dict[str, Any]:

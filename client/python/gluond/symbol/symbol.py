@@ -103,6 +103,14 @@ class Symbol(SymbolArithmetic, SymbolFluent, Binding):
 
     # Composition.
 
+    def _gen_atomic_symbol(self) -> "Symbol":
+        """The operator of the symbol, with new variables for its inputs. MXNetError: it is a group, or a variable."""
+        node = self._entries[0].node if self.name is not None else None
+        if node is None or node.is_variable:
+            raise MXNetError("_gen_atomic_symbol needs the symbol of one operator")
+        made = node.copy([Entry(Node(None, f"{node.name}_{argument}", {}), 0) for argument in node.call.inputs])
+        return Symbol([Entry(made, place) for place in range(len(node.call.outputs))])
+
     def __call__(self, *args: "Symbol", name: Optional[str] = None, **kwargs: "Symbol") -> "Symbol":
         """A copy with other symbols in the place of its variables: `net(data=other)`."""
         composed = self.__copy__()
