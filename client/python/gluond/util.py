@@ -7,7 +7,7 @@ import inspect
 import os
 from typing import Any, Callable, NoReturn, Optional, TypeVar
 
-from ._wire.frame import Within, change, frame
+from ._wire import frame as _frame
 from .context import num_gpus
 
 __all__ = ["get_gpu_count", "getenv", "is_np_array", "is_np_shape", "makedirs", "np_array", "np_shape", "reset_np",
@@ -28,7 +28,7 @@ def get_gpu_count() -> int:
 
 def is_np_shape() -> bool:
     """Whether numpy's shapes are on, in this thread or coroutine: see np_shape."""
-    return frame().np_shape
+    return _frame.frame().np_shape
 
 
 def is_np_array() -> bool:
@@ -54,7 +54,7 @@ class _NumpyArrayScope:
         pass
 
 
-def np_shape(active: bool = True) -> Within:
+def np_shape(active: bool = True) -> _frame.Within:
     """For `with`: numpy's shapes are on, or off.
 
     Where they are on, 0 is a size in a shape, -1 an unknown size, () the shape of one number, and None that of which nothing is known.
@@ -63,7 +63,7 @@ def np_shape(active: bool = True) -> Within:
         with mx.np_shape():
             assert nd.ones(()).shape == ()
     """
-    return Within(np_shape=bool(active))
+    return _frame.Within(np_shape=bool(active))
 
 
 def np_array(active: bool = True) -> _NumpyArrayScope:
@@ -73,8 +73,8 @@ def np_array(active: bool = True) -> _NumpyArrayScope:
 
 def set_np_shape(active: bool) -> bool:
     """Turns numpy's shapes on or off, in this thread or coroutine. Returns the mode before."""
-    before = frame().np_shape
-    change(np_shape=bool(active))
+    before = _frame.frame().np_shape
+    _frame.change(np_shape=bool(active))
     return before
 
 

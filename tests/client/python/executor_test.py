@@ -36,6 +36,22 @@ class OptimizedSymbolTest(unittest.TestCase):
         self.assertEqual(len(executor.get_optimized_symbol().get_internals()), 4)
 
 
+class OutputTest(unittest.TestCase):
+
+    def test_outputs_are_the_programs_own(self):
+        executor = (mx.sym.Variable("a") * 3).simple_bind(mx.cpu(), a=(2,))
+        output, = executor.forward(is_train=True)
+        output[:] = 7
+        executor.backward(mx.nd.ones(2))
+        assert_almost_equal(executor.grad_dict["a"], np.array([3, 3]))
+        assert_almost_equal(executor.outputs[0], np.array([7, 7]))
+
+    def test_without_gradients_backward_wants_none_of_the_outputs(self):
+        executor = (mx.sym.Variable("a") * 3).simple_bind(mx.cpu(), grad_req="null", a=(2,))
+        executor.forward(is_train=True)
+        executor.backward()
+
+
 class BindingTest(unittest.TestCase):
 
     def test_simple_bind_makes_zeros_of_the_inferred_shapes(self):

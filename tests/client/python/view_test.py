@@ -82,6 +82,14 @@ class ViewTest(ArrayCase):
         expected[:, 3] += 1
         self.assert_equal(x.grad, expected)
 
+    def test_parts_of_a_marked_view_have_its_history(self):
+        for view in nd.array(X).reshape((4, 3)), nd.array(np.zeros((6, 3)))[2:]:
+            view.attach_grad()
+            with autograd.record():
+                loss = view[1:][1] * 3 + view[0] + view.reshape((3, 4))[0, 1:]
+            loss.backward()
+            self.assert_equal(view.grad, [[1, 2, 2], [1, 0, 0], [3, 3, 3], [0, 0, 0]])
+
     def test_a_view_of_a_gradient_sees_each_backward(self):
         x = nd.array(X)
         x.attach_grad()

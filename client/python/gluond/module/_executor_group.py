@@ -36,7 +36,6 @@ class ExecutorGroup:
         bound = symbol.simple_bind(context, requests, {desc.name: desc.dtype for desc in inputs},
                                    **{desc.name: tuple(desc.shape) for desc in inputs})
         self.executor: Executor = bound if shared is None else self._sharing(symbol, context, requests, bound, shared.executor)
-        self._outputs: Optional[List[NDArray]] = None
 
     def _sharing(self, symbol: "sym.Symbol", context: Context, requests: Dict[str, str], bound: Executor,
                  shared: Executor) -> Executor:
@@ -109,17 +108,10 @@ class ExecutorGroup:
             else:
                 array[:] = value
 
-    def forward(self, is_train: bool) -> None:
-        """Computes the outputs."""
-        self.executor.forward(is_train=is_train)
-        self._outputs = None
-
     @property
     def outputs(self) -> List[NDArray]:
-        """The outputs of the last run. The program may write into them: the executor's own are what gradients begin with."""
-        if self._outputs is None:
-            self._outputs = [array.copyto(array.context) for array in self.executor.outputs]
-        return self._outputs
+        """The outputs of the last run."""
+        return self.executor.outputs
 
 
 def requests(symbol: "sym.Symbol", grad_req: GradReq, params: Sequence[str], fixed: Sequence[str],

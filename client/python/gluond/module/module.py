@@ -307,7 +307,7 @@ class Module(BaseModule):
                          self._labels_of(data_batch, label))
             group = self._bound()
         group.load(data_batch.data, label)
-        group.forward(self.for_training if is_train is None else is_train)
+        group.executor.forward(is_train=self.for_training if is_train is None else is_train)
 
     def _labels_of(self, data_batch: Any, label: Any) -> Any:
         """The descriptions of the labels of a batch that has other shapes."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._array.array import NDArray
 from .._array.calls import blank, write
-from .._array.create import zeros
+from .._array.create import empty, zeros
 from .._attributes import dtype_name
 from .._wire import connect, encoding
 from ..base import MXNetError
@@ -52,7 +52,7 @@ class Executor:
         self._monitored: Optional[MonitoredSymbol] = None
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
-        self._recorded = False
+        self._recorded: Optional[List[NDArray]] = None  # The outputs of the last run with their histories, if it was recorded.
         self._marked = MarkedArguments(self.arg_arrays, self.grad_arrays, self._requests)
         self._heads = HeadGradients(symbol)
         self._merges = os.environ.get("MXNET_ELIMINATE_COMMON_EXPR") != "0"
@@ -99,7 +99,7 @@ class Executor:
             shapes = {name: array.shape for name, array in self.arg_dict.items()}
             dtypes = {name: dtype_name(array.dtype) for name, array in self.arg_dict.items()}
             result = self._symbol._define().infer(shapes, dtypes)
-            self._outputs = [zeros(kind.shape or (), ctx=self._ctx, dtype=kind.dtype or "float32")
+            self._outputs = [empty(kind.shape or (), ctx=self._ctx, dtype=kind.dtype or "float32")
                              for kind in result.outputs]
         return self._outputs
 
@@ -135,8 +135,9 @@ class Executor:
             encoding.mode_flags(recording, training)))
         for array in self._custom_states:
             array._written_by_server()
-        self._recorded = recording
-        self._outputs = outputs[:len(self._output_names)]
+        results = outputs[:len(self._output_names)]
+        self._recorded = results if recording else None
+        self._outputs = [array.detach() for array in results] if recording else results  # Which the program may write.
         if self._monitored is not None:
             self._monitored.tell(outputs, {**self.arg_dict, **self.aux_dict})
         return self._outputs
@@ -147,12 +148,12 @@ class Executor:
 
         out_grads: dL/d(output), for each output, in order or by name; not needed where all outputs are losses.
         """
-        if self._marked.any and not self._recorded:  # The last run was for prediction.
+        if self._marked.any and self._recorded is None:  # The last run was for prediction.
             self._run(recording=True, training=False)
-        gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
-        if not self._marked.any:
+        if not self._marked.any:  # MXNet wants no head gradients then.
             return
-        self._marked.backward(self._outputs or [], gradients, bool(is_train))
+        gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
+        self._marked.backward(self._recorded or [], gradients, bool(is_train))
         if self._monitored is not None:
             self._monitored.tell_gradients({name: grad for name, grad, request in zip(
                 self._names, self.grad_arrays, self._requests) if request == "write"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import attribute
@@ -190,7 +191,7 @@ def Variable(name: str, attr: Optional[Mapping[str, str]] = None, shape: Optiona
     if attr is not None and not all(isinstance(value, str) for value in attrs.values()):
         raise ValueError("Set Attr only accepts string values")
     if shape is not None:
-        attrs["__shape__"] = str(tuple(int(size) for size in shape))
+        attrs["__shape__"] = str(tuple(int(size) for size in ((shape,) if isinstance(shape, numbers.Integral) else shape)))
     if lr_mult is not None:
         attrs["__lr_mult__"] = str(lr_mult)
     if wd_mult is not None:
