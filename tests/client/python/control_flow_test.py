@@ -56,6 +56,8 @@ class ForeachTest(ArrayCase):
                 (AssertionError, "but there are none", lambda: contrib.foreach(lambda a, s: (s, s), [], STATE)),
                 (AssertionError, "data should be a Symbol",
                  lambda: contrib.foreach(lambda a, s: (a, s), nd.ones(3), STATE)),
+                (AssertionError, "state arrays have to be used", lambda: contrib.foreach(lambda a, s: (a, [a]), x, [STATE])),
+                (AssertionError, "data arrays have to be used", lambda: contrib.foreach(lambda a, s: (s, s), DATA, STATE)),
                 (AssertionError, "output should be a Symbol", lambda: contrib.foreach(lambda a, s: (3, s), DATA, STATE)),
                 (AssertionError, "loop_vars have different format",
                  lambda: contrib.foreach(lambda a, s: (a, [s, s]), DATA, STATE)),

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 from .._array.control_flow import flat
 from .._composed.shapes import NoGraph
 from .._wire.frame import frame
-from . import _compose, _loops
+from . import _compose, _graph, _loops
 from ._functions import call
 from ._subgraphs import Parts, scope, unique_name
 from .symbol import Group, Symbol, Variable
@@ -59,6 +59,10 @@ def _called(body: Callable[[Any, Any], Tuple[Any, Any]], data: Any, init_states:
         _check(f"foreach: {what}", value)
     if len(flat(after)) != len(flat(init_states)):
         raise AssertionError("The input and output loop_vars have different format")
+    read = set(_graph.walk([each._entry("output") for each in flat(outputs) + flat(after)]))
+    for what, some in (("data", inputs[:len(flat(data))]), ("state", inputs[len(flat(data)):])):
+        if not all(each._entries[0].node in read for each in some):
+            raise AssertionError(f"the {what} arrays have to be used in the loop body")
     return outputs, after
 
 
