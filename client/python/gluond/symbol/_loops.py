@@ -40,7 +40,7 @@ class LoopPart:
         """The types of the outputs, with those of the inputs as far as they are known; what follows for these is filled in."""
         names = [f"in{place}" for place in self._places]
         known = self._graph._define().infer({name: shapes[place] or () for name, place in zip(names, self._places)},
-                                            {name: types[place] for name, place in zip(names, self._places)
+                                            {name: types[place] or "" for name, place in zip(names, self._places)
                                              if types[place] is not None})
         by_name = {node.name: kind for node, kind in zip(self._graph._define().variables, known.inputs)}
         for name, place in zip(names, self._places):
@@ -70,9 +70,9 @@ class LoopOp(CustomOp):
 
     def _record(self, in_data: Sequence[NDArray], aux: Sequence[NDArray], training: bool) -> Tuple[Arrays, Arrays]:
         copy = intern("_copy", {}, 1, 1)
-        inputs = [invoke(copy, [each]) for each in in_data]
-        for each in inputs:
-            each.attach_grad()
+        inputs = [invoke(copy, [array]) for array in in_data]
+        for variable in inputs:
+            variable.attach_grad()
         with tape.record(training):
             return inputs, [invoke(copy, [each]) for each in self._run([*inputs, *aux])]
 
@@ -107,7 +107,8 @@ class LoopProp(CustomOpProp):
 
     def infer_shape(self, in_shape: List[Any]) -> Tuple[Any, ...]:
         """See CustomOpProp."""
-        shapes: List[Shape] = [list(shape) if shape.rank_known else None for shape in in_shape] + [None] * self._written
+        shapes: List[Shape] = [shape if shape.rank_known else None for shape in in_shape]
+        shapes += [None] * self._written
         outputs = self.infer(shapes, [None] * len(shapes))
         return shapes[:self._inputs], [each.shape for each in outputs], shapes[self._inputs:]
 
@@ -132,11 +133,11 @@ class LoopProp(CustomOpProp):
     def _states_stay(self, first: int, after: Sequence[KnownType], shapes: List[Shape], types: List[Optional[str]]) -> bool:
         """Gives states, inputs from `first` on, the types that they have after a step; whether that has told anything."""
         told = False
-        for place, each in enumerate(after, first):
-            if shapes[place] is None and each.shape is not None:
-                shapes[place], told = each.shape, True
-            if types[place] is None and each.dtype is not None:
-                types[place], told = each.dtype, True
+        for place, state in enumerate(after, first):
+            if shapes[place] is None and state.shape is not None:
+                shapes[place], told = state.shape, True
+            if types[place] is None and state.dtype is not None:
+                types[place], told = state.dtype, True
         return told
 
 

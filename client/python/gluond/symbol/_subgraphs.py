@@ -1,6 +1,6 @@
 """The parts of a graph that a loop repeats or a branch chooses: what a function has made of symbols, cut off from the rest.
 
-A node belongs to the function in whose AttrScope it was made. What such nodes read of others becomes inputs of the loop.
+A node belongs to the function in whose AttrScope it was made. The results of other nodes that they read are inputs of the loop.
 """
 
 from __future__ import annotations

@@ -191,7 +191,8 @@ def Variable(name: str, attr: Optional[Mapping[str, str]] = None, shape: Optiona
     if attr is not None and not all(isinstance(value, str) for value in attrs.values()):
         raise ValueError("Set Attr only accepts string values")
     if shape is not None:
-        attrs["__shape__"] = str(tuple(int(size) for size in ((shape,) if isinstance(shape, numbers.Integral) else shape)))
+        sizes: Any = (shape,) if isinstance(shape, numbers.Integral) else shape
+        attrs["__shape__"] = str(tuple(int(size) for size in sizes))
     if lr_mult is not None:
         attrs["__lr_mult__"] = str(lr_mult)
     if wd_mult is not None:

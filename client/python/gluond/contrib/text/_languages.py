@@ -13,7 +13,7 @@ LANGUAGES = tuple("""
     zh_min_nan zh zh_yue zu
 """.split())
 
-# Those of which there are vectors in one space for all, `wiki.multi.<language>.vec`.
+# The languages whose vectors lie in one space as well, in `wiki.multi.<language>.vec`.
 ALIGNED = tuple("""
     ar bg ca cs da de el en es et fi fr he hr hu id it mk nl no pl pt ro ru sk sl sv tr uk vi
 """.split())
