@@ -82,7 +82,6 @@ _INSTEAD = {
     **_all_of("get_im2rec_path", "mx.recordio.MXIndexedRecordIO writes files of images"),
     "get_gpu_memory": "mx.context.gpu_memory_info counts it", "get_cuda_compute_capability": "the server knows its GPUs",
     "PythonOp": _OPERATORS,
-    "executor_group": _TRAINING,
     "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }
 # Operators and functions of MXNet's that are not here. Their names, or how these begin, before what is to be done.

@@ -272,6 +272,36 @@ class GradientTest(ArrayCase):
         self.assertIs(module._kvstore._updater, module._updater)
 
 
+class GroupTest(ArrayCase):
+
+    def test_groups_share_arrays_by_their_names_and_shapes(self):
+        from gluond.module.executor_group import DataParallelExecutorGroup
+
+        def made(hidden, shared=None):
+            net = mx.sym.FullyConnected(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="a"), num_hidden=hidden, name="b")
+            return DataParallelExecutorGroup(mx.sym.SoftmaxOutput(net, name="softmax"), [mx.cpu(0), mx.cpu(1)], [1, 1], [("data", (2, 3))],
+                                             [("softmax_label", (2,))], ["a_weight", "a_bias"], True, False, shared_group=shared)
+
+        one = made(3)
+        other = made(4, one)
+        for name in ("a_weight", "a_bias", "data", "softmax_label"):
+            self.assertIs(one.execs[0].arg_dict[name], other.execs[0].arg_dict[name])
+        self.assertIs(one.execs[0].grad_dict["a_bias"], other.execs[0].grad_dict["a_bias"])
+        self.assertEqual(set(one.shared_data_arrays[1]), {"data", "softmax_label", "b_weight", "b_bias"})
+        self.assertEqual((one.grad_req["a_bias"], one.grad_req["data"]), ("write", "null"))
+        one.set_params({"a_weight": nd.ones((2, 3))}, {})
+        found = {"a_weight": nd.zeros((2, 3)), "a_bias": nd.ones(2)}
+        other.get_params(found, {})
+        self.assert_equal(found["a_weight"], [[1] * 3] * 2)
+        one.forward(mx.io.DataBatch([nd.ones((2, 3))], [nd.zeros(2)]))
+        one.backward()
+        self.assert_close(one.get_outputs()[0], np.full((2, 3), 1 / 3))
+        self.assertEqual(one.get_outputs(False, 0, 1)[0][0].shape, (2, 3))
+        metric = mx.metric.create("acc")
+        one.update_metric(metric, [nd.zeros(2)])
+        self.assertEqual(metric.get()[1], 1)
+
+
 class FilesTest(ArrayCase):
 
     def setUp(self):

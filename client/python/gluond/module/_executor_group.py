@@ -24,6 +24,8 @@ class ExecutorGroup:
     one array for each device: here there is one device.
     """
 
+    shares_inputs = False  # Whether all other arrays of the same shapes are shared as well.
+
     def __init__(self, symbol: "sym.Symbol", context: Context, data_shapes: Sequence[DataDesc],
                  label_shapes: Optional[Sequence[DataDesc]], param_names: Sequence[str], requests: Dict[str, str],
                  shared: Optional["ExecutorGroup"] = None) -> None:
@@ -48,6 +50,10 @@ class ExecutorGroup:
                         raise WrongShape(f"Module: with batches of {[tuple(desc) for desc in self.data_shapes]} the shape of "
                                          f"{name} would be {own[name].shape}, but it is {others[name].shape}.")
                     own[name] = others[name]
+        if self.shares_inputs:
+            for name, array in shared.arg_dict.items():
+                if name in arguments and (arguments[name].shape, arguments[name].dtype) == (array.shape, array.dtype):
+                    arguments[name] = array
         for name in self.param_names:
             if gradients[name] is not None and shared.grad_dict.get(name) is not None:
                 gradients[name] = shared.grad_dict[name]

@@ -26,8 +26,8 @@ def check_names(symbol: "sym.Symbol", names: Sequence[str], kind: str, needed: b
 def described(data_names: Sequence[str], label_names: Sequence[str], data_shapes: Shapes,
               label_shapes: Optional[Shapes]) -> Tuple[List[DataDesc], Optional[List[DataDesc]]]:
     """DataDescs of the data and of the labels. ValueError: the data have other names than the module's; labels may."""
-    data = _as_descriptions(data_shapes)
-    labels = None if label_shapes is None else _as_descriptions(label_shapes)
+    data = descriptions(data_shapes)
+    labels = None if label_shapes is None else descriptions(label_shapes)
     _check_same(data_names, data, "data", needed=True)
     _check_same(label_names, labels or [], "label", needed=False)
     return data, labels
@@ -67,8 +67,8 @@ def parts(array: NDArray, axis: int, devices: int) -> List[NDArray]:
     return [nd.slice_axis(array, axis=axis, begin=begin, end=end) for begin, end in zip(bounds, bounds[1:])]
 
 
-def _as_descriptions(shapes: Shapes) -> List[DataDesc]:
-    """TypeError: a shape is none."""
+def descriptions(shapes: Shapes) -> List[DataDesc]:
+    """DataDescs. TypeError: a shape is none."""
     for name, shape, *_ in shapes:
         if not isinstance(shape, (tuple, list)):
             raise TypeError(f"The shape of '{name}' is a tuple of sizes, not {type(shape).__name__}")
