@@ -50,7 +50,8 @@ class DataParallelExecutorGroup(ExecutorGroup):
 
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: Optional[int] = None) -> List[Any]:
         """The outputs from `begin` to before `end`."""
-        return self.outputs[begin:end] if merge_multi_context else [[array] for array in self.outputs[begin:end]]
+        chosen: List[Any] = self.outputs[begin:end]
+        return chosen if merge_multi_context else [[array] for array in chosen]
 
     def set_params(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray], allow_extra: bool = False) -> None:
         """Gives the parameters and the auxiliary states values."""
