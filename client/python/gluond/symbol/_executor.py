@@ -50,6 +50,7 @@ class Executor:
         self._custom_states = [array for array, node in zip(self.aux_arrays, auxiliaries) if node in custom]
         self._places = {node: place for place, node in enumerate(arguments + auxiliaries)}
         self._monitored: Optional[MonitoredSymbol] = None
+        self._probes: List[NDArray] = []  # Of the monitored symbol.
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
         self._recorded: Optional[List[NDArray]] = None  # The outputs of the last run with their histories, if it was recorded.
@@ -65,9 +66,17 @@ class Executor:
     def set_monitor_callback(self, callback: Callback, monitor_all: bool = False) -> None:
         """`callback(name, array)` is called for each operator's outputs after each run, and for gradients; see MonitoredSymbol.
 
+        For gradients the executor gets arrays for those of all inputs of operators.
         monitor_all: for the operators' inputs as well.
         """
-        self._monitored = MonitoredSymbol(self._symbol, callback, monitor_all)
+        requests = dict(zip(self._names, self._requests)) if self._marked.any else {}
+        self._monitored = MonitoredSymbol(self._symbol, callback, monitor_all, self.arg_dict, requests)
+        probes = self._monitored.probes
+        first = len(self.arg_arrays) + len(self.aux_arrays)
+        self._places.update({probe.variable: first + place for place, probe in enumerate(probes)})
+        self._probes = [probe.zeros for probe in probes]
+        self._marked = MarkedArguments([*self.arg_arrays, *self._probes], [*self.grad_arrays, *[probe.gradient for probe in probes]],
+                                       [*self._requests, *["write"] * len(probes)])
         self._runs(self._monitored.symbol)
 
     # Arrays by name.
@@ -127,8 +136,9 @@ class Executor:
         inputs = [*self.arg_arrays, *self.aux_arrays]
         session = inputs[0]._session if inputs else connect.current()
         context = inputs[0].context if inputs else self._ctx or current_context()
-        arguments = self._marked.read() if recording else [array._sent() for array in self.arg_arrays]
-        names = [*arguments, *[array._sent() for array in self.aux_arrays]]
+        arguments = self._marked.read() if recording else [array._sent() for array in [*self.arg_arrays, *self._probes]]
+        first = len(self.arg_arrays)
+        names = [*arguments[:first], *[array._sent() for array in self.aux_arrays], *arguments[first:]]
         outputs = [blank(NDArray, session, context, None, None) for _ in range(len(self._running))]
         write(self.aux_arrays if training else self._custom_states, lambda: self._running._define().run(
             session, [names[place] for place in self._order], [output._name for output in outputs],

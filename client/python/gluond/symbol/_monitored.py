@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 from .._array.array import NDArray
+from .._array.create import zeros
+from .._attributes import dtype_name
 from . import _graph
 from ._graph import Entry, Node
 from ._outputs import Outputs
@@ -13,15 +15,27 @@ from ._outputs import Outputs
 Callback = Callable[[str, NDArray], Any]
 
 
+class Probe(NamedTuple):
+    """A variable of zeros that is added to what an operator reads: its gradient is that of the operator's input."""
+
+    variable: Node
+    zeros: NDArray
+    gradient: NDArray
+
+
 class MonitoredSymbol:
     """`symbol` has the outputs of the given one, and behind them those of all operators.
 
     The callback gets each operator's results, as `fc1_output`; before them its inputs, as `fc1_data`, if `with_inputs`.
-    It gets the gradients of variables that one operator alone reads, by the names that MXNet's operators of the
-    way back give them: `fc1_backward_output1` is dL/d(fc1_weight).
+    It gets the gradients of all inputs of operators, by the names that MXNet's operators of the way back give them:
+    `fc1_backward_output1` is dL/d(fc1_weight).
+
+    requests: what is done with the gradients of variables, by name; none where there is no way back. The gradients of other inputs
+    than these variables are those of `probes`, which `symbol` reads.
     """
 
-    def __init__(self, symbol: Outputs, callback: Callback, with_inputs: bool) -> None:
+    def __init__(self, symbol: Outputs, callback: Callback, with_inputs: bool, arguments: Mapping[str, NDArray],
+                 requests: Mapping[str, str]) -> None:
         self._callback = callback
         operators = [node for node in _graph.walk(symbol._entries) if not node.is_variable]
         self._places: Dict[Entry, int] = {}  # Each result among the outputs of a run.
@@ -33,8 +47,38 @@ class MonitoredSymbol:
                 entry = Entry(node, index)
                 self._places[entry] = len(symbol) + len(self._places)
                 self._told.append((node.output_name(index), entry))
-        self.symbol = Outputs([*symbol._entries, *self._places])
-        self._gradients = list(_gradients(operators))
+        self.probes: List[Probe] = []
+        self._gradients: List[Tuple[str, Union[str, Probe]]] = []  # In the order of the way back.
+        entries = [*symbol._entries, *self._places]
+        if requests:
+            entries = self._probed(entries, operators, arguments, requests)
+        self.symbol = Outputs(entries)
+
+    def _probed(self, entries: List[Entry], operators: Sequence[Node], arguments: Mapping[str, NDArray],
+                requests: Mapping[str, str]) -> List[Entry]:
+        """The entries with probes on the inputs of operators."""
+        known = _kinds(list(self._places), arguments)
+        readers = collections.Counter(entry.node for node in operators for entry in node.inputs)
+        copies: Dict[Node, Node] = {}
+
+        def moved(entry: Entry) -> Entry:
+            return Entry(copies.get(entry.node, entry.node), entry.output)
+
+        for node in operators:
+            inputs, told = [moved(entry) for entry in node.inputs], []
+            for place, entry in enumerate(node.inputs):
+                name = f"{node.name}_backward_output{place if len(node.inputs) > 1 else ''}"
+                shape, dtype = known.get(entry) or (None, None)
+                if entry.node.is_variable and readers[entry.node] == 1 and requests.get(entry.node.name) == "write":
+                    told.append((name, entry.node.name))
+                elif place not in node.call.auxiliary and shape and min(shape) > 0 and str(dtype).startswith("float"):
+                    probe = Probe(Node(None, f"{name}_probe", {}), zeros(shape, dtype=dtype), zeros(shape, dtype=dtype))
+                    self.probes.append(probe)
+                    told.append((name, probe))
+                    inputs[place] = Entry(Node("elemwise_add", f"{name}_sum", {}, [inputs[place], Entry(probe.variable, 0)]), 0)
+            copies[node] = node.copy(inputs)
+            self._gradients = told + self._gradients
+        return [moved(entry) for entry in entries]
 
     def tell(self, outputs: Sequence[NDArray], variables: Mapping[str, NDArray]) -> None:
         """After a run: outputs are those of `symbol`."""
@@ -43,9 +87,17 @@ class MonitoredSymbol:
 
     def tell_gradients(self, gradients: Mapping[str, Any]) -> None:
         """After the way back: gradients are those of the variables that have some."""
-        for name, variable in self._gradients:
-            if gradients.get(variable) is not None:
-                self._callback(name, gradients[variable])
+        for name, source in self._gradients:
+            self._callback(name, gradients[source] if isinstance(source, str) else source.gradient)
+
+
+def _kinds(results: List[Entry], arguments: Mapping[str, NDArray]) -> Dict[Entry, Tuple[Any, Any]]:
+    """(shape, dtype) of the operators' results and of the variables that they read."""
+    definition = Outputs(results)._define()
+    found = definition.infer({name: array.shape for name, array in arguments.items()},
+                             {name: dtype_name(array.dtype) for name, array in arguments.items()})
+    return {**{entry: tuple(kind) for entry, kind in zip(results, found.outputs)},
+            **{Entry(node, 0): tuple(kind) for node, kind in zip(definition.variables, found.inputs)}}
 
 
 def _inputs(node: Node) -> List[Tuple[str, Union[str, Entry]]]:
@@ -56,11 +108,3 @@ def _inputs(node: Node) -> List[Tuple[str, Union[str, Entry]]]:
             found.append((source, source))
         found.append((f"{node.name}_{argument}", source))
     return found
-
-
-def _gradients(operators: Sequence[Node]) -> List[Tuple[str, str]]:
-    """(name of the gradient, name of the variable), from the last operator to the first."""
-    readers = collections.Counter(entry.node for node in operators for entry in node.inputs)
-    return [(f"{node.name}_backward_output{place if len(node.inputs) > 1 else ''}", entry.node.name)
-            for node in reversed(operators) for place, entry in enumerate(node.inputs)
-            if entry.node.is_variable and readers[entry.node] == 1]
