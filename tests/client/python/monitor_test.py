@@ -127,6 +127,14 @@ class ModuleTest(ArrayCase):
         names = [line.split()[2] for line in self.logged(chain, pattern="f[a-z0-9]*_output")]
         self.assertEqual(names, ["first_output", "fc1_output", "fc2_output"] * 2)
 
+    def test_batches_of_other_shapes_are_watched(self):
+        module, names = mx.mod.Module(network()), []
+        module.bind([("data", (2, 4))], [("softmax_label", (2,))])
+        module.init_params(mx.init.One())
+        module._exec_group.execs[0].set_monitor_callback(lambda name, array: names.append((name, array.shape[0])))
+        module.forward_backward(mx.io.DataBatch([nd.ones((3, 4))], [nd.zeros(3)]))
+        self.assertLess({("fc1_output", 3), ("fc2_backward_output0", 3)}, set(names))
+
     def test_buckets_to_come_are_watched(self):
         module = mx.mod.BucketingModule(lambda key: (network(), ["data"], ["softmax_label"]), default_bucket_key=2)
         shapes = [mx.io.DataDesc("data", (2, 4))], [mx.io.DataDesc("softmax_label", (2,))]

@@ -176,7 +176,9 @@ class Module(BaseModule):
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Binds for batches of other shapes, with the same parameters. WrongShape: parameters would change their shapes."""
-        self._exec_group = self._group_for(data_shapes, label_shapes, self._bound())
+        before = self._bound()
+        self._exec_group = self._group_for(data_shapes, label_shapes, before)
+        self._exec_group.executor.watched_as(before.executor)
 
     def _group_for(self, data_shapes: Any, label_shapes: Any, shared: Optional[ExecutorGroup]) -> ExecutorGroup:
         data, labels = _inputs.described(self._data_names, self._label_names, data_shapes, label_shapes)
@@ -289,7 +291,7 @@ class Module(BaseModule):
         self.params_initialized = True
 
     def install_monitor(self, mon: Any) -> None:
-        """Has a Monitor watch the module, until batches of other shapes bind it anew."""
+        """Has a Monitor watch the module."""
         self._bound().install_monitor(mon)
 
     # A step.

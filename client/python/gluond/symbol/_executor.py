@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class Executor:
         self._custom_states = [array for array, node in zip(self.aux_arrays, auxiliaries) if node in custom]
         self._places = {node: place for place, node in enumerate(arguments + auxiliaries)}
         self._monitored: Optional[MonitoredSymbol] = None
+        self._watch: Optional[Tuple[Callback, bool]] = None
         self._probes: List[NDArray] = []  # Of the monitored symbol.
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
@@ -78,6 +79,13 @@ class Executor:
         self._marked = MarkedArguments([*self.arg_arrays, *self._probes], [*self.grad_arrays, *[probe.gradient for probe in probes]],
                                        [*self._requests, *["write"] * len(probes)])
         self._runs(self._monitored.symbol)
+        self._watch = (callback, monitor_all)
+
+    def watched_as(self, other: "Executor") -> "Executor":
+        """This executor, with the callback of another one."""
+        if other._watch is not None:
+            self.set_monitor_callback(*other._watch)
+        return self
 
     # Arrays by name.
 
@@ -215,7 +223,7 @@ class Executor:
         grads = [None if grad is None else fitted(name, grad) for name, grad in zip(self._names, self.grad_arrays)]
         arguments = [fitted(name, array) for name, array in zip(self._names, self.arg_arrays)]
         states = [fitted(name, array) for name, array in zip(self._state_names, self.aux_arrays)]
-        return Executor(self._symbol, self._ctx, arguments, grads, self._requests, states)
+        return Executor(self._symbol, self._ctx, arguments, grads, self._requests, states).watched_as(self)
 
     def debug_str(self) -> str:
         """The graph as text for people."""
