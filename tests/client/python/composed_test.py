@@ -316,6 +316,14 @@ class ElementTest(ArrayCase):
             y.backward()
             self.assert_equal(x.grad, [gradient * 2, gradient * 2])
 
+    def test_sync_batch_norm_tells_the_variance(self):
+        x = nd.array([[1], [5]])
+        with autograd.record():
+            _, mean, variance = nd.contrib.SyncBatchNorm(x, nd.ones(1), nd.zeros(1), nd.zeros(1), nd.ones(1), key="a",
+                                                         output_mean_var=True, eps=0.5)
+        self.assert_close(mean, [3])
+        self.assert_close(variance, [4], 1e-5)
+
     def test_places(self):
         self.assert_equal(nd.contrib.index_array(nd.zeros((2, 2))), [[[0, 0], [0, 1]], [[1, 0], [1, 1]]])
         self.assert_equal(nd.contrib.index_array(nd.zeros((2, 2)), axes=(1,)), [[[0], [1]], [[0], [1]]])

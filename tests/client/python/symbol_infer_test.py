@@ -66,6 +66,7 @@ class ShapesTest(unittest.TestCase):
         v = mx.sym.Variable("v", shape=(3, 4))
         self.assertEqual((v * 2).infer_shape(), ([(3, 4)], [(3, 4)], []))
         self.assertEqual((v * 2).infer_shape(v=(5, 6)), ([(5, 6)], [(5, 6)], []))
+        self.assertEqual(mx.sym.Variable("v", shape=3).infer_shape()[0], [(3,)])
         weight = mx.sym.Variable("w", shape=(10, 0))
         net = mx.sym.FullyConnected(mx.sym.Variable("x"), weight, num_hidden=10)
         self.assertEqual(net.infer_shape(x=(2, 7))[0][1], (10, 7))
