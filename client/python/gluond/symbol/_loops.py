@@ -52,35 +52,38 @@ _part = functools.lru_cache(maxsize=256)(LoopPart)
 
 
 class LoopOp(CustomOp):
-    """One run of a loop. A training run is recorded, for the gradients."""
+    """One run of a loop. A training run is recorded, for the gradients; a further way back computes the loop again."""
 
     def __init__(self, run: Callable[[Arrays], Arrays]) -> None:
         super().__init__()
         self._run = run
+        self._training = False
         self._recorded: Optional[Tuple[Arrays, Arrays]] = None
 
     def forward(self, is_train: bool, req: Sequence[str], in_data: Sequence[Any], out_data: Sequence[Any],
                 aux: Sequence[Any]) -> None:
         """See CustomOp. An output of a loop without a step is zeros."""
+        self._training = is_train
         if is_train:
-            self._recorded = self._record(in_data, aux, True)
+            self._recorded = self._record(in_data, aux)
         outputs = self._recorded[1] if self._recorded else self._run([*in_data, *aux])
         for target, request, value in zip(reversed(out_data), reversed(req), reversed(outputs)):
             self.assign(target, request, value)
 
-    def _record(self, in_data: Sequence[NDArray], aux: Sequence[NDArray], training: bool) -> Tuple[Arrays, Arrays]:
+    def _record(self, in_data: Sequence[NDArray], aux: Sequence[NDArray]) -> Tuple[Arrays, Arrays]:
         copy = intern("_copy", {}, 1, 1)
         inputs = [invoke(copy, [array]) for array in in_data]
         for variable in inputs:
             variable.attach_grad()
-        with tape.record(training):
+        with tape.record(self._training):
             return inputs, [invoke(copy, [each]) for each in self._run([*inputs, *aux])]
 
     def backward(self, req: Sequence[str], out_grad: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any],
                  in_grad: Sequence[Any], aux: Sequence[Any]) -> None:
         """See CustomOp."""
-        inputs, outputs = self._recorded or self._record(in_data, aux, False)
-        tape.backward(outputs, out_grad[len(out_grad) - len(outputs):], retain_graph=True)
+        inputs, outputs = self._recorded or self._record(in_data, aux)
+        self._recorded = None
+        tape.backward(outputs, out_grad[len(out_grad) - len(outputs):], train_mode=self._training)
         for target, request, array in zip(in_grad, req, inputs):
             self.assign(target, request, array.grad)
 
