@@ -79,6 +79,13 @@ class MonitorTest(ArrayCase):
         executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
         executor.forward()
         self.assertEqual(names, ["a", "fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output"])
+        for net, told in ((mx.sym.relu(a, name="n"), ["a", "n_input0", "n_output"]), (mx.sym.tile(a, (2,), name="n"), ["a", "n_data", "n_output"]),
+                          (mx.sym.concat(a, a, name="n"), ["a", "n_arg0", "a", "n_arg1", "n_output"])):
+            executor = net.simple_bind(mx.cpu(), grad_req="null", a=(2, 3))
+            names.clear()
+            executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
+            executor.forward()
+            self.assertEqual(names, told)
 
     def test_a_pattern_chooses_and_names_are_sorted(self):
         told = self.watched(False, pattern=".*weight|fc.*output", sort=True)

@@ -15,6 +15,11 @@ from ._outputs import Outputs
 Callback = Callable[[str, NDArray], Any]
 
 
+# MXNet tells an operator's only input as `input0`, but for these, whose input has a name.
+_NAMED = frozenset("""Dropout L2Normalization LRN MakeLoss Pad Pooling SliceChannel SwapAxis _contrib_box_nms _split_v2 all_finite
+    depth_to_space diag log_softmax moments repeat reverse softmax space_to_depth squeeze tile""".split())
+
+
 class Probe(NamedTuple):
     """A variable of zeros that is added to what an operator reads: its gradient is that of the operator's input."""
 
@@ -102,7 +107,8 @@ def _kinds(results: List[Entry], arguments: Mapping[str, NDArray]) -> Dict[Entry
 
 def _inputs(node: Node) -> List[Tuple[str, Union[str, Entry]]]:
     found: List[Tuple[str, Union[str, Entry]]] = []
-    for entry, argument in zip(node.inputs, node.call.inputs):
+    names = ("input0",) if node.call.inputs == ("data",) and node.op not in _NAMED else node.call.inputs
+    for entry, argument in zip(node.inputs, names):
         source: Union[str, Entry] = entry.node.name if entry.node.is_variable else entry
         if isinstance(source, str):
             found.append((source, source))
