@@ -57,8 +57,8 @@ class _NumpyArrayScope:
 def np_shape(active: bool = True) -> _frame.Within:
     """For `with`: numpy's shapes are on, or off.
 
-    Where they are on, 0 is a size in a shape, -1 an unknown size, () the shape of one number, and None that of which nothing is known.
-    Else 0 is an unknown size, and () an unknown shape. Operators give the shapes that they give in any case.
+    Where they are on, 0 is a size in a shape, -1 an unknown size, () the shape of one number, and None an unknown shape. Else 0 is
+    an unknown size, and () an unknown shape. Operators give the shapes that they give in any case.
 
         with mx.np_shape():
             assert nd.ones(()).shape == ()

@@ -278,9 +278,10 @@ class GroupTest(ArrayCase):
         from gluond.module.executor_group import DataParallelExecutorGroup
 
         def made(hidden, shared=None):
-            net = mx.sym.FullyConnected(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="a"), num_hidden=hidden, name="b")
-            return DataParallelExecutorGroup(mx.sym.SoftmaxOutput(net, name="softmax"), [mx.cpu(0), mx.cpu(1)], [1, 1], [("data", (2, 3))],
-                                             [("softmax_label", (2,))], ["a_weight", "a_bias"], True, False, shared_group=shared)
+            net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="a")
+            net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=hidden, name="b"), name="softmax")
+            return DataParallelExecutorGroup(net, [mx.cpu(0), mx.cpu(1)], [1, 1], [("data", (2, 3))], [("softmax_label", (2,))],
+                                             ["a_weight", "a_bias"], True, False, shared_group=shared)
 
         one = made(3)
         other = made(4, one)

@@ -27,9 +27,9 @@ def bound():
 EXPECTED = {
     "fc1_output": 1.435683, "bn_output": 1.013014, "sl_output1": 1.013014, "sum_output": 2.026028, "fc2_output": 1.396224,
     "softmax_output": 0.655671, "softmax_backward_output0": 0.090363, "fc2_backward_output0": 0.124736,
-    "cc_backward_output1": 0.124736, "bn_backward_output0": 0.000275, "fc2_backward_output1": 0.330365, "fc2_backward_output2": 0.156522,
-    "bn_backward_output1": 0.249291, "bn_backward_output2": 0.432123, "fc1_backward_output0": 0.000444,
-    "fc1_backward_output1": 0.000322}
+    "cc_backward_output1": 0.124736, "bn_backward_output0": 0.000275, "fc2_backward_output1": 0.330365,
+    "fc2_backward_output2": 0.156522, "bn_backward_output1": 0.249291, "bn_backward_output2": 0.432123,
+    "fc1_backward_output0": 0.000444, "fc1_backward_output1": 0.000322}
 
 
 class MonitorTest(ArrayCase):
@@ -50,7 +50,8 @@ class MonitorTest(ArrayCase):
             "fc1_output", "bn_output", "cc_output", "sl_output0", "sl_output1", "sum_output", "fc2_output", "softmax_output",
             "softmax_backward_output0", "softmax_backward_output1", "fc2_backward_output0", "fc2_backward_output1",
             "fc2_backward_output2", "sum_backward_output0", "sum_backward_output1", "sl_backward_output", "cc_backward_output0",
-            "cc_backward_output1", "bn_backward_output0", "bn_backward_output1", "bn_backward_output2", "fc1_backward_output0", "fc1_backward_output1", "fc1_backward_output2",
+            "cc_backward_output1", "bn_backward_output0", "bn_backward_output1", "bn_backward_output2",
+            "fc1_backward_output0", "fc1_backward_output1", "fc1_backward_output2",
             "data", "fc1_weight", "fc1_bias", "bn_gamma", "bn_beta", "fc2_weight", "fc2_bias", "softmax_label",
             "bn_moving_mean", "bn_moving_var"])
         values = {name: float(text) for _, name, text in told}
@@ -79,7 +80,8 @@ class MonitorTest(ArrayCase):
         executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
         executor.forward()
         self.assertEqual(names, ["a", "fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output"])
-        for net, told in ((mx.sym.relu(a, name="n"), ["a", "n_input0", "n_output"]), (mx.sym.tile(a, (2,), name="n"), ["a", "n_data", "n_output"]),
+        for net, told in ((mx.sym.relu(a, name="n"), ["a", "n_input0", "n_output"]),
+                          (mx.sym.tile(a, (2,), name="n"), ["a", "n_data", "n_output"]),
                           (mx.sym.concat(a, a, name="n"), ["a", "n_arg0", "a", "n_arg1", "n_output"])):
             executor = net.simple_bind(mx.cpu(), grad_req="null", a=(2, 3))
             names.clear()

@@ -29,7 +29,8 @@ class DataParallelExecutorGroup(ExecutorGroup):
                  fixed_param_names: Optional[Sequence[str]] = None, grad_req: GradReq = "write",
                  state_names: Optional[Sequence[str]] = None, group2ctxs: Any = None) -> None:
         data, labels = _inputs.descriptions(data_shapes), _inputs.descriptions(label_shapes or [])
-        self.symbol, self.contexts, self.for_training, self.inputs_need_grad = symbol, list(contexts), for_training, inputs_need_grad
+        self.symbol, self.contexts = symbol, list(contexts)
+        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self.grad_req: Dict[str, str] = requests(symbol, grad_req, param_names, fixed_param_names or [],
                                                  [desc.name for desc in data] if inputs_need_grad else [], for_training)
         super().__init__(symbol, self.contexts[0], data, labels, param_names, self.grad_req, shared_group)

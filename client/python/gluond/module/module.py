@@ -34,8 +34,8 @@ class Module(BaseModule):
         module.predict(mx.io.NDArrayIter(x, batch_size=64))
 
     `context` is a device, or a list of them, of which the first one computes the whole batch; what is asked for by device are parts
-    of it, as many as there are devices. Parameters of `fixed_param_names` are not trained. `state_names` are inputs that `set_states` sets. The balance of loads is accepted and
-    makes no difference.
+    of it, as many as there are devices. Parameters of `fixed_param_names` are not trained. `state_names` are inputs that
+    `set_states` sets. The balance of loads is accepted and makes no difference.
     ValueError: the symbol has no argument of a name; of a label's name that is a warning.
     """
 
@@ -358,7 +358,7 @@ class Module(BaseModule):
         return self._merged(states, [None] * len(states), merge_multi_context)
 
     def set_states(self, states: Optional[Sequence[Any]] = None, value: Optional[float] = None) -> None:
-        """Sets the inputs of `state_names` to arrays (or lists of each device's, as `get_states` gives them), or all to a number."""
+        """Sets the inputs of `state_names` to arrays, or lists of each device's as `get_states` gives them, or all to a number."""
         self._expect()
         if (states is None) == (value is None):
             raise AssertionError("Module.set_states: give either states or a value.")

@@ -51,7 +51,7 @@ class Executor:
         self._places = {node: place for place, node in enumerate(arguments + auxiliaries)}
         self._monitored: Optional[MonitoredSymbol] = None
         self._watch: Optional[Tuple[Callback, bool]] = None
-        self._probes: List[NDArray] = []  # Of the monitored symbol.
+        self._probes: List[NDArray] = []  # The zeros that the monitored symbol reads.
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
         self._recorded: Optional[List[NDArray]] = None  # The outputs of the last run with their histories, if it was recorded.
@@ -76,8 +76,8 @@ class Executor:
         first = len(self.arg_arrays) + len(self.aux_arrays)
         self._places.update({probe.variable: first + place for place, probe in enumerate(probes)})
         self._probes = [probe.zeros for probe in probes]
-        self._marked = MarkedArguments([*self.arg_arrays, *self._probes], [*self.grad_arrays, *[probe.gradient for probe in probes]],
-                                       [*self._requests, *["write"] * len(probes)])
+        gradients = [*self.grad_arrays, *[probe.gradient for probe in probes]]
+        self._marked = MarkedArguments([*self.arg_arrays, *self._probes], gradients, [*self._requests, *["write"] * len(probes)])
         self._runs(self._monitored.symbol)
         self._watch = (callback, monitor_all)
 

@@ -48,6 +48,11 @@ class LoopPart:
         return known.outputs
 
 
+def _stacked(outputs: Sequence[KnownType], length: int) -> List[KnownType]:
+    """The types of the outputs of so many steps, from those of one."""
+    return [each._replace(shape=None if each.shape is None else (length, *each.shape)) for each in outputs]
+
+
 _part = functools.lru_cache(maxsize=256)(LoopPart)
 
 
@@ -180,7 +185,7 @@ class ForeachProp(LoopProp):
                 continue
             shapes[place] = [length, *(known or shape[1:])]
         shapes[self._data:] = inner[self._data:]
-        return [each._replace(shape=None if each.shape is None else (length, *each.shape)) for each in outputs[:made]] + outputs[made:]
+        return _stacked(outputs[:made], length) + outputs[made:]
 
 
 @register("_while_loop")
@@ -211,8 +216,7 @@ class WhileLoopProp(LoopProp):
         if self._states_stay(0, outputs[made:], shapes, types):
             outputs = self.parts[1].infer(shapes, types)
         self.parts[0].infer(shapes, types)
-        return [each._replace(shape=None if each.shape is None else (self._most, *each.shape))
-                for each in outputs[:made]] + outputs[made:]
+        return _stacked(outputs[:made], self._most) + outputs[made:]
 
 
 @register("_cond")

@@ -70,7 +70,8 @@ class MonitoredSymbol:
             return Entry(copies.get(entry.node, entry.node), entry.output)
 
         for node in operators:
-            inputs, told = [moved(entry) for entry in node.inputs], []
+            inputs = [moved(entry) for entry in node.inputs]
+            told: List[Tuple[str, Union[str, Probe]]] = []
             for place, entry in enumerate(node.inputs):
                 name = f"{node.name}_backward_output{place if len(node.inputs) > 1 else ''}"
                 shape, dtype = known.get(entry) or (None, None)
@@ -101,8 +102,8 @@ def _kinds(results: List[Entry], arguments: Mapping[str, NDArray]) -> Dict[Entry
     definition = Outputs(results)._define()
     found = definition.infer({name: array.shape for name, array in arguments.items()},
                              {name: dtype_name(array.dtype) for name, array in arguments.items()})
-    return {**{entry: tuple(kind) for entry, kind in zip(results, found.outputs)},
-            **{Entry(node, 0): tuple(kind) for node, kind in zip(definition.variables, found.inputs)}}
+    entries = [*results, *[Entry(node, 0) for node in definition.variables]]
+    return {entry: (kind.shape, kind.dtype) for entry, kind in zip(entries, found.outputs + found.inputs)}
 
 
 def _inputs(node: Node) -> List[Tuple[str, Union[str, Entry]]]:
