@@ -86,7 +86,7 @@ class LoopOp(CustomOp):
     def backward(self, req: Sequence[str], out_grad: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any],
                  in_grad: Sequence[Any], aux: Sequence[Any]) -> None:
         """See CustomOp."""
-        inputs, outputs = self._recorded or self._record(in_data, aux)
+        inputs, outputs = self._recorded or self._record(in_data, [state.copy() for state in aux])
         self._recorded = None
         tape.backward(outputs, out_grad[len(out_grad) - len(outputs):], train_mode=self._training)
         for target, request, array in zip(in_grad, req, inputs):
