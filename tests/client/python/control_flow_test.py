@@ -111,6 +111,11 @@ class LoopTest(ArrayCase):
         outputs, _ = contrib.foreach(lambda x, s: (x + s, s), mx.sym.Variable("d", shape=(0, 3)), STATE)
         self.assertEqual(outputs.infer_shape_partial()[1], [(0, 3)])
 
+    def test_a_state_has_the_shape_that_it_has_after_a_step(self):
+        _, state = contrib.foreach(lambda x, s: (x, mx.sym.broadcast_mul(x, mx.sym.sum(s, keepdims=True))), mx.sym.Variable("d"),
+                                   mx.sym.Variable("s", shape=(0, 2)))
+        self.assertEqual(state.infer_shape(d=(4, 3, 2)), ([(4, 3, 2), (3, 2)], [(3, 2)], []))
+
     def test_statistics_in_a_body_are_auxiliary_states(self):
         outputs, _ = contrib.foreach(lambda x, s: (mx.sym.BatchNorm(x, name="bn", momentum=0.5), s), mx.sym.Variable("d"), [])
         self.assertEqual(outputs.list_auxiliary_states(), ["bn_moving_mean", "bn_moving_var"])

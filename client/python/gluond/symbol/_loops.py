@@ -142,8 +142,9 @@ class LoopProp(CustomOpProp):
         """Gives states, inputs from `first` on, the types that they have after a step; whether that has told anything."""
         told = False
         for place, state in enumerate(after, first):
-            if shapes[place] is None and state.shape is not None:
-                shapes[place], told = state.shape, True
+            known = shapes[place]
+            if state.shape is not None and (known is None or len(known) == len(state.shape) and min(known, default=0) < 0):
+                shapes[place], told = [b if a < 0 else a for a, b in zip(known or state.shape, state.shape)], True
             if types[place] is None and state.dtype is not None:
                 types[place], told = state.dtype, True
         return told
