@@ -17,10 +17,10 @@ def rnn(F: Any, i2h: Any, h2h: Any, new: Activate, name: Name) -> Any:  # noqa: 
 
 
 def lstm(F: Any, i2h: Any, h2h: Any, c: Any, gate: Activate, new: Activate,  # noqa: N803
-         name: Name) -> Tuple[Any, Any]:
-    """(h', c'): c' = f c + i g, h' = o new(c'), with the gates i, f, g, o in this order."""
+         name: Name, **axis: int) -> Tuple[Any, Any]:
+    """(h', c'): c' = f c + i g, h' = o new(c'), with the gates i, f, g, o in this order along `axis`, by default 1."""
     add, mul = F._internal._plus, F._internal._mul
-    gates = F.SliceChannel(add(i2h, h2h, name=name("plus0")), num_outputs=4, name=name("slice"))
+    gates = F.SliceChannel(add(i2h, h2h, name=name("plus0")), num_outputs=4, name=name("slice"), **axis)
     keep_in, forget = gate(gates[0], name=name("i")), gate(gates[1], name=name("f"))
     candidate, keep_out = new(gates[2], name=name("c")), gate(gates[3], name=name("o"))
     kept = mul(forget, c, name=name("mul0"))
