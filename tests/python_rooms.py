@@ -30,7 +30,7 @@ ROOMS = {
     "base": ("base _side_effects engine log lr_scheduler recordio _elsewhere _replacements _registry registry _curve _files _image_files", ""),
     "_proto": ("_proto", ""),
     "_wire": ("_wire", "base _proto"),
-    "operators": ("_operators _operators_cache _attributes _methods _documentation _composed _servers attribute context name util", "base _proto _wire"),
+    "operators": ("_operators _operators_cache _attributes _methods _documentation _composed _servers attribute context name runtime util", "base _proto _wire"),
     "_array": ("_array", "base _proto _wire operators"),
     "_custom": ("_custom", "base _proto _wire operators _array"),
     "symbol": ("symbol", "base _proto _wire operators _array _custom"),

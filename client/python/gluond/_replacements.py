@@ -42,9 +42,6 @@ _INSTEAD = {
     **_all_of("sparse_array create_sparse_array create_sparse_array_zd rand_sparse_ndarray shuffle_csr_column_indices", _STORAGE),
     "LBSGD": "use mx.optimizer.LARS, or a schedule of mx.lr_scheduler with warmup_steps",
     "MXDataIter": "iterators are mx.io.NDArrayIter, CSVIter, ImageRecordIter and so on, or subclasses of mx.io.DataIter",
-    **_all_of("runtime Features", "dir(mx.nd) lists the server's operators, and mx.num_gpus() counts its GPUs"),
-    **{f"{kind}Conv{cell}Cell": "gluon.contrib.rnn has Conv1DRNNCell, Conv2DLSTMCell and their relatives"
-       for kind, cell in (("Base", "RNN"), ("", "RNN"), ("", "LSTM"), ("", "GRU"))},
     **_all_of("""_LIB check_call c_str c_array c_str_array c_handle_array c_array_buf mx_uint mx_float mx_float_p NDArrayHandle SymbolHandle
         ExecutorHandle _new_empty_handle ctypes2buffer ctypes2numpy_shared MXCallbackList build_param_doc get_last_ffi_error c2pyerror
         _ctypes _cy3 _ffi _api_internal _global_var api cython tvmop space gen__internal gen_op gen_contrib gen_linalg gen_sparse gen_image
