@@ -358,6 +358,21 @@ class SymbolTest(ArrayCase):
         self.assertEqual(out.infer_shape(data=(2, 3, 4, 4), grid=(2, 2, 5, 6))[1], [(2, 3, 5, 6)])
         self.assert_close(out.bind(mx.cpu(), {"data": data, "grid": grid}).forward()[0], nd.BilinearSampler(data, grid).asnumpy())
 
+    def test_arguments_of_a_symbol_stand_in_mxnets_order(self):
+        pdf = "random_pdf_{}".format
+        for make, names in ((mx.sym.contrib.box_encode, "samples matches anchors refs means stds"),
+                            (lambda *x: mx.sym.contrib.count_sketch(*x, out_dim=2), "data h s"),
+                            (getattr(mx.sym, pdf("uniform")), "sample low high"), (getattr(mx.sym, pdf("normal")), "sample mu sigma"),
+                            (getattr(mx.sym, pdf("gamma")), "sample alpha beta"), (getattr(mx.sym, pdf("exponential")), "sample lam"),
+                            (getattr(mx.sym, pdf("poisson")), "sample lam"), (getattr(mx.sym, pdf("negative_binomial")), "sample k p"),
+                            (getattr(mx.sym, pdf("generalized_negative_binomial")), "sample mu alpha"),
+                            (getattr(mx.sym, pdf("dirichlet")), "sample alpha"),
+                            (lambda *x: mx.sym.contrib.interleaved_matmul_encdec_valatt(*x, heads=2), "keys_values attention"),
+                            (mx.sym.BilinearSampler, "data grid"), (mx.sym.linalg.gemm, "a b c"), (mx.sym.khatri_rao, "a b")):
+            with self.subTest(names):
+                made = make(*map(mx.sym.var, names.split()))
+                self.assertEqual(mx.sym.Group(list(made)).list_arguments(), names.split())
+
     def test_older_names_are_their_operators(self):
         out = mx.sym.BatchNorm_v1(mx.sym.var("x"), name="bn")
         self.assertEqual(out.list_arguments(), ["x", "bn_gamma", "bn_beta"])

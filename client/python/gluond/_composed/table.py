@@ -14,7 +14,7 @@ _CHANGES_ARRAYS, _DRAWS = "it writes its inputs", "this process draws how to cha
 _SHAPE, _NEEDS_SHAPE = "the shape of its result depends on values", "it needs the shape of its input"
 # Functions that `nd` has, on arrays, and `sym` has not.
 _ON_ARRAYS = {
-    "_contrib_boolean_mask": _SHAPE, "_sample_unique_zipfian": "it draws until all classes of a row are different",
+    "_contrib_boolean_mask": _SHAPE,
     "_contrib_bipartite_matching": "it goes through the scores one by one",
     "_contrib_index_array": _NEEDS_SHAPE, "_contrib_index_copy": _NEEDS_SHAPE,
     "_linalg_extracttrian": _NEEDS_SHAPE, "_linalg_maketrian": _NEEDS_SHAPE,
@@ -34,6 +34,7 @@ def _written(operator: str) -> str:
 
 COMPOSED: Dict[str, Callable[..., Any]] = {
     **{name: on_arrays_only(_written(name), why) for name, why in _ON_ARRAYS.items()},
+    "_sample_unique_zipfian": on_arrays_only("_internal._sample_unique_zipfian", "it draws until all classes of a row are different"),
     **{f"_image_{name}": getattr(images, name) for name in (
         "adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize", "random_brightness", "random_contrast", "random_hue",
         "random_lighting", "random_saturation", "resize", "to_tensor")},
