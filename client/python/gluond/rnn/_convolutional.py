@@ -1,7 +1,6 @@
 """The cells whose projections are convolutions, for states that are images: ConvRNNCell, ConvLSTMCell, ConvGRUCell."""
 from __future__ import annotations
 
-import functools
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import symbol
@@ -11,7 +10,9 @@ from ..symbol.symbol import Symbol
 from ._cells import GatedSymbolCell
 from ._recurrent_cell import RNNParams
 
-_LEAKY = functools.partial(symbol.LeakyReLU, act_type="leaky", slope=0.2)
+
+def _leaky(inputs: Symbol, **kwargs: Any) -> Symbol:
+    return symbol.LeakyReLU(inputs, act_type="leaky", slope=0.2, **kwargs)
 
 
 class BaseConvRNNCell(GatedSymbolCell):
@@ -55,7 +56,7 @@ class _ImagesCell(BaseConvRNNCell):
                  h2h_dilate: Sequence[int] = (1, 1), i2h_kernel: Sequence[int] = (3, 3), i2h_stride: Sequence[int] = (1, 1),
                  i2h_pad: Sequence[int] = (1, 1), i2h_dilate: Sequence[int] = (1, 1), i2h_weight_initializer: Any = None,
                  h2h_weight_initializer: Any = None, i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-                 activation: Any = _LEAKY, prefix: Optional[str] = None, params: Optional[RNNParams] = None,
+                 activation: Any = _leaky, prefix: Optional[str] = None, params: Optional[RNNParams] = None,
                  conv_layout: str = "NCHW") -> None:
         super().__init__(input_shape, num_hidden, h2h_kernel, h2h_dilate, i2h_kernel, i2h_stride, i2h_pad, i2h_dilate,
                          i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, activation,
