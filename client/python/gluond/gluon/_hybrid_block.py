@@ -109,9 +109,9 @@ class HybridBlock(Block):
         self(x, *args)
 
     def register_op_hook(self, callback: Callable[[str, str, NDArray], Any], monitor_all: bool = False) -> None:
-        """Once hybridized, calls `callback(output name, operator name, array)` for every operator after each run.
+        """Once hybridized, calls `callback(name, operator, array)` for every output of an operator after each run: `fc_output`.
 
-        With `monitor_all` for the graph's inputs as well.
+        With `monitor_all` before it for the operator's inputs as well, by its own names for them: `fc_weight`.
         """
         self._op_hook = callback
         self._monitor_all = monitor_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..base import MXNetError
 from ..context import Context, current_context
 from ._gradients import HeadGradients, MarkedArguments
 from ._outputs import Outputs
-from ._monitored import Callback, MonitoredSymbol
+from ._monitored import MonitoredSymbol
 
 
 class Executor:
@@ -48,6 +48,7 @@ class Executor:
         self._custom_states = [array for array, node in zip(self.aux_arrays, auxiliaries) if node in custom]
         self._places = {node: place for place, node in enumerate(arguments + auxiliaries)}
         self._monitored: Optional[MonitoredSymbol] = None
+        self._callback: Callable[[str, NDArray], Any] = lambda name, array: None
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
         self._recorded = False
@@ -59,12 +60,12 @@ class Executor:
         self._running = symbol
         self._order = [self._places[node] for node in symbol._define().variables]
 
-    def set_monitor_callback(self, callback: Callback, monitor_all: bool = False) -> None:
+    def set_monitor_callback(self, callback: Callable[[str, NDArray], Any], monitor_all: bool = False) -> None:
         """`callback(name, array)` is called for each operator's outputs after each run, and for gradients; see MonitoredSymbol.
 
         monitor_all: for the operators' inputs as well.
         """
-        self._monitored = MonitoredSymbol(self._symbol, callback, monitor_all)
+        self._monitored, self._callback = MonitoredSymbol(self._symbol, monitor_all), callback
         self._runs(self._monitored.symbol)
 
     # Arrays by name.
@@ -135,7 +136,8 @@ class Executor:
         self._recorded = recording
         self._outputs = outputs[:len(self._output_names)]
         if self._monitored is not None:
-            self._monitored.tell(outputs, {**self.arg_dict, **self.aux_dict})
+            for name, _, array in self._monitored.told(outputs, {**self.arg_dict, **self.aux_dict}):
+                self._callback(name, array)
         return self._outputs
 
     def backward(self, out_grads: Union[None, NDArray, Sequence[NDArray], Mapping[str, NDArray]] = None,
@@ -151,8 +153,9 @@ class Executor:
             return
         self._marked.backward(self._outputs or [], gradients, bool(is_train))
         if self._monitored is not None:
-            self._monitored.tell_gradients({name: grad for name, grad, request in zip(
-                self._names, self.grad_arrays, self._requests) if request == "write"})
+            written = {name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests) if request == "write"}
+            for name, array in self._monitored.told_gradients(written):
+                self._callback(name, array)
 
     # Arrays replaced.
 
