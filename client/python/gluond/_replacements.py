@@ -25,7 +25,6 @@ _INSTEAD = {
     "tensorboard": "model.fit(...).plot('curve.svg') draws the history, and mx.callback has functions for each batch",
     "svrg_optimization": "use mx.mod.Module with another optimizer",
     "batchify": "gluon.data.DataLoader takes a batchify_fn of the program's own",
-    "cnn": "write DeformableConvolution as a mx.operator.CustomOp",
     **{f"WikiText{size}": "nothing is downloaded; mx.contrib.text has vocabularies" for size in ("2", "103")},
     "KVStoreServer": "one gluond server keeps the arrays", "kvstore_server": "one gluond server keeps the arrays",
     "libinfo": "there is no library of MXNet's to find", "misc": "use mx.lr_scheduler",
@@ -91,8 +90,7 @@ _OPERATORS_INSTEAD = (
     ("to_dlpack_ from_dlpack", "values are handed over by x.asnumpy() and mx.nd.array(...)"),
     ("multi_lamb_update multi_mp_lamb_update multi_adamw_update multi_mp_adamw_update", "these write arrays: nd.contrib has them"),
     ("linalg_syevd syevd", "numpy.linalg.eigh(x.asnumpy()) has the eigenvectors as columns"),
-    ("IdentityAttachKLSparseReg DeformableConvolution DeformablePSROIPooling ModulatedDeformableConvolution MultiProposal PSROIPooling "
-     "Proposal RROIAlign hawkesll",
+    ("IdentityAttachKLSparseReg DeformablePSROIPooling MultiProposal PSROIPooling Proposal RROIAlign hawkesll",
      "make it of other operators, or write it as a mx.operator.CustomOp"),
 )
 

@@ -50,7 +50,7 @@ class NamesTest(ArrayCase):
     def test_classes_of_other_modules_that_are_not_here_say_what_to_use(self):
         for absent in (lambda: mx.optimizer.LBSGD, lambda: mx.io.MXDataIter, lambda: mx.profiler, lambda: mx.contrib.hawkesll,
                        lambda: mx.contrib.onnx, lambda: mx.contrib.quantization, lambda: mx.contrib.tensorboard, lambda: mx.np,
-                       lambda: gluon.contrib.cnn, lambda: gluon.contrib.estimator,
+                       lambda: gluon.contrib.estimator,
                        lambda: mx.nd.sparse, lambda: gluon.data.batchify, lambda: mx.kvstore.KVStoreServer,
                        lambda: gluon.contrib.data.WikiText2):
             with self.assertRaisesRegex(AttributeError, "it is not part of gluond; .{10}"):

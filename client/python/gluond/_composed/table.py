@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
-from . import attention, boxes, candidates, densities, elementwise, fourier, images, linear_algebra, patches, sampling
+from . import attention, boxes, candidates, deformable, densities, elementwise, fourier, images, linear_algebra, patches, sampling
 from .shapes import on_arrays_only
 
 # Other names of the server's operators.
@@ -49,6 +49,8 @@ COMPOSED: Dict[str, Callable[..., Any]] = {
     "_contrib_sign_ste": elementwise.sign_ste,
     "_contrib_interleaved_matmul_encdec_qk": attention.interleaved_matmul_encdec_qk,
     "_contrib_interleaved_matmul_encdec_valatt": attention.interleaved_matmul_encdec_valatt,
+    "_contrib_DeformableConvolution": deformable.deformable_convolution,
+    "_contrib_ModulatedDeformableConvolution": deformable.modulated_deformable_convolution,
     "_contrib_fft": fourier.fft,
     "_contrib_ifft": fourier.ifft,
     "_contrib_box_encode": boxes.box_encode,
