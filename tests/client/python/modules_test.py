@@ -41,6 +41,42 @@ class ContribTest(ArrayCase):
         np.testing.assert_allclose(np.bincount(classes), [7737, 4526, 3211, 2491, 2035], rtol=0.1)
         self.assert_close(of_sampled[:3], 20000 * np.log((classes[:3] + 2) / (classes[:3] + 1)) / np.log(6))
 
+    def test_symbols_draw_such_classes_at_each_run(self):
+        net = mx.sym.Group(mx.sym.contrib.rand_zipfian(mx.sym.var("true"), 20000, 5))
+        mx.random.seed(3)
+        executor = net.bind(mx.cpu(), {"true": nd.array([3, 0])})
+        sampled, of_true, of_sampled = executor.forward()
+        np.testing.assert_allclose(np.bincount(sampled.asnumpy()), [7737, 4526, 3211, 2491, 2035], rtol=0.1)
+        self.assert_close(of_true, np.array([0.49815515, 1.54741123]) * 5000)
+        self.assertFalse(np.array_equal(executor.forward()[0].asnumpy(), sampled.asnumpy()))
+
+    def test_different_classes_are_drawn_and_their_draws_counted(self):
+        mx.random.seed(3)
+        classes, tries = nd._internal._sample_unique_zipfian(1000, shape=(3, 200))
+        self.assertEqual((classes.shape, classes.dtype, tries.shape, tries.dtype), ((3, 200), np.int64, (3,), np.int64))
+        for row, count in zip(classes.asnumpy(), tries.asnumpy()):
+            self.assertEqual(len(set(row)), 200)
+            self.assertTrue(0 <= row.min() and row.max() < 1000)
+            self.assertTrue(300 < count < 700, count)  # MXNet has 426 on average.
+            self.assertLess(np.median(row[:50]), np.median(row[-50:]))
+        self.assertEqual(sorted(nd._internal._sample_unique_zipfian(4, shape=(1, 4))[0].asnumpy()[0]), [0, 1, 2, 3])
+        with self.assertRaisesRegex(mx.MXNetError, "cannot exceed the number of possible classes"):
+            nd._internal._sample_unique_zipfian(4, shape=(1, 5))
+
+
+class RuntimeTest(unittest.TestCase):
+
+    def test_features_have_mxnets_names(self):
+        features = mx.runtime.Features()
+        self.assertIs(features, mx.runtime.Features())
+        self.assertEqual(list(features), [feature.name for feature in mx.runtime.feature_list()])
+        self.assertEqual(len(features), 32)
+        self.assertEqual(features.is_enabled("cuda"), mx.num_gpus() > 0)
+        self.assertFalse(features["TENSORRT"].enabled)
+        self.assertIn("✔ LAPACK, ✔ MKLDNN", str(features))
+        with self.assertRaisesRegex(RuntimeError, "Feature 'TPU' is unknown"):
+            features.is_enabled("TPU")
+
 
 class ControlFlowTest(ArrayCase):
 

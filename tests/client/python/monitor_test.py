@@ -75,11 +75,13 @@ class MonitorTest(ArrayCase):
 
     def test_inputs_are_told_with_monitor_all(self):
         a = mx.sym.Variable("a")
-        executor = mx.sym.FullyConnected(a, num_hidden=3, name="fc").simple_bind(mx.cpu(), grad_req="null", a=(2, 3))
+        net = mx.sym.Flatten(mx.sym.FullyConnected(a, num_hidden=3, name="fc"), name="flat")
+        executor = net.simple_bind(mx.cpu(), grad_req="null", a=(2, 3))
         names = []
         executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
         executor.forward()
-        self.assertEqual(names, ["a", "fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output"])
+        self.assertEqual(names, ["a", "fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output", "flat_input0",
+                                 "flat_output"])
         for net, told in ((mx.sym.relu(a, name="n"), ["a", "n_input0", "n_output"]),
                           (mx.sym.tile(a, (2,), name="n"), ["a", "n_data", "n_output"]),
                           (mx.sym.concat(a, a, name="n"), ["a", "n_arg0", "a", "n_arg1", "n_output"])):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..context import Context, current_context
 from . import _common
 from ._gradients import HeadGradients, MarkedArguments
 from ._outputs import Outputs
-from ._monitored import Callback, MonitoredSymbol
+from ._monitored import MonitoredSymbol
 
 
 class Executor:
@@ -50,7 +50,7 @@ class Executor:
         self._custom_states = [array for array, node in zip(self.aux_arrays, auxiliaries) if node in custom]
         self._places = {node: place for place, node in enumerate(arguments + auxiliaries)}
         self._monitored: Optional[MonitoredSymbol] = None
-        self._watch: Optional[Tuple[Callback, bool]] = None
+        self._watch: Optional[Tuple[Callable[[str, NDArray], Any], bool]] = None  # The callback, and whether inputs are told.
         self._probes: List[NDArray] = []  # The zeros that the monitored symbol reads.
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
@@ -64,14 +64,14 @@ class Executor:
         self._running = symbol
         self._order = [self._places[node] for node in symbol._define().variables]
 
-    def set_monitor_callback(self, callback: Callback, monitor_all: bool = False) -> None:
+    def set_monitor_callback(self, callback: Callable[[str, NDArray], Any], monitor_all: bool = False) -> None:
         """`callback(name, array)` is called for each operator's outputs after each run, and for gradients; see MonitoredSymbol.
 
         For gradients the executor gets arrays for those of all inputs of operators.
         monitor_all: for the operators' inputs as well.
         """
         requests = dict(zip(self._names, self._requests)) if self._marked.any else {}
-        self._monitored = MonitoredSymbol(self._symbol, callback, monitor_all, self.arg_dict, requests)
+        self._monitored = MonitoredSymbol(self._symbol, monitor_all, self.arg_dict, requests)
         probes = self._monitored.probes
         first = len(self.arg_arrays) + len(self.aux_arrays)
         self._places.update({probe.variable: first + place for place, probe in enumerate(probes)})
@@ -156,8 +156,9 @@ class Executor:
         results = outputs[:len(self._output_names)]
         self._recorded = results if recording else None
         self._outputs = [array.detach() for array in results] if recording else results  # Which the program may write.
-        if self._monitored is not None:
-            self._monitored.tell(outputs, {**self.arg_dict, **self.aux_dict})
+        if self._monitored is not None and self._watch is not None:
+            for name, _, array in self._monitored.told(outputs, {**self.arg_dict, **self.aux_dict}):
+                self._watch[0](name, array)
         return self._outputs
 
     def backward(self, out_grads: Union[None, NDArray, Sequence[NDArray], Mapping[str, NDArray]] = None,
@@ -172,9 +173,10 @@ class Executor:
             return
         gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
         self._marked.backward(self._recorded or [], gradients, bool(is_train))
-        if self._monitored is not None:
-            self._monitored.tell_gradients({name: grad for name, grad, request in zip(
-                self._names, self.grad_arrays, self._requests) if request == "write"})
+        if self._monitored is not None and self._watch is not None:
+            written = {name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests) if request == "write"}
+            for name, array in self._monitored.told_gradients(written):
+                self._watch[0](name, array)
 
     # Arrays replaced.
 
