@@ -137,17 +137,16 @@ def rand_ndarray(shape: Tuple[int, ...], stype: str = "default", density: Option
                  ctx: Optional[_context.Context] = None) -> "nd.NDArray":
     """An array of that shape with numbers from -1 to 1.
 
-    For another stype, the dense array of a sparse one: numbers from 0 to 1, changed by `modifier_func`, in a share of the elements
-    ("csr") or of the rows ("row_sparse") of `density`, by default a random one.
+    For "csr", the dense array of a sparse one: numbers from 0 to 1, changed by `modifier_func`, in a share of `density` of the
+    elements, by default a random one. A "row_sparse" array has all rows: it stands for a gradient, and a dense one leaves none out.
     """
     dense_only("rand_ndarray", stype)
-    if stype == "default":
+    if stype != "csr":
         return nd.array(np.random.uniform(-1, 1, shape), dtype=dtype or np.float32, ctx=ctx)
     values = np.random.rand(*shape)
     if modifier_func is not None:
         values = np.vectorize(modifier_func)(values)
-    chosen = np.random.rand(*(shape if stype == "csr" else shape[:1])) < (np.random.rand() if density is None else density)
-    values *= chosen.reshape(chosen.shape + (1,) * (len(shape) - chosen.ndim))
+    values *= np.random.rand(*shape) < (np.random.rand() if density is None else density)
     return nd.array(values, dtype=dtype or np.float32, ctx=ctx)
 
 
