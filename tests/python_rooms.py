@@ -13,7 +13,7 @@ PACKAGE = "client/python/gluond/"
 
 # Faces import and define nothing: they are MXNet's names for the contents of the rooms.
 _FACES = ("__init__ autograd executor operator metric remote optimizer/__init__ optimizer/optimizer gluon/__init__ gluon/block "
-          "gluon/parameter gluon/contrib/__init__ gluon/contrib/data/__init__ gluon/contrib/nn/__init__ gluon/contrib/rnn/__init__ "
+          "gluon/parameter gluon/contrib/__init__ gluon/contrib/cnn/__init__ gluon/contrib/data/__init__ gluon/contrib/nn/__init__ gluon/contrib/rnn/__init__ "
           "gluon/data/__init__ gluon/data/vision/__init__ gluon/model_zoo/__init__ "
           "gluon/model_zoo/vision/__init__ gluon/nn/__init__ gluon/rnn/__init__ gluon/rnn/rnn_cell gluon/rnn/rnn_layer "
           "kvstore/__init__ contrib/__init__ contrib/ndarray contrib/symbol contrib/amp/__init__ contrib/text/__init__ image/__init__ image/detection "
@@ -30,7 +30,7 @@ ROOMS = {
     "base": ("base _side_effects engine log lr_scheduler recordio _elsewhere _replacements _registry registry _curve _files _image_files", ""),
     "_proto": ("_proto", ""),
     "_wire": ("_wire", "base _proto"),
-    "operators": ("_operators _operators_cache _attributes _methods _documentation _composed _servers attribute context name util", "base _proto _wire"),
+    "operators": ("_operators _operators_cache _attributes _methods _documentation _composed _servers attribute context name runtime util", "base _proto _wire"),
     "_array": ("_array", "base _proto _wire operators"),
     "_custom": ("_custom", "base _proto _wire operators _array"),
     "symbol": ("symbol", "base _proto _wire operators _array _custom"),

@@ -22,7 +22,7 @@ from . import image as img
 from . import initializer as init
 from . import visualization as viz
 from . import (callback, contrib, gluon, image, io, kvstore, log, minpy, model, module, monitor, operator, recordio, registry, remote,
-               rnn, test_utils)
+               rnn, runtime, test_utils)
 from . import kvstore as kv
 from . import module as mod
 from . import monitor as mon

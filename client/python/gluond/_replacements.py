@@ -25,7 +25,6 @@ _INSTEAD = {
     "tensorboard": "model.fit(...).plot('curve.svg') draws the history, and mx.callback has functions for each batch",
     "svrg_optimization": "use mx.mod.Module with another optimizer",
     "batchify": "gluon.data.DataLoader takes a batchify_fn of the program's own",
-    "cnn": "write DeformableConvolution as a mx.operator.CustomOp",
     **{f"WikiText{size}": "nothing is downloaded; mx.contrib.text has vocabularies" for size in ("2", "103")},
     "KVStoreServer": "one gluond server keeps the arrays", "kvstore_server": "one gluond server keeps the arrays",
     "libinfo": "there is no library of MXNet's to find", "misc": "use mx.lr_scheduler",
@@ -42,9 +41,6 @@ _INSTEAD = {
     **_all_of("sparse_array create_sparse_array create_sparse_array_zd rand_sparse_ndarray shuffle_csr_column_indices", _STORAGE),
     "LBSGD": "use mx.optimizer.LARS, or a schedule of mx.lr_scheduler with warmup_steps",
     "MXDataIter": "iterators are mx.io.NDArrayIter, CSVIter, ImageRecordIter and so on, or subclasses of mx.io.DataIter",
-    **_all_of("runtime Features", "dir(mx.nd) lists the server's operators, and mx.num_gpus() counts its GPUs"),
-    **{f"{kind}Conv{cell}Cell": "gluon.contrib.rnn has Conv1DRNNCell, Conv2DLSTMCell and their relatives"
-       for kind, cell in (("Base", "RNN"), ("", "RNN"), ("", "LSTM"), ("", "GRU"))},
     **_all_of("""_LIB check_call c_str c_array c_str_array c_handle_array c_array_buf mx_uint mx_float mx_float_p NDArrayHandle SymbolHandle
         ExecutorHandle _new_empty_handle ctypes2buffer ctypes2numpy_shared MXCallbackList build_param_doc get_last_ffi_error c2pyerror
         _ctypes _cy3 _ffi _api_internal _global_var api cython tvmop space gen__internal gen_op gen_contrib gen_linalg gen_sparse gen_image
@@ -82,7 +78,6 @@ _INSTEAD = {
     **_all_of("get_im2rec_path", "mx.recordio.MXIndexedRecordIO writes files of images"),
     "get_gpu_memory": "mx.context.gpu_memory_info counts it", "get_cuda_compute_capability": "the server knows its GPUs",
     "PythonOp": _OPERATORS,
-    "executor_group": _TRAINING,
     "estimator": "train with autograd.record(), backward() and gluon.Trainer; gluond.progress.Progress shows how far",
 }
 # Operators and functions of MXNet's that are not here. Their names, or how these begin, before what is to be done.
@@ -94,8 +89,7 @@ _OPERATORS_INSTEAD = (
     ("to_dlpack_ from_dlpack", "values are handed over by x.asnumpy() and mx.nd.array(...)"),
     ("multi_lamb_update multi_mp_lamb_update multi_adamw_update multi_mp_adamw_update", "these write arrays: nd.contrib has them"),
     ("linalg_syevd syevd", "numpy.linalg.eigh(x.asnumpy()) has the eigenvectors as columns"),
-    ("IdentityAttachKLSparseReg DeformableConvolution DeformablePSROIPooling ModulatedDeformableConvolution MultiProposal PSROIPooling "
-     "Proposal RROIAlign hawkesll",
+    ("IdentityAttachKLSparseReg DeformablePSROIPooling MultiProposal PSROIPooling Proposal RROIAlign hawkesll",
      "make it of other operators, or write it as a mx.operator.CustomOp"),
 )
 

@@ -167,7 +167,8 @@ def check_numeric_gradient(sym: Any, location: Values, aux_states: Values = None
     executor.forward(is_train=True)
     executor.backward()
     symbolic = {name: executor.grad_dict[name].asnumpy() for name in requests}
-    numeric = numeric_grad(executor, points, fixed_auxiliaries, eps, use_forward_train, dtype)
+    varied = {name: points[name] for name, request in requests.items() if request != "null"}
+    numeric = numeric_grad(executor, varied, fixed_auxiliaries, eps, use_forward_train, dtype)
     for name, request in requests.items():
         wanted = np.zeros_like(symbolic[name]) if request == "null" else numeric[name]
         assert_almost_equal(wanted, symbolic[name], rtol, atol, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+import collections
+from typing import Any, DefaultDict, Mapping, Optional
 
 from ._wire.frame import change, enter, frame, leave
 from .base import WithProperties, classproperty
@@ -14,6 +15,7 @@ class AttrScope(metaclass=WithProperties):
     """Gives attributes to the symbols made inside. Inner scopes add to the outer ones', and win."""
 
     current: Any  # The innermost scope, with the attributes of the outer ones.
+    _subgraph_names: DefaultDict[str, int] = collections.defaultdict(int)  # How many loops' parts have been named so.
 
     def __init__(self, **kwargs: str) -> None:
         for value in kwargs.values():

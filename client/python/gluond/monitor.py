@@ -20,8 +20,8 @@ class Monitor:
     """Logs `stat_func(array)`, by default |x| / sqrt(size), of all arrays whose names match `pattern`.
 
     It does so every `interval` batches. Arrays are the operators' results, as `fc1_output`, with `monitor_all` their
-    inputs as well; then gradients, as `fc1_backward_output1` (of the arguments, not of what lies between operators);
-    then the arguments and auxiliary states. `sort`: by name.
+    inputs as well; then the gradients of operators' inputs, as `fc1_backward_output1`; then the arguments and auxiliary
+    states. `sort`: by name.
 
         monitor.install(executor)
         monitor.tic()

@@ -135,9 +135,19 @@ def random_arrays(*shapes: Tuple[int, ...]) -> Any:
 def rand_ndarray(shape: Tuple[int, ...], stype: str = "default", density: Optional[float] = None, dtype: Any = None,
                  modifier_func: Any = None, shuffle_csr_indices: bool = False, distribution: Optional[str] = None,
                  ctx: Optional[_context.Context] = None) -> "nd.NDArray":
-    """An array of that shape with numbers from -1 to 1. The arguments for MXNet's sparse arrays make no difference."""
+    """An array of that shape with numbers from -1 to 1.
+
+    For "csr", the dense array of a sparse one: numbers from 0 to 1, changed by `modifier_func`, in a share of `density` of the
+    elements, by default a random one. A "row_sparse" array has all rows: it stands for a gradient, and a dense one leaves none out.
+    """
     dense_only("rand_ndarray", stype)
-    return nd.array(np.random.uniform(-1, 1, shape), dtype=dtype or np.float32, ctx=ctx)
+    if stype != "csr":
+        return nd.array(np.random.uniform(-1, 1, shape), dtype=dtype or np.float32, ctx=ctx)
+    values = np.random.rand(*shape)
+    if modifier_func is not None:
+        values = np.vectorize(modifier_func)(values)
+    values *= np.random.rand(*shape) < (np.random.rand() if density is None else density)
+    return nd.array(values, dtype=dtype or np.float32, ctx=ctx)
 
 
 def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> Tuple[int, int]:

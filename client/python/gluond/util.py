@@ -1,4 +1,4 @@
-"""The functions of `mx.util`. MXNet 2's numpy shapes and arrays are always off here."""
+"""The functions of `mx.util`. MXNet 2's numpy arrays are always off here; its shapes can be turned on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 import os
 from typing import Any, Callable, NoReturn, Optional, TypeVar
 
+from ._wire import frame as _frame
 from .context import num_gpus
 
 __all__ = ["get_gpu_count", "getenv", "is_np_array", "is_np_shape", "makedirs", "np_array", "np_shape", "reset_np",
@@ -26,8 +27,8 @@ def get_gpu_count() -> int:
 
 
 def is_np_shape() -> bool:
-    """Always false: 0 in a shape means unknown, as in MXNet 1.x."""
-    return False
+    """Whether numpy's shapes are on, in this thread or coroutine: see np_shape."""
+    return _frame.frame().np_shape
 
 
 def is_np_array() -> bool:
@@ -36,39 +37,45 @@ def is_np_array() -> bool:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise NotImplementedError(f"{what}: gluond has MXNet 1.x's NDArray and Symbol, not mx.np and its shapes; write with mx.nd")
+    raise NotImplementedError(f"{what}: gluond has MXNet 1.x's NDArray and Symbol, not mx.np; write with mx.nd")
 
 
-class _Scope:
-    """A `with` block in which numpy's shapes or arrays are off; turning them on raises."""
+class _NumpyArrayScope:
+    """A `with` block in which numpy's arrays are off; turning them on raises."""
 
-    def __init__(self, name: str, active: bool) -> None:
-        self._name = name
-        self._active = active
+    def __init__(self, is_np_array: bool) -> None:
+        self._is_np_array = is_np_array
 
     def __enter__(self) -> None:
-        if self._active:
-            _refuse(f"{self._name}(True)")
+        if self._is_np_array:
+            _refuse("np_array(True)")
 
     def __exit__(self, *exc: object) -> None:
         pass
 
 
-def np_shape(active: bool = True) -> _Scope:
-    """For `with`. Within np_shape(False), everything is as it is; np_shape(True) raises."""
-    return _Scope("np_shape", active)
+def np_shape(active: bool = True) -> _frame.Within:
+    """For `with`: numpy's shapes are on, or off.
+
+    Where they are on, 0 is a size in a shape, -1 an unknown size, () the shape of one number, and None an unknown shape. Else 0 is
+    an unknown size, and () an unknown shape. Operators give the shapes that they give in any case.
+
+        with mx.np_shape():
+            assert nd.ones(()).shape == ()
+    """
+    return _frame.Within(np_shape=bool(active))
 
 
-def np_array(active: bool = True) -> _Scope:
+def np_array(active: bool = True) -> _NumpyArrayScope:
     """For `with`. Within np_array(False), everything is as it is; np_array(True) raises."""
-    return _Scope("np_array", active)
+    return _NumpyArrayScope(active)
 
 
 def set_np_shape(active: bool) -> bool:
-    """Returns False, the mode before. Raises if `active`."""
-    if active:
-        _refuse("set_np_shape(True)")
-    return False
+    """Turns numpy's shapes on or off, in this thread or coroutine. Returns the mode before."""
+    before = _frame.frame().np_shape
+    _frame.change(np_shape=bool(active))
+    return before
 
 
 def set_np(shape: bool = True, array: bool = True) -> None:
@@ -78,7 +85,8 @@ def set_np(shape: bool = True, array: bool = True) -> None:
 
 
 def reset_np() -> None:
-    """Does nothing: numpy's shapes and arrays are always off."""
+    """Turns numpy's shapes off; its arrays are always off."""
+    set_np_shape(False)
 
 
 def _refusing(decorator: str, func: T) -> T:
@@ -100,9 +108,23 @@ def use_np(func: T) -> T:
     return _refusing("use_np", func)
 
 
-def use_np_shape(func: T) -> T:
-    """As use_np."""
-    return _refusing("use_np_shape", func)
+def use_np_shape(func: Any) -> Any:
+    """In the decorated function, or in all methods and properties of the class, numpy's shapes are on."""
+    if not callable(func):
+        raise TypeError(f"use_np_shape can only decorate classes and callable objects, not a {type(func).__name__}")
+    if inspect.isclass(func):
+        for name, method in inspect.getmembers(func, lambda each: inspect.isfunction(each) or inspect.ismethod(each)):
+            setattr(func, name, use_np_shape(method))
+        for name, each in inspect.getmembers(func, lambda each: isinstance(each, property)):
+            setattr(func, name, property(each.fget and use_np_shape(each.fget), each.fset, each.fdel, each.__doc__))
+        return func
+
+    @functools.wraps(func)
+    def within(*args: Any, **kwargs: Any) -> Any:
+        with np_shape():
+            return func(*args, **kwargs)
+
+    return within
 
 
 def use_np_array(func: T) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .symbol.symbol import Symbol
@@ -64,7 +65,22 @@ def _shapes(symbol: Symbol, shape: Optional[Mapping[str, Sequence[int]]]) -> Dic
     _, outputs, _ = internals.infer_shape(**shape)
     if outputs is None:
         raise ValueError("Input shape is incomplete")
-    return {(entry.node.name, entry.output): found for entry, found in zip(internals._entries, outputs)}
+    return _by_entry(internals, outputs)
+
+
+def _types(symbol: Symbol, dtype: Optional[Mapping[str, Any]]) -> Dict[Tuple[str, int], Any]:
+    """The same of dtypes."""
+    if dtype is None:
+        return {}
+    internals = symbol.get_internals()
+    _, outputs, _ = internals.infer_type(**dtype)
+    if outputs is None:
+        raise ValueError("Input type is incomplete")
+    return _by_entry(internals, outputs)
+
+
+def _by_entry(internals: Symbol, found: Sequence[Any]) -> Dict[Tuple[str, int], Any]:
+    return {(entry.node.name, entry.output): each for entry, each in zip(internals._entries, found)}
 
 
 def _is_data(node: Mapping[str, Any], shape: Optional[Mapping[str, Sequence[int]]]) -> bool:
@@ -101,8 +117,9 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
                  node_attrs: Optional[Mapping[str, str]] = None, hide_weights: bool = True) -> Any:
     """A graphviz.Digraph of the network: shown by notebooks, written by its `render()`.
 
-    shape: of the inputs, by name, for edges that tell shapes. node_attrs: graphviz attributes of every node.
-    hide_weights: leaves parameters out. ImportError: graphviz is not installed.
+    shape, dtype: of the inputs, by name, for edges that tell shapes and dtypes. node_attrs: graphviz attributes of every node.
+    hide_weights: leaves parameters out. ImportError: graphviz is not installed. RuntimeWarning: nodes of one name, which are one
+    node of the picture.
     """
     try:
         from graphviz import Digraph
@@ -113,9 +130,9 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
     nodes, _ = _nodes(symbol)
     names = [node["name"] for node in nodes]
     if len(set(names)) != len(names):
-        raise ValueError("There are multiple variables with the same name in your graph, this may result in cyclic "
-                         "graph. Repeated names: " + ", ".join(sorted({n for n in names if names.count(n) > 1})))
-    shapes = _shapes(symbol, shape)
+        warnings.warn("There are multiple variables with the same name in your graph, this may result in cyclic graph. Repeated "
+                      "names: " + ",".join(sorted({n for n in names if names.count(n) > 1})), RuntimeWarning, stacklevel=2)
+    shapes, types = _shapes(symbol, shape), _types(symbol, dtype)
     common = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled",
               **(node_attrs or {})}
     dot = Digraph(name=title, format=save_format)
@@ -132,7 +149,8 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
         for source, index, *_ in node["inputs"]:
             if names[source] in hidden:
                 continue
-            label = "x".join(str(size) for size in shapes.get((names[source], index), ())[1:])
+            entry = names[source], index
+            label = "x".join(str(size) for size in shapes.get(entry, ())[1:]) + (f"({types[entry].__name__})" if entry in types else "")
             dot.edge(tail_name=node["name"], head_name=names[source], dir="back", arrowtail="open", label=label)
     return dot
 
@@ -170,7 +188,7 @@ _DETAILS: Dict[str, Callable[[Mapping[str, str]], str]] = {
 def _label(node: Mapping[str, Any]) -> str:
     if node["op"] in _DETAILS:
         return f"{node['op']}\n{_DETAILS[node['op']](node.get('attrs', {}))}"
-    return node["name"]
+    return str(node["attrs"]["op_type"] if node["op"] == "Custom" else node["name"])
 
 
 def _numbers(text: Optional[str]) -> str:

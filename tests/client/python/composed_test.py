@@ -300,6 +300,49 @@ class BoxTest(ArrayCase):
             self.assert_equal(found[1], columns)
 
 
+class DeformableTest(ArrayCase):
+
+    def test_convolutions_read_where_offsets_say(self):
+        def made(function, *shape):
+            return nd.array(function(np.arange(np.prod(shape))).reshape(shape))
+
+        x, offset, weight = made(lambda a: a / 10, 1, 2, 4, 4), made(lambda a: 1.5 * np.sin(a), 1, 16, 2, 4), made(np.cos, 4, 2, 2, 2)
+        mask = made(lambda a: np.sin(a) ** 2, 1, 8, 2, 4)
+        how = {"kernel": (2, 2), "stride": (2, 1), "dilate": (1, 2), "pad": (0, 1), "num_filter": 4, "num_deformable_group": 2, "no_bias": True}
+        for each in (x, offset):
+            each.attach_grad()
+        with autograd.record():
+            y = nd.contrib.DeformableConvolution(x, offset, weight, **how)
+        y.backward()
+        self.assertEqual(y.shape, (1, 4, 2, 4))  # The figures are MXNet's.
+        self.assert_close(y[0, :2, 1], [[3.1586, 3.0876, 0.297, 2.6503], [-0.8748, 0.722, 0.3285, 2.1111]], 1e-4)
+        self.assert_close(x.grad[0, 0, 3], [-0.1298, 0.3856, 0.1421, 0.3269], 1e-4)
+        self.assert_close(offset.grad[0, :4, 0, 1], [0.1284, 0.0321, 0, 0], 1e-4)
+        y = nd.contrib.ModulatedDeformableConvolution(x, offset, mask, weight, **how)
+        self.assert_close(y[0, :2, 1], [[1.5436, 1.5683, 0.4175, -0.1149], [1.3524, -0.082, 0.3635, 1.1122]], 1e-4)
+        with self.assertRaisesRegex(mx.MXNetError, "layout NCHW"):
+            nd.contrib.DeformableConvolution(x, offset, weight, layout="NHWC", **how)
+
+    def test_layers_without_offsets_are_convolutions(self):
+        x = nd.array(np.random.RandomState(0).randn(2, 3, 6, 5))
+        for kind in (gluon.contrib.cnn.DeformableConvolution, gluon.contrib.cnn.ModulatedDeformableConvolution):
+            for use_bias in (False, True):
+                net = kind(4, (3, 2), strides=(2, 1), padding=1, dilation=(1, 2), use_bias=use_bias, activation="relu", prefix="d_")
+                net.initialize(mx.init.Normal(1))
+                y = net(x)
+                weights = [net.deformable_conv_weight.data(), *([net.deformable_conv_bias.data()] if use_bias else [])]
+                expected = nd.Convolution(x, *weights, kernel=(3, 2), stride=(2, 1), pad=(1, 1), dilate=(1, 2), num_filter=4,
+                                          no_bias=not use_bias)
+                self.assert_close(y, nd.relu(expected).asnumpy(), 1e-4)
+                net.hybridize()
+                self.assert_close(net(x), y.asnumpy())
+        self.assertEqual(net.offset_weight.shape, (18, 3, 3, 2))
+        self.assertEqual(repr(net), "ModulatedDeformableConvolution(3 -> 4, kernel_size=(3, 2), stride=(2, 1), padding=(1, 1), "
+                                    "dilation=(1, 2), Activation(relu))")
+        with self.assertRaisesRegex(AssertionError, "layout is 'NCHW'"):
+            kind(4, layout="NHWC")
+
+
 class ElementTest(ArrayCase):
 
     def test_formulas(self):
@@ -315,6 +358,14 @@ class ElementTest(ArrayCase):
                 y = function(x) * 2
             y.backward()
             self.assert_equal(x.grad, [gradient * 2, gradient * 2])
+
+    def test_sync_batch_norm_tells_the_variance(self):
+        x = nd.array([[1], [5]])
+        with autograd.record():
+            _, mean, variance = nd.contrib.SyncBatchNorm(x, nd.ones(1), nd.zeros(1), nd.zeros(1), nd.ones(1), key="a",
+                                                         output_mean_var=True, eps=0.5)
+        self.assert_close(mean, [3])
+        self.assert_close(variance, [4], 1e-5)
 
     def test_places(self):
         self.assert_equal(nd.contrib.index_array(nd.zeros((2, 2))), [[[0, 0], [0, 1]], [[1, 0], [1, 1]]])
@@ -357,6 +408,21 @@ class SymbolTest(ArrayCase):
         self.assertEqual(out.list_outputs(), ["sampled_output"])
         self.assertEqual(out.infer_shape(data=(2, 3, 4, 4), grid=(2, 2, 5, 6))[1], [(2, 3, 5, 6)])
         self.assert_close(out.bind(mx.cpu(), {"data": data, "grid": grid}).forward()[0], nd.BilinearSampler(data, grid).asnumpy())
+
+    def test_arguments_of_a_symbol_stand_in_mxnets_order(self):
+        pdf = "random_pdf_{}".format
+        for make, names in ((mx.sym.contrib.box_encode, "samples matches anchors refs means stds"),
+                            (lambda *x: mx.sym.contrib.count_sketch(*x, out_dim=2), "data h s"),
+                            (getattr(mx.sym, pdf("uniform")), "sample low high"), (getattr(mx.sym, pdf("normal")), "sample mu sigma"),
+                            (getattr(mx.sym, pdf("gamma")), "sample alpha beta"), (getattr(mx.sym, pdf("exponential")), "sample lam"),
+                            (getattr(mx.sym, pdf("poisson")), "sample lam"), (getattr(mx.sym, pdf("negative_binomial")), "sample k p"),
+                            (getattr(mx.sym, pdf("generalized_negative_binomial")), "sample mu alpha"),
+                            (getattr(mx.sym, pdf("dirichlet")), "sample alpha"),
+                            (lambda *x: mx.sym.contrib.interleaved_matmul_encdec_valatt(*x, heads=2), "keys_values attention"),
+                            (mx.sym.BilinearSampler, "data grid"), (mx.sym.linalg.gemm, "a b c"), (mx.sym.khatri_rao, "a b")):
+            with self.subTest(names):
+                made = make(*map(mx.sym.var, names.split()))
+                self.assertEqual(mx.sym.Group(list(made)).list_arguments(), names.split())
 
     def test_older_names_are_their_operators(self):
         out = mx.sym.BatchNorm_v1(mx.sym.var("x"), name="bn")

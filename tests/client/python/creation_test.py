@@ -34,6 +34,14 @@ class CreationTest(ArrayCase):
         self.assert_equal(nd.zeros_like(nd.ones((1, 2))), [[0, 0]])
         self.assert_equal(nd.ones_like(nd.zeros((1, 2))), [[1, 1]])
 
+    def test_a_shape_that_is_not_known_makes_no_array(self):
+        for shape in (), (0, 3):
+            for make in nd.zeros, nd.ones, lambda shape: nd.full(shape, 3):
+                with self.assertRaisesRegex(mx.MXNetError, "is not known"):
+                    make(shape)
+                with mx.np_shape():
+                    self.assertEqual(make(shape).asnumpy().shape, shape)
+
     def test_counted(self):
         self.assert_equal(nd.arange(3), [0, 1, 2])
         self.assert_equal(nd.arange(1, 2, 0.25), [1, 1.25, 1.5, 1.75])

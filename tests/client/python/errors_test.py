@@ -55,6 +55,11 @@ class AsynchronousErrorTest(unittest.TestCase):
         with self.assertRaisesRegex(mx.MXNetError, "The line of the call"):
             z.asnumpy()
 
+    def test_an_index_that_an_operator_finds_out_of_range_is_an_index_error(self):
+        with self.assertRaisesRegex(IndexError, "names no part of") as caught:
+            nd.gather_nd(nd.ones((2, 3)), nd.array([[0], [3]])).asnumpy()
+        self.assertIsInstance(caught.exception, mx.MXNetError)
+
     def test_it_comes_at_every_point_of_waiting(self):
         for wait in (lambda y: y.wait_to_read(), lambda y: y.shape, repr, lambda y: y.asscalar(), float):
             with self.assertRaises(mx.MXNetError):

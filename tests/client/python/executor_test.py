@@ -14,6 +14,44 @@ def classifier():
     return mx.sym.SoftmaxOutput(net, name="softmax")
 
 
+class OptimizedSymbolTest(unittest.TestCase):
+
+    def test_equal_computations_are_made_once(self):
+        a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+        for net, saved in (((a + 1) + (a + 2), 0), (((a + b) * b) + ((a + b) * b), 2), (mx.sym.Group([a * b, a * b]), 0),
+                           (mx.sym.Dropout(a) + mx.sym.Dropout(a), 0), (mx.sym.Group([a, a]), 0)):
+            shapes = {name: (2, 3) for name in net.list_arguments()}
+            executor = net.simple_bind(mx.cpu(), **shapes)
+            found = executor.get_optimized_symbol()
+            self.assertEqual(len(net.get_internals()) - len(found.get_internals()), saved)
+            self.assertEqual(found.list_arguments(), net.list_arguments())
+            other = found.bind(mx.cpu(), {name: mx.nd.ones(shape) for name, shape in shapes.items()}).forward()
+            for result, expected in zip(other, executor.forward(**{name: mx.nd.ones(shape) for name, shape in shapes.items()})):
+                assert_almost_equal(result, expected)
+
+    def test_a_variable_of_the_environment_leaves_them(self):
+        a = mx.sym.Variable("a")
+        with mx.test_utils.environment("MXNET_ELIMINATE_COMMON_EXPR", "0"):
+            executor = ((a * 2) + (a * 2)).simple_bind(mx.cpu(), a=(2,))
+        self.assertEqual(len(executor.get_optimized_symbol().get_internals()), 4)
+
+
+class OutputTest(unittest.TestCase):
+
+    def test_outputs_are_the_programs_own(self):
+        executor = (mx.sym.Variable("a") * 3).simple_bind(mx.cpu(), a=(2,))
+        output, = executor.forward(is_train=True)
+        output[:] = 7
+        executor.backward(mx.nd.ones(2))
+        assert_almost_equal(executor.grad_dict["a"], np.array([3, 3]))
+        assert_almost_equal(executor.outputs[0], np.array([7, 7]))
+
+    def test_without_gradients_backward_wants_none_of_the_outputs(self):
+        executor = (mx.sym.Variable("a") * 3).simple_bind(mx.cpu(), grad_req="null", a=(2,))
+        executor.forward(is_train=True)
+        executor.backward()
+
+
 class BindingTest(unittest.TestCase):
 
     def test_simple_bind_makes_zeros_of_the_inferred_shapes(self):

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import types
 import unittest
 
 import gluond as mx
@@ -51,6 +52,10 @@ class NamesTest(ArrayCase):
     def test_a_name_manager_prefixes_blocks(self):
         with mx.name.Prefix("left_"):
             self.assertTrue(nn.Dense(2).weight.name.startswith("left_dense"))
+
+    def test_any_object_with_a_prefix_makes_a_scope_as_in_mxnet(self):
+        with gluon.block._BlockScope(types.SimpleNamespace(prefix="own_", _empty_prefix=False)):
+            self.assertEqual(mx.name.NameManager.current.get(None, "hello"), "own_hello0")
 
     def test_structural_names_are_the_attributes(self):
         class Net(gluon.HybridBlock):

@@ -91,6 +91,14 @@ class DataLoaderTest(ArrayCase):
         self.assert_equal(x2, [[6, 7], [8, 9]])
         self.assertEqual(rows(data.DataLoader(np.arange(5), 2, last_batch="discard")), [[0, 1], [2, 3]])
 
+    def test_pinned_batches_are_in_pinned_memory(self):
+        for workers in (0, 1):
+            dataset = data.ArrayDataset(np.arange(4), np.arange(4))
+            loader = data.DataLoader(dataset, 2, pin_memory=True, pin_device_id=1, num_workers=workers)
+            for batch in loader:
+                self.assertEqual([part.context for part in batch], [mx.cpu_pinned(1)] * 2)
+                self.assert_equal(batch[0], batch[1].asnumpy())
+
     def test_shuffling_takes_every_sample_once(self):
         np.random.seed(0)
         loader = data.DataLoader(list(range(20)), 6, shuffle=True)

@@ -138,8 +138,46 @@ class ParametersTest(FilesCase):
         other = network()
         other.load(self.path)
         self.assert_close(other(self.x), net(self.x).asnumpy())
-        with self.assertRaisesRegex(ValueError, "The saved model has at .* a HybridSequential of"):
+        with self.assertRaisesRegex(ValueError, "The saved model has at .* hybridsequential0, this one sequential0"):
+            nn.Sequential().load(self.path)
+        with self.assertRaisesRegex(ValueError, "has 3 parts at .*, this one 0"):
             nn.HybridSequential().load(self.path)
+
+    def test_a_tree_is_mxnets_and_gives_children_the_names_that_they_had(self):
+        class Named(nn.Block):
+
+            def add(self, block):
+                self.register_child(block, f"{block.name}_{len(self._children)}")
+
+            def forward(self, x):
+                for child in self._children.values():
+                    x = child(x)
+                return x
+
+        def make():
+            net, inside = Named(), Named()
+            inside.add(nn.Dense(3))
+            net.add(inside)
+            net.add(nn.Dense(4))
+            return net
+
+        net, other = make(), make()
+        net.initialize()
+        net.hybridize()
+        y = net(self.x)
+        net.save(self.path)
+        with open(self.path + "-model.json", encoding="utf-8") as file:
+            tree = json.load(file)["named0"]
+        inner, dense = tree["named1"], tree["dense3"]
+        self.assertEqual(list(tree), ["orig_name", "children", "named1", "dense3"])
+        self.assertEqual(tree["children"], {inner["orig_name"]: inner["orig_name"] + "_0", dense["orig_name"]: dense["orig_name"] + "_1"})
+        self.assertEqual([inner["dense2"][key] for key in ("in_format", "out_format", "hybridized")], [[0], 0, True])
+        self.assertEqual(mx.sym.load_json(dense["symbol"]).list_arguments(), ["data", *net.collect_params(dense["orig_name"])])
+        self.assertNotEqual(list(other._children), list(net._children))
+        other.load(self.path)
+        self.assertEqual(list(other._children), list(net._children))
+        self.assertEqual(other._children[dense["orig_name"] + "_1"].name, dense["orig_name"])
+        self.assert_close(other(self.x), y.asnumpy())
 
 
 class ExportTest(FilesCase):

@@ -170,6 +170,30 @@ class HybridTest(ArrayCase):
         self.assertEqual(list(seen), ["net_dense0_fwd_output", "net_dense0_relu_fwd_output"])
         np.testing.assert_array_equal(seen["net_dense0_fwd_output"], [[3, 3]])
 
+    def test_an_op_hook_sees_inputs_by_the_names_that_mxnets_operators_have_for_them(self):
+        class Net(gluon.HybridBlock):
+            def __init__(self, **kwargs):
+                super().__init__(**kwargs)
+                with self.name_scope():
+                    self.fc = nn.Dense(2, in_units=2, prefix="fc_")
+
+            def hybrid_forward(self, F, x):
+                halves = F.split(F.relu(self.fc(x), name="positive"), num_outputs=2, name="half")
+                return F.broadcast_add(halves[0], halves[1], name="sum")
+
+        net = Net(prefix="n_")
+        net.initialize(mx.init.One())
+        net.hybridize()
+        seen = []
+        net.register_op_hook(lambda name, op, array: seen.append((name, op, array.asnumpy().ravel().tolist())), monitor_all=True)
+        net(nd.array([[1, 2]]))
+        self.assertEqual(seen, [
+            ("n_fc_fwd_data", "FullyConnected", [1, 2]), ("n_fc_fwd_weight", "FullyConnected", [1, 1, 1, 1]),
+            ("n_fc_fwd_bias", "FullyConnected", [0, 0]), ("n_fc_fwd_output", "FullyConnected", [3, 3]),
+            ("n_positive_input0", "relu", [3, 3]), ("n_positive_output", "relu", [3, 3]), ("n_half_data", "SliceChannel", [3, 3]),
+            ("n_half_output0", "SliceChannel", [3]), ("n_half_output1", "SliceChannel", [3]), ("n_sum_lhs", "broadcast_add", [3]),
+            ("n_sum_rhs", "broadcast_add", [3]), ("n_sum_output", "broadcast_add", [6])])
+
     def test_an_unused_input_is_warned_about(self):
         class First(gluon.HybridBlock):
             def hybrid_forward(self, F, x, y):

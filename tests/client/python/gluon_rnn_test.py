@@ -292,6 +292,33 @@ class LayerTest(ArrayCase):
         with self.assertRaisesRegex(ValueError, "use_sequence_length is set"):
             net(nd.array(X))
 
+    def test_projections_are_those_of_cells(self):
+        def cells(side):
+            return gluon.contrib.rnn.LSTMPCell(HIDDEN, 2, prefix=f"{side}_")
+
+        for hybrid in (False, True):
+            net = rnn.LSTM(HIDDEN, 2, projection_size=2, bidirectional=True, layout="NTC", prefix="x_")
+            row = rnn.HybridSequentialRNNCell(prefix="x_", params=net.params)
+            with row.name_scope():
+                for layer in (0, 1):
+                    row.add(rnn.BidirectionalCell(cells(f"l{layer}"), cells(f"r{layer}")))
+            net.initialize(mx.init.Uniform(0.5))
+            if hybrid:
+                net.hybridize()
+            x = nd.array(X).swapaxes(0, 1)
+            with autograd.record():
+                out, states = net(x, net.begin_state(BATCH))
+            out.backward()
+            gradient = net.r0_i2h_weight.grad().copy()
+            with autograd.record():
+                expected, last = row.unroll(STEPS, x, merge_outputs=True)
+            expected.backward()
+            self.assert_close(out, expected.asnumpy())
+            self.assert_close(gradient, net.r0_i2h_weight.grad().asnumpy())
+            self.assertEqual([state.shape for state in states], [(4, BATCH, 2), (4, BATCH, HIDDEN)])
+            for place, state in enumerate(last):
+                self.assert_close(states[place % 2][place // 2], state.asnumpy())
+
     def test_wrong_states_are_told(self):
         net = ready(rnn.RNN(HIDDEN, input_size=INPUTS))
         with self.assertRaisesRegex(ValueError, r"Invalid recurrent state shape. Expecting \(1, 2, 5\), got \(1, 3, 5\)"):

@@ -4,6 +4,7 @@ import os
 import struct
 import tempfile
 import unittest
+import unittest.mock
 
 import gluond as mx
 import numpy as np
@@ -69,6 +70,13 @@ class NDArrayIterTest(ArrayCase):
             with self.subTest(handle):
                 self.assertEqual(epochs(mx.io.NDArrayIter(X, Y, 3, last_batch_handle=handle), len(expected)), expected)
         self.assertEqual(epochs(mx.io.NDArrayIter(X[:2], Y[:2], 7)), [[([0, 1, 0, 1, 0, 1, 0], 5)]])
+
+    def test_whole_batches_ask_the_server_for_nothing(self):
+        x = nd.array(np.arange(12).reshape(6, 2))
+        iterator = mx.io.NDArrayIter(x, np.arange(6), 2)
+        with unittest.mock.patch.object(type(x._session), "request", side_effect=AssertionError):
+            shapes = [(batch.data[0].shape, batch.label[0].shape) for batch in iterator]
+        self.assertEqual(shapes, [((2, 2), (2,))] * 3)
 
     def test_the_order_is_mxnet_s(self):
         np.random.seed(3)

@@ -97,6 +97,17 @@ class StoreTest(ArrayCase):
         store.push(0, full(1))
         self.assert_close(self.stored(store, 0), np.full(SHAPE, -2.755))
 
+    def test_rows_are_pulled_alone_and_others_become_zeros(self):
+        store = mx.kv.create()
+        store.init(["a", "b"], [nd.array([[1, 2], [3, 4], [5, 6]])] * 2)
+        first, second = nd.ones((3, 2)), nd.ones((3, 2), dtype="float64")
+        store.row_sparse_pull("a", out=[first, second], row_ids=nd.array([[2, 0], [0, 2]]))
+        self.assert_equal(first, [[1, 2], [0, 0], [5, 6]])
+        self.assert_equal(second, [[1, 2], [0, 0], [5, 6]], np.float64)
+        store.row_sparse_pull(["a", "b"], out=[[first], [second]], row_ids=[[nd.array([1])], [nd.array([0], dtype="int64")]])
+        self.assert_equal(first, [[0, 0], [3, 4], [0, 0]])
+        self.assert_equal(second, [[1, 2], [0, 0], [0, 0]])
+
     def test_mistakes_are_errors(self):
         store = mx.kv.create()
         store.init("a", full(0))
@@ -105,7 +116,9 @@ class StoreTest(ArrayCase):
                 (mx.MXNetError, "Mixed key types are not allowed", lambda: store.init(1, full(1))),
                 (mx.MXNetError, "key b has not been inited", lambda: store.push("b", full(1))),
                 (mx.MXNetError, "key b has not been inited", lambda: store.pull("b", out=full(1))),
-                (mx.MXNetError, "row_sparse", lambda: store.row_sparse_pull("a", full(1), row_ids=nd.array([0]))),
+                (AssertionError, "give `out` and `row_ids`", lambda: store.row_sparse_pull("a", full(1))),
+                (AssertionError, "2 arrays of row_ids for 1 of `out`",
+                 lambda: store.row_sparse_pull("a", full(1), row_ids=[nd.array([0])] * 2)),
                 (AssertionError, "2 keys for 1 arrays", lambda: store.push(["a", "a"], [full(1)])),
                 (AssertionError, "unexpected type for keys: <class 'float'>", lambda: store.push(1.5, full(1))),
                 (AssertionError, "inconsistent types of keys", lambda: store.push(["a", 1], [full(1), full(1)])),

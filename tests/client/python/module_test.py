@@ -119,6 +119,7 @@ class FitTest(ArrayCase):
                 (lambda: module.fit(batches()), AssertionError, "number of epochs"),
                 (lambda: module.forward(next(batches())), AssertionError, r"call bind\(\) first"),
                 (lambda: module.bind([("x", (16, 4))]), ValueError, "data_shapes don't match names"),
+                (lambda: module.bind([("data", nd.array([16, 4]))]), TypeError, "The shape of 'data' is a tuple of sizes"),
                 (lambda: module.bind([("data", (16, 4))], None, False, inputs_need_grad=True), AssertionError, "for_training")):
             with self.assertRaisesRegex(error, message):
                 mistake()
@@ -249,6 +250,57 @@ class GradientTest(ArrayCase):
         self.assert_equal(module.get_states()[0], [[5]] * 2)
         with self.assertRaisesRegex(AssertionError, "either states or a value"):
             module.set_states()
+
+    def test_of_several_devices_each_has_a_part_of_the_batch(self):
+        net = mx.sym.Activation(mx.sym.Variable("data") + mx.sym.Variable("state"), act_type="relu", __layout__="TN")
+        module = mx.mod.Module(net, label_names=None, state_names=["state"], context=[mx.cpu(0), mx.cpu(1)])
+        module.bind([mx.io.DataDesc("data", (1, 3), layout="TN")], inputs_need_grad=True)
+        module.init_params()
+        module.set_states([[nd.zeros((1, 3))]])
+        module.forward(batch([[1, 2, 3]]))
+        module.backward([nd.array([[1, 2, 3]])])
+        self.assertEqual([each.shape for each in module.get_outputs()], [(1, 3)])
+        (first, second), = module.get_outputs(merge_multi_context=False)
+        self.assert_equal(first, [[1, 2]])
+        self.assert_equal(second, [[3]])
+        self.assert_equal(module.get_input_grads(merge_multi_context=False)[0][1], [[3]])
+        metric = mx.metric.CustomMetric(lambda label, values: float((label - values).sum()), name="rest")
+        module._exec_group.label_shapes.append(mx.io.DataDesc("label", (1, 3)))
+        module.update_metric(metric, [[nd.array([[3, 3]])], [nd.array([[4]])]], pre_sliced=True)
+        self.assertEqual(metric.get()[1], 2)
+        module.init_optimizer()
+        self.assertIs(module._kvstore._updater, module._updater)
+
+
+class GroupTest(ArrayCase):
+
+    def test_groups_share_arrays_by_their_names_and_shapes(self):
+        from gluond.module.executor_group import DataParallelExecutorGroup
+
+        def made(hidden, shared=None):
+            net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="a")
+            net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=hidden, name="b"), name="softmax")
+            return DataParallelExecutorGroup(net, [mx.cpu(0), mx.cpu(1)], [1, 1], [("data", (2, 3))], [("softmax_label", (2,))],
+                                             ["a_weight", "a_bias"], True, False, shared_group=shared)
+
+        one = made(3)
+        other = made(4, one)
+        for name in ("a_weight", "a_bias", "data", "softmax_label"):
+            self.assertIs(one.execs[0].arg_dict[name], other.execs[0].arg_dict[name])
+        self.assertIs(one.execs[0].grad_dict["a_bias"], other.execs[0].grad_dict["a_bias"])
+        self.assertEqual(set(one.shared_data_arrays[1]), {"data", "softmax_label", "b_weight", "b_bias"})
+        self.assertEqual((one.grad_req["a_bias"], one.grad_req["data"]), ("write", "null"))
+        one.set_params({"a_weight": nd.ones((2, 3))}, {})
+        found = {"a_weight": nd.zeros((2, 3)), "a_bias": nd.ones(2)}
+        other.get_params(found, {})
+        self.assert_equal(found["a_weight"], [[1] * 3] * 2)
+        one.forward(mx.io.DataBatch([nd.ones((2, 3))], [nd.zeros(2)]))
+        one.backward()
+        self.assert_close(one.get_outputs()[0], np.full((2, 3), 1 / 3))
+        self.assertEqual(one.get_outputs(False, 0, 1)[0][0].shape, (2, 3))
+        metric = mx.metric.create("acc")
+        one.update_metric(metric, [nd.zeros(2)])
+        self.assertEqual(metric.get()[1], 1)
 
 
 class FilesTest(ArrayCase):

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pickle
 import tempfile
+import threading
 import unittest
 
 import gluond as mx
@@ -39,6 +40,42 @@ class ContribTest(ArrayCase):
         classes = sampled.asnumpy()
         np.testing.assert_allclose(np.bincount(classes), [7737, 4526, 3211, 2491, 2035], rtol=0.1)
         self.assert_close(of_sampled[:3], 20000 * np.log((classes[:3] + 2) / (classes[:3] + 1)) / np.log(6))
+
+    def test_symbols_draw_such_classes_at_each_run(self):
+        net = mx.sym.Group(mx.sym.contrib.rand_zipfian(mx.sym.var("true"), 20000, 5))
+        mx.random.seed(3)
+        executor = net.bind(mx.cpu(), {"true": nd.array([3, 0])})
+        sampled, of_true, of_sampled = executor.forward()
+        np.testing.assert_allclose(np.bincount(sampled.asnumpy()), [7737, 4526, 3211, 2491, 2035], rtol=0.1)
+        self.assert_close(of_true, np.array([0.49815515, 1.54741123]) * 5000)
+        self.assertFalse(np.array_equal(executor.forward()[0].asnumpy(), sampled.asnumpy()))
+
+    def test_different_classes_are_drawn_and_their_draws_counted(self):
+        mx.random.seed(3)
+        classes, tries = nd._internal._sample_unique_zipfian(1000, shape=(3, 200))
+        self.assertEqual((classes.shape, classes.dtype, tries.shape, tries.dtype), ((3, 200), np.int64, (3,), np.int64))
+        for row, count in zip(classes.asnumpy(), tries.asnumpy()):
+            self.assertEqual(len(set(row)), 200)
+            self.assertTrue(0 <= row.min() and row.max() < 1000)
+            self.assertTrue(300 < count < 700, count)  # MXNet has 426 on average.
+            self.assertLess(np.median(row[:50]), np.median(row[-50:]))
+        self.assertEqual(sorted(nd._internal._sample_unique_zipfian(4, shape=(1, 4))[0].asnumpy()[0]), [0, 1, 2, 3])
+        with self.assertRaisesRegex(mx.MXNetError, "cannot exceed the number of possible classes"):
+            nd._internal._sample_unique_zipfian(4, shape=(1, 5))
+
+
+class RuntimeTest(unittest.TestCase):
+
+    def test_features_have_mxnets_names(self):
+        features = mx.runtime.Features()
+        self.assertIs(features, mx.runtime.Features())
+        self.assertEqual(list(features), [feature.name for feature in mx.runtime.feature_list()])
+        self.assertEqual(len(features), 32)
+        self.assertEqual(features.is_enabled("cuda"), mx.num_gpus() > 0)
+        self.assertFalse(features["TENSORRT"].enabled)
+        self.assertIn("✔ LAPACK, ✔ MKLDNN", str(features))
+        with self.assertRaisesRegex(RuntimeError, "Feature 'TPU' is unknown"):
+            features.is_enabled("TPU")
 
 
 class ControlFlowTest(ArrayCase):
@@ -189,30 +226,59 @@ class ModulesTest(unittest.TestCase):
         self.assertTrue(form)
 
     def test_numpy_s_way_is_off_and_refused_where_it_is_used(self):
-        self.assertFalse(mx.is_np_shape() or mx.is_np_array() or mx.util.is_np_shape() or mx.util.is_np_array())
-        self.assertFalse(mx.set_np_shape(False))
-        with mx.np_shape(False), mx.util.np_array(False):
+        self.assertFalse(mx.is_np_array() or mx.util.is_np_array())
+        with mx.util.np_array(False):
             mx.util.reset_np()
 
         @mx.use_np
         class Net(gluon.HybridBlock):
             """A class of a library that is imported for something else."""
 
-        @mx.util.use_np_shape
-        def shape():
-            """Likewise."""
-
         @mx.util.use_np_array
         def array():
             """Likewise."""
 
         self.assertTrue(issubclass(Net, gluon.HybridBlock))
-        self.assertEqual((shape.__name__, shape.__doc__), ("shape", "Likewise."))
-        for use in (Net, shape, array, lambda: mx.set_np_shape(True), mx.util.set_np, mx.np_shape().__enter__):
+        self.assertEqual((array.__name__, array.__doc__), ("array", "Likewise."))
+        for use in (Net, array, mx.util.set_np, mx.np_array().__enter__):
             with self.assertRaisesRegex(NotImplementedError, "write with mx.nd"):
                 use()
         with self.assertRaisesRegex(TypeError, "not a int"):
             mx.use_np(3)
+
+    def test_numpy_s_shapes(self):
+        found = []
+
+        @mx.util.use_np_shape
+        class Shapes:
+            """Which notes the mode that its code is in."""
+
+            def __init__(self):
+                found.append(mx.is_np_shape())
+
+            @staticmethod
+            def made():
+                """An array of no elements."""
+                return mx.nd.ones((0, 2))
+
+            @property
+            def on(self):
+                """The mode."""
+                return mx.is_np_shape()
+
+        with mx.np_shape():
+            self.assertTrue(mx.util.is_np_shape())
+            with mx.np_shape(False):
+                self.assertFalse(mx.is_np_shape())
+            worker = threading.Thread(target=lambda: found.append(mx.is_np_shape()))
+            worker.start()
+            worker.join()
+            one = mx.nd.ones(()) * 3
+            self.assertEqual((one.shape, one.asscalar()), ((), 3))
+        self.assertTrue(Shapes().on)
+        self.assertEqual(Shapes.made().shape, (0, 2))
+        self.assertEqual(found, [False, True])
+        self.assertEqual((mx.set_np_shape(True), mx.set_np_shape(False), mx.is_np_shape()), (False, True, False))
 
     def test_the_scope_in_charge(self):
         with mx.name.Prefix("a_"):

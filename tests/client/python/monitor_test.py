@@ -26,9 +26,10 @@ def bound():
 # MXNet tells these of one run of `bound`.
 EXPECTED = {
     "fc1_output": 1.435683, "bn_output": 1.013014, "sl_output1": 1.013014, "sum_output": 2.026028, "fc2_output": 1.396224,
-    "softmax_output": 0.655671, "fc2_backward_output1": 0.330365, "fc2_backward_output2": 0.156522,
-    "bn_backward_output1": 0.249291, "bn_backward_output2": 0.432123, "fc1_backward_output0": 0.000444,
-    "fc1_backward_output1": 0.000322}
+    "softmax_output": 0.655671, "softmax_backward_output0": 0.090363, "fc2_backward_output0": 0.124736,
+    "cc_backward_output1": 0.124736, "bn_backward_output0": 0.000275, "fc2_backward_output1": 0.330365,
+    "fc2_backward_output2": 0.156522, "bn_backward_output1": 0.249291, "bn_backward_output2": 0.432123,
+    "fc1_backward_output0": 0.000444, "fc1_backward_output1": 0.000322}
 
 
 class MonitorTest(ArrayCase):
@@ -47,8 +48,10 @@ class MonitorTest(ArrayCase):
         told = self.watched()
         self.assertEqual([name for _, name, _ in told], [
             "fc1_output", "bn_output", "cc_output", "sl_output0", "sl_output1", "sum_output", "fc2_output", "softmax_output",
-            "softmax_backward_output1", "fc2_backward_output1", "fc2_backward_output2", "bn_backward_output1",
-            "bn_backward_output2", "fc1_backward_output0", "fc1_backward_output1", "fc1_backward_output2",
+            "softmax_backward_output0", "softmax_backward_output1", "fc2_backward_output0", "fc2_backward_output1",
+            "fc2_backward_output2", "sum_backward_output0", "sum_backward_output1", "sl_backward_output", "cc_backward_output0",
+            "cc_backward_output1", "bn_backward_output0", "bn_backward_output1", "bn_backward_output2",
+            "fc1_backward_output0", "fc1_backward_output1", "fc1_backward_output2",
             "data", "fc1_weight", "fc1_bias", "bn_gamma", "bn_beta", "fc2_weight", "fc2_bias", "softmax_label",
             "bn_moving_mean", "bn_moving_var"])
         values = {name: float(text) for _, name, text in told}
@@ -72,11 +75,21 @@ class MonitorTest(ArrayCase):
 
     def test_inputs_are_told_with_monitor_all(self):
         a = mx.sym.Variable("a")
-        executor = mx.sym.FullyConnected(a, num_hidden=3, name="fc").simple_bind(mx.cpu(), grad_req="null", a=(2, 3))
+        net = mx.sym.Flatten(mx.sym.FullyConnected(a, num_hidden=3, name="fc"), name="flat")
+        executor = net.simple_bind(mx.cpu(), grad_req="null", a=(2, 3))
         names = []
         executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
         executor.forward()
-        self.assertEqual(names, ["a", "fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output"])
+        self.assertEqual(names, ["a", "fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output", "flat_input0",
+                                 "flat_output"])
+        for net, told in ((mx.sym.relu(a, name="n"), ["a", "n_input0", "n_output"]),
+                          (mx.sym.tile(a, (2,), name="n"), ["a", "n_data", "n_output"]),
+                          (mx.sym.concat(a, a, name="n"), ["a", "n_arg0", "a", "n_arg1", "n_output"])):
+            executor = net.simple_bind(mx.cpu(), grad_req="null", a=(2, 3))
+            names.clear()
+            executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
+            executor.forward()
+            self.assertEqual(names, told)
 
     def test_a_pattern_chooses_and_names_are_sorted(self):
         told = self.watched(False, pattern=".*weight|fc.*output", sort=True)
@@ -124,6 +137,14 @@ class ModuleTest(ArrayCase):
         chain.add(mx.mod.Module(network()), take_labels=True, auto_wiring=True)
         names = [line.split()[2] for line in self.logged(chain, pattern="f[a-z0-9]*_output")]
         self.assertEqual(names, ["first_output", "fc1_output", "fc2_output"] * 2)
+
+    def test_batches_of_other_shapes_are_watched(self):
+        module, names = mx.mod.Module(network()), []
+        module.bind([("data", (2, 4))], [("softmax_label", (2,))])
+        module.init_params(mx.init.One())
+        module._exec_group.execs[0].set_monitor_callback(lambda name, array: names.append((name, array.shape[0])))
+        module.forward_backward(mx.io.DataBatch([nd.ones((3, 4))], [nd.zeros(3)]))
+        self.assertLess({("fc1_output", 3), ("fc2_backward_output0", 3)}, set(names))
 
     def test_buckets_to_come_are_watched(self):
         module = mx.mod.BucketingModule(lambda key: (network(), ["data"], ["softmax_label"]), default_bucket_key=2)

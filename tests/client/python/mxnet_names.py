@@ -17,7 +17,8 @@ OF_LIBRARIES = {
     "io": "_getdata_by_idx _has_instance _init_data", "io.io": "_init_data ImageRecordIter_v1 NDArray array", "io.utils": "_init_data",
     "kvstore.base": "KVStoreBase", "kvstore.kvstore": "KVStore create",
     "model": "_create_kvstore _initialize_kvstore _update_params _update_params_on_kvstore", "nd": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX",
-    "nd.ndarray": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP _STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_STR_TO_ID _internal numeric_types",
+    "nd.ndarray": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP _STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_STR_TO_ID _internal numeric_types "
+                  "py_slice",
     "nd.utils": "array empty load load_frombuffer save zeros", "operator": "NDArray _DTYPE_NP_TO_MX context symbol",
     "optimizer.optimizer": "NDArray maximum multiply zeros", "recordio": "_IR_FORMAT _IR_SIZE", "sym.symbol": "_DTYPE_NP_TO_MX NDArray zeros",
 }

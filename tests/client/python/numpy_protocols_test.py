@@ -18,12 +18,28 @@ class NumpyProtocolsTest(ArrayCase):
         x = nd.array(ROWS)
         for name, function in (("ufunc", np.sin), ("ufunc of two", lambda a: np.maximum(a, 2)), ("of two", lambda a: np.add(a, a)),
                                ("method", np.add.reduce), ("mean", np.mean), ("axis", lambda a: np.mean(a, axis=0)),
-                               ("list", lambda a: np.concatenate([a, a])), ("keyword", lambda a: np.clip(a, a_min=2, a_max=3)),
+                               ("list", lambda a: np.concatenate([a, a])), ("dtype", lambda a: np.sum(a, 0, "float64")),
+                               ("bound", lambda a: np.clip(a, a_min=2, a_max=None)),
                                ("shape", np.shape), ("size", np.size), ("where", lambda a: np.where(np.asarray(a) > 2, a, 0))):
             with self.subTest(name):
                 found, expected = function(x), function(ROWS)
                 self.assertIs(type(found), type(expected))
                 np.testing.assert_array_equal(found, expected)
+
+    def test_functions_that_numpy_passes_on_to_methods_give_ndarrays_as_mxnet_does(self):
+        x = nd.array(ROWS)
+        for name, function in (("sum", np.sum), ("axis", lambda a: np.sum(a, axis=1)), ("place", lambda a: np.argmax(a, 1)),
+                               ("keepdims", lambda a: np.max(a, 0, keepdims=True)), ("amin", np.amin), ("prod", np.prod),
+                               ("repeat", lambda a: np.repeat(a, 2, axis=1)), ("swapaxes", lambda a: np.swapaxes(a, 0, 1)),
+                               ("clip", lambda a: np.clip(a, a_min=2, a_max=3)), ("squeeze", lambda a: np.squeeze(a[:1], axis=0))):
+            with self.subTest(name):
+                self.assertIs(type(function(x)), nd.NDArray)
+                self.assert_equal(function(x), np.atleast_1d(function(ROWS)), np.float32)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = np.sum(x * x)
+        y.backward()
+        self.assert_equal(x.grad, 2 * ROWS)
 
     def test_operators_between_both_give_ndarrays_of_the_ndarray_s_type(self):
         x, a = nd.array(ROWS), np.full((2, 2), 2.0)

@@ -120,6 +120,17 @@ class CallTest(ArrayCase):
             nd.relu(datta=x)
 
 
+class ArgumentsTest(unittest.TestCase):
+
+    def test_the_types_of_arguments_are_written_as_mxnet_writes_them(self):
+        found = mx.operator.get_operator_arguments("Activation")
+        self.assertIsInstance(found, mx.operator.OperatorArguments)
+        self.assertEqual((found.narg, found.names), (2, ["data", "act_type"]))
+        self.assertEqual(found.types, ["NDArray-or-Symbol", "{'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}, required"])
+        found = mx.operator.get_operator_arguments("concat")
+        self.assertEqual(dict(zip(found.names, found.types))["dim"], "int, optional, default='1'")
+
+
 class MistakeTest(unittest.TestCase):
 
     def test_a_typo_in_a_keyword_names_what_was_meant(self):

@@ -36,6 +36,27 @@ class ShapesTest(unittest.TestCase):
         x = mx.sym.Variable("x")
         self.assertEqual(x.infer_shape_partial(), ([()], [()], []))
 
+    def test_with_numpy_s_shapes_0_is_a_size(self):
+        x = mx.sym.Variable("x")
+        for inferred in (mx.sym.transpose(x, axes=(0, 2, 1)), mx.sym.load_json(mx.sym.transpose(x, axes=(0, 2, 1)).tojson())):
+            with mx.np_shape():
+                self.assertEqual(inferred.infer_shape_partial(x=(-1, 3, 4))[1], [(-1, 4, 3)])
+                self.assertEqual(inferred.infer_shape(x=(0, 3, 4)), ([(0, 3, 4)], [(0, 4, 3)], []))
+                self.assertEqual(inferred.infer_shape_partial()[:2], ([None], [None]))
+                with self.assertWarns(UserWarning):
+                    self.assertEqual(inferred.infer_shape(x=(-1, 3, 4)), (None, None, None))
+            self.assertEqual(inferred.infer_shape_partial(x=(0, 3, 4))[1], [(0, 4, 3)])
+        with mx.np_shape():
+            self.assertEqual(mx.sym.sin(x).infer_shape(x=()), ([()], [()], []))
+            self.assertIn('"is_np_shape"', x.tojson())
+        self.assertNotIn('"is_np_shape"', x.tojson())
+
+    def test_a_file_with_unknown_sizes_has_them_with_numpy_s_shapes(self):
+        weight = mx.sym.Variable("w", shape=(10, 0))
+        text = mx.sym.FullyConnected(mx.sym.Variable("x"), weight, num_hidden=10).tojson()
+        with mx.np_shape():
+            self.assertEqual(mx.sym.load_json(text).infer_shape(x=(2, 7))[0][1], (10, 7))
+
     def test_shapes_flow_backwards_and_are_merged(self):
         a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
         self.assertEqual((a + b).infer_shape(a=(2, 3)), ([(2, 3), (2, 3)], [(2, 3)], []))
@@ -45,6 +66,7 @@ class ShapesTest(unittest.TestCase):
         v = mx.sym.Variable("v", shape=(3, 4))
         self.assertEqual((v * 2).infer_shape(), ([(3, 4)], [(3, 4)], []))
         self.assertEqual((v * 2).infer_shape(v=(5, 6)), ([(5, 6)], [(5, 6)], []))
+        self.assertEqual(mx.sym.Variable("v", shape=3).infer_shape()[0], [(3,)])
         weight = mx.sym.Variable("w", shape=(10, 0))
         net = mx.sym.FullyConnected(mx.sym.Variable("x"), weight, num_hidden=10)
         self.assertEqual(net.infer_shape(x=(2, 7))[0][1], (10, 7))

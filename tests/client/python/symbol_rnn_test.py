@@ -43,6 +43,9 @@ CELLS = {
     "residual": (lambda: R.ResidualCell(R.ZoneoutCell(R.RNNCell(3), 0.5)), "3d9faa46"),
     "residual fused": (lambda: R.ResidualCell(R.FusedRNNCell(3, mode="rnn_tanh")), "d52af985"),
     "fused": (lambda: R.FusedRNNCell(4, 2, "lstm", True, 0.1, True, forget_bias=2.0, prefix="x_"), "2c98d2a9"),
+    "convolution": (lambda: R.ConvRNNCell((2, 3, 6, 8), 4, prefix="c_", activation="relu"), "a3250516"),
+    "convolution lstm": (lambda: R.ConvLSTMCell((2, 3, 6, 8), 4, (5, 3), i2h_stride=(2, 1), i2h_dilate=(1, 2)), "b01613ea"),
+    "convolution gru": (lambda: R.ConvGRUCell((2, 3, 6, 8), 4, h2h_dilate=(2, 1), i2h_bias_initializer="ones"), "c52d3ca5"),
     "unfused": (lambda: R.FusedRNNCell(4, 2, "gru", True, dropout=0.5).unfuse(), "cfe9b333"),
 }
 

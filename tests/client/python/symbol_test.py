@@ -54,6 +54,13 @@ class ComposingTest(unittest.TestCase):
         self.assertEqual(second.list_arguments(), ["input", "fc2_weight", "fc2_bias"])
         self.assertEqual(second.list_outputs(), ["fc2_output"])
 
+    def test_the_operator_alone(self):
+        net = mlp()._gen_atomic_symbol()
+        self.assertEqual(net.list_arguments(), ["softmax_data", "softmax_label"])
+        self.assertEqual(len(mx.sym.split(mx.sym.Variable("x"), num_outputs=3)._gen_atomic_symbol()), 3)
+        with self.assertRaisesRegex(mx.MXNetError, "of one operator"):
+            mx.sym.Variable("x")._gen_atomic_symbol()
+
     def test_compose_errors_name_the_candidates(self):
         net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
         with self.assertRaisesRegex(mx.MXNetError, r"(?s)argument name dat not found.*\[0\]data.*\[1\]fc_weight"):

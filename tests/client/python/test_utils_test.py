@@ -71,6 +71,8 @@ class CheckingTest(unittest.TestCase):
         for net in (mx.sym.sigmoid(self.x), self.x * self.x, mx.sym.softmax(self.x)):
             test_utils.check_numeric_gradient(net, location, numeric_eps=1e-3, rtol=1e-2, atol=1e-3)
         net = mx.sym.FullyConnected(self.x, num_hidden=2, name="fc")
+        loss = mx.sym.ctc_loss(mx.sym.Variable("x"), mx.sym.Variable("label"))  # A label that is moved is no class.
+        test_utils.check_numeric_gradient(loss, [np.random.randn(2, 1, 3), np.ones((1, 1))], grad_nodes=["x"], rtol=1e-2, atol=1e-2)
         test_utils.check_numeric_gradient(net, [np.random.randn(2, 3), np.random.randn(2, 3), np.random.randn(2)],
                                           numeric_eps=1e-2, rtol=1e-2, atol=1e-3, grad_nodes=["fc_weight"])
 
@@ -101,6 +103,9 @@ class MakingTest(unittest.TestCase):
         self.assertEqual(len(test_utils.rand_shape_2d()), 2)
         self.assertEqual(len(test_utils.rand_shape_3d()), 3)
         self.assertEqual(test_utils.rand_ndarray((2, 3)).shape, (2, 3))
+        values = test_utils.rand_ndarray((50, 20), "csr", 0.5, modifier_func=lambda x: x + 1).asnumpy()
+        self.assertTrue(0.3 < (values == 0).mean() < 0.7)
+        self.assertGreaterEqual(values[values != 0].min(), 1)
         self.assertEqual(test_utils.random_arrays((2, 3)).shape, (2, 3))
 
     def test_contexts(self):

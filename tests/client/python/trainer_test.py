@@ -29,6 +29,13 @@ class StepTest(ArrayCase):
 
     def test_there_is_no_kvstore_to_start(self):
         self.assertTrue(gluon.Trainer(gluon.ParameterDict(), "sgd")._kv_initialized)
+        for contexts, kvstore, kind, update in ((1, "device", type(None), None), (2, None, type(None), None),
+                                                (2, "local", mx.kv.KVStore, False), (1, mx.kv.create(), mx.kv.KVStore, False)):
+            parameter = gluon.Parameter("x", shape=(2,))
+            parameter.initialize(ctx=[mx.cpu(place) for place in range(contexts)])
+            trainer = gluon.Trainer([parameter], "sgd", kvstore=kvstore)
+            self.assertIsInstance(trainer._kvstore, kind)
+            self.assertIs(trainer._update_on_kvstore, update)
 
     def test_a_step_divides_by_the_batch(self):
         net = dense()

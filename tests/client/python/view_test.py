@@ -1,5 +1,6 @@
 """Slices and reshapes share their elements with their array."""
 
+import gluond as mx
 import numpy as np
 from gluond import autograd, gluon, nd
 from tests import case_runner
@@ -39,6 +40,15 @@ class ViewTest(ArrayCase):
         part[:] = nd.array([70, 80])
         self.assert_equal(x[1], [4, 70, 80, 7])
 
+    def test_slices_of_neighbours_are_views(self):
+        for key in (np.s_[1], np.s_[1:], np.s_[::2], np.s_[:, 1:3], np.s_[2, 1:3], np.s_[:1, ::3], np.s_[::-1], np.s_[3:], np.s_[[0, 1]]):
+            with self.subTest(key=key):
+                x = nd.array(X)
+                is_view = nd.NDArray._basic_indexing_slice_is_contiguous(key, X.shape)
+                self.assertEqual(is_view, X[key].flags.contiguous and not isinstance(key, list))
+                x[key][:] = -1
+                self.assertEqual((x.asnumpy() == -1).any(), is_view and X[key].size > 0)
+
     def test_reshape_is_a_view(self):
         x = nd.array(X)
         flat = x.reshape(-1)
@@ -56,8 +66,9 @@ class ViewTest(ArrayCase):
         self.assertEqual(x.reshape(shape=(6, 4)).shape, (6, 4))
 
     def test_a_shape_that_does_not_fit_is_refused(self):
-        with self.assertRaisesRegex(Exception, "12 elements"):
-            nd.array(X).reshape((5, 2))
+        for error in (mx.MXNetError, ValueError):
+            with self.assertRaisesRegex(error, "12 elements"):
+                nd.array(X).reshape((5, 2))
 
     def test_a_slice_with_gaps_is_a_copy(self):
         x = nd.array(X)
@@ -81,6 +92,14 @@ class ViewTest(ArrayCase):
         expected[0, 1:3] += 3
         expected[:, 3] += 1
         self.assert_equal(x.grad, expected)
+
+    def test_parts_of_a_marked_view_have_its_history(self):
+        for view in nd.array(X).reshape((4, 3)), nd.array(np.zeros((6, 3)))[2:]:
+            view.attach_grad()
+            with autograd.record():
+                loss = view[1:][1] * 3 + view[0] + view.reshape((3, 4))[0, 1:]
+            loss.backward()
+            self.assert_equal(view.grad, [[1, 2, 2], [1, 0, 0], [3, 3, 3], [0, 0, 0]])
 
     def test_a_view_of_a_gradient_sees_each_backward(self):
         x = nd.array(X)

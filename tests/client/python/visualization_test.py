@@ -63,10 +63,14 @@ class PicturesTest(unittest.TestCase):
             mx.viz.plot_network(network())
         with self.assertRaisesRegex(TypeError, "must be Symbol"):
             mx.viz.print_summary(3)
+
+    def test_nodes_of_one_name_are_drawn_as_one_and_named_by_a_warning(self):
         x = mx.sym.Variable("x")
+        twice = mx.sym.Group([mx.sym.relu(mx.sym.relu(x, name="a"), name="b"), mx.sym.relu(x, name="a")])
         with mock.patch.dict(sys.modules, graphviz=types.SimpleNamespace(Digraph=Digraph)):
-            with self.assertRaisesRegex(ValueError, "same name"):
-                mx.viz.plot_network(mx.sym.relu(x, name="a") + mx.sym.relu(x, name="a"))
+            with self.assertWarnsRegex(RuntimeWarning, "multiple variables with the same name in your graph.*: a$"):
+                dot = mx.viz.plot_network(twice, shape={"x": (2, 3)}, dtype={"x": "float16"})
+        self.assertEqual(dot.edges, [("a", "x", "3(float16)"), ("b", "a", "3(float16)"), ("a", "x", "3(float16)")])
 
 
 if __name__ == "__main__":

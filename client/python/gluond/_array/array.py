@@ -269,9 +269,9 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         return out
 
     def tostype(self, stype: str) -> "NDArray":
-        """The array itself: gluond stores dense arrays only."""
+        """A copy: gluond stores dense arrays only."""
         dense_only("tostype", stype)
-        return self
+        return self.copy()
 
     def as_nd_ndarray(self) -> "NDArray":
         """The array itself."""

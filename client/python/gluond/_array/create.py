@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from .._attributes import dense_only, text
 from .._wire.frame import frame
+from .._wire.tensors import in_numpy
 from ..base import MXNetError
 from ..context import Context, current_context
 from . import transfer
@@ -66,29 +67,44 @@ def _shape(shape: Shape) -> Tuple[int, ...]:
         raise MXNetError(f"Invalid Parameter format for shape expect tuple of int but value={shape!r}") from None
 
 
+def _known(shape: Shape) -> Tuple[int, ...]:
+    """MXNetError: 0 is an unknown size, and () an unknown shape, without numpy's shapes."""
+    sizes = _shape(shape)
+    if (not sizes or 0 in sizes) and not frame().np_shape:
+        raise MXNetError(f"The shape {sizes} is not known: 0 is an unknown size, and () an unknown shape, but within mx.np_shape()")
+    return sizes
+
+
+def _filled(op: str, value: float, attributes: Dict[str, str], ctx: Optional[Context], sizes: Tuple[int, ...], dtype: np.dtype,
+            out: Optional[NDArray] = None) -> NDArray:
+    if not sizes and out is None:  # The server's operators give one number the shape (1,).
+        return transfer.put(NDArray, np.full((), value, in_numpy(dtype)), ctx, dtype)
+    return transfer.made(NDArray, op, attributes, ctx, sizes, dtype, out)
+
+
 def empty(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None) -> NDArray:
     """An array whose values do not matter. They are zeros."""
     dense_only("empty", stype)
-    return zeros(shape, ctx, dtype)
+    return _filled("_zeros", 0, {}, ctx, _shape(shape), _dtype(dtype))
 
 
 def zeros(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None,
           out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
     """An array of zeros. dtype: default float32."""
     dense_only("zeros", stype)
-    return transfer.made(NDArray, "_zeros", {}, ctx, _shape(shape), _dtype(dtype), out)
+    return _filled("_zeros", 0, {}, ctx, _known(shape), _dtype(dtype), out)
 
 
 def ones(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, out: Optional[NDArray] = None,
          name: Optional[str] = None) -> NDArray:
     """An array of ones. dtype: default float32."""
-    return transfer.made(NDArray, "_ones", {}, ctx, _shape(shape), _dtype(dtype), out)
+    return _filled("_ones", 1, {}, ctx, _known(shape), _dtype(dtype), out)
 
 
 def full(shape: Shape, val: Any, ctx: Optional[Context] = None, dtype: Any = None,
          out: Optional[NDArray] = None) -> NDArray:
     """An array of one value. dtype: default float32."""
-    return transfer.made(NDArray, "_full", {"value": repr(float(val))}, ctx, _shape(shape), _dtype(dtype), out)
+    return _filled("_full", val, {"value": repr(float(val))}, ctx, _known(shape), _dtype(dtype), out)
 
 
 def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat: int = 1, infer_range: Any = None,

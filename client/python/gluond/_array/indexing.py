@@ -87,6 +87,12 @@ class Indexing:
         attributes.update({"axis": str(axis), "squeeze_axis": str(squeeze_axis)})
         return calls.invoke(calls.intern("_split_v2", attributes, 1, count), (self,))
 
+    @staticmethod
+    def _basic_indexing_slice_is_contiguous(slc_key: Any, shape: Tuple[int, ...]) -> bool:
+        """Whether the elements that slices choose lie one behind the other, so that x[slc_key] is a view."""
+        key = parse(slc_key, shape)
+        return prod(key.shape) == 0 or isinstance(key, Basic) and key.contiguous(shape) is not None
+
     def _reshape(self, *shape: Any, **kwargs: Any) -> Any:
         return reshape(self, *shape, **kwargs)
 

@@ -1,10 +1,11 @@
-"""NumPy's functions on NDArrays: `np.sin(x)` and `np.mean(x)` compute in this process, on fetched values, and give numpy
-arrays, as with MXNet; `2 * x` and `a + x`, where numpy's side comes first, are NDArrays as `x + a` is.
+"""NumPy's functions on NDArrays: `np.sum(x)` and others that numpy passes on to an array's own method are `x.sum()`, an NDArray, as
+with MXNet; `np.sin(x)` and `np.mean(x)` compute in this process, on fetched values, and give numpy arrays. `2 * x` and `a + x`, where
+numpy's side comes first, are NDArrays as `x + a` is.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Tuple
 
 import numpy as np
 
@@ -17,6 +18,11 @@ _OPERATORS = {np.add: arithmetic.ADD, np.subtract: arithmetic.SUB, np.multiply: 
               np.less: arithmetic.LESSER, np.less_equal: arithmetic.LESSER_EQUAL}
 _KNOWN_HERE: Dict[Callable[..., Any], Callable[[Any], Any]] = {
     np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim, np.size: lambda x: x.size}
+# The functions that numpy itself passes on to a method of this name, and what stands in their first places.
+_METHODS: Dict[Callable[..., Any], Tuple[str, Tuple[str, ...]]] = {
+    **{getattr(np, name): (name[-3:] if name[0] == "a" else name, ("axis",)) for name in "sum prod max min amax amin squeeze".split()},
+    np.argmax: ("argmax", ("axis",)), np.argmin: ("argmin", ("axis",)), np.repeat: ("repeat", ("repeats", "axis")),
+    np.swapaxes: ("swapaxes", ("axis1", "axis2")), np.clip: ("clip", ("a_min", "a_max"))}
 
 
 class NumpyProtocols:
@@ -34,7 +40,21 @@ class NumpyProtocols:
         if function in _KNOWN_HERE and len(args) == 1 and not kwargs:
             return _KNOWN_HERE[function](args[0])
         _check_out(function, kwargs.get("out"))
+        found = _by_method(function, args, kwargs)
+        if found is not None:
+            return found
         return function(*_fetched(args), **_fetched(kwargs))
+
+
+def _by_method(function: Any, args: Any, kwargs: Any) -> Any:
+    """What the NDArray's method gives; None for a function that has none, or that is given what only numpy's takes."""
+    method, places = _METHODS.get(function, ("", ()))
+    if not method or not args or not isinstance(args[0], Array) or len(args) > 1 + len(places):
+        return None
+    given = {name: each for name, each in [*zip(places, args[1:]), *kwargs.items()] if each is not None or name not in ("axis", "out")}
+    if not given.keys() <= {*places, "keepdims"} or not all(isinstance(each, (int, float, tuple)) for each in given.values()):
+        return None
+    return getattr(args[0], method)(*[given.pop(place) for place in places if place in given], **given)
 
 
 def _check_out(function: Any, out: Any) -> None:

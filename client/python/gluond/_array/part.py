@@ -21,12 +21,13 @@ from .where import Place
 def view(x: Any, begin: int, shape: Tuple[int, ...]) -> Any:
     """The array of elements [begin, ...) of x, in row-major order, in a shape of its own."""
     root, place = x, x._where
-    if type(place) is Part:
+    is_part = type(place) is Part
+    if is_part:
         root, begin = place.root, place.begin + begin
     part = Part(root, begin)
     out = calls.blank(type(root), root._session, root._context, shape, root._dtype, part)
     if frame().recording:
-        part.read(out, frame().flags)
+        part.read(out, frame().flags, x if is_part else None)
     return out
 
 
@@ -69,25 +70,27 @@ class Part(Place):
         if self._own is not None:
             x._session.dead_arrays.append(self._own)
 
-    def read(self, x: Any, flags: bytes) -> None:
-        """Copies the root's elements into the copy."""
+    def read(self, x: Any, flags: bytes, source: Any = None) -> None:
+        """Copies the root's elements into the copy. source: another view that has them, to whose history this belongs."""
         root, size = self.root, prod(x._shape)
         version = root._version
         steps = []
-        shape = root.shape
+        shape, first = root.shape, self.begin
+        if source is not None:
+            shape, first = source.shape, self.begin - source._where.begin
         if size != prod(shape):
             row = prod(shape[1:])
-            if self.begin % row or size % row:
+            if first % row or size % row:
                 steps.append(_reshape((-1,)))
                 shape, row = (prod(shape),), 1
-            begin = self.begin // row
+            begin = first // row
             steps.append(calls.intern("slice_axis", {"axis": "0", "begin": str(begin), "end": str(begin + size // row)}, 1, 1))
             shape = (size // row,) + shape[1:]
         if shape != x._shape or not steps:
             steps.append(_reshape(x._shape))
         if self._own is None:
             self._own = next(names)
-        _run(x._session, steps, root._sent(), self._own, flags)
+        _run(x._session, steps, (root if source is None else source)._sent(), self._own, flags)
         self._seen = version  # Only now: another thread may want to read it as well.
 
     def written(self, x: Any) -> None:

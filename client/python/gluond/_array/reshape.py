@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, List, Sequence, Tuple
 
-from ..base import MXNetError
+from ..base import MXNetError, WrongShape
 
 
 def reshape(x: Any, *shape: Any, **kwargs: Any) -> Any:
@@ -66,7 +66,7 @@ def resolve(old: Tuple[int, ...], codes: Sequence[Any]) -> Tuple[int, ...]:
     if unknown >= 0 and known and total % known == 0:
         new[unknown] = total // known
     if prod(new) != total:
-        raise MXNetError(f"reshape: an array of shape {old} has {total} elements and cannot get the shape {tuple(codes)}")
+        raise WrongShape(f"reshape: an array of shape {old} has {total} elements and cannot get the shape {tuple(codes)}")
     return tuple(new)
 
 

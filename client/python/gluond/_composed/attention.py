@@ -14,8 +14,8 @@ def interleaved_matmul_encdec_qk(F: Any, queries: Any, keys_values: Any, heads: 
 
 def interleaved_matmul_encdec_valatt(F: Any, keys_values: Any, attention: Any, heads: int) -> Any:  # noqa: N803
     """The values, weighted by attention: (query length, batch, heads dim). See interleaved_matmul_encdec_qk."""
-    out = F.batch_dot(attention, _by_head(F, _part(F, keys_values, heads, 1)))
-    out = F.transpose(F.reshape(out, shape=(-1, heads, 0, 0), reverse=True), axes=(2, 0, 1, 3))
+    out = F.batch_dot(_by_head(F, _part(F, keys_values, heads, 1)), attention, transpose_a=True, transpose_b=True)
+    out = F.transpose(F.reshape(out, shape=(-1, heads, 0, 0), reverse=True), axes=(3, 0, 1, 2))
     return F.reshape(out, shape=(0, 0, -1))
 
 

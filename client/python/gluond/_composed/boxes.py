@@ -7,14 +7,16 @@ from typing import Any, Tuple
 
 def box_encode(F: Any, samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, stds: Any) -> Tuple[Any, Any]:  # noqa: N803
     """(offsets (batch, anchors, 4), masks of the same shape): from anchors (batch, anchors, 4) to the boxes of `refs` (batch, boxes,
-    4) that `matches` (batch, anchors) names, where `samples` is above 0.5; 0 elsewhere."""
+    4) that `matches` (batch, anchors) names, where `samples` is above 0.5; 0 elsewhere.
+
+    A symbol's arguments stand in the order in which the formulas name them; so samples come first, and anchors before boxes."""
     boxes = _matched(F, refs, matches)
     x, y, width, height = _centers(F, boxes)
     anchor_x, anchor_y, anchor_width, anchor_height = _centers(F, anchors)
-    offsets = F.concat((x - anchor_x) / anchor_width, (y - anchor_y) / anchor_height, F.log(width / anchor_width),
+    offsets = F.concat((anchor_x - x) / -anchor_width, (anchor_y - y) / -anchor_height, F.log(width / anchor_width),
                        F.log(height / anchor_height), dim=2)
     offsets = F.broadcast_div(F.broadcast_sub(offsets, F.reshape(means, shape=(1, 1, 4))), F.reshape(stds, shape=(1, 1, 4)))
-    is_valid = F.broadcast_like(F.expand_dims(samples > 0.5, axis=2), offsets)
+    is_valid = F.broadcast_like(F.expand_dims((samples > 0.5) * F._cast_like(F.ones_like(matches), samples), axis=2), offsets)
     return F.where(is_valid, offsets, F.zeros_like(offsets)), is_valid
 
 

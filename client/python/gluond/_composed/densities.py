@@ -1,4 +1,7 @@
-"""Densities of random numbers, or their logarithms. A sample has the shape of its parameters, followed by any other axes."""
+"""Densities of random numbers, or their logarithms. A sample has the shape of its parameters, followed by any other axes.
+
+A symbol's arguments stand in the order in which a formula names them, which is MXNet's: the sample first, then the parameters.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def _for_each(F: Any, parameter: Any, sample: Any) -> Any:  # noqa: N803
 
 
 def _uniform(F: Any, sample: Any, low: Any, high: Any) -> Any:  # noqa: N803
-    return -F.log(high - low) + F.BlockGrad(F.zeros_like(sample))
+    return F.BlockGrad(F.zeros_like(sample)) - F.log(-(low - high))
 
 
 def _normal(F: Any, sample: Any, mu: Any, sigma: Any) -> Any:  # noqa: N803
@@ -33,11 +36,11 @@ def _normal(F: Any, sample: Any, mu: Any, sigma: Any) -> Any:  # noqa: N803
 
 
 def _gamma(F: Any, sample: Any, alpha: Any, beta: Any) -> Any:  # noqa: N803
-    return alpha * F.log(beta) + (alpha - 1) * F.log(sample) - beta * sample - F.gammaln(alpha)
+    return F.log(sample) * (alpha - 1) - F.gammaln(alpha) + alpha * F.log(beta) - beta * sample
 
 
 def _exponential(F: Any, sample: Any, lam: Any) -> Any:  # noqa: N803
-    return F.log(lam) - lam * sample
+    return -sample * lam + F.log(lam)
 
 
 def _poisson(F: Any, sample: Any, lam: Any) -> Any:  # noqa: N803
@@ -45,17 +48,23 @@ def _poisson(F: Any, sample: Any, lam: Any) -> Any:  # noqa: N803
 
 
 def _negative_binomial(F: Any, sample: Any, k: Any, p: Any) -> Any:  # noqa: N803
-    return F.gammaln(sample + k) - F.gammaln(sample + 1) - F.gammaln(k) + k * F.log(p) + sample * F.log(1 - p)
+    return _ways(F, sample, k) + k * F.log(p) + sample * F.log(1 - p)
+
+
+def _ways(F: Any, sample: Any, k: Any) -> Any:  # noqa: N803
+    """The logarithm of the number of ways to have so many failures before the k-th success."""
+    return F.gammaln(sample + k) - F.gammaln(sample + 1) - F.gammaln(k)
 
 
 def _generalized_negative_binomial(F: Any, sample: Any, mu: Any, alpha: Any) -> Any:  # noqa: N803
-    return _negative_binomial(F, sample, 1 / alpha, 1 / (mu * alpha + 1))
+    k, p = 1 / alpha, 1 / (mu * alpha + 1)
+    return sample * F.log(1 - p) + _ways(F, sample, k) + k * F.log(p)
 
 
 def dirichlet(F: Any, sample: Any, alpha: Any, is_log: bool = False) -> Any:  # noqa: N803
     """The density of points of a simplex (..., k), whose parameters (..., k) may have fewer axes, or its logarithm (is_log)."""
     alpha = F.reshape_like(_rows_for_each(F, alpha, sample), sample)
-    log_density = F.sum((alpha - 1) * F.log(sample) - F.gammaln(alpha), axis=-1) + F.gammaln(F.sum(alpha, axis=-1))
+    log_density = F.sum(F.log(sample) * (alpha - 1) - F.gammaln(alpha), axis=-1) + F.gammaln(F.sum(alpha, axis=-1))
     return log_density if is_log else F.exp(log_density)
 
 

@@ -23,10 +23,14 @@ def cast_storage(F: Any, data: Any, stype: str) -> Any:  # noqa: N803
 
 
 def sync_batch_norm(F: Any, *tensors: Any, key: Optional[str] = None, ndev: int = 1, **attributes: Any) -> Any:  # noqa: N803
-    """BatchNorm. A batch that is split over devices is normalized on each by itself; `ndev` must be 1."""
+    """BatchNorm, whose third result is the variance. A batch that is split over devices is normalized on each by itself; `ndev`
+    must be 1."""
     if ndev != 1:
         raise MXNetError(f"SyncBatchNorm: statistics are not shared between devices; ndev is {ndev}")
-    return F.BatchNorm(*tensors, **attributes)
+    if not attributes.get("output_mean_var"):
+        return F.BatchNorm(*tensors, **attributes)
+    normalized, mean, inverse = F.BatchNorm(*tensors, **attributes)
+    return normalized, mean, 1 / F.square(inverse) - attributes.get("eps", 1e-3)
 
 
 def batch_norm_with_relu(F: Any, *tensors: Any, **attributes: Any) -> Any:  # noqa: N803

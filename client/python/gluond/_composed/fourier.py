@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .sampling import _size
+from .sampling import size_of
 
 
 def fft(F: Any, data: Any, compute_size: int = 128) -> Any:  # noqa: N803
@@ -24,7 +24,7 @@ def _first_row(F: Any, data: Any) -> Any:  # noqa: N803
 
 def _matrix(F: Any, numbers: Any, data: Any) -> Any:  # noqa: N803
     """(d, 2 d): cosines and negative sines of the d-th parts of the circle; numbers: (d, any)."""
-    places, d = F._contrib_arange_like(numbers, axis=0), _size(F, numbers, 0)
+    places, d = F._contrib_arange_like(numbers, axis=0), size_of(F, numbers, 0)
     products = F.broadcast_mul(F.reshape(places, shape=(-1, 1)), F.reshape(places, shape=(1, -1)))
     parts = F.broadcast_sub(products, F.broadcast_mul(F.floor(F.broadcast_div(products, d)), d))  # Less than a whole circle.
     angles = F.broadcast_div(F.Cast(parts, dtype="float64"), F.Cast(d, dtype="float64")) * (2 * math.pi)

@@ -44,5 +44,6 @@ def count_sketch(F: Any, data: Any, h: Any, s: Any, out_dim: int, processing_bat
     """(..., d) -> (..., out_dim): element i of the data, times s[i], is added to element h[i]. `processing_batch_size` makes no
     difference."""
     places = F.one_hot(F.reshape(h, shape=(-1,)), depth=out_dim)
-    signed = F.broadcast_mul(F.reshape(data, shape=(-1, 0), reverse=True), F.reshape(s, shape=(1, -1)))
-    return F.reshape_like(F.dot(signed, F._cast_like(places, data)), data, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=-1)
+    signed = F.broadcast_mul(F._cast_like(places, s), F.reshape(s, shape=(-1, 1)))
+    rows = F.reshape(data, shape=(-1, 0), reverse=True)
+    return F.reshape_like(F.dot(rows, F._cast_like(signed, data)), data, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=-1)

@@ -28,12 +28,12 @@ def _moved(F: Any, flow: Any, part: int, axis: int, shape: Sequence[int]) -> Any
     """One coordinate of each pixel, which the flow moves, from -1 to 1."""
     pixels = F.reshape(F._cast_like(F._contrib_arange_like(F.BlockGrad(flow), axis=axis), flow), shape=shape)
     moved = F.broadcast_add(F.slice_axis(flow, axis=1, begin=part, end=part + 1), pixels)
-    return F.broadcast_div(moved, (_size(F, flow, axis) - 1) / 2) - 1
+    return F.broadcast_div(moved, (size_of(F, flow, axis) - 1) / 2) - 1
 
 
 def bilinear_sampler(F: Any, data: Any, grid: Any, cudnn_off: Any = None) -> Any:  # noqa: N803
     """The data (batch, channels, height, width) at the places of a grid, between four pixels; 0 outside."""
-    height, width = _size(F, data, 2), _size(F, data, 3)
+    height, width = size_of(F, data, 2), size_of(F, data, 3)
     return bilinear(F, data, _pixels(F, grid, 0, width), _pixels(F, grid, 1, height))
 
 
@@ -45,7 +45,7 @@ def spatial_transformer(F: Any, data: Any, loc: Any, target_shape: Sequence[int]
 
 def bilinear(F: Any, data: Any, x: Any, y: Any) -> Any:  # noqa: N803
     """The data (batch, channels, height, width) at pixels x and y (batch, out height, out width), 0 outside."""
-    height, width = _size(F, data, 2), _size(F, data, 3)
+    height, width = size_of(F, data, 2), size_of(F, data, 3)
     rows = F.reshape(F.transpose(data, axes=(0, 2, 3, 1)), shape=(-3, 0, 0))
     rows = F.reshape(rows, shape=(-3, 0))  # One for each pixel of the batch.
     image = F.reshape(F._cast_like(F._contrib_arange_like(F.BlockGrad(data), axis=0), x), shape=(-1, 1, 1))
@@ -53,7 +53,7 @@ def bilinear(F: Any, data: Any, x: Any, y: Any) -> Any:  # noqa: N803
     sampled = None
     for column, x_weight in ((left, 1 - (x - left)), (left + 1, x - left)):
         for row, y_weight in ((top, 1 - (y - top)), (top + 1, y - top)):
-            is_inside = _is_within(F, column, width) * _is_within(F, row, height)
+            is_inside = is_within(F, column, width) * is_within(F, row, height)
             place = F.broadcast_add(F.broadcast_mul(_integer(F, image), _integer(F, height)), _within(F, row, height))
             place = F.broadcast_add(F.broadcast_mul(place, _integer(F, width)), _within(F, column, width))
             weight = F.expand_dims(x_weight * y_weight * is_inside, axis=3)
@@ -62,7 +62,7 @@ def bilinear(F: Any, data: Any, x: Any, y: Any) -> Any:  # noqa: N803
     return F.transpose(sampled, axes=(0, 3, 1, 2))
 
 
-def _size(F: Any, data: Any, axis: int) -> Any:  # noqa: N803
+def size_of(F: Any, data: Any, axis: int) -> Any:  # noqa: N803
     """The size of an axis, (1,), in the data's type: a symbol's is known when it runs."""
     return F._cast_like(F.slice_axis(F.shape_array(F.BlockGrad(data)), axis=0, begin=axis, end=axis + 1), data)
 
@@ -73,7 +73,7 @@ def _pixels(F: Any, grid: Any, part: int, size: Any) -> Any:  # noqa: N803
     return F.broadcast_mul(place + 1, F._cast_like((size - 1) / 2, grid))
 
 
-def _is_within(F: Any, place: Any, size: Any) -> Any:  # noqa: N803
+def is_within(F: Any, place: Any, size: Any) -> Any:  # noqa: N803
     return F.BlockGrad(F.broadcast_lesser(place, F._cast_like(size, place)) * (place >= 0))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
-from . import attention, boxes, densities, elementwise, fourier, images, linear_algebra, patches, sampling
+from . import attention, boxes, candidates, deformable, densities, elementwise, fourier, images, linear_algebra, patches, sampling
 from .shapes import on_arrays_only
 
 # Other names of the server's operators.
@@ -14,7 +14,7 @@ _CHANGES_ARRAYS, _DRAWS = "it writes its inputs", "this process draws how to cha
 _SHAPE, _NEEDS_SHAPE = "the shape of its result depends on values", "it needs the shape of its input"
 # Functions that `nd` has, on arrays, and `sym` has not.
 _ON_ARRAYS = {
-    "_contrib_boolean_mask": _SHAPE, "_contrib_rand_zipfian": "it draws arrays of float64 numbers",
+    "_contrib_boolean_mask": _SHAPE,
     "_contrib_bipartite_matching": "it goes through the scores one by one",
     "_contrib_index_array": _NEEDS_SHAPE, "_contrib_index_copy": _NEEDS_SHAPE,
     "_linalg_extracttrian": _NEEDS_SHAPE, "_linalg_maketrian": _NEEDS_SHAPE,
@@ -34,10 +34,12 @@ def _written(operator: str) -> str:
 
 COMPOSED: Dict[str, Callable[..., Any]] = {
     **{name: on_arrays_only(_written(name), why) for name, why in _ON_ARRAYS.items()},
+    "_sample_unique_zipfian": on_arrays_only("_internal._sample_unique_zipfian", "it draws until all classes of a row are different"),
     **{f"_image_{name}": getattr(images, name) for name in (
         "adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize", "random_brightness", "random_contrast", "random_hue",
         "random_lighting", "random_saturation", "resize", "to_tensor")},
     "cast_storage": elementwise.cast_storage,
+    "_contrib_rand_zipfian": candidates.rand_zipfian,
     "_contrib_allclose": elementwise.allclose,
     "_contrib_SyncBatchNorm": elementwise.sync_batch_norm,
     "_contrib_BatchNormWithReLU": elementwise.batch_norm_with_relu,
@@ -47,6 +49,8 @@ COMPOSED: Dict[str, Callable[..., Any]] = {
     "_contrib_sign_ste": elementwise.sign_ste,
     "_contrib_interleaved_matmul_encdec_qk": attention.interleaved_matmul_encdec_qk,
     "_contrib_interleaved_matmul_encdec_valatt": attention.interleaved_matmul_encdec_valatt,
+    "_contrib_DeformableConvolution": deformable.deformable_convolution,
+    "_contrib_ModulatedDeformableConvolution": deformable.modulated_deformable_convolution,
     "_contrib_fft": fourier.fft,
     "_contrib_ifft": fourier.ifft,
     "_contrib_box_encode": boxes.box_encode,

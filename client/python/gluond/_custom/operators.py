@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, Sequence, Tuple, Type, TypeVar
 
 from .. import _operators
+from .._attributes import Attribute
 from . import hosts, registry
 
 PropClass = TypeVar("PropClass", bound=Type)
@@ -164,7 +165,13 @@ class OperatorArguments:
 
 
 def get_operator_arguments(op_name: str) -> OperatorArguments:
-    """Inputs and parameters of an operator of the server's."""
+    """Inputs and parameters of an operator of the server's, their types as MXNet writes them: "int, optional, default='1'"."""
     info = _operators.find(op_name)
+    inputs = ["NDArray-or-Symbol[]" if each.several else "NDArray-or-Symbol" for each in info.inputs]
     return OperatorArguments([each.name for each in info.inputs] + list(info.parameters),
-                             [each.type for each in info.inputs] + [each.type for each in info.parameters.values()])
+                             inputs + [_type_text(each) for each in info.parameters.values()])
+
+
+def _type_text(parameter: Attribute) -> str:
+    kind = "{" + ", ".join(map(repr, sorted(parameter.values))) + "}" if parameter.values else parameter.type
+    return f"{kind}, required" if parameter.required else f"{kind}, optional, default={parameter.default!r}"

@@ -18,11 +18,16 @@ _NOT_FOUND = grpc.StatusCode.NOT_FOUND.value[0]
 _UNAVAILABLE = grpc.StatusCode.UNAVAILABLE.value[0]
 _UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED.value[0]
 _UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED.value[0]
+_OUT_OF_RANGE = grpc.StatusCode.OUT_OF_RANGE.value[0]
 _ABORTED = grpc.StatusCode.ABORTED.value[0]
 
 
 class TooLarge(MXNetError):
     """An answer that no message holds."""
+
+
+class IndexOutOfRange(MXNetError, IndexError):
+    """An index that an operator has read from an array, and that is out of range."""
 
 
 class StaleGradientError(MXNetError, UserWarning):
@@ -79,7 +84,7 @@ def of_failure(failure: Any, line: str, renamed: Mapping[str, str], name_of: Cal
     names by those on the wire. name_of: an array's description, by its number.
     """
     text = _translated(failure.status.message, renamed)
-    kind = MXNetError
+    kind = IndexOutOfRange if failure.status.code == _OUT_OF_RANGE else MXNetError
     details = details_of(failure.status)
     info = details.get("ErrorInfo")
     if info is not None and info.reason == "STALE_GRADIENT":

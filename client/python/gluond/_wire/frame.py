@@ -34,6 +34,8 @@ class Frame(NamedTuple):
     names: Any = None  # The NameManager in charge; None: the thread's own.
     attributes: Any = None  # The AttrScope of symbols that are made.
     block_scope: Any = None  # The Block in whose name_scope() Blocks are made.
+    np_shape: bool = False  # Whether 0 is a size in a shape and () that of one number: see util.np_shape.
+    traced: bool = False  # Whether symbols stand for the arrays of a hybridized Block, which could run on arrays instead.
     # The `with` blocks around this code from the outermost on, each with the Frame before it and the names of the fields that it
     # has changed.
     entered: Tuple[Tuple[object, Any, Tuple[str, ...]], ...] = ()

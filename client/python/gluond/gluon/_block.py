@@ -61,7 +61,7 @@ class Block:
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
-        self._scope = BlockScope(self, self._empty_prefix)
+        self._scope = BlockScope(self)
         self._children: Dict[str, Block] = {}
         self._reg_params: Dict[str, Parameter] = {}
         self._casts = 0
@@ -199,7 +199,9 @@ class Block:
         save_tree(self, prefix)
 
     def load(self, prefix: str) -> None:
-        """Reads a file that `save` wrote for a Block of the same structure."""
+        """Reads files that `save` wrote, here or in MXNet, for a Block of the same classes. Names become what they were; what was
+        hybridized is it again.
+        """
         load_tree(self, prefix)
 
     def cast(self, dtype: Union[str, np.dtype, type]) -> None:

@@ -11,7 +11,7 @@ from ..base import MXNetError, WrongValue
 from ..context import Context, current_context
 from ..symbol.symbol import Symbol
 from ._block import Block
-from ._nested import ARRAY, flatten
+from ._nested import ARRAY, flatten, mxnet_format
 from ._parameter import DeferredInitializationError
 from ._parameter_dict import ParameterDict
 from ._structure import Structure, changes
@@ -109,9 +109,9 @@ class HybridBlock(Block):
         self(x, *args)
 
     def register_op_hook(self, callback: Callable[[str, str, NDArray], Any], monitor_all: bool = False) -> None:
-        """Once hybridized, calls `callback(output name, operator name, array)` for every operator after each run.
+        """Once hybridized, calls `callback(name, operator, array)` for every output of an operator after each run: `fc_output`.
 
-        With `monitor_all` for the graph's inputs as well.
+        With `monitor_all` before it for the operator's inputs as well, by its own names for them: `fc_weight`.
         """
         self._op_hook = callback
         self._monitor_all = monitor_all
@@ -174,6 +174,15 @@ class HybridBlock(Block):
                 arrays["aux:" + name] = param._reduce()
         ndarray.save(params_file, arrays)
         return symbol_file, params_file
+
+    def _saved_graph(self) -> Dict[str, Any]:
+        """The graph as `save` writes it, in MXNet's words: how inputs and outputs are nested, and their Symbols."""
+        graph = self._last_graph
+        form = next((form for form, each in self._graphs.items() if each is graph), None)
+        if graph is None or form is None:
+            return {"hybridized": False}
+        return {"in_format": mxnet_format(("tuple",) + form), "out_format": mxnet_format(graph.out_form), "hybridized": True,
+                "inputs": [each.tojson() for each in graph.inputs], "symbol": graph.outputs.tojson()}
 
     # Running.
 

@@ -14,6 +14,8 @@ class AnyBlock(Protocol):
     _children: Any
     _reg_params: Dict[str, Parameter]
     _is_container: bool
+    _empty_prefix: bool
+    _name: str
 
     @property
     def name(self) -> str: ...
@@ -35,6 +37,8 @@ class AnyBlock(Protocol):
     def save_parameters(self, filename: str, deduplicate: bool = False) -> None: ...
 
     def load_parameters(self, filename: str) -> None: ...
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None: ...
 
     def apply(self, fn: Callable[[Any], Any]) -> Any: ...
 

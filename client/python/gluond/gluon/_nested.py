@@ -34,6 +34,13 @@ def _flatten(value: Any, what: str, flat: List[Any]) -> Any:
                      f"but got {value} of type {type(value)}")
 
 
+def mxnet_format(form: Any) -> Any:
+    """A form as MXNet writes it: 0 an array, -1 None, n a Symbol of n outputs, and lists of these."""
+    if form in (ARRAY, NONE):
+        return 0 if form == ARRAY else -1
+    return form[1] if form[0] == "symbol" else [mxnet_format(inner) for inner in form[1:]]
+
+
 def regroup(flat: Iterator[Any], form: Any) -> Any:
     """The value of the given form, from the arrays in order."""
     if form == ARRAY:

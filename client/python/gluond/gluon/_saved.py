@@ -1,8 +1,9 @@
 """Files of a Block's parameters: written by structural name; read in each of the forms that MXNet has written."""
 from __future__ import annotations
 
+import itertools
 import json
-from typing import Any, Dict
+from typing import Any, Dict, Iterator, List
 
 from .. import ndarray
 from .._array.array import NDArray
@@ -10,6 +11,7 @@ from .._array.save import load_named
 from .._files import write_whole
 from ..base import WrongValue
 from ._kinds import AnyBlock
+from ._structure import count_change
 from .utils import _brief_print_list
 
 
@@ -58,27 +60,49 @@ def _by_prefixed_name(block: AnyBlock, loaded: Dict[str, NDArray], params: Dict[
 
 def save_tree(block: AnyBlock, prefix: str) -> None:
     """See Block.save."""
-    write_whole(prefix + "-model.json", [json.dumps(_tree(block), indent=1).encode()])
+    tree: Dict[str, Any] = {}
+    _add(block, tree, itertools.count())
+    write_whole(prefix + "-model.json", [json.dumps(tree).encode()])
     block.save_parameters(prefix + "-model.params")
 
 
 def load_tree(block: AnyBlock, prefix: str) -> None:
     """See Block.load."""
     with open(prefix + "-model.json", encoding="utf-8") as file:
-        _check_tree(block, json.load(file), block.name)
+        _restore(block, json.load(file), itertools.count(), block.name)
+    count_change()
     block.load_parameters(prefix + "-model.params")
 
 
-def _tree(block: AnyBlock) -> Dict[str, Any]:
-    return {"class": type(block).__name__, "name": block.name, "hybridized": bool(getattr(block, "_active", False)),
-            "children": {name: _tree(child) for name, child in block._children.items()}}
+def _add(block: AnyBlock, tree: Dict[str, Any], numbers: Iterator[int]) -> None:
+    """Puts a Block and those inside it into `tree`, as MXNet does: by class and number, with the children's structural names."""
+    own = tree[f"{type(block).__name__.lower()}{next(numbers)}"] = {"orig_name": block.name}
+    if hasattr(block, "_saved_graph"):
+        own.update(block._saved_graph())
+    own["children"] = {child.name: name for name, child in block._children.items()}
+    for child in block._children.values():
+        _add(child, own, numbers)
 
 
-def _check_tree(block: AnyBlock, tree: Dict[str, Any], path: str) -> None:
-    if "class" not in tree:
-        raise ValueError("This -model.json was not written by gluond. Its parameters are read by load_parameters.")
-    if type(block).__name__ != tree["class"] or list(block._children) != list(tree["children"]):
-        raise ValueError(f"The saved model has at '{path}' a {tree['class']} of {list(tree['children'])}, this one a "
-                         f"{type(block).__name__} of {list(block._children)}.")
-    for name, child in block._children.items():
-        _check_tree(child, tree["children"][name], f"{path}.{name}")
+def _restore(block: AnyBlock, tree: Dict[str, Any], numbers: Iterator[int], path: str) -> None:
+    """Gives a Block, and those inside it, the names that they had when they were saved."""
+    key, parts, children = f"{type(block).__name__.lower()}{next(numbers)}", _parts(tree), list(block._children.values())
+    if key not in parts:
+        raise ValueError(f"The saved model has at '{path}' {' and '.join(parts) or 'nothing'}, this one {key}: the names of classes, in "
+                         "lower case, with a number. load_parameters reads -model.params alone.")
+    own = tree[key]
+    if len(_parts(own)) != len(children):
+        raise ValueError(f"The saved model has {len(_parts(own))} parts at '{path}', this one {len(children)}")
+    block._name = own["orig_name"]
+    if own.get("hybridized"):
+        block.hybridize()
+    for child in children:
+        _restore(child, own, numbers, f"{path}.{child.name}")
+    names = [own["children"][child.name] for child in children]
+    if len(set(names)) == len(names):  # Children of equal names hide each other in the file; they keep their structural names.
+        block._children.clear()
+        block._children.update(zip(names, children))
+
+
+def _parts(tree: Dict[str, Any]) -> List[str]:
+    return [name for name, inner in tree.items() if isinstance(inner, dict) and "orig_name" in inner]

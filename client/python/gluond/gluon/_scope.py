@@ -12,9 +12,8 @@ from ._parameter_dict import ParameterDict
 class BlockScope:
     """The name scope of one Block: `with block.name_scope():` puts the block's prefix before names made inside."""
 
-    def __init__(self, block: AnyBlock, empty_prefix: bool) -> None:
+    def __init__(self, block: AnyBlock) -> None:
         self._block = block
-        self._empty_prefix = empty_prefix
         self._counters: Dict[str, int] = {}
 
     @staticmethod
@@ -38,7 +37,7 @@ class BlockScope:
         return scope._block.prefix + prefix, own
 
     def __enter__(self) -> "BlockScope":
-        if not self._empty_prefix:
+        if not self._block._empty_prefix:
             enter(self, block_scope=self, names=_name.Prefix(self._block.prefix))
         return self
 

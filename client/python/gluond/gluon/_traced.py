@@ -6,9 +6,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import symbol
 from .._array.array import NDArray
+from .._wire.frame import Within
 from ..base import WrongValue
 from ..context import Context
 from ..symbol._cached_op import CachedOp
+from ..symbol._monitored import MonitoredSymbol
+from ..symbol._outputs import Outputs
 from ._kinds import AnyHybridBlock
 from ._nested import flatten, regroup, size
 from ._parameter import Parameter
@@ -24,7 +27,8 @@ class TracedGraph:
         self.out_form = out_form
         self._op: Optional[CachedOp] = None
         self._sources: List[Tuple[Optional[int], Optional[Parameter]]] = []
-        self._monitored: List[Tuple[str, str]] = []
+        self._names: List[str] = []
+        self._monitored: Optional[MonitoredSymbol] = None
         # The shapes and dtypes of the first inputs, as far as they are known here.
         self.seen: List[Tuple[Optional[Tuple[int, ...]], Any]] = []
 
@@ -35,7 +39,7 @@ class TracedGraph:
         names = ["data"] if count == 1 else [f"data{i}" for i in range(count)]
         inputs = [symbol.var(name) for name in names]
         params = {name: param.var() for name, param in block._reg_params.items()}
-        with block.name_scope():
+        with block.name_scope(), Within(traced=True):
             out = block.hybrid_forward(symbol, *regroup(iter(inputs), form), **params)
         flat, out_form = flatten(out, "output")
         return TracedGraph(inputs, symbol.Group(flat), out_form)
@@ -71,19 +75,23 @@ class TracedGraph:
         """The outputs, nested as `hybrid_forward` returned them."""
         if self._op is None:
             self._build(block)
-        out = self._op(*[param.data(ctx) if param is not None else arrays[i]  # type: ignore[index, misc]
-                         for i, param in self._sources])
+        inputs = [param.data(ctx) if param is not None else arrays[i] for i, param in self._sources]  # type: ignore[index]
+        out = self._op(*inputs)  # type: ignore[misc]
         outs = list(out) if isinstance(out, (list, tuple)) else [out]
-        if self._monitored:
-            for (name, op), array in zip(self._monitored, outs[-len(self._monitored):]):
-                block._op_hook(name, op, array)  # type: ignore[misc]
+        if self._monitored is not None:
+            for name, operator, array in self._monitored.told(outs, dict(zip(self._names, inputs))):
+                if operator:  # Variables are told as inputs only.
+                    block._op_hook(name, operator, array)  # type: ignore[misc]
         return regroup(iter(outs), self.out_form)
 
     def _build(self, block: AnyHybridBlock) -> None:
         params = block.collect_params()
         positions = {str(var.name): i for i, var in enumerate(self.inputs)}
-        outputs = self._watch(block._monitor_all) if block._op_hook is not None else self.outputs
-        names = outputs.list_inputs()
+        outputs: Outputs = self.outputs
+        if block._op_hook is not None:
+            self._monitored = MonitoredSymbol(outputs, block._monitor_all)
+            outputs = self._monitored.symbol
+        self._names = names = outputs.list_inputs()
         self._sources = []
         for name in names:
             if name in positions:
@@ -96,14 +104,6 @@ class TracedGraph:
                                  "params=other.params.")
         _warn_unused(block, [name for name in list(positions) + list(params) if name not in set(names)], positions)
         self._op = CachedOp(outputs, list(block._flags.items()))
-
-    def _watch(self, monitor_all: bool) -> symbol.Symbol:
-        """The outputs and, after them, every operator's outputs, for `register_op_hook`."""
-        internals = self.outputs.get_internals()
-        variables = set(internals.list_inputs())
-        chosen = [internals[i] for i, name in enumerate(internals.list_outputs()) if monitor_all or name not in variables]
-        self._monitored = [(part.list_outputs()[0], str(part.name)) for part in chosen]
-        return symbol.Group([self.outputs] + chosen)
 
 
 def _warn_unused(block: AnyHybridBlock, unused: List[str], positions: Dict[str, int]) -> None:

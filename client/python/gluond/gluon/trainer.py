@@ -32,9 +32,9 @@ class Trainer:
     and mean that; a KVStoreBase of the program's own sums them itself.
     """
 
-    # Programs look at these: MXNet begins its kvstore, and with it the parameters, at the first step, and may update there.
+    # Programs look at these, and at _update_on_kvstore: MXNet begins its kvstore, and with it the parameters, at the first step, and may
+    # update there.
     _kv_initialized = True
-    _update_on_kvstore = False
     _params_to_init: Tuple[Parameter, ...] = ()
 
     def __init__(self, params: Union[ParameterDict, Dict[str, Parameter], Sequence[Parameter]],
@@ -45,11 +45,15 @@ class Trainer:
         if not (kvstore is None or isinstance(kvstore, KVStoreBase) or kvstore in LOCAL_TYPES):
             raise ValueError(f"Trainer: there is no kvstore '{kvstore}'. gluond trains on the devices of one server; use "
                              "'device', 'local', 'nccl', a KVStore, a KVStoreBase of your own, or None.")
-        self._kvstore = create_store(kvstore) if isinstance(kvstore, str) else kvstore
         self._wants_update_on_kvstore = update_on_kvstore
         if compression_params is not None:
             raise ValueError("Trainer: gradients are not compressed; compression_params must be None.")
         self._contexts = self._check_contexts()
+        if isinstance(kvstore, str):  # For dense parameters on one device MXNet makes none.
+            is_needed = len(self._contexts) != 1 or any(param._stype != "default" for param in self._params)
+            kvstore = create_store(kvstore) if is_needed else None
+        self._kvstore = kvstore
+        self._update_on_kvstore = None if kvstore is None else False
         self._known: Dict[bytes, Parameter] = {}
         self._init_optimizer(optimizer, optimizer_params)
 

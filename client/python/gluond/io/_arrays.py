@@ -139,7 +139,11 @@ class NDArrayIter(DataIter):
         return self._joined(pieces)
 
     def _rows(self, arrays: Named, begin: int, end: int) -> List[NDArray]:
-        return [ndarray.slice_axis(array, axis=self._axis, begin=begin, end=end) for _, array in arrays]
+        axis = self._axis
+        found = [ndarray.slice_axis(array, axis=axis, begin=begin, end=end) for _, array in arrays]
+        for (_, array), rows in zip(arrays, found):  # Programs ask each batch for its shape; the server need not be asked.
+            rows._shape = array.shape[:axis] + (end - begin,) + array.shape[axis + 1:]
+        return found
 
     def _joined(self, pieces: List[List[NDArray]]) -> List[NDArray]:
         return pieces[0] if len(pieces) == 1 else [ndarray.concat(*parts, dim=self._axis) for parts in zip(*pieces)]

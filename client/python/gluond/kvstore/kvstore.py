@@ -77,11 +77,19 @@ class KVStore(KVStoreBase):
         self.pull(key, out)
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """MXNetError: arrays of the server are dense, as MXNet says of dense arrays."""
+        """Copies the rows that `row_ids` name into `out`, whose other rows become 0: all arrays are dense.
+
+        row_ids: one array for all of `out`, or one for each.
+        """
         if out is None or row_ids is None:
             raise AssertionError("KVStore.row_sparse_pull: give `out` and `row_ids`.")
-        raise MXNetError("KVStore: row_sparse_pull expects arrays of the storage type row_sparse, but all arrays of "
-                         "the server are dense; pull() pulls all rows.")
+        pairs, rows = list(_pairs(key, out)), _flat(row_ids)
+        if len(rows) not in (1, len(pairs)):
+            raise AssertionError(f"KVStore.row_sparse_pull: {len(rows)} arrays of row_ids for {len(pairs)} of `out`.")
+        for (name, array), chosen in zip(pairs, rows * len(pairs)):
+            stored = self._stored(name)
+            chosen = chosen.as_in_context(stored.context).reshape((1, -1))
+            ndarray.scatter_nd(ndarray.take(stored, chosen[0]), chosen, shape=stored.shape).copyto(array)
 
     def _stored(self, name: Key) -> NDArray:
         self._check_kind(name)
@@ -172,6 +180,10 @@ def _pairs(key: Any, arrays: Any) -> Iterator[Tuple[Key, NDArray]]:
         if not isinstance(array, NDArray):
             raise AssertionError(f"KVStore: the arrays of key {key} are NDArrays, not {type(array).__name__}.")
         yield key, array
+
+
+def _flat(arrays: Any) -> List[NDArray]:
+    return [arrays] if isinstance(arrays, NDArray) else [each for part in arrays for each in _flat(part)]
 
 
 def _grouped(key: Any, arrays: Any) -> Groups:

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence, Union
 
+import numpy as np
+
 from .. import symbol as sym
 from .._array.array import NDArray
 from ..base import MXNetError, WrongShape
@@ -22,6 +24,8 @@ class ExecutorGroup:
     one array for each device: here there is one device.
     """
 
+    shares_inputs = False  # Whether all other arrays of the same shapes are shared as well.
+
     def __init__(self, symbol: "sym.Symbol", context: Context, data_shapes: Sequence[DataDesc],
                  label_shapes: Optional[Sequence[DataDesc]], param_names: Sequence[str], requests: Dict[str, str],
                  shared: Optional["ExecutorGroup"] = None) -> None:
@@ -34,7 +38,6 @@ class ExecutorGroup:
         bound = symbol.simple_bind(context, requests, {desc.name: desc.dtype for desc in inputs},
                                    **{desc.name: tuple(desc.shape) for desc in inputs})
         self.executor: Executor = bound if shared is None else self._sharing(symbol, context, requests, bound, shared.executor)
-        self._outputs: Optional[List[NDArray]] = None
 
     def _sharing(self, symbol: "sym.Symbol", context: Context, requests: Dict[str, str], bound: Executor,
                  shared: Executor) -> Executor:
@@ -47,6 +50,10 @@ class ExecutorGroup:
                         raise WrongShape(f"Module: with batches of {[tuple(desc) for desc in self.data_shapes]} the shape of "
                                          f"{name} would be {own[name].shape}, but it is {others[name].shape}.")
                     own[name] = others[name]
+        if self.shares_inputs:
+            for name, array in shared.arg_dict.items():
+                if name in arguments and (arguments[name].shape, arguments[name].dtype) == (array.shape, array.dtype):
+                    arguments[name] = array
         for name in self.param_names:
             if gradients[name] is not None and shared.grad_dict.get(name) is not None:
                 gradients[name] = shared.grad_dict[name]
@@ -79,6 +86,13 @@ class ExecutorGroup:
         """Each auxiliary state, on each device."""
         return [[array] for array in self.executor.aux_arrays]
 
+    @property
+    def bytes(self) -> int:
+        """The memory of all these arrays."""
+        executor = self.executor
+        arrays = [*executor.arg_arrays, *executor.grad_arrays, *executor.aux_arrays]
+        return sum(array.size * np.dtype(array.dtype).itemsize for array in arrays if array is not None)
+
     def install_monitor(self, mon: Any) -> None:
         """Has a Monitor watch the executors."""
         for executor in self.execs:
@@ -100,17 +114,10 @@ class ExecutorGroup:
             else:
                 array[:] = value
 
-    def forward(self, is_train: bool) -> None:
-        """Computes the outputs."""
-        self.executor.forward(is_train=is_train)
-        self._outputs = None
-
     @property
     def outputs(self) -> List[NDArray]:
-        """The outputs of the last run. The program may write into them: the executor's own are what gradients begin with."""
-        if self._outputs is None:
-            self._outputs = [array.copyto(array.context) for array in self.executor.outputs]
-        return self._outputs
+        """The outputs of the last run."""
+        return self.executor.outputs
 
 
 def requests(symbol: "sym.Symbol", grad_req: GradReq, params: Sequence[str], fixed: Sequence[str],

@@ -4,7 +4,9 @@ from __future__ import annotations
 import warnings
 from typing import Any, List, Optional, Sequence, Tuple
 
+from .. import ndarray as nd
 from .. import symbol as sym
+from .._array.array import NDArray
 from ..io._batches import DataDesc
 
 Shapes = Sequence[Any]  # DataDescs, or tuples (name, shape), (name, shape, dtype).
@@ -24,8 +26,8 @@ def check_names(symbol: "sym.Symbol", names: Sequence[str], kind: str, needed: b
 def described(data_names: Sequence[str], label_names: Sequence[str], data_shapes: Shapes,
               label_shapes: Optional[Shapes]) -> Tuple[List[DataDesc], Optional[List[DataDesc]]]:
     """DataDescs of the data and of the labels. ValueError: the data have other names than the module's; labels may."""
-    data = _as_descriptions(data_shapes)
-    labels = None if label_shapes is None else _as_descriptions(label_shapes)
+    data = descriptions(data_shapes)
+    labels = None if label_shapes is None else descriptions(label_shapes)
     _check_same(data_names, data, "data", needed=True)
     _check_same(label_names, labels or [], "label", needed=False)
     return data, labels
@@ -51,7 +53,25 @@ def batch_size(data: Sequence[DataDesc]) -> int:
     return data[0].shape[max(0, DataDesc.get_batch_axis(data[0].layout))]
 
 
-def _as_descriptions(shapes: Shapes) -> List[DataDesc]:
+def parts(array: NDArray, axis: int, devices: int) -> List[NDArray]:
+    """The array as `devices` devices would have it: in parts along the axis, the last one with the rest; whole for all if axis < 0.
+
+    ValueError: there are fewer samples than devices.
+    """
+    if devices == 1 or axis < 0:
+        return [array] * devices
+    size = array.shape[axis]
+    bounds = [min(number * round(size / devices), size) for number in range(devices)] + [size]
+    if any(begin >= end for begin, end in zip(bounds, bounds[1:])):
+        raise ValueError("Too many slices. Some splits are empty.")
+    return [nd.slice_axis(array, axis=axis, begin=begin, end=end) for begin, end in zip(bounds, bounds[1:])]
+
+
+def descriptions(shapes: Shapes) -> List[DataDesc]:
+    """DataDescs. TypeError: a shape is none."""
+    for name, shape, *_ in shapes:
+        if not isinstance(shape, (tuple, list)):
+            raise TypeError(f"The shape of '{name}' is a tuple of sizes, not {type(shape).__name__}")
     return [each if isinstance(each, DataDesc) else DataDesc(each[0], tuple(each[1]), *each[2:]) for each in shapes]
 
 

@@ -5,6 +5,7 @@ import logging
 import warnings
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
+from .. import ndarray as nd
 from .. import symbol as sym
 from .._array.array import NDArray
 from .._attributes import warn_once
@@ -14,6 +15,7 @@ from .._metric import EvalMetric
 from ..base import WrongShape
 from ..context import Context, cpu
 from ..initializer import Initializer, Uniform
+from ..io._batches import DataDesc
 from ..kvstore.kvstore import LOCAL_TYPES, KVStore
 from ..model import load_checkpoint
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
@@ -31,9 +33,9 @@ class Module(BaseModule):
         module.fit(mx.io.NDArrayIter(x, y, 64), num_epoch=3, optimizer_params={'learning_rate': 0.1})
         module.predict(mx.io.NDArrayIter(x, batch_size=64))
 
-    `context` is a device, or a list of them, of which the first one computes the whole batch. Parameters of
-    `fixed_param_names` are not trained. `state_names` are inputs that `set_states` sets. The balance of loads is accepted and
-    makes no difference.
+    `context` is a device, or a list of them, of which the first one computes the whole batch; what is asked for by device are parts
+    of it, as many as there are devices. Parameters of `fixed_param_names` are not trained. `state_names` are inputs that
+    `set_states` sets. The balance of loads is accepted and makes no difference.
     ValueError: the symbol has no argument of a name; of a label's name that is a warning.
     """
 
@@ -47,7 +49,8 @@ class Module(BaseModule):
             raise ValueError("Module: gradients are not compressed; compression_params must be None.")
         if group2ctxs:
             warn_once("Module(group2ctxs=...) changes nothing: a graph runs on one device")
-        self._context = context if isinstance(context, Context) else (list(context or []) or [cpu()])[0]
+        contexts = [context] if isinstance(context, Context) else list(context or []) or [cpu()]
+        self._context, self._devices = contexts[0], len(contexts)
         self._symbol = symbol
         self._data_names = _inputs.check_names(symbol, data_names or (), "data")
         self._label_names = _inputs.check_names(symbol, label_names or (), "label", needed=False)
@@ -60,6 +63,7 @@ class Module(BaseModule):
         self._grad_req: GradReq = "write"
         self._optimizer: Optional[Optimizer] = None
         self._updater: Optional[Updater] = None
+        self._kvstore: Optional[KVStore] = None  # As in MXNet it is None where there is one device, and has the updater.
         self._numbers: Dict[str, int] = {}  # The optimizer's index of each parameter.
         self._states_file: Optional[str] = None  # It is read when there is an optimizer.
 
@@ -135,6 +139,11 @@ class Module(BaseModule):
         """(name, shape) of each output."""
         return [(name, array.shape) for name, array in zip(self.output_names, self._bound().executor.outputs)]
 
+    @property
+    def _total_exec_bytes(self) -> int:
+        """The memory of the arrays that it is bound to."""
+        return self._bound().bytes
+
     # Setup.
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,
@@ -167,7 +176,9 @@ class Module(BaseModule):
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Binds for batches of other shapes, with the same parameters. WrongShape: parameters would change their shapes."""
-        self._exec_group = self._group_for(data_shapes, label_shapes, self._bound())
+        before = self._bound()
+        self._exec_group = self._group_for(data_shapes, label_shapes, before)
+        self._exec_group.executor.watched_as(before.executor)
 
     def _group_for(self, data_shapes: Any, label_shapes: Any, shared: Optional[ExecutorGroup]) -> ExecutorGroup:
         data, labels = _inputs.described(self._data_names, self._label_names, data_shapes, label_shapes)
@@ -208,6 +219,9 @@ class Module(BaseModule):
             if not optimizer.idx2name:
                 optimizer.idx2name = names
         self._optimizer, self._updater = optimizer, get_updater(optimizer)
+        self._kvstore = kvstore if isinstance(kvstore, KVStore) else KVStore(kvstore) if kvstore and self._devices > 1 else None
+        if self._kvstore is not None:
+            self._kvstore.set_updater(self._updater)
         self._numbers = {name: number for number, name in names.items()}
         self.optimizer_initialized = True
         if self._states_file is not None:
@@ -217,7 +231,7 @@ class Module(BaseModule):
     def borrow_optimizer(self, shared_module: "Module") -> None:
         """Uses another module's optimizer, with its states."""
         shared_module._expect(optimizer=True)
-        self._optimizer, self._updater = shared_module._optimizer, shared_module._updater
+        self._optimizer, self._updater, self._kvstore = shared_module._optimizer, shared_module._updater, shared_module._kvstore
         self._numbers = shared_module._numbers
         self.optimizer_initialized = True
 
@@ -277,7 +291,7 @@ class Module(BaseModule):
         self.params_initialized = True
 
     def install_monitor(self, mon: Any) -> None:
-        """Has a Monitor watch the module, until batches of other shapes bind it anew."""
+        """Has a Monitor watch the module."""
         self._bound().install_monitor(mon)
 
     # A step.
@@ -295,7 +309,7 @@ class Module(BaseModule):
                          self._labels_of(data_batch, label))
             group = self._bound()
         group.load(data_batch.data, label)
-        group.forward(self.for_training if is_train is None else is_train)
+        group.executor.forward(is_train=self.for_training if is_train is None else is_train)
 
     def _labels_of(self, data_batch: Any, label: Any) -> Any:
         """The descriptions of the labels of a batch that has other shapes."""
@@ -325,7 +339,8 @@ class Module(BaseModule):
     def get_outputs(self, merge_multi_context: bool = True) -> List[Any]:
         """The outputs of the last batch; without `merge_multi_context` a list for each, of each device's."""
         self._expect()
-        return _merged(self._bound().outputs, merge_multi_context)
+        layouts = [self._symbol[place].attr("__layout__") for place in range(len(self._symbol))]
+        return self._merged(self._bound().outputs, layouts, merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> List[Any]:
         """The gradients of the data of the last batch, likewise. AssertionError: it is bound without inputs_need_grad."""
@@ -333,32 +348,38 @@ class Module(BaseModule):
         if not self.inputs_need_grad:
             raise AssertionError("Module: bind with inputs_need_grad=True to have gradients of the data.")
         group = self._bound()
-        return _merged([group.executor.grad_dict[desc.name] for desc in group.data_shapes], merge_multi_context)
+        return self._merged([group.executor.grad_dict[desc.name] for desc in group.data_shapes],
+                            [desc.layout for desc in group.data_shapes], merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> List[Any]:
         """The inputs of `state_names`, likewise."""
         self._expect()
-        return _merged([self._bound().executor.arg_dict[name] for name in self._state_names], merge_multi_context)
+        states = [self._bound().executor.arg_dict[name] for name in self._state_names]
+        return self._merged(states, [None] * len(states), merge_multi_context)
 
     def set_states(self, states: Optional[Sequence[Any]] = None, value: Optional[float] = None) -> None:
-        """Sets the inputs of `state_names` to arrays (or lists of one, as `get_states` gives them), or all to a number."""
+        """Sets the inputs of `state_names` to arrays, or lists of each device's as `get_states` gives them, or all to a number."""
         self._expect()
         if (states is None) == (value is None):
             raise AssertionError("Module.set_states: give either states or a value.")
         for place, name in enumerate(self._state_names):
             state = value if states is None else states[place]
-            self._bound().executor.arg_dict[name][:] = state[0] if isinstance(state, (list, tuple)) else state
+            self._bound().executor.arg_dict[name][:] = nd.concat(*state, dim=0) if isinstance(state, (list, tuple)) else state
 
     def update_metric(self, eval_metric: EvalMetric, labels: Optional[Sequence[Any]], pre_sliced: bool = False) -> None:
         """Gives the metric the last batch's outputs and labels, by their names. Waits for their values.
 
-        pre_sliced: `labels` is a list for each device, of which there is one.
+        pre_sliced: `labels` is a list for each device.
         """
         group = self._bound()
-        if pre_sliced:
-            labels = labels[0] if labels else None
-        eval_metric.update_dict({desc.name: label for desc, label in zip(group.label_shapes, labels or [])},
-                                dict(zip(self.output_names, group.outputs)))
+        outputs = list(zip(*self.get_outputs(merge_multi_context=False))) if pre_sliced else [group.outputs]
+        for each, some in zip(labels or [] if pre_sliced else [labels], outputs):
+            eval_metric.update_dict({desc.name: label for desc, label in zip(group.label_shapes, each or [])},
+                                    dict(zip(self.output_names, some)))
+
+    def _merged(self, arrays: Sequence[NDArray], layouts: Sequence[Optional[str]], merge: bool) -> List[Any]:
+        return list(arrays) if merge else [_inputs.parts(array, DataDesc.get_batch_axis(layout), self._devices)
+                                           for array, layout in zip(arrays, layouts)]
 
 
 def _assign(name: str, value: Any, array: NDArray) -> None:
@@ -368,7 +389,3 @@ def _assign(name: str, value: Any, array: NDArray) -> None:
         value.copyto(array)
     else:
         array[:] = value
-
-
-def _merged(arrays: List[Any], merge: bool) -> List[Any]:
-    return list(arrays) if merge else [[array] for array in arrays]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math as _math
 from typing import Any, Optional, Tuple
 
 import numpy as _np
@@ -12,12 +11,12 @@ from .._array.array import NDArray
 from .._array.control_flow import cond, foreach, while_loop
 from .._array.create import array
 from .._array.functions_of_operators import make_function
+from .._composed import candidates as _candidates
 from .._documentation import fill_module
 from ..context import Context
 from . import _internal as _F
 from ._adamw import adamw_update, mp_adamw_update, multi_adamw_update, multi_mp_adamw_update
 from ._lamb import multi_lamb_update, multi_mp_lamb_update
-from .random import uniform as _uniform
 
 _INF = float("inf")
 
@@ -83,15 +82,8 @@ def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int,
 
     Class k of 0 to `range_max` - 1 is drawn with the probability log((k + 2) / (k + 1)) / log(range_max + 1).
     """
-    context = ctx or true_classes.context
-    drawn = _uniform(0, _math.log(range_max + 1), shape=(num_sampled,), dtype="float64", ctx=context)
-    sampled = (drawn.exp() - 1).astype("int64") % range_max
-
-    def expected(classes: NDArray) -> NDArray:
-        classes = classes.as_in_context(context).astype("float64")
-        return ((classes + 2) / (classes + 1)).log() * (num_sampled / _math.log(range_max + 1))
-
-    return sampled, expected(true_classes), expected(sampled)
+    with ctx or true_classes.context as context:
+        return _candidates.rand_zipfian(_F, true_classes.as_in_context(context), num_sampled, range_max)
 
 
 __getattr__, __dir__ = fill_module(globals(), make_function, ("_contrib_",))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from builtins import slice as py_slice  # noqa: F401  # MXNet's file has the function `slice` beside it.
+
 from .._array.arithmetic import (add, divide, equal, greater, greater_equal, lesser, lesser_equal, logical_and, logical_or,
                                  logical_xor, maximum, minimum, modulo, multiply, not_equal, power, subtract, true_divide)
 from .._array.array import NDArray

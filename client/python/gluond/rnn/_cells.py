@@ -15,18 +15,18 @@ from ._recurrent_cell import BaseRNNCell, RNNParams
 _UNNAMED = ("activation0", "mul0", "mul1", "mul20", "plus0", "plus1", "plus2")
 
 
-class _GatedSymbolCell(BaseRNNCell):
+class GatedSymbolCell(BaseRNNCell):
     """Has i2h_weight (gates num_hidden, C), h2h_weight (gates num_hidden, num_hidden), and a bias of each."""
 
     _gates: Sequence[str] = ()
     _states = 1
     _of_part = "{}"  # The name of a part within the step's.
 
-    def __init__(self, num_hidden: int, prefix: str, params: Optional[RNNParams], **i2h_bias: Any) -> None:
+    def __init__(self, num_hidden: int, prefix: str, params: Optional[RNNParams], **inits: Any) -> None:
         super().__init__(prefix=prefix, params=params)
         self._num_hidden = num_hidden
         # The order in which variables are made makes no difference: each has its own name.
-        self._weights = {name: self.params.get(name, **(i2h_bias if name == "i2h_bias" else {}))
+        self._weights = {name: self.params.get(name, init=inits.get(name))
                          for name in ("i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias")}
 
     @property
@@ -46,16 +46,17 @@ class _GatedSymbolCell(BaseRNNCell):
     def _project(self, inputs: Symbol, state: Symbol) -> List[Symbol]:
         """Both projections, (N, gates num_hidden)."""
         self._counter += 1
-        size = self._num_hidden * len(self._gates)
-        return [symbol.FullyConnected(data=data, weight=self._weights[f"{source}_weight"], num_hidden=size,
-                                      bias=self._weights[f"{source}_bias"], name=self._name(source))
+        return [self._projection(source, data=data, weight=self._weights[f"{source}_weight"], bias=self._weights[f"{source}_bias"])
                 for source, data in (("i2h", inputs), ("h2h", state))]
+
+    def _projection(self, source: str, **inputs: Any) -> Symbol:
+        return symbol.FullyConnected(num_hidden=self._num_hidden * len(self._gates), name=self._name(source), **inputs)
 
     def _activate(self, activation: Any) -> steps.Activate:
         return functools.partial(self._get_activation, activation=activation)
 
 
-class RNNCell(_GatedSymbolCell):
+class RNNCell(GatedSymbolCell):
     """h' = activation(i2h(x) + h2h(h)). `activation`: a name that `Activation` takes, or a function."""
 
     _gates = GATES["rnn_tanh"]
@@ -71,7 +72,7 @@ class RNNCell(_GatedSymbolCell):
         return output, [output]
 
 
-class LSTMCell(_GatedSymbolCell):
+class LSTMCell(GatedSymbolCell):
     """c' = f c + i g, h' = o tanh(c'); the biases of the forget gates begin at `forget_bias`."""
 
     _gates = GATES["lstm"]
@@ -79,7 +80,7 @@ class LSTMCell(_GatedSymbolCell):
 
     def __init__(self, num_hidden: int, prefix: str = "lstm_", params: Optional[RNNParams] = None,
                  forget_bias: float = 1.0) -> None:
-        super().__init__(num_hidden, prefix, params, init=LSTMBias(forget_bias=forget_bias))
+        super().__init__(num_hidden, prefix, params, i2h_bias=LSTMBias(forget_bias=forget_bias))
 
     def __call__(self, inputs: Symbol, states: List[Symbol]) -> Tuple[Symbol, List[Symbol]]:
         i2h, h2h = self._project(inputs, states[0])
@@ -87,7 +88,7 @@ class LSTMCell(_GatedSymbolCell):
         return h, [h, c]
 
 
-class GRUCell(_GatedSymbolCell):
+class GRUCell(GatedSymbolCell):
     """h' = (1 - z) n + z h with n = tanh(i2h_n + r h2h_n), as in cuDNN."""
 
     _gates = GATES["gru"]

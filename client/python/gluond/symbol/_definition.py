@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Deque, Mapping, NamedTuple, Optional, Seq
 from .._custom.graph import edits
 from .._proto import command_pb2
 from .._wire import connect, encoding
+from .._wire.frame import frame
 from . import _server, _wire_graph
 from ._attributes import DTYPE_FLAGS, FLAG_DTYPES
 from ._graph import Entry, Node
@@ -83,7 +84,7 @@ class Definition:
         command = command_pb2.Command.InferGraph(graph=self.graph(session), partial=True)
         for node, name in zip(self.variables, self._wire.inputs):
             shape, dtype = shapes.get(node.name), dtypes.get(node.name)
-            if shape or dtype is not None:
+            if shape or dtype is not None or shape is not None and frame().np_shape:
                 _describe(command.known[name], shape, dtype)
         found = session.request(encoding.message(encoding.INFER_GRAPH, command)).graph
         return Inferred([_kind(value) for value in found.inputs], [_kind(value) for value in found.outputs])
@@ -101,10 +102,11 @@ class Definition:
 
 
 def _describe(message: Any, shape: Optional[Sequence[int]], dtype: Optional[str]) -> None:
-    """Fills an ArrayType. An empty shape says nothing, as in MXNet 1.x."""
-    if shape:
+    """Fills an ArrayType. An empty shape says nothing, as in MXNet 1.x, but with numpy's shapes."""
+    if shape or shape is not None and frame().np_shape:
         message.has_shape = True
-        message.shape.extend(int(size) if size > 0 else -1 for size in shape)
+        least = 0 if frame().np_shape else 1
+        message.shape.extend(int(size) if size >= least else -1 for size in shape)
     if dtype is not None:
         message.dtype = DTYPE_FLAGS[dtype]
 

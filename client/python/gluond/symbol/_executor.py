@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+import os
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from .._array.array import NDArray
 from .._array.calls import blank, write
-from .._array.create import zeros
+from .._array.create import empty, zeros
 from .._attributes import dtype_name
 from .._wire import connect, encoding
 from ..base import MXNetError
 from ..context import Context, current_context
+from . import _common
 from ._gradients import HeadGradients, MarkedArguments
 from ._outputs import Outputs
-from ._monitored import Callback, MonitoredSymbol
+from ._monitored import MonitoredSymbol
 
 
 class Executor:
@@ -48,24 +50,42 @@ class Executor:
         self._custom_states = [array for array, node in zip(self.aux_arrays, auxiliaries) if node in custom]
         self._places = {node: place for place, node in enumerate(arguments + auxiliaries)}
         self._monitored: Optional[MonitoredSymbol] = None
+        self._watch: Optional[Tuple[Callable[[str, NDArray], Any], bool]] = None  # The callback, and whether inputs are told.
+        self._probes: List[NDArray] = []  # The zeros that the monitored symbol reads.
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
-        self._recorded = False
+        self._recorded: Optional[List[NDArray]] = None  # The outputs of the last run with their histories, if it was recorded.
         self._marked = MarkedArguments(self.arg_arrays, self.grad_arrays, self._requests)
         self._heads = HeadGradients(symbol)
+        self._merges = os.environ.get("MXNET_ELIMINATE_COMMON_EXPR") != "0"
 
     def _runs(self, symbol: Outputs) -> None:
         """From now on the graph of `symbol` is run."""
         self._running = symbol
         self._order = [self._places[node] for node in symbol._define().variables]
 
-    def set_monitor_callback(self, callback: Callback, monitor_all: bool = False) -> None:
+    def set_monitor_callback(self, callback: Callable[[str, NDArray], Any], monitor_all: bool = False) -> None:
         """`callback(name, array)` is called for each operator's outputs after each run, and for gradients; see MonitoredSymbol.
 
+        For gradients the executor gets arrays for those of all inputs of operators.
         monitor_all: for the operators' inputs as well.
         """
-        self._monitored = MonitoredSymbol(self._symbol, callback, monitor_all)
+        requests = dict(zip(self._names, self._requests)) if self._marked.any else {}
+        self._monitored = MonitoredSymbol(self._symbol, monitor_all, self.arg_dict, requests)
+        probes = self._monitored.probes
+        first = len(self.arg_arrays) + len(self.aux_arrays)
+        self._places.update({probe.variable: first + place for place, probe in enumerate(probes)})
+        self._probes = [probe.zeros for probe in probes]
+        gradients = [*self.grad_arrays, *[probe.gradient for probe in probes]]
+        self._marked = MarkedArguments([*self.arg_arrays, *self._probes], gradients, [*self._requests, *["write"] * len(probes)])
         self._runs(self._monitored.symbol)
+        self._watch = (callback, monitor_all)
+
+    def watched_as(self, other: "Executor") -> "Executor":
+        """This executor, with the callback of another one."""
+        if other._watch is not None:
+            self.set_monitor_callback(*other._watch)
+        return self
 
     # Arrays by name.
 
@@ -96,7 +116,7 @@ class Executor:
             shapes = {name: array.shape for name, array in self.arg_dict.items()}
             dtypes = {name: dtype_name(array.dtype) for name, array in self.arg_dict.items()}
             result = self._symbol._define().infer(shapes, dtypes)
-            self._outputs = [zeros(kind.shape or (), ctx=self._ctx, dtype=kind.dtype or "float32")
+            self._outputs = [empty(kind.shape or (), ctx=self._ctx, dtype=kind.dtype or "float32")
                              for kind in result.outputs]
         return self._outputs
 
@@ -124,18 +144,21 @@ class Executor:
         inputs = [*self.arg_arrays, *self.aux_arrays]
         session = inputs[0]._session if inputs else connect.current()
         context = inputs[0].context if inputs else self._ctx or current_context()
-        arguments = self._marked.read() if recording else [array._sent() for array in self.arg_arrays]
-        names = [*arguments, *[array._sent() for array in self.aux_arrays]]
+        arguments = self._marked.read() if recording else [array._sent() for array in [*self.arg_arrays, *self._probes]]
+        first = len(self.arg_arrays)
+        names = [*arguments[:first], *[array._sent() for array in self.aux_arrays], *arguments[first:]]
         outputs = [blank(NDArray, session, context, None, None) for _ in range(len(self._running))]
         write(self.aux_arrays if training else self._custom_states, lambda: self._running._define().run(
             session, [names[place] for place in self._order], [output._name for output in outputs],
             encoding.mode_flags(recording, training)))
         for array in self._custom_states:
             array._written_by_server()
-        self._recorded = recording
-        self._outputs = outputs[:len(self._output_names)]
-        if self._monitored is not None:
-            self._monitored.tell(outputs, {**self.arg_dict, **self.aux_dict})
+        results = outputs[:len(self._output_names)]
+        self._recorded = results if recording else None
+        self._outputs = [array.detach() for array in results] if recording else results  # Which the program may write.
+        if self._monitored is not None and self._watch is not None:
+            for name, _, array in self._monitored.told(outputs, {**self.arg_dict, **self.aux_dict}):
+                self._watch[0](name, array)
         return self._outputs
 
     def backward(self, out_grads: Union[None, NDArray, Sequence[NDArray], Mapping[str, NDArray]] = None,
@@ -144,15 +167,16 @@ class Executor:
 
         out_grads: dL/d(output), for each output, in order or by name; not needed where all outputs are losses.
         """
-        if self._marked.any and not self._recorded:  # The last run was for prediction.
+        if self._marked.any and self._recorded is None:  # The last run was for prediction.
             self._run(recording=True, training=False)
-        gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
-        if not self._marked.any:
+        if not self._marked.any:  # MXNet wants no head gradients then.
             return
-        self._marked.backward(self._outputs or [], gradients, bool(is_train))
-        if self._monitored is not None:
-            self._monitored.tell_gradients({name: grad for name, grad, request in zip(
-                self._names, self.grad_arrays, self._requests) if request == "write"})
+        gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
+        self._marked.backward(self._recorded or [], gradients, bool(is_train))
+        if self._monitored is not None and self._watch is not None:
+            written = {name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests) if request == "write"}
+            for name, array in self._monitored.told_gradients(written):
+                self._watch[0](name, array)
 
     # Arrays replaced.
 
@@ -201,11 +225,15 @@ class Executor:
         grads = [None if grad is None else fitted(name, grad) for name, grad in zip(self._names, self.grad_arrays)]
         arguments = [fitted(name, array) for name, array in zip(self._names, self.arg_arrays)]
         states = [fitted(name, array) for name, array in zip(self._state_names, self.aux_arrays)]
-        return Executor(self._symbol, self._ctx, arguments, grads, self._requests, states)
+        return Executor(self._symbol, self._ctx, arguments, grads, self._requests, states).watched_as(self)
 
     def debug_str(self) -> str:
         """The graph as text for people."""
         return self._symbol.debug_str()
+
+    def get_optimized_symbol(self) -> Outputs:
+        """The symbol with equal computations made once, unless MXNET_ELIMINATE_COMMON_EXPR was 0 when it was bound."""
+        return type(self._symbol)(_common.merged(self._symbol._entries) if self._merges else self._symbol._entries)
 
 
 def _by_name(names: Sequence[str], arrays: Sequence[Any]) -> Dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .._wire.frame import frame
 from ..base import MXNetError
 from ._attributes import dtype_of, FLAG_DTYPES
 from ._graph import Node
@@ -25,8 +26,9 @@ def shapes(symbol: Outputs, args: Sequence[Any], kwargs: Mapping[str, Any], part
             raise TypeError(f"Arguments need to be shapes (tuple), but '{key}' is {type(shape)}.")
     known = {**declared_shapes(symbol), **given}
     result = symbol._define().infer(known, {})
-    arguments, auxiliaries = _split(symbol, [_legacy(kind.shape) for kind in result.inputs])
-    outputs = [_legacy(kind.shape) for kind in result.outputs]
+    shown = _as_it_is if frame().np_shape else _legacy
+    arguments, auxiliaries = _split(symbol, [shown(kind.shape) for kind in result.inputs])
+    outputs = [shown(kind.shape) for kind in result.outputs]
     if partial or all(_is_known(shape) for shape in arguments + outputs + auxiliaries):
         return arguments, outputs, auxiliaries
     unknown = [(name, shape) for name, shape in zip(symbol.list_arguments(), arguments) if not _is_known(shape)]
@@ -87,13 +89,20 @@ def _split(symbol: Outputs, of_inputs: Sequence[Any]) -> Tuple[List[Any], List[A
     return [by_node[node] for node in arguments], [by_node[node] for node in auxiliaries]
 
 
+def _as_it_is(shape: Optional[Sequence[int]]) -> Optional[Tuple[int, ...]]:
+    """With numpy's shapes: None where the rank is unknown, -1 for an unknown dimension."""
+    return None if shape is None else tuple(shape)
+
+
 def _legacy(shape: Optional[Sequence[int]]) -> Tuple[int, ...]:
     """As MXNet 1.x shows it: `()` where the rank is unknown, 0 for an unknown dimension."""
     return () if shape is None else tuple(max(size, 0) for size in shape)
 
 
-def _is_known(shape: Sequence[int]) -> bool:
-    return len(shape) > 0 and all(size > 0 for size in shape)
+def _is_known(shape: Optional[Sequence[int]]) -> bool:
+    if frame().np_shape:
+        return shape is not None and all(size >= 0 for size in shape)
+    return bool(shape) and all(size > 0 for size in shape or ())
 
 
 def _class(dtype: Optional[str]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Sequence
 
+from .._wire.frame import frame
 from ..base import MXNetError
 from . import _server
 from ._attributes import SHORT, normalized
@@ -30,7 +31,7 @@ def dumps(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
         "arg_nodes": [ids[node] for node in order if node.is_variable],
         "node_row_ptr": rows,
         "heads": [[ids[entry.node], entry.output, versions.get(entry.node, 0)] for entry in entries],
-        "attrs": {"mxnet_version": ["int", _VERSION]},
+        "attrs": {"mxnet_version": ["int", _VERSION], **({"is_np_shape": ["int", 1]} if frame().np_shape else {})},
     }
     # A field to a line, as MXNet writes it: differences between two files are then easy to see.
     return ('{\n  "nodes": [\n' + ",\n".join(nodes) + "\n  ],\n"
@@ -88,8 +89,13 @@ def loads(content: str) -> list[Entry]:
     unknown = sorted({node.op for node in nodes if node.op is not None and not _server.is_operator(node.op)})
     if unknown:
         raise MXNetError(f"The server has no operator named {', '.join(unknown)}, which the graph uses")
-    if "mxnet_version" not in (graph.get("attrs") or {}):
+    written = graph.get("attrs") or {}
+    if "mxnet_version" not in written:
         _add_missing_inputs(nodes)
+    if frame().np_shape and "is_np_shape" not in written:
+        for node in nodes:
+            if node.is_variable and "__shape__" in node.attrs:
+                node.attrs["__shape__"] = _server.with_unknowns(node.attrs["__shape__"])
     return [_read_entry(head, nodes, "heads") for head in graph["heads"]]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Iterable, Mapping, Optional
 from .. import _operators
 from .._attributes import text, visible
 from .._custom import graph as custom
+from .._wire.frame import frame
 
 Call = _operators.CallType
 
@@ -39,13 +40,13 @@ def on_the_wire(op: Optional[str], attrs: Mapping[str, str], for_all: bool = Fal
     if op == "Custom":
         return custom.on_the_wire(attrs, for_all)
     seen = visible(attrs)
-    if "shape" in seen and op is not None and (op in _MAKERS or op.startswith("_random_")):
-        seen["shape"] = _with_unknowns(seen["shape"])
+    if "shape" in seen and op is not None and (op in _MAKERS or op.startswith("_random_")) and not frame().np_shape:
+        seen["shape"] = with_unknowns(seen["shape"])
     return seen, None
 
 
-def _with_unknowns(shape: str) -> str:
-    """The shape that an operator makes; 0 is a size that follows from the operator's readers, as a cell's batch."""
+def with_unknowns(shape: str) -> str:
+    """A shape in which 0 is a size that follows from its readers, as a cell's batch, with -1 for it."""
     try:
         sizes = ast.literal_eval(shape)
     except (SyntaxError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import attribute
@@ -103,6 +104,14 @@ class Symbol(SymbolArithmetic, SymbolFluent, Binding):
 
     # Composition.
 
+    def _gen_atomic_symbol(self) -> "Symbol":
+        """The operator of the symbol, with new variables for its inputs. MXNetError: it is a group, or a variable."""
+        node = self._entries[0].node if self.name is not None else None
+        if node is None or node.is_variable:
+            raise MXNetError("_gen_atomic_symbol needs the symbol of one operator")
+        made = node.copy([Entry(Node(None, f"{node.name}_{argument}", {}), 0) for argument in node.call.inputs])
+        return Symbol([Entry(made, place) for place in range(len(node.call.outputs))])
+
     def __call__(self, *args: "Symbol", name: Optional[str] = None, **kwargs: "Symbol") -> "Symbol":
         """A copy with other symbols in the place of its variables: `net(data=other)`."""
         composed = self.__copy__()
@@ -182,7 +191,8 @@ def Variable(name: str, attr: Optional[Mapping[str, str]] = None, shape: Optiona
     if attr is not None and not all(isinstance(value, str) for value in attrs.values()):
         raise ValueError("Set Attr only accepts string values")
     if shape is not None:
-        attrs["__shape__"] = str(tuple(int(size) for size in shape))
+        sizes: Any = (shape,) if isinstance(shape, numbers.Integral) else shape
+        attrs["__shape__"] = str(tuple(int(size) for size in sizes))
     if lr_mult is not None:
         attrs["__lr_mult__"] = str(lr_mult)
     if wd_mult is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from ... import ndarray
 from ..._array.array import NDArray
 from ...base import WrongType, WrongValue, data_dir
+from ._languages import ALIGNED, LANGUAGES
 from .vocab import Vocabulary
 
 __all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "create", "get_pretrained_file_names", "register"]
@@ -196,7 +197,8 @@ class GloVe(_Published):
 class FastText(_Published):
     """Facebook's vectors, `wiki.<language>.vec` among them; see create."""
 
-    files = ("crawl-300d-2M.vec", "wiki.en.vec", "wiki.simple.vec")
+    files = ("crawl-300d-2M.vec", "wiki-news-300d-1M.vec", "wiki-news-300d-1M-subword.vec",
+             *[f"wiki.{language}.vec" for language in LANGUAGES], *[f"wiki.multi.{language}.vec" for language in ALIGNED])
     suffix = ".vec"
 
     def __init__(self, pretrained_file_name: str = "wiki.simple.vec", embedding_root: Optional[str] = None,
@@ -207,7 +209,8 @@ class FastText(_Published):
     @staticmethod
     def _archive(name: str) -> Tuple[str, str]:
         packed = name[:-len("vec")] + "zip"
-        part = "vectors-english/crawl-300d-2M.vec.zip" if name.startswith("crawl") else f"vectors-wiki/{packed}"
+        english = name.startswith(("crawl", "wiki-news"))
+        part = f"vectors-english/{name}.zip" if english else f"vectors-wiki/{packed}"
         return packed, "https://dl.fbaipublicfiles.com/fasttext/" + part
 
 

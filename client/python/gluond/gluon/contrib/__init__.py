@@ -1,5 +1,5 @@
 """Layers and data that MXNet kept in `gluon.contrib`."""
 
-from . import data, nn, rnn
+from . import cnn, data, nn, rnn
 
-__all__ = ["data", "nn", "rnn"]
+__all__ = ["cnn", "data", "nn", "rnn"]

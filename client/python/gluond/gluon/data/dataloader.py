@@ -17,7 +17,7 @@ import numpy as np
 from ... import ndarray
 from ..._array.array import NDArray
 from ...base import MXNetError
-from ...context import Context
+from ...context import Context, cpu_pinned
 from . import _host
 from ._inherited import Inheritance
 from ._workers import ForkedWorkers
@@ -87,8 +87,8 @@ class DataLoader:
     `batch_size`, `shuffle`, `sampler` and `last_batch` ('keep', 'discard', 'rollover') say which samples make a batch, or
     `batch_sampler` does. `batchify_fn` makes a batch of a list of samples. With `num_workers`, that many processes (with
     `thread_pool`, threads) prepare up to `prefetch` batches (default: two for each worker) ahead. The program's own functions
-    are given NDArrays, wherever they run. A batch that takes longer than `timeout` seconds is an error.
-    `pin_memory` and `auto_reload` are accepted for MXNet's sake.
+    are given NDArrays, wherever they run. A batch that takes longer than `timeout` seconds is an error. With `pin_memory` batches
+    are on cpu_pinned(pin_device_id), as in MXNet. `auto_reload` is accepted for MXNet's sake.
     """
 
     def __init__(self, dataset: Any, batch_size: Optional[int] = None, shuffle: bool = False,
@@ -103,6 +103,7 @@ class DataLoader:
         self._batch_sampler = _batches(dataset, batch_size, shuffle, sampler, last_batch, batch_sampler)
         self._batchify_fn = batchify_fn
         self._num_workers = max(0, num_workers)
+        self._pinned = cpu_pinned(pin_device_id) if pin_memory else None
         self._thread_pool = thread_pool or "fork" not in multiprocessing.get_all_start_methods()
         self._prefetch = max(1, 2 * self._num_workers if prefetch is None else prefetch)
         self._pool: Any = None
@@ -120,7 +121,8 @@ class DataLoader:
         return len(self._batch_sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._from_workers() if self._pool is not None else self._from_here()
+        batches = self._from_workers() if self._pool is not None else self._from_here()
+        return batches if self._pinned is None else (_as_in_context(batch, self._pinned) for batch in batches)
 
     def _from_here(self) -> Iterator[Any]:
         whole = self._dataset.batch if self._batchify_fn is None and isinstance(self._dataset, ArrayDataset) else None

@@ -8,6 +8,7 @@ from ... import ndarray, symbol
 from ..._packed_rnn import GATES
 from .._hybrid_block import HybridBlock
 from .._parameter import Parameter
+from . import steps
 from .cells import GRUCell, LSTMCell, RNNCell
 from .combined_cells import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
 from .sequences import module_of, zeros_for
@@ -154,6 +155,9 @@ class _RNNLayer(HybridBlock):
         """(outputs, [states])."""
         if self._layout == "NTC":
             inputs = F.swapaxes(inputs, 0, 1)
+        if self._projection_size and sequence_length is None and not self._clips:
+            outputs, after = self._projected(F, inputs, states, params)
+            return (F.swapaxes(outputs, 0, 1) if self._layout == "NTC" else outputs), after
         names = [name for kind in (("i2h_weight", "h2h_weight", "h2r_weight"), ("i2h_bias", "h2h_bias"))
                  for layer in range(self._num_layers) for direction in "lr"[:self._dir]
                  for name in (f"{direction}{layer}_{each}" for each in kind) if name in params]
@@ -166,6 +170,31 @@ class _RNNLayer(HybridBlock):
         count = len(self.state_info())
         outputs, after = out[0], [out[1 + i] for i in range(count)]
         return (F.swapaxes(outputs, 0, 1) if self._layout == "NTC" else outputs), after
+
+    def _projected(self, F: Any, inputs: Any, states: List[Any], params: Dict[str, Any]) -> Tuple[Any, List[Any]]:  # noqa: N803
+        """(outputs, states) of an LSTM with projections, step by step: the server's operator RNN offers none."""
+        after: List[List[Any]] = []
+        for layer in range(self._num_layers):
+            outputs = []
+            for direction in "lr"[:self._dir]:
+                begin = [F.squeeze(F.slice_axis(state, axis=0, begin=len(after), end=len(after) + 1), axis=0) for state in states]
+                start = f"{direction}{layer}_"
+                weights = {name[len(start):]: weight for name, weight in params.items() if name.startswith(start)}
+                step = functools.partial(steps.lstmp, F, hidden_size=self._hidden_size, projection_size=self._projection_size,
+                                         name=lambda part: None, **weights)
+                output, last = F.contrib.foreach(step, inputs if direction == "l" else F.reverse(inputs, axis=0), begin)
+                outputs.append(output if direction == "l" else F.reverse(output, axis=0))
+                after.append(last)
+            inputs = F.concat(*outputs, dim=2) if self._dir == 2 else outputs[0]
+            if self._dropout and layer < self._num_layers - 1:
+                inputs = F.Dropout(inputs, p=self._dropout)
+        return inputs, [F.stack(*each, axis=0) for each in zip(*after)]
+
+    def infer_shape(self, *args: Any) -> None:
+        """Sets the shapes of the first layer's parameters from that of the inputs."""
+        for direction in "lr"[:self._dir]:
+            weight = self._reg_params[f"{direction}0_i2h_weight"]
+            weight.shape = (weight.shape[0], args[0].shape[2])
 
 
 class RNN(_RNNLayer):

@@ -5,7 +5,7 @@ Each takes F (nd or sym), the projections `i2h` and `h2h` (N, gates hidden_size)
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 Activate = Callable[..., Any]
 Name = Callable[[str], Optional[str]]
@@ -17,15 +17,25 @@ def rnn(F: Any, i2h: Any, h2h: Any, new: Activate, name: Name) -> Any:  # noqa: 
 
 
 def lstm(F: Any, i2h: Any, h2h: Any, c: Any, gate: Activate, new: Activate,  # noqa: N803
-         name: Name) -> Tuple[Any, Any]:
-    """(h', c'): c' = f c + i g, h' = o new(c'), with the gates i, f, g, o in this order."""
+         name: Name, **axis: int) -> Tuple[Any, Any]:
+    """(h', c'): c' = f c + i g, h' = o new(c'), with the gates i, f, g, o in this order along `axis`, by default 1."""
     add, mul = F._internal._plus, F._internal._mul
-    gates = F.SliceChannel(add(i2h, h2h, name=name("plus0")), num_outputs=4, name=name("slice"))
+    gates = F.SliceChannel(add(i2h, h2h, name=name("plus0")), num_outputs=4, name=name("slice"), **axis)
     keep_in, forget = gate(gates[0], name=name("i")), gate(gates[1], name=name("f"))
     candidate, keep_out = new(gates[2], name=name("c")), gate(gates[3], name=name("o"))
     kept = mul(forget, c, name=name("mul0"))
     c = add(kept, mul(keep_in, candidate, name=name("mul1")), name=name("state"))
     return mul(keep_out, new(c, name=name("activation0")), name=name("out")), c
+
+
+def lstmp(F: Any, x: Any, states: Sequence[Any], hidden_size: int, projection_size: int, name: Name, i2h_weight: Any,  # noqa: N803
+          h2h_weight: Any, h2r_weight: Any, i2h_bias: Any, h2h_bias: Any) -> Tuple[Any, List[Any]]:
+    """(r', [r', c']): the step of an LSTM whose h is projected to the smaller r (Sak et al., 2014), from its input and [r, c]."""
+    i2h = F.FullyConnected(x, i2h_weight, i2h_bias, num_hidden=4 * hidden_size, name=name("i2h"))
+    h2h = F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=4 * hidden_size, name=name("h2h"))
+    h, c = lstm(F, i2h, h2h, states[1], F.sigmoid, F.tanh, lambda part: name("hidden" if part == "out" else part))
+    r = F.FullyConnected(h, h2r_weight, num_hidden=projection_size, no_bias=True, name=name("out"))
+    return r, [r, c]
 
 
 def gru(F: Any, i2h: Any, h2h: Any, h: Any, gate: Activate, new: Activate, name: Name,  # noqa: N803

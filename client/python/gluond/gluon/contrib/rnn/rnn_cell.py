@@ -81,15 +81,9 @@ class LSTMPCell(HybridRecurrentCell):
         rows, columns = self.i2h_weight.shape  # type: ignore[attr-defined]
         return f"{type(self).__name__}({columns or None} -> {rows} -> {self._projection_size})"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,  # noqa: N803
-                       h2r_weight: Any, i2h_bias: Any, h2h_bias: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **weights: Any) -> Any:  # noqa: N803
         """(N, C), [r, c] -> (r', [r', c'])."""
-        size, name = 4 * self._hidden_size, self._named
-        i2h = F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=size, name=name("i2h"))
-        h2h = F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=size, name=name("h2h"))
-        h, c = steps.lstm(F, i2h, h2h, states[1], F.sigmoid, F.tanh, lambda part: name("hidden" if part == "out" else part))
-        r = F.FullyConnected(h, h2r_weight, num_hidden=self._projection_size, no_bias=True, name=name("out"))
-        return r, [r, c]
+        return steps.lstmp(F, inputs, states, self._hidden_size, self._projection_size, self._named, **weights)
 
     def _named(self, part: str) -> str:
         return f"t{self._counter}_{part}"
