@@ -85,7 +85,7 @@ absl::Status WithFunction(const LeakyReLUParam& p, const Run& run) {
   }
 }
 
-// What gamma's axes are among x's first two; their other sizes are 1.
+// Whether gamma has an element for each sample, and for each channel.
 struct GammaAxes {
   bool of_samples = false, of_channels = false;
 };

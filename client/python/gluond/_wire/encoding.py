@@ -197,7 +197,7 @@ def tensor_head(shape: Iterable[int], dtype: int, nbytes: int) -> bytes:
 
 @functools.lru_cache(maxsize=1024)
 def _around_put(shape: Tuple[int, ...], dtype: int, nbytes: int, device: str) -> Tuple[bytes, bytes]:
-    """What stands before and behind a Put's name."""
+    """The bytes before and behind a Put's name."""
     tensor = tensor_head(shape, dtype, nbytes)
     behind = b"".join((delimited(_PUT_DEVICE, device.encode()), _PUT_TENSOR, varint(len(tensor) + nbytes), tensor))
     size = len(_PUT_ARRAY) + NAME_SIZE + len(behind) + nbytes
