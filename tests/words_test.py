@@ -21,8 +21,8 @@ TWICE = set("""BidirectionalCell Constant Dataset DropoutCell GRUCell LSTMCell L
 # Words that say nothing of the thing that has the name, of classes and files, and of functions; and MXNet's public names that have them.
 EMPTY = {"manager", "helper", "util", "utils", "impl", "base", "data", "info", "handle", "process"}
 EMPTY_OF_FUNCTIONS = {"manager", "helper", "util", "impl", "handle"}
-OF_MXNET = set("""BaseConvRNNCell BaseModule BaseRNNCell DataBatch DataDesc DataIter DataLoader DataLoaderIter HookHandle KVStoreBase NameManager
-    _backward_impl base base_module data stat_helper test_utils util utils""".split())
+OF_MXNET = set("""BaseConvRNNCell BaseModule BaseRNNCell DataBatch DataDesc DataIter DataLoader DataLoaderIter HookHandle
+    KVStoreBase NameManager _backward_impl base base_module data stat_helper test_utils util utils""".split())
 # The description of an operator, which the arrays' rooms know by this name.
 OF_ARRAYS = {"OperatorInfo"}
 # Names that have to be guessed at, with or without an underscore.

@@ -153,7 +153,8 @@ class Executor:
             return
         self._marked.backward(self._outputs or [], gradients, bool(is_train))
         if self._monitored is not None:
-            written = {name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests) if request == "write"}
+            written = {name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests)
+                       if request == "write"}
             for name, array in self._monitored.told_gradients(written):
                 self._callback(name, array)
 
