@@ -150,7 +150,8 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
             if names[source] in hidden:
                 continue
             entry = names[source], index
-            label = "x".join(str(size) for size in shapes.get(entry, ())[1:]) + (f"({types[entry].__name__})" if entry in types else "")
+            label = "x".join(str(size) for size in shapes.get(entry, ())[1:])
+            label += f"({types[entry].__name__})" if entry in types else ""
             dot.edge(tail_name=node["name"], head_name=names[source], dir="back", arrowtail="open", label=label)
     return dot
 

@@ -306,9 +306,10 @@ class DeformableTest(ArrayCase):
         def made(function, *shape):
             return nd.array(function(np.arange(np.prod(shape))).reshape(shape))
 
-        x, offset, weight = made(lambda a: a / 10, 1, 2, 4, 4), made(lambda a: 1.5 * np.sin(a), 1, 16, 2, 4), made(np.cos, 4, 2, 2, 2)
-        mask = made(lambda a: np.sin(a) ** 2, 1, 8, 2, 4)
-        how = {"kernel": (2, 2), "stride": (2, 1), "dilate": (1, 2), "pad": (0, 1), "num_filter": 4, "num_deformable_group": 2, "no_bias": True}
+        x, offset = made(lambda a: a / 10, 1, 2, 4, 4), made(lambda a: 1.5 * np.sin(a), 1, 16, 2, 4)
+        weight, mask = made(np.cos, 4, 2, 2, 2), made(lambda a: np.sin(a) ** 2, 1, 8, 2, 4)
+        how = {"kernel": (2, 2), "stride": (2, 1), "dilate": (1, 2), "pad": (0, 1), "num_filter": 4, "num_deformable_group": 2,
+               "no_bias": True}
         for each in (x, offset):
             each.attach_grad()
         with autograd.record():
@@ -410,16 +411,13 @@ class SymbolTest(ArrayCase):
         self.assert_close(out.bind(mx.cpu(), {"data": data, "grid": grid}).forward()[0], nd.BilinearSampler(data, grid).asnumpy())
 
     def test_arguments_of_a_symbol_stand_in_mxnets_order(self):
-        pdf = "random_pdf_{}".format
+        densities = {"uniform": "low high", "normal": "mu sigma", "gamma": "alpha beta", "exponential": "lam", "poisson": "lam",
+                     "negative_binomial": "k p", "generalized_negative_binomial": "mu alpha", "dirichlet": "alpha"}
         for make, names in ((mx.sym.contrib.box_encode, "samples matches anchors refs means stds"),
                             (lambda *x: mx.sym.contrib.count_sketch(*x, out_dim=2), "data h s"),
-                            (getattr(mx.sym, pdf("uniform")), "sample low high"), (getattr(mx.sym, pdf("normal")), "sample mu sigma"),
-                            (getattr(mx.sym, pdf("gamma")), "sample alpha beta"), (getattr(mx.sym, pdf("exponential")), "sample lam"),
-                            (getattr(mx.sym, pdf("poisson")), "sample lam"), (getattr(mx.sym, pdf("negative_binomial")), "sample k p"),
-                            (getattr(mx.sym, pdf("generalized_negative_binomial")), "sample mu alpha"),
-                            (getattr(mx.sym, pdf("dirichlet")), "sample alpha"),
                             (lambda *x: mx.sym.contrib.interleaved_matmul_encdec_valatt(*x, heads=2), "keys_values attention"),
-                            (mx.sym.BilinearSampler, "data grid"), (mx.sym.linalg.gemm, "a b c"), (mx.sym.khatri_rao, "a b")):
+                            (mx.sym.BilinearSampler, "data grid"), (mx.sym.linalg.gemm, "a b c"), (mx.sym.khatri_rao, "a b"),
+                            *((getattr(mx.sym, f"random_pdf_{name}"), f"sample {rest}") for name, rest in densities.items())):
             with self.subTest(names):
                 made = make(*map(mx.sym.var, names.split()))
                 self.assertEqual(mx.sym.Group(list(made)).list_arguments(), names.split())

@@ -170,7 +170,8 @@ class ParametersTest(FilesCase):
             tree = json.load(file)["named0"]
         inner, dense = tree["named1"], tree["dense3"]
         self.assertEqual(list(tree), ["orig_name", "children", "named1", "dense3"])
-        self.assertEqual(tree["children"], {inner["orig_name"]: inner["orig_name"] + "_0", dense["orig_name"]: dense["orig_name"] + "_1"})
+        names = [part["orig_name"] for part in (inner, dense)]
+        self.assertEqual(tree["children"], {names[0]: names[0] + "_0", names[1]: names[1] + "_1"})
         self.assertEqual([inner["dense2"][key] for key in ("in_format", "out_format", "hybridized")], [[0], 0, True])
         self.assertEqual(mx.sym.load_json(dense["symbol"]).list_arguments(), ["data", *net.collect_params(dense["orig_name"])])
         self.assertNotEqual(list(other._children), list(net._children))

@@ -108,6 +108,8 @@ class NDArrayIterTest(ArrayCase):
         self.assertEqual(iterator.provide_data, [("data", (3, 2))])
         self.assert_equal(next(iterator).data[0], [[0, 1], [3, 4], [6, 7]])
         self.assert_equal(next(iterator).data[0], [[2, 0], [5, 3], [8, 6]])
+        iterator = mx.io.NDArrayIter(np.arange(9).reshape(3, 3), batch_size=2, layout="C")  # It says no N; the axis is the last.
+        self.assert_equal(next(iterator).data[0], [[0, 1], [3, 4], [6, 7]])
 
     def test_wrong_data(self):
         for data, error, text in ((None, AssertionError, "no arrays"), ([], AssertionError, "no arrays"),

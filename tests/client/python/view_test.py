@@ -41,7 +41,8 @@ class ViewTest(ArrayCase):
         self.assert_equal(x[1], [4, 70, 80, 7])
 
     def test_slices_of_neighbours_are_views(self):
-        for key in (np.s_[1], np.s_[1:], np.s_[::2], np.s_[:, 1:3], np.s_[2, 1:3], np.s_[:1, ::3], np.s_[::-1], np.s_[3:], np.s_[[0, 1]]):
+        for key in (np.s_[1], np.s_[1:], np.s_[::2], np.s_[:, 1:3], np.s_[2, 1:3], np.s_[:1, ::3], np.s_[::-1], np.s_[3:],
+                    np.s_[[0, 1]]):
             with self.subTest(key=key):
                 x = nd.array(X)
                 is_view = nd.NDArray._basic_indexing_slice_is_contiguous(key, X.shape)

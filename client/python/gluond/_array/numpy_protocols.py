@@ -1,6 +1,6 @@
 """NumPy's functions on NDArrays: `np.sum(x)` and others that numpy passes on to an array's own method are `x.sum()`, an NDArray, as
-with MXNet; `np.sin(x)` and `np.mean(x)` compute in this process, on fetched values, and give numpy arrays. `2 * x` and `a + x`, where
-numpy's side comes first, are NDArrays as `x + a` is.
+with MXNet; `np.sin(x)` and `np.mean(x)` compute in this process, on fetched values, and give numpy arrays. `2 * x` and `a + x`,
+where numpy's side comes first, are NDArrays as `x + a` is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _KNOWN_HERE: Dict[Callable[..., Any], Callable[[Any], Any]] = {
     np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim, np.size: lambda x: x.size}
 # The functions that numpy itself passes on to a method of this name, and what stands in their first places.
 _METHODS: Dict[Callable[..., Any], Tuple[str, Tuple[str, ...]]] = {
-    **{getattr(np, name): (name[-3:] if name[0] == "a" else name, ("axis",)) for name in "sum prod max min amax amin squeeze".split()},
+    **{getattr(np, name): (name, ("axis",)) for name in ("sum", "prod", "max", "min", "squeeze")},
+    np.amax: ("max", ("axis",)), np.amin: ("min", ("axis",)),
     np.argmax: ("argmax", ("axis",)), np.argmin: ("argmin", ("axis",)), np.repeat: ("repeat", ("repeats", "axis")),
     np.swapaxes: ("swapaxes", ("axis1", "axis2")), np.clip: ("clip", ("a_min", "a_max"))}
 
@@ -51,7 +52,8 @@ def _by_method(function: Any, args: Any, kwargs: Any) -> Any:
     method, places = _METHODS.get(function, ("", ()))
     if not method or not args or not isinstance(args[0], Array) or len(args) > 1 + len(places):
         return None
-    given = {name: each for name, each in [*zip(places, args[1:]), *kwargs.items()] if each is not None or name not in ("axis", "out")}
+    named = [*zip(places, args[1:]), *kwargs.items()]
+    given = {name: each for name, each in named if each is not None or name not in ("axis", "out")}
     if not given.keys() <= {*places, "keepdims"} or not all(isinstance(each, (int, float, tuple)) for each in given.values()):
         return None
     return getattr(args[0], method)(*[given.pop(place) for place in places if place in given], **given)

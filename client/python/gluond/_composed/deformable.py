@@ -13,10 +13,11 @@ from .sampling import bilinear, is_within, size_of
 
 
 def deformable_convolution(F: Any, data: Any, offset: Any, weight: Any = None, bias: Any = None,  # noqa: N803
-                           kernel: Sequence[int] = (), stride: Sequence[int] = (), dilate: Sequence[int] = (), pad: Sequence[int] = (),
-                           num_deformable_group: int = 1, **how: Any) -> Any:
-    """The convolution of data (N, C, height, width), each place of whose windows is moved by `offset` (N, 2 groups kernel area, rows,
-    columns): for each of `num_deformable_group` parts of the channels, and each place, down and to the right. how: as Convolution's.
+                           kernel: Sequence[int] = (), stride: Sequence[int] = (), dilate: Sequence[int] = (),
+                           pad: Sequence[int] = (), num_deformable_group: int = 1, **how: Any) -> Any:
+    """The convolution of data (N, C, height, width), each place of whose windows is moved by `offset` (N, 2 groups kernel area,
+    rows, columns): for each of `num_deformable_group` parts of the channels, and each place, down and to the right. how: as
+    Convolution's.
     """
     return _convolution(F, data, offset, None, (weight, bias), kernel, stride, dilate, pad, num_deformable_group, how)
 
@@ -38,8 +39,8 @@ def _convolution(F: Any, data: Any, offset: Any, mask: Optional[Any], weights: T
     read = []
     for group in range(groups):
         moved = _spread(F, _part(F, offset, groups, group), kernel, 2)
-        y, x = (F.broadcast_add(F.squeeze(F.slice_axis(moved, axis=1, begin=part, end=part + 1), axis=1), _places(F, moved, part, *window))
-                for part, window in enumerate(windows))
+        moves = [F.squeeze(F.slice_axis(moved, axis=1, begin=part, end=part + 1), axis=1) for part in (0, 1)]
+        y, x = (F.broadcast_add(moves[part], _places(F, moved, part, *window)) for part, window in enumerate(windows))
         image = _part(F, data, groups, group)
         if mask is None:
             read.append(_clamped(F, image, x, y))
@@ -50,8 +51,8 @@ def _convolution(F: Any, data: Any, offset: Any, mask: Optional[Any], weights: T
 
 
 def _clamped(F: Any, image: Any, x: Any, y: Any) -> Any:  # noqa: N803
-    """The image at pixels x and y, as the first version of MXNet's operator reads it: 0 outside, and beyond the middle of the last pixel
-    that pixel. The modulated one fades out."""
+    """The image at pixels x and y, as the first version of MXNet's operator reads it: 0 outside, and beyond the middle of the last
+    pixel that pixel. The modulated one fades out."""
     width, height = size_of(F, image, 3), size_of(F, image, 2)
     is_inside = F.expand_dims(is_within(F, x, width) * is_within(F, y, height), axis=1)
     return F.broadcast_mul(bilinear(F, image, _up_to_last(F, x, width), _up_to_last(F, y, height)), is_inside)

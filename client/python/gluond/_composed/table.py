@@ -34,7 +34,7 @@ def _written(operator: str) -> str:
 
 COMPOSED: Dict[str, Callable[..., Any]] = {
     **{name: on_arrays_only(_written(name), why) for name, why in _ON_ARRAYS.items()},
-    "_sample_unique_zipfian": on_arrays_only("_internal._sample_unique_zipfian", "it draws until all classes of a row are different"),
+    "_sample_unique_zipfian": on_arrays_only("_internal._sample_unique_zipfian", "it draws until a row's classes are different"),
     **{f"_image_{name}": getattr(images, name) for name in (
         "adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize", "random_brightness", "random_contrast", "random_hue",
         "random_lighting", "random_saturation", "resize", "to_tensor")},

@@ -88,8 +88,8 @@ def _restore(block: AnyBlock, tree: Dict[str, Any], numbers: Iterator[int], path
     """Gives a Block, and those inside it, the names that they had when they were saved."""
     key, parts, children = f"{type(block).__name__.lower()}{next(numbers)}", _parts(tree), list(block._children.values())
     if key not in parts:
-        raise ValueError(f"The saved model has at '{path}' {' and '.join(parts) or 'nothing'}, this one {key}: the names of classes, in "
-                         "lower case, with a number. load_parameters reads -model.params alone.")
+        raise ValueError(f"The saved model has at '{path}' {' and '.join(parts) or 'nothing'}, this one {key}: the names of "
+                         "classes, in lower case, with a number. load_parameters reads -model.params alone.")
     own = tree[key]
     if len(_parts(own)) != len(children):
         raise ValueError(f"The saved model has {len(_parts(own))} parts at '{path}', this one {len(children)}")

@@ -32,8 +32,8 @@ class Trainer:
     and mean that; a KVStoreBase of the program's own sums them itself.
     """
 
-    # Programs look at these, and at _update_on_kvstore: MXNet begins its kvstore, and with it the parameters, at the first step, and may
-    # update there.
+    # Programs look at these, and at _update_on_kvstore: MXNet begins its kvstore, and with it the parameters, at the first step,
+    # and may update there.
     _kv_initialized = True
     _params_to_init: Tuple[Parameter, ...] = ()
 

@@ -142,7 +142,7 @@ class NDArrayIter(DataIter):
         axis = self._axis
         found = [ndarray.slice_axis(array, axis=axis, begin=begin, end=end) for _, array in arrays]
         for (_, array), rows in zip(arrays, found):  # Programs ask each batch for its shape; the server need not be asked.
-            rows._shape = array.shape[:axis] + (end - begin,) + array.shape[axis + 1:]
+            rows._shape = array.shape[:axis] + (end - begin,) + array.shape[axis:][1:]  # The axis may be -1.
         return found
 
     def _joined(self, pieces: List[List[NDArray]]) -> List[NDArray]:

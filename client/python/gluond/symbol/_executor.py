@@ -174,7 +174,8 @@ class Executor:
         gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
         self._marked.backward(self._recorded or [], gradients, bool(is_train))
         if self._monitored is not None and self._watch is not None:
-            written = {name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests) if request == "write"}
+            written = {name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests)
+                       if request == "write"}
             for name, array in self._monitored.told_gradients(written):
                 self._watch[0](name, array)
 

@@ -14,15 +14,15 @@ Sizes = Union[int, Sequence[int]]
 class DeformableConvolution(HybridBlock):
     """A 2-D convolution whose window's places are moved as another convolution of the data says (Dai et al., 2017).
 
-    Has offset_weight and offset_bias, and deformable_conv_weight and deformable_conv_bias, as of Conv2D. num_deformable_group: parts of
-    the channels that are moved each by itself. layout: NCHW.
+    Has offset_weight and offset_bias, and deformable_conv_weight and deformable_conv_bias, as of Conv2D. num_deformable_group:
+    parts of the channels that are moved each by itself. layout: NCHW.
     """
 
     _maps = 2  # Numbers for each place of a window.
 
     def __init__(self, channels: int, kernel_size: Sizes = (1, 1), strides: Sizes = (1, 1), padding: Sizes = (0, 0),
-                 dilation: Sizes = (1, 1), groups: int = 1, num_deformable_group: int = 1, layout: str = "NCHW", use_bias: bool = True,
-                 in_channels: int = 0, activation: Optional[str] = None, weight_initializer: Any = None,
+                 dilation: Sizes = (1, 1), groups: int = 1, num_deformable_group: int = 1, layout: str = "NCHW",
+                 use_bias: bool = True, in_channels: int = 0, activation: Optional[str] = None, weight_initializer: Any = None,
                  bias_initializer: Any = "zeros", offset_weight_initializer: Any = "zeros", offset_bias_initializer: Any = "zeros",
                  offset_use_bias: bool = True, op_name: Optional[str] = None, adj: Any = None, prefix: Optional[str] = None,
                  params: Any = None) -> None:
@@ -30,8 +30,8 @@ class DeformableConvolution(HybridBlock):
         if layout != "NCHW":
             raise AssertionError(f"{type(self).__name__}: layout is 'NCHW', got '{layout}'")
         kernel = _two(kernel_size)
-        self._conv = {"kernel": kernel, "stride": _two(strides), "dilate": _two(dilation), "pad": _two(padding), "num_group": groups,
-                      "layout": layout, **({"adj": adj} if adj else {})}
+        self._conv = {"kernel": kernel, "stride": _two(strides), "dilate": _two(dilation), "pad": _two(padding),
+                      "num_group": groups, "layout": layout, **({"adj": adj} if adj else {})}
         self._moved = num_deformable_group * kernel[0] * kernel[1]
         self._groups, self._channels = num_deformable_group, channels
         with self.name_scope():
@@ -66,7 +66,8 @@ class DeformableConvolution(HybridBlock):
         shown += [f"{label}={self._conv[name]}" for label, name, usual in (
             ("kernel_size", "kernel", None), ("stride", "stride", None), ("padding", "pad", (0, 0)), ("dilation", "dilate", (1, 1)),
             ("groups", "num_group", 1)) if self._conv[name] != usual]
-        shown += ["bias=False"] * (self.deformable_conv_bias is None) + [str(self.act)] * bool(self.act)  # type: ignore[attr-defined]
+        shown += ["bias=False"] * (self.deformable_conv_bias is None)  # type: ignore[attr-defined]
+        shown += [str(self.act)] * bool(self.act)
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
