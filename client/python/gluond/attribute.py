@@ -44,4 +44,11 @@ def current() -> AttrScope:
     return frame().attributes or _OUTERMOST
 
 
+def count_part(name: str) -> int:
+    """Counts a loop's part of this name. Returns how many there were before."""
+    before = AttrScope._subgraph_names[name]
+    AttrScope._subgraph_names[name] = before + 1
+    return before
+
+
 AttrScope.current = classproperty(lambda _: current(), lambda scope: change(attributes=scope))

@@ -20,9 +20,7 @@ def unique_name(name: str) -> str:
     outer = attribute.current().get(None).get(_MARK)
     if outer:
         name = f"{outer}${name}"
-    number = attribute.AttrScope._subgraph_names[name]
-    attribute.AttrScope._subgraph_names[name] += 1
-    return f"{name}{number}"
+    return f"{name}{attribute.count_part(name)}"
 
 
 def scope(name: str) -> attribute.AttrScope:
