@@ -121,17 +121,6 @@ TEST_F(StreamTest, AMessageStaysUntilItIsDropped) {
   EXPECT_EQ(Taken(stream, stream.Lead(kPatience)), "second one");
 }
 
-TEST_F(StreamTest, OneThreadAsksAndTheOthersAreBusy) {
-  Stream stream(channel_, "/s/Echo", "hello");
-  EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
-  int64_t attended = 0;
-  std::thread attending([&] { attended = stream.Attend(kPatience, kAtOnce); });
-  while (stream.Lead(std::chrono::milliseconds(0)) != Stream::kBusy) std::this_thread::yield();
-  stream.Write("answer");
-  attending.join();
-  EXPECT_EQ(Taken(stream, attended), "answer");
-}
-
 TEST_F(StreamTest, TheAttendingThreadAsksForAThreadThatWasBusy) {
   Stream stream(channel_, "/s/Echo", "hello");
   EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
@@ -150,7 +139,7 @@ TEST_F(StreamTest, TheAttendingThreadAsksForAThreadThatWasBusy) {
   attending.join();
 }
 
-TEST_F(StreamTest, AfterTheMessageTheThreadThatWasBusyLeadsAgain) {
+TEST_F(StreamTest, OneThreadAsksAndTheOthersAreBusyUntilItHasItsMessage) {
   Stream stream(channel_, "/s/Echo", "hello");
   EXPECT_EQ(Taken(stream, stream.Attend(kPatience, kAtOnce)), "hello");
   int64_t attended = 0;
