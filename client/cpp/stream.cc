@@ -10,7 +10,7 @@ namespace {
 
 // After a thread's message the attending one is woken for its pause only where that is shorter: a wake is a part of a round trip.
 // Without a pause somebody has been in Lead(), who is woken for anyhow.
-constexpr std::chrono::milliseconds kBrief{5};
+constexpr std::chrono::milliseconds kBriefly{5};
 // A thread that has not dropped its message after so long has been interrupted.
 constexpr std::chrono::seconds kHeld{1};
 // A longer message may not find room in the socket, so that somebody must see to its rest.
@@ -40,12 +40,12 @@ int64_t Stream::Write(absl::string_view message) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (is_ending_ || call_ == nullptr) return 0;
   // The earlier message has usually left, and only nobody has asked yet.
-  if (is_writing_ && !is_asked_) Ask(lock, Clock::now());
+  if (is_writing_ && !is_asked_) Glance(lock);
   const grpc::Slice slice(message.data(), message.size());
   unwritten_.emplace_back(&slice, 1);
   unwritten_bytes_ += static_cast<int64_t>(message.size());
   if (!is_writing_) StartWrite();
-  if (message.size() >= kLarge && is_writing_ && !is_asked_) Ask(lock, Clock::now());
+  if (message.size() >= kLarge && is_writing_ && !is_asked_) Glance(lock);
   if (!unwritten_.empty() || (message.size() >= kLarge && is_writing_)) changed_.notify_all();
   return unwritten_bytes_ + writing_bytes_;
 }
@@ -110,6 +110,11 @@ void Stream::Ask(std::unique_lock<std::mutex>& lock, Clock::time_point deadline)
   if (got == grpc::CompletionQueue::GOT_EVENT) Take(tag, ok);
 }
 
+void Stream::Glance(std::unique_lock<std::mutex>& lock) {
+  Ask(lock, Clock::now());
+  if (waits_for_asker_ || is_wanted_) changed_.notify_all();  // This thread does not go on asking, as one in Lead() does.
+}
+
 void Stream::Take(void* tag, bool ok) {
   switch (static_cast<Tag>(reinterpret_cast<intptr_t>(tag))) {
     case kRead:
@@ -162,6 +167,8 @@ int64_t Stream::Found() {
   return kNothing;
 }
 
+bool Stream::IsBrief() const { return pause_.count() > 0 && pause_ < kBriefly; }
+
 int64_t Stream::Hold(int64_t found) {
   last_ = Clock::now();
   if (found >= 0) holder_ = std::this_thread::get_id();
@@ -183,7 +190,7 @@ int64_t Stream::Lead(std::chrono::milliseconds patience) {
     found = Found();
   }
   --inside_;
-  if (found < 0 && (is_wanted_ || has_ended_)) changed_.notify_all();  // Else Drop() does so.
+  if (found < 0 && (is_wanted_ || has_ended_ || IsBrief())) changed_.notify_all();  // Else Drop() does so.
   return Hold(found);
 }
 
@@ -203,7 +210,11 @@ int64_t Stream::Attend(std::chrono::milliseconds patience, std::chrono::millisec
     if (is_mine && found >= 0) is_wanted_ = false;  // The thread that was in Lead() asks for itself the next time.
     if (found == kWritable || found == kEnded || (is_mine && found >= 0)) return Hold(found);
     if (now >= deadline) return kNothing;
-    if (!is_mine) changed_.wait_until(lock, is_asked_ ? deadline : std::min(deadline, due));
+    if (!is_mine) {
+      waits_for_asker_ = is_asked_;
+      changed_.wait_until(lock, is_asked_ ? deadline : std::min(deadline, due));
+      waits_for_asker_ = false;
+    }
   }
   return has_ended_ || queue_ == nullptr ? kEnded : kNothing;
 }
@@ -225,7 +236,7 @@ void Stream::Drop(int64_t number) {
   if (number_ != number) return;
   number_ = 0;
   received_.Clear();
-  if (is_wanted_ || (pause_.count() > 0 && pause_ < kBrief)) changed_.notify_all();
+  if (is_wanted_ || IsBrief()) changed_.notify_all();
 }
 
 grpc::Status Stream::status() {

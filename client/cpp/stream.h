@@ -70,6 +70,8 @@ class Stream {
 
   // Asks gRPC for one event and takes it. Requires: nobody asks.
   void Ask(std::unique_lock<std::mutex>& lock, Clock::time_point deadline);
+  // Asks for an event that has come already.
+  void Glance(std::unique_lock<std::mutex>& lock);
   // The event that this thread gets, or kNothing; kBusy: another thread holds a message.
   int64_t Found();
   // The same; this thread then holds the message.
@@ -77,6 +79,7 @@ class Stream {
   void Take(void* tag, bool ok);
   void StartWrite();
   void StartFinish();
+  bool IsBrief() const;  // Whether the attending thread is woken for its pause.
   bool IsBusyWriting() const { return is_writing_ || !unwritten_.empty(); }
 
   std::mutex mutex_;
@@ -106,6 +109,7 @@ class Stream {
   bool is_kicked_ = false;
   bool has_alarm_ = false;
   int inside_ = 0;              // Threads in Lead().
+  bool waits_for_asker_ = false;  // Whether Attend() waits until the asking thread leaves.
   std::chrono::milliseconds pause_{0};  // Attend()'s.
   Clock::time_point last_;      // When a thread in Lead() has asked, or Attend() has got a message.
 };

@@ -148,10 +148,12 @@ TEST_F(StreamTest, OneThreadAsksAndTheOthersAreBusyUntilItHasItsMessage) {
   stream.Write("answer");
   attending.join();
   EXPECT_EQ(Taken(stream, attended), "answer");
+  std::thread paused([&] { EXPECT_EQ(stream.Attend(4 * kMoment, kLikely), Stream::kNothing); });
+  std::this_thread::sleep_for(kMoment);
+  EXPECT_EQ(stream.Lead(std::chrono::milliseconds(0)), Stream::kNothing);
   stream.Write("another");
-  std::thread paused([&] { EXPECT_EQ(stream.Attend(kMoment, kLikely), Stream::kNothing); });
-  paused.join();
   EXPECT_EQ(Taken(stream, stream.Lead(kPatience)), "another");
+  paused.join();
 }
 
 TEST_F(StreamTest, AfterABriefPauseTheAttendingThreadFollowsOnALeader) {
