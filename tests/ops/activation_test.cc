@@ -52,7 +52,7 @@ TEST(Activation, RefusesSlopesThatDoNotFit) {
   const absl::Status error =
       ErrorOf("LeakyReLU", {{{2, 3, 4}, std::vector<double>(24)}, {{4}, {1, 1, 1, 1}}}, {{"act_type", "prelu"}});
   EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(std::string(error.message()).find("'gamma' has shape (4), which does not fit to data (2, 3, 4)"), std::string::npos)
+  EXPECT_NE(std::string(error.message()).find("'gamma' has shape [4], which does not fit to data [2,3,4]"), std::string::npos)
       << error;
 }
 
