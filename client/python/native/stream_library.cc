@@ -39,7 +39,7 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 extern "C" {
 
 // Paths of Access, empty where there is none. Null: `error` says why.
-Stream* gluond_stream_open_1(const char* address, const char* tls_ca, const char* tls_cert, const char* tls_key,
+Stream* gluond_stream_open_2(const char* address, const char* tls_ca, const char* tls_cert, const char* tls_key,
                              const char* token_file, const char* method, const char* hello, size_t size, char* error,
                              size_t room) {
   // gRPC's core stays: it ends incompletely where it ends, and a fork's child would share what is left of it.
@@ -53,37 +53,37 @@ Stream* gluond_stream_open_1(const char* address, const char* tls_ca, const char
   return new Stream(*std::move(channel), method, absl::string_view(hello, size));
 }
 
-void gluond_stream_free_1(Stream* stream) { delete stream; }
+void gluond_stream_free_2(Stream* stream) { delete stream; }
 
-int64_t gluond_stream_write_1(Stream* stream, const char* message, size_t size) {
+int64_t gluond_stream_write_2(Stream* stream, const char* message, size_t size) {
   return stream->Write(absl::string_view(message, size));
 }
 
-void gluond_stream_say_when_written_1(Stream* stream) { stream->SayWhenWritten(); }
+void gluond_stream_say_when_written_2(Stream* stream) { stream->SayWhenWritten(); }
 
-void gluond_stream_finish_1(Stream* stream) { stream->Finish(); }
+void gluond_stream_finish_2(Stream* stream) { stream->Finish(); }
 
-void gluond_stream_cancel_1(Stream* stream) { stream->Cancel(); }
+void gluond_stream_cancel_2(Stream* stream) { stream->Cancel(); }
 
-void gluond_stream_kick_1(Stream* stream) { stream->Kick(); }
+void gluond_stream_kick_2(Stream* stream) { stream->Kick(); }
 
-int64_t gluond_stream_lead_1(Stream* stream, double seconds) { return stream->Lead(Milliseconds(seconds)); }
+int64_t gluond_stream_lead_2(Stream* stream, double seconds) { return stream->Lead(Milliseconds(seconds)); }
 
-int64_t gluond_stream_attend_1(Stream* stream, double seconds, double pause) {
+int64_t gluond_stream_attend_2(Stream* stream, double seconds, double pause) {
   return stream->Attend(Milliseconds(seconds), Milliseconds(pause));
 }
 
-int64_t gluond_stream_copy_1(Stream* stream, char* to, int64_t size) { return stream->Copy(to, size); }
+int64_t gluond_stream_copy_2(Stream* stream, char* to, int64_t size) { return stream->Copy(to, size); }
 
-void gluond_stream_drop_1(Stream* stream, int64_t number) { stream->Drop(number); }
+void gluond_stream_drop_2(Stream* stream, int64_t number) { stream->Drop(number); }
 
 // Returns gRPC's code.
-int gluond_stream_status_1(Stream* stream, char* details, size_t room) {
+int gluond_stream_status_2(Stream* stream, char* details, size_t room) {
   const grpc::Status status = stream->status();
   Tell(status.error_message(), details, room);
   return status.error_code();
 }
 
-void gluond_stream_close_1(Stream* stream) { stream->Close(); }
+void gluond_stream_close_2(Stream* stream) { stream->Close(); }
 
 }  // extern "C"

@@ -78,7 +78,7 @@ class PoolTest(unittest.TestCase):
         self.ran, self.refused, self.most, self.now = [], {}, 0, 0
         self.go_on = threading.Event()
         self.lock = threading.Lock()
-        self.received = queue.SimpleQueue()  # What threads that lead receive: calls; None: another thread leads from now on.
+        self.received = queue.SimpleQueue()  # The calls that a leading thread receives; None: another thread leads from now on.
         self.received.put(None)
         self.threads = []
         self.pool = pool.Pool(self.run_one, lambda call, why: self.refused.update({call.number: why}), self.lead)

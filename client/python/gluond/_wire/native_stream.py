@@ -57,7 +57,7 @@ class NativeModule:
     def __init__(self, path: str) -> None:
         loaded = ctypes.CDLL(path)
         for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(loaded, f"gluond_stream_{name}_1")
+            function = getattr(loaded, f"gluond_stream_{name}_2")
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
 
