@@ -4,8 +4,8 @@
 //   ops/custom.cc --Begin--> CustomHosts --SendCall--> HostStream --ToMessage--> client
 //   client --> HostStream --Result--> CustomHosts --completion--> the run goes on
 //
-// Three tables lie under one mutex, and each header states the rules of its table: the clients (providers.h), the calls that
-// are not answered yet (callbacks.h), and the shapes and types that are known (facts.h). Completions, questions and channels
+// Three tables lie under one mutex: the clients (providers.h), the calls that are not answered yet (callbacks.h), and the
+// shapes and types that are known (facts.h). Each header states the rules of its table. Completions, questions and channels
 // are called without the mutex.
 
 #ifndef SERVER_CUSTOM_HOSTS_H_
