@@ -7,7 +7,7 @@
 //   saved.Open({"run-7", key, /*version=*/{}, memory, budget}, [](absl::StatusOr<SavedSessions::Opened> opened) { ... });
 //   saved.Stop();
 //
-// Thread-safe. Save, Open and Delete return at once, and call `done` on a thread of the disk's. Where the key is wrong they
+// Thread-safe. Save, Open and Delete return at once, and call `done` on a thread of the disk. Where the key is wrong they
 // call `done` at once: who does not know the key keeps nobody waiting. Calls about one name take place one after another,
 // in their order.
 
@@ -92,7 +92,7 @@ class SavedSessions {
   absl::Status DeleteNow(const std::string& name, const std::string& key);
   // The entry, of that key.
   absl::StatusOr<EntryPtr> Find(const std::string& name, const std::string& key) const;
-  // Refuses a name that is another key's. OK: nothing has the name, or not yet.
+  // Refuses a name that has another key. OK: nothing has the name, or not yet.
   absl::Status CheckKey(const std::string& name, const std::string& key) const;
   absl::Status CheckSave(const std::string& name, const std::string& key) const;
   static EntryPtr NewEntry(SessionSummary summary);

@@ -1,12 +1,12 @@
 // Owners: the owners of the named things of a server. A thing belongs to the identity that first made something of its
-// name, for as long as there is such a thing. A thing has no owner, and is the admin's, if a caller without a name made it,
-// or if it was there before the server kept owners. With --ownership=shared all callers of a tenant may do to its things
-// what their roles allow, as if there were no owners. With `strict` a thing may be read, changed and deleted by its owner,
-// by those who were granted it (grants.h), and by an admin.
+// name, for as long as there is such a thing. A thing that a caller without a name made, or that was there before the
+// server kept owners, has no owner, and is up to the admin. With --ownership=shared all callers of a tenant may do to its
+// things what their roles allow, as if there were no owners. With `strict` a thing may be read, changed and deleted by its
+// owner, by those who were granted it (grants.h), and by an admin.
 //
 //   ASSIGN_OR_RETURN(const Owners::ClaimPtr claim, owners.May(caller, {{Thing::kModel, Deed::kMake, "acme/digits"}}));
 //   ...
-//   if (claim != nullptr) claim->End(status.ok());   // The model is the caller's.
+//   if (claim != nullptr) claim->End(status.ok());   // The caller owns the model.
 //
 // Thread-safe.
 
@@ -55,7 +55,7 @@ class Owners {
     ~Claim() { End(false); }
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
-    // `made`: the things are the maker's. Once; later calls do nothing.
+    // `made`: the caller owns the things. Once; later calls do nothing.
     void End(bool made);
 
    private:

@@ -58,7 +58,7 @@ class Tenant {
   void Set(const Quotas& quotas);
   // The group of the accounts of its callers.
   AccountGroupPtr group() const { return group_; }
-  // The account of work that is the tenant's and no connection's.
+  // The account of work that is for the tenant and for no connection.
   const AccountPtr& account() const { return account_; }
 
   // Counts a request. RESOURCE_EXHAUSTED: requests come faster than requests_per_second; tells when one may come. As many
@@ -112,7 +112,7 @@ class Tenants {
   absl::Status CheckCount(absl::string_view name, absl::string_view kind, int64_t Quotas::*quota, int64_t count) const;
 
  private:
-  std::optional<WatchedFile> file_;  // Set before the first call; the rest is Reload's.
+  std::optional<WatchedFile> file_;  // Set before the first call; the rest is used in Reload alone.
   mutable Mutex mu_;
   using ByName = std::map<std::string, TenantPtr, std::less<>>;
   ByName tenants_ ABSL_GUARDED_BY(mu_), gone_ ABSL_GUARDED_BY(mu_);  // Those with a line, and those that had one.

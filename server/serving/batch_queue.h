@@ -45,7 +45,7 @@ class BatchQueue {
   // it, and where it is shorter than theirs. UNAVAILABLE: too many wait. INVALID_ARGUMENT: more rows than max_batch_size.
   absl::Status Add(InferRequestPtr request);
   std::vector<InferRequestPtr> Take(Clock::time_point now, Clock::time_point* again);
-  // Requests that are not to be computed any more, with the reason: cancelled, late, or gone for another caller's. With
+  // Requests that are not to be computed any more, with the reason: cancelled, late, or gone to make room. With
   // delay_late_requests, late ones stay, behind all others of their priority.
   using Dead = std::vector<std::pair<InferRequestPtr, absl::Status>>;
   Dead TakeDead(Clock::time_point now);

@@ -43,7 +43,7 @@ struct InferRequest final : Cancellation::Listener {
   int64_t rows = 1;
   std::string kind;       // Requests of one kind may be computed together.
   bool is_alone = false;  // It was in a batch that failed.
-  int64_t turn = 0;       // Its place among the requests of its priority; the queue's.
+  int64_t turn = 0;       // Its place among the requests of its priority; set by the queue.
   Clock::time_point arrived = Clock::now();
   std::optional<Clock::time_point> too_late;  // Nobody wants it afterwards.
   InferTimes times;                           // Before `done` has outputs.

@@ -27,7 +27,7 @@ namespace gluond::server {
 // All about a version but its values.
 struct VersionFacts {
   std::string source;           // The model or the checkpoint.
-  uint64_t source_version = 0;  // The model's.
+  uint64_t source_version = 0;  // The version of the model.
   std::chrono::system_clock::time_point created =
       std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
   ServingOptions options;
@@ -59,7 +59,7 @@ class StoredVersions {
   // `store` holds versions alone.
   explicit StoredVersions(std::unique_ptr<CheckpointStore> store) : store_(std::move(store)) {}
 
-  // Errors as CheckpointStore's.
+  // Errors as of CheckpointStore.
   absl::Status SaveValues(const std::string& name, int64_t number, ModelState state);
   absl::StatusOr<ModelState> LoadValues(const std::string& name, int64_t number, Allocator& host_allocator) const;
   absl::Status DeleteValues(const std::string& name, int64_t number);

@@ -167,7 +167,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::shared_ptr<SessionProgram> program_;
   uint64_t answered_ = 0;
 
-  Mutex mu_;  // Taken before a stream's.
+  Mutex mu_;  // Taken before the mutex of a stream.
   std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mu_);  // Null: none.
   bool reading_ ABSL_GUARDED_BY(mu_) = false;  // The stream waits for a message.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
