@@ -66,7 +66,7 @@ class SavedSessions {
 
   void Delete(const std::string& name, const std::string& key, std::function<void(const absl::Status&)> done);
 
-  // By name.
+  // Sorted by name.
   std::vector<v1::SavedSession> List() const;
   bool Has(const std::string& name) const { return entries_.Has(name); }
 
@@ -76,7 +76,7 @@ class SavedSessions {
  private:
   // A save, as memory has it.
   struct Entry {
-    absl::Status status;     // Why this server cannot read it.
+    absl::Status status;     // The reason why this server cannot read it.
     SessionSummary summary;  // Without the manifest and the types.
     int64_t bytes = 0;
     int64_t num_arrays = 0;
@@ -90,7 +90,7 @@ class SavedSessions {
   absl::Status KeepInMemory(const std::string& name, const EntryPtr& entry, std::shared_ptr<const SessionSave> save);
   absl::StatusOr<Opened> OpenNow(const Opening& opening);
   absl::Status DeleteNow(const std::string& name, const std::string& key);
-  // The entry, of that key.
+  // The entry of the name, if it has that key.
   absl::StatusOr<EntryPtr> Find(const std::string& name, const std::string& key) const;
   // Refuses a name that has another key. OK: nothing has the name, or not yet.
   absl::Status CheckKey(const std::string& name, const std::string& key) const;

@@ -90,7 +90,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   struct Download {
     uint64_t version = 0;
     NamedTensor parameter;
-    uint64_t given = 0;  // Bytes.
+    uint64_t given = 0;  // Bytes that the client has.
     Clock::time_point used = Clock::now();
   };
   // Null: there is none of this parameter and version.

@@ -63,7 +63,7 @@ class Identities {
 
   // The identity that has its credential by now, if any.
   IdentityPtr Now(const Identity& identity) const { return Find(identity.credential); }
-  // Null: nobody has it.
+  // Null: nobody has the token.
   IdentityPtr WithToken(absl::string_view token) const;
   IdentityPtr WithCertificate(absl::string_view name) const;
 
@@ -80,7 +80,7 @@ class Identities {
   IdentityPtr Find(const std::string& credential) const;
 
   WatchedFile file_;             // Used in Reload alone.
-  std::vector<Change> changes_;  // Likewise.
+  std::vector<Change> changes_;  // Made by Reload, for TakeChanges.
   mutable Mutex mu_;
   ByCredential by_credential_ ABSL_GUARDED_BY(mu_);
 };

@@ -46,7 +46,7 @@ struct Touched {
 class Owners {
  public:
   using Key = std::pair<Thing, std::string>;
-  using Names = std::map<Key, std::string>;  // The owners.
+  using Names = std::map<Key, std::string>;  // Each thing's owner.
 
   // The names of things that a call is making. A claim ends unsuccessfully with its last pointer.
   class Claim {
@@ -61,7 +61,7 @@ class Owners {
    private:
     friend class Owners;
     Owners& owners_;
-    const std::string maker_;  // Empty: nobody's name.
+    const std::string maker_;  // Empty: a caller without a name.
     std::vector<Key> keys_;
   };
   using ClaimPtr = std::shared_ptr<Claim>;
@@ -74,12 +74,12 @@ class Owners {
   void Load(Names names);
 
   // Whether a caller, who reaches the names, may do all this. Null `caller`: nobody asks who callers are. The claim is null where
-  // nothing is made. PERMISSION_DENIED says whose it is. ABORTED: another identity is just making it.
+  // nothing is made. PERMISSION_DENIED names the owner. ABORTED: another identity is just making the thing.
   absl::StatusOr<ClaimPtr> May(const IdentityPtr& caller, absl::Span<const Touched> touched);
 
   // All owners, without those of things that there are no more.
   Names Take();
-  // Empty: it has none.
+  // Empty: the thing has no owner.
   std::string OwnerOf(Thing thing, const std::string& name) const;
 
  private:

@@ -18,7 +18,7 @@ namespace gluond::server {
 
 class Reach {
  public:
-  // Everything.
+  // Reaches everything.
   Reach() = default;
   static Reach Of(TenantPtr tenant) {
     Reach reach;
@@ -28,7 +28,7 @@ class Reach {
   }
   static Reach OfNoTenant() {
     Reach reach;
-    reach.prefix_ = "/";  // A name that a tenant might have is nobody's with this before it.
+    reach.prefix_ = "/";  // No name inside begins so.
     return reach;
   }
 

@@ -96,15 +96,15 @@ class Tenants {
   // the same one, with what it uses, when the line comes back. For one thread at a time.
   absl::StatusOr<bool> Reload();
 
-  // Whether there is a file.
+  // Whether the server has tenants: a file names them.
   bool any() const { return file_.has_value(); }
   // Null: there is no such tenant.
   TenantPtr Find(absl::string_view name) const;
   // The tenant who owns a name, as "acme/digits"; null: the default one does, or nobody.
   TenantPtr OwnerOf(absl::string_view name) const;
-  // OwnerOf's account; null where that is.
+  // The account of OwnerOf; null where that is null.
   AccountPtr AccountOf(absl::string_view name) const;
-  // By name.
+  // Sorted by name.
   std::vector<TenantPtr> List() const;
 
   // Whether one more thing named `name` is within a quota, `count` of whose kind its owner has. RESOURCE_EXHAUSTED names

@@ -36,7 +36,7 @@ struct InferStream::Job {
   Attachments attachments, reply_attachments;
   Reservation memory;  // Pays for the request and the reply.
   Shares::Permit permit, bytes_permit;
-  Slices reply;        // Empty: it is not answered.
+  Slices reply;        // Empty: there is no answer yet.
   absl::Status error;  // Ends the stream in the place of an answer.
 };
 

@@ -72,10 +72,10 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
   const AccountPtr account_ = CurrentAccount();
   std::atomic<bool> cancelled_ = false;
 
-  uint64_t epoch_;           // The next step's place.
+  uint64_t epoch_;           // The place of the next step, with begin_.
   int64_t begin_;
   uint64_t last_epoch_ = 0;  // The epoch of the last step.
-  int64_t steps_ = 0;        // Taken so far.
+  int64_t steps_ = 0;        // Steps taken so far.
   int64_t samples_ = 0;
   Tensor order_;             // Row numbers of the epoch, from the position order_begin_ on.
   int64_t order_begin_ = 0;

@@ -64,15 +64,15 @@ class StoredVersions {
   absl::StatusOr<ModelState> LoadValues(const std::string& name, int64_t number, Allocator& host_allocator) const;
   absl::Status DeleteValues(const std::string& name, int64_t number);
 
-  // A damaged index is replaced.
+  // SaveIndex replaces a damaged index.
   absl::Status SaveIndex(const std::string& name, const VersionIndex& index);
   absl::StatusOr<VersionIndex> LoadIndex(const std::string& name) const;
   absl::Status DeleteIndex(const std::string& name);
 
-  // `tenant`: the prefix of its names. A damaged one is replaced.
+  // `tenant`: the prefix of its names. SaveRetired replaces damaged ones.
   absl::Status SaveRetired(const std::string& tenant, const RetiredNames& names);
   absl::StatusOr<RetiredNames> LoadRetired(const std::string& tenant) const;
-  // The tenants who have some.
+  // The tenants that have retired names.
   absl::StatusOr<std::vector<std::string>> ListRetired() const;
   // All names with an index or a version's values, and the numbers of those versions, sorted.
   absl::StatusOr<std::map<std::string, std::vector<int64_t>>> List() const;

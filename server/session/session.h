@@ -85,7 +85,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   // Takes a message after the first. A mistake in it ends the stream, and leaves the session as it is.
   void Receive(SessionStream& stream, SessionMessagePtr message);
-  // The client says no more.
+  // The client has half-closed the stream.
   void HalfClose(SessionStream& stream);
   // The last Write is done.
   void Written(SessionStream& stream);

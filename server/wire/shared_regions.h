@@ -72,11 +72,11 @@ class SharedRegions {
 class CallersRegions {
  public:
   CallersRegions() = default;  // The server takes and gives no values by shared memory.
-  // `regions`: null where it does not. It outlives this.
+  // `regions`: null where the server takes none. They outlive this.
   CallersRegions(const SharedRegions* regions, RegionUser user) : regions_(regions), user_(std::move(user)) {}
 
   bool any() const { return regions_ != nullptr; }
-  // Require: any(). As SharedRegions'.
+  // Require: any(). As of SharedRegions, for this user.
   absl::StatusOr<std::map<std::string, SharedRegions::Facts>> List(const std::string& name) const {
     return regions_->List(name, user_);
   }
