@@ -1,5 +1,5 @@
-// A backward pass: the gradient of the recorded calls is a graph of the engine's operators; its nodes are invoked one
-// by one, each with the values that the tape kept for it.
+// A backward pass: the gradient of the recorded calls is a graph of the engine's operators. The graph's nodes are
+// invoked one by one, each with the values that the tape kept for the node.
 
 #ifndef ENGINE_IMPERATIVE_BACKWARD_WALK_H_
 #define ENGINE_IMPERATIVE_BACKWARD_WALK_H_

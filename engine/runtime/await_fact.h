@@ -23,8 +23,9 @@ bool AwaitFactOnLane(const absl::Status& status, Lane& lane, std::shared_ptr<Can
 
 // For tasks (task.h).
 
-// co_await Answer(...): OK where `status` came from a question that has been answered, so that it is worth another try;
-// otherwise `status`, or the error of `cancellation`, which may be null. Goes on on the lane.
+// co_await Answer(...): OK where `status` came from a question that has been answered, so that another try is worth the
+// work. Otherwise the result is `status`, or the error of `cancellation`, which may be null. The task goes on on the
+// lane.
 inline Callback<absl::Status> Answer(const absl::Status& status, Lane& lane,
                                      std::shared_ptr<Cancellation> cancellation) {
   return Callback<absl::Status>([=, &lane](const Callback<absl::Status>::Done& done) {

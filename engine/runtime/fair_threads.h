@@ -67,7 +67,7 @@ class FairThreads {
   // A work of DoAt counts from when it is due.
   Load load();
 
-  // Waits until nothing is posted or under way. Whether there was anything to wait for. Not for the pool's own threads.
+  // Waits until nothing is posted or under way. Returns whether Drain had to wait. Not for the pool's own threads.
   bool Drain();
 
   // The queue whose work the calling thread does, of whichever pool; null: none.

@@ -1,8 +1,8 @@
 // Lane: an order of work on a device. Work posted to a lane is done one piece after the other, in the order of posting,
 // and each piece sees the effects of those before it. A device has many lanes (a model or a session has its own), and
 // its threads take the lanes in turns that are fair to accounts (fair_threads.h). A GPU has one thread, and one stream
-// for all lanes. A CPU has one, which computes with a team (team.h); while that is held by somebody's long operator,
-// more of the kind join in, so that lanes of others go on, and share the team.
+// for all lanes. A CPU has one thread, which computes with a team (team.h). While somebody's long operator holds that
+// thread, more threads of the kind join in: other lanes go on, and share the team.
 //
 //   ASSIGN_OR_RETURN(auto lanes, Lanes::Create(device, {}, allocator));
 //   std::shared_ptr<Lane> lane = lanes->Take();

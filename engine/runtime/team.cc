@@ -229,8 +229,8 @@ void Team::Expect(int64_t clients) {
   give_way_until_.store((Clock::now() + kAskAgain).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-// For a thread that computes for no urgent party, between two pieces. The threads that bring a client's request and take its
-// answer have little to do at a time, and wait for the processor at each step where long ones have them all.
+// For a thread that computes for no urgent party, between two pieces. The threads that bring requests and take answers have
+// little to do at a time. Without such pauses they wait for a processor at each step where long threads have all processors.
 void Team::GiveWay() {
   const bool expects = expected_.load(std::memory_order_relaxed) > 0;
   const Clock::rep until = give_way_until_.load(std::memory_order_relaxed);
@@ -339,9 +339,9 @@ void Team::Help(Helper& helper) {
   }
 }
 
-// A loop that has pieces, of the party that has the fewest threads for its weight with one more, of its accounts the one
-// for which the fewest threads compute, and of that one's loops one with the fewest helpers; null: none, or as many
-// threads compute as may.
+// A loop that has pieces, or null: there is none, or as many threads compute as may. The party comes first that has the
+// fewest threads for its weight with one more. Within the party, the account comes first for which the fewest threads
+// compute, and of the account's loops one with the fewest helpers.
 Team::Loop* Team::Choose() {
   if (ThreadsFor([](const Loop&) { return true; }) >= count_) return nullptr;
   Loop* best = nullptr;
