@@ -1,10 +1,10 @@
 // The layouts of a float32 convolution inside oneDNN, and the choice among them.
 //
-// With AVX-512 the fastest are oneDNN's blocked ones where the channels fill the blocks of 16, by up to 2, and where an
-// input has very few, or a depthwise one many, by up to 1.5; else the channels are last, by 1.1 to 1.7 (20 channels
-// would be padded to 32). With AVX2 the blocked ones win by 1.1 to 3. Where oneDNN generates no code for a layout, the
-// next is tried, as its other implementations are 2 to 1000 times slower; but the gradient of a thin input is fastest
-// as a product of columns, by 1.2 to 2.
+// With AVX-512 oneDNN's blocked layouts are the fastest where the channels fill the blocks of 16, by up to 2. The
+// blocked layouts also win where an input has very few channels, or a depthwise input many, by up to 1.5. Elsewhere the
+// channels are last, by 1.1 to 1.7 (20 channels would be padded to 32). With AVX2 the blocked layouts win by 1.1 to 3.
+// Where oneDNN generates no code for a layout, the next layout is tried: oneDNN's other implementations are 2 to 1000
+// times slower. But the gradient of a thin input is fastest as a product of columns, by 1.2 to 2.
 
 #ifndef OPS_KERNEL_CPU_CONV_LAYOUTS_H_
 #define OPS_KERNEL_CPU_CONV_LAYOUTS_H_
@@ -90,8 +90,8 @@ inline int RankOf(absl::string_view implementation) {
   return is("ref") ? 2 : is("gemm") ? 1 : 0;
 }
 
-// An input of at most so many channels is thin: its layout is a blocked one, though no block is full; or with `columns`
-// it is the caller's, as the product of columns is then faster than generated code.
+// An input of at most so many channels is thin: its layout is a blocked one, though no block is full. With `columns` a
+// thin input keeps the caller's layout: the product of columns is then faster than generated code.
 struct Thin {
   int64_t channels;
   bool columns = false;

@@ -1,7 +1,7 @@
 // The pieces of a float32 convolution on a CPU, and the operands that each gives to oneDNN.
 //
-// A convolution is cut into pieces, each a convolution of its own for one thread: of some images, of some groups, of
-// some output channels, or on the way to the data of some input channels. An operand that several pieces read whole is
+// A convolution is cut into pieces, each a smaller convolution for one thread. A piece has some images, some groups,
+// some output channels, or, on the way to the data, some input channels. An operand that several pieces read whole is
 // reordered once, before them.
 
 #ifndef OPS_KERNEL_CPU_CONV_PIECES_H_
