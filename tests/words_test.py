@@ -1,6 +1,6 @@
 """The words of docs/architecture.md: each is defined where the table says, and no other header of the engine, operators or server uses it for
-something else. And sentences in comments: each has a noun for its subject, as far as its first word tells; in
-Python's docstrings, too, and names of its classes, functions and files say what they are."""
+something else. And sentences in comments: each has a noun for its subject, as far as its first word tells, in
+Python's docstrings, too, and at most 30 words in C++ and protos. Names of Python's classes, functions and files say what they are."""
 
 import ast
 import os
@@ -29,6 +29,10 @@ OF_ARRAYS = {"OperatorInfo"}
 CRYPTIC = {"again", "caller", "each", "filling", "inside", "keep", "kept", "leaves", "starts", "wants_wanted", "watched"}
 # Sentences that tell a reader to guess.
 GUESSED = re.compile(r"See above|nobody has any more|what it becomes", re.IGNORECASE)
+ITEM = re.compile(r" *(?:\*|-|\d+\.) +(?=\S)")  # Begins an item of a list.
+# Words of a sentence in a comment of C++ or a proto; and the protos that are other projects'.
+LONGEST = 30
+OF_OTHERS = ("proto/health/",)
 NOUNLESS = re.compile(r"(?:^|[.!?]\)? +\(?)((?:What|Of|That of|Those of|Who|Whoever|Whose|Whatever|Where what|As what) .*)")
 
 
@@ -48,16 +52,40 @@ def definitions(headers):
 
 
 def paragraphs(text, mark):
-  """(line, paragraph) for each paragraph of the comments that `mark` begins. A comment beside code is a paragraph."""
-  found, goes_on = [], False
+  """(line, paragraph) for each paragraph of the comments that `mark` begins. A comment beside code is a paragraph, and so is an
+  item of a list; lines that stand further in show code, a formula or a table, and end a paragraph."""
+  found, goes_on, is_item = [], False, False
   for number, line in enumerate(text.splitlines(), 1):
     alone = re.match(rf"\s*{mark} (.*)", line)
     comment = alone or re.search(rf"  {mark} (.*)", line)
-    if alone and goes_on and not alone[1].startswith("* "):
-      found[-1][1] += " " + alone[1]
+    item = comment and ITEM.match(comment[1])
+    if alone and not item and alone[1].startswith("  ") and not (goes_on and is_item):
+      goes_on = False
+      continue
+    if alone and goes_on and not item:
+      found[-1][1] += " " + alone[1].strip()
     elif comment:
-      found.append([number, comment[1].removeprefix("* ")])
+      is_item = item is not None
+      found.append([number, comment[1][item.end():] if item else comment[1]])
     goes_on = alone is not None
+  return found
+
+
+def sentences(paragraph):
+  """The sentences of a paragraph. A point ends none in an abbreviation, a number, a name, between backquotes or in a URL."""
+  whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "_"), paragraph)
+  parts = re.split(r"(?<!e\.g\.)(?<!i\.e\.)(?<!\bal\.)(?<!\bvs\.)((?<=[.!?])|(?<=[.!?][)\"']))\s+(?!\.\.)", whole)
+  return [part for part in parts if part]
+
+
+def long_sentences(text, mark="//"):
+  """(line of its paragraph, words, sentence) for those of more than LONGEST words: signs like `=` alone are no words."""
+  found = []
+  for line, paragraph in paragraphs(text, mark):
+    for sentence in sentences(paragraph):
+      count = sum(1 for word in sentence.split() if re.search(r"\w", word))
+      if count > LONGEST:
+        found.append((line, count, sentence))
   return found
 
 
@@ -163,6 +191,44 @@ def load_helper():
 """
     self.assertEqual(sorted(names_that_say_nothing("io_utils", text)),
                      ["IOBase", "Leaves", "StateManager", "each", "io_utils", "keep", "load_helper"])
+
+  def test_sentences_in_comments_are_short(self):
+    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in (".h", ".cc", ".cu", ".proto")]
+    self.assertGreater(len(paths), 700)
+    for path in paths:
+      with self.subTest(path=str(path.relative_to(ROOT))):
+        if not str(path.relative_to(ROOT)).startswith(OF_OTHERS):
+          self.assertEqual(long_sentences(path.read_text()), [])
+
+  def test_sentences_end_where_a_reader_ends_them(self):
+    self.assertEqual(sentences("A lane is an order. Works wait (see lane.h)! Do they? (They do.) Yes: \"all.\" And e.g. this one, i.e. it."),
+                     ["A lane is an order.", "Works wait (see lane.h)!", "Do they?", "(They do.)", 'Yes: "all."',
+                      "And e.g. this one, i.e. it."])
+    self.assertEqual(sentences("LAMB (You et al., 2019) takes 1.5 of it; Smith et al. (2020) take more."),
+                     ["LAMB (You et al., 2019) takes 1.5 of it; Smith et al. (2020) take more."])
+    self.assertEqual(sentences("The call `f(x). g(y) + 1` is code. See https://example.org/a.b?c=d for more."),
+                     ["The call `f(x)._g(y)_+_1` is code.", "See https://example.org/a.b?c=d for more."])
+
+  def test_long_sentences_are_found(self):
+    words = " ".join(["word"] * 15)
+    text = f"""// {words} {words}. {words}
+// {words}, e.g. one.
+//
+// * {words}
+//   {words} more.
+// * {words}
+// * {words}, w <- w - lr * g = 0.
+//   Short.
+//   1. {words}
+//      {words} more.
+//
+// The formula is:
+//   {words} {words} y = x
+// {words}. `{words}` {words}
+// {words[:-5]}.
+int n;  // {words} {words} {words}.
+"""
+    self.assertEqual([(line, count) for line, count, _ in long_sentences(text)], [(1, 32), (4, 31), (9, 31), (16, 45)])
 
   def test_sentences_without_nouns_are_found(self):
     text = """// A lane's order. It is fair, as
