@@ -124,11 +124,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   for (const auto& place : server->devices_->all()) {
     const std::string name = place->device.ToString();
     server->runner_->dispatch.List(name, [lanes = place->lanes.get()] { return lanes->load(); });
-    server->runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_beside(); });
+    server->runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_aside(); });
     if (place->own_serving_lanes == nullptr) continue;
     server->runner_->dispatch.List("serving", [lanes = place->own_serving_lanes.get()] { return lanes->load(); });
     server->runner_->dispatch.List("serving-beside", [lanes = place->own_serving_lanes.get()] {
-      return lanes->load_beside();
+      return lanes->load_aside();
     });
   }
   RETURN_IF_ERROR(server->CreateGatekeeper(options));

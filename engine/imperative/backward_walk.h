@@ -68,7 +68,7 @@ class Imperative::BackwardWalk {
   Options InvokeOptions() const;
   Options ConstantOptions() const;  // The same, but not recorded.
   Array* TakeState(Array* input) const;
-  void Tie(Array* gradient, const NodeEntry& variable) const;
+  void RecordDependence(Array* gradient, const NodeEntry& variable) const;
 
   Imperative& imperative_;
   const BackwardOptions options_;

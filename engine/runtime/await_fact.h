@@ -33,11 +33,11 @@ inline Callback<absl::Status> Answer(const absl::Status& status, Lane& lane,
   });
 }
 
-// co_await Beside(lane): the code that follows takes long and computes no operator. It runs beside the lanes, and the
+// co_await RunAside(lane): the code that follows takes long and computes no operator. It runs beside the lanes, and the
 // lane's next work waits for it. Requires: the caller is the lane.
-inline Callback<absl::Status> Beside(Lane& lane) {
+inline Callback<absl::Status> RunAside(Lane& lane) {
   return Callback<absl::Status>([&lane](Callback<absl::Status>::Done done) {
-    lane.GoOnBeside([done = std::move(done)] { done(absl::OkStatus()); });
+    lane.ContinueAside([done = std::move(done)] { done(absl::OkStatus()); });
   });
 }
 // co_await BackOn(lane): the code that follows is the lane's work again.

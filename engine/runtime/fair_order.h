@@ -42,7 +42,7 @@ class Work {
   friend class WorkQueue;
   Work* next_ = nullptr;
   AccountPtr account_;
-  std::chrono::steady_clock::time_point added_;
+  std::chrono::steady_clock::time_point posted_at_;
 };
 
 // Works in the order of posting. Stays where it is, and lives longer than its works.
@@ -123,18 +123,18 @@ class FairOrder {
     void Add(double seconds, Clock::time_point now);
   };
   // The seconds that somebody who comes anew counts as having used: as many as whoever came before.
-  struct Precedent {
+  struct StartingUsage {
     double used = 0;
     Clock::time_point at;          // When that was so.
   };
   struct Member;
   struct Group : Usage {
     AccountGroupPtr group;         // Null: the accounts that are in none.
-    std::vector<Member*> able;     // Those that may begin.
+    std::vector<Member*> candidates;  // Those that may begin.
     int64_t members = 0;
     int64_t active = 0;            // Those with work that waits or is under way.
     int64_t running = 0;           // Works under way.
-    Precedent precedent;
+    StartingUsage starting;
 
     double share() const { return group == nullptr ? 1 : group->share(); }
   };
@@ -173,8 +173,8 @@ class FairOrder {
   absl::flat_hash_map<const AccountGroup*, std::unique_ptr<Group>> groups_;
   absl::flat_hash_map<const Account*, std::unique_ptr<Member>> members_;
   std::vector<Group*> active_;
-  std::vector<Group*> able_;   // Those with members that may begin.
-  Precedent precedent_;        // The groups', in seconds for a share of 1.
+  std::vector<Group*> candidate_groups_;  // Those with members that may begin.
+  StartingUsage starting_;     // The groups', in seconds for a share of 1.
   size_t forget_at_ = 64;      // So many members are worth a look for idle ones.
   uint64_t arrivals_ = 0;
   Load load_;
