@@ -12,6 +12,10 @@ from tests import case_runner
 
 ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 DEFINITION = re.compile(r"^ *(?:class|struct|enum class|enum) (?:\w+::)*(\w+)(?: final)?(?: :[^:;{][^;{]*)?\s*\{", re.MULTILINE)
+# Text that has no braces of code: comments, strings and characters; and what opens or closes a brace.
+NO_CODE = re.compile(r"""//[^\n]*|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'""", re.DOTALL)
+BRACE = re.compile(r"\bnamespace\b([^;{=]*)\{|\b(?:class|struct|enum class|enum|union)\s+([\w:]+)(<[^{;]*>)?(?:\s+final)?"
+                   r"\s*(?::(?!:)[^;{]*)?\{|[{}]")
 ROOMS = ("engine", "ops", "server", "client", "proto")
 # A sentence that begins so has no noun for its subject, or has it after its reader has guessed at one.
 PYTHON_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
@@ -48,6 +52,19 @@ def definitions(headers):
   for path, text in headers.items():
     for name in DEFINITION.findall(text):
       found.setdefault(name, []).append(path)
+  return found
+
+
+def classes_of_namespaces(text):
+  """The classes and enums that a file of C++ defines in gluond's namespaces, unnamed ones included, and not within a class."""
+  found, inside = [], []
+  for match in BRACE.finditer(NO_CODE.sub('""', text)):
+    if match[0] == "}":
+      inside.pop()
+      continue
+    if match[2] and "::" not in match[2] and not match[3] and all(inside) and inside[:1] == ["gluond"]:
+      found.append(match[2])
+    inside.append(match[1].strip().partition("::")[0] or "unnamed" if match[1] is not None else None)
   return found
 
 
@@ -143,6 +160,39 @@ class WordsTest(unittest.TestCase):
   def test_a_second_meaning_is_found(self):
     headers = {"a.h": "class Lane {\n", "b.h": "struct Road {\n  enum class Lane { kLeft };\n};\nclass Other;\n"}
     self.assertEqual(definitions(headers), {"Lane": ["a.h", "b.h"], "Road": ["b.h"]})
+
+  def test_each_class_of_a_namespace_is_one_thing(self):
+    found = {}
+    for room in ("engine", "server"):
+      for path in sorted(path for path in (ROOT / room).rglob("*") if path.suffix in (".h", ".cc")):
+        for name in classes_of_namespaces(path.read_text()):
+          found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    self.assertGreater(len(found), 500)
+    for name, paths in found.items():
+      with self.subTest(name=name):
+        self.assertEqual(len(paths), 1, paths)
+
+  def test_classes_of_namespaces_are_found(self):
+    text = """
+namespace gluond { class Declared; }
+namespace gluond::net {
+namespace {
+// class Comment {
+const char* text = "struct Text {";
+template <class T>
+class Queue final : public Base<T> {
+  struct Nested { int n; };
+  char brace = '{';
+};
+enum class Color : int { kRed };
+void F() { struct Local {}; }
+template <> struct Special<int> {};
+}  // namespace
+struct Queue::Inner {};
+}
+namespace grpc_core { class Executor {}; }
+"""
+    self.assertEqual(classes_of_namespaces(text), ["Queue", "Color"])
 
   def test_each_class_of_the_python_package_is_one_thing(self):
     found = {}
