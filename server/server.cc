@@ -94,11 +94,11 @@ void Server::ListQueues() {
   for (const auto& place : devices_->all()) {
     const std::string name = place->device.ToString();
     runner_->dispatch.List(name, [lanes = place->lanes.get()] { return lanes->load(); });
-    runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_beside(); });
+    runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_aside(); });
     if (place->own_serving_lanes == nullptr) continue;
     runner_->dispatch.List("serving", [lanes = place->own_serving_lanes.get()] { return lanes->load(); });
     runner_->dispatch.List("serving-beside", [lanes = place->own_serving_lanes.get()] {
-      return lanes->load_beside();
+      return lanes->load_aside();
     });
   }
 }

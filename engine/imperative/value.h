@@ -1,6 +1,6 @@
 // Value: a tensor that is known now, or will be, or has failed. A known value never changes, so that all its holders
 // see the same: a change of an array makes a new Value. Only one lane uses a value, or a thread beside that lane while
-// none of its work begins (Lane::GoOnBeside).
+// none of its work begins (Lane::ContinueAside).
 
 #ifndef ENGINE_IMPERATIVE_VALUE_H_
 #define ENGINE_IMPERATIVE_VALUE_H_

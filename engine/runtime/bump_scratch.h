@@ -1,7 +1,8 @@
 // BumpScratch: the scratch space of a lane. It hands out pieces of one block by moving a mark; Reset moves it back. A
-// piece that does not fit gets an overflow block, and the next Reset makes one block that would have held everything,
-// so that after the first runs nothing is allocated any more. On a CPU that block stays small: the next client does not
-// pay for this one's operator, and large pieces are soon had again (host_blocks.h). Not thread-safe: it is its lane's.
+// piece that does not fit gets an overflow block, and the next Reset makes one block that would have held everything.
+// So after the first runs nothing is allocated any more. On a CPU the block stays small: the next client does not pay
+// for this client's operator, and host_blocks.h keeps large pieces ready. Not thread-safe: a BumpScratch belongs to
+// one lane.
 
 #ifndef ENGINE_RUNTIME_BUMP_SCRATCH_H_
 #define ENGINE_RUNTIME_BUMP_SCRATCH_H_

@@ -162,7 +162,7 @@ ExecutorLease::~ExecutorLease() {
 void CompileBeside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, ExecutorCache::Ready ready,
                    std::shared_ptr<Cancellation> cancellation) {
   Lane& lane = pool->lane();
-  lane.PostBeside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready),
+  lane.PostAside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready),
                    cancellation = std::move(cancellation)]() mutable {
     auto lease = std::make_shared<absl::StatusOr<ExecutorLease>>(pool->Compile(key));
     lane.Post([&lane, lease = std::move(lease), pool = std::move(pool), key = std::move(key), ready = std::move(ready),

@@ -53,7 +53,7 @@ void FairOrder::Usage::Add(double seconds, Clock::time_point now) {
 
 void FairOrder::Add(WorkQueue& queue, Work* work, AccountPtr account, Clock::time_point now) {
   work->account_ = std::move(account);
-  work->added_ = now;
+  work->posted_at_ = now;
   const bool first = queue.empty();
   queue.Push(work);
   ++load_.waiting;
@@ -90,9 +90,9 @@ double FairOrder::UsedAfterNext(const Usage& usage, Clock::time_point now) const
 }
 
 FairOrder::Member& FairOrder::FirstOf(const Group& group, Clock::time_point now) const {
-  Member* best = group.able.front();
+  Member* best = group.candidates.front();
   double least = UsedAfterNext(*best, now);
-  for (Member* member : group.able) {
+  for (Member* member : group.candidates) {
     const double used = UsedAfterNext(*member, now);
     if (!ComesFirst(used, member->arrival(), least, best->arrival())) continue;
     best = member;
@@ -121,14 +121,15 @@ bool FairOrder::MayBegin(const Group& group, const Least& least) {
 
 bool FairOrder::ready() const {
   const Least least = FindLeast();
-  return std::any_of(able_.begin(), able_.end(), [&least](const Group* group) { return MayBegin(*group, least); });
+  return std::any_of(candidate_groups_.begin(), candidate_groups_.end(),
+                     [&least](const Group* group) { return MayBegin(*group, least); });
 }
 
 std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
   const Least under_way = FindLeast();
   Member* best = nullptr;
   double least = 0;
-  for (const Group* group : able_) {
+  for (const Group* group : candidate_groups_) {
     if (!MayBegin(*group, under_way)) continue;
     Member& member = FirstOf(*group, now);
     const double used = UsedAfterNext(*group, now) / group->share();
@@ -137,8 +138,8 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
     least = used;
   }
   if (best == nullptr) return std::nullopt;
-  best->group->precedent = {best->Used(now), now};
-  precedent_ = {best->group->Used(now) / best->group->share(), now};
+  best->group->starting = {best->Used(now), now};
+  starting_ = {best->group->Used(now) / best->group->share(), now};
   WorkQueue* const queue = best->ready.front();
   best->ready.erase(best->ready.begin());
   best->running = true;
@@ -146,7 +147,7 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
   Refresh(*best);
   queue->running_ = true;
   Work* const work = queue->Pop();
-  const Clock::duration waited = now - work->added_;
+  const Clock::duration waited = now - work->posted_at_;
   --load_.waiting;
   ++load_.taken;
   load_.waited += waited;
@@ -219,12 +220,12 @@ void FairOrder::ForgetIdle(Clock::time_point now) {
 void FairOrder::MakeReady(WorkQueue& queue, Clock::time_point now) {
   queue.arrival_ = ++arrivals_;
   Member& member = Find(queue.head_->account_, now);
-  const auto catch_up = [now](Usage& usage, const Precedent& precedent, double share) {
-    usage.used = std::max(usage.Used(now), share * Faded(precedent.used, now - precedent.at));
+  const auto catch_up = [now](Usage& usage, const StartingUsage& starting, double share) {
+    usage.used = std::max(usage.Used(now), share * Faded(starting.used, now - starting.at));
     usage.at = now;
   };
-  if (member.group->active == 0) catch_up(*member.group, precedent_, member.group->share());
-  if (!member.active) catch_up(member, member.group->precedent, /*share=*/1);
+  if (member.group->active == 0) catch_up(*member.group, starting_, member.group->share());
+  if (!member.active) catch_up(member, member.group->starting, /*share=*/1);
   member.ready.push_back(&queue);
   Refresh(member);
 }
@@ -247,8 +248,8 @@ void FairOrder::Refresh(Member& member) {
   group.active += static_cast<int64_t>(active) - static_cast<int64_t>(member.active);
   member.active = active;
   keep(active_, &group, group.active > 0);
-  keep(group.able, &member, member.may_begin());
-  keep(able_, &group, !group.able.empty());
+  keep(group.candidates, &member, member.may_begin());
+  keep(candidate_groups_, &group, !group.candidates.empty());
 }
 
 }  // namespace gluond

@@ -60,14 +60,14 @@ class FairThreads {
   void DoAt(WorkQueue& queue, Clock::time_point when, Work* work);
   // For a work under way that goes on elsewhere when it returns: its thread does others' then. Its queue's next work
   // begins after the function that is returned was called, once, on any thread.
-  std::function<void()> Prolong();
+  std::function<void()> Detach();
   // Forgets a work of DoAt or Post that has not begun.
   void Forget(WorkQueue& queue, Work* work);
 
   // A work of DoAt counts from when it is due.
   Load load();
 
-  // Waits until nothing is posted or under way. Whether there was anything to wait for. Not for the pool's own threads.
+  // Waits until nothing is posted or under way. Returns whether Drain had to wait. Not for the pool's own threads.
   bool Drain();
 
   // The queue whose work the calling thread does, of whichever pool; null: none.
@@ -77,13 +77,13 @@ class FairThreads {
   static constexpr Clock::time_point kIdle = Clock::time_point::max();
 
   // A thread's place in the pool.
-  struct Seat {
+  struct PoolThread {
     bool joined = false;             // One that came in later: it is gone again when the first ones are free.
     bool taking = true;              // It takes work now.
     Clock::time_point since = kIdle; // When its work began.
     // Unless work comes first. One that has joined in goes instead.
     Clock::time_point rests_at = Clock::time_point::max();
-    std::thread thread;
+    std::thread os_thread;
   };
   struct Timer {
     WorkQueue* queue;
@@ -92,13 +92,13 @@ class FairThreads {
   };
   using Timers = std::multimap<Clock::time_point, Timer>;
 
-  void Loop(Seat& seat);
+  void Loop(PoolThread& thread);
   void Watch();
 
   // These let go of mu_ meanwhile.
-  void Do(Seat& seat, const FairOrder::Piece& piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Rest(Seat& seat) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Sleep(Seat& seat) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Do(PoolThread& thread, const FairOrder::Piece& piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Rest(PoolThread& thread) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Sleep(PoolThread& thread) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndRetired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -106,9 +106,9 @@ class FairThreads {
   void PostDue(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Timer EraseTimer(Timers::iterator timer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Clock::time_point first_timer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool Held(const Seat& seat, Clock::time_point now) const { return seat.since <= now - options_.patience; }
+  bool Held(const PoolThread& thread, Clock::time_point now) const { return thread.since <= now - options_.patience; }
   bool FirstAreHeld(Clock::time_point now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool MayTake(Seat& seat, Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MayTake(PoolThread& thread, Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void JoinIn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
@@ -123,8 +123,8 @@ class FairThreads {
   // Used again, so that a timer allocates nothing.
   std::vector<Timers::node_type> spare_timers_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<const Work*, Timers::iterator> timer_of_ ABSL_GUARDED_BY(mu_);
-  std::list<Seat> seats_ ABSL_GUARDED_BY(mu_);    // The first `threads` of them stay.
-  std::list<Seat> retired_ ABSL_GUARDED_BY(mu_);  // Ended, and to be joined.
+  std::list<PoolThread> threads_ ABSL_GUARDED_BY(mu_);    // The first `threads` of them stay.
+  std::list<PoolThread> retired_ ABSL_GUARDED_BY(mu_);  // Ended, and to be joined.
   int asleep_ ABSL_GUARDED_BY(mu_) = 0;           // On wake_.
   bool can_start_ ABSL_GUARDED_BY(mu_) = true;    // As of the last try.
   bool watching_ ABSL_GUARDED_BY(mu_) = false;

@@ -1,8 +1,8 @@
 // Lane: an order of work on a device. Work posted to a lane is done one piece after the other, in the order of posting,
 // and each piece sees the effects of those before it. A device has many lanes (a model or a session has its own), and
 // its threads take the lanes in turns that are fair to accounts (fair_threads.h). A GPU has one thread, and one stream
-// for all lanes. A CPU has one, which computes with a team (team.h); while that is held by somebody's long operator,
-// more of the kind join in, so that lanes of others go on, and share the team.
+// for all lanes. A CPU has one thread, which computes with a team (team.h). While somebody's long operator holds that
+// thread, more threads of the kind join in: other lanes go on, and share the team.
 //
 //   ASSIGN_OR_RETURN(auto lanes, Lanes::Create(device, {}, allocator));
 //   std::shared_ptr<Lane> lane = lanes->Take();
@@ -59,7 +59,7 @@ class Lane {
   // The same without allocating.
   void Post(Work* work);
   // Does `work` beside the lanes, on threads kept for long work that must not hold up runs: compiling above all.
-  void PostBeside(std::function<void()> work);
+  void PostAside(std::function<void()> work);
   // Whether the caller is a piece of the lane's work.
   bool IsCurrent() const { return FairThreads::current_queue() == &queue_; }
   // Ends the process unless the caller is such a piece, or one that has gone on beside the lane: things that belong to
@@ -80,7 +80,7 @@ class Lane {
   // The rest is only for the work that is running on the lane.
 
   // Does `rest`, which takes long and computes no operator, beside the lanes; the lane's next work comes after it.
-  void GoOnBeside(std::function<void()> rest);
+  void ContinueAside(std::function<void()> rest);
   // Gives the next operator all scratch space of the calling thread, which frees it after a second without work.
   void LendScratch(OpContext* context);
   // Until this piece of the lane's work ends, operators that ask for kReservedScratch bytes at most get them.
@@ -122,8 +122,8 @@ class Lanes {
   void* stream() const { return stream_.get(); }
   Threads* threads() const { return party_.get(); }
   // So many clients more wait for what these lanes, which are urgent ones of a CPU, compute (team.h); below 0: fewer.
-  void Expect(int64_t clients) {
-    if (party_ != nullptr) party_->Expect(clients);
+  void AddUrgentWaiters(int64_t clients) {
+    if (party_ != nullptr) party_->AddUrgentWaiters(clients);
   }
   // See LaneOptions.
   Allocator* host_memory() const { return host_memory_.get(); }
@@ -131,7 +131,7 @@ class Lanes {
   int compute_threads() const { return party_ == nullptr ? 0 : party_->count(); }
   // The work that waits for the lanes, and for the threads beside them.
   FairThreads::Load load() { return threads_.load(); }
-  FairThreads::Load load_beside() { return beside_.load(); }
+  FairThreads::Load load_aside() { return aside_.load(); }
 
  private:
   friend class Lane;
@@ -159,7 +159,7 @@ class Lanes {
 
   std::atomic<uint64_t> posts_ = 0;  // Works posted so far, on the lanes and beside them.
   FairThreads threads_;
-  FairThreads beside_;
+  FairThreads aside_;
 };
 
 }  // namespace gluond

@@ -37,7 +37,7 @@ class [[nodiscard]] Posted {
 
 // On the threads that are kept for long work, beside the lane's device; the lane goes on with others' work.
 inline Posted PostedBeside(Lane& lane) {
-  return Posted([&lane](Posted::Work rest) { lane.PostBeside(std::move(rest)); });
+  return Posted([&lane](Posted::Work rest) { lane.PostAside(std::move(rest)); });
 }
 inline Posted PostedTo(Lane& lane) {
   return Posted([&lane](Posted::Work rest) { lane.Post(std::move(rest)); });

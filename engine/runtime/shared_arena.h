@@ -68,8 +68,8 @@ class ArenaClaim {
   }
 
   size_t bytes() const { return bytes_; }
-  // Memory of bytes() or more, which is the caller's alone until GiveBack: the arena's, or, where another one has that,
-  // memory of its own. Null for 0 bytes. RESOURCE_EXHAUSTED: there is none.
+  // Memory of bytes() or more, which is the caller's alone until GiveBack. This is the arena's memory, or new memory
+  // where another claim has the arena's. Null for 0 bytes. RESOURCE_EXHAUSTED: there is none.
   absl::StatusOr<std::shared_ptr<Buffer>> Take() const {
     return arena_ == nullptr ? std::shared_ptr<Buffer>() : arena_->Take(bytes_);
   }

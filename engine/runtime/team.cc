@@ -59,7 +59,7 @@ bool LookFor(const Done& done) {
 
 // Leaves `processor` to another thread, which computes there, if there is any choice. The kernel wakes a thread where
 // its waker runs, and parts the two milliseconds later.
-void Leave(int processor) {
+void MoveAway(int processor) {
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return;
   cpu_set_t others = mask;
@@ -71,12 +71,12 @@ void Leave(int processor) {
 }  // namespace
 
 // A thread that computes. The team's mutex guards it.
-class Team::Seat {
+class Team::ThreadState {
  public:
-  Seat() : thread_(gettid()) { pthread_getcpuclockid(pthread_self(), &clock_); }
-  static Seat& OfThread() {
-    static thread_local Seat seat;
-    return seat;
+  ThreadState() : thread_(gettid()) { pthread_getcpuclockid(pthread_self(), &clock_); }
+  static ThreadState& OfThread() {
+    static thread_local ThreadState thread;
+    return thread;
   }
 
   // Begins to watch the thread, which works on the loop of that number.
@@ -86,7 +86,7 @@ class Team::Seat {
     time_ = TimeOf(clock_);
   }
   // Whether it wants to run and did not, since it was looked at for the same loop.
-  bool IsPutOff(unsigned loop) {
+  bool IsPreempted(unsigned loop) {
     const unsigned before = watched_;
     const Clock::time_point seen = seen_;
     const int64_t time = time_;
@@ -94,19 +94,19 @@ class Team::Seat {
     const std::chrono::nanoseconds since = seen_ - seen;
     return before == loop && since > kLook / 2 && time_ - time < since.count() / 4;
   }
-  // Moves it to the caller's processor, which is about to be idle, until Free.
-  void Fetch() {
+  // Moves it to the caller's processor, which is about to be idle, until Release.
+  void Pull() {
     const int here = sched_getcpu();
     cpu_set_t mask, only;
-    if (fetched_ || here < 0 || sched_getaffinity(thread_, sizeof(mask), &mask) != 0 || !CPU_ISSET(here, &mask)) return;
+    if (pulled_ || here < 0 || sched_getaffinity(thread_, sizeof(mask), &mask) != 0 || !CPU_ISSET(here, &mask)) return;
     CPU_ZERO(&only);
     CPU_SET(here, &only);
-    fetched_ = sched_setaffinity(thread_, sizeof(only), &only) == 0;
-    if (fetched_) mask_ = mask;
+    pulled_ = sched_setaffinity(thread_, sizeof(only), &only) == 0;
+    if (pulled_) mask_ = mask;
   }
   // By the thread itself: lets others run that want its processor. It keeps that as long again as this took: a program that
   // takes all it gets has half. Whether others could run.
-  bool GiveWay(Clock::time_point now) {
+  bool Yield(Clock::time_point now) {
     if (now < keeps_until_) return false;
     std::this_thread::yield();
     const Clock::time_point back = Clock::now();
@@ -114,9 +114,9 @@ class Team::Seat {
     return true;
   }
   // By the thread itself.
-  void Free() {
-    if (!fetched_) return;
-    fetched_ = false;
+  void Release() {
+    if (!pulled_) return;
+    pulled_ = false;
     sched_setaffinity(0, sizeof(mask_), &mask_);
   }
 
@@ -127,13 +127,13 @@ class Team::Seat {
   Clock::time_point seen_;
   int64_t time_ = 0;
   Clock::time_point keeps_until_;  // The thread's own.
-  bool fetched_ = false;
-  cpu_set_t mask_;  // Where it may run when it is not fetched.
+  bool pulled_ = false;
+  cpu_set_t mask_;  // Where it may run when it is not pulled.
 };
 
 struct Team::Helper {
   int number;  // From 1; the caller of a loop is 0.
-  Seat* seat = nullptr;
+  ThreadState* thread_state = nullptr;
   const Loop* loop = nullptr;  // It takes pieces of this loop.
   std::optional<bool> urgent;  // The party for whose loops its turns are as they are was so.
   std::thread thread;
@@ -151,7 +151,7 @@ struct Team::Loop {
   int64_t n, piece;
   int threads;
   std::array<Share, kMostPieces> shares;  // The first `threads` of them.
-  Seat* caller;
+  ThreadState* caller;
   Party* party;             // Null: none.
   const Account* account;   // The caller's, to be compared only.
   int processor;            // Where the caller began.
@@ -212,32 +212,32 @@ void Team::Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<vo
   if (threads == 1) {
     for (int64_t begin = 0; begin < n; begin += piece) {
       body(begin, std::min(n, begin + piece));
-      if (!urgent) GiveWay();
+      if (!urgent) YieldToUrgent();
     }
     return;
   }
   Loop& loop = Start(party, n, piece, threads, body);
   loop.Take(0, [&] {
-    if (!urgent) GiveWay();
+    if (!urgent) YieldToUrgent();
     return true;
   });
   End(loop);
 }
 
-void Team::Expect(int64_t clients) {
-  if (expected_.fetch_add(clients, std::memory_order_relaxed) + clients > 0) return;
-  give_way_until_.store((Clock::now() + kAskAgain).time_since_epoch().count(), std::memory_order_relaxed);
+void Team::AddUrgentWaiters(int64_t clients) {
+  if (urgent_waiters_.fetch_add(clients, std::memory_order_relaxed) + clients > 0) return;
+  yield_until_.store((Clock::now() + kAskAgain).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-// For a thread that computes for no urgent party, between two pieces. The threads that bring a client's request and take its
-// answer have little to do at a time, and wait for the processor at each step where long ones have them all.
-void Team::GiveWay() {
-  const bool expects = expected_.load(std::memory_order_relaxed) > 0;
-  const Clock::rep until = give_way_until_.load(std::memory_order_relaxed);
-  if (!expects && until == 0) return;  // No urgent party was ever asked.
+// For a thread that computes for no urgent party, between two pieces. The threads that bring requests and take answers have
+// little to do at a time. Without such pauses they wait for a processor at each step where long threads have all processors.
+void Team::YieldToUrgent() {
+  const bool has_waiters = urgent_waiters_.load(std::memory_order_relaxed) > 0;
+  const Clock::rep until = yield_until_.load(std::memory_order_relaxed);
+  if (!has_waiters && until == 0) return;  // No urgent party was ever asked.
   const Clock::time_point now = Clock::now();
-  if (!expects && now.time_since_epoch().count() >= until) return;
-  if (Seat::OfThread().GiveWay(now)) times_given_way_.fetch_add(1, std::memory_order_relaxed);
+  if (!has_waiters && now.time_since_epoch().count() >= until) return;
+  if (ThreadState::OfThread().Yield(now)) times_yielded_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // The mutex is held for a fraction of a microsecond: to sleep for it would take a hundred times as long.
@@ -272,7 +272,7 @@ Team::Loop& Team::Start(Party* party, int64_t n, int64_t piece, int threads,
     loop->shares[i].next.store(pieces * i / threads, std::memory_order_relaxed);
     loop->shares[i].end = pieces * (i + 1) / threads;
   }
-  loop->caller = &Seat::OfThread();
+  loop->caller = &ThreadState::OfThread();
   loop->party = party;
   loop->account = CurrentAccount().get();
   loop->processor = sched_getcpu();
@@ -292,7 +292,7 @@ void Team::End(Loop& loop) {
   Lock();
   const MutexLock lock(mu_, std::adopt_lock);
   WaitFor(loop);
-  loop.caller->Free();
+  loop.caller->Release();
   std::erase(loops_, &loop);
   under_way_.store(loops_.size(), std::memory_order_relaxed);
   if (loop.party != nullptr) loop.party->under_way_.fetch_sub(1, std::memory_order_relaxed);
@@ -306,9 +306,9 @@ void Team::WaitFor(Loop& loop) {
     for (Helper& helper : helpers_) {
       if (helper.loop != &loop) continue;
       if (first) {
-        helper.seat->Watch(loop.number);
-      } else if (helper.seat->IsPutOff(loop.number)) {
-        helper.seat->Fetch();
+        helper.thread_state->Watch(loop.number);
+      } else if (helper.thread_state->IsPreempted(loop.number)) {
+        helper.thread_state->Pull();
       }
     }
     first = false;
@@ -319,29 +319,29 @@ void Team::WaitFor(Loop& loop) {
 void Team::Help(Helper& helper) {
   pthread_setname_np(pthread_self(), "team");
   MutexLock lock(mu_);
-  helper.seat = &Seat::OfThread();
-  bool has_left = false;
+  helper.thread_state = &ThreadState::OfThread();
+  bool has_moved = false;
   while (!ending_) {
     Loop* const loop = Choose();
     if (loop == nullptr) {
       Rest();
-    } else if (const int processor = loop->processor; !has_left && sched_getcpu() == processor) {
+    } else if (const int processor = loop->processor; !has_moved && sched_getcpu() == processor) {
       // Before it joins: nobody must wait for a thread that may be put off.
       mu_.Unlock();
-      Leave(processor);
+      MoveAway(processor);
       Lock();
-      has_left = true;
+      has_moved = true;
       continue;
     } else {
       Join(*loop, helper);
     }
-    has_left = false;
+    has_moved = false;
   }
 }
 
-// A loop that has pieces, of the party that has the fewest threads for its weight with one more, of its accounts the one
-// for which the fewest threads compute, and of that one's loops one with the fewest helpers; null: none, or as many
-// threads compute as may.
+// A loop that has pieces, or null: there is none, or as many threads compute as may. The party comes first that has the
+// fewest threads for its weight with one more. Within the party, the account comes first for which the fewest threads
+// compute, and of the account's loops one with the fewest helpers.
 Team::Loop* Team::Choose() {
   if (ThreadsFor([](const Loop&) { return true; }) >= count_) return nullptr;
   Loop* best = nullptr;
@@ -362,7 +362,7 @@ Team::Loop* Team::Choose() {
 
 // Whether one thread more may compute for others than urgent parties: one processor is left to the latter's clients.
 bool Team::MayHelpOthers() const {
-  return expected_.load(std::memory_order_relaxed) == 0 ||
+  return urgent_waiters_.load(std::memory_order_relaxed) == 0 ||
          ThreadsFor([](const Loop& loop) { return !IsUrgent(loop.party); }) + 1 < count_;
 }
 
@@ -386,11 +386,11 @@ void Team::Join(Loop& loop, Helper& helper) {
   helper.urgent = urgent;
   // Where other loops are under way, too, it chooses anew after each piece.
   loop.Take(helper.number, [&] {
-    if (!urgent) GiveWay();
-    return under_way_.load(std::memory_order_relaxed) == 1 && (urgent || expected_.load(std::memory_order_relaxed) == 0);
+    if (!urgent) YieldToUrgent();
+    return under_way_.load(std::memory_order_relaxed) == 1 && (urgent || urgent_waiters_.load(std::memory_order_relaxed) == 0);
   });
   Lock();
-  helper.seat->Free();
+  helper.thread_state->Release();
   helper.loop = nullptr;
   if (loop.inside.fetch_sub(1, std::memory_order_release) == 1 && loop.caller_waits) loop.done.NotifyOne();
 }
@@ -407,7 +407,7 @@ void Team::Rest() {
     if (begun) return;
   }
   for (const Loop* const loop : loops_) {
-    if (!loop->caller_waits && loop->caller->IsPutOff(loop->number)) loop->caller->Fetch();
+    if (!loop->caller_waits && loop->caller->IsPreempted(loop->number)) loop->caller->Pull();
   }
   if (ending_ || Choose() != nullptr) return;
   ++asleep_;

@@ -300,7 +300,7 @@ void ServedVersion::Stop() {
 
 void ServedVersion::Expect(int64_t requests) {
   under_way_ += requests;
-  place().serving_lanes().Expect(requests);
+  place().serving_lanes().AddUrgentWaiters(requests);
 }
 
 void ServedVersion::Answered(size_t requests) {

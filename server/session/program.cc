@@ -368,7 +368,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer, budget_);
     const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->scheduler().home().lane] {
       lane->Post([weak, number, graph, infer, lane] {
-        lane->GoOnBeside([weak, number, graph, infer] {
+        lane->ContinueAside([weak, number, graph, infer] {
           const auto program = weak.lock();
           if (program == nullptr || program->answers_->ended()) return;
           --program->inferring_;
