@@ -76,7 +76,7 @@ absl::Status SessionExchange::NameArrays(const Members& arrays, uint64_t number)
     }
     auto value = std::make_shared<Value>();
     Array there = session_.imperative.CopyTo({value, {}, nullptr}, session_.home.device, OptionsOf(number));
-    session_.watch(there.value);
+    session_.answers.Watch(there.value);
     session_.arrays.Set(array, std::move(there), number);
     opening.arrays.emplace_back(name, std::move(value));
   }

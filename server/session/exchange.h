@@ -37,8 +37,7 @@ namespace gluond::server {
 // Used on the session's lane, as the things that it refers to, which outlive it.
 class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
  public:
-  // `memory` pays for the work of making models' graphs and their descriptions; `watch` hears of each value that an
-  // array will have.
+  // `memory` pays for the work of making models' graphs and their descriptions.
   struct Session {
     Devices& devices;
     Models& models;
@@ -53,7 +52,6 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
     SessionArrays& arrays;
     const SessionCalls& calls;
     SessionAnswers& answers;
-    std::function<void(const ValuePtr&)> watch;
     SessionChanged changed;  // Null: nobody wants to know.
     SessionMay may;          // Null: everybody may.
   };

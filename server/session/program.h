@@ -41,8 +41,11 @@ class SessionProgram {
     SessionMay may = nullptr;             // Null: everybody may.
   };
   // `lane` is one of `home`, and the session's.
-  static std::unique_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
+  static std::shared_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
                                                 Answer answer);
+
+  // Whether the command's client waits for a Reply with its number.
+  static bool IsAnswered(const v1::Command& command);
 
   // The client's name for itself, and the credential of the one that computes the session's own custom operators
   // (OpenSession.host): for calls and graphs that are made from now on. To be called as Execute.

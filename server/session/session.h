@@ -48,7 +48,7 @@ absl::Status SessionIsGone();
 
 // Makes a session's program, on its lane. Tests bring their own.
 using SessionProgramFactory =
-    std::function<std::unique_ptr<SessionProgram>(const SessionProgram::Shared&, Place&, Lane&, const Limits&,
+    std::function<std::shared_ptr<SessionProgram>(const SessionProgram::Shared&, Place&, Lane&, const Limits&,
                                                   SessionProgram::Answer)>;
 
 // A request as it came in.
@@ -67,7 +67,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   struct Options {
     std::string id;
-    std::function<std::unique_ptr<SessionProgram>(Lane&, SessionProgram::Answer)> create_program;
+    std::function<std::shared_ptr<SessionProgram>(Lane&, SessionProgram::Answer)> create_program;
     std::function<void()> on_end;   // Called once, with the session's mutex held.
     std::function<void()> on_away;  // Called likewise when Sweep finds that the client is away (see `away`).
   };
@@ -163,7 +163,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   TurnWork turn_work_;
 
   // Used on the lane's thread alone.
-  std::unique_ptr<SessionProgram> program_;
+  std::shared_ptr<SessionProgram> program_;
   uint64_t answered_ = 0;
 
   Mutex mu_;  // Taken before a stream's.
