@@ -87,7 +87,7 @@ announce() {
   local missing count estimate where='' outputs=''
   say "what this does"
   case $from in
-    wheel) echo "  installs  $(basename "$wheel") into quickstart/venv; nothing as root"
+    wheel) echo "  installs  $(basename "$wheel") into quickstart/.venv; nothing as root"
            echo "  builds    nothing" ;;
     path)  echo "  installs  nothing"
            echo "  builds    nothing: runs $(command -v gluond-server) and $(command -v gluond) (--build builds instead)" ;;
@@ -158,7 +158,7 @@ build() {
 
 # Installs the wheel into an environment of its own, unless this very file is there already. Arguments are pip's.
 install_wheel() {
-  local venv=$out/venv installed
+  local venv=$out/.venv installed
   installed="$(sha256sum <"$wheel") $*"
   if [[ ! -s $venv/installed || $(<"$venv/installed") != "$installed" ]]; then
     rm -rf "$venv"
@@ -180,7 +180,7 @@ prepare() {
     build) deploy/setup.sh ;;
     wheel)
       install_wheel "$@"
-      echo "$(basename "$wheel") is in quickstart/venv" ;;
+      echo "$(basename "$wheel") is in quickstart/.venv" ;;
     path)
       gluond=$(command -v gluond) gluond_server=$(command -v gluond-server) python=$(command -v python3)
       echo "nothing to install" ;;

@@ -150,8 +150,8 @@ class QuickstartPlanTest(unittest.TestCase):
       archive.writestr("gluond-0.1.0.dist-info/RECORD", "")
     output, calls = self.run_it(f"--wheel={wheel.name}", "--data=images")
     self.assertEqual(set(calls), {"nproc", "gluond", "gluond-server"})
-    self.assertIn(f"installs  {wheel.name} into quickstart/venv; nothing as root", output)
-    installed = self.folder / "quickstart/venv/installed"
+    self.assertIn(f"installs  {wheel.name} into quickstart/.venv; nothing as root", output)
+    installed = self.folder / "quickstart/.venv/installed"
     first = installed.stat().st_mtime_ns
     self.run_it(f"--wheel={wheel.name}", "--data=images")
     self.assertEqual(installed.stat().st_mtime_ns, first)
