@@ -3,6 +3,7 @@
 The scripts run as they are, in a folder of their own. The programs that they call are scripts, which note each call in `calls`.
 """
 
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -135,7 +136,7 @@ class QuickstartPlanTest(unittest.TestCase):
     (self.folder / "server/a.cc").write_text("int a;")
     self.assertIn("bazel", self.run_it(path="here")[1])
 
-  @unittest.skipUnless(pathlib.Path("/usr/share/python-wheels").is_dir() or shutil.which("pip3"), "needs python3-venv")
+  @unittest.skipUnless(importlib.util.find_spec("ensurepip"), "needs python3-venv")
   def test_with_a_wheel_nothing_is_installed_as_root_or_built(self):
     wheel = self.folder / "gluond-0.1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
