@@ -9,6 +9,7 @@
 #include "gluond/v1/options.pb.h"
 #include "gluond/v1/tensor.pb.h"
 #include "gluond/v1/training.pb.h"
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/text_format.h"
 
 namespace gluond::server {

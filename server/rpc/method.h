@@ -11,10 +11,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "google/protobuf/descriptor.h"
 #include "server/identity/access.h"
 #include "server/identity/owners.h"
 #include "server/rpc/dispatch.h"
+
+namespace google::protobuf {
+class Descriptor;
+class FieldDescriptor;
+class MethodDescriptor;
+}  // namespace google::protobuf
 
 namespace gluond::server {
 
