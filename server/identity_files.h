@@ -1,5 +1,5 @@
-// IdentityFiles: who may call, and as whom the server answers, by files that operators change while the server runs: its
-// certificate, the identities, the keys of JSON Web Tokens and the tenants. Changed files are taken up (docs/reference.md,
+// IdentityFiles: who may call, and as whom the server answers, by files that operators change while the server runs. They are
+// its certificate, the identities, the keys of JSON Web Tokens and the tenants. Changed files are taken up (docs/reference.md,
 // Rotation), and calls end whose callers could not make them any more.
 
 #ifndef SERVER_IDENTITY_FILES_H_

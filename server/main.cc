@@ -286,8 +286,8 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::InvalidArgumentError(absl::StrCat("--port_file=", path, " cannot be written"));
 }
 
-// The exit status of a server that was told to stop and had to cut calls, of one whose GPU has failed, and of one that was
-// told to stop and could not save its models.
+// Exit statuses: of a server that had to cut calls when it was told to stop, of a server whose GPU has failed, and of a server
+// that could not save its models.
 constexpr int kCut = 3;
 constexpr int kDeviceError = 4;
 constexpr int kUnsaved = 5;

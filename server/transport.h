@@ -1,5 +1,5 @@
-// Transport: gRPC's server and all that stands around it: the listener, the threads that accept and poll, the router to which the
-// calls come, and the watch over connections that keep too much unread.
+// Transport: gRPC's server with all that stands around it. That is the listener, the threads that accept and poll, the router
+// to which the calls come, and the watch over connections that keep too much unread.
 
 #ifndef SERVER_TRANSPORT_H_
 #define SERVER_TRANSPORT_H_

@@ -55,7 +55,9 @@ absl::Status SetFlags(const std::string& path, const std::vector<std::string>& f
     absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(key.text());
     ASSIGN_OR_RETURN(const std::string said, TextOf(value));
     std::string why;
-    if (flag == nullptr || !flag->ParseFrom(said, &why)) return value.Error("'", said, "' is no value of --", key.text(), "; ", why);
+    if (flag == nullptr || !flag->ParseFrom(said, &why)) {
+      return value.Error("'", said, "' is no value of --", key.text(), "; ", why);
+    }
   }
   return absl::OkStatus();
 }

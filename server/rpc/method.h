@@ -1,5 +1,5 @@
-// A Method is what the server knows of a method of a .proto: who may call it, whether the audit log has its calls, on which
-// threads it runs, and which fields of its messages the server itself reads and writes. The .proto says all of this beside the
+// A Method is what the server knows of a method of a .proto: who may call it, whether the audit log has its calls, and on which
+// threads it runs. It knows the fields that the server itself reads and writes, too. The .proto says all of this beside the
 // method and its fields (proto/gluond/v1/options.proto); of the protocols that others have written, method.cc does in the same
 // words. Code that treats all calls alike reads messages through this and knows no field by its name.
 

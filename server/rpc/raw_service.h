@@ -1,6 +1,6 @@
-// RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers
-// it. The messages come as bytes (router.h), because gRPC's typed handlers answer a broken message with an empty
-// status and an oversized one without a flag's name; the pipeline parses instead, and a stream does for its own messages.
+// RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers it. The
+// messages come as bytes (router.h), and the pipeline parses them, or a stream its own. gRPC's typed handlers would answer a
+// broken message with an empty status, and an oversized message without a flag's name.
 //
 //   class EchoService : public RawService {
 //    public:

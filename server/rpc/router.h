@@ -1,8 +1,8 @@
-// Router makes a Stream of each call that comes over gRPC, by the row that its method has in a service's table (raw_service.h). A
-// method without a row is UNIMPLEMENTED: gRPC's own answer would count for nobody, and a client that asks faster than
-// it is answered would take all memory. A caller who may not call a method, or whose tenant has
-// used up its requests per second, hears so before any message is read; so does one whose headers are too long. Every call
-// is charged for from its headers on, whoever makes it, and whatever becomes of it.
+// Router makes a Stream of each call that comes over gRPC, by the row that its method has in a service's table (raw_service.h).
+// A method without a row is UNIMPLEMENTED: gRPC's own answer would count for nobody, and a client that asks faster than it is
+// answered would take all memory. A caller who may not call a method hears so before any message is read. So does a caller
+// whose tenant has used up its requests per second, or whose headers are too long. Every call is charged for from its headers
+// on, whoever makes it, and whatever becomes of it.
 
 #ifndef SERVER_RPC_ROUTER_H_
 #define SERVER_RPC_ROUTER_H_

@@ -1,6 +1,6 @@
-// A Stream is one call of whatever method, from its headers on: messages as bytes, one after the other in either direction, and
-// a Status at the end. Its Carrier brings and takes them (carrier.h). Every method is such a stream, a unary one, too (unary_call.h):
-// a client may open any number of calls whose message never comes. The carrier keeps the stream until the call is over.
+// A Stream is one call of whatever method, from its headers on: messages as bytes, one after the other in either direction, and a
+// Status at the end. Its Carrier brings and takes them (carrier.h). Calls with one message are streams, too (unary_call.h): a
+// client may open any number of calls whose message never comes. The carrier keeps the stream until the call is over.
 
 #ifndef SERVER_RPC_STREAM_H_
 #define SERVER_RPC_STREAM_H_
@@ -78,8 +78,8 @@ class Stream : private Carrier::Listener, public std::enable_shared_from_this<St
   // The client may have ended the call for its deadline, by its own clock.
   bool expired() const;
 
-  // The metadata `x-request-id`, or a new one where the client sent none or a malformed one; the trailing metadata of a call
-  // that fails, or that came with one, have it. By the thread that finishes the stream, before it does.
+  // The metadata `x-request-id`, or a new id where the client sent none or a malformed one. The trailing metadata have it where
+  // the call fails, or came with an id. By the thread that finishes the stream, before it does.
   const std::string& request_id();
   // The metadata `traceparent`; empty: the client sent none or a malformed one. Where it sent any, the trailing metadata
   // have that of the call's own span.

@@ -1,10 +1,11 @@
-// The names of things on the wire: the .protos say which fields have names, which have errors' texts that quote some, and of a
-// request's names what the call does to the things (method.h). A test holds that every string field of a request or a reply says
-// so, or is known to be something else.
+// The names of things on the wire. The .protos say which fields have names, and which have errors' texts that quote names
+// (method.h). Of a request's names they say what the call does to the things. A test holds that every string field of a request
+// or a reply says so, or is known to be something else.
 //
-// So this is the one place where names change between a tenant's caller and the server's inside (identity/reach.h): Qualify when
-// a message has come, Unqualify before one goes, or an error. Methods know inside names alone. Callers who reach everything need
-// neither function. And it is the one place that knows what is to be asked of owners (identity/owners.h) before a method runs.
+// So this is the one place where names change between a tenant's caller and the server's inside (identity/reach.h). Qualify
+// does so when a message has come, Unqualify before a message or an error goes. Methods know inside names alone. Callers who
+// reach everything need neither function. And it is the one place that knows what is to be asked of owners (identity/owners.h)
+// before a method runs.
 
 #ifndef SERVER_RPC_TENANT_NAMES_H_
 #define SERVER_RPC_TENANT_NAMES_H_

@@ -1,5 +1,6 @@
-// A UnaryCall is a call of a method with one message from its client, from the first byte to the last: what it holds of limits
-// and budgets, its request and its reply. pipeline.h says how it comes to the method; methods have it as a Call (call.h).
+// A UnaryCall is a call of a method with one message from its client, from the first byte to the last. It has its request, its
+// reply, and what it holds of limits and budgets. pipeline.h says how it comes to the method; methods have it as a Call
+// (call.h).
 
 #ifndef SERVER_RPC_UNARY_CALL_H_
 #define SERVER_RPC_UNARY_CALL_H_
@@ -100,7 +101,7 @@ class UnaryCall final : public Stream {
   std::string Scope(const std::string& client_id) const;
   // The call changes nothing for others to find: the audit log has no line of it.
   void SetUnaudited() { audit_ = Audit::kNone; }
-  // Notes the things that the call touches, whose owners are to be asked before it runs, and says on which threads they may be
+  // Notes the things that the call touches, whose owners are to be asked before it runs. Says on which threads owners may be
   // asked: to ask whether a checkpoint is there takes the disk.
   Weight NoteTouched();
   // Whether the caller may do that. PERMISSION_DENIED as of Owners.
