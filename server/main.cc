@@ -286,8 +286,7 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::InvalidArgumentError(absl::StrCat("--port_file=", path, " cannot be written"));
 }
 
-// Exit statuses: of a server that had to cut calls when it was told to stop, of a server whose GPU has failed, and of a server
-// that could not save its models.
+// Exit statuses: a server that was told to stop had to cut calls, or could not save its models; a GPU has failed.
 constexpr int kCut = 3;
 constexpr int kDeviceError = 4;
 constexpr int kUnsaved = 5;

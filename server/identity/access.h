@@ -34,7 +34,7 @@ class Roles {
   uint8_t bits_ = 0;
 };
 
-// Who may call a method; the numbers are MethodRule.Role's.
+// The callers whom a method takes; the numbers are MethodRule.Role's.
 enum class Access : uint8_t {
   kNobody,
   kOpen,     // Probes, which have no identity, may call it, too.

@@ -5,9 +5,10 @@
 //    "target":"digits","code":"OK","peer":"ipv4:10.0.0.7:51234","request_id":"4f5c..."}
 //
 // Changes are all there, and lines of failures leave room for those that were made (log_writer.h). Reads and refusals come as
-// fast as a caller likes. Of one caller, method and code some have a line, and of reads that went well, of one target, too. The
-// others are counted, in `left_out` of the next such line or in a line of the event "audit_left_out". Whom nobody knows is told
-// from others by his address. So no caller can hide another one's lines. A target is cut off behind 200 bytes. Thread-safe.
+// fast as a caller likes. Some have a line of those with one caller, method and code, and of reads that went well, with one
+// target, too. The others are counted, in `left_out` of the next such line or in a line of the event "audit_left_out". Whom
+// nobody knows is told from others by his address. So no caller can hide another one's lines. A target is cut off behind 200
+// bytes. Thread-safe.
 
 #ifndef SERVER_RPC_AUDIT_LOG_H_
 #define SERVER_RPC_AUDIT_LOG_H_

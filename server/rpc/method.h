@@ -41,17 +41,17 @@ struct Method {
 
   // Fields of the request.
   std::vector<Field> targets;  // The names of what a call is about; the first that is set counts.
-  Field call = nullptr;        // Of the type CallOptions.
+  Field call = nullptr;        // The CallOptions.
   Field client_id = nullptr;   // The client's name for itself, where it does not stand in `call`.
   Field commit = nullptr;      // A bool; false: the call changes nothing for others to find.
   int num_tensor_fields = 0;   // Lists and maps of tensors.
   // Fields of the reply.
   Field replayed = nullptr;
   Field durable_sequence = nullptr;
-  Field timing = nullptr;      // Of the type Timing.
+  Field timing = nullptr;      // The Timing.
 };
 
-// What a string field names, or quotes.
+// The thing that a string field names, or a text that quotes names.
 struct NamedField {
   bool is_text = false;  // Else a name.
   // A request's field has the thing of that name, and the deed that the call does to it.

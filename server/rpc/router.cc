@@ -16,7 +16,7 @@ namespace {
 
 // The client has made the method's name up; so many bytes of it are repeated to him.
 constexpr size_t kLongest = 200;
-// What logs have in its place.
+// Logs have this in its place.
 const Method& Unknown() {
   static const auto& unknown = *new auto([] {
     Method method;

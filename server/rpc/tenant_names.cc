@@ -34,7 +34,7 @@ struct Steps {
   struct Step {
     const FieldDescriptor* field;
     enum { kName, kText, kMessage, kStatus } kind;
-    NamedField named = {};  // Of kName and kText.
+    NamedField named = {};  // Set where `kind` is kName or kText.
   };
   std::vector<Step> steps;
 };

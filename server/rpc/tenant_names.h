@@ -1,6 +1,6 @@
 // The names of things on the wire. The .protos say which fields have names, and which have errors' texts that quote names
-// (method.h). Of a request's names they say what the call does to the things. A test holds that every string field of a request
-// or a reply says so, or is known to be something else.
+// (method.h). A request's field says what the call does to the thing of that name. A test holds that every string field of a
+// request or a reply says so, or is known to be something else.
 //
 // So this is the one place where names change between a tenant's caller and the server's inside (identity/reach.h). Qualify
 // does so when a message has come, Unqualify before a message or an error goes. Methods know inside names alone. Callers who

@@ -36,7 +36,7 @@ class UnaryCall;
 // Handles of a call: while there is one, the method has not let go of the call. Each may be used on any thread, one at a time.
 using CallPtr = std::shared_ptr<UnaryCall>;
 
-// What a service has for one of its methods.
+// A service has this for each of its methods.
 struct UnaryMethod {
   const google::protobuf::Message* request = nullptr;  // Their types.
   const google::protobuf::Message* reply = nullptr;
