@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/core/start_thread.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
@@ -14,10 +15,6 @@ namespace {
 thread_local WorkQueue* current_queue_of_thread = nullptr;
 thread_local bool current_work_goes_on = false;
 
-// A thread that has joined in waits so long for being wanted again.
-constexpr std::chrono::seconds kStandby{2};
-// The watcher looks so often in vain before it sleeps.
-constexpr int kVainLooks = 100;
 constexpr size_t kSpareTimers = 64;
 
 class FunctionWork final : public Work {
@@ -158,7 +155,7 @@ void FairThreads::Loop(PoolThread& thread) {
     }
     Sleep(thread);
     if (thread.joined && !thread.taking) {
-      const Clock::time_point until = Clock::now() + kStandby;
+      const Clock::time_point until = Clock::now() + tuning::kStandby;
       while (!thread.taking && !ending_ && standby_.WaitUntil(mu_, until)) continue;
       if (thread.taking || ending_) continue;
       // Its own thread cannot join it; the watcher does.
@@ -257,7 +254,7 @@ void FairThreads::Watch() {
   MutexLock lock(mu_);
   int vain = 0;
   while (!ending_) {
-    if (vain > kVainLooks && retired_.empty()) {
+    if (vain > tuning::kVainLooks && retired_.empty()) {
       watching_ = false;
       while (!watching_ && !ending_) watch_.Wait(mu_);
       vain = 0;

@@ -20,6 +20,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/fair_order.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 
@@ -36,7 +37,7 @@ class FairThreads {
     std::string name = {};  // The threads', for debuggers. At most 15 bytes.
     int threads = 1;
     int most_threads = 1;
-    std::chrono::milliseconds patience{20};  // A work that takes longer is a long one.
+    std::chrono::milliseconds patience = tuning::kPatience;  // A work that takes longer is a long one.
     // A thread without work looks so long for some before it sleeps: waking it costs more than a short work.
     std::chrono::microseconds look{0};
     std::function<bool()> may_look = nullptr;  // Whether it may do so now. May be null.
@@ -44,7 +45,7 @@ class FairThreads {
     std::function<std::shared_ptr<void>()> enter = nullptr;
     // Called by a thread that has had no work for `rest_after`, once until it has some again. May be null.
     std::function<void()> rest = nullptr;
-    std::chrono::milliseconds rest_after{1000};
+    std::chrono::milliseconds rest_after = tuning::kRestAfter;
   };
 
   explicit FairThreads(Options options);

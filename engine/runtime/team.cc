@@ -14,24 +14,13 @@
 
 #include "engine/core/start_thread.h"
 #include "engine/runtime/account.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
 
-using std::chrono::microseconds;
-
 // More would only cost: the most processors that share a loop evenly.
 constexpr int64_t kMostPieces = 64;
-// Helpers, and threads that wait for one, look for so long before they sleep.
-constexpr microseconds kLook{50};
-// A thread that computes is looked at so often while somebody waits for it.
-constexpr microseconds kWatch{100};
-// Clients that had an answer are likely to ask again so soon.
-constexpr std::chrono::milliseconds kAskAgain{5};
-// How often quotas and masks are read.
-constexpr std::chrono::seconds kFollow{1};
-
-constexpr int kTries = 200;
 
 void Pause() {
 #ifdef __x86_64__
@@ -49,7 +38,7 @@ int64_t TimeOf(clockid_t clock) {
 // Gives way to any other thread that wants the processor. Whether `done` came true.
 template <class Done>
 bool LookFor(const Done& done) {
-  const auto end = std::chrono::steady_clock::now() + kLook;
+  const auto end = std::chrono::steady_clock::now() + tuning::kTeamLook;
   do {
     if (done()) return true;
     std::this_thread::yield();
@@ -92,7 +81,7 @@ class Team::ThreadState {
     const int64_t time = time_;
     Watch(loop);
     const std::chrono::nanoseconds since = seen_ - seen;
-    return before == loop && since > kLook / 2 && time_ - time < since.count() / 4;
+    return before == loop && since > tuning::kTeamLook / 2 && time_ - time < since.count() / 4;
   }
   // Moves it to the caller's processor, which is about to be idle, until Release.
   void Pull() {
@@ -226,7 +215,7 @@ void Team::Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<vo
 
 void Team::AddUrgentWaiters(int64_t clients) {
   if (urgent_waiters_.fetch_add(clients, std::memory_order_relaxed) + clients > 0) return;
-  yield_until_.store((Clock::now() + kAskAgain).time_since_epoch().count(), std::memory_order_relaxed);
+  yield_until_.store((Clock::now() + tuning::kUrgentAgain).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 // For a thread that computes for no urgent party, between two pieces. The threads that bring requests and take answers have
@@ -242,7 +231,7 @@ void Team::YieldToUrgent() {
 
 // The mutex is held for a fraction of a microsecond: to sleep for it would take a hundred times as long.
 void Team::Lock() {
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < tuning::kLockTries; ++i) {
     if (mu_.TryLock()) return;
     Pause();
   }
@@ -312,7 +301,7 @@ void Team::WaitFor(Loop& loop) {
       }
     }
     first = false;
-    loop.done.WaitFor(mu_, kWatch);
+    loop.done.WaitFor(mu_, tuning::kPreemptionWatch);
   }
 }
 
@@ -414,7 +403,7 @@ void Team::Rest() {
   if (loops_.empty()) {
     wake_.Wait(mu_);
   } else {
-    wake_.WaitFor(mu_, kWatch);
+    wake_.WaitFor(mu_, tuning::kPreemptionWatch);
   }
   --asleep_;
 }
@@ -427,7 +416,7 @@ void Team::WakeOne() {
 void Team::Follow() {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep due = next_follow_.load(std::memory_order_relaxed);
-  if (now < due || !next_follow_.compare_exchange_strong(due, now + Clock::duration(kFollow).count())) return;
+  if (now < due || !next_follow_.compare_exchange_strong(due, now + Clock::duration(tuning::kShareRefresh).count())) return;
   const ProcessorShare share = processors_.Read();
   if (follows_) count_.store(share.count, std::memory_order_relaxed);
   throttled_.store(times_throttled_.exchange(share.throttled) != share.throttled, std::memory_order_relaxed);
