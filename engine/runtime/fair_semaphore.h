@@ -17,7 +17,7 @@ class FairSemaphore {
   // So many threads may be at it at once.
   explicit FairSemaphore(uint64_t at_once) : at_once_(at_once) {}
 
-  // Of long work that computes no operator: parsing, filling, looking at many numbers. A few threads of the process do
+  // The semaphore of long work that computes no operator: parsing, filling, looking at many numbers. A few threads do
   // such work at once (tuning.h), so that other processors stay free, whatever clients ask for. The callers are threads
   // that may wait: no lane's, none of gRPC's.
   static FairSemaphore& OfLongWork();
