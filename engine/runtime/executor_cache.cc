@@ -160,7 +160,7 @@ ExecutorLease::~ExecutorLease() {
 
 // Where the compiler has to ask a client, it tries again when that has answered.
 void CompileAside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, ExecutorCache::Ready ready,
-                   std::shared_ptr<Cancellation> cancellation) {
+                  std::shared_ptr<Cancellation> cancellation) {
   Lane& lane = pool->lane();
   lane.PostAside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready),
                    cancellation = std::move(cancellation)]() mutable {
