@@ -158,7 +158,7 @@ void FairThreads::Loop(PoolThread& thread) {
       const Clock::time_point until = Clock::now() + tuning::kStandby;
       while (!thread.taking && !ending_ && standby_.WaitUntil(mu_, until)) continue;
       if (thread.taking || ending_) continue;
-      // Its own thread cannot join it; the watcher does.
+      // A thread cannot join itself: the watcher does.
       const auto self = std::find_if(threads_.begin(), threads_.end(), [&](const PoolThread& other) { return &other == &thread; });
       retired_.splice(retired_.end(), threads_, self);
       return;
@@ -213,7 +213,7 @@ void FairThreads::Sleep(PoolThread& thread) {
   if (order_.ready() && MayTake(thread, Clock::now())) return;
   if (!thread.taking) return;
   Clock::time_point until = std::min(first_timer(), thread.rests_at);
-  // One that has joined in looks now and then whether the first ones are free.
+  // A thread that has joined in looks now and then whether the first threads are free.
   if (thread.joined) until = std::min(until, Clock::now() + options_.patience);
   ++asleep_;
   if (until == Clock::time_point::max()) {
@@ -224,8 +224,8 @@ void FairThreads::Sleep(PoolThread& thread) {
   --asleep_;
 }
 
-// A moment's look before sleep: a client that waits for each answer sends its next call within it. Gives way to any
-// other thread that wants the processor.
+// A moment's look before sleep: a client that waits for each answer sends its next call within it. The look yields
+// to any other thread that wants the processor.
 void FairThreads::Look() {
   mu_.Unlock();
   const bool may = options_.may_look == nullptr || options_.may_look();

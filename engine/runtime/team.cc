@@ -35,7 +35,8 @@ int64_t TimeOf(clockid_t clock) {
   return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
 
-// Gives way to any other thread that wants the processor. Whether `done` came true.
+// Looks for a moment, and yields to any other thread that wants the processor. Returns whether `done` came
+// true.
 template <class Done>
 bool LookFor(const Done& done) {
   const auto end = std::chrono::steady_clock::now() + tuning::kTeamLook;
@@ -46,8 +47,8 @@ bool LookFor(const Done& done) {
   return done();
 }
 
-// Leaves `processor` to another thread, which computes there, if there is any choice. The kernel wakes a thread where
-// its waker runs, and parts the two milliseconds later.
+// Moves the calling thread from `processor`, where another thread computes, if there is any choice. The kernel wakes
+// a thread where its waker runs, and parts the two milliseconds later.
 void MoveAway(int processor) {
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return;
@@ -74,7 +75,7 @@ class Team::ThreadState {
     seen_ = Clock::now();
     time_ = TimeOf(clock_);
   }
-  // Whether it wants to run and did not, since it was looked at for the same loop.
+  // Whether the thread wants to run and did not, since Watch was last called for the same loop.
   bool IsPreempted(unsigned loop) {
     const unsigned before = watched_;
     const Clock::time_point seen = seen_;
@@ -83,7 +84,7 @@ class Team::ThreadState {
     const std::chrono::nanoseconds since = seen_ - seen;
     return before == loop && since > tuning::kTeamLook / 2 && time_ - time < since.count() / 4;
   }
-  // Moves it to the caller's processor, which is about to be idle, until Release.
+  // Moves the thread to the caller's processor, which is about to be idle, until Release.
   void Pull() {
     const int here = sched_getcpu();
     cpu_set_t mask, only;
@@ -93,8 +94,8 @@ class Team::ThreadState {
     pulled_ = sched_setaffinity(thread_, sizeof(only), &only) == 0;
     if (pulled_) mask_ = mask;
   }
-  // By the thread itself: lets others run that want its processor. It keeps that as long again as this took: a program that
-  // takes all it gets has half. Whether others could run.
+  // By the thread itself: lets others run that want the processor. Then the thread keeps the processor for as long as the
+  // others had it: a program that takes all it gets has half. Returns whether others could run.
   bool Yield(Clock::time_point now) {
     if (now < keeps_until_) return false;
     std::this_thread::yield();
@@ -315,7 +316,7 @@ void Team::Help(Helper& helper) {
     if (loop == nullptr) {
       Rest();
     } else if (const int processor = loop->processor; !has_moved && sched_getcpu() == processor) {
-      // Before it joins: nobody must wait for a thread that may be put off.
+      // Before the helper joins: nobody must wait for a thread that may be preempted.
       mu_.Unlock();
       MoveAway(processor);
       Lock();
@@ -373,7 +374,7 @@ void Team::Join(Loop& loop, Helper& helper) {
   const bool urgent = IsUrgent(loop.party);
   if (helper.urgent != urgent) urgent ? TakeShortTurns() : TakeUsualTurns();
   helper.urgent = urgent;
-  // Where other loops are under way, too, it chooses anew after each piece.
+  // Where other loops are under way, too, the helper chooses anew after each piece.
   loop.Take(helper.number, [&] {
     if (!urgent) YieldToUrgent();
     return under_way_.load(std::memory_order_relaxed) == 1 && (urgent || urgent_waiters_.load(std::memory_order_relaxed) == 0);
