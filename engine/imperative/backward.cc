@@ -10,6 +10,7 @@
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/gradient.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
@@ -18,9 +19,6 @@ constexpr char kNotRecorded[] =
     "cannot differentiate node because it is not in a computational graph. You need to set is_recording to true or use "
     "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, "
     "you need to pass retain_graph=True to backward.";
-
-// Operators that begin after this time are queued, and take turns with the lane's other users at some extra cost.
-constexpr std::chrono::milliseconds kTurn{5};
 
 // The part of the tape that is differentiated.
 struct History {
@@ -200,7 +198,7 @@ absl::StatusOr<Gradients> Imperative::BackwardWalk::BuildGradients(const std::ve
 }
 
 absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
-  const auto turn_ends = Lane::Clock::now() + kTurn;
+  const auto turn_ends = Lane::Clock::now() + tuning::kBackwardTurn;
   for (; next_ < order_.size(); ++next_) {
     const NodePtr& node = order_[next_];
     inputs_.clear();

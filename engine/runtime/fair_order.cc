@@ -1,4 +1,5 @@
 #include "engine/runtime/fair_order.h"
+#include "engine/runtime/tuning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,16 +8,9 @@
 namespace gluond {
 namespace {
 
-// Time used fades to 1/e within so many seconds.
-constexpr double kMemory = 1;
-// Less than this much time apart, in seconds, accounts count as equals.
-constexpr double kAlike = 1e-3;
-// An account that has been idle for so many seconds has nothing to be remembered for.
-constexpr double kForgotten = 10;
-
 double Seconds(FairOrder::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-double Faded(double used, FairOrder::Clock::duration since) { return used * std::exp(-Seconds(since) / kMemory); }
+double Faded(double used, FairOrder::Clock::duration since) { return used * std::exp(-Seconds(since) / tuning::kUsageMemory); }
 
 }  // namespace
 
@@ -82,7 +76,7 @@ bool FairOrder::Remove(WorkQueue& queue, Work* work) {
 }
 
 bool FairOrder::ComesFirst(double used, uint64_t arrival, double least, uint64_t first) {
-  return used < least - kAlike || (used < least + kAlike && arrival < first);
+  return used < least - tuning::kEqualUsage || (used < least + tuning::kEqualUsage && arrival < first);
 }
 
 double FairOrder::UsedAfterNext(const Usage& usage, Clock::time_point now) const {
@@ -209,7 +203,7 @@ void FairOrder::ForgetIdle(Clock::time_point now) {
   if (members_.size() < forget_at_) return;
   absl::erase_if(members_, [now](const auto& entry) {
     const Member& member = *entry.second;
-    const bool idle = !member.active && member.own.empty() && Seconds(now - member.at) > kForgotten;
+    const bool idle = !member.active && member.own.empty() && Seconds(now - member.at) > tuning::kForgetIdle;
     member.group->members -= idle;
     return idle;
   });

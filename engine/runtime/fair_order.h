@@ -61,8 +61,8 @@ class WorkQueue {
 
   Work* head_ = nullptr;  // Linked by next_.
   Work** tail_ = &head_;
-  bool running_ = false;    // One of its works is under way.
-  uint64_t arrival_ = 0;    // When its first work began to wait.
+  bool running_ = false;    // A work of the queue is under way.
+  uint64_t arrival_ = 0;    // When the first work began to wait.
 };
 
 class FairOrder {
@@ -90,9 +90,10 @@ class FairOrder {
   std::optional<Piece> Take(Clock::time_point now);
   // The piece has ended: its account has used the time since it was taken.
   void Done(const Piece& piece, Clock::time_point now);
-  // The same in two halves, in any order, for a piece that goes on elsewhere: its account may begin another one,
+  // The same in two halves, in any order, for a piece that goes on elsewhere. Leave: the account's next work
+  // may begin.
   void Leave(const Piece& piece, Clock::time_point now);
-  // and so may its queue.
+  // End: the queue's next work may begin.
   void End(WorkQueue& queue, Clock::time_point now);
 
   // How much there is to do, and how long it waits until it is taken.

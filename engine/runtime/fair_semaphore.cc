@@ -1,11 +1,12 @@
 #include "engine/runtime/fair_semaphore.h"
+#include "engine/runtime/tuning.h"
 
 #include <algorithm>
 
 namespace gluond {
 
 FairSemaphore& FairSemaphore::OfLongWork() {
-  static FairSemaphore& semaphore = *new FairSemaphore(2);
+  static FairSemaphore& semaphore = *new FairSemaphore(tuning::kLongWorksAtOnce);
   return semaphore;
 }
 

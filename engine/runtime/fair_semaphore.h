@@ -17,13 +17,10 @@ class FairSemaphore {
   // So many threads may be at it at once.
   explicit FairSemaphore(uint64_t at_once) : at_once_(at_once) {}
 
-  // Two threads of the process take these turns at once, for work that takes long and computes no operator: parsing,
-  // filling, looking at many numbers. So other processors stay free, whatever clients ask for. The callers are threads
+  // The semaphore of long work that computes no operator: parsing, filling, looking at many numbers. A few threads do
+  // such work at once (tuning.h), so that other processors stay free, whatever clients ask for. The callers are threads
   // that may wait: no lane's, none of gRPC's.
   static FairSemaphore& OfLongWork();
-  // Elements that such work does in one turn, in a few milliseconds.
-  static constexpr int64_t kPiece = 1 << 18;
-
   // Does `work` when it is the calling thread's turn.
   void Do(absl::FunctionRef<void()> work);
   // Does `work` for all of [0, n), from the beginning to the end, in pieces that each have their turn; at once where it

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/core/start_thread.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
@@ -14,10 +15,6 @@ namespace {
 thread_local WorkQueue* current_queue_of_thread = nullptr;
 thread_local bool current_work_goes_on = false;
 
-// A thread that has joined in waits so long for being wanted again.
-constexpr std::chrono::seconds kStandby{2};
-// The watcher looks so often in vain before it sleeps.
-constexpr int kVainLooks = 100;
 constexpr size_t kSpareTimers = 64;
 
 class FunctionWork final : public Work {
@@ -158,10 +155,10 @@ void FairThreads::Loop(PoolThread& thread) {
     }
     Sleep(thread);
     if (thread.joined && !thread.taking) {
-      const Clock::time_point until = Clock::now() + kStandby;
+      const Clock::time_point until = Clock::now() + tuning::kStandby;
       while (!thread.taking && !ending_ && standby_.WaitUntil(mu_, until)) continue;
       if (thread.taking || ending_) continue;
-      // Its own thread cannot join it; the watcher does.
+      // A thread cannot join itself: the watcher does.
       const auto self = std::find_if(threads_.begin(), threads_.end(), [&](const PoolThread& other) { return &other == &thread; });
       retired_.splice(retired_.end(), threads_, self);
       return;
@@ -216,7 +213,7 @@ void FairThreads::Sleep(PoolThread& thread) {
   if (order_.ready() && MayTake(thread, Clock::now())) return;
   if (!thread.taking) return;
   Clock::time_point until = std::min(first_timer(), thread.rests_at);
-  // One that has joined in looks now and then whether the first ones are free.
+  // A thread that has joined in looks now and then whether the first threads are free.
   if (thread.joined) until = std::min(until, Clock::now() + options_.patience);
   ++asleep_;
   if (until == Clock::time_point::max()) {
@@ -227,8 +224,8 @@ void FairThreads::Sleep(PoolThread& thread) {
   --asleep_;
 }
 
-// A moment's look before sleep: a client that waits for each answer sends its next call within it. Gives way to any
-// other thread that wants the processor.
+// A moment's look before sleep: a client that waits for each answer sends its next call within it. The look yields
+// to any other thread that wants the processor.
 void FairThreads::Look() {
   mu_.Unlock();
   const bool may = options_.may_look == nullptr || options_.may_look();
@@ -257,7 +254,7 @@ void FairThreads::Watch() {
   MutexLock lock(mu_);
   int vain = 0;
   while (!ending_) {
-    if (vain > kVainLooks && retired_.empty()) {
+    if (vain > tuning::kVainLooks && retired_.empty()) {
       watching_ = false;
       while (!watching_ && !ending_) watch_.Wait(mu_);
       vain = 0;

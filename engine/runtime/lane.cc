@@ -9,14 +9,10 @@
 #include "engine/core/status_macros.h"
 #include "engine/runtime/bump_scratch.h"
 #include "engine/runtime/processors.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
-
-constexpr std::chrono::microseconds kLook{500};
-
-// Threads for long work beside the lanes: one, and more while that is held; as many at least as may be at work on them.
-constexpr int kMostAside = 4;
 
 // A thread that runs operators.
 struct LaneThread {
@@ -114,12 +110,13 @@ Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, st
       threads_({.name = options.name.empty() ? device.ToString() : options.name,
                 .threads = team_ == nullptr ? 1 : options.at_work,
                 .most_threads = team_ == nullptr ? 1 : std::max(options.at_work, options.most_at_work),
-                .look = kLook,
+                .look = tuning::kLaneLook,
                 .may_look = [this] { return MayLook(); },
                 .enter = [this] { return EnterThread(); },
                 .rest = [] { lane_thread->scratch.Release(); }}),
       aside_({.name = absl::StrCat(options.name.empty() ? device.ToString() : options.name, "-beside"),
-               .most_threads = std::max(kMostAside, options.most_at_work)}) {}
+               // One, and more while that is held; as many at least as may be at work on the lanes.
+               .most_threads = std::max(tuning::kMostAside, options.most_at_work)}) {}
 
 Lanes::~Lanes() { Drain(); }
 

@@ -14,24 +14,13 @@
 
 #include "engine/core/start_thread.h"
 #include "engine/runtime/account.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
 
-using std::chrono::microseconds;
-
 // More would only cost: the most processors that share a loop evenly.
 constexpr int64_t kMostPieces = 64;
-// Helpers, and threads that wait for one, look for so long before they sleep.
-constexpr microseconds kLook{50};
-// A thread that computes is looked at so often while somebody waits for it.
-constexpr microseconds kWatch{100};
-// Clients that had an answer are likely to ask again so soon.
-constexpr std::chrono::milliseconds kAskAgain{5};
-// How often quotas and masks are read.
-constexpr std::chrono::seconds kFollow{1};
-
-constexpr int kTries = 200;
 
 void Pause() {
 #ifdef __x86_64__
@@ -46,10 +35,11 @@ int64_t TimeOf(clockid_t clock) {
   return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
 
-// Gives way to any other thread that wants the processor. Whether `done` came true.
+// Looks for a moment, and yields to any other thread that wants the processor. Returns whether `done` came
+// true.
 template <class Done>
 bool LookFor(const Done& done) {
-  const auto end = std::chrono::steady_clock::now() + kLook;
+  const auto end = std::chrono::steady_clock::now() + tuning::kTeamLook;
   do {
     if (done()) return true;
     std::this_thread::yield();
@@ -57,8 +47,8 @@ bool LookFor(const Done& done) {
   return done();
 }
 
-// Leaves `processor` to another thread, which computes there, if there is any choice. The kernel wakes a thread where
-// its waker runs, and parts the two milliseconds later.
+// Moves the calling thread from `processor`, where another thread computes, if there is any choice. The kernel wakes
+// a thread where its waker runs, and parts the two milliseconds later.
 void MoveAway(int processor) {
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return;
@@ -85,16 +75,16 @@ class Team::ThreadState {
     seen_ = Clock::now();
     time_ = TimeOf(clock_);
   }
-  // Whether it wants to run and did not, since it was looked at for the same loop.
+  // Whether the thread wants to run and did not, since Watch was last called for the same loop.
   bool IsPreempted(unsigned loop) {
     const unsigned before = watched_;
     const Clock::time_point seen = seen_;
     const int64_t time = time_;
     Watch(loop);
     const std::chrono::nanoseconds since = seen_ - seen;
-    return before == loop && since > kLook / 2 && time_ - time < since.count() / 4;
+    return before == loop && since > tuning::kTeamLook / 2 && time_ - time < since.count() / 4;
   }
-  // Moves it to the caller's processor, which is about to be idle, until Release.
+  // Moves the thread to the caller's processor, which is about to be idle, until Release.
   void Pull() {
     const int here = sched_getcpu();
     cpu_set_t mask, only;
@@ -104,8 +94,8 @@ class Team::ThreadState {
     pulled_ = sched_setaffinity(thread_, sizeof(only), &only) == 0;
     if (pulled_) mask_ = mask;
   }
-  // By the thread itself: lets others run that want its processor. It keeps that as long again as this took: a program that
-  // takes all it gets has half. Whether others could run.
+  // By the thread itself: lets others run that want the processor. Then the thread keeps the processor for as long as the
+  // others had it: a program that takes all it gets has half. Returns whether others could run.
   bool Yield(Clock::time_point now) {
     if (now < keeps_until_) return false;
     std::this_thread::yield();
@@ -226,7 +216,7 @@ void Team::Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<vo
 
 void Team::AddUrgentWaiters(int64_t clients) {
   if (urgent_waiters_.fetch_add(clients, std::memory_order_relaxed) + clients > 0) return;
-  yield_until_.store((Clock::now() + kAskAgain).time_since_epoch().count(), std::memory_order_relaxed);
+  yield_until_.store((Clock::now() + tuning::kUrgentAgain).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 // For a thread that computes for no urgent party, between two pieces. The threads that bring requests and take answers have
@@ -242,7 +232,7 @@ void Team::YieldToUrgent() {
 
 // The mutex is held for a fraction of a microsecond: to sleep for it would take a hundred times as long.
 void Team::Lock() {
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < tuning::kLockTries; ++i) {
     if (mu_.TryLock()) return;
     Pause();
   }
@@ -312,7 +302,7 @@ void Team::WaitFor(Loop& loop) {
       }
     }
     first = false;
-    loop.done.WaitFor(mu_, kWatch);
+    loop.done.WaitFor(mu_, tuning::kPreemptionWatch);
   }
 }
 
@@ -326,7 +316,7 @@ void Team::Help(Helper& helper) {
     if (loop == nullptr) {
       Rest();
     } else if (const int processor = loop->processor; !has_moved && sched_getcpu() == processor) {
-      // Before it joins: nobody must wait for a thread that may be put off.
+      // Before the helper joins: nobody must wait for a thread that may be preempted.
       mu_.Unlock();
       MoveAway(processor);
       Lock();
@@ -384,7 +374,7 @@ void Team::Join(Loop& loop, Helper& helper) {
   const bool urgent = IsUrgent(loop.party);
   if (helper.urgent != urgent) urgent ? TakeShortTurns() : TakeUsualTurns();
   helper.urgent = urgent;
-  // Where other loops are under way, too, it chooses anew after each piece.
+  // Where other loops are under way, too, the helper chooses anew after each piece.
   loop.Take(helper.number, [&] {
     if (!urgent) YieldToUrgent();
     return under_way_.load(std::memory_order_relaxed) == 1 && (urgent || urgent_waiters_.load(std::memory_order_relaxed) == 0);
@@ -414,7 +404,7 @@ void Team::Rest() {
   if (loops_.empty()) {
     wake_.Wait(mu_);
   } else {
-    wake_.WaitFor(mu_, kWatch);
+    wake_.WaitFor(mu_, tuning::kPreemptionWatch);
   }
   --asleep_;
 }
@@ -427,7 +417,7 @@ void Team::WakeOne() {
 void Team::Follow() {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep due = next_follow_.load(std::memory_order_relaxed);
-  if (now < due || !next_follow_.compare_exchange_strong(due, now + Clock::duration(kFollow).count())) return;
+  if (now < due || !next_follow_.compare_exchange_strong(due, now + Clock::duration(tuning::kShareRefresh).count())) return;
   const ProcessorShare share = processors_.Read();
   if (follows_) count_.store(share.count, std::memory_order_relaxed);
   throttled_.store(times_throttled_.exchange(share.throttled) != share.throttled, std::memory_order_relaxed);

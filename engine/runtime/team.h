@@ -1,18 +1,20 @@
 // Team: the compute threads that a CPU's lanes share. A loop is cut into pieces, and each running thread takes the next
-// one: the thread that asks for the loop computes, too, and helpers join it. So a thread that the kernel has put off,
-// for a neighbour on the machine, costs its piece and not the loop.
+// piece. The thread that asks for the loop computes, too, and helpers join that thread. So a thread that the kernel has
+// preempted, for a neighbour on the machine, delays a piece and not the loop.
 //
 //   Team team(0);
 //   team.ParallelFor(n, grain, [&](int64_t begin, int64_t end) { ... });
 //
 // * Pieces depend on n and grain only: results have the same bits however many threads there are, and whichever come.
-// * Each thread begins with a share of its own, so that a tensor's part stays in one processor's cache from operator to
-//   operator, and takes from the others' shares afterwards.
-// * A loop ends when its last piece does. Where that piece's thread has been put off, a waiting thread gives it the
-//   processor that the wait would leave idle: the kernel's own balance comes milliseconds later.
+// * Each thread begins with a share of the pieces, so that a tensor's part stays in one processor's cache from operator
+//   to operator. A thread that has no pieces left takes pieces from the shares of other threads.
+// * A loop ends when its last piece does. Where that piece's thread has been preempted, a waiting thread gives it
+//   the processor that the wait would leave idle: the kernel's own balance comes milliseconds later.
 // * Helpers look for work for a moment before they sleep, but not while a quota throttles the process.
-// * Loops of several lanes share the helpers evenly, piece by piece. Parties of different weight share them by weight.
-// * While somebody waits for an urgent party, threads of the others yield after each piece, and leave it a processor.
+// * Loops of several lanes share the helpers evenly, piece by piece. Parties of different weight share the helpers by
+//   weight.
+// * While a client waits for an urgent party, threads of other parties yield after each piece, and leave that client
+//   a processor.
 //
 // Thread-safe. Loops may be nested.
 
@@ -51,7 +53,7 @@ class Team final : public Threads {
       team_->Do(this, n, grain, body, most);
     }
     Team& team() const { return *team_; }
-    // So many clients more wait for what the party computes, from their requests to its answers; below 0: so many fewer.
+    // So many clients more wait for the party's results, from their requests to their answers; below 0: so many fewer.
     void AddUrgentWaiters(int64_t clients) {
       if (urgent_) team_->AddUrgentWaiters(clients);
     }
@@ -74,8 +76,8 @@ class Team final : public Threads {
   ~Team() override;
 
   int count() const override { return count_.load(std::memory_order_relaxed); }
-  // A quota has stopped the process within the last seconds: threads that look for work take time from those that have
-  // some.
+  // Whether a quota has stopped the process within the last seconds. Then threads that look for work take time from
+  // threads that compute.
   bool throttled();
   // How often threads have yielded to an urgent party's clients.
   int64_t times_yielded() const { return times_yielded_.load(std::memory_order_relaxed); }
