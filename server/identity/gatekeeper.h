@@ -1,8 +1,8 @@
-// Gatekeeper says who the caller of a method is, and refuses whoever may not call it: by the bearer token in the call's
-// metadata, else by the connection: by its certificate, or as `local` on a Unix socket, where the kernel has said who may
-// connect (listener.h). A connection says so only where nobody but its other end can have made the call: whoever is known by
-// tokens or by a file is never `local` of a socket unless --unix_identity says so, and a certificate with the role `proxy`
-// lends nobody anything. Thread-safe.
+// Gatekeeper says who the caller of a method is, and refuses whoever may not call it. The bearer token in the call's
+// metadata names the caller. A call without a token has the name of its connection: that of the certificate, or `local` on
+// a Unix socket, where the kernel has said who may connect (listener.h). A connection names callers only where nobody but
+// its other end can have made the call. Where tokens or a file name callers, nobody on a socket is `local` unless
+// --unix_identity says so. A certificate with the role `proxy` lends nobody anything. Thread-safe.
 
 #ifndef SERVER_IDENTITY_GATEKEEPER_H_
 #define SERVER_IDENTITY_GATEKEEPER_H_

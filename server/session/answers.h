@@ -56,8 +56,8 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
               uint64_t number);
   // Likewise with shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
   void Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients, uint64_t number);
-  // Calls `then` with the tensors when all values are known, or answers with the failures of those that have none, and calls
-  // `failed`, where it is given, with the first one's code.
+  // Calls `then` with the tensors when all values are known. Where some have failed, answers with their failures, and calls
+  // `failed`, unless it is null, with the code of the first failure.
   void Await(std::vector<ValuePtr> values, std::vector<uint64_t> names, uint64_t number,
              std::function<void(std::vector<Tensor>)> then, std::function<void(absl::StatusCode)> failed = nullptr);
   // Lets All wait for the value.

@@ -1,10 +1,10 @@
 // SessionExchange: the way between a session's arrays and what other clients see of the server: its models
 // (exchange_models.cc) and what sessions have saved (exchange_saves.cc).
 //
-// A command is taken up on the session's lane. It waits for its arrays' values as Fetch does, for a model on the model's
-// strand, for the disk on the disk's threads, and makes a model beside the lanes; the session's other commands go on
-// meanwhile. The session shares tensors with models and with saves, never their memory for writing: each moves what it
-// would write while another holds it (ParameterMemory::Own, and Own in engine/imperative/direct.cc).
+// A command is taken up on the session's lane. The command waits for the values of its arrays as Fetch does, for a model on
+// the model's strand, and for the disk on the disk's threads. A model is made beside the lanes. The other commands of the
+// session go on meanwhile. The session shares tensors with models and with saves, never memory for writing: each moves what
+// it would write while another holds the tensor (ParameterMemory::Own, and Own in engine/imperative/direct.cc).
 
 #ifndef SERVER_SESSION_EXCHANGE_H_
 #define SERVER_SESSION_EXCHANGE_H_

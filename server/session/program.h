@@ -1,8 +1,8 @@
 // SessionProgram executes the commands of one session: it has its arrays, prepared calls and graphs, by the names that
 // the client gave them. It knows nothing of streams and resumptions (session.h).
 //
-// Commands come in order, on the session's lane (but long ones, see TakesLong), and are taken up at once: a command that
-// reads arrays which are not there yet waits for them, and those after it go on. Answers come in the order in which they
+// Commands come in order, on the session's lane (but long ones, see TakesLong), and are taken up at once. A command that
+// reads arrays which are not there yet waits for them, and later commands go on. Answers come in the order in which they
 // are ready.
 
 #ifndef SERVER_SESSION_PROGRAM_H_

@@ -26,8 +26,8 @@ namespace gluond::server {
 
 class Sessions {
  public:
-  // `audit` has a line for each change that a session's command makes or could not make, and each refusal; `log`
-  // counts the commands that a limit has refused; `owners` are those of the things that commands touch.
+  // `audit` has a line for each change that a command makes or could not make, and for each refusal. `log` counts the
+  // commands that a limit has refused. `owners` own the things that commands touch.
   Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program, AuditLog& audit,
            FailureLog& log, Owners& owners);
   ~Sessions() { End(); }
