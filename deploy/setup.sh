@@ -2,6 +2,7 @@
 # Installs what gluond needs to be built, tested and tried: Debian packages only, and only what is missing.
 #
 #   deploy/setup.sh [PACKAGE...]     further packages are installed along
+#   deploy/setup.sh --missing        names what it would install, on one line, and changes nothing
 #
 # Safe to run again: where nothing is missing it changes nothing, asks nothing and needs no network.
 set -euo pipefail
@@ -41,13 +42,23 @@ END
   for package in "$@"; do echo "$package asked for on the command line"; done
 }
 
+# Reads lines of `wanted`, and leaves out those whose package is installed.
 missing() {
+  local package why status
+  declare -A installed
+  while read -r package status; do
+    [[ $status != installed ]] || installed[$package]=1
+  done <<<"$(dpkg-query -W -f '${Package} ${db:Status-Status}\n')"
   while read -r package why; do
-    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
-      printf '%-24s %s\n' "$package" "$why"
+    [[ -n ${installed[$package]:-} ]] || printf '%-24s %s\n' "$package" "$why"
   done
 }
 
+only_names=''
+if [[ ${1:-} == --missing ]]; then
+  only_names=1
+  shift
+fi
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "setup: this is not a Debian system (no apt-get); install these yourself, as Debian 12 has them:" >&2
   wanted "$@" >&2
@@ -55,6 +66,10 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 fi
 
 lacking=$(wanted "$@" | missing)
+if [[ -n $only_names ]]; then
+  awk '{print $1}' <<<"$lacking" | xargs
+  exit 0
+fi
 if [[ -z $lacking ]]; then
   echo "setup: all packages are installed"
   exit 0

@@ -2,16 +2,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,35 +18,31 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "engine/core/gpu_math.h"
-#include "engine/core/mutex.h"
 #include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
-#include "gperftools/malloc_extension_c.h"
+#include "server/config/flag_file.h"
 #include "server/hosted/sweeper.h"
 #include "server/rpc/json_line.h"
 #include "server/rpc/log.h"
 #include "server/rpc/refused_start.h"
+#include "server/process.h"
 #include "server/server.h"
 #include "server/start/address.h"
 #include "server/start/commit.h"
 #include "server/start/cpu_check.h"
 #include "server/start/cuda_plugin.h"
 #include "server/start/flag_words.h"
+#include "server/start/freed_memory.h"
 #include "server/start/protocol.h"
 #include "server/start/signals.h"
 #include "server/start/standard_output.h"
 
-// Sanitizers have allocators of their own, without these.
-#pragma weak MallocExtension_GetNumericProperty
-#pragma weak MallocExtension_ReleaseToSystem
-
-using gluond::server::Limits;
-
 ABSL_FLAG(std::string, address, "127.0.0.1:50051",
           "HOST:PORT to listen on, or unix:PATH, or unix-abstract:NAME. Port 0 takes a free one.");
+ABSL_FLAG(std::string, config, "",
+          "File of YAML with values of these flags, as `max_models: 7`. A flag on the command line counts in its place.");
 ABSL_FLAG(gluond::server::InsecurePublic, insecure_public, {},
           "Allows an --address that other machines can reach, without encryption or without a question who calls "
           "(--insecure_public=grpc), or such a --metrics_address without a token (=metrics), or, without a value, both.");
@@ -149,11 +139,6 @@ ABSL_FLAG(int, lame_duck_seconds, 0,
           "asks for health: more than it takes to hear of it.");
 ABSL_FLAG(int, drain_seconds, 30, "After that, calls under way have so long before they are cancelled.");
 
-ABSL_FLAG(int64_t, max_message_bytes, Limits().max_message_bytes, "Largest request or reply, at most 1 GiB.");
-ABSL_FLAG(int64_t, max_memory_bytes, Limits().max_memory_bytes,
-          "Most memory of the process: tensors, requests, replies, queues. 0: three quarters of what the machine, or the "
-          "control group, has.");
-ABSL_FLAG(int64_t, max_connections, Limits().max_connections, "Most connections. Those of one address: half of them.");
 ABSL_FLAG(int64_t, max_connection_age_seconds, 0,
           "A connection that is so old takes no new calls: its client makes another one, of another server perhaps. 0: never.");
 ABSL_FLAG(int64_t, max_connection_age_grace_seconds, 0,
@@ -162,55 +147,13 @@ ABSL_FLAG(int64_t, keepalive_seconds, gluond::server::ConnectionLife().keepalive
           "A connection that is silent for so long is asked whether its client is still there. 0: never.");
 ABSL_FLAG(int64_t, keepalive_timeout_seconds, gluond::server::ConnectionLife().keepalive_timeout,
           "A client that is asked so has so long to answer.");
-ABSL_FLAG(int64_t, max_requests, Limits().max_requests, "Most requests at work or waiting.");
-ABSL_FLAG(int64_t, max_request_bytes, Limits().max_request_bytes, "Most bytes of all requests at work or waiting.");
-ABSL_FLAG(int64_t, max_graph_nodes, Limits().max_graph_nodes, "Most nodes of one expanded graph.");
-ABSL_FLAG(int64_t, max_model_bytes, Limits().max_model_bytes, "Most bytes of tensors held for one model.");
-ABSL_FLAG(int64_t, max_tensor_bytes, Limits().max_tensor_bytes, "Most bytes of tensors held in all on one device; never more than it has.");
-ABSL_FLAG(int64_t, max_models, Limits().max_models, "Most models.");
-ABSL_FLAG(int64_t, max_datasets, Limits().max_datasets, "Most datasets.");
-ABSL_FLAG(int64_t, max_clients, Limits().max_clients,
-          "Most clients (per model) that make numbered calls. One that is silent for ten minutes, or makes room, counts no more.");
-ABSL_FLAG(int64_t, max_silent_clients, Limits().max_silent_clients,
-          "Most silent clients (per model) whose last sequence numbers are remembered, 16 bytes each. Beyond them new clients "
-          "are refused, so that no call is applied twice. One identity has at most as many as are left for all others.");
-ABSL_FLAG(int64_t, max_answer_bytes, Limits().max_answer_bytes,
-          "Most bytes of all answers kept for calls that are sent again; the oldest go first.");
-ABSL_FLAG(int64_t, answer_lease_seconds, Limits().answer_lease_seconds, "Such an answer is kept for so long.");
-ABSL_FLAG(int64_t, max_store_bytes, Limits().max_store_bytes,
-          "Most bytes of all checkpoints and datasets in --store_dir. 0: all that the disk has. The smaller of 1 GiB and a "
-          "twentieth of the disk stays free in any case.");
-ABSL_FLAG(int64_t, max_checkpoints, Limits().max_checkpoints, "Most checkpoints in --store_dir.");
-ABSL_FLAG(int64_t, max_uploads, Limits().max_uploads, "Most parameters that are being uploaded.");
-ABSL_FLAG(int64_t, upload_lease_seconds, Limits().upload_lease_seconds,
-          "A silent upload is forgotten after so long, and so is the copy that a silent download has.");
-ABSL_FLAG(int64_t, max_sessions, Limits().max_sessions, "Most sessions.");
-ABSL_FLAG(int64_t, max_session_queue_bytes, Limits().max_session_queue_bytes,
-          "Most bytes of commands and replies that wait in one session; as much again of replies that may be sent anew.");
-ABSL_FLAG(int64_t, max_session_bytes, Limits().max_session_bytes,
-          "Most bytes of tensors held for one session on one device.");
-ABSL_FLAG(int64_t, max_session_arrays, Limits().max_session_arrays,
-          "Most arrays of one session, most prepared calls, and most graphs.");
-ABSL_FLAG(int64_t, session_lease_seconds, Limits().session_lease_seconds, "A silent session ends after so long.");
-ABSL_FLAG(int64_t, session_grace_seconds, Limits().session_grace_seconds,
-          "A silent session that has saved its arrays, or opened saved ones, ends after so long.");
-ABSL_FLAG(int64_t, max_saved_sessions, Limits().max_saved_sessions, "Most names under which sessions have saved arrays.");
-ABSL_FLAG(int64_t, max_served_versions, Limits().max_served_versions, "Most published versions of models.");
-ABSL_FLAG(int64_t, max_named_session_bytes, Limits().max_named_session_bytes,
-          "Most bytes of tensors, on each device, of sessions that have saved or opened something and whose clients are "
-          "silent for longer than the lease: the longest silent end first. Without --store_dir also: most bytes of all "
-          "that sessions have saved. 0: a quarter of the memory.");
-ABSL_FLAG(int64_t, stream_idle_seconds, Limits().stream_idle_seconds,
-          "A stream of inferences without a request for so long ends. 0: never.");
-ABSL_FLAG(int64_t, callback_seconds, Limits().callback_seconds,
-          "A client that computes an operator has so long for each call.");
-ABSL_FLAG(int64_t, max_callbacks, Limits().max_callbacks, "Most calls that one such client has not answered.");
+
+#define GLUOND_LIMIT(name, value, least, most, help) ABSL_FLAG(int64_t, name, value, help);
+GLUOND_LIMITS(GLUOND_LIMIT)
+#undef GLUOND_LIMIT
 
 namespace gluond::server {
 namespace {
-
-// A reader that takes no lines of the log for so long does not want them.
-constexpr std::chrono::seconds kLastWords{2};
 
 Limits LimitsFromFlags() {
   Limits limits;
@@ -218,26 +161,6 @@ Limits LimitsFromFlags() {
     limits.*flag.limit = absl::FindCommandLineFlag(flag.name)->TryGet<int64_t>().value();
   }
   return limits;
-}
-
-std::string Started(const Server& server, const ServerOptions& options) {
-  std::string text = absl::StrCat("gluond-server ", kVersion, " (", Commit(), ")\n");
-  for (const Place* place : server.devices().offered()) {
-    absl::StrAppend(&text, "  device ", place->device.ToString(), ": ", place->description);
-    const int threads = place->lanes->compute_threads();
-    if (threads > 0) absl::StrAppend(&text, ", ", threads, " threads");
-    absl::StrAppend(&text, ", up to ", place->budget->limit() >> 20, " MiB of tensors\n");
-  }
-  const std::string store = options.store_dir.empty() ? "none can be saved (set --store_dir)" : options.store_dir;
-  absl::StrAppend(&text, "  checkpoints: ", store, "\n  limits: --max_message_bytes=", options.limits.max_message_bytes,
-                  " --max_model_bytes=", options.limits.max_model_bytes,
-                  " --max_requests=", options.limits.max_requests, " (--help lists all)\nlistening on ");
-  // Clients dial the port that the kernel gave, not the 0 that asked for one.
-  absl::string_view asked = options.address;
-  const bool was_given = server.port() > 0 && absl::ConsumeSuffix(&asked, ":0");
-  was_given ? absl::StrAppend(&text, asked, ":", server.port()) : absl::StrAppend(&text, options.address);
-  if (server.metrics_port() > 0) absl::StrAppend(&text, "\nmetrics on port ", server.metrics_port());
-  return text += '\n';
 }
 
 absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
@@ -320,80 +243,10 @@ ConnectionLife LifeFromFlags() {
           .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout_seconds)};
 }
 
-// Writes the file whole or not at all: a program that waits for it never reads half a number.
-absl::Status WritePort(const std::string& path, int port) {
-  const std::string temporary = absl::StrCat(path, ".", getpid());
-  std::ofstream(temporary) << port << "\n";
-  if (std::rename(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  std::remove(temporary.c_str());
-  return absl::InvalidArgumentError(absl::StrCat("--port_file=", path, " cannot be written"));
-}
-
-// The exit status of a server that was told to stop and had to cut calls, of one whose GPU has failed, and of one that was
-// told to stop and could not save its models.
-constexpr int kCut = 3;
-constexpr int kDeviceError = 4;
-constexpr int kUnsaved = 5;
-
-void OnDeviceError(const absl::Status& why) {
-  LogEvent("device_failed", LogLevel::kError, why.message());
-  if (!absl::GetFlag(FLAGS_exit_on_device_error)) return;
-  FlushLogs(kLastWords);
-  _exit(kDeviceError);
-}
-
-int ExitStatus(int64_t cut, int64_t unsaved) {
-  if (cut > 0) LogEvent("calls_cut", LogLevel::kError, absl::StrCat(cut, " calls or sessions had not ended and were cut"));
-  if (unsaved > 0) {
-    LogEvent("models_not_saved", LogLevel::kError, absl::StrCat(unsaved, " models were not saved as they were at the end"));
-  }
-  return unsaved > 0 ? kUnsaved : cut > 0 ? kCut : 0;
-}
-
-// A server that is being stopped; null when it has been.
-struct Stopping {
-  explicit Stopping(const Server* server) : server(server) {}
-  Mutex mu;
-  const Server* server ABSL_GUARDED_BY(mu);
-};
-
-// Ends the process when calls do not end although they were cancelled.
-void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time) {
-  std::thread watches;
-  const bool started = TryToStart(&watches, [stopping = std::move(stopping), time] {
-    std::this_thread::sleep_for(time);
-    MutexLock lock(stopping->mu);
-    const int64_t left = stopping->server == nullptr ? 0 : stopping->server->UnderWay();
-    LogEvent("calls_not_ended", LogLevel::kError,
-             absl::StrCat(left, " calls or sessions did not end although they were cut"));
-    FlushLogs(kLastWords);
-    _exit(kCut);
-  });
-  if (started) return watches.detach();
-  LogEvent("no_thread", LogLevel::kWarning, "no thread is left to end calls that do not end by themselves; a second signal does");
-}
-
-// SIGHUP: the file --serve is read again. The log tells the outcome; a mistake changes nothing.
-void Reload(Server* server) {
-  server->HangUp([](const absl::StatusOr<Declaration>& served) {
-    if (served.ok()) return LogEvent("serve_read", LogLevel::kInfo, absl::StrCat("SIGHUP: it serves ", Summary(*served)));
-    const LogLevel level = absl::GetFlag(FLAGS_serve).empty() ? LogLevel::kWarning : LogLevel::kError;  // There may be no file.
-    LogEvent("serve_not_read", level, absl::StrCat("SIGHUP: ", served.status().message(), "; all goes on as before"));
-  });
-}
-
-// How the server stops.
-struct Stop {
-  std::chrono::seconds lame_duck;
-  std::chrono::seconds grace;
-};
-
-absl::StatusOr<Stop> StopFromFlags() {
-  const int lame_duck = absl::GetFlag(FLAGS_lame_duck_seconds), drain = absl::GetFlag(FLAGS_drain_seconds);
-  for (const auto& [flag, seconds] : {std::pair("--lame_duck_seconds", lame_duck), std::pair("--drain_seconds", drain)}) {
-    if (seconds < 0) return absl::InvalidArgumentError(absl::StrCat(flag, " is ", seconds, "; want 0 or more"));
-  }
-  return Stop{std::chrono::seconds(lame_duck), std::chrono::seconds(drain)};
+// INVALID_ARGUMENT: less than no time.
+absl::StatusOr<std::chrono::seconds> SecondsOf(absl::string_view flag, int seconds) {
+  if (seconds >= 0) return std::chrono::seconds(seconds);
+  return absl::InvalidArgumentError(absl::StrCat(flag, " is ", seconds, "; want 0 or more"));
 }
 
 // The exit status of a server that has listened.
@@ -413,14 +266,14 @@ absl::StatusOr<int> Main() {
   options.limits = LimitsFromFlags();
   options.serve = absl::GetFlag(FLAGS_serve);
   options.shared_memory = absl::GetFlag(FLAGS_shared_memory);
-  options.on_device_error = &OnDeviceError;
   const absl::StatusOr<GpuMath::Tf32> tf32 = ParseTf32(absl::GetFlag(FLAGS_tf32));
   if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");
   SetGpuMath({.tf32 = *tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
   RETURN_IF_ERROR(AddIdentity(&options));
   RETURN_IF_ERROR(AddLogs(&options));
   options.connections = LifeFromFlags();
-  ASSIGN_OR_RETURN(const Stop stop, StopFromFlags());
+  ASSIGN_OR_RETURN(const std::chrono::seconds lame_duck, SecondsOf("--lame_duck_seconds", absl::GetFlag(FLAGS_lame_duck_seconds)));
+  ASSIGN_OR_RETURN(const std::chrono::seconds grace, SecondsOf("--drain_seconds", absl::GetFlag(FLAGS_drain_seconds)));
   if (const std::string address = absl::GetFlag(FLAGS_metrics_address); !address.empty()) {
     options.metrics_token_file = absl::GetFlag(FLAGS_metrics_token_file);
     ASSIGN_OR_RETURN(options.metrics_address,
@@ -441,47 +294,24 @@ absl::StatusOr<int> Main() {
     LogToStdout(absl::StrCat("gluond-server: the flags and files are good; ", found, "\n"));
     return 0;
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(options));
-  LogToStdout(Started(*server, options));
-  if (!port_file.empty()) RETURN_IF_ERROR(WritePort(port_file, server->port()));
-  const int signal = WaitForStop([&server] { Reload(server.get()); });
-  const std::string after = stop.lame_duck.count() == 0 ? "" : absl::StrCat(" after ", stop.lame_duck.count(), " s");
-  const std::string stops = absl::StrCat("signal ", signal, ": no new calls", after, "; those under way have ",
-                                         stop.grace.count(), " s; another signal ends at once\n");
-  LogToStdout({stops, /*is_kept=*/true});
-  const auto stopping = std::make_shared<Stopping>(server.get());
-  StartWatchdog(stopping, stop.lame_duck + stop.grace + kLastWords + std::chrono::seconds(1));
-  const int64_t cut = server->Drain(stop.grace, stop.lame_duck);
-  const int status = ExitStatus(cut, server->unsaved());
-  {
-    MutexLock lock(stopping->mu);
-    stopping->server = nullptr;
-  }
-  LogToStdout({"stopped\n", /*is_kept=*/true});
-  return status;
+  return RunServer(options, {.port_file = port_file, .lame_duck = lame_duck, .grace = grace,
+                             .exit_on_device_error = absl::GetFlag(FLAGS_exit_on_device_error)});
 }
 
-// Messages and tensors come and go by the hundred kilobytes. To give their pages back at each free and to ask for them
-// again would cost more than the computation: so many bytes of them may stay.
-constexpr size_t kKeptBytes = 64 << 20;
+// Where this program's flags are, all of them.
+bool HasFlags(absl::string_view file) { return absl::EndsWith(file, "server/main.cc"); }
 
-// The pages that tcmalloc keeps free. Sweep, called every second, gives the kernel those that nobody has wanted for five, but for
-// kKeptBytes.
-class FreedMemory {
- public:
-  void Sweep() {
-    if (&MallocExtension_GetNumericProperty == nullptr) return;
-    size_t free = 0;
-    if (MallocExtension_GetNumericProperty("tcmalloc.pageheap_free_bytes", &free) == 0) return;
-    std::rotate(free_.begin(), free_.begin() + 1, free_.end());
-    free_.back() = free;
-    const size_t least = *std::min_element(free_.begin(), free_.end());
-    if (least > kKeptBytes) MallocExtension_ReleaseToSystem(least - kKeptBytes);
+// Sets flags by the file that the arguments name.
+absl::Status SetFlagsByFile(const std::vector<std::string>& arguments) {
+  const std::string path = FindConfig(arguments);
+  if (path.empty()) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (HasFlags(flag->Filename())) names.emplace_back(name);
   }
-
- private:
-  std::array<size_t, 5> free_ = {};
-};
+  const absl::Status set = SetFlags(path, names);
+  return absl::IsNotFound(set) ? absl::InvalidArgumentError(absl::StrCat("--config=", path, ": ", set.message())) : set;
+}
 
 }  // namespace
 }  // namespace gluond::server
@@ -490,9 +320,7 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
                                "[--store_dir=FOLDER] ...");
   absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = usage.contains_helpshort_flags = [](absl::string_view file) {
-    return absl::EndsWith(file, "server/main.cc");  // Where this program's flags are, all of them.
-  };
+  usage.contains_help_flags = usage.contains_helpshort_flags = &gluond::server::HasFlags;
   usage.version_string = [] {
     return absl::StrCat("gluond-server ", gluond::server::kVersion, " (", gluond::server::Commit(), ")\n");
   };
@@ -504,6 +332,10 @@ int main(int argc, char** argv) {
     gluond::server::LogRefusedStart(why);
     _exit(1);
   });
+  if (const absl::Status set = gluond::server::SetFlagsByFile({argv + 1, argv + argc}); !set.ok()) {
+    gluond::server::LogRefusedStart(set.message());
+    return 1;
+  }
   std::vector<char*> rest;
   for (int i = 1; i < argc; ++i) argv[i] = const_cast<char*>(gluond::server::WithValue(argv[i]));
   gluond::server::WithRefusalsOfFlags([&] { rest = absl::ParseCommandLine(argc, argv); });

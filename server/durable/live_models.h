@@ -33,7 +33,7 @@
 #include "server/durable/loads.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 #include "server/start/checkpoint_schedule.h"
 
 namespace gluond::server {

@@ -30,7 +30,7 @@
 #include "gluond/v1/saved_session.pb.h"
 #include "server/durable/turns.h"
 #include "server/hosted/registry.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 
 namespace gluond::server {
 

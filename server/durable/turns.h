@@ -22,7 +22,7 @@
 #include "engine/runtime/account.h"
 #include "engine/runtime/posted.h"
 #include "engine/runtime/task.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 
 namespace gluond::server {
 

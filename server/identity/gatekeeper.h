@@ -8,6 +8,7 @@
 #define SERVER_IDENTITY_GATEKEEPER_H_
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,13 +41,13 @@ class Gatekeeper {
     IdentityPtr identity;  // Null: nobody known calls.
     Reach reach;
   };
-  // Sets `caller`. A method that is open wants no identity, and gets none, or, with OpenNames::kForCallers, one that is good.
+  // Sets `caller`. `wanted`: nothing for a method that there is not. A method that is open wants no identity, and gets none, or, with OpenNames::kForCallers, one that is good.
   // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role, or whose tenant is none of
   // `tenants`. RESOURCE_EXHAUSTED: too many JSON Web Tokens that are new come by this connection.
-  absl::Status Admit(absl::string_view method, grpc::ServerContextBase& context, Admitted* caller) const;
-  // Whether `caller`, whom Admit has admitted to the method with `reach`, would be by now. UNAUTHENTICATED tells why not;
+  absl::Status Admit(std::optional<Access> wanted, grpc::ServerContextBase& context, Admitted* caller) const;
+  // Whether `caller`, whom Admit has admitted to a method with `reach`, would be by now. UNAUTHENTICATED tells why not;
   // PERMISSION_DENIED: his tenant is none of `tenants` any more.
-  absl::Status MayGoOn(absl::string_view method, const Identity& caller, const Reach& reach) const;
+  absl::Status MayGoOn(Access wanted, const Identity& caller, const Reach& reach) const;
 
   // Whether callers have credentials that end by themselves: MayGoOn may change its mind without a Reload.
   bool credentials_end() const { return jwt_ != nullptr; }

@@ -26,7 +26,7 @@
 #include "engine/train/trainer.h"
 #include "gluond/v1/training.pb.h"
 #include "server/hosted/hosted_model.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/call.h"
 #include "server/services/train_plan.h"
 
 namespace gluond::server {

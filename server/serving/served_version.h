@@ -23,7 +23,7 @@
 #include "engine/runtime/task.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 #include "server/serving/alarm.h"
 #include "server/serving/batch_queue.h"
 #include "server/serving/infer_request.h"

@@ -25,7 +25,7 @@ SessionExchange::~SessionExchange() {
 std::function<void(SessionExchange::OnLane)> SessionExchange::Return() {
   return [weak = weak_from_this(), lane = &lane()](OnLane work) {
     lane->Post([weak, lane, work = std::move(work)] {
-      lane->GoOnBeside([weak, work] {
+      lane->ContinueAside([weak, work] {
         const auto self = weak.lock();
         if (self != nullptr && !self->session_.answers.ended()) work(*self);
       });

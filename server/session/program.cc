@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<Scheduler::Place>> PlacesOf(Devices& devices, Place& 
   return own;
 }
 
-class Program final : public SessionProgram, public std::enable_shared_from_this<Program> {
+class ArrayProgram final : public SessionProgram, public std::enable_shared_from_this<ArrayProgram> {
  public:
   // kSilent: no Reply has the command's number. kAtStops: Replies have the number where Backward has `out_grads`. kAnswered:
   // one has the number. kAudited: the audit log has a line, too.
@@ -79,12 +79,12 @@ class Program final : public SessionProgram, public std::enable_shared_from_this
     Report report = kSilent;
     int most_names = kMostNames;
     int (*names)(const v1::Command& command) = nullptr;  // Counts the names; null: there are none.
-    bool (*takes_long)(const Program& program, const v1::Command& command) = nullptr;  // As TakesLong; null: never.
-    void (*run)(Program& program, const v1::Command& command, const Attachments& attachments);
+    bool (*takes_long)(const ArrayProgram& program, const v1::Command& command) = nullptr;  // As TakesLong; null: never.
+    void (*run)(ArrayProgram& program, const v1::Command& command, const Attachments& attachments);
   };
   static const Kind& KindOf(const v1::Command& command);
 
-  Program(const Shared& shared, const Limits& limits, Answer answer)
+  ArrayProgram(const Shared& shared, const Limits& limits, Answer answer)
       : shared_(shared), devices_(shared.devices),
         custom_host_(shared.custom_host != nullptr ? shared.custom_host : devices_.custom_host()),
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
@@ -142,7 +142,7 @@ class Program final : public SessionProgram, public std::enable_shared_from_this
 
   Budgets budgets() const override { return budgets_; }
 
-  ~Program() override {
+  ~ArrayProgram() override {
     answers_->End();
     if (imperative_.has_value()) imperative_->scheduler().Cancel();
     exchange_.reset();
@@ -344,7 +344,7 @@ class Program final : public SessionProgram, public std::enable_shared_from_this
     absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer, budget_);
     const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->scheduler().home().lane] {
       lane->Post([weak, number, graph, infer, lane] {
-        lane->GoOnBeside([weak, number, graph, infer] {
+        lane->ContinueAside([weak, number, graph, infer] {
           const auto program = weak.lock();
           if (program == nullptr || program->answers_->ended()) return;
           --program->inferring_;
@@ -395,10 +395,10 @@ class Program final : public SessionProgram, public std::enable_shared_from_this
   std::vector<SessionArrays::KindPtr> kinds_;      // Used in Run alone.
 };
 
-const SessionArrays::Names Program::kNone;
+const SessionArrays::Names ArrayProgram::kNone;
 
 // A row's place is the command's number in the proto; row 0 is for commands without content, or with one that is unknown.
-constexpr Program::Kind Program::kKinds[] = {
+constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
     {.number = v1::Command::COMMAND_NOT_SET, .run = [](auto& p, auto& c, auto&) { p.RefuseUnknown(c); }},
     {.number = v1::Command::kPrepare, .run = [](auto& p, auto& c, auto&) { p.Note(p.calls_.Prepare(c.prepare())); }},
     {.number = v1::Command::kInvoke, .names = [](auto& c) { return Longest(c.invoke().inputs(), c.invoke().outputs()); },
@@ -466,14 +466,14 @@ constexpr Program::Kind Program::kKinds[] = {
      .run = [](auto& p, auto& c, auto&) { p.exchange_->OpenSaved(c.open_saved(), p.number_); }},
 };
 
-constexpr bool Program::KindsAreInOrder() {
+constexpr bool ArrayProgram::KindsAreInOrder() {
   for (size_t i = 0; i < std::size(kKinds); ++i) {
     if (kKinds[i].number != static_cast<int>(i)) return false;
   }
   return true;
 }
 
-const Program::Kind& Program::KindOf(const v1::Command& command) {
+const ArrayProgram::Kind& ArrayProgram::KindOf(const v1::Command& command) {
   static_assert(KindsAreInOrder());
   const auto number = static_cast<size_t>(command.command_case());
   return kKinds[number < std::size(kKinds) ? number : 0];
@@ -482,13 +482,13 @@ const Program::Kind& Program::KindOf(const v1::Command& command) {
 }  // namespace
 
 bool SessionProgram::IsAnswered(const v1::Command& command) {
-  const Program::Report report = Program::KindOf(command).report;
-  return report == Program::kAtStops ? command.backward().out_grads_size() > 0 : report >= Program::kAnswered;
+  const ArrayProgram::Report report = ArrayProgram::KindOf(command).report;
+  return report == ArrayProgram::kAtStops ? command.backward().out_grads_size() > 0 : report >= ArrayProgram::kAnswered;
 }
 
 std::shared_ptr<SessionProgram> SessionProgram::Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
                                                        Answer answer) {
-  auto program = std::make_shared<Program>(shared, limits, std::move(answer));
+  auto program = std::make_shared<ArrayProgram>(shared, limits, std::move(answer));
   program->Open(home, lane, limits);
   return program;
 }

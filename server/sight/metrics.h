@@ -28,7 +28,7 @@
 #include "server/rpc/call_counts.h"
 #include "server/rpc/raw_service.h"
 #include "server/rpc/router.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 #include "server/serving/served_models.h"
 #include "server/sight/families.h"
 

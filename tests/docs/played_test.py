@@ -30,6 +30,11 @@ class PlayedTest(unittest.TestCase):
       for reason in played.left_out(text):
         self.assertRegex(reason, r"\w+ .*\.$", name)
 
+  def test_cpp_in_the_readme_is_a_part_of_the_cpp_clients_program(self):
+    parts = re.findall(r"^```cpp\n(.*?)^```", pathlib.Path("README.md").read_text(), re.M | re.S)
+    self.assertEqual(len(parts), 1)
+    self.assertIn(parts[0], pathlib.Path("client/cpp/README.md").read_text())
+
   def test_the_python_packages_readme(self):
     text = pathlib.Path("client/python/README.md").read_text()
     with RunningServer() as server, tempfile.TemporaryDirectory() as home:

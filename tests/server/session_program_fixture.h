@@ -80,7 +80,7 @@ class SessionProgramTest : public testing::Test {
       program_->Execute(++number_, command, {});
       done.set_value();
     };
-    lane_->Post([&] { number_ % 2 == 0 ? lane_->GoOnBeside(execute) : execute(); });
+    lane_->Post([&] { number_ % 2 == 0 ? lane_->ContinueAside(execute) : execute(); });
     done.get_future().wait();
     return number_;
   }
