@@ -29,8 +29,6 @@ absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInferen
 // FAILED_PRECONDITION, with the reason OPERATOR_FAILED and the text of the client's exception: the call works when the client
 // has mended its operator. Its traceback is the payload kTraceback (grpc_status.h).
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what);
-// Whether `status` is one of these.
-bool IsFailureOfClient(const absl::Status& status);
 
 }  // namespace gluond::server
 

@@ -20,9 +20,11 @@
 #include "absl/status/statusor.h"
 #include "engine/core/custom_host.h"
 #include "engine/runtime/budget.h"
-#include "gluond/v1/custom_operator.pb.h"
 #include "server/custom/shared_operators.h"
 
+namespace gluond::v1 {
+class HostResponse;
+}
 namespace gluond::server {
 
 // The way to one client. Calls of a channel do not block, and may be made from any thread; nothing comes after the stream's
@@ -56,7 +58,7 @@ class CustomProviders {
     uint64_t tag = 0;         // A hash of the scope, for instances.
     int64_t calls = 0;        // CustomCallbacks counts them.
     absl::flat_hash_map<std::string, uint64_t> offered = {};  // By op_type: when it was shared, 0 where it was not.
-    v1::HostResponse released = {};                           // Functions that the client has not been told of yet.
+    std::vector<uint64_t> released = {};                      // Functions that the client has not been told of yet.
   };
 
   // Adds a provider whose channel is new. Returns the channel that had the scope until now; null: none had.

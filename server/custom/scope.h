@@ -12,9 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "gluond/v1/custom_operator.pb.h"
 #include "server/identity/reach.h"
 
+namespace gluond::v1 {
+class OpenHost;
+}
 namespace gluond::server {
 
 // `key:` and the first half of the key's SHA-256, as OpenHost says.
