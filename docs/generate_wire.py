@@ -13,13 +13,13 @@ import subprocess
 import sys
 import tempfile
 
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Services first, then their messages, from the simple to the composed.
 FILES = ["call", "operator", "model", "training", "serving", "session", "command", "saved_session", "server", "tensor", "graph",
-         "parameters", "checkpoint", "dataset", "trainer", "custom_operator"]
+         "parameters", "checkpoint", "dataset", "trainer", "custom_operator", "options"]
 
 HEADER = """# The wire
 
@@ -100,6 +100,7 @@ def describe(proto_root):
          "--proto_path=/usr/include"] +
         ["gluond/v1/%s.proto" % name for name in FILES], check=True)
     files = {f.name: f for f in descriptor_pb2.FileDescriptorSet.FromString(out.read()).file}
+  descriptor_pool.Default().Add(files["gluond/v1/options.proto"])
   return [files["gluond/v1/%s.proto" % name] for name in FILES]
 
 
@@ -184,13 +185,23 @@ def _enum(enum, name, path, comments, out):
     out.append("| `%s` = %d | %s |" % (value.name, value.number, text))
 
 
+def _caller(method):
+  """Who may call a method, and how its calls are audited, by its options."""
+  options = descriptor_pb2.MethodOptions.FromString(method.options.SerializeToString())
+  rule = options.Extensions[descriptor_pool.Default().FindExtensionByName("gluond.v1.method")]
+  role, audit = (rule.DESCRIPTOR.enum_types_by_name[name].values_by_number[value].name
+                 for name, value in [("Role", rule.role), ("Audit", rule.audited)])
+  return ("everybody" if role == "OPEN" else "any role" if role == "ANY" else "`%s`" % role.lower()) + {
+      "NEVER": "", "EACH": ", audited", "MANY": ", some audited"}[audit]
+
+
 def _service(service, path, comments, out):
   out += ["", "## %s" % service.name, "", _paragraphs(comments(path, service.name)), "",
-          "| method | request, reply | what it does |", "| --- | --- | --- |"]
+          "| method | caller's role | request, reply | what it does |", "| --- | --- | --- | --- |"]
   for i, method in enumerate(service.method):
     text = _cell(comments(path + [2, i], "%s.%s" % (service.name, method.name)))
-    out.append("| `%s` | %s, %s | %s |" % (
-        method.name, _link(method.input_type), _link(method.output_type), text))
+    out.append("| `%s` | %s | %s, %s | %s |" % (
+        method.name, _caller(method), _link(method.input_type), _link(method.output_type), text))
 
 
 def generate(files):

@@ -1,5 +1,5 @@
-// The words in which an operator says that it is a scale and a shift for each channel, or that it takes those of the call
-// behind it into its weight and bias (engine/core/affine.h).
+// The words in which an operator says that it is a scale and a shift for each channel (engine/core/affine.h). In further
+// words an operator says that its weight and bias take the scale and the shift of the call behind it.
 
 #ifndef OPS_AFFINE_H_
 #define OPS_AFFINE_H_
@@ -19,8 +19,8 @@ inline NodeEntry CastTo(const NodeEntry& x, DType dtype) {
 }
 
 // The call of `node`'s operator that computes scale y + shift for each of the output's channels, which are the weight's
-// first axis: with scale w for a weight, and scale b + shift for a bias. P: the operator's parameters, of which `no_bias` is
-// one; its inputs are the data, the weight and the bias.
+// first axis. The weight becomes scale w, the bias scale b + shift. P: the operator's parameters, of which `no_bias` is one;
+// its inputs are the data, the weight and the bias.
 template <class P>
 NodePtr WithAffine(const Node& node, const Affine& affine, int weight_rank, DType dtype) {
   const std::string column = absl::StrCat("(-1", absl::StrJoin(std::vector<std::string>(weight_rank, ""), ", 1"), ")");

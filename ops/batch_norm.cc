@@ -100,8 +100,9 @@ struct BatchNorm {
   }
 };
 
-// With z = (x - mean) / std: dbeta = sum dy, dgamma = sum dy z, and, when mean and variance are the batch's,
-// dx = gamma / std (dy - mean(dy) - z mean(dy z)), else gamma / std dy.
+// With z = (x - mean) / std:
+//   dbeta = sum dy, dgamma = sum dy z
+//   dx = gamma / std (dy - mean(dy) - z mean(dy z)) when mean and variance are the batch's, else gamma / std dy
 template <class C, class X, class Y>
 struct BackwardNormalize {
   RowGeometry shape;

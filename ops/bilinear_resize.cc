@@ -131,8 +131,8 @@ struct ResizedAxis {
     const double part = place - static_cast<double>(low);
     return {low, part > 0 && low + 1 < in ? low + 1 : low, part};
   }
-  // The elements of y from Begin(i) to End(i) may have element i of x in their pairs, and no others do: one is added on
-  // either side for what rounding does.
+  // The elements of y from Begin(i) to End(i) may have element i of x in their pairs, and no others do. The range has
+  // an element more on either side, because of rounding.
   HOST_DEVICE int64_t Begin(int64_t i) const {
     if (step == 0) return 0;
     const double first = (static_cast<double>(i - 1) + shift()) / step - shift() - 1;

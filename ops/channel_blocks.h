@@ -30,8 +30,8 @@ inline BlockedCall AsItIs(const Node& node, int64_t block) {
   return {node.op()->name(), node.attrs.dict, block, node.num_inputs()};
 }
 
-// Facts of an operator that treats each element apart from the others, the first `inputs` of its inputs alike: batches may be
-// computed by rows, and images in blocks as they are.
+// Facts of an operator that treats each element apart from the others, the first `inputs` of its inputs alike. Such an
+// operator computes batches by rows, and images in blocks as they are.
 template <uint32_t inputs>
 void Elementwise(OpRegistration& op) {
   op.set_attr<TBatchInputs>("TBatchInputs", static_cast<int>(inputs));

@@ -177,8 +177,8 @@ GLUOND_REGISTER_OP(stack)
     .compute<Stack>();
 
 // _rnn_param_concat: joins the flattened weights and biases of recurrent layers to RNN's vector of parameters. Unlike
-// Concat it infers the inputs of unknown size from the whole: they share equally what the known ones leave (in a
-// layer whose input is not known, the weights of each direction are of one size).
+// Concat, the operator infers inputs of unknown size from the whole: they share equally what the known inputs leave.
+// (In a layer whose input is not known, the weights of each direction are of one size.)
 absl::StatusOr<bool> RnnShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   Shape common = (*out)[0];
   for (size_t i = 0; i < in->size() && !common.rank_known(); ++i) common = (*in)[i];

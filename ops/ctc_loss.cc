@@ -1,5 +1,5 @@
 // CTCLoss, connectionist temporal classification (Graves et al., 2006): -log of the probability that a network's
-// outputs, softmax(x) at each step, spell the label, however its classes are spread over the steps, repeated, and
+// outputs, softmax(x) at each step, spell the label. The label's classes may be spread over the steps, repeated, and
 // separated by blanks. The paths' states are s = 0 .. 2 L: the label's classes (odd s) with blanks around them (even).
 //   alpha[t][s]: log of the probability of all ways to be in s at step t, having passed the states before,
 //   beta[t][s]: log of the probability of all ways to finish from there,

@@ -1,5 +1,5 @@
-// _contrib_interleaved_matmul_selfatt_qk and _valatt: the two matrix products of an attention of several heads, on one
-// tensor (length, batch, heads * 3 * size) that holds the query, the key and the value of each head beside each other:
+// _contrib_interleaved_matmul_selfatt_qk and _valatt are the two matrix products of an attention of several heads. One
+// tensor (length, batch, heads * 3 * size) holds the query, the key and the value of each head beside each other:
 //   qk:     scores = Q K^T / sqrt(size) for each sample and head, (batch * heads, length, length),
 //   valatt: attention V, put together again as (length, batch, heads * size).
 // The gradients are written in operators, so that they have gradients, too.

@@ -1,5 +1,8 @@
-// LeakyReLU and its relatives: for x > 0, y = x; otherwise leaky: slope x; prelu: gamma x, with a gamma for each channel (axis 1),
-// each sample (axis 0), each channel of each sample, or one for all; elu: slope (e^x - 1). selu and gelu have no such parameter.
+// LeakyReLU and its relatives. For x > 0, y = x; otherwise:
+//   leaky  slope x
+//   prelu  gamma x, with a gamma for each channel (axis 1), each sample (axis 0), each channel of each sample, or one for all
+//   elu    slope (e^x - 1)
+// selu and gelu have no such parameter.
 
 #include <algorithm>
 #include <optional>

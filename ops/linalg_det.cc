@@ -113,8 +113,8 @@ struct Inverse {
   }
 };
 
-// A gradient's factors of one matrix: of A^-T, or of x w^T where A is singular. With T U = E, where T eliminates the row
-// that U's first zero leaves without a pivot, x is the vector with U x = 0, and w^T = t^T L^-1 P, t^T being the last row of T.
+// A gradient's factors of one matrix: of A^-T, or of x w^T where A is singular. With T U = E, T eliminates the row that U's
+// first zero leaves without a pivot. Then x is the vector with U x = 0, and w^T = t^T L^-1 P, where t^T is the last row of T.
 // Two rows without a pivot have the factor 0.
 template <class C>
 struct GradientFactors {

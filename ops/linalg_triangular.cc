@@ -1,6 +1,6 @@
-// _linalg_trsm and _linalg_trmm, solving with and multiplying by triangular matrices; _linalg_potrf, the Cholesky factor L
-// of a matrix A = L L^T, or U of A = U^T U, and _linalg_potri, the inverse of A from such a factor. The other triangle of a
-// triangular matrix is not read.
+// _linalg_trsm and _linalg_trmm solve with and multiply by triangular matrices. _linalg_potrf gives the Cholesky factor L
+// of a matrix A = L L^T, or U of A = U^T U. _linalg_potri gives the inverse of A from such a factor. The other triangle of
+// a triangular matrix is not read.
 // The gradients are written in these operators, so that they have gradients, too.
 
 #include "ops/linalg.h"

@@ -100,8 +100,8 @@ REGRESSION(LogisticRegressionOutput, Unary<Sigmoid>, Difference, "y = sigmoid(x)
            "grad_scale / outputs (y - label).");
 
 // SVMOutput: y = x, with the gradient of the one-against-all hinge loss with the labels, whatever head gradient comes
-// in. With s = x for the label's class and -x for the others, and C the regularization coefficient, it is that of
-// C max(0, margin - s) (use_linear) or C max(0, margin - s)^2.
+// in. Let s be x for the label's class and -x for the others, and C the regularization coefficient. The loss is C
+// max(0, margin - s) (use_linear) or C max(0, margin - s)^2.
 struct SVMOutputParam : Param<SVMOutputParam> {
   double margin, regularization_coefficient;
   bool use_linear;

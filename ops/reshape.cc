@@ -17,8 +17,13 @@ absl::Status ReshapeError(const Shape& x, const Dims& codes, absl::string_view w
                                                  param_internal::FormatValue(codes), ": ", why));
 }
 
-// MXNet's codes, read along x's axes: n > 0 that size; 0 x's size; -1 whatever is left (once); -2 all of x's axes from
-// here on; -3 the product of the next two; -4 a b: x's next axis split into a and b, of which one may be -1.
+// MXNet's codes, read along x's axes:
+//   n > 0   that size
+//   0       x's size
+//   -1      whatever is left (once)
+//   -2      all of x's axes from here on
+//   -3      the product of the next two
+//   -4 a b  x's next axis split into a and b, of which one may be -1
 // `reverse` reads both from the right, so that -4 stands behind its sizes: b a -4. Requires: x.known().
 absl::StatusOr<Shape> ReshapeTo(const Shape& x, const Dims& codes, bool reverse) {
   Dims from(x.begin(), x.end()), read(codes.begin(), codes.end()), to;

@@ -42,9 +42,9 @@ absl::StatusOr<const int64_t*> ImagesOfRois(const OpContext& ctx, const TBlob& r
                                             ", expected less than the ", images, " images of 'data'; negative: padding"));
 }
 
-// How the gradient of images by `count` regions is added up: regions go in pieces, each of which has sums of its own for
-// all `planes` of `n` elements, so that a GPU has enough to do at once. Pieces depend on the shapes alone, and so do the
-// results' bits.
+// How the gradient of images by `count` regions is added up. Regions go in pieces, so that a GPU has enough to do at
+// once: each piece has sums of its own for all `planes` of `n` elements. Pieces depend on the shapes alone, and so do
+// the results' bits.
 struct RoiPieces {
   int64_t planes, n, count, pieces;
 

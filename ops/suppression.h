@@ -1,6 +1,7 @@
-// Non-maximum suppression: of boxes in the order of their scores, those stay that no better one suppresses which stays itself.
-// Blocks of the order are done one after the other: first their boxes are compared with what stays of earlier blocks, a group
-// of threads for each box; then with each other, a group for each sample. Between blocks the run is asked whether it goes on.
+// Non-maximum suppression goes through boxes in the order of their scores: a box stays unless a better box that stays
+// suppresses it. Blocks of the order are done one after the other. First a block's boxes are compared with the boxes that stay
+// of earlier blocks, by a group of threads for each box. Then they are compared with each other, by a group for each sample.
+// Between blocks the run is asked whether it goes on.
 
 #ifndef OPS_SUPPRESSION_H_
 #define OPS_SUPPRESSION_H_
@@ -30,8 +31,8 @@ struct Stays {
   }
 };
 
-// P is a sample's boxes in order: p.Valid(b, j) is false for one that never stays; p.Between(b, k, j) tells how far two
-// overlap, and p.IsTooMuch(that) whether the one at the earlier place suppresses the other.
+// P is a sample's boxes in order. p.Valid(b, j) is false for a box that never stays. p.Between(b, k, j) tells how far
+// two boxes overlap, and p.IsTooMuch(that) whether the earlier box suppresses the other.
 template <class P>
 struct CompareWithKept {
   static constexpr int64_t kAtOnce = 256;  // A box that is gone is not compared on.

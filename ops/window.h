@@ -1,5 +1,5 @@
 // The windows of Convolution, Deconvolution and Pooling: their parameters, with one number for each spatial axis, of
-// which there are one to three, and the sizes of a convolution that follow from them.
+// which there are one to three. The sizes of a convolution follow from these parameters.
 
 #ifndef OPS_WINDOW_H_
 #define OPS_WINDOW_H_

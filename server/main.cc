@@ -31,6 +31,7 @@
 #include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
 #include "gperftools/malloc_extension_c.h"
+#include "server/config/flag_file.h"
 #include "server/hosted/sweeper.h"
 #include "server/rpc/json_line.h"
 #include "server/rpc/log.h"
@@ -49,10 +50,10 @@
 #pragma weak MallocExtension_GetNumericProperty
 #pragma weak MallocExtension_ReleaseToSystem
 
-using gluond::server::Limits;
-
 ABSL_FLAG(std::string, address, "127.0.0.1:50051",
           "HOST:PORT to listen on, or unix:PATH, or unix-abstract:NAME. Port 0 takes a free one.");
+ABSL_FLAG(std::string, config, "",
+          "File of YAML with values of these flags, as `max_models: 7`. A flag on the command line counts in its place.");
 ABSL_FLAG(gluond::server::InsecurePublic, insecure_public, {},
           "Allows an --address that other machines can reach, without encryption or without a question who calls "
           "(--insecure_public=grpc), or such a --metrics_address without a token (=metrics), or, without a value, both.");
@@ -149,11 +150,6 @@ ABSL_FLAG(int, lame_duck_seconds, 0,
           "asks for health: more than it takes to hear of it.");
 ABSL_FLAG(int, drain_seconds, 30, "After that, calls under way have so long before they are cancelled.");
 
-ABSL_FLAG(int64_t, max_message_bytes, Limits().max_message_bytes, "Largest request or reply, at most 1 GiB.");
-ABSL_FLAG(int64_t, max_memory_bytes, Limits().max_memory_bytes,
-          "Most memory of the process: tensors, requests, replies, queues. 0: three quarters of what the machine, or the "
-          "control group, has.");
-ABSL_FLAG(int64_t, max_connections, Limits().max_connections, "Most connections. Those of one address: half of them.");
 ABSL_FLAG(int64_t, max_connection_age_seconds, 0,
           "A connection that is so old takes no new calls: its client makes another one, of another server perhaps. 0: never.");
 ABSL_FLAG(int64_t, max_connection_age_grace_seconds, 0,
@@ -162,49 +158,10 @@ ABSL_FLAG(int64_t, keepalive_seconds, gluond::server::ConnectionLife().keepalive
           "A connection that is silent for so long is asked whether its client is still there. 0: never.");
 ABSL_FLAG(int64_t, keepalive_timeout_seconds, gluond::server::ConnectionLife().keepalive_timeout,
           "A client that is asked so has so long to answer.");
-ABSL_FLAG(int64_t, max_requests, Limits().max_requests, "Most requests at work or waiting.");
-ABSL_FLAG(int64_t, max_request_bytes, Limits().max_request_bytes, "Most bytes of all requests at work or waiting.");
-ABSL_FLAG(int64_t, max_graph_nodes, Limits().max_graph_nodes, "Most nodes of one expanded graph.");
-ABSL_FLAG(int64_t, max_model_bytes, Limits().max_model_bytes, "Most bytes of tensors held for one model.");
-ABSL_FLAG(int64_t, max_tensor_bytes, Limits().max_tensor_bytes, "Most bytes of tensors held in all on one device; never more than it has.");
-ABSL_FLAG(int64_t, max_models, Limits().max_models, "Most models.");
-ABSL_FLAG(int64_t, max_datasets, Limits().max_datasets, "Most datasets.");
-ABSL_FLAG(int64_t, max_clients, Limits().max_clients,
-          "Most clients (per model) that make numbered calls. One that is silent for ten minutes, or makes room, counts no more.");
-ABSL_FLAG(int64_t, max_silent_clients, Limits().max_silent_clients,
-          "Most silent clients (per model) whose last sequence numbers are remembered, 16 bytes each. Beyond them new clients "
-          "are refused, so that no call is applied twice. One identity has at most as many as are left for all others.");
-ABSL_FLAG(int64_t, max_answer_bytes, Limits().max_answer_bytes,
-          "Most bytes of all answers kept for calls that are sent again; the oldest go first.");
-ABSL_FLAG(int64_t, answer_lease_seconds, Limits().answer_lease_seconds, "Such an answer is kept for so long.");
-ABSL_FLAG(int64_t, max_store_bytes, Limits().max_store_bytes,
-          "Most bytes of all checkpoints and datasets in --store_dir. 0: all that the disk has. The smaller of 1 GiB and a "
-          "twentieth of the disk stays free in any case.");
-ABSL_FLAG(int64_t, max_checkpoints, Limits().max_checkpoints, "Most checkpoints in --store_dir.");
-ABSL_FLAG(int64_t, max_uploads, Limits().max_uploads, "Most parameters that are being uploaded.");
-ABSL_FLAG(int64_t, upload_lease_seconds, Limits().upload_lease_seconds,
-          "A silent upload is forgotten after so long, and so is the copy that a silent download has.");
-ABSL_FLAG(int64_t, max_sessions, Limits().max_sessions, "Most sessions.");
-ABSL_FLAG(int64_t, max_session_queue_bytes, Limits().max_session_queue_bytes,
-          "Most bytes of commands and replies that wait in one session; as much again of replies that may be sent anew.");
-ABSL_FLAG(int64_t, max_session_bytes, Limits().max_session_bytes,
-          "Most bytes of tensors held for one session on one device.");
-ABSL_FLAG(int64_t, max_session_arrays, Limits().max_session_arrays,
-          "Most arrays of one session, most prepared calls, and most graphs.");
-ABSL_FLAG(int64_t, session_lease_seconds, Limits().session_lease_seconds, "A silent session ends after so long.");
-ABSL_FLAG(int64_t, session_grace_seconds, Limits().session_grace_seconds,
-          "A silent session that has saved its arrays, or opened saved ones, ends after so long.");
-ABSL_FLAG(int64_t, max_saved_sessions, Limits().max_saved_sessions, "Most names under which sessions have saved arrays.");
-ABSL_FLAG(int64_t, max_served_versions, Limits().max_served_versions, "Most published versions of models.");
-ABSL_FLAG(int64_t, max_named_session_bytes, Limits().max_named_session_bytes,
-          "Most bytes of tensors, on each device, of sessions that have saved or opened something and whose clients are "
-          "silent for longer than the lease: the longest silent end first. Without --store_dir also: most bytes of all "
-          "that sessions have saved. 0: a quarter of the memory.");
-ABSL_FLAG(int64_t, stream_idle_seconds, Limits().stream_idle_seconds,
-          "A stream of inferences without a request for so long ends. 0: never.");
-ABSL_FLAG(int64_t, callback_seconds, Limits().callback_seconds,
-          "A client that computes an operator has so long for each call.");
-ABSL_FLAG(int64_t, max_callbacks, Limits().max_callbacks, "Most calls that one such client has not answered.");
+
+#define GLUOND_LIMIT(name, value, least, most, help) ABSL_FLAG(int64_t, name, value, help);
+GLUOND_LIMITS(GLUOND_LIMIT)
+#undef GLUOND_LIMIT
 
 namespace gluond::server {
 namespace {
@@ -329,8 +286,7 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::InvalidArgumentError(absl::StrCat("--port_file=", path, " cannot be written"));
 }
 
-// The exit status of a server that was told to stop and had to cut calls, of one whose GPU has failed, and of one that was
-// told to stop and could not save its models.
+// Exit statuses: a server that was told to stop had to cut calls, or could not save its models; a GPU has failed.
 constexpr int kCut = 3;
 constexpr int kDeviceError = 4;
 constexpr int kUnsaved = 5;
@@ -461,6 +417,21 @@ absl::StatusOr<int> Main() {
   return status;
 }
 
+// Where this program's flags are, all of them.
+bool HasFlags(absl::string_view file) { return absl::EndsWith(file, "server/main.cc"); }
+
+// Sets flags by the file that the arguments name.
+absl::Status SetFlagsByFile(const std::vector<std::string>& arguments) {
+  const std::string path = FindConfig(arguments);
+  if (path.empty()) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (HasFlags(flag->Filename())) names.emplace_back(name);
+  }
+  const absl::Status set = SetFlags(path, names);
+  return absl::IsNotFound(set) ? absl::InvalidArgumentError(absl::StrCat("--config=", path, ": ", set.message())) : set;
+}
+
 // Messages and tensors come and go by the hundred kilobytes. To give their pages back at each free and to ask for them
 // again would cost more than the computation: so many bytes of them may stay.
 constexpr size_t kKeptBytes = 64 << 20;
@@ -490,9 +461,7 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
                                "[--store_dir=FOLDER] ...");
   absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = usage.contains_helpshort_flags = [](absl::string_view file) {
-    return absl::EndsWith(file, "server/main.cc");  // Where this program's flags are, all of them.
-  };
+  usage.contains_help_flags = usage.contains_helpshort_flags = &gluond::server::HasFlags;
   usage.version_string = [] {
     return absl::StrCat("gluond-server ", gluond::server::kVersion, " (", gluond::server::Commit(), ")\n");
   };
@@ -504,6 +473,10 @@ int main(int argc, char** argv) {
     gluond::server::LogRefusedStart(why);
     _exit(1);
   });
+  if (const absl::Status set = gluond::server::SetFlagsByFile({argv + 1, argv + argc}); !set.ok()) {
+    gluond::server::LogRefusedStart(set.message());
+    return 1;
+  }
   std::vector<char*> rest;
   for (int i = 1; i < argc; ++i) argv[i] = const_cast<char*>(gluond::server::WithValue(argv[i]));
   gluond::server::WithRefusalsOfFlags([&] { rest = absl::ParseCommandLine(argc, argv); });

@@ -173,7 +173,7 @@ class PlantedBreachTest(unittest.TestCase):
         ("client/python/gluond/base.py", "import engine.core\n"),
         ("client/python/gluond/base.py", "from tests import case_runner\n"),
         ("server/a.cc", '#include "client/cpp/client.h"\n'),
-        ("server/codec/a.cc", '#include "server/rpc/unary.h"\n'),
+        ("server/codec/a.cc", '#include "server/rpc/call.h"\n'),
         ("server/wire/a.h", '#include "server/server.h"\n'),
         ("deploy/a.py", "import os, server.main as main\n"),
         ("engine/core/a.h", '#include "../runtime/executor.h"\n'),

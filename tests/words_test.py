@@ -1,6 +1,6 @@
 """The words of docs/architecture.md: each is defined where the table says, and no other header of the engine, operators or server uses it for
-something else. And sentences in comments: each has a noun for its subject, as far as its first word tells; in
-Python's docstrings, too, and names of its classes, functions and files say what they are."""
+something else. And sentences in comments: each has a noun for its subject, as far as its first word tells, in
+Python's docstrings, too, and at most 30 words in C++ and protos. Names of Python's classes, functions and files say what they are."""
 
 import ast
 import os
@@ -12,6 +12,10 @@ from tests import case_runner
 
 ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 DEFINITION = re.compile(r"^ *(?:class|struct|enum class|enum) (?:\w+::)*(\w+)(?: final)?(?: :[^:;{][^;{]*)?\s*\{", re.MULTILINE)
+# Text that has no braces of code: comments, strings and characters; and what opens or closes a brace.
+NO_CODE = re.compile(r"""//[^\n]*|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'""", re.DOTALL)
+BRACE = re.compile(r"\bnamespace\b([^;{=]*)\{|\b(?:class|struct|enum class|enum|union)\s+([\w:]+)(<[^{;]*>)?(?:\s+final)?"
+                   r"\s*(?::(?!:)[^;{]*)?\{|[{}]")
 ROOMS = ("engine", "ops", "server", "client", "proto")
 # A sentence that begins so has no noun for its subject, or has it after its reader has guessed at one.
 PYTHON_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
@@ -29,6 +33,10 @@ OF_ARRAYS = {"OperatorInfo"}
 CRYPTIC = {"again", "caller", "each", "filling", "inside", "keep", "kept", "leaves", "starts", "wants_wanted", "watched"}
 # Sentences that tell a reader to guess.
 GUESSED = re.compile(r"See above|nobody has any more|what it becomes", re.IGNORECASE)
+ITEM = re.compile(r" *(?:\*|-|\d+\.) +(?=\S)")  # Begins an item of a list.
+# Words of a sentence in a comment of C++ or a proto; and the protos that are other projects'.
+LONGEST = 30
+OF_OTHERS = ("proto/health/",)
 NOUNLESS = re.compile(r"(?:^|[.!?]\)? +\(?)((?:What|Of|That of|Those of|Who|Whoever|Whose|Whatever|Where what|As what) .*)")
 
 
@@ -47,17 +55,54 @@ def definitions(headers):
   return found
 
 
+def classes_of_namespaces(text):
+  """The classes and enums that a file of C++ defines in gluond's namespaces, unnamed ones included, and not within a class."""
+  found, inside = [], []
+  for match in BRACE.finditer(NO_CODE.sub('""', text)):
+    if match[0] == "}":
+      inside.pop()
+      continue
+    if match[2] and "::" not in match[2] and not match[3] and all(inside) and inside[:1] == ["gluond"]:
+      found.append(match[2])
+    inside.append(match[1].strip().partition("::")[0] or "unnamed" if match[1] is not None else None)
+  return found
+
+
 def paragraphs(text, mark):
-  """(line, paragraph) for each paragraph of the comments that `mark` begins. A comment beside code is a paragraph."""
-  found, goes_on = [], False
+  """(line, paragraph) for each paragraph of the comments that `mark` begins. A comment beside code is a paragraph, and so is an
+  item of a list; lines that stand further in show code, a formula or a table, and end a paragraph."""
+  found, goes_on, is_item = [], False, False
   for number, line in enumerate(text.splitlines(), 1):
     alone = re.match(rf"\s*{mark} (.*)", line)
     comment = alone or re.search(rf"  {mark} (.*)", line)
-    if alone and goes_on and not alone[1].startswith("* "):
-      found[-1][1] += " " + alone[1]
+    item = comment and ITEM.match(comment[1])
+    if alone and not item and alone[1].startswith("  ") and not (goes_on and is_item):
+      goes_on = False
+      continue
+    if alone and goes_on and not item:
+      found[-1][1] += " " + alone[1].strip()
     elif comment:
-      found.append([number, comment[1].removeprefix("* ")])
+      is_item = item is not None
+      found.append([number, comment[1][item.end():] if item else comment[1]])
     goes_on = alone is not None
+  return found
+
+
+def sentences(paragraph):
+  """The sentences of a paragraph. A point ends none in an abbreviation, a number, a name, between backquotes or in a URL."""
+  whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "_"), paragraph)
+  parts = re.split(r"(?<!e\.g\.)(?<!i\.e\.)(?<!\bal\.)(?<!\bvs\.)((?<=[.!?])|(?<=[.!?][)\"']))\s+(?!\.\.)", whole)
+  return [part for part in parts if part]
+
+
+def long_sentences(text, mark="//"):
+  """(line of its paragraph, words, sentence) for those of more than LONGEST words: signs like `=` alone are no words."""
+  found = []
+  for line, paragraph in paragraphs(text, mark):
+    for sentence in sentences(paragraph):
+      count = sum(1 for word in sentence.split() if re.search(r"\w", word))
+      if count > LONGEST:
+        found.append((line, count, sentence))
   return found
 
 
@@ -116,6 +161,39 @@ class WordsTest(unittest.TestCase):
     headers = {"a.h": "class Lane {\n", "b.h": "struct Road {\n  enum class Lane { kLeft };\n};\nclass Other;\n"}
     self.assertEqual(definitions(headers), {"Lane": ["a.h", "b.h"], "Road": ["b.h"]})
 
+  def test_each_class_of_a_namespace_is_one_thing(self):
+    found = {}
+    for room in ("engine", "server"):
+      for path in sorted(path for path in (ROOT / room).rglob("*") if path.suffix in (".h", ".cc")):
+        for name in classes_of_namespaces(path.read_text()):
+          found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    self.assertGreater(len(found), 500)
+    for name, paths in found.items():
+      with self.subTest(name=name):
+        self.assertEqual(len(paths), 1, paths)
+
+  def test_classes_of_namespaces_are_found(self):
+    text = """
+namespace gluond { class Declared; }
+namespace gluond::net {
+namespace {
+// class Comment {
+const char* text = "struct Text {";
+template <class T>
+class Queue final : public Base<T> {
+  struct Nested { int n; };
+  char brace = '{';
+};
+enum class Color : int { kRed };
+void F() { struct Local {}; }
+template <> struct Special<int> {};
+}  // namespace
+struct Queue::Inner {};
+}
+namespace grpc_core { class Executor {}; }
+"""
+    self.assertEqual(classes_of_namespaces(text), ["Queue", "Color"])
+
   def test_each_class_of_the_python_package_is_one_thing(self):
     found = {}
     for path in sorted((ROOT / "client" / "python" / "gluond").rglob("*.py")):
@@ -163,6 +241,44 @@ def load_helper():
 """
     self.assertEqual(sorted(names_that_say_nothing("io_utils", text)),
                      ["IOBase", "Leaves", "StateManager", "each", "io_utils", "keep", "load_helper"])
+
+  def test_sentences_in_comments_are_short(self):
+    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in (".h", ".cc", ".cu", ".proto")]
+    self.assertGreater(len(paths), 700)
+    for path in paths:
+      with self.subTest(path=str(path.relative_to(ROOT))):
+        if not str(path.relative_to(ROOT)).startswith(OF_OTHERS):
+          self.assertEqual(long_sentences(path.read_text()), [])
+
+  def test_sentences_end_where_a_reader_ends_them(self):
+    self.assertEqual(sentences("A lane is an order. Works wait (see lane.h)! Do they? (They do.) Yes: \"all.\" And e.g. this one, i.e. it."),
+                     ["A lane is an order.", "Works wait (see lane.h)!", "Do they?", "(They do.)", 'Yes: "all."',
+                      "And e.g. this one, i.e. it."])
+    self.assertEqual(sentences("LAMB (You et al., 2019) takes 1.5 of it; Smith et al. (2020) take more."),
+                     ["LAMB (You et al., 2019) takes 1.5 of it; Smith et al. (2020) take more."])
+    self.assertEqual(sentences("The call `f(x). g(y) + 1` is code. See https://example.org/a.b?c=d for more."),
+                     ["The call `f(x)._g(y)_+_1` is code.", "See https://example.org/a.b?c=d for more."])
+
+  def test_long_sentences_are_found(self):
+    words = " ".join(["word"] * 15)
+    text = f"""// {words} {words}. {words}
+// {words}, e.g. one.
+//
+// * {words}
+//   {words} more.
+// * {words}
+// * {words}, w <- w - lr * g = 0.
+//   Short.
+//   1. {words}
+//      {words} more.
+//
+// The formula is:
+//   {words} {words} y = x
+// {words}. `{words}` {words}
+// {words[:-5]}.
+int n;  // {words} {words} {words}.
+"""
+    self.assertEqual([(line, count) for line, count, _ in long_sentences(text)], [(1, 32), (4, 31), (9, 31), (16, 45)])
 
   def test_sentences_without_nouns_are_found(self):
     text = """// A lane's order. It is fair, as

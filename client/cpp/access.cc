@@ -93,8 +93,8 @@ grpc::ChannelArguments NewChannelArguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // The server's limits decide.
   arguments.SetMaxSendMessageSize(-1);
-  // A server that is started anew is found within a second or two: gRPC would wait up to two minutes, and half a minute
-  // before it looks up a name again, which it does before it connects again.
+  // A server that is started anew is found within a second or two. gRPC alone would wait up to two minutes, and half a
+  // minute before it looks up a name again, which comes before the next connection.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);

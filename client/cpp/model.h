@@ -84,9 +84,9 @@ class Model {
   // Neither may call the model: it is this call's until the end. Stops at the first error; that batch
   // and those after it were not applied, unless the error leaves it open (DEADLINE_EXCEEDED).
   //
-  // A server that makes live checkpoints (--checkpoint_every) may crash meanwhile: when it is there
-  // again within Options::retry_for, the batches that its last one lacks are sent again, and the model
-  // ends as without the crash. An answer that the crash took is reported with `replayed` alone.
+  // A server that makes live checkpoints (--checkpoint_every) may crash meanwhile. When the server is there
+  // again within Options::retry_for, the batches that its last live checkpoint lacks are sent again. The
+  // model ends as without the crash. An answer that the crash took is reported with `replayed` alone.
   absl::Status TrainOnBatches(absl::FunctionRef<std::optional<Tensors>()> next,
                               absl::FunctionRef<void(const v1::TrainStepResponse&)> report) const;
 
@@ -95,13 +95,13 @@ class Model {
                                                   std::optional<int64_t> steps = {}) const;
 
   // Trains on rows of a dataset for epochs, as v1::TrainRequest says; its model and number are set here.
-  // `progress` is told how it goes on, once a second or as the request says, and at the end of each epoch;
-  // where it returns false, the training ends after the step under way. It may call the model, but changes
-  // of it wait for the end. There is no deadline. The training goes on after a broken connection and in a
-  // server that was stopped and started anew, with steps counted from the first call's on. The last
-  // message says whether it was cancelled, or which error ended it after some steps; a later call with
-  // `start_at` = `next` goes on. ABORTED, with the reason REWOUND: a crash of the server has left a part of
-  // the steps; the message says how many.
+  // `progress` is told how the training goes on, once a second or as the request says, and at the end of each
+  // epoch. Where `progress` returns false, the training ends after the step under way. `progress` may call
+  // the model, but changes of the model wait for the end. There is no deadline. The training goes on after a
+  // broken connection and in a server that was stopped and started anew, with steps counted from the first
+  // call's on. The last message says whether it was cancelled, or which error ended it after some steps; a
+  // later call with `start_at` = `next` goes on. ABORTED, with the reason REWOUND: a crash of the server has
+  // left a part of the steps; the message says how many.
   absl::StatusOr<v1::TrainProgress> Train(
       v1::TrainRequest request,
       absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const;

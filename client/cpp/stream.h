@@ -21,8 +21,9 @@
 namespace gluond::client {
 
 // A thread that waits for an answer asks gRPC for it: no thread must be woken for it, and a round trip changes none. Where nobody
-// waits, the attending thread asks. The thread that gets a message holds it until it drops it: so only one has it, but where a
-// thread has kept it for a second, as an interrupted one does. Thread-safe.
+// waits, the attending thread asks. The thread that gets a message holds the message until it drops the message, so that only one
+// thread has it. But a thread that has kept a message for a second, as an interrupted thread does, may lose the message to
+// another. Thread-safe.
 class Stream {
  public:
   enum Event : int64_t {
@@ -50,9 +51,9 @@ class Stream {
   // The next event for a thread that waits for an answer, or the size of the message that has come. kBusy: the attending thread
   // asks from now on, as soon as no other does, until it gets a message.
   int64_t Lead(std::chrono::milliseconds patience);
-  // The same for the attending thread, which asks where no other does: when nobody has asked, and no message has come, for so
-  // long a pause, when Lead() was busy or when something large is to be written. It may notice later that a long pause is over.
-  // Never kBusy.
+  // The same for the attending thread, which asks where no other thread does. That is so when Lead() was busy or when something
+  // large is to be written, and when nobody has asked, and no message has come, for so long a pause. The attending thread may
+  // notice late that a long pause is over. Never kBusy.
   int64_t Attend(std::chrono::milliseconds patience, std::chrono::milliseconds pause);
 
   // Copies the message that has come. Returns its number, or 0: it has another size, and is another one by now.

@@ -18,8 +18,8 @@ struct Affine {
   DType dtype = DType::kFloat32;
 };
 
-// "FAffine": what output 0 of the call is outside of training, where the call writes nothing. Its other outputs are not
-// told. `dtype` is a floating type.
+// "FAffine": what output 0 of the call is outside of training, where the call writes nothing. The fact says nothing of
+// the call's other outputs. `dtype` is a floating type.
 using FAffine = std::function<Affine(const Node& node, DType dtype)>;
 
 // "FAbsorbAffine": a call whose output is scale y + shift, where y is the node's, of `rank` axes and of the type `dtype`.

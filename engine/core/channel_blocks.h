@@ -23,7 +23,7 @@ struct BlockedCall {
   AttrDict dict = {};
   int64_t block = 0;    // Channels in a block; 0: there is no such call.
   uint32_t inputs = 0;  // The first so many are in blocks, too.
-  bool gains = false;   // Where these are not, it is worth putting them into blocks.
+  bool gains = false;   // Putting these inputs into blocks pays.
 };
 
 // "FChannelBlocks": such a call on a CPU, for float32. `shapes` are the inputs'; of input 0 the channels are known. `block`

@@ -123,8 +123,8 @@ HOST_DEVICE void StoreAs(DType dtype, void* y, int64_t i, C v, bool add) {
   }
 }
 
-// to[i] = scale * from[i] + shift for n values on the host, computed in double where there is a scale or a shift, and
-// in float from bytes to float32. A bool's byte may hold more than 0 and 1: the value is "not 0".
+// to[i] = scale * from[i] + shift for n values on the host. The computation is in double where there is a scale or a
+// shift, and in float from bytes to float32. A bool's byte may hold more than 0 and 1: the value is "not 0".
 void ConvertValues(const void* from, DType from_type, void* to, DType to_type, int64_t n, double scale = 1,
                    double shift = 0);
 

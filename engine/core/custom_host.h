@@ -1,7 +1,7 @@
 // A CustomHost has clients compute the operator Custom. The operator (ops/custom.cc) knows graphs; the host
 // (server/custom/hosts.h) knows clients. A server has one. Code that makes a graph for a server names the host while
-// attributes are parsed, and with it the client whose operators the graph's private ones are; the nodes, and those of
-// their gradients, keep both:
+// attributes are parsed, and with the host the client whose operators the graph's private ones are. The nodes, and
+// the nodes of their gradients, keep both:
 //
 //   const ScopedCustomHost host(devices.custom_host(), request.host());
 //   ASSIGN_OR_RETURN(const NodePtr node, TryMakeNode("Custom", ...));

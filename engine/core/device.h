@@ -57,8 +57,8 @@ class DeviceDriver {
   // Returns when everything put on `stream` so far has run. Reports an error from there.
   virtual absl::Status Synchronize(void* stream) = 0;
 
-  // To be called after `operators` were put on `stream`. Where many are under way, or a few that take long, it waits
-  // until the earlier ones have run, so that the next user does not stand behind more than some 20 ms of them.
+  // To be called after `operators` were put on `stream`. Where many operators are under way, or a few long ones, the
+  // call waits until the earlier ones have run. So the next user of the stream waits for some 20 ms of them at most.
   virtual absl::Status Pace(void* stream, size_t operators) = 0;
 
   // Copies between host and device, behind what is on `stream`. `from` may change as soon as CopyFromHost returns, and

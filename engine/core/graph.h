@@ -1,5 +1,5 @@
-// The computation graph in NNVM's words: a Node is one call of an operator (or a variable), a NodeEntry is one
-// of its outputs, a Graph is the entries that somebody wants.
+// The computation graph in NNVM's words: a Node is one call of an operator (or a variable), and a NodeEntry is
+// one of the outputs of a node. A Graph is the entries that somebody wants.
 //
 //   NodeEntry x = MakeVariable("x");
 //   NodeEntry y = MakeNode("sigmoid", "y", {x});

@@ -16,7 +16,7 @@ struct DeclaredAttr {
   std::string place;
 };
 
-struct Registry {
+struct OpRegistry {
   std::map<std::string, std::unique_ptr<Op>, std::less<>> ops;
   std::map<std::string, const Op*, std::less<>> names;  // Aliases included.
   std::map<std::string, DeclaredAttr, std::less<>> attrs;
@@ -24,8 +24,8 @@ struct Registry {
 };
 
 // Written before main and while a plugin loads (the server loads it before it serves), read after.
-Registry& GetRegistry() {
-  static Registry& registry = *new Registry;  // Never destroyed: used by static initializers.
+OpRegistry& GetRegistry() {
+  static OpRegistry& registry = *new OpRegistry;  // Never destroyed: used by static initializers.
   return registry;
 }
 
@@ -52,7 +52,7 @@ std::vector<std::string> Numbered(absl::string_view stem, uint32_t n, bool even_
 }  // namespace
 
 const Op* Op::Find(absl::string_view name) {
-  const Registry& registry = GetRegistry();
+  const OpRegistry& registry = GetRegistry();
   const auto it = registry.names.find(Std(name));
   return it == registry.names.end() ? nullptr : it->second;
 }
@@ -117,7 +117,7 @@ absl::Status Op::ParseAttrs(NodeAttrs* attrs, size_t num_inputs) const {
 }
 
 OpRegistration::OpRegistration(const char* name, const char* file, int line) : file_(file), line_(line) {
-  Registry& registry = GetRegistry();
+  OpRegistry& registry = GetRegistry();
   std::unique_ptr<Op>& op = registry.ops[name];
   if (op == nullptr) {
     op = std::make_unique<Op>();
@@ -176,7 +176,7 @@ bool OpRegistration::DeclareAttr(const char* key, std::type_index type, const ch
 }
 
 absl::Status CheckRegistry() {
-  const Registry& registry = GetRegistry();
+  const OpRegistry& registry = GetRegistry();
   std::vector<std::string> mistakes = registry.mistakes;
   std::vector<std::string> keys;
   for (const auto& [key, declared] : registry.attrs) keys.push_back(key);

@@ -13,7 +13,7 @@
 // than declared, and the same key set twice are collected, and CheckRegistry reports each with both places.
 //
 // When nvcc compiles the same file for the GPU plugin, the chain records FCompute<gpu> (compute<K>(), or set_attr of
-// a "...<gpu>" key) with the operator that the server has, and its other calls do nothing.
+// a "...<gpu>" key) with the operator that the server has. The chain's other calls do nothing there.
 
 #ifndef ENGINE_CORE_OP_H_
 #define ENGINE_CORE_OP_H_

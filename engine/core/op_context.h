@@ -42,9 +42,9 @@ class Scratch {
   virtual absl::StatusOr<void*> Get(size_t bytes) = 0;
 };
 
-// The right to complete one call of a kAsync operator: to be used once, from any thread, when the outputs are
-// written or the call has failed; uses after the first do nothing. Copies share the right, without allocating. When
-// the last copy goes and none was used, the call fails: an operator that loses it cannot hang a run.
+// The right to complete one call of a kAsync operator. Any thread uses the right once, when the outputs are written
+// or the call has failed; later uses do nothing. Copies share the right, without allocating. When the last copy
+// goes and none was used, the call fails: an operator that loses the right cannot hang a run.
 class Completion {
  public:
   // The engine's side of the call. It counts the copies.

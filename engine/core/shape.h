@@ -1,5 +1,6 @@
-// Shape is the size of each axis of a tensor, as MXNet 1.x knows it: the rank may be unknown, and so may
-// single dimensions; inference fills them in from either side. Rank 0 is a scalar. No heap memory.
+// Shape is the size of each axis of a tensor, as in MXNet 1.x. The rank may be unknown, and so may single
+// dimensions: inference fills them in from the inputs or from the outputs. Rank 0 is a scalar. No heap
+// memory.
 //
 //   Shape image = {64, -1, 28, 28};        // The channels are not known yet.
 //   Shape anything;                        // The rank is not known yet.

@@ -10,6 +10,7 @@
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/gradient.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
@@ -18,9 +19,6 @@ constexpr char kNotRecorded[] =
     "cannot differentiate node because it is not in a computational graph. You need to set is_recording to true or use "
     "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, "
     "you need to pass retain_graph=True to backward.";
-
-// Operators that begin after this time are queued, and take turns with the lane's other users at some extra cost.
-constexpr std::chrono::milliseconds kTurn{5};
 
 // The part of the tape that is differentiated.
 struct History {
@@ -80,14 +78,14 @@ absl::StatusOr<Variables> FindVariables(const History& history, absl::Span<const
   return absl::FailedPreconditionError("there are no inputs in computation graph that require gradients");
 }
 
-absl::Status Lost(const NodeEntry& entry) {
+absl::Status LostOutputError(const NodeEntry& entry) {
   return absl::InternalError(absl::StrCat("the tape has lost output ", entry.index, " of '", entry.node->name(),
                                           "', which the gradient needs; please report it"));
 }
 
 // The head gradient, or a failure if it turns out not to be like the head.
-absl::StatusOr<ValuePtr> LikeHead(const std::shared_ptr<Scheduler>& scheduler, const ValuePtr& gradient,
-                                  const ValuePtr& head, uint64_t command) {
+absl::StatusOr<ValuePtr> CheckHeadGradient(const std::shared_ptr<Scheduler>& scheduler, const ValuePtr& gradient,
+                                           const ValuePtr& head, uint64_t command) {
   // A failure stands for the gradient: no gradient is computed from inputs that the forward pass has refused.
   const auto failure = [gradient, head] { return gradient->failure() != nullptr ? gradient->failure() : head->failure(); };
   const auto check = [gradient, head, failure]() -> absl::Status {
@@ -145,8 +143,8 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
     Array gradient;
     if (places[i] < head_gradients.size() && head_gradients[places[i]]) {
       gradient = head_gradients[places[i]];
-      ASSIGN_OR_RETURN(gradient.value, LikeHead(imperative_.scheduler_, gradient.value, heads[places[i]].value,
-                                                options_.command));
+      ASSIGN_OR_RETURN(gradient.value, CheckHeadGradient(imperative_.scheduler_, gradient.value, heads[places[i]].value,
+                                                         options_.command));
     } else if (options_.create_graph) {
       // The ones are not recorded as computed from the head: freeing the gradient's history would free the head's.
       ASSIGN_OR_RETURN(const PreparedOpPtr ones, PrepareOp("ones_like", {}, 1));
@@ -200,14 +198,14 @@ absl::StatusOr<Gradients> Imperative::BackwardWalk::BuildGradients(const std::ve
 }
 
 absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
-  const auto turn_ends = Lane::Clock::now() + kTurn;
+  const auto turn_ends = Lane::Clock::now() + tuning::kBackwardTurn;
   for (; next_ < order_.size(); ++next_) {
     const NodePtr& node = order_[next_];
     inputs_.clear();
     inputs_.reserve(node->inputs.size());
     for (const NodeEntry& input : node->inputs) {
       inputs_.push_back(values_.Use(input));
-      if (!inputs_.back()) return Lost(input);
+      if (!inputs_.back()) return LostOutputError(input);
       if (!options_.create_graph) inputs_.back().entry = {};
     }
     if (!options_.stop_at.empty() && node->op()->name() == options_.stop_at) return node.get();
@@ -242,8 +240,8 @@ absl::Status Imperative::BackwardWalk::Continue(std::vector<Array> outputs) {
     return absl::InvalidArgumentError(absl::StrCat(outputs.size(), " gradients, expected ", node->num_outputs()));
   }
   for (uint32_t i = 0; i < outputs.size(); ++i) {
-    ASSIGN_OR_RETURN(outputs[i].value, LikeHead(imperative_.scheduler_, outputs[i].value, inputs_[i].value,
-                                                options_.command));
+    ASSIGN_OR_RETURN(outputs[i].value, CheckHeadGradient(imperative_.scheduler_, outputs[i].value, inputs_[i].value,
+                                                         options_.command));
     if (!outputs[i].entry) imperative_.tape_.Put(&outputs[i]);
     values_.Put({node, i}, std::move(outputs[i]));
   }
@@ -266,14 +264,14 @@ Imperative::Options Imperative::BackwardWalk::ConstantOptions() const {
 
 // The gradient of a linear function is computed from the head alone. Its tape holds the variable all the same, by a
 // node through which no gradient flows: a second differentiation gives zeros.
-void Imperative::BackwardWalk::Tie(Array* gradient, const NodeEntry& variable) const {
+void Imperative::BackwardWalk::RecordDependence(Array* gradient, const NodeEntry& variable) const {
   NodeEntry from = gradient->entry;
   if (!from) from = {imperative_.tape_.NewNode(), 0};  // A constant.
-  const RecordedNodePtr tied = imperative_.tape_.NewNode();
-  tied->attrs = MakeNode("_identity_with_attr_like_rhs", "gradient", {from, variable}).node->attrs;
-  tied->inputs = {std::move(from), variable};
-  tied->values.resize(1);
-  gradient->entry = {tied, 0};
+  const RecordedNodePtr recorded = imperative_.tape_.NewNode();
+  recorded->attrs = MakeNode("_identity_with_attr_like_rhs", "gradient", {from, variable}).node->attrs;
+  recorded->inputs = {std::move(from), variable};
+  recorded->values.resize(1);
+  gradient->entry = {recorded, 0};
 }
 
 absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::BackwardWalk::Take() {
@@ -282,9 +280,9 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::BackwardWalk::Take
   for (size_t i = 0; i < gradients_.size(); ++i) {
     const MarkPtr mark = i < marks_.size() ? marks_[i] : nullptr;
     Array gradient = values_.Use(gradients_[i]);
-    if (!gradient) return Lost(gradients_[i]);
+    if (!gradient) return LostOutputError(gradients_[i]);
     if (!options_.create_graph) gradient.entry = {};
-    if (options_.create_graph) Tie(&gradient, xs_[i]);
+    if (options_.create_graph) RecordDependence(&gradient, xs_[i]);
     gradient.mark = nullptr;
     const auto [it, is_first] = by_mark.try_emplace(mark.get(), found.size());
     if (mark == nullptr || is_first) {

@@ -1,5 +1,5 @@
-// A backward pass: the gradient of the recorded calls is a graph of the engine's operators; its nodes are invoked one
-// by one, each with the values that the tape kept for it.
+// A backward pass: the gradient of the recorded calls is a graph of the engine's operators. The graph's nodes are
+// invoked one by one, each with the values that the tape kept for the node.
 
 #ifndef ENGINE_IMPERATIVE_BACKWARD_WALK_H_
 #define ENGINE_IMPERATIVE_BACKWARD_WALK_H_
@@ -68,7 +68,7 @@ class Imperative::BackwardWalk {
   Options InvokeOptions() const;
   Options ConstantOptions() const;  // The same, but not recorded.
   Array* TakeState(Array* input) const;
-  void Tie(Array* gradient, const NodeEntry& variable) const;
+  void RecordDependence(Array* gradient, const NodeEntry& variable) const;
 
   Imperative& imperative_;
   const BackwardOptions options_;

@@ -10,7 +10,7 @@ namespace {
 
 Gradients CopyBack(const NodePtr& node, const Gradients& dy) {
   Gradients gradients(node->num_inputs());
-  gradients[0] = {MakeUnnamed("_CopyLike", {}, {dy[0], node->inputs[0]}), 0};
+  gradients[0] = {MakeInternalNode("_CopyLike", {}, {dy[0], node->inputs[0]}), 0};
   return gradients;
 }
 
@@ -31,7 +31,7 @@ GLUOND_REGISTER_OP(_CopyLike)
 }  // namespace
 
 PreparedOpPtr PrepareCopy(Device to) {
-  return Prepared(MakeUnnamed("_CopyTo", to, {MakeVariable("input")}), /*recordable=*/true);
+  return Prepared(MakeInternalNode("_CopyTo", to, {MakeVariable("input")}), /*recordable=*/true);
 }
 
 bool IsCopyOp(const Op& op) {

@@ -25,7 +25,7 @@ constexpr size_t kMostKept = 8;  // Differentiable calls of a graph.
 PreparedOpPtr PrepareGraph(const char* op, GraphCallPtr call) {
   std::vector<NodeEntry> inputs;
   for (const std::string& name : call->inputs) inputs.push_back(MakeVariable(name));
-  return Prepared(MakeUnnamed(op, std::move(call), std::move(inputs)), /*recordable=*/true);
+  return Prepared(MakeInternalNode(op, std::move(call), std::move(inputs)), /*recordable=*/true);
 }
 
 // Copies the gradient's nodes, and replaces the forward entries that they read by variables.
@@ -90,7 +90,7 @@ absl::StatusOr<Gradients> GraphGradient(const NodePtr& node, const Gradients& he
   const auto num_outputs = static_cast<uint32_t>(call.graph->outputs.size());
   for (uint32_t i = call.num_visible; i < num_outputs; ++i) inputs.push_back({node, i});
   for (const uint32_t i : call.backward_reads) inputs.push_back(node->inputs[i]);
-  const NodePtr backward = MakeUnnamed("_backward_CachedOp", call.backward, std::move(inputs));
+  const NodePtr backward = MakeInternalNode("_backward_CachedOp", call.backward, std::move(inputs));
   Gradients gradients(node->num_inputs());
   for (uint32_t i = 0; i < call.gradients.size(); ++i) gradients[call.gradients[i]] = {backward, i};
   return gradients;

@@ -29,8 +29,9 @@ class GraphCall {
   std::vector<uint32_t> written;       // The inputs that the graph's operators write.
   uint32_t num_visible = 0;
   bool begins_gradient = false;        // One of the operators begins a gradient.
-  // A forward call whose gradient is wanted has the backward call, the inputs that have gradients (its outputs), and
-  // the inputs that it reads after the head gradients and the hidden outputs.
+  // A forward call whose gradient is wanted has the backward call, whose outputs are the gradients of the inputs
+  // `gradients`. The backward call reads the head gradients, the hidden outputs, and then the forward call's inputs
+  // `backward_reads`.
   std::shared_ptr<const GraphCall> backward;
   std::vector<uint32_t> gradients;
   std::vector<uint32_t> backward_reads;

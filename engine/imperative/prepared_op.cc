@@ -80,7 +80,7 @@ PreparedOpPtr Prepared(NodePtr node, bool recordable) {
   return op;
 }
 
-NodePtr MakeUnnamed(const char* op, std::any parsed, std::vector<NodeEntry> inputs) {
+NodePtr MakeInternalNode(const char* op, std::any parsed, std::vector<NodeEntry> inputs) {
   auto node = std::make_shared<Node>();
   node->attrs.op = Op::Find(op);
   node->attrs.name = op;

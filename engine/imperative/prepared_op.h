@@ -57,7 +57,7 @@ class PreparedOps {
 };
 
 // A node of an operator that no client can name: `parsed` stands in for its attributes.
-NodePtr MakeUnnamed(const char* op, std::any parsed, std::vector<NodeEntry> inputs);
+NodePtr MakeInternalNode(const char* op, std::any parsed, std::vector<NodeEntry> inputs);
 
 }  // namespace gluond
 

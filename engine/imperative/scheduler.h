@@ -4,7 +4,7 @@
 // turns with the lane's other users.
 //
 // A scheduler belongs to one lane, the first place's. Its functions are called on that lane, or beside it while none of
-// the lane's work begins (Lane::GoOnBeside); a call made beside the lane runs on it later. Calls under way keep the
+// the lane's work begins (Lane::ContinueAside); a call made beside the lane runs on it later. Calls under way keep the
 // scheduler alive.
 
 #ifndef ENGINE_IMPERATIVE_SCHEDULER_H_

@@ -1,4 +1,5 @@
 #include "engine/imperative/value.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 
@@ -23,7 +24,7 @@ void ReadyQueue::DoLater(std::function<void()> work) {
 void ReadyQueue::Run() {
   if (std::exchange(is_taken_up_, true)) return;
   if (!lane_.IsCurrent()) return RunLater();
-  const auto end = Lane::Clock::now() + kTurn;
+  const auto end = Lane::Clock::now() + tuning::kReadyTurn;
   while (!queue_.empty()) {
     if (Lane::Clock::now() >= end) return RunLater();
     const std::function<void()> work = std::move(queue_.front());

@@ -1,11 +1,10 @@
 // Value: a tensor that is known now, or will be, or has failed. A known value never changes, so that all its holders
 // see the same: a change of an array makes a new Value. Only one lane uses a value, or a thread beside that lane while
-// none of its work begins (Lane::GoOnBeside).
+// none of its work begins (Lane::ContinueAside).
 
 #ifndef ENGINE_IMPERATIVE_VALUE_H_
 #define ENGINE_IMPERATIVE_VALUE_H_
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -30,13 +29,10 @@ struct Failure {
 using FailurePtr = std::shared_ptr<Failure>;
 
 // ReadyQueue: work that the lane does next. A value that becomes known sets off work on others, in chains of any
-// length; the queue keeps such chains off the stack. After kTurn the lane's other work goes first, and the queue goes
-// on behind that.
+// length; the queue keeps such chains off the stack. After kReadyTurn (tuning.h) the lane's other work goes first,
+// and the queue goes on behind that.
 class ReadyQueue : public std::enable_shared_from_this<ReadyQueue> {
  public:
-  // How long a lane's user holds it while others wait.
-  static constexpr std::chrono::microseconds kTurn{500};
-
   explicit ReadyQueue(Lane& lane) : lane_(lane) {}
 
   // Does `work` now, or behind earlier work. A caller beside the lane leaves it to the lane.

@@ -8,7 +8,7 @@ namespace {
 
 using Initializer = std::optional<std::string>;
 
-enum Layout { kTNC, kNTC };
+enum SequenceLayout { kTNC, kNTC };
 
 struct RecurrentFields {
   int64_t hidden_size, num_layers;
@@ -97,14 +97,14 @@ NodeEntry ZeroState(Formula& f, const NodeEntry& x, int64_t layers, int64_t size
   return f("broadcast_axis", {column}, {{"axis", "(0, 2)"}, {"size", Text(std::vector<int64_t>{layers, size})}});
 }
 
-struct Mode {
+struct RecurrentMode {
   const char* name;
   int64_t gates, states;
 };
 
 // Parameters are those of Gluon: l0_i2h_weight, l0_h2h_weight, l0_i2h_bias, l0_h2h_bias, then r0_ for the way back,
 // then l1_; the operator takes them in one vector, all weights before all biases.
-absl::StatusOr<NodeEntry> Recurrent(const RecurrentFields& p, Mode mode, const BlockScope& scope, NodeEntry x) {
+absl::StatusOr<NodeEntry> Recurrent(const RecurrentFields& p, RecurrentMode mode, const BlockScope& scope, NodeEntry x) {
   Formula f = scope.NewFormula();
   if (p.layout == kNTC) x = f("SwapAxis", {x}, {{"dim1", "0"}, {"dim2", "1"}});
   const int64_t rows = mode.gates * p.hidden_size, directions = p.bidirectional ? 2 : 1;

@@ -135,7 +135,7 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
   } else {
     absl::StatusOr<Signatures> signatures;
     while (true) {
-      co_await Beside(lane_);  // Inferring shapes and making first values takes long.
+      co_await RunAside(lane_);  // Inferring shapes and making first values takes long.
       signatures = CompleteSignatures(inputs);
       co_await BackOn(lane_);
       if (signatures.ok()) break;

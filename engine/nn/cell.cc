@@ -9,7 +9,7 @@
 namespace gluond {
 namespace {
 
-enum Layout { kNTC, kTNC };
+enum UnrollLayout { kNTC, kTNC };
 
 // The attributes of a cell at the place of a block, besides its own.
 struct UnrollParam : Param<UnrollParam> {

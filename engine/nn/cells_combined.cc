@@ -76,18 +76,18 @@ class BidirectionalCell : public CellOfCells {
   bool IsBidirectional() const override { return true; }
 };
 
-struct DropoutParam : Param<DropoutParam> {
+struct DropoutCellParam : Param<DropoutCellParam> {
   double rate;
   Dims axes;
-  static void Fields(Schema<DropoutParam>& s) {
-    s.Field("rate", &DropoutParam::rate).Range(0, 1).Describe("Share of the elements that training zeroes.");
-    s.Field("axes", &DropoutParam::axes).Default(Dims{}).Describe("Axes that share one mask.");
+  static void Fields(Schema<DropoutCellParam>& s) {
+    s.Field("rate", &DropoutCellParam::rate).Range(0, 1).Describe("Share of the elements that training zeroes.");
+    s.Field("axes", &DropoutCellParam::axes).Default(Dims{}).Describe("Axes that share one mask.");
   }
 };
 
 class DropoutCell : public Cell {
  public:
-  DropoutCell(const DropoutParam& p, const BlockScope& scope) : Cell(scope), p_(p) {}
+  DropoutCell(const DropoutCellParam& p, const BlockScope& scope) : Cell(scope), p_(p) {}
 
   std::vector<int64_t> StateSizes() const override { return {}; }
   absl::StatusOr<NodeEntry> Step(NodeEntry x, Entries*) override {
@@ -102,7 +102,7 @@ class DropoutCell : public Cell {
   absl::StatusOr<NodeEntry> UnrollSequence(NodeEntry x, int64_t, int) override { return Step(std::move(x), nullptr); }
 
  private:
-  const DropoutParam p_;
+  const DropoutCellParam p_;
 };
 
 // A cell around another one, with its states.
@@ -236,8 +236,8 @@ std::vector<CellCatalog::Entry> CellsOfCells() {
       CellEntry<NoParam>("HybridSequentialRNNCell", "The same as SequentialRNNCell.", -1, &MakeCellOfCells<CellRow>),
       CellEntry<NoParam>("BidirectionalCell", "One cell forwards and one backwards; the output is both, side by side.",
                          2, &MakeCellOfCells<BidirectionalCell>),
-      CellEntry<DropoutParam>("DropoutCell", "Dropout of its input.", 0,
-                              [](const DropoutParam& p, const BlockScope& scope, CellList) -> MadeCell {
+      CellEntry<DropoutCellParam>("DropoutCell", "Dropout of its input.", 0,
+                              [](const DropoutCellParam& p, const BlockScope& scope, CellList) -> MadeCell {
                                 return std::make_unique<DropoutCell>(p, scope);
                               }),
       CellEntry<ZoneoutParam>("ZoneoutCell", "A cell whose output and states, in training, partly stay as they were.",

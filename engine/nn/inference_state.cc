@@ -134,7 +134,7 @@ Task<absl::StatusOr<std::vector<Tensor>>> Compute(const std::vector<NodeEntry>& 
   for (size_t i = 0; i < run.inputs.size(); ++i) run.inputs[i] = values.at(executor->inputs()[i].name);
   const absl::Status computed = co_await Callback<absl::Status>(
       [&executor, &run](Callback<absl::Status>::Done done) { executor->Start(std::move(run), std::move(done)); });
-  co_await PostedBeside(lane);
+  co_await PostedAside(lane);
   CO_RETURN_IF_ERROR(computed);
   std::vector<Tensor> outputs = executor->run().outputs;
   if (!std::all_of(outputs.begin(), outputs.end(), IsFinite)) {
@@ -204,7 +204,7 @@ Task<absl::StatusOr<ModelState>> Fold(const ModelState& state, const Values& val
 }  // namespace
 
 Task<absl::StatusOr<ModelState>> ForInference(ModelState state, Device device, Lane& lane, Allocator& allocator) {
-  co_await PostedBeside(lane);
+  co_await PostedAside(lane);
   Values values;
   for (const NamedTensor& each : state.parameters) values[each.name] = each.tensor;
   absl::StatusOr<ModelState> folded = co_await Fold(state, values, device, lane, allocator);

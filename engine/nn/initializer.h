@@ -1,5 +1,6 @@
-// Initializers: MXNet's, with its formulas, and Philox as the source of random numbers: a value depends on the model's
-// seed, the parameter's name and the element's place, so that it is the same on every device and in every order.
+// Initializers: MXNet's, with its formulas, and Philox as the source of random numbers. A value depends on the model's
+// seed, the parameter's name and the element's place alone. So the value is the same on every device and in every
+// order.
 
 #ifndef ENGINE_NN_INITIALIZER_H_
 #define ENGINE_NN_INITIALIZER_H_

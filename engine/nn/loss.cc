@@ -12,7 +12,7 @@ namespace {
 std::string Text(int value) { return param_internal::FormatValue(value); }
 
 // The attributes that all losses have.
-struct Common {
+struct LossAttributes {
   std::optional<double> weight;
   int batch_axis;
 };
@@ -52,14 +52,14 @@ class LossFormula : public Formula {
     return weight.has_value() ? Scalar("_mul_scalar", std::move(loss), *weight) : loss;
   }
   // Weighs, then reduces ("mean" or "sum") all axes but the batch's.
-  absl::StatusOr<NodeEntry> Finish(NodeEntry loss, const Common& common, const LossInputs& in,
+  absl::StatusOr<NodeEntry> Finish(NodeEntry loss, const LossAttributes& common, const LossInputs& in,
                                    absl::string_view reduce = "mean") {
     return Result((*this)(reduce, {Weigh(std::move(loss), common.weight, in)},
                           {{"axis", Text(common.batch_axis)}, {"exclude", "True"}}));
   }
 };
 
-struct L1Param : Param<L1Param>, Common {
+struct L1Param : Param<L1Param>, LossAttributes {
   static void Fields(Schema<L1Param>& s) { CommonFields(s); }
 };
 absl::StatusOr<NodeEntry> L1(const L1Param& p, const LossInputs& in) {
@@ -67,17 +67,17 @@ absl::StatusOr<NodeEntry> L1(const L1Param& p, const LossInputs& in) {
   return f.Finish(f("abs", {f.Sub(f.LabelLike(in), in.prediction)}), p, in);
 }
 
-struct L2Param : Param<L2Param>, Common {
+struct L2Param : Param<L2Param>, LossAttributes {
   static void Fields(Schema<L2Param>& s) { CommonFields(s, 1.0); }
 };
 absl::StatusOr<NodeEntry> L2(const L2Param& p, const LossInputs& in) {
   LossFormula f;
-  Common half = p;
+  LossAttributes half = p;
   if (half.weight.has_value()) *half.weight /= 2;
   return f.Finish(f("square", {f.Sub(f.LabelLike(in), in.prediction)}), half, in);
 }
 
-struct SoftmaxParam : Param<SoftmaxParam>, Common {
+struct SoftmaxParam : Param<SoftmaxParam>, LossAttributes {
   int axis;
   bool sparse_label;
   bool from_logits;
@@ -102,7 +102,7 @@ absl::StatusOr<NodeEntry> SoftmaxCrossEntropy(const SoftmaxParam& p, const LossI
   return f.Finish(f("negative", {likelihood}), p, in);
 }
 
-struct SigmoidParam : Param<SigmoidParam>, Common {
+struct SigmoidParam : Param<SigmoidParam>, LossAttributes {
   bool from_sigmoid;
   std::optional<double> pos_weight;
   static void Fields(Schema<SigmoidParam>& s) {
@@ -134,7 +134,7 @@ absl::StatusOr<NodeEntry> SigmoidBinaryCrossEntropy(const SigmoidParam& p, const
   return f.Finish(loss, p, in);
 }
 
-struct HuberParam : Param<HuberParam>, Common {
+struct HuberParam : Param<HuberParam>, LossAttributes {
   double rho;
   static void Fields(Schema<HuberParam>& s) {
     s.Field("rho", &HuberParam::rho).Default(1.0).Above(0).Describe("Where the square becomes a line.");
@@ -149,7 +149,7 @@ absl::StatusOr<NodeEntry> Huber(const HuberParam& p, const LossInputs& in) {
                   p, in);
 }
 
-struct HingeParam : Param<HingeParam>, Common {
+struct HingeParam : Param<HingeParam>, LossAttributes {
   double margin;
   static void Fields(Schema<HingeParam>& s) {
     s.Field("margin", &HingeParam::margin).Default(1.0).Describe("Labels are -1 and 1.");
@@ -170,7 +170,7 @@ absl::StatusOr<NodeEntry> SquaredHinge(const HingeParam& p, const LossInputs& in
 
 enum LabelFormat { kSigned, kBinary };
 
-struct LogisticParam : Param<LogisticParam>, Common {
+struct LogisticParam : Param<LogisticParam>, LossAttributes {
   int label_format;
   static void Fields(Schema<LogisticParam>& s) {
     CommonFields(s);
@@ -185,7 +185,7 @@ absl::StatusOr<NodeEntry> Logistic(const LogisticParam& p, const LossInputs& in)
   return f.Finish(f.SigmoidCrossEntropy(in.prediction, z), p, in);
 }
 
-struct KLDivParam : Param<KLDivParam>, Common {
+struct KLDivParam : Param<KLDivParam>, LossAttributes {
   bool from_logits;
   int axis;
   static void Fields(Schema<KLDivParam>& s) {
@@ -203,7 +203,7 @@ absl::StatusOr<NodeEntry> KLDiv(const KLDivParam& p, const LossInputs& in) {
   return f.Finish(KLDivOf(f, log_p, in.label), p, in, "sum");
 }
 
-enum Layout { kNTC, kTNC, kNT, kTN };
+enum CtcLayout { kNTC, kTNC, kNT, kTN };
 
 struct CtcParam : Param<CtcParam> {
   int layout, label_layout;
@@ -224,7 +224,7 @@ absl::StatusOr<NodeEntry> Ctc(const CtcParam& p, const LossInputs& in) {
   return f.Result(f.Weigh(f("CTCLoss", {prediction, label}, {{"blank_label", "last"}}), p.weight, in));
 }
 
-struct PoissonParam : Param<PoissonParam>, Common {
+struct PoissonParam : Param<PoissonParam>, LossAttributes {
   bool from_logits, compute_full;
   double epsilon;
   static void Fields(Schema<PoissonParam>& s) {
@@ -253,7 +253,7 @@ absl::StatusOr<NodeEntry> PoissonNLL(const PoissonParam& p, const LossInputs& in
   return f.Result(f("mean", {f.Weigh(loss, p.weight, in)}));
 }
 
-struct SdmlParam : Param<SdmlParam>, Common {
+struct SdmlParam : Param<SdmlParam>, LossAttributes {
   double smoothing_parameter;
   static void Fields(Schema<SdmlParam>& s) {
     s.Field("smoothing_parameter", &SdmlParam::smoothing_parameter).Default(0.3).Range(0, 1)

@@ -85,7 +85,7 @@ absl::Status Model::InferAtDefinition() {
 
 void Model::Initialize(const InitializeOptions& options, OnStatus done) {
   const auto initialize = [](Model& model, InitializeOptions options) -> Task<absl::Status> {
-    co_await Beside(*model.options_.lane);  // Making values takes long.
+    co_await RunAside(*model.options_.lane);  // Making values takes long.
     absl::Status status = model.memory_.Initialize(options.initializer, options.force_reinit, model.runs_.random().seed);
     if (!absl::IsNotFound(status)) model.runs_.ForgetForward();
     co_await BackOn(*model.options_.lane);
@@ -100,7 +100,7 @@ void Model::SetParameters(NamedTensors values, OnStatus done) {
     size_t bytes = 0;
     for (const NamedTensor& value : values) bytes += value.tensor.bytes();
     const bool takes_long = bytes > kLargeCopy;
-    if (takes_long) co_await Beside(*model.options_.lane);
+    if (takes_long) co_await RunAside(*model.options_.lane);
     absl::Status status = model.memory_.Set(values);
     if (status.ok()) model.runs_.ForgetForward();
     if (takes_long) co_await BackOn(*model.options_.lane);
@@ -188,14 +188,14 @@ void Model::BringToHost(std::vector<NamedTensors*> tensors, OnStatus done) {
     }
     return absl::OkStatus();
   };
-  options_.lane->PostBeside([self = shared_from_this(), copy, done = std::move(done)] {
+  options_.lane->PostAside([self = shared_from_this(), copy, done = std::move(done)] {
     self->options_.lane->Post([status = copy(), done] { done(status); });
   });
 }
 
 void Model::Restore(ModelState state, OnStatus done, std::function<absl::Status()> then) {
   const auto restore = [](Model& model, ModelState state, std::function<absl::Status()> then) -> Task<absl::Status> {
-    co_await Beside(*model.options_.lane);  // Copying all values takes long.
+    co_await RunAside(*model.options_.lane);  // Copying all values takes long.
     const auto now = [&]() -> absl::Status {
       if (then == nullptr) return model.RestoreNow(state);
       const ModelState before = model.SnapshotNow();

@@ -6,14 +6,14 @@
 //   model->Predict({{"data", batch}}, {}, nullptr, [](absl::StatusOr<NamedTensors> outputs) { ... });
 //
 // Thread-safe; no call waits. Every call but the getters runs on the model's strand: in the order of arrival, one at a
-// time, on the lane. A call therefore sees the effects of all earlier calls and of no later one: Predict reads
-// parameters between two steps, never in the middle of one, and needs no copy of them. One exception lets a model be
-// served while it is trained: a Predict that is next in line behind a call of many steps runs between two of the steps.
-// A callback runs once, on the lane's thread; it must not block, and may call the model again.
+// time, on the lane. A call therefore sees the effects of all earlier calls and of no later one. Predict reads
+// parameters between two steps, never in the middle of a step, and needs no copy of the parameters. One exception lets
+// a model be served while it is trained: a Predict that is next in line behind a call of many steps runs between two of
+// the steps. A callback runs once, on the lane's thread; it must not block, and may call the model again.
 //
-// Tensors from callers lie on the host and are copied to the device if that is another (values of parameters may lie on
-// the device, too); those given to callbacks lie on the host and belong to the receiver. An input of another dtype than
-// the model's is converted.
+// Tensors from callers lie on the host and are copied to the model's device where that is another; values of parameters
+// may lie on the device, too. Tensors given to callbacks lie on the host and belong to the receiver. An input of
+// another dtype than the model's is converted.
 
 #ifndef ENGINE_NN_MODEL_H_
 #define ENGINE_NN_MODEL_H_
@@ -84,12 +84,12 @@ class Model : public std::enable_shared_from_this<Model> {
   // FAILED_PRECONDITION: parameters are not initialized.
   void Predict(NamedTensors inputs, std::vector<std::string> outputs, CancellationPtr cancellation, OnTensors done);
 
-  // Forward in kTrain mode remembers the inputs, the auxiliary states as they were, and the number of its random run;
-  // Backward computes forward and backward again from these in one graph, so that it sees the same dropout masks and
-  // updates no running mean twice. That costs a second forward pass, but no activations are kept between the calls;
+  // Forward in kTrain mode remembers the inputs, the auxiliary states as they were, and the number of its random run.
+  // Backward computes forward and backward again from these in one graph: with the same dropout masks, and without a
+  // second update of running means. That costs a second forward pass, but no activations are kept between the calls;
   // Trainer::TrainStep is faster. A Backward consumes its Forward, as does any change of parameters. A Forward or Backward
-  // that failed or was cancelled has changed no state, no sum of gradients and no random number, and can be called again;
-  // gradients that a Backward writes belong to no pass then.
+  // that failed or was cancelled has changed no state, no sum of gradients and no random number, and can be called again.
+  // Gradients that such a Backward has written belong to no pass.
   void Forward(NamedTensors inputs, Mode mode, CancellationPtr cancellation, OnTensors done);
   // Head gradients by output name; an output without one contributes nothing; none at all: ones for every output.
   // `gradients`: names of parameters whose gradients the report will have.

@@ -16,7 +16,7 @@
 namespace gluond {
 namespace {
 
-// Shapes and Types are the two things that are inferred, each as Inference needs it.
+// Shapes and Types are the two things that are inferred, each as FixedPoint needs it.
 struct Shapes {
   using Value = Shape;
   static constexpr const char* kNoun = "shape";
@@ -40,11 +40,11 @@ struct Types {
 // Runs the rules of all nodes until nothing more becomes known. A node runs again only when something that it looks
 // at has changed; upward and downward sweeps over those nodes alternate, so that knowledge travels any chain in one.
 template <class Kind>
-class Inference {
+class FixedPoint {
  public:
   using Value = typename Kind::Value;
 
-  Inference(const IndexedGraph& graph, std::vector<Value>* values)
+  FixedPoint(const IndexedGraph& graph, std::vector<Value>* values)
       : graph_(graph), values_(*values), producers_(graph.num_entries()), first_user_(graph.num_entries() + 1),
         done_(graph.num_nodes()), queued_(graph.num_nodes()) {
     for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
@@ -231,8 +231,8 @@ absl::StatusOr<Inferred> InferPartially(const IndexedGraph& graph, const Signatu
     RETURN_IF_ERROR(Annotate(Declare(*graph[id].node, known, &inferred.shapes[entry], &inferred.types[entry]),
                              absl::StrCat("variable '", Excerpt(graph[id].node->name()), "'")));
   }
-  RETURN_IF_ERROR(Inference<Shapes>(graph, &inferred.shapes).Run());
-  RETURN_IF_ERROR(Inference<Types>(graph, &inferred.types).Run());
+  RETURN_IF_ERROR(FixedPoint<Shapes>(graph, &inferred.shapes).Run());
+  RETURN_IF_ERROR(FixedPoint<Types>(graph, &inferred.types).Run());
   return inferred;
 }
 

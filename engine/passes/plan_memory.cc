@@ -39,7 +39,7 @@ class Planner {
     is_output_.resize(entries);
     mutated_.resize(entries);
     storage_of_.assign(entries, kNoStorage);
-    added_.resize(graph.num_nodes());
+    summed_in_place_.resize(graph.num_nodes());
   }
 
   absl::StatusOr<MemoryPlan> Plan() {
@@ -107,7 +107,7 @@ class Planner {
       return;
     }
     if (plan_.skipped[id]) return;
-    if (added_[id]) {
+    if (summed_in_place_[id]) {
       Share(indexed.first_entry, storage_of_[indexed.inputs[0].entry], kWriteInplace);
       plan_.skipped[id] = true;
     } else if (PlaceIdentity(id)) {
@@ -127,7 +127,7 @@ class Planner {
       plan_.offset[entry] = MemoryPlan::kExternal;
       plan_.req[entry] = kWriteTo;
     } else if (const int32_t sum = StorageToAddTo(id, entry); sum != kNoStorage) {
-      added_[last_reader_[entry]] = true;
+      summed_in_place_[last_reader_[entry]] = true;
       Share(entry, sum, kAddTo);
     } else if (const int32_t input = StorageOfDyingInput(id, output); input != kNoStorage) {
       Share(entry, input, kWriteInplace);
@@ -225,7 +225,7 @@ class Planner {
   const Inferred& inferred_;
   MemoryPlan plan_;
   ArenaLayout layout_;
-  std::vector<bool> added_;             // By node: a sum that kAddTo writes.
+  std::vector<bool> summed_in_place_;   // By node: a sum that kAddTo writes.
   std::vector<int64_t> bytes_;          // By entry, as are the following.
   std::vector<uint32_t> reads_;         // By nodes that run.
   std::vector<uint32_t> last_reader_;   // Valid where reads_ is not 0.

@@ -25,8 +25,8 @@ class AsyncOwner {
 
 class AsyncCall final : public Completion::Receiver {
  public:
-  // The operator's right to complete. Until its last copy is gone the owner lives, and with it the memory that the
-  // operator uses. Requires: !in_use().
+  // The operator's right to complete. Until the last copy is gone, the owner lives, and with it the memory that
+  // the operator uses. Requires: !in_use().
   static Completion Begin(const std::shared_ptr<AsyncCall>& call, std::shared_ptr<AsyncOwner> owner);
 
   // Some copy of the Completion lives.

@@ -6,10 +6,10 @@
 //   RETURN_IF_ERROR(model->Charge(bytes));  // Charges both, or neither.
 //
 // Accounts share a budget by parts of it, Budget::PartOf(server). The last eighth of the whole is for parts that hold
-// less than an equal share of it, and the last half of that eighth for parts that hold less than a 256th. So a few that
-// take all they can get leave the others something. A part counts all that its owner holds of the outermost budget, by
-// whichever budget within it. The accounts of a group share the part of their group, which may have a lower limit of
-// its own.
+// less than an equal share of the budget. The last half of that eighth is for parts that hold less than a 256th. So a
+// few that take all they can get leave the others something. A part counts all that its owner holds of the outermost
+// budget, by whichever budget within it. The accounts of a group share the part of their group, which may have a lower
+// limit of its own.
 
 #ifndef ENGINE_RUNTIME_BUDGET_H_
 #define ENGINE_RUNTIME_BUDGET_H_

@@ -43,8 +43,8 @@ void BumpScratch::Reset() {
   if (!overflow_.empty()) {
     const size_t used = mark_ + overflow_bytes();
     const bool keeps = used <= kMostKeptBytes || allocator_.device().type != DeviceType::kCpu;
-    // Frees first, so that the new block need not fit beside the pieces. A failure is not one of this call: the stream's
-    // own is reported at the end of the run, and without a new block the old one, which may be reserved, stays.
+    // Frees first, so that the new block need not fit beside the pieces. A failure is not this call's: the end of the
+    // run reports the stream's own error. Without a new block the old block stays, which may be reserved.
     (void)driver_.Synchronize(stream_);
     overflow_.clear();
     if (keeps) {

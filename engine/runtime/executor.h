@@ -46,8 +46,8 @@ struct Run {
   // The variables, in Executor::inputs() order. Those that an operator mutates (auxiliary states) are written.
   std::vector<Tensor> inputs;
   // Where each output goes, in the graph's output order: memory of the caller with a request. An undefined tensor
-  // with kWriteTo asks the executor for memory of its own, which is reused by the next run unless somebody still
-  // holds the tensor (of run().outputs); kNullOp: not wanted.
+  // with kWriteTo asks the executor for memory. The next run uses that memory again unless somebody still holds
+  // the tensor (of run().outputs). kNullOp: the output is not wanted.
   std::vector<Tensor> outputs;
   std::vector<OpReqType> output_reqs;  // Empty: all kWriteTo.
   uint64_t seed = 0;                   // The model's random state's,
@@ -61,11 +61,11 @@ class Executor {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // Validates, simplifies, infers, plans memory and allocates the arena. Any thread; takes milliseconds. `arena`: the
-  // programs' that never run while this one does; null: it has one of its own.
+  // Validates, simplifies, infers, plans memory and allocates the arena. Any thread; takes milliseconds. `arena` is
+  // shared by programs of which one runs at a time; null: the program has an arena of its own.
   //
-  // The i-th node that draws random numbers, in the simplified graph's topological order, draws from Philox stream i:
-  // the same graph always draws the same numbers, and merging or dropping other nodes changes none of them.
+  // The i-th node that draws random numbers, in the simplified graph's topological order, draws from Philox stream i.
+  // So the same graph always draws the same numbers, and merging or dropping other nodes changes none of them.
   //
   // A numeric parameter of a node may be changed between two runs, with SetParam: the next run uses it. Requires: no
   // other node makes the same call as this one, nor as one that this one depends on.

@@ -159,16 +159,16 @@ ExecutorLease::~ExecutorLease() {
 }
 
 // Where the compiler has to ask a client, it tries again when that has answered.
-void CompileBeside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, ExecutorCache::Ready ready,
-                   std::shared_ptr<Cancellation> cancellation) {
+void CompileAside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, ExecutorCache::Ready ready,
+                  std::shared_ptr<Cancellation> cancellation) {
   Lane& lane = pool->lane();
-  lane.PostBeside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready),
+  lane.PostAside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready),
                    cancellation = std::move(cancellation)]() mutable {
     auto lease = std::make_shared<absl::StatusOr<ExecutorLease>>(pool->Compile(key));
     lane.Post([&lane, lease = std::move(lease), pool = std::move(pool), key = std::move(key), ready = std::move(ready),
                cancellation = std::move(cancellation)] {
       const auto again = [pool, key, ready, cancellation](absl::Status answered) {
-        answered.ok() ? CompileBeside(pool, key, ready, cancellation) : ready(std::move(answered));
+        answered.ok() ? CompileAside(pool, key, ready, cancellation) : ready(std::move(answered));
       };
       if (!AwaitFactOnLane(lease->status(), lane, cancellation, again)) ready(std::move(*lease));
     });
@@ -183,7 +183,7 @@ void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Ca
   pool_->lane().Post([pool = pool_, key = std::move(key), ready = std::move(ready),
                       cancellation = std::move(cancellation)]() mutable {
     if (ExecutorLease lease = pool->Take(key)) return ready(std::move(lease));
-    CompileBeside(std::move(pool), std::move(key), std::move(ready), std::move(cancellation));
+    CompileAside(std::move(pool), std::move(key), std::move(ready), std::move(cancellation));
   });
 }
 

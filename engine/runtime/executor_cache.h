@@ -10,7 +10,7 @@
 //
 // An executor runs one run at a time, so a key has as many of them as runs of it are under way at once. Since Checkout
 // picks one when the lane gets to it, runs that queue for the lane share one; only a suspended run makes a second one
-// necessary. A run never waits for another one's executor: a suspended run's operator may need the same key to go on.
+// necessary. A run never waits for another run's executor: a suspended run's operator may need the same key to go on.
 // The lane and the allocator outlive the cache and its leases; leases may outlive the cache.
 
 #ifndef ENGINE_RUNTIME_EXECUTOR_CACHE_H_
@@ -81,13 +81,14 @@ class ExecutorCache {
   using Ready = std::function<void(absl::StatusOr<ExecutorLease>)>;
 
   // Keeps at most `max_idle` executors that nobody uses, with at most `max_idle_bytes` of memory; the least recently
-  // used one goes first. One that holds more than a quarter of these bytes is not kept at all: the others stay.
+  // used one goes first. An executor that holds more than a quarter of these bytes is not kept at all: the others
+  // stay.
   ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle = 32,
                 int64_t max_idle_bytes = std::numeric_limits<int64_t>::max());
 
   // Calls `ready` on the lane's thread with an executor for `key`: an idle one, or one that is compiled now beside the
-  // lane. When that finds no memory, the idle executors of the cache are dropped and it tries once more.
-  // `cancellation`, which may be null, ends the wait for a client's answer.
+  // lane. When compiling finds no memory, the cache drops its idle executors and compiles once more. `cancellation`,
+  // which may be null, ends the wait for a client's answer.
   void Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Cancellation> cancellation = nullptr);
   // An idle executor for `key`, now; empty where there is none. For the lane's thread.
   ExecutorLease TakeIdle(const ExecutorKeyPtr& key);

@@ -1,4 +1,5 @@
 #include "engine/runtime/fair_order.h"
+#include "engine/runtime/tuning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,16 +8,9 @@
 namespace gluond {
 namespace {
 
-// Time used fades to 1/e within so many seconds.
-constexpr double kMemory = 1;
-// Less than this much time apart, in seconds, accounts count as equals.
-constexpr double kAlike = 1e-3;
-// An account that has been idle for so many seconds has nothing to be remembered for.
-constexpr double kForgotten = 10;
-
 double Seconds(FairOrder::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-double Faded(double used, FairOrder::Clock::duration since) { return used * std::exp(-Seconds(since) / kMemory); }
+double Faded(double used, FairOrder::Clock::duration since) { return used * std::exp(-Seconds(since) / tuning::kUsageMemory); }
 
 }  // namespace
 
@@ -53,7 +47,7 @@ void FairOrder::Usage::Add(double seconds, Clock::time_point now) {
 
 void FairOrder::Add(WorkQueue& queue, Work* work, AccountPtr account, Clock::time_point now) {
   work->account_ = std::move(account);
-  work->added_ = now;
+  work->posted_at_ = now;
   const bool first = queue.empty();
   queue.Push(work);
   ++load_.waiting;
@@ -82,7 +76,7 @@ bool FairOrder::Remove(WorkQueue& queue, Work* work) {
 }
 
 bool FairOrder::ComesFirst(double used, uint64_t arrival, double least, uint64_t first) {
-  return used < least - kAlike || (used < least + kAlike && arrival < first);
+  return used < least - tuning::kEqualUsage || (used < least + tuning::kEqualUsage && arrival < first);
 }
 
 double FairOrder::UsedAfterNext(const Usage& usage, Clock::time_point now) const {
@@ -90,9 +84,9 @@ double FairOrder::UsedAfterNext(const Usage& usage, Clock::time_point now) const
 }
 
 FairOrder::Member& FairOrder::FirstOf(const Group& group, Clock::time_point now) const {
-  Member* best = group.able.front();
+  Member* best = group.candidates.front();
   double least = UsedAfterNext(*best, now);
-  for (Member* member : group.able) {
+  for (Member* member : group.candidates) {
     const double used = UsedAfterNext(*member, now);
     if (!ComesFirst(used, member->arrival(), least, best->arrival())) continue;
     best = member;
@@ -121,14 +115,15 @@ bool FairOrder::MayBegin(const Group& group, const Least& least) {
 
 bool FairOrder::ready() const {
   const Least least = FindLeast();
-  return std::any_of(able_.begin(), able_.end(), [&least](const Group* group) { return MayBegin(*group, least); });
+  return std::any_of(candidate_groups_.begin(), candidate_groups_.end(),
+                     [&least](const Group* group) { return MayBegin(*group, least); });
 }
 
 std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
   const Least under_way = FindLeast();
   Member* best = nullptr;
   double least = 0;
-  for (const Group* group : able_) {
+  for (const Group* group : candidate_groups_) {
     if (!MayBegin(*group, under_way)) continue;
     Member& member = FirstOf(*group, now);
     const double used = UsedAfterNext(*group, now) / group->share();
@@ -137,8 +132,8 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
     least = used;
   }
   if (best == nullptr) return std::nullopt;
-  best->group->precedent = {best->Used(now), now};
-  precedent_ = {best->group->Used(now) / best->group->share(), now};
+  best->group->starting = {best->Used(now), now};
+  starting_ = {best->group->Used(now) / best->group->share(), now};
   WorkQueue* const queue = best->ready.front();
   best->ready.erase(best->ready.begin());
   best->running = true;
@@ -146,7 +141,7 @@ std::optional<FairOrder::Piece> FairOrder::Take(Clock::time_point now) {
   Refresh(*best);
   queue->running_ = true;
   Work* const work = queue->Pop();
-  const Clock::duration waited = now - work->added_;
+  const Clock::duration waited = now - work->posted_at_;
   --load_.waiting;
   ++load_.taken;
   load_.waited += waited;
@@ -208,7 +203,7 @@ void FairOrder::ForgetIdle(Clock::time_point now) {
   if (members_.size() < forget_at_) return;
   absl::erase_if(members_, [now](const auto& entry) {
     const Member& member = *entry.second;
-    const bool idle = !member.active && member.own.empty() && Seconds(now - member.at) > kForgotten;
+    const bool idle = !member.active && member.own.empty() && Seconds(now - member.at) > tuning::kForgetIdle;
     member.group->members -= idle;
     return idle;
   });
@@ -219,12 +214,12 @@ void FairOrder::ForgetIdle(Clock::time_point now) {
 void FairOrder::MakeReady(WorkQueue& queue, Clock::time_point now) {
   queue.arrival_ = ++arrivals_;
   Member& member = Find(queue.head_->account_, now);
-  const auto catch_up = [now](Usage& usage, const Precedent& precedent, double share) {
-    usage.used = std::max(usage.Used(now), share * Faded(precedent.used, now - precedent.at));
+  const auto catch_up = [now](Usage& usage, const StartingUsage& starting, double share) {
+    usage.used = std::max(usage.Used(now), share * Faded(starting.used, now - starting.at));
     usage.at = now;
   };
-  if (member.group->active == 0) catch_up(*member.group, precedent_, member.group->share());
-  if (!member.active) catch_up(member, member.group->precedent, /*share=*/1);
+  if (member.group->active == 0) catch_up(*member.group, starting_, member.group->share());
+  if (!member.active) catch_up(member, member.group->starting, /*share=*/1);
   member.ready.push_back(&queue);
   Refresh(member);
 }
@@ -247,8 +242,8 @@ void FairOrder::Refresh(Member& member) {
   group.active += static_cast<int64_t>(active) - static_cast<int64_t>(member.active);
   member.active = active;
   keep(active_, &group, group.active > 0);
-  keep(group.able, &member, member.may_begin());
-  keep(able_, &group, !group.able.empty());
+  keep(group.candidates, &member, member.may_begin());
+  keep(candidate_groups_, &group, !group.candidates.empty());
 }
 
 }  // namespace gluond

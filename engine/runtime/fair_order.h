@@ -1,13 +1,13 @@
 // A FairOrder chooses the next work for a pool of threads. Work lies in queues, and a queue's works are done one at a
-// time, in the order of posting. Among the accounts that have work waiting, the one comes first that will have used
-// least time within the last second when its next work ends, if that takes as long as its works before, or `longest` if
-// they take longer; among equals, the one that waits longest. An account that has been idle gets no credit for it: it
-// counts as one that has used as much as the last that came. So an account with short works waits for few of the
-// others' works, however many come anew. An account has one work under way at a time, so that it cannot take all
-// threads. Groups of accounts come before accounts: by the same rule, where a group's time counts for the less the larger
-// its share is, the next group is chosen, and then one of its accounts. So a group's many accounts are to others as one.
-// While several groups have work, none has more works under way than its share allows beside each other one's, but for
-// one. Not thread-safe: its pool's mutex guards it.
+// time, in the order of posting. Each account has used some time within the last second. The account comes first that
+// will have used least when its next work ends; among equal accounts, the longest waiting. The next work is taken to last
+// as long as the account's works before, or `longest` if they take longer. An account that was idle gets no credit: the
+// account counts as having used as much as the account that came last. So an account with short works waits for few works
+// of other accounts, however many accounts come anew. An account has one work under way at a time, so that no account
+// takes all threads. Groups of accounts come before accounts. The same rule chooses a group, whose time counts for less
+// the larger the group's share is, and then an account of that group. So a group's many accounts are one to other groups.
+// While several groups have work, a group has at most one work under way more than its share allows beside each other
+// group. Not thread-safe: its pool's mutex guards it.
 //
 //   order.Add(queue, work, CurrentAccount());
 //   while (auto piece = order.Take(now)) { piece->work->Do(); order.Done(*piece, now_it_has_ended); }
@@ -42,7 +42,7 @@ class Work {
   friend class WorkQueue;
   Work* next_ = nullptr;
   AccountPtr account_;
-  std::chrono::steady_clock::time_point added_;
+  std::chrono::steady_clock::time_point posted_at_;
 };
 
 // Works in the order of posting. Stays where it is, and lives longer than its works.
@@ -61,8 +61,8 @@ class WorkQueue {
 
   Work* head_ = nullptr;  // Linked by next_.
   Work** tail_ = &head_;
-  bool running_ = false;    // One of its works is under way.
-  uint64_t arrival_ = 0;    // When its first work began to wait.
+  bool running_ = false;    // A work of the queue is under way.
+  uint64_t arrival_ = 0;    // When the first work began to wait.
 };
 
 class FairOrder {
@@ -90,9 +90,10 @@ class FairOrder {
   std::optional<Piece> Take(Clock::time_point now);
   // The piece has ended: its account has used the time since it was taken.
   void Done(const Piece& piece, Clock::time_point now);
-  // The same in two halves, in any order, for a piece that goes on elsewhere: its account may begin another one,
+  // The same in two halves, in any order, for a piece that goes on elsewhere. Leave: the account's next work
+  // may begin.
   void Leave(const Piece& piece, Clock::time_point now);
-  // and so may its queue.
+  // End: the queue's next work may begin.
   void End(WorkQueue& queue, Clock::time_point now);
 
   // How much there is to do, and how long it waits until it is taken.
@@ -123,18 +124,18 @@ class FairOrder {
     void Add(double seconds, Clock::time_point now);
   };
   // The seconds that somebody who comes anew counts as having used: as many as whoever came before.
-  struct Precedent {
+  struct StartingUsage {
     double used = 0;
     Clock::time_point at;          // When that was so.
   };
   struct Member;
   struct Group : Usage {
     AccountGroupPtr group;         // Null: the accounts that are in none.
-    std::vector<Member*> able;     // Those that may begin.
+    std::vector<Member*> candidates;  // Those that may begin.
     int64_t members = 0;
     int64_t active = 0;            // Those with work that waits or is under way.
     int64_t running = 0;           // Works under way.
-    Precedent precedent;
+    StartingUsage starting;
 
     double share() const { return group == nullptr ? 1 : group->share(); }
   };
@@ -173,8 +174,8 @@ class FairOrder {
   absl::flat_hash_map<const AccountGroup*, std::unique_ptr<Group>> groups_;
   absl::flat_hash_map<const Account*, std::unique_ptr<Member>> members_;
   std::vector<Group*> active_;
-  std::vector<Group*> able_;   // Those with members that may begin.
-  Precedent precedent_;        // The groups', in seconds for a share of 1.
+  std::vector<Group*> candidate_groups_;  // Those with members that may begin.
+  StartingUsage starting_;     // The groups', in seconds for a share of 1.
   size_t forget_at_ = 64;      // So many members are worth a look for idle ones.
   uint64_t arrivals_ = 0;
   Load load_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/core/start_thread.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
@@ -14,10 +15,6 @@ namespace {
 thread_local WorkQueue* current_queue_of_thread = nullptr;
 thread_local bool current_work_goes_on = false;
 
-// A thread that has joined in waits so long for being wanted again.
-constexpr std::chrono::seconds kStandby{2};
-// The watcher looks so often in vain before it sleeps.
-constexpr int kVainLooks = 100;
 constexpr size_t kSpareTimers = 64;
 
 class FunctionWork final : public Work {
@@ -38,12 +35,12 @@ const WorkQueue* FairThreads::current_queue() { return current_queue_of_thread; 
 
 FairThreads::FairThreads(Options options) : options_(std::move(options)) {
   MutexLock lock(mu_);
-  Seat& first = seats_.emplace_back();
-  StartOrExit(&first.thread, options_.name, [this, &first] { Loop(first); });
-  while (seats_.size() < static_cast<size_t>(options_.threads)) {
-    Seat& seat = seats_.emplace_back();
-    if (TryToStart(&seat.thread, [this, &seat] { Loop(seat); })) continue;
-    seats_.pop_back();  // Those that are there do the work.
+  PoolThread& first = threads_.emplace_back();
+  StartOrExit(&first.os_thread, options_.name, [this, &first] { Loop(first); });
+  while (threads_.size() < static_cast<size_t>(options_.threads)) {
+    PoolThread& thread = threads_.emplace_back();
+    if (TryToStart(&thread.os_thread, [this, &thread] { Loop(thread); })) continue;
+    threads_.pop_back();  // Those that are there do the work.
     can_start_ = false;
     break;
   }
@@ -60,8 +57,8 @@ FairThreads::~FairThreads() {
   standby_.NotifyAll();
   watch_.NotifyAll();
   if (watcher_.joinable()) watcher_.join();
-  for (std::list<Seat>* seats : {&seats_, &retired_}) {
-    for (Seat& seat : *seats) seat.thread.join();
+  for (std::list<PoolThread>* list : {&threads_, &retired_}) {
+    for (PoolThread& thread : *list) thread.os_thread.join();
   }
 }
 
@@ -112,12 +109,12 @@ FairThreads::Load FairThreads::load() {
   MutexLock lock(mu_);
   Load load{order_.load()};
   const Clock::time_point now = Clock::now();
-  for (const Seat& seat : seats_) {
-    if (seat.since == kIdle) continue;
+  for (const PoolThread& thread : threads_) {
+    if (thread.since == kIdle) continue;
     ++load.at_work;
-    load.longest_work = std::max(load.longest_work, now - seat.since);
+    load.longest_work = std::max(load.longest_work, now - thread.since);
   }
-  load.are_all = !can_start_ && load.at_work == static_cast<int64_t>(seats_.size());
+  load.are_all = !can_start_ && load.at_work == static_cast<int64_t>(threads_.size());
   return load;
 }
 
@@ -137,7 +134,7 @@ void FairThreads::Wake() {
   }
 }
 
-void FairThreads::Loop(Seat& seat) {
+void FairThreads::Loop(PoolThread& thread) {
   pthread_setname_np(pthread_self(), options_.name.substr(0, 15).c_str());
   const std::shared_ptr<void> kept = options_.enter == nullptr ? nullptr : options_.enter();
   MutexLock lock(mu_);
@@ -145,32 +142,32 @@ void FairThreads::Loop(Seat& seat) {
     const Clock::time_point now = Clock::now();
     PostDue(now);
     posted_.store(false, std::memory_order_relaxed);
-    if (MayTake(seat, now)) {
+    if (MayTake(thread, now)) {
       if (const std::optional<FairOrder::Piece> piece = order_.Take(now)) {
-        Do(seat, *piece);
+        Do(thread, *piece);
         continue;
       }
     }
     if (ending_) return;
-    if (now >= seat.rests_at) {
-      Rest(seat);
+    if (now >= thread.rests_at) {
+      Rest(thread);
       continue;
     }
-    Sleep(seat);
-    if (seat.joined && !seat.taking) {
-      const Clock::time_point until = Clock::now() + kStandby;
-      while (!seat.taking && !ending_ && standby_.WaitUntil(mu_, until)) continue;
-      if (seat.taking || ending_) continue;
-      // Its own thread cannot join it; the watcher does.
-      const auto self = std::find_if(seats_.begin(), seats_.end(), [&](const Seat& other) { return &other == &seat; });
-      retired_.splice(retired_.end(), seats_, self);
+    Sleep(thread);
+    if (thread.joined && !thread.taking) {
+      const Clock::time_point until = Clock::now() + tuning::kStandby;
+      while (!thread.taking && !ending_ && standby_.WaitUntil(mu_, until)) continue;
+      if (thread.taking || ending_) continue;
+      // A thread cannot join itself: the watcher does.
+      const auto self = std::find_if(threads_.begin(), threads_.end(), [&](const PoolThread& other) { return &other == &thread; });
+      retired_.splice(retired_.end(), threads_, self);
       return;
     }
   }
 }
 
-void FairThreads::Do(Seat& seat, const FairOrder::Piece& piece) {
-  seat.since = piece.begun;
+void FairThreads::Do(PoolThread& thread, const FairOrder::Piece& piece) {
+  thread.since = piece.begun;
   mu_.Unlock();
   {
     const ScopedAccount account(piece.account);
@@ -180,15 +177,15 @@ void FairThreads::Do(Seat& seat, const FairOrder::Piece& piece) {
   }
   const bool goes_on = std::exchange(current_work_goes_on, false);
   mu_.Lock();
-  seat.since = kIdle;
+  thread.since = kIdle;
   const Clock::time_point now = Clock::now();
-  if (options_.rest != nullptr && !seat.joined) seat.rests_at = now + options_.rest_after;
+  if (options_.rest != nullptr && !thread.joined) thread.rests_at = now + options_.rest_after;
   goes_on ? order_.Leave(piece, now) : order_.Done(piece, now);
   if (order_.has_groups() && asleep_ > 0 && order_.ready()) wake_.NotifyOne();
   if (order_.empty()) drained_.NotifyAll();
 }
 
-std::function<void()> FairThreads::Prolong() {
+std::function<void()> FairThreads::Detach() {
   current_work_goes_on = true;
   return [this, queue = current_queue_of_thread] {
     MutexLock lock(mu_);
@@ -198,26 +195,26 @@ std::function<void()> FairThreads::Prolong() {
   };
 }
 
-void FairThreads::Rest(Seat& seat) {
-  seat.rests_at = Clock::time_point::max();
+void FairThreads::Rest(PoolThread& thread) {
+  thread.rests_at = Clock::time_point::max();
   mu_.Unlock();
   options_.rest();
   mu_.Lock();
 }
 
 // Sleeps until there may be something to do.
-void FairThreads::Sleep(Seat& seat) {
-  if (!seat.taking) return;
-  if (!seat.joined && options_.look.count() > 0) {
+void FairThreads::Sleep(PoolThread& thread) {
+  if (!thread.taking) return;
+  if (!thread.joined && options_.look.count() > 0) {
     Look();
     if (ending_) return;
   }
   // Work that was posted during the look may have woken a thread that must not take it.
-  if (order_.ready() && MayTake(seat, Clock::now())) return;
-  if (!seat.taking) return;
-  Clock::time_point until = std::min(first_timer(), seat.rests_at);
-  // One that has joined in looks now and then whether the first ones are free.
-  if (seat.joined) until = std::min(until, Clock::now() + options_.patience);
+  if (order_.ready() && MayTake(thread, Clock::now())) return;
+  if (!thread.taking) return;
+  Clock::time_point until = std::min(first_timer(), thread.rests_at);
+  // A thread that has joined in looks now and then whether the first threads are free.
+  if (thread.joined) until = std::min(until, Clock::now() + options_.patience);
   ++asleep_;
   if (until == Clock::time_point::max()) {
     wake_.Wait(mu_);
@@ -227,8 +224,8 @@ void FairThreads::Sleep(Seat& seat) {
   --asleep_;
 }
 
-// A moment's look before sleep: a client that waits for each answer sends its next call within it. Gives way to any
-// other thread that wants the processor.
+// A moment's look before sleep: a client that waits for each answer sends its next call within it. The look yields
+// to any other thread that wants the processor.
 void FairThreads::Look() {
   mu_.Unlock();
   const bool may = options_.may_look == nullptr || options_.may_look();
@@ -237,17 +234,18 @@ void FairThreads::Look() {
   mu_.Lock();
 }
 
-bool FairThreads::MayTake(Seat& seat, Clock::time_point now) {
-  if (!seat.joined) return true;
-  if (!seat.taking) return false;
+bool FairThreads::MayTake(PoolThread& thread, Clock::time_point now) {
+  if (!thread.joined) return true;
+  if (!thread.taking) return false;
   if (FirstAreHeld(now)) return true;
-  seat.taking = false;
+  thread.taking = false;
   if (asleep_ > 0) wake_.NotifyOne();  // The call that woke this thread may have been for another.
   return false;
 }
 
 bool FairThreads::FirstAreHeld(Clock::time_point now) const {
-  return std::all_of(seats_.begin(), seats_.end(), [&](const Seat& seat) { return seat.joined || Held(seat, now); });
+  return std::all_of(threads_.begin(), threads_.end(),
+                     [&](const PoolThread& thread) { return thread.joined || Held(thread, now); });
 }
 
 // Watches, while there is work, for works that hold all threads.
@@ -256,7 +254,7 @@ void FairThreads::Watch() {
   MutexLock lock(mu_);
   int vain = 0;
   while (!ending_) {
-    if (vain > kVainLooks && retired_.empty()) {
+    if (vain > tuning::kVainLooks && retired_.empty()) {
       watching_ = false;
       while (!watching_ && !ending_) watch_.Wait(mu_);
       vain = 0;
@@ -265,37 +263,37 @@ void FairThreads::Watch() {
     EndRetired();
     const Clock::time_point now = Clock::now();
     PostDue(now);
-    vain = order_.ready() || seats_.size() > static_cast<size_t>(options_.threads) ? 0 : vain + 1;
-    const bool held = std::all_of(seats_.begin(), seats_.end(),
-                                  [&](const Seat& seat) { return !seat.taking || Held(seat, now); });
+    vain = order_.ready() || threads_.size() > static_cast<size_t>(options_.threads) ? 0 : vain + 1;
+    const bool held = std::all_of(threads_.begin(), threads_.end(),
+                                  [&](const PoolThread& thread) { return !thread.taking || Held(thread, now); });
     if (order_.ready() && held && !ending_) JoinIn();
   }
 }
 
 void FairThreads::JoinIn() {
-  auto wanted = std::count_if(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.taking; });
-  for (Seat& seat : seats_) {
-    if (wanted == 0 || seat.taking) continue;
-    seat.taking = true;
+  auto wanted = std::count_if(threads_.begin(), threads_.end(), [](const PoolThread& thread) { return thread.taking; });
+  for (PoolThread& thread : threads_) {
+    if (wanted == 0 || thread.taking) continue;
+    thread.taking = true;
     --wanted;
   }
   standby_.NotifyAll();
-  for (; wanted > 0 && seats_.size() < static_cast<size_t>(options_.most_threads); --wanted) {
-    Seat& seat = seats_.emplace_back();
-    seat.joined = true;
-    can_start_ = TryToStart(&seat.thread, [this, &seat] { Loop(seat); });
+  for (; wanted > 0 && threads_.size() < static_cast<size_t>(options_.most_threads); --wanted) {
+    PoolThread& thread = threads_.emplace_back();
+    thread.joined = true;
+    can_start_ = TryToStart(&thread.os_thread, [this, &thread] { Loop(thread); });
     if (can_start_) continue;
-    seats_.pop_back();  // The others go on, and the next look tries again.
+    threads_.pop_back();  // The others go on, and the next look tries again.
     return;
   }
 }
 
 void FairThreads::EndRetired() {
-  std::list<Seat> ended;
+  std::list<PoolThread> ended;
   ended.swap(retired_);
   if (ended.empty()) return;
   mu_.Unlock();
-  for (Seat& seat : ended) seat.thread.join();
+  for (PoolThread& thread : ended) thread.os_thread.join();
   mu_.Lock();
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "engine/core/start_thread.h"
-#include "engine/runtime/turns.h"
+#include "engine/runtime/fair_semaphore.h"
 
 namespace gluond {
 namespace {
@@ -24,13 +24,13 @@ size_t PageBytes() {
 size_t InPages(size_t bytes) { return (bytes + PageBytes() - 1) / PageBytes() * PageBytes(); }
 
 // FindPages has the kernel find memory for the block now. One processor at most does so at a time, in pieces that
-// threads take in turns: on a virtual machine whose host has to find it, too, this takes up to thirty times as long as
-// to clear it, and the processor does nothing else meanwhile. Clients that fill memory on all processors would stop
-// everybody's work.
+// threads take in turns. On a virtual machine whose host has to find the memory, too, this takes up to thirty times as
+// long as clearing the memory. The processor does nothing else meanwhile. Clients that fill memory on all processors
+// would stop everybody's work.
 void FindPages(char* data, size_t bytes) {
-  static Turns& turns = *new Turns(1);
+  static FairSemaphore& semaphore = *new FairSemaphore(1);
   for (size_t begin = 0; begin < bytes; begin += kHuge) {
-    turns.Do([&] {
+    semaphore.Do([&] {
       for (size_t i = begin; i < std::min(bytes, begin + kHuge); i += PageBytes()) {
         *const_cast<volatile char*>(data + i) = 0;
       }

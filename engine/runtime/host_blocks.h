@@ -1,9 +1,9 @@
 // HostBlocks: large blocks of the host's memory that were freed and are soon wanted again. The kernel clears each page
 // that it hands out, and for 16 MiB that takes longer than to add two such arrays. Thread-safe.
 //
-// A kept block is charged to nobody. It was charged until it was given back, and it goes back to the kernel as soon as
-// a budget's new charges need the room (budget.cc), so that the two together never pass a limit; and when nobody has
-// wanted it for a while.
+// A kept block is charged to nobody. The block was charged until its user gave it back. A kept block goes back to the
+// kernel as soon as a budget's new charges need the room (budget.cc), so that charged and kept blocks together never
+// pass a limit. A kept block that nobody has wanted for a while goes back, too.
 
 #ifndef ENGINE_RUNTIME_HOST_BLOCKS_H_
 #define ENGINE_RUNTIME_HOST_BLOCKS_H_

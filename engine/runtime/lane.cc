@@ -9,24 +9,20 @@
 #include "engine/core/status_macros.h"
 #include "engine/runtime/bump_scratch.h"
 #include "engine/runtime/processors.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
 
-constexpr std::chrono::microseconds kLook{500};
-
-// Threads for long work beside the lanes: one, and more while that is held; as many at least as may be at work on them.
-constexpr int kMostBeside = 4;
-
 // A thread that runs operators.
-struct Runner {
-  Runner(Allocator& allocator, DeviceDriver& driver, void* stream) : scratch(allocator, driver, stream) {}
+struct LaneThread {
+  LaneThread(Allocator& allocator, DeviceDriver& driver, void* stream) : scratch(allocator, driver, stream) {}
   BumpScratch scratch;
 };
 
-thread_local Runner* runner = nullptr;
+thread_local LaneThread* lane_thread = nullptr;
 // The lane beside which the thread does long work.
-thread_local const Lane* beside = nullptr;
+thread_local const Lane* aside_of = nullptr;
 
 }  // namespace
 
@@ -44,20 +40,20 @@ void Lane::Post(Work* work) {
   ++lanes_.posts_;
   lanes_.threads_.Post(queue_, work);
 }
-void Lane::PostBeside(std::function<void()> work) {
+void Lane::PostAside(std::function<void()> work) {
   ++lanes_.posts_;
-  lanes_.beside_.Post(std::move(work));
+  lanes_.aside_.Post(std::move(work));
 }
-void Lane::GoOnBeside(std::function<void()> rest) {
-  PostBeside([this, end = lanes_.threads_.Prolong(), rest = std::move(rest)] {
-    beside = this;
+void Lane::ContinueAside(std::function<void()> rest) {
+  PostAside([this, end = lanes_.threads_.Detach(), rest = std::move(rest)] {
+    aside_of = this;
     rest();
-    beside = nullptr;
+    aside_of = nullptr;
     end();
   });
 }
 void Lane::CheckHeld() const {
-  if (IsCurrent() || beside == this) return;
+  if (IsCurrent() || aside_of == this) return;
   std::fprintf(stderr, "what belongs to a lane of %s is used by another thread\n", device().ToString().c_str());
   std::abort();
 }
@@ -81,13 +77,13 @@ OpContext Lane::NewContext(bool training) const {
 
 void Lane::LendScratch(OpContext* context) {
   CheckHeld();
-  runner->scratch.Reset();
-  context->scratch = &runner->scratch;
+  lane_thread->scratch.Reset();
+  context->scratch = &lane_thread->scratch;
 }
 
 absl::Status Lane::ReserveScratch() {
   CheckHeld();
-  return runner->scratch.Reserve(kReservedScratch);
+  return lane_thread->scratch.Reserve(kReservedScratch);
 }
 
 absl::StatusOr<std::unique_ptr<Lanes>> Lanes::Create(Device device, const LaneOptions& options,
@@ -114,12 +110,13 @@ Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, st
       threads_({.name = options.name.empty() ? device.ToString() : options.name,
                 .threads = team_ == nullptr ? 1 : options.at_work,
                 .most_threads = team_ == nullptr ? 1 : std::max(options.at_work, options.most_at_work),
-                .look = kLook,
+                .look = tuning::kLaneLook,
                 .may_look = [this] { return MayLook(); },
                 .enter = [this] { return EnterThread(); },
-                .rest = [] { runner->scratch.Release(); }}),
-      beside_({.name = absl::StrCat(options.name.empty() ? device.ToString() : options.name, "-beside"),
-               .most_threads = std::max(kMostBeside, options.most_at_work)}) {}
+                .rest = [] { lane_thread->scratch.Release(); }}),
+      aside_({.name = absl::StrCat(options.name.empty() ? device.ToString() : options.name, "-beside"),
+               // One, and more while that is held; as many at least as may be at work on the lanes.
+               .most_threads = std::max(tuning::kMostAside, options.most_at_work)}) {}
 
 Lanes::~Lanes() { Drain(); }
 
@@ -129,11 +126,11 @@ bool Lanes::MayLook() const { return team_ == nullptr || !(team_->throttled() ||
 
 std::shared_ptr<void> Lanes::EnterThread() {
   urgent_ ? TakeShortTurns() : TakeUsualTurns();
-  const std::shared_ptr<Runner> entered(new Runner(allocator_, driver_, stream()), [](Runner* leaving) {
-    runner = nullptr;
+  const std::shared_ptr<LaneThread> entered(new LaneThread(allocator_, driver_, stream()), [](LaneThread* leaving) {
+    lane_thread = nullptr;
     delete leaving;
   });
-  runner = entered.get();
+  lane_thread = entered.get();
   return entered;
 }
 
@@ -158,7 +155,7 @@ void Lanes::Drain() {
   do {
     posts = posts_;
     threads_.Drain();
-    beside_.Drain();
+    aside_.Drain();
   } while (posts_ != posts);
 }
 

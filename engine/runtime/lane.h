@@ -1,14 +1,15 @@
 // Lane: an order of work on a device. Work posted to a lane is done one piece after the other, in the order of posting,
-// and each piece sees the effects of those before it. A device has many lanes (a model or a session has its own), and
-// its threads take the lanes in turns that are fair to accounts (fair_threads.h). A GPU has one thread, and one stream
-// for all lanes. A CPU has one, which computes with a team (team.h); while that is held by somebody's long operator,
-// more of the kind join in, so that lanes of others go on, and share the team.
+// and each piece sees the effects of those before it. A device has many lanes, one for each model and each session. The
+// device's threads take the lanes in turns that are fair to accounts (fair_threads.h). A GPU has one thread, and one
+// stream for all lanes. A CPU has one thread, which computes with a team (team.h). While somebody's long operator holds
+// that thread, more threads of the kind join in: other lanes go on, and share the team.
 //
 //   ASSIGN_OR_RETURN(auto lanes, Lanes::Create(device, {}, allocator));
 //   std::shared_ptr<Lane> lane = lanes->Take();
 //   lane->Post([] { ... });
 //
-// A CPU may have several sets of lanes, which share its team: the work of one never waits for a thread of another's.
+// A CPU may have several sets of lanes, which share a team: the work of one set never waits for a thread of another
+// set.
 //
 // Thread-safe. Work must not wait for a client or for other work of the device: a run that has to wait returns, and
 // posts its continuation later. Suspended runs are cancelled before the lanes are destroyed: nothing else ends them.
@@ -59,7 +60,7 @@ class Lane {
   // The same without allocating.
   void Post(Work* work);
   // Does `work` beside the lanes, on threads kept for long work that must not hold up runs: compiling above all.
-  void PostBeside(std::function<void()> work);
+  void PostAside(std::function<void()> work);
   // Whether the caller is a piece of the lane's work.
   bool IsCurrent() const { return FairThreads::current_queue() == &queue_; }
   // Ends the process unless the caller is such a piece, or one that has gone on beside the lane: things that belong to
@@ -79,9 +80,11 @@ class Lane {
 
   // The rest is only for the work that is running on the lane.
 
-  // Does `rest`, which takes long and computes no operator, beside the lanes; the lane's next work comes after it.
-  void GoOnBeside(std::function<void()> rest);
-  // Gives the next operator all scratch space of the calling thread, which frees it after a second without work.
+  // Does `rest`, which takes long and computes no operator, beside the lanes. The lane's next work begins after
+  // `rest` has ended.
+  void ContinueAside(std::function<void()> rest);
+  // Gives the next operator all scratch space of the calling thread. The thread frees that space after a second
+  // without work.
   void LendScratch(OpContext* context);
   // Until this piece of the lane's work ends, operators that ask for kReservedScratch bytes at most get them.
   // RESOURCE_EXHAUSTED: there is no memory for that.
@@ -105,8 +108,8 @@ class Lanes {
   // `scratch_allocator` pays for the threads' scratch space and must outlive the lanes. UNAVAILABLE: no such device.
   static absl::StatusOr<std::unique_ptr<Lanes>> Create(Device device, const LaneOptions& options,
                                                        Allocator& scratch_allocator);
-  // Lanes beside `others`, which are a CPU's, in the same team; options.threads does not count. They live no longer
-  // than these.
+  // Lanes of the CPU that has `others`, in the same team; options.threads does not count. The new lanes live no
+  // longer than `others`.
   static std::unique_ptr<Lanes> CreateBeside(Lanes& others, const LaneOptions& options, Allocator& scratch_allocator);
   // Does all posted work, and the work that this posts.
   ~Lanes();
@@ -121,9 +124,9 @@ class Lanes {
   DeviceDriver& driver() const { return driver_; }
   void* stream() const { return stream_.get(); }
   Threads* threads() const { return party_.get(); }
-  // So many clients more wait for what these lanes, which are urgent ones of a CPU, compute (team.h); below 0: fewer.
-  void Expect(int64_t clients) {
-    if (party_ != nullptr) party_->Expect(clients);
+  // So many clients more wait for these lanes, which are a CPU's urgent lanes (team.h); below 0: so many fewer.
+  void AddUrgentWaiters(int64_t clients) {
+    if (party_ != nullptr) party_->AddUrgentWaiters(clients);
   }
   // See LaneOptions.
   Allocator* host_memory() const { return host_memory_.get(); }
@@ -131,7 +134,7 @@ class Lanes {
   int compute_threads() const { return party_ == nullptr ? 0 : party_->count(); }
   // The work that waits for the lanes, and for the threads beside them.
   FairThreads::Load load() { return threads_.load(); }
-  FairThreads::Load load_beside() { return beside_.load(); }
+  FairThreads::Load load_aside() { return aside_.load(); }
 
  private:
   friend class Lane;
@@ -159,7 +162,7 @@ class Lanes {
 
   std::atomic<uint64_t> posts_ = 0;  // Works posted so far, on the lanes and beside them.
   FairThreads threads_;
-  FairThreads beside_;
+  FairThreads aside_;
 };
 
 }  // namespace gluond

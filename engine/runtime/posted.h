@@ -1,7 +1,7 @@
 // For tasks (task.h): the code that follows a co_await is a work of its own, on a thread of the pool that is named. A thread
 // that waited for nothing but a place to go on is free meanwhile.
 //
-//   co_await PostedBeside(*lane);  // What follows takes long.
+//   co_await PostedAside(*lane);  // What follows takes long.
 //   ...
 //   co_await PostedTo(*lane);      // What follows is the lane's.
 
@@ -36,8 +36,8 @@ class [[nodiscard]] Posted {
 };
 
 // On the threads that are kept for long work, beside the lane's device; the lane goes on with others' work.
-inline Posted PostedBeside(Lane& lane) {
-  return Posted([&lane](Posted::Work rest) { lane.PostBeside(std::move(rest)); });
+inline Posted PostedAside(Lane& lane) {
+  return Posted([&lane](Posted::Work rest) { lane.PostAside(std::move(rest)); });
 }
 inline Posted PostedTo(Lane& lane) {
   return Posted([&lane](Posted::Work rest) { lane.Post(std::move(rest)); });

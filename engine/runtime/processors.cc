@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
@@ -119,7 +120,7 @@ void TakeTurns(std::chrono::nanoseconds length) {
 
 }  // namespace
 
-void TakeShortTurns() { TakeTurns(std::chrono::microseconds(100)); }
+void TakeShortTurns() { TakeTurns(tuning::kShortTurn); }
 void TakeUsualTurns() { TakeTurns({}); }
 
 }  // namespace gluond

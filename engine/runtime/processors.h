@@ -3,8 +3,8 @@
 //   Processors processors;
 //   const ProcessorShare share = processors.Read();
 //
-// The kernel's answers change while a process runs: an operator moves the affinity mask, a cluster the quota of the
-// control group (version 1 or 2, or that of any group above it).
+// The kernel's answers change while a process runs. A person moves the affinity mask, a cluster the quota of the
+// control group (version 1 or 2), or the quota of any group above that.
 
 #ifndef ENGINE_RUNTIME_PROCESSORS_H_
 #define ENGINE_RUNTIME_PROCESSORS_H_
@@ -42,7 +42,7 @@ class Processors {
 // The length of the calling thread's turns on a processor, from Linux 6.12 on: the kernel lets a thread begin within the turn
 // of one whose turns are longer. Its part of the time stays the same. Older kernels change nothing.
 void TakeShortTurns();  // 0.1 ms, the shortest that there are.
-void TakeUsualTurns();  // As other programs have them. A new thread has the turns of the one that made it.
+void TakeUsualTurns();  // The calling thread gets turns of the kernel's default length. A new thread has its maker's.
 
 }  // namespace gluond
 

@@ -15,8 +15,8 @@
 namespace gluond {
 namespace {
 
-// The nodes that draw random numbers, numbered in the order of the outputs as the caller gave them: a graph that begins
-// with another one's outputs draws as that one does, in whatever order the two run.
+// The nodes that draw random numbers, numbered in the order of the outputs as the caller gave them. So a graph that
+// begins with another graph's outputs draws as the other graph does, in whatever order the two run.
 using RandomStreams = absl::flat_hash_map<const Node*, uint32_t>;
 RandomStreams NumberStreams(const Graph& graph) {
   RandomStreams streams;

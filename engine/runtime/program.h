@@ -1,5 +1,5 @@
-// A Program is a compiled graph: the steps in order, with kernels and blobs resolved, so that a run only has to put the
-// caller's pointers where they are used (binding.h) and call one kernel after the other (execution.h). Private to
+// A Program is a compiled graph: the steps in order, with kernels and blobs resolved. A run only puts the caller's
+// pointers where they are used (binding.h) and calls one kernel after the other (execution.h). Private to
 // engine/runtime.
 
 #ifndef ENGINE_RUNTIME_PROGRAM_H_
@@ -55,9 +55,9 @@ struct ArenaUse {
   int64_t offset;
 };
 
-// One output of the graph. Either its step writes to a slot of its own, with the caller's request, and nothing else
-// writes to that; or it is copied when all steps have run: from a variable, from the arena, or from an earlier output
-// of the same value.
+// One output of the graph. Either a step writes the output to a slot of the output's own, with the caller's request,
+// and nothing else writes there. Or the output is copied when all steps have run: from a variable, from the arena, or
+// from an earlier output of the same value.
 struct ProgramOutput {
   enum Kind { kOwnSlot, kVariable, kArena, kRepeat } kind = kArena;
   uint32_t slot = 0;         // Index in Program::slots; not for kArena.

@@ -25,8 +25,8 @@ namespace gluond {
 std::vector<RowChain> FindRowChains(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan,
                                     const std::vector<uint32_t>& nodes);
 
-// Whether the run allows it: no output lies where another chunk still reads, and what each chunk reads whole is small, or
-// perhaps constant.
+// Whether the run may compute the chain by rows. No output may lie where another chunk still reads; tensors that each
+// chunk reads whole must be small, or constant.
 bool MayComputeByRows(const Program& program, const RowChain& chain, bool has_constants);
 
 // How many chunks the context's threads compute at once, and the bytes of space that each of them takes.

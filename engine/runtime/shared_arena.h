@@ -1,6 +1,6 @@
-// SharedArena: one piece of memory for what the steps of a program hand to each other, shared by programs of which one
-// runs at a time. It is as large as the largest of them needs, however many there are: one for each batch size, and one
-// each for training and for inference.
+// SharedArena: one piece of memory in which the steps of a program hand tensors to each other. Programs of which one
+// runs at a time share the arena, which is as large as the largest program needs. A model has many programs: one for
+// each batch size, for training and for inference.
 //
 //   ASSIGN_OR_RETURN(ArenaClaim claim, ArenaClaim::Make(arena, bytes));             // For each program.
 //   ASSIGN_OR_RETURN(const std::shared_ptr<Buffer> memory, claim.Take());           // For each of its runs.
@@ -68,8 +68,8 @@ class ArenaClaim {
   }
 
   size_t bytes() const { return bytes_; }
-  // Memory of bytes() or more, which is the caller's alone until GiveBack: the arena's, or, where another one has that,
-  // memory of its own. Null for 0 bytes. RESOURCE_EXHAUSTED: there is none.
+  // Memory of bytes() or more, which is the caller's alone until GiveBack. This is the arena's memory, or new memory
+  // where another claim has the arena's. Null for 0 bytes. RESOURCE_EXHAUSTED: there is none.
   absl::StatusOr<std::shared_ptr<Buffer>> Take() const {
     return arena_ == nullptr ? std::shared_ptr<Buffer>() : arena_->Take(bytes_);
   }

@@ -14,24 +14,13 @@
 
 #include "engine/core/start_thread.h"
 #include "engine/runtime/account.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
 
-using std::chrono::microseconds;
-
 // More would only cost: the most processors that share a loop evenly.
 constexpr int64_t kMostPieces = 64;
-// Helpers, and threads that wait for one, look for so long before they sleep.
-constexpr microseconds kLook{50};
-// A thread that computes is looked at so often while somebody waits for it.
-constexpr microseconds kWatch{100};
-// Clients that had an answer are likely to ask again so soon.
-constexpr std::chrono::milliseconds kAskAgain{5};
-// How often quotas and masks are read.
-constexpr std::chrono::seconds kFollow{1};
-
-constexpr int kTries = 200;
 
 void Pause() {
 #ifdef __x86_64__
@@ -46,10 +35,11 @@ int64_t TimeOf(clockid_t clock) {
   return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
 
-// Gives way to any other thread that wants the processor. Whether `done` came true.
+// Looks for a moment, and yields to any other thread that wants the processor. Returns whether `done` came
+// true.
 template <class Done>
 bool LookFor(const Done& done) {
-  const auto end = std::chrono::steady_clock::now() + kLook;
+  const auto end = std::chrono::steady_clock::now() + tuning::kTeamLook;
   do {
     if (done()) return true;
     std::this_thread::yield();
@@ -57,9 +47,9 @@ bool LookFor(const Done& done) {
   return done();
 }
 
-// Leaves `processor` to another thread, which computes there, if there is any choice. The kernel wakes a thread where
-// its waker runs, and parts the two milliseconds later.
-void Leave(int processor) {
+// Moves the calling thread from `processor`, where another thread computes, if there is any choice. The kernel wakes
+// a thread where its waker runs, and parts the two milliseconds later.
+void MoveAway(int processor) {
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return;
   cpu_set_t others = mask;
@@ -71,12 +61,12 @@ void Leave(int processor) {
 }  // namespace
 
 // A thread that computes. The team's mutex guards it.
-class Team::Seat {
+class Team::ThreadState {
  public:
-  Seat() : thread_(gettid()) { pthread_getcpuclockid(pthread_self(), &clock_); }
-  static Seat& OfThread() {
-    static thread_local Seat seat;
-    return seat;
+  ThreadState() : thread_(gettid()) { pthread_getcpuclockid(pthread_self(), &clock_); }
+  static ThreadState& OfThread() {
+    static thread_local ThreadState thread;
+    return thread;
   }
 
   // Begins to watch the thread, which works on the loop of that number.
@@ -85,28 +75,28 @@ class Team::Seat {
     seen_ = Clock::now();
     time_ = TimeOf(clock_);
   }
-  // Whether it wants to run and did not, since it was looked at for the same loop.
-  bool IsPutOff(unsigned loop) {
+  // Whether the thread wants to run and did not, since Watch was last called for the same loop.
+  bool IsPreempted(unsigned loop) {
     const unsigned before = watched_;
     const Clock::time_point seen = seen_;
     const int64_t time = time_;
     Watch(loop);
     const std::chrono::nanoseconds since = seen_ - seen;
-    return before == loop && since > kLook / 2 && time_ - time < since.count() / 4;
+    return before == loop && since > tuning::kTeamLook / 2 && time_ - time < since.count() / 4;
   }
-  // Moves it to the caller's processor, which is about to be idle, until Free.
-  void Fetch() {
+  // Moves the thread to the caller's processor, which is about to be idle, until Release.
+  void Pull() {
     const int here = sched_getcpu();
     cpu_set_t mask, only;
-    if (fetched_ || here < 0 || sched_getaffinity(thread_, sizeof(mask), &mask) != 0 || !CPU_ISSET(here, &mask)) return;
+    if (pulled_ || here < 0 || sched_getaffinity(thread_, sizeof(mask), &mask) != 0 || !CPU_ISSET(here, &mask)) return;
     CPU_ZERO(&only);
     CPU_SET(here, &only);
-    fetched_ = sched_setaffinity(thread_, sizeof(only), &only) == 0;
-    if (fetched_) mask_ = mask;
+    pulled_ = sched_setaffinity(thread_, sizeof(only), &only) == 0;
+    if (pulled_) mask_ = mask;
   }
-  // By the thread itself: lets others run that want its processor. It keeps that as long again as this took: a program that
-  // takes all it gets has half. Whether others could run.
-  bool GiveWay(Clock::time_point now) {
+  // By the thread itself: lets others run that want the processor. Then the thread keeps the processor for as long as the
+  // others had it: a program that takes all it gets has half. Returns whether others could run.
+  bool Yield(Clock::time_point now) {
     if (now < keeps_until_) return false;
     std::this_thread::yield();
     const Clock::time_point back = Clock::now();
@@ -114,9 +104,9 @@ class Team::Seat {
     return true;
   }
   // By the thread itself.
-  void Free() {
-    if (!fetched_) return;
-    fetched_ = false;
+  void Release() {
+    if (!pulled_) return;
+    pulled_ = false;
     sched_setaffinity(0, sizeof(mask_), &mask_);
   }
 
@@ -127,13 +117,13 @@ class Team::Seat {
   Clock::time_point seen_;
   int64_t time_ = 0;
   Clock::time_point keeps_until_;  // The thread's own.
-  bool fetched_ = false;
-  cpu_set_t mask_;  // Where it may run when it is not fetched.
+  bool pulled_ = false;
+  cpu_set_t mask_;  // Where it may run when it is not pulled.
 };
 
 struct Team::Helper {
   int number;  // From 1; the caller of a loop is 0.
-  Seat* seat = nullptr;
+  ThreadState* thread_state = nullptr;
   const Loop* loop = nullptr;  // It takes pieces of this loop.
   std::optional<bool> urgent;  // The party for whose loops its turns are as they are was so.
   std::thread thread;
@@ -151,7 +141,7 @@ struct Team::Loop {
   int64_t n, piece;
   int threads;
   std::array<Share, kMostPieces> shares;  // The first `threads` of them.
-  Seat* caller;
+  ThreadState* caller;
   Party* party;             // Null: none.
   const Account* account;   // The caller's, to be compared only.
   int processor;            // Where the caller began.
@@ -212,37 +202,37 @@ void Team::Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<vo
   if (threads == 1) {
     for (int64_t begin = 0; begin < n; begin += piece) {
       body(begin, std::min(n, begin + piece));
-      if (!urgent) GiveWay();
+      if (!urgent) YieldToUrgent();
     }
     return;
   }
   Loop& loop = Start(party, n, piece, threads, body);
   loop.Take(0, [&] {
-    if (!urgent) GiveWay();
+    if (!urgent) YieldToUrgent();
     return true;
   });
   End(loop);
 }
 
-void Team::Expect(int64_t clients) {
-  if (expected_.fetch_add(clients, std::memory_order_relaxed) + clients > 0) return;
-  give_way_until_.store((Clock::now() + kAskAgain).time_since_epoch().count(), std::memory_order_relaxed);
+void Team::AddUrgentWaiters(int64_t clients) {
+  if (urgent_waiters_.fetch_add(clients, std::memory_order_relaxed) + clients > 0) return;
+  yield_until_.store((Clock::now() + tuning::kUrgentAgain).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-// For a thread that computes for no urgent party, between two pieces. The threads that bring a client's request and take its
-// answer have little to do at a time, and wait for the processor at each step where long ones have them all.
-void Team::GiveWay() {
-  const bool expects = expected_.load(std::memory_order_relaxed) > 0;
-  const Clock::rep until = give_way_until_.load(std::memory_order_relaxed);
-  if (!expects && until == 0) return;  // No urgent party was ever asked.
+// For a thread that computes for no urgent party, between two pieces. The threads that bring requests and take answers have
+// little to do at a time. Without such pauses they wait for a processor at each step where long threads have all processors.
+void Team::YieldToUrgent() {
+  const bool has_waiters = urgent_waiters_.load(std::memory_order_relaxed) > 0;
+  const Clock::rep until = yield_until_.load(std::memory_order_relaxed);
+  if (!has_waiters && until == 0) return;  // No urgent party was ever asked.
   const Clock::time_point now = Clock::now();
-  if (!expects && now.time_since_epoch().count() >= until) return;
-  if (Seat::OfThread().GiveWay(now)) times_given_way_.fetch_add(1, std::memory_order_relaxed);
+  if (!has_waiters && now.time_since_epoch().count() >= until) return;
+  if (ThreadState::OfThread().Yield(now)) times_yielded_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // The mutex is held for a fraction of a microsecond: to sleep for it would take a hundred times as long.
 void Team::Lock() {
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < tuning::kLockTries; ++i) {
     if (mu_.TryLock()) return;
     Pause();
   }
@@ -272,7 +262,7 @@ Team::Loop& Team::Start(Party* party, int64_t n, int64_t piece, int threads,
     loop->shares[i].next.store(pieces * i / threads, std::memory_order_relaxed);
     loop->shares[i].end = pieces * (i + 1) / threads;
   }
-  loop->caller = &Seat::OfThread();
+  loop->caller = &ThreadState::OfThread();
   loop->party = party;
   loop->account = CurrentAccount().get();
   loop->processor = sched_getcpu();
@@ -292,7 +282,7 @@ void Team::End(Loop& loop) {
   Lock();
   const MutexLock lock(mu_, std::adopt_lock);
   WaitFor(loop);
-  loop.caller->Free();
+  loop.caller->Release();
   std::erase(loops_, &loop);
   under_way_.store(loops_.size(), std::memory_order_relaxed);
   if (loop.party != nullptr) loop.party->under_way_.fetch_sub(1, std::memory_order_relaxed);
@@ -306,42 +296,42 @@ void Team::WaitFor(Loop& loop) {
     for (Helper& helper : helpers_) {
       if (helper.loop != &loop) continue;
       if (first) {
-        helper.seat->Watch(loop.number);
-      } else if (helper.seat->IsPutOff(loop.number)) {
-        helper.seat->Fetch();
+        helper.thread_state->Watch(loop.number);
+      } else if (helper.thread_state->IsPreempted(loop.number)) {
+        helper.thread_state->Pull();
       }
     }
     first = false;
-    loop.done.WaitFor(mu_, kWatch);
+    loop.done.WaitFor(mu_, tuning::kPreemptionWatch);
   }
 }
 
 void Team::Help(Helper& helper) {
   pthread_setname_np(pthread_self(), "team");
   MutexLock lock(mu_);
-  helper.seat = &Seat::OfThread();
-  bool has_left = false;
+  helper.thread_state = &ThreadState::OfThread();
+  bool has_moved = false;
   while (!ending_) {
     Loop* const loop = Choose();
     if (loop == nullptr) {
       Rest();
-    } else if (const int processor = loop->processor; !has_left && sched_getcpu() == processor) {
-      // Before it joins: nobody must wait for a thread that may be put off.
+    } else if (const int processor = loop->processor; !has_moved && sched_getcpu() == processor) {
+      // Before the helper joins: nobody must wait for a thread that may be preempted.
       mu_.Unlock();
-      Leave(processor);
+      MoveAway(processor);
       Lock();
-      has_left = true;
+      has_moved = true;
       continue;
     } else {
       Join(*loop, helper);
     }
-    has_left = false;
+    has_moved = false;
   }
 }
 
-// A loop that has pieces, of the party that has the fewest threads for its weight with one more, of its accounts the one
-// for which the fewest threads compute, and of that one's loops one with the fewest helpers; null: none, or as many
-// threads compute as may.
+// A loop that has pieces, or null: there is none, or as many threads compute as may. The party comes first that has the
+// fewest threads for its weight with one more. Within the party, the account comes first for which the fewest threads
+// compute, and of the account's loops one with the fewest helpers.
 Team::Loop* Team::Choose() {
   if (ThreadsFor([](const Loop&) { return true; }) >= count_) return nullptr;
   Loop* best = nullptr;
@@ -362,7 +352,7 @@ Team::Loop* Team::Choose() {
 
 // Whether one thread more may compute for others than urgent parties: one processor is left to the latter's clients.
 bool Team::MayHelpOthers() const {
-  return expected_.load(std::memory_order_relaxed) == 0 ||
+  return urgent_waiters_.load(std::memory_order_relaxed) == 0 ||
          ThreadsFor([](const Loop& loop) { return !IsUrgent(loop.party); }) + 1 < count_;
 }
 
@@ -384,13 +374,13 @@ void Team::Join(Loop& loop, Helper& helper) {
   const bool urgent = IsUrgent(loop.party);
   if (helper.urgent != urgent) urgent ? TakeShortTurns() : TakeUsualTurns();
   helper.urgent = urgent;
-  // Where other loops are under way, too, it chooses anew after each piece.
+  // Where other loops are under way, too, the helper chooses anew after each piece.
   loop.Take(helper.number, [&] {
-    if (!urgent) GiveWay();
-    return under_way_.load(std::memory_order_relaxed) == 1 && (urgent || expected_.load(std::memory_order_relaxed) == 0);
+    if (!urgent) YieldToUrgent();
+    return under_way_.load(std::memory_order_relaxed) == 1 && (urgent || urgent_waiters_.load(std::memory_order_relaxed) == 0);
   });
   Lock();
-  helper.seat->Free();
+  helper.thread_state->Release();
   helper.loop = nullptr;
   if (loop.inside.fetch_sub(1, std::memory_order_release) == 1 && loop.caller_waits) loop.done.NotifyOne();
 }
@@ -407,14 +397,14 @@ void Team::Rest() {
     if (begun) return;
   }
   for (const Loop* const loop : loops_) {
-    if (!loop->caller_waits && loop->caller->IsPutOff(loop->number)) loop->caller->Fetch();
+    if (!loop->caller_waits && loop->caller->IsPreempted(loop->number)) loop->caller->Pull();
   }
   if (ending_ || Choose() != nullptr) return;
   ++asleep_;
   if (loops_.empty()) {
     wake_.Wait(mu_);
   } else {
-    wake_.WaitFor(mu_, kWatch);
+    wake_.WaitFor(mu_, tuning::kPreemptionWatch);
   }
   --asleep_;
 }
@@ -427,7 +417,7 @@ void Team::WakeOne() {
 void Team::Follow() {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep due = next_follow_.load(std::memory_order_relaxed);
-  if (now < due || !next_follow_.compare_exchange_strong(due, now + Clock::duration(kFollow).count())) return;
+  if (now < due || !next_follow_.compare_exchange_strong(due, now + Clock::duration(tuning::kShareRefresh).count())) return;
   const ProcessorShare share = processors_.Read();
   if (follows_) count_.store(share.count, std::memory_order_relaxed);
   throttled_.store(times_throttled_.exchange(share.throttled) != share.throttled, std::memory_order_relaxed);

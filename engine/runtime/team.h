@@ -1,18 +1,20 @@
 // Team: the compute threads that a CPU's lanes share. A loop is cut into pieces, and each running thread takes the next
-// one: the thread that asks for the loop computes, too, and helpers join it. So a thread that the kernel has put off,
-// for a neighbour on the machine, costs its piece and not the loop.
+// piece. The thread that asks for the loop computes, too, and helpers join that thread. So a thread that the kernel has
+// preempted, for a neighbour on the machine, delays a piece and not the loop.
 //
 //   Team team(0);
 //   team.ParallelFor(n, grain, [&](int64_t begin, int64_t end) { ... });
 //
 // * Pieces depend on n and grain only: results have the same bits however many threads there are, and whichever come.
-// * Each thread begins with a share of its own, so that a tensor's part stays in one processor's cache from operator to
-//   operator, and takes from the others' shares afterwards.
-// * A loop ends when its last piece does. Where that piece's thread has been put off, a waiting thread gives it the
-//   processor that the wait would leave idle: the kernel's own balance comes milliseconds later.
+// * Each thread begins with a share of the pieces, so that a tensor's part stays in one processor's cache from operator
+//   to operator. A thread that has no pieces left takes pieces from the shares of other threads.
+// * A loop ends when its last piece does. Where that piece's thread has been preempted, a waiting thread gives it
+//   the processor that the wait would leave idle: the kernel's own balance comes milliseconds later.
 // * Helpers look for work for a moment before they sleep, but not while a quota throttles the process.
-// * Loops of several lanes share the helpers evenly, piece by piece. Parties of different weight share them by weight.
-// * While somebody waits for an urgent party, threads of the others give way after each piece, and leave it a processor.
+// * Loops of several lanes share the helpers evenly, piece by piece. Parties of different weight share the helpers by
+//   weight.
+// * While a client waits for an urgent party, threads of other parties yield after each piece, and leave that client
+//   a processor.
 //
 // Thread-safe. Loops may be nested.
 
@@ -40,8 +42,8 @@ class Team final : public Threads {
   // case: a party has one thread at least for each of its loops.
   class Party final : public Threads {
    public:
-    // Requires: `weight` is above 0. `urgent`: helpers take short turns (processors.h) while they work for it, and Expect
-    // counts.
+    // Requires: `weight` is above 0. `urgent`: helpers take short turns (processors.h) while they work for the party, and
+    // AddUrgentWaiters counts.
     Party(std::shared_ptr<Team> team, double weight, bool urgent)
         : team_(std::move(team)), weight_(weight), urgent_(urgent) {}
 
@@ -51,9 +53,9 @@ class Team final : public Threads {
       team_->Do(this, n, grain, body, most);
     }
     Team& team() const { return *team_; }
-    // So many clients more wait for what the party computes, from their requests to its answers; below 0: so many fewer.
-    void Expect(int64_t clients) {
-      if (urgent_) team_->Expect(clients);
+    // So many clients more wait for the party's results, from their requests to their answers; below 0: so many fewer.
+    void AddUrgentWaiters(int64_t clients) {
+      if (urgent_) team_->AddUrgentWaiters(clients);
     }
     // Whether loops of other parties are under way.
     bool others_compute() const {
@@ -74,11 +76,11 @@ class Team final : public Threads {
   ~Team() override;
 
   int count() const override { return count_.load(std::memory_order_relaxed); }
-  // A quota has stopped the process within the last seconds: threads that look for work take time from those that have
-  // some.
+  // Whether a quota has stopped the process within the last seconds. Then threads that look for work take time from
+  // threads that compute.
   bool throttled();
-  // How often threads have given way to an urgent party's clients.
-  int64_t times_given_way() const { return times_given_way_.load(std::memory_order_relaxed); }
+  // How often threads have yielded to an urgent party's clients.
+  int64_t times_yielded() const { return times_yielded_.load(std::memory_order_relaxed); }
 
   // A loop of no party, which has the weight 1.
   void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
@@ -88,13 +90,13 @@ class Team final : public Threads {
 
  private:
   using Clock = std::chrono::steady_clock;
-  class Seat;
+  class ThreadState;
   struct Helper;
   struct Loop;
 
   static bool IsUrgent(const Party* party) { return party != nullptr && party->urgent_; }
-  void Expect(int64_t clients);
-  void GiveWay();
+  void AddUrgentWaiters(int64_t clients);
+  void YieldToUrgent();
   void Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<void(int64_t, int64_t)>& body, int most);
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
   Loop& Start(Party* party, int64_t n, int64_t piece, int threads,
@@ -117,9 +119,9 @@ class Team final : public Threads {
   std::atomic<bool> throttled_ = false;
   std::atomic<int64_t> times_throttled_;
   std::atomic<Clock::rep> next_follow_;
-  std::atomic<int64_t> expected_ = 0;           // Clients that wait for urgent parties.
-  std::atomic<Clock::rep> give_way_until_ = 0;  // Where none waits: more are likely to come.
-  std::atomic<int64_t> times_given_way_ = 0;
+  std::atomic<int64_t> urgent_waiters_ = 0;   // Clients that wait for urgent parties.
+  std::atomic<Clock::rep> yield_until_ = 0;   // Where none waits: more are likely to come.
+  std::atomic<int64_t> times_yielded_ = 0;
 
   Mutex mu_;
   CondVar wake_;

@@ -7,11 +7,11 @@
 //   ASSIGN_OR_RETURN(auto model, Model::Create(checkpoint.model.definition, options));
 //   model->Restore(std::move(checkpoint.model), ...);
 //
-// Names are those of stored_name.h. On disk: <directory>/<name>/v<number>/ holds graph.json, parameters.safetensors, optimizer.safetensors (with a
-// trainer), and manifest.json with the size and checksum of each; <directory>/<name>/CURRENT names the version and the
-// checksum of its manifest. Save writes a new version, makes it durable, and then replaces CURRENT by a rename: if the
-// program or the power stops at any moment, the old checkpoint or the new one is there, whole. Save then removes the
-// old version; the next Open, or the next Save of that name, removes the files of a stopped save.
+// Names are those of stored_name.h. On disk: <directory>/<name>/v<number>/ holds graph.json, parameters.safetensors,
+// optimizer.safetensors (with a trainer), and manifest.json with the size and checksum of each; <directory>/<name>/CURRENT names
+// the version and the checksum of its manifest. Save writes a new version, makes the version durable, and then replaces CURRENT by
+// a rename. If the program or the power stops at any moment, the old checkpoint or the new one is there, whole. Save then removes
+// the old version; the next Open, or the next Save of that name, removes the files of a stopped save.
 //
 // Several processes may share the directory. <directory>/.lock-<name> keeps a save apart from all other uses of that
 // name; other names do not wait for it, and List never waits.

@@ -5,7 +5,7 @@
 //   RETURN_IF_ERROR(store.Save("fashion", stored));
 //   ASSIGN_OR_RETURN(StoredDataset stored, store.Load("fashion", memory));
 //
-// On disk a dataset is a checkpoint (checkpoint.h) without a model: its columns are the tensors "0", "1", ..., and its
+// On disk a dataset is a checkpoint (checkpoint.h) without a model. The columns are the tensors "0", "1", ... The
 // notes have a format_version of their own, the upload's client and time, and each column's name, scale, shift and
 // checksum.
 

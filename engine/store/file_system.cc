@@ -32,14 +32,14 @@ absl::Status Failed(absl::string_view what, const std::string& path, int error) 
 }
 
 // A file descriptor; the destructor closes it.
-class Descriptor {
+class FileDescriptor {
  public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) : fd_(std::exchange(other.fd_, -1)) {}
-  ~Descriptor() {
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) : fd_(std::exchange(other.fd_, -1)) {}
+  ~FileDescriptor() {
     if (fd_ >= 0) close(fd_);
   }
-  Descriptor& operator=(Descriptor&&) = delete;
+  FileDescriptor& operator=(FileDescriptor&&) = delete;
   int get() const { return fd_; }
 
  private:
@@ -47,17 +47,17 @@ class Descriptor {
 };
 
 // Opens without following a link at the end of the path.
-absl::StatusOr<Descriptor> OpenDescriptor(absl::string_view what, const std::string& path, int flags) {
+absl::StatusOr<FileDescriptor> OpenDescriptor(absl::string_view what, const std::string& path, int flags) {
   int fd;
   do fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0644);
   while (fd < 0 && errno == EINTR);
   if (fd < 0) return Failed(what, path, errno);
-  return Descriptor(fd);
+  return FileDescriptor(fd);
 }
 
 // The same for a regular file: nobody waits for the other end of a pipe that stands in its place.
-absl::StatusOr<Descriptor> OpenFile(absl::string_view what, const std::string& path, int flags, struct stat* stat) {
-  ASSIGN_OR_RETURN(Descriptor fd, OpenDescriptor(what, path, flags | O_NONBLOCK));
+absl::StatusOr<FileDescriptor> OpenFile(absl::string_view what, const std::string& path, int flags, struct stat* stat) {
+  ASSIGN_OR_RETURN(FileDescriptor fd, OpenDescriptor(what, path, flags | O_NONBLOCK));
   if (fstat(fd.get(), stat) != 0) return Failed(what, path, errno);
   if (!S_ISREG(stat->st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat("cannot ", what, " ", path, ": it is no regular file"));
@@ -65,13 +65,13 @@ absl::StatusOr<Descriptor> OpenFile(absl::string_view what, const std::string& p
   return fd;
 }
 
-absl::Status SyncDescriptor(const Descriptor& fd, const std::string& path) {
+absl::Status SyncDescriptor(const FileDescriptor& fd, const std::string& path) {
   return fsync(fd.get()) == 0 ? absl::OkStatus() : Failed("sync", path, errno);
 }
 
 class LocalWritableFile : public WritableFile {
  public:
-  LocalWritableFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  LocalWritableFile(FileDescriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
   absl::Status Append(absl::string_view bytes) override {
     while (!bytes.empty()) {
@@ -85,13 +85,13 @@ class LocalWritableFile : public WritableFile {
   absl::Status Sync() override { return SyncDescriptor(fd_, path_); }
 
  private:
-  const Descriptor fd_;
+  const FileDescriptor fd_;
   const std::string path_;
 };
 
 class LocalReadableFile : public ReadableFile {
  public:
-  LocalReadableFile(Descriptor fd, int64_t size, std::string path)
+  LocalReadableFile(FileDescriptor fd, int64_t size, std::string path)
       : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
 
   int64_t size() const override { return size_; }
@@ -109,7 +109,7 @@ class LocalReadableFile : public ReadableFile {
   }
 
  private:
-  const Descriptor fd_;
+  const FileDescriptor fd_;
   const int64_t size_;
   const std::string path_;
 };
@@ -117,24 +117,24 @@ class LocalReadableFile : public ReadableFile {
 // Closing the descriptor releases the lock.
 class LocalFileLock : public FileLock {
  public:
-  explicit LocalFileLock(Descriptor fd) : fd_(std::move(fd)) {}
+  explicit LocalFileLock(FileDescriptor fd) : fd_(std::move(fd)) {}
 
  private:
-  const Descriptor fd_;
+  const FileDescriptor fd_;
 };
 
 class Local : public FileSystem {
  public:
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     struct stat stat;
-    ASSIGN_OR_RETURN(Descriptor fd, OpenFile("create", path, O_WRONLY | O_CREAT | O_TRUNC, &stat));
+    ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile("create", path, O_WRONLY | O_CREAT | O_TRUNC, &stat));
     return std::make_unique<LocalWritableFile>(std::move(fd), path);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     return std::rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus() : Failed("rename to", to, errno);
   }
   absl::Status SyncDirectory(const std::string& path) override {
-    ASSIGN_OR_RETURN(const Descriptor fd, OpenDescriptor("open", path, O_RDONLY | O_DIRECTORY));
+    ASSIGN_OR_RETURN(const FileDescriptor fd, OpenDescriptor("open", path, O_RDONLY | O_DIRECTORY));
     return SyncDescriptor(fd, path);
   }
   absl::Status MakeDirectory(const std::string& path) override {
@@ -151,7 +151,7 @@ class Local : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const override {
     struct stat stat;
-    ASSIGN_OR_RETURN(Descriptor fd, OpenFile("read", path, O_RDONLY, &stat));
+    ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile("read", path, O_RDONLY, &stat));
     return std::make_unique<LocalReadableFile>(std::move(fd), int64_t{stat.st_size}, path);
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) const override {
@@ -191,7 +191,7 @@ class Local : public FileSystem {
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const override {
     while (true) {
       struct stat stat;
-      ASSIGN_OR_RETURN(Descriptor fd, OpenFile("lock", path, O_RDONLY | O_CREAT, &stat));
+      ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile("lock", path, O_RDONLY | O_CREAT, &stat));
       int result;
       do result = flock(fd.get(), mode == LockMode::kShared ? LOCK_SH : LOCK_EX);
       while (result != 0 && errno == EINTR);

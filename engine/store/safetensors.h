@@ -1,7 +1,7 @@
-// Safetensors: tensors by name in one file, in the format of the Python package `safetensors`. Eight bytes,
-// little-endian: the length of a JSON header; the header, a member for each tensor {"dtype": "F32", "shape": [2, 3],
-// "data_offsets": [begin, end]} and "__metadata__", strings by name; then the bytes, row-major and little-endian,
-// without gaps.
+// Safetensors: tensors by name in one file, in the format of the Python package `safetensors`. The first eight
+// bytes, little-endian, are the length of a JSON header. The header has a member for each tensor, {"dtype": "F32",
+// "shape": [2, 3], "data_offsets": [begin, end]}, and "__metadata__", strings by name. The tensors' bytes follow,
+// row-major and little-endian, without gaps.
 
 #ifndef ENGINE_STORE_SAFETENSORS_H_
 #define ENGINE_STORE_SAFETENSORS_H_

@@ -5,8 +5,8 @@
 //   RETURN_IF_ERROR(store.Save("run-7", saved));
 //   ASSIGN_OR_RETURN(SessionSave saved, store.Load("run-7", memory));
 //
-// On disk a save is a checkpoint (checkpoint.h) without a model: its arrays are the tensors "0", "1", ..., and its notes
-// have a format_version of their own and all else.
+// On disk a save is a checkpoint (checkpoint.h) without a model. The arrays are the tensors "0", "1", ... The notes have
+// a format_version of their own and all else.
 
 #ifndef ENGINE_STORE_SESSION_STORE_H_
 #define ENGINE_STORE_SESSION_STORE_H_

@@ -1,5 +1,6 @@
-// Adam (Kingma and Ba): averages m of g and v of g^2, g = gradient + wd w; w <- w - lr_t m / (sqrt(v) + epsilon) with
-// lr_t = lr sqrt(1 - beta2^t) / (1 - beta1^t), which corrects the averages' start at zero.
+// Adam (Kingma and Ba), with averages m of g and v of g^2, where g = gradient + wd w:
+//   w <- w - lr_t m / (sqrt(v) + epsilon), lr_t = lr sqrt(1 - beta2^t) / (1 - beta1^t)
+// The rate lr_t corrects the averages' start at zero.
 
 #include <cmath>
 

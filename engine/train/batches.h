@@ -71,9 +71,9 @@ struct DatasetBatchesOptions {
   Tensor rows;                // int64 [n], on the CPU. If defined, the batches are these rows.
 };
 
-// FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: it has no column for one of `inputs` but the
-// last `optional`, rows of a shape that does not fit, or fewer rows than a batch; a batch size below 1; a position
-// outside the dataset.
+// FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: the dataset has no column for one of
+// `inputs` but the last `optional`, rows of a shape that does not fit, or fewer rows than a batch. A batch size
+// below 1 is INVALID_ARGUMENT, too, and so is a position outside the dataset.
 absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOptions options,
                                                             const std::vector<ModelInput>& inputs, size_t optional,
                                                             Staging* staging);

@@ -8,8 +8,9 @@
 #include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/runtime/fair_semaphore.h"
 #include "engine/runtime/random_stream.h"
-#include "engine/runtime/turns.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
@@ -19,11 +20,11 @@ constexpr size_t kKeptOrders = 4;
 // Fisher and Yates. Element i changes places with one of [0, i], chosen by 64 random bits of its own.
 void Permute(uint64_t seed, uint64_t epoch, absl::Span<int64_t> order) {
   const auto n = static_cast<int64_t>(order.size());
-  Turns::OfLongWork().DoInPieces(n, Turns::kPiece, [&](int64_t begin, int64_t end) {
+  FairSemaphore::OfLongWork().DoInPieces(n, tuning::kLongWorkPiece, [&](int64_t begin, int64_t end) {
     std::iota(order.data() + begin, order.data() + end, begin);
   });
   const Philox random = RandomStream(seed, RandomDomain::kOrder, epoch);
-  Turns::OfLongWork().DoInPieces(n, Turns::kPiece, [&](int64_t begin, int64_t end) {
+  FairSemaphore::OfLongWork().DoInPieces(n, tuning::kLongWorkPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = n - 1 - begin; i > n - 1 - end; --i) {
       const Philox::Block block = random(static_cast<uint64_t>(i));
       const uint64_t bits = uint64_t{block.word[0]} << 32 | block.word[1];

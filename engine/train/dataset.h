@@ -1,6 +1,6 @@
 // Dataset: rows on the server, as named columns of equal length; immutable once committed. A batch is drawn by
-// explicit indices, or as a range of an epoch's order, which depends on (seed, epoch) and the number of rows alone:
-// a resumed run draws the same rows.
+// explicit indices, or as a range of an epoch's order. That order depends on (seed, epoch) and the number of rows
+// alone: a resumed run draws the same rows.
 //
 //   ASSIGN_OR_RETURN(auto dataset, Dataset::Create({{"data", {1, 28, 28}, DType::kUint8, 1 / 255.0},
 //                                                   {"label", Shape::Scalar(), DType::kUint8}}, 60000, memory));

@@ -1,5 +1,6 @@
-// Delay-compensated SGD (Zheng et al.): the step is -lr (g + wd w + lamda g^2 (w - previous)), where `previous` is w
-// before the last step; with momentum mu: m <- mu m + that, w <- w + m.
+// Delay-compensated SGD (Zheng et al.), where `previous` is w before the last step:
+//   m <- mu m - lr (g + wd w + lamda g^2 (w - previous)), w <- w + m
+// Without momentum, mu is 0.
 
 #include "engine/train/optimizers.h"
 

@@ -1,6 +1,7 @@
-// Follow the moving leader (Zheng and Kwok): g = gradient + wd w, v an average of g^2,
-// d' = (1 - beta1^t) / lr (sqrt(v / (1 - beta2^t)) + epsilon), z <- beta1 z + (1 - beta1) g - (d' - beta1 d) w,
-// w <- -z / d'.
+// Follow the moving leader (Zheng and Kwok), with an average v of g^2, where g = gradient + wd w:
+//   d' = (1 - beta1^t) / lr (sqrt(v / (1 - beta2^t)) + epsilon)
+//   z <- beta1 z + (1 - beta1) g - (d' - beta1 d) w
+//   w <- -z / d'
 
 #include "engine/train/optimizers.h"
 

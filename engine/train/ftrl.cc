@@ -1,5 +1,6 @@
-// Follow the regularized leader (McMahan et al.): z <- z + g - (sqrt(n + g^2) - sqrt(n)) w / lr, n <- n + g^2,
-// w <- (sign(z) lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where |z| > lamda1, else 0.
+// Follow the regularized leader (McMahan et al.):
+//   z <- z + g - (sqrt(n + g^2) - sqrt(n)) w / lr, n <- n + g^2
+//   w <- (sign(z) lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where |z| > lamda1, else 0
 
 #include "engine/train/optimizers.h"
 

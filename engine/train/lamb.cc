@@ -1,6 +1,6 @@
-// LAMB (You et al., 2019): with averages m of g and v of g^2, corrected for their start at zero,
-// d = m / (sqrt(v) + epsilon) + wd w, and w <- w - lr r d, where r = |w| / |d| with |w| kept within
-// [lower_bound, upper_bound], and 1 where a norm is 0.
+// LAMB (You et al., 2019), with averages m of g and v of g^2, corrected for their start at zero:
+//   d = m / (sqrt(v) + epsilon) + wd w, r = |w| / |d|, w <- w - lr r d
+// In r, |w| is kept within [lower_bound, upper_bound]. Where a norm is 0, r is 1.
 
 #include "engine/train/optimizers.h"
 

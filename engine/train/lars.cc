@@ -1,6 +1,6 @@
-// LARS (You et al., 2017): SGD with momentum, whose rate for each weight is scaled by
-// eta |w| / (|g| + wd |w| + eps), or not at all where a norm is 0 and for biases, gammas and betas. When the trainer's
-// rate changes, momentum_correction scales the momentum likewise.
+// LARS (You et al., 2017): SGD with momentum, whose rate for each weight is scaled by eta |w| / (|g| + wd |w| + eps).
+// The rate is not scaled where a norm is 0, nor for biases, gammas and betas. When the trainer's rate changes,
+// momentum_correction scales the momentum likewise.
 
 #include "absl/strings/match.h"
 

@@ -10,7 +10,7 @@ namespace {
 enum WarmUp { kLinear, kConstant };
 
 // Every schedule begins with a warm-up: the first warmup_steps updates lead up to base_lr.
-struct Common {
+struct WarmUpAttributes {
   std::optional<double> base_lr;
   int64_t warmup_steps;
   double warmup_begin_lr;
@@ -55,7 +55,7 @@ double Multiplied(double rate, double factor, int64_t changes) {
   return changes <= kOneByOne ? rate : rate * std::pow(factor, static_cast<double>(changes - kOneByOne));
 }
 
-struct FactorParam : Param<FactorParam>, Common {
+struct FactorParam : Param<FactorParam>, WarmUpAttributes {
   int64_t step;
   double factor, stop_factor_lr;
   static void Fields(Schema<FactorParam>& s) {
@@ -70,7 +70,7 @@ double Factor(const FactorParam& p, double base_lr, int64_t update) {
   return changes == 0 ? base_lr : std::max(Multiplied(base_lr, p.factor, changes), p.stop_factor_lr);
 }
 
-struct MultiFactorParam : Param<MultiFactorParam>, Common {
+struct MultiFactorParam : Param<MultiFactorParam>, WarmUpAttributes {
   std::vector<int64_t> step;
   double factor;
   static void Fields(Schema<MultiFactorParam>& s) {
@@ -96,7 +96,7 @@ double Progress(const P& p, int64_t update) {
   return static_cast<double>(update - p.warmup_steps) / static_cast<double>(length);
 }
 
-struct PolyParam : Param<PolyParam>, Common {
+struct PolyParam : Param<PolyParam>, WarmUpAttributes {
   int64_t max_update;
   double pwr, final_lr;
   static void Fields(Schema<PolyParam>& s) {
@@ -110,7 +110,7 @@ double Poly(const PolyParam& p, double base_lr, int64_t update) {
   return p.final_lr + (base_lr - p.final_lr) * std::pow(1 - Progress(p, update), p.pwr);
 }
 
-struct CosineParam : Param<CosineParam>, Common {
+struct CosineParam : Param<CosineParam>, WarmUpAttributes {
   int64_t max_update;
   double final_lr;
   static void Fields(Schema<CosineParam>& s) {

@@ -131,9 +131,9 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // Forward, backward and step in one run. `inputs` as inputs().
   void TrainStep(NamedTensors inputs, TrainStepOptions options, CancellationPtr cancellation, OnStep done);
   // Many steps in one call. `steps` counts the steps that were tried, skipped ones included.
-  // A call that ends early after some steps (cancelled, late, or the next step fails: a last batch that does not fit
-  // the model, no memory) reports those steps and is OK; `samples` tells how far it came. A call that goes on from
-  // there meets the error with nothing applied.
+  // A call that ends early after some steps reports those steps and is OK; `samples` tells how far the call came.
+  // Such a call was cancelled, came too late, or its next step fails: a last batch that does not fit the model, no
+  // memory. A call that goes on from there meets the error with nothing applied.
   void TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnStep done);
 
   // Loss and metrics in kPredict mode.

@@ -1,10 +1,11 @@
 // Updater: an optimizer at work on a model's parameters: the states, and one graph that updates all parameters and
 // tells the norm of their gradients. Only the model's strand uses it.
 //
-// A state has its parameter's type, or float32 for a type of 16 bits, in which averages of squares become zero and
-// small steps are lost; OptimizerState knows those of another form. With the optimizer's multi_precision a parameter of
-// 16 bits has one more state, "weight32": the weight in which steps add up, and of which the parameter is a copy. If
-// there has been no step, or the parameter has been set since the last one, the next step begins from the parameter.
+// A state has its parameter's type, but float32 for a type of 16 bits, in which averages of squares become zero and
+// small steps are lost. OptimizerState knows the states of another form. With the optimizer's multi_precision a
+// parameter of 16 bits has one more state, "weight32": the weight in which steps add up, and of which the parameter is
+// a copy. If there has been no step, or the parameter has been set since the last one, the next step begins from the
+// parameter.
 
 #ifndef ENGINE_TRAIN_UPDATER_H_
 #define ENGINE_TRAIN_UPDATER_H_
@@ -33,8 +34,8 @@ class Updater {
 
   const Optimizer& optimizer() const { return *optimizer_; }
 
-  // Finds memory for an update of these parameters (by index), which have gradients: states, zero at first, where it
-  // meets a parameter for the first time, and copies of what a snapshot holds. RESOURCE_EXHAUSTED: nothing has changed.
+  // Finds memory for an update of these parameters (by index), which have gradients. New parameters need states, zero
+  // at first; values that a snapshot holds need copies. RESOURCE_EXHAUSTED: nothing has changed.
   absl::Status MakeWritable(absl::Span<const size_t> parameters);
   // Updates the parameters with the learning rate `lr` times their own multipliers, from their gradients times
   // `rescale`. Requires: MakeWritable within the same task of the strand. `with_norm`: the same run

@@ -1,5 +1,5 @@
-// BackwardNorm: the gradient of y = gamma z + beta, z = (x - mean) / std along rows, std = sqrt(variance + eps), in one
-// pass over the rows and one over the elements that share an element of gamma. With d = gamma dy:
+// BackwardNorm: the gradient of y = gamma z + beta, z = (x - mean) / std along rows, std = sqrt(variance + eps). One
+// pass goes over the rows, and one over the elements that share an element of gamma. With d = gamma dy:
 //
 //   dx = (d - mean(d) - z mean(d z)) / std,   dgamma = sum dy z,   dbeta = sum dy.
 //

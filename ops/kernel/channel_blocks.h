@@ -1,5 +1,5 @@
-// Images into blocks of channels and out of them, on a CPU: (planes, block, area) of an image's channels as (planes, area, block),
-// where a plane is a block of an image and `area` its height times its width.
+// Images into blocks of channels and out of them, on a CPU. (planes, block, area) of an image's channels becomes (planes, area,
+// block): a plane is a block of an image, and `area` is height times width.
 
 #ifndef OPS_KERNEL_CHANNEL_BLOCKS_H_
 #define OPS_KERNEL_CHANNEL_BLOCKS_H_

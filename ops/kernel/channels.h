@@ -48,8 +48,8 @@ struct PlainOut {
   HOST_DEVICE void Set(int64_t i, C v) const { y[i] = v; }
 };
 
-// Calls run(C{}, X, Y) with the type computed in and the accessors to take: PlainIn<C> and PlainOut<C> when all of
-// `tensors` hold C and nothing is added, else In<C> and Out<C>. The last two are given as null pointers to their types.
+// Calls run(C{}, X, Y) with the type computed in and the accessors to take, which are given as null pointers to their
+// types. They are PlainIn<C> and PlainOut<C> when all of `tensors` hold C and nothing is added, else In<C> and Out<C>.
 template <class Run>
 absl::Status WithAccess(DType dtype, std::initializer_list<DType> tensors, bool add, const Run& run) {
   return DispatchReal(dtype, [&](auto c) -> absl::Status {

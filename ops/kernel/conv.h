@@ -1,7 +1,7 @@
-// Convolution over one to three spatial axes, and its gradients: y[n,o] = sum over the inputs i of o's group of
-// x[n,i] * w[o,i] + bias[o], with x and y of layout NCDHW and w of layout OIDHW. oneDNN on a CPU (for float64: columns
-// of windows, multiplied by OpenBLAS), cuDNN on a GPU, for flat sizes and without a bias: see conv_volume.h. The 16-bit
-// types add up in float32.
+// Convolution over one to three spatial axes, and its gradients: y[n,o] = bias[o] + the sum of x[n,i] * w[o,i] over the
+// inputs i of o's group. x and y have the layout NCDHW, w has OIDHW. oneDNN on a CPU (for float64: columns of windows,
+// multiplied by OpenBLAS), cuDNN on a GPU, for flat sizes and without a bias: see conv_volume.h. The 16-bit types add
+// up in float32.
 
 #ifndef OPS_KERNEL_CONV_H_
 #define OPS_KERNEL_CONV_H_
@@ -57,8 +57,8 @@ absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, co
 absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
                                              const void* x, ConvOut dw);
 
-// On a CPU. `bias` may be null; with `add`, y is added to. Requires: sizes that fit each other, none of them 0; images in
-// blocks of channels are float32, flat, in whole blocks, and of one group or one input channel for each.
+// On a CPU. `bias` may be null; with `add`, y is added to. Requires: sizes that fit each other, none of them 0. Images in
+// blocks of channels are float32, flat and in whole blocks, and each has one group or one input channel.
 absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias,
                          bool add, float* y);
 absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const double* x, const double* w,

@@ -1,6 +1,6 @@
-// Convolution and its gradients on tensors, over one to three spatial axes, by conv.h's functions; but for volumes on a
-// GPU, and for convolutions that cuDNN refuses, the windows of one image become the columns of a matrix for Gemm, which
-// needs temporary space for them: kernel size times input channels times the elements of an output plane.
+// Convolution and its gradients on tensors, over one to three spatial axes, by conv.h's functions. For volumes on a
+// GPU, and for convolutions that cuDNN refuses, the windows of one image become the columns of a matrix for Gemm. The
+// columns need temporary space: kernel size times input channels times the elements of an output plane.
 
 #ifndef OPS_KERNEL_CONV_VOLUME_H_
 #define OPS_KERNEL_CONV_VOLUME_H_

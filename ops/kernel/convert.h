@@ -1,7 +1,7 @@
 // Elements whose type is known only when the program runs, as kernels read and write them.
 //
 // Kernels compute in float (float32, float16, bfloat16), double (float64) or int64_t (integers and bool), and load
-// and store the other types: a functor is compiled for three types, not for nine.
+// and store the other types. So a functor is compiled for three types, not for nine.
 
 #ifndef OPS_KERNEL_CONVERT_H_
 #define OPS_KERNEL_CONVERT_H_

@@ -1,6 +1,6 @@
-// Distributions: samplers of one number each. They draw as many random words as they need from a stream of the
-// element's own, so that element i depends on the generator and on i only; and they compute in double, so that devices
-// decide alike.
+// Distributions: samplers of one number each. A sampler draws as many random words as it needs from the element's own
+// stream, so that element i depends on the generator and on i only. Samplers compute in double, so that devices decide
+// alike.
 
 #ifndef OPS_KERNEL_DISTRIBUTIONS_H_
 #define OPS_KERNEL_DISTRIBUTIONS_H_

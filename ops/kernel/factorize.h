@@ -1,5 +1,5 @@
-// Factorize: the factors of square matrices, what is solved with them, and products with triangular matrices, by LAPACK and
-// BLAS on a CPU and by kernels of many threads on a GPU. Matrices follow one another; C is float or double.
+// Factorize: the factors of square matrices, solutions by these factors, and products with triangular matrices. LAPACK and
+// BLAS compute them on a CPU, kernels of many threads on a GPU. Matrices follow one another; C is float or double.
 //
 // Large matrices are factorized by panels of columns, and solved for by groups of lines; a GPU solves for all lines at once.
 // Before each of those the run is asked whether it is still wanted (engine/core/interruption.h).
@@ -29,7 +29,7 @@ absl::Status FactorizeCholesky(const OpContext& ctx, const SquareSize& s, C* mat
 template <class D, class C>
 absl::Status InvertCholesky(const OpContext& ctx, const SquareSize& s, const C* l, C* inverse);
 
-// Each column-major matrix becomes L, without its diagonal of ones, and U, with P times the matrix = L U: row k was
+// Each column-major matrix becomes L, without its diagonal of ones, and U, with P times the matrix = L U. Row k was
 // exchanged with row pivot[b * n + k], counted from 1 as LAPACK does. A matrix without an inverse has a 0 on U's diagonal.
 template <class D, class C>
 absl::Status FactorizeLu(const OpContext& ctx, const SquareSize& s, C* matrices, int32_t* pivot);

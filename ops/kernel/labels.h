@@ -1,5 +1,6 @@
-// Labels: class numbers in a tensor of any type. A kernel on a CPU refuses a label that is no class; one on a GPU
-// cannot report it, and makes results that depend on it NaN, which the trainer's non-finite flag shows.
+// Labels: class numbers in a tensor of any type. A kernel on a CPU refuses a label that is no class. A kernel on
+// a GPU cannot report such a label: results that depend on the label become NaN, which the trainer's non-finite
+// flag shows.
 
 #ifndef OPS_KERNEL_LABELS_H_
 #define OPS_KERNEL_LABELS_H_

@@ -1,8 +1,8 @@
 // Math: the functions that operators are made of, for float and double, on either device.
 //
 // On a CPU the float versions of Exp, Log, Tanh, Sigmoid, Erf, and of functions made of them, have no branches and call
-// nothing, so that g++ vectorizes loops over them; they are within 2 units in the last place (tests/ops/math_test.cc).
-// On a GPU they are CUDA's. The rest is the C library's.
+// nothing. So g++ vectorizes loops over these functions. The results are within 2 units in the last place
+// (tests/ops/math_test.cc). On a GPU the functions are CUDA's. The rest is the C library's.
 
 #ifndef OPS_KERNEL_MATH_H_
 #define OPS_KERNEL_MATH_H_

@@ -63,8 +63,8 @@ HOST_DEVICE int64_t Divisor(const PoolSize& s, int64_t oz, int64_t oy, int64_t o
   return Divisor(s, WindowExtent(s, 0, oz), WindowExtent(s, 1, oy), WindowExtent(s, 2, ox));
 }
 
-// x: (batch, ...), planes of in. y: planes of out; index (int32, may be kNullOp): for kMax, the position in its plane
-// of each window's maximum, -1 for a window beyond the edge, whose maximum is 0. Floating dtypes.
+// x: (batch, ...), planes of in. y: planes of out. index (int32, may be kNullOp): for kMax, the position in its plane
+// of each window's maximum. A window beyond the edge has the index -1 and the maximum 0. Floating dtypes.
 template <class D>
 absl::Status PoolForward(const OpContext& ctx, const PoolSize& size, const TBlob& x, OpReqType req, const TBlob& y,
                          OpReqType index_req, const TBlob& index);

@@ -10,8 +10,8 @@
 namespace gluond::ops {
 namespace {
 
-// One direction's part of the reserve. Slot s of `h` (and `c`) is a state: the one before step t is slot t, the one
-// after it t + 1; the other way round for the reverse direction.
+// One direction's part of the reserve. Slot s of `h` (and `c`) is a state: slot t holds the state before step t,
+// slot t + 1 the state after the step. The reverse direction has the two the other way round.
 template <class C>
 struct Direction {
   bool reverse;

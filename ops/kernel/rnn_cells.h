@@ -24,7 +24,7 @@ struct RnnStep {
   bool has_length;
   const C *h_before, *c_before;
 
-  HOST_DEVICE bool Lives(int64_t n) const { return !has_length || static_cast<double>(step) < length[n]; }
+  HOST_DEVICE bool Active(int64_t n) const { return !has_length || static_cast<double>(step) < length[n]; }
 };
 
 template <class C, RnnMode mode>
@@ -34,7 +34,7 @@ struct RnnStepForward : RnnStep<C> {
   C *gates, *h, *c, *y;     // `gates`: the sums without the biases, then their values.
   C* new_from_state;        // gru: R_n h + b_hn.
 
-  HOST_DEVICE void Carry(int64_t n, int64_t j) const {
+  HOST_DEVICE void Hold(int64_t n, int64_t j) const {
     const int64_t i = n * this->units + j;
     constexpr int64_t kGates = mode == RnnMode::kLstm ? 4 : mode == RnnMode::kGru ? 3 : 1;
     for (int64_t k = 0; k < kGates; ++k) gates[(n * kGates + k) * this->units + j] = 0;
@@ -89,7 +89,7 @@ struct RnnStepBackward : RnnStep<C> {
   C *dh, *dc, *dgates;
   C* dstate_gates;  // gru: the gradients of R h; those of W x are in dgates. The others: dgates.
 
-  HOST_DEVICE void Carry(int64_t n, int64_t j) const {
+  HOST_DEVICE void Hold(int64_t n, int64_t j) const {
     constexpr int64_t kGates = mode == RnnMode::kLstm ? 4 : mode == RnnMode::kGru ? 3 : 1;
     for (int64_t k = 0; k < kGates; ++k) {
       dgates[(n * kGates + k) * this->units + j] = 0;
@@ -128,7 +128,7 @@ struct RnnStepBackward : RnnStep<C> {
   }
 };
 
-// f(n, j), or Carry, for every unit j of every sequence n.
+// f(n, j), or Hold, for every unit j of every sequence n.
 template <class D, class F>
 absl::Status ForEachUnit(const OpContext& ctx, int64_t batch, const F& f) {
   return ForEachUnitOn(D(), ctx, batch, f);

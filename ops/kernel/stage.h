@@ -1,5 +1,5 @@
-// Stage: computing in float or double whatever the tensors hold, where a library or a plain loop wants one type: inputs
-// are converted to temporary space, outputs from it, and neither is copied when the type is right already.
+// Stage: computing in float or double whatever the tensors hold, where a library or a plain loop wants one type. Inputs
+// are converted to temporary space, and outputs from temporary space. A tensor of the right type is not copied.
 
 #ifndef OPS_KERNEL_STAGE_H_
 #define OPS_KERNEL_STAGE_H_
@@ -49,8 +49,8 @@ absl::StatusOr<const C*> As(const OpContext& ctx, const TBlob& x) {
   return copy;
 }
 
-// An output while it is computed: its own memory, or temporary space that Finish copies: where the type differs, and,
-// with `plain`, where the output is not simply to be written.
+// An output while it is computed: its own memory, or temporary space that Finish copies. Temporary space is for
+// another type, and, with `plain`, for an output that is not simply to be written.
 template <class D, class C>
 struct Stage {
   Target out;

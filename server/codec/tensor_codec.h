@@ -1,5 +1,5 @@
 // Tensors between the wire and the engine. Raw bytes stay where gRPC put them when they lie in one piece and are aligned
-// for their type, and are copied once otherwise; in replies, large tensors are sent from where they lie.
+// for their type, and are copied once otherwise. In replies, large tensors are sent from where they lie.
 
 #ifndef SERVER_CODEC_TENSOR_CODEC_H_
 #define SERVER_CODEC_TENSOR_CODEC_H_

@@ -6,8 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/convert.h"
+#include "engine/runtime/fair_semaphore.h"
 #include "engine/runtime/random_stream.h"
-#include "engine/runtime/turns.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond::server {
 namespace {
@@ -32,7 +33,7 @@ absl::Status Generate(const Tensor& tensor, double low, double high, Value value
                                                    Name(tensor.dtype()), "; choose another range or dtype"));
   }
   T* out = tensor.data<T>();
-  Turns::OfLongWork().DoInPieces(n, Turns::kPiece, [&](int64_t begin, int64_t end) {
+  FairSemaphore::OfLongWork().DoInPieces(n, tuning::kLongWorkPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const double v = value(i);
       out[i] = std::is_same_v<T, bool> ? T(v >= 1) : Convert<T>(v);

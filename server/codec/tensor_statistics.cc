@@ -5,7 +5,8 @@
 #include <string>
 
 #include "engine/core/convert.h"
-#include "engine/runtime/turns.h"
+#include "engine/runtime/fair_semaphore.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond::server {
 namespace {
@@ -31,7 +32,8 @@ struct Moments {
 
 template <class T>
 void AddAll(const char* data, size_t size, Moments* moments) {
-  Turns::OfLongWork().DoInPieces(static_cast<int64_t>(size / sizeof(T)), Turns::kPiece, [&](int64_t begin, int64_t end) {
+  const auto elements = static_cast<int64_t>(size / sizeof(T));
+  FairSemaphore::OfLongWork().DoInPieces(elements, tuning::kLongWorkPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       T value;
       std::memcpy(&value, data + static_cast<size_t>(i) * sizeof(T), sizeof(T));

@@ -5,8 +5,9 @@
 //   int64_t size = 0;
 //   RETURN_IF_ERROR(file.Find("models")->Get(&size));  // "serve.yaml, line 1, column 9: models: want a whole number, ..."
 //
-// It takes less than YAML has, and nothing that reads otherwise than it looks: no anchors and aliases, by which a short
-// text stands for a long one, no tags, no key twice, one document. true and false are the truth values; `no` is a text.
+// The parser takes less than YAML has, and nothing that reads otherwise than it looks. There are no anchors and aliases, by
+// which a short text stands for a long one, no tags, no key twice, and one document. true and false are the truth values;
+// `no` is a text.
 
 #ifndef SERVER_CONFIG_YAML_H_
 #define SERVER_CONFIG_YAML_H_

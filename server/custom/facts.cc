@@ -4,11 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/custom/messages.h"
 
 namespace gluond::server {
 namespace {
 
 constexpr int64_t kMostBytes = int64_t{64} << 20;
+constexpr std::chrono::seconds kFailureLasts{5};
 
 std::string OpKey(const std::string& scope, const std::string& op_type) {
   return absl::StrCat(scope.size(), ":", scope, op_type);
@@ -46,6 +48,19 @@ CustomFacts::FactPtr CustomFacts::Find(const Key& key) const {
   return fact == facts->second.end() ? nullptr : fact->second;
 }
 
+absl::StatusOr<CustomFacts::FactPtr> CustomFacts::Ask(const Key& key, bool complete, const std::string& what) {
+  const FactPtr fact = Find(key);
+  if (fact == nullptr) return nullptr;
+  if (fact->question != nullptr) return ++fact->asking, fact->question->Pending(what);
+  if (fact->status.ok()) return fact;
+  // A rule that cannot tell yet will not tell the next time: one inference may come by here twice.
+  if (!complete && IsFailureOfClient(fact->status)) return absl::UnknownError(fact->status.message());
+  const bool is_fresh = Clock::now() - fact->answered < kFailureLasts;
+  if (--fact->asking <= 0 || !is_fresh) Forget(key);
+  if (is_fresh) return fact->status;
+  return nullptr;
+}
+
 CustomFacts::FactPtr CustomFacts::Add(const Key& key) {
   if (bytes_ > kMostBytes) {
     for (auto& [op, facts] : by_op_) ForgetAnswered(&facts);
@@ -53,6 +68,7 @@ CustomFacts::FactPtr CustomFacts::Add(const Key& key) {
   }
   auto fact = std::make_shared<Fact>();
   fact->question = std::make_shared<Question>();
+  fact->asking = 1;
   by_op_[key.op][key.rest] = fact;
   bytes_ += fact->bytes = static_cast<int64_t>(key.rest.size() + 512);
   return fact;

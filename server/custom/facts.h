@@ -1,5 +1,12 @@
 // CustomFacts: the answers of clients about the shapes and types of the operators that they compute, and the questions
-// that are under way. A client is asked once per signature. Not thread-safe: CustomHosts locks.
+// that are under way.
+//
+// * A client is asked once per signature: a question under way, or answered, is asked again only when it was forgotten.
+// * A question under way is not forgotten, so that everybody who waits for its answer hears of it.
+// * An answer that is a failure goes to the inferences that wait for the answer, and then is forgotten: the next inference
+//   asks the client again. After kFailureLasts it is forgotten anyway, since some that waited may have given up.
+//
+// Not thread-safe: CustomHosts locks.
 
 #ifndef SERVER_CUSTOM_FACTS_H_
 #define SERVER_CUSTOM_FACTS_H_
@@ -10,6 +17,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/pending_fact.h"
 
@@ -37,19 +45,22 @@ class CustomFacts {
   };
   using FactPtr = std::shared_ptr<Fact>;
 
-  // Null: nobody has asked.
-  FactPtr Find(const Key& key) const;
+  // The answer that one more inference asks for, where the client has answered; null: it has to be asked. Otherwise the
+  // status that the inference fails with: a pending fact, UNKNOWN where the client's own rule has failed and the arguments
+  // are not `complete`, or the client's answer. `what` is the question, for messages.
+  absl::StatusOr<FactPtr> Ask(const Key& key, bool complete, const std::string& what);
   // Adds a fact that is being asked for. When there are very many, those that are answered are forgotten.
   FactPtr Add(const Key& key);
   // Takes the answer: a status that is not OK, shapes, or types. The caller calls Answered of the returned question
   // without the lock. Null: the question was answered before.
   std::shared_ptr<Question> Answer(const Key& key, Fact answer);
-  void Forget(const Key& key);
   // Forgets all answers about one operator.
   void Forget(const std::string& scope, const std::string& op_type);
 
  private:
   using Facts = absl::flat_hash_map<std::string, FactPtr>;  // By Key::rest.
+  FactPtr Find(const Key& key) const;  // Null: nobody has asked.
+  void Forget(const Key& key);
   void ForgetAnswered(Facts* facts);
 
   absl::flat_hash_map<std::string, Facts> by_op_;

@@ -25,11 +25,11 @@ void HostStreams::Drain() {
   for (const auto& stream : SharedStreams::Drain()) stream->End(Draining());
 }
 
-HostStream* HostStream::Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening) {
-  const auto stream = std::make_shared<HostStream>(streams, runner, method, opening);
+std::shared_ptr<Stream> HostStream::Start(HostStreams& streams, Runner& runner, const Opening& opening) {
+  const auto stream = Make<HostStream>(streams, runner, opening);
   const absl::Status status = streams.Add(stream);
   status.ok() ? stream->Read() : stream->End(status);
-  return stream.get();
+  return stream;
 }
 
 void HostStream::Send(const v1::HostResponse& response) {

@@ -36,9 +36,9 @@ class HostStreams : public SharedStreams<HostStream> {
 
 class HostStream final : public Conversation, public HostChannel {
  public:
-  static HostStream* Start(HostStreams& streams, Runner& runner, const Method& method, Opening opening);
-  HostStream(HostStreams& streams, Runner& runner, const Method& method, Opening opening)
-      : Conversation(runner, method, opening), streams_(streams), hosts_(*streams.hosts()) {}
+  static std::shared_ptr<Stream> Start(HostStreams& streams, Runner& runner, const Opening& opening);
+  HostStream(HostStreams& streams, Runner& runner, const Opening& opening)
+      : Conversation(runner, opening), streams_(streams), hosts_(*streams.hosts()) {}
 
   void Send(const v1::HostResponse& response) override;
   void SendCall(uint64_t call) override;

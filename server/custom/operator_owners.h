@@ -1,6 +1,7 @@
-// OperatorOwners are the identities that own the shared operators of a graph, by op_type: who computes a published version's
-// operators is settled when it is published, and nobody else is shown its values afterwards. An operator of a client without
-// a name of its own, as all are on a server that knows no identities, is not among them: whoever shares it computes it.
+// OperatorOwners are the identities that own the shared operators of a graph, by op_type. The owners of the operators of a
+// published version are settled when the version is published, and nobody else is shown the version's values afterwards. A
+// client may have no name of its own, as all clients on a server that knows no identities. Its operators have no owner:
+// whoever shares one computes it.
 
 #ifndef SERVER_CUSTOM_OPERATOR_OWNERS_H_
 #define SERVER_CUSTOM_OPERATOR_OWNERS_H_

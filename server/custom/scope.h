@@ -1,10 +1,9 @@
-// The scope of a client's operators: the credential by which sessions and models call the client, and the check of who may
-// answer to it. A holder of a scope can have the client compute, so no graph, answer or file has it. A scope that is made
-// of a key does not suffice to open a stream in the client's place, and a server need not remember scopes to prevent
-// that, not even over a restart.
+// The scope of a client's operators is the credential by which sessions and models call the client. A holder of a scope can
+// have the client compute, so no graph, answer or file has the scope. A scope that is made of a key does not suffice to
+// open a stream in the client's place. So a server need not remember scopes, not even over a restart.
 //
-// Inside, a tenant's scopes have the tenant before them, "acme/key:...". "acme/" alone, and nothing at all for the default
-// tenant, is the scope of operators that one client computes for all of its tenant's.
+// Inside, the scopes of a tenant begin with the tenant's name: "acme/key:...". "acme/" alone, and nothing at all for the
+// default tenant, is the scope of operators that one client computes for all clients of the tenant.
 
 #ifndef SERVER_CUSTOM_SCOPE_H_
 #define SERVER_CUSTOM_SCOPE_H_
@@ -25,8 +24,8 @@ std::string ScopeOf(absl::string_view key);
 inline bool IsOfNoClient(absl::string_view scope) { return scope.empty() || scope.back() == '/'; }
 
 // Whether a field that says which client computes (`OpenSession.host`) holds a scope that the caller may say, or nothing.
-// INVALID_ARGUMENT: too short or too long for one, or with a '/' at its end, or anywhere where the caller does not reach
-// everything: it would be a tenant's; does not repeat it.
+// INVALID_ARGUMENT, without the scope: it is too short or too long, or is a tenant's, with a '/' at its end, or anywhere
+// where the caller does not reach everything.
 absl::Status CheckHost(absl::string_view field, absl::string_view host, const Reach& reach);
 
 // Whether the client may open the scope. INVALID_ARGUMENT: scope or key is too short to be a secret, or too long, or the

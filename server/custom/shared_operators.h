@@ -1,7 +1,8 @@
-// SharedOperators: the operators that one client computes for all of its tenant's graphs, and whose their names are. A
-// name belongs to who shared it first, until he releases it: to an identity, also while no stream of its is there, so that
-// whoever comes next gets neither the calls nor the values of others' models; where nobody knows the client's name, to the
-// scope of its stream, for as long as one with that scope is open. Scopes are made of keys, so another one is another client.
+// SharedOperators: the operators that one client computes for all graphs of its tenant, and the owners of their names. A
+// name belongs to the client that shared it first, until that client releases it. The owner is an identity, also while the
+// identity has no stream, so that whoever comes next gets neither the calls nor the values of others' models. Where nobody
+// knows the client's name, the owner is the scope of its stream, while a stream with that scope is open. Scopes are made of
+// keys, so another scope is another client.
 //
 //   shared.Claim("square", sharer, channel)   alice's: OK. Bob, who comes later: PERMISSION_DENIED. An admin takes it over.
 //   shared.Leave(sharer, channel, ...)        Another stream of alice's computes it, or nobody does until she is back.

@@ -1,6 +1,6 @@
-// TenantHosts is a server's CustomHosts as one tenant's graphs see it, or those of one published version: the scopes that these
-// have are the tenant's, and the operators that nobody's scope goes with are those that the tenant's clients share, each of
-// them by its owner alone where that is known.
+// TenantHosts is a server's CustomHosts as the graphs of one tenant, or of one published version, see it. The scopes in
+// these graphs are the tenant's. An operator without a scope is one that the tenant's clients share; where its owner is
+// known, only the owner computes it.
 
 #ifndef SERVER_CUSTOM_TENANT_HOSTS_H_
 #define SERVER_CUSTOM_TENANT_HOSTS_H_

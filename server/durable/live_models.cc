@@ -327,13 +327,13 @@ Task<absl::Status> LiveModels::LoadOne(std::string name) {
   co_await PostedToDisk(runner_.dispatch);
   CO_ASSIGN_OR_RETURN(Checkpoint checkpoint, Read(name));
   const std::shared_ptr<Lane> lane = devices_.host().lanes->Take();
-  co_await PostedBeside(*lane);  // Making a model takes long.
+  co_await PostedAside(*lane);  // Making a model takes long.
   const Hosting hosting = *checkpoint.hosting;
   CO_ASSIGN_OR_RETURN(const HostedModelPtr hosted, Make(name, checkpoint));
   const absl::Status restored = co_await Callback<absl::Status>([&](Callback<absl::Status>::Done done) {
     hosted->Restore(std::move(checkpoint), std::move(done));
   });
-  co_await PostedBeside(*lane);
+  co_await PostedAside(*lane);
   CO_RETURN_IF_ERROR(restored);
   hosted->SetVersion(hosting.version);
   hosted->Touch();

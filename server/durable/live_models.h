@@ -1,6 +1,6 @@
-// LiveModels keeps the models of a server in its store, so that the next process goes on with them: each model's
-// definition, values, trainer and place on the server, and the last numbered call of each client that they have in
-// them. A live checkpoint is of a moment between two numbered calls on the model; a call of many steps is in it as a
+// LiveModels keeps the models of a server in its store, so that the next process goes on with them. A live checkpoint has
+// the definition, values and trainer of a model, its place on the server, and the last numbered call of each client in the
+// values. A live checkpoint is of a moment between two numbered calls on the model. A call of many steps is in it as a
 // whole or not at all.
 //
 //   LiveModels live(runner, devices, models, std::move(store), schedule, log);
@@ -33,7 +33,7 @@
 #include "server/durable/loads.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 #include "server/start/checkpoint_schedule.h"
 
 namespace gluond::server {
@@ -46,14 +46,14 @@ class LiveModels {
       : runner_(runner), devices_(devices), models_(models), store_(std::move(store)), schedule_(schedule),
         log_(std::move(log)) {}
 
-  // Begins to make the models that the store has, each with its sequence numbers. Nothing saves them before. One that is
-  // damaged, of a newer format, or that this server cannot hold, is logged and stays on the disk: the first save of a model of
-  // its name sets it aside under another one (CheckpointStore::SetAside), and nothing here deletes it.
+  // Begins to make the models that the store has, each with its sequence numbers. Nothing saves them before. A model that
+  // is damaged, of a newer format, or too large for this server, is logged and stays on the disk. The first save of a model
+  // of the same name sets it aside under another name (CheckpointStore::SetAside), and nothing here deletes it.
   void Load(Loads& loads);
 
-  // Begins to save each model that is due: a new one, one with another trainer than at its last checkpoint, and one that
-  // has changed for as long, or taken as many steps, as the schedule says. Deletes the checkpoints of models that are
-  // no more.
+  // Begins to save each model that is due. A model is due when it is new, or has another trainer than at its last
+  // checkpoint. So is a model that has changed for as long, or taken as many steps, as the schedule says. Deletes the
+  // checkpoints of models that are no more.
   void Look();
   // Begins to save each model that its checkpoint does not show as it is.
   void SaveAll();

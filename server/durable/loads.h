@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/task.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 
 namespace gluond::server {
 

@@ -1,5 +1,5 @@
-// SavedSessions: what sessions have saved, by name, for whoever knows the name's key: in the server's store where it has
-// one, so that the next process has them, and else in memory.
+// SavedSessions: what sessions have saved, by name, for whoever knows the name's key. Saves lie in the server's store where
+// there is one, so that the next process has them, and else in memory.
 //
 //   SavedSessions saved(runner, std::move(store), most_bytes, log);
 //   saved.Load();                      // Before the first call.
@@ -7,9 +7,9 @@
 //   saved.Open({"run-7", key, /*version=*/{}, memory, budget}, [](absl::StatusOr<SavedSessions::Opened> opened) { ... });
 //   saved.Stop();
 //
-// Thread-safe. Save, Open and Delete return at once, and call `done` on a thread of the disk's, or at once where the key
-// is wrong: who does not know the key keeps nobody waiting. Calls about one name take place one after another, in their
-// order.
+// Thread-safe. Save, Open and Delete return at once, and call `done` on a thread of the disk's. Where the key is wrong they
+// call `done` at once: who does not know the key keeps nobody waiting. Calls about one name take place one after another,
+// in their order.
 
 #ifndef SERVER_DURABLE_SAVED_SESSIONS_H_
 #define SERVER_DURABLE_SAVED_SESSIONS_H_
@@ -30,7 +30,7 @@
 #include "gluond/v1/saved_session.pb.h"
 #include "server/durable/turns.h"
 #include "server/hosted/registry.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 
 namespace gluond::server {
 
@@ -40,8 +40,9 @@ class SavedSessions {
   // Stop returns.
   SavedSessions(Runner& runner, std::unique_ptr<CheckpointStore> store, int64_t most_bytes, LogSink log);
 
-  // Lists the saves that the store has. One that cannot be read is logged and stays on the disk: a damaged one until its
-  // name is saved again; another's name is refused, since a later server may read it.
+  // Lists the saves that the store has. A save that cannot be read is logged and stays on the disk. A damaged one stays
+  // until its name is saved again. A save of a newer format stays for a later server that may read it, and its name is
+  // refused.
   void Load();
 
   // The errors of each are those of its command or method in the .proto.

@@ -24,7 +24,7 @@
 #include "server/durable/turns.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 
 namespace gluond::server {
 

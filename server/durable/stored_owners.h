@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "engine/store/checkpoint.h"
 #include "server/durable/turns.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 
 namespace gluond::server {
 

@@ -5,8 +5,8 @@
 //   turns_.RunTask<absl::Status>("digits", [this] { return PublishNow("digits"); }, [](absl::Status status) { ... });
 //   turns_.Stop();
 //
-// The disk's threads read and write, and do nothing else: what computes, or waits for anybody, is a task that goes on on
-// other threads meanwhile, and says PostedToDisk where it wants to write.
+// The disk's threads read and write, and do nothing else. Work that computes, or waits for anybody, is a task. It goes on
+// on other threads meanwhile, and says PostedToDisk where it wants to write.
 
 #ifndef SERVER_DURABLE_TURNS_H_
 #define SERVER_DURABLE_TURNS_H_
@@ -22,7 +22,7 @@
 #include "engine/runtime/account.h"
 #include "engine/runtime/posted.h"
 #include "engine/runtime/task.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 
 namespace gluond::server {
 

@@ -1,10 +1,9 @@
-// The one table of what each method asks of its caller. A method that is not in it may be called by nobody.
+// Roles: what a caller may do, and which of them a method asks for (proto/gluond/v1/options.proto, server/rpc/method.h).
 
 #ifndef SERVER_IDENTITY_ACCESS_H_
 #define SERVER_IDENTITY_ACCESS_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -35,7 +34,9 @@ class Roles {
   uint8_t bits_ = 0;
 };
 
-enum class Access {
+// The callers whom a method takes; the numbers are MethodRule.Role's.
+enum class Access : uint8_t {
+  kNobody,
   kOpen,     // Probes, which have no identity, may call it, too.
   kAnyRole,  // Each caller with an identity may, and no proxy.
   kInfer,
@@ -44,21 +45,13 @@ enum class Access {
   kAdmin,
 };
 
-// Whether the audit log has lines of a method's calls. Steps of a training and inferences, which are what the server is for, have
-// none.
+// Whether the audit log has lines of a method's calls; the numbers are MethodRule.Audit's. Steps of a training and inferences,
+// which are what the server is for, have none.
 enum class Audit : uint8_t {
   kNone,
   kEach,  // It changes what there is, for others to find.
   kMany,  // It reads what a model has learned, or is a part of something: of one caller's many calls some have lines.
 };
-
-struct MethodAccess {
-  Access access;
-  Audit audit = Audit::kNone;
-};
-
-// `path`: "/gluond.v1.ModelService/Predict". Nothing: the table lacks the method.
-std::optional<MethodAccess> AccessOf(absl::string_view path);
 
 // "infer" and the like; for kAnyRole "any role".
 absl::string_view NameOf(Access access);

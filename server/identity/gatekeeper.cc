@@ -1,7 +1,6 @@
 #include "server/identity/gatekeeper.h"
 
 #include <iterator>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,7 +118,7 @@ absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
                                                              "server's file --tenants; ask the server's operator")),
                     reason::kNoPermission);
   }
-  // The numbers of its clients could be those of the tenant's callers (Rpc::Scope).
+  // The numbers of its clients could be those of the tenant's callers (UnaryCall::Scope).
   if (tenants_.Find(identity.name) != nullptr) {
     return WithInfo(absl::PermissionDeniedError(absl::StrCat("'", identity.name, "' is the name of a tenant, and no caller's")),
                     reason::kNoPermission);
@@ -133,26 +132,25 @@ absl::Status Gatekeeper::Find(grpc::ServerContextBase& context, Admitted* caller
   return absl::OkStatus();
 }
 
-absl::Status Gatekeeper::Admit(absl::string_view method, grpc::ServerContextBase& context, Admitted* caller) const {
-  const std::optional<MethodAccess> access = AccessOf(method);
-  if (access.has_value() && access->access == Access::kOpen) {
+absl::Status Gatekeeper::Admit(std::optional<Access> wanted, grpc::ServerContextBase& context, Admitted* caller) const {
+  if (wanted == Access::kOpen) {
     Admitted found;
     if (open_names_ == OpenNames::kForCallers && Find(context, &found).ok()) *caller = std::move(found);
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(Find(context, caller));
   // A method that the server lacks is the router's to refuse, for those whom it knows.
-  if (!access.has_value()) return absl::OkStatus();
+  if (!wanted.has_value()) return absl::OkStatus();
   // A tenant's admin may do all to what is the tenant's, and nothing to the server.
-  const bool is_servers = access->access == Access::kAdmin && caller->reach.tenant() != nullptr;
-  if (!is_servers && Allows(access->access, caller->identity->roles)) return absl::OkStatus();
+  const bool is_servers = wanted == Access::kAdmin && caller->reach.tenant() != nullptr;
+  if (!is_servers && Allows(*wanted, caller->identity->roles)) return absl::OkStatus();
   return WithInfo(absl::PermissionDeniedError(absl::StrCat(
                       "'", caller->identity->name, "' has the roles ", caller->identity->roles.ToString(), ", and this wants ",
-                      NameOf(access->access), is_servers ? " of no tenant" : "", "; ask the server's operator for it")),
-                  reason::kNoPermission, {{"role", std::string(NameOf(access->access))}});
+                      NameOf(*wanted), is_servers ? " of no tenant" : "", "; ask the server's operator for it")),
+                  reason::kNoPermission, {{"role", std::string(NameOf(*wanted))}});
 }
 
-absl::Status Gatekeeper::MayGoOn(absl::string_view method, const Identity& caller, const Reach& reach) const {
+absl::Status Gatekeeper::MayGoOn(Access wanted, const Identity& caller, const Reach& reach) const {
   if (!caller.signer.empty()) RETURN_IF_ERROR(jwt_->CheckStill(caller, absl::Now()));
   Roles roles = caller.roles;
   bool is_known = true;
@@ -161,8 +159,7 @@ absl::Status Gatekeeper::MayGoOn(absl::string_view method, const Identity& calle
     is_known = now != nullptr && now->name == caller.name;
     if (is_known) roles = now->roles;
   }
-  const std::optional<MethodAccess> access = AccessOf(method);
-  if (is_known && access.has_value() && Allows(access->access, roles)) {
+  if (is_known && Allows(wanted, roles)) {
     ASSIGN_OR_RETURN(const Reach by_now, ReachOf({.name = caller.name, .roles = roles}));
     if (by_now.Covers(reach)) return absl::OkStatus();
   }

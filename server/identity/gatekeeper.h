@@ -1,13 +1,14 @@
-// Gatekeeper says who the caller of a method is, and refuses whoever may not call it: by the bearer token in the call's
-// metadata, else by the connection: by its certificate, or as `local` on a Unix socket, where the kernel has said who may
-// connect (listener.h). A connection says so only where nobody but its other end can have made the call: whoever is known by
-// tokens or by a file is never `local` of a socket unless --unix_identity says so, and a certificate with the role `proxy`
-// lends nobody anything. Thread-safe.
+// Gatekeeper says who the caller of a method is, and refuses whoever may not call it. The bearer token in the call's
+// metadata names the caller. A call without a token has the name of its connection: that of the certificate, or `local` on
+// a Unix socket, where the kernel has said who may connect (listener.h). A connection names callers only where nobody but
+// its other end can have made the call. Where tokens or a file name callers, nobody on a socket is `local` unless
+// --unix_identity says so. A certificate with the role `proxy` lends nobody anything. Thread-safe.
 
 #ifndef SERVER_IDENTITY_GATEKEEPER_H_
 #define SERVER_IDENTITY_GATEKEEPER_H_
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,13 +41,13 @@ class Gatekeeper {
     IdentityPtr identity;  // Null: nobody known calls.
     Reach reach;
   };
-  // Sets `caller`. A method that is open wants no identity, and gets none, or, with OpenNames::kForCallers, one that is good.
+  // Sets `caller`. `wanted`: nothing for a method that there is not. A method that is open wants no identity, and gets none, or, with OpenNames::kForCallers, one that is good.
   // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role, or whose tenant is none of
   // `tenants`. RESOURCE_EXHAUSTED: too many JSON Web Tokens that are new come by this connection.
-  absl::Status Admit(absl::string_view method, grpc::ServerContextBase& context, Admitted* caller) const;
-  // Whether `caller`, whom Admit has admitted to the method with `reach`, would be by now. UNAUTHENTICATED tells why not;
+  absl::Status Admit(std::optional<Access> wanted, grpc::ServerContextBase& context, Admitted* caller) const;
+  // Whether `caller`, whom Admit has admitted to a method with `reach`, would be by now. UNAUTHENTICATED tells why not;
   // PERMISSION_DENIED: his tenant is none of `tenants` any more.
-  absl::Status MayGoOn(absl::string_view method, const Identity& caller, const Reach& reach) const;
+  absl::Status MayGoOn(Access wanted, const Identity& caller, const Reach& reach) const;
 
   // Whether callers have credentials that end by themselves: MayGoOn may change its mind without a Reload.
   bool credentials_end() const { return jwt_ != nullptr; }

@@ -1,6 +1,6 @@
-// Jwt knows callers by JSON Web Tokens, which somebody else gives out and signs. A token is good if one of the keys of a
-// file has signed it by the key's own algorithm, if its issuer and audience are the ones that are wanted, and if its time
-// has come and is not over. Its claims say the caller's name and roles. Thread-safe; for gRPC's threads: nothing waits.
+// Jwt knows callers by JSON Web Tokens, which somebody else gives out and signs. A good token is signed by one of the keys
+// of a file, with that key's own algorithm. Its issuer and audience are the ones that are wanted, and its time has come and
+// is not over. The claims of the token say the caller's name and roles. Thread-safe; for gRPC's threads: nothing waits.
 //
 //   ASSIGN_OR_RETURN(auto jwt, Jwt::Load({.keys = "keys.pem", .issuer = "https://login.example.org", .audience = "gluond"}));
 //   ASSIGN_OR_RETURN(IdentityPtr caller, jwt->Verify(token, connection, absl::Now()));

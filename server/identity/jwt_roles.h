@@ -1,5 +1,6 @@
-// JwtRoles says which roles the words of a token's claim give. An issuer has roles of its own, of other services and of the
-// same names: an `admin` of the issuer is nobody's here, unless the flags say that this claim is for this server alone.
+// JwtRoles says which roles the words of a token's claim give. An issuer has roles for other services, too, some of the
+// same names. So an `admin` of the issuer is not one of this server, unless the flags say that the claim is for this server
+// alone.
 //
 //   neither a prefix nor a map     `train` gives train
 //   --jwt_roles_prefix=gluond.     `gluond.train` gives train, and `train` nothing

@@ -18,9 +18,9 @@
 
 namespace gluond::server {
 
-// A file that is looked at again and again, of `most_mib` MiB at most. Its writer may be in the midst of writing, and a half of
-// the file takes half of the callers' rights away: a changed text counts when it has stood still for kStill. For one thread at a
-// time.
+// A file of `most_mib` MiB at most that is looked at again and again. Somebody may be in the midst of writing it, and a
+// half of the file takes the rights of half of the callers away. So a changed text counts when it has stood still for
+// kStill. For one thread at a time.
 class WatchedFile {
  public:
   using Clock = std::chrono::steady_clock;

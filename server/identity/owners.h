@@ -1,7 +1,8 @@
-// Owners: whose the named things of a server are. A thing belongs to the identity that first made something of its name, for
-// as long as there is such a thing; one that was made by a caller without a name of his own, or before the server kept owners, has
-// no owner, and is the admin's. With --ownership=shared everybody in a tenant may do to its things what his roles allow, as if
-// there were no owners; with `strict` only the owner may read, change and delete, who was granted it (grants.h), and an admin.
+// Owners: the owners of the named things of a server. A thing belongs to the identity that first made something of its
+// name, for as long as there is such a thing. A thing has no owner, and is the admin's, if a caller without a name made it,
+// or if it was there before the server kept owners. With --ownership=shared all callers of a tenant may do to its things
+// what their roles allow, as if there were no owners. With `strict` a thing may be read, changed and deleted by its owner,
+// by those who were granted it (grants.h), and by an admin.
 //
 //   ASSIGN_OR_RETURN(const Owners::ClaimPtr claim, owners.May(caller, {{Thing::kModel, Deed::kMake, "acme/digits"}}));
 //   ...

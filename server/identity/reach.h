@@ -1,7 +1,7 @@
-// Reach: the names that a caller may say, and sees. Inside, a tenant's things have the tenant's name before theirs,
-// "acme/digits" (engine/runtime/tenant_name.h); a tenant's caller says and sees `digits`. A caller of no tenant reaches what is no
-// tenant's; the server's own admin reaches all, under the names that they have inside, as does everybody on a server
-// without tenants.
+// Reach: the names that a caller may say, and sees. Inside, the name of a tenant's thing begins with the tenant's name,
+// "acme/digits" (engine/runtime/tenant_name.h); a caller of the tenant says and sees `digits`. A caller of no tenant
+// reaches the things of no tenant. The server's own admin reaches all things, under their inside names, and so does
+// everybody on a server without tenants.
 
 #ifndef SERVER_IDENTITY_REACH_H_
 #define SERVER_IDENTITY_REACH_H_

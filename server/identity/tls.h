@@ -1,5 +1,5 @@
-// TLS on TCP. The certificates are looked at by this server and not by gRPC's watcher of files, which would use whatever it
-// found: those that change are taken up by new connections, once they are good.
+// TLS on TCP. This server itself looks at the certificates: gRPC's watcher of files would use whatever it found. New
+// connections use certificates that have changed, once these are good.
 
 #ifndef SERVER_IDENTITY_TLS_H_
 #define SERVER_IDENTITY_TLS_H_

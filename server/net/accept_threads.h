@@ -1,5 +1,5 @@
-// AcceptThreads give new connections to gRPC. A thread that does so begins to read the connection, and a flood keeps it
-// for as long as it lasts: one thread for all let 16 floods keep a new client waiting for 20 s. Thread-safe.
+// AcceptThreads give new connections to gRPC. A thread that does so begins to read the connection, and a flood keeps the thread
+// for as long as the flood lasts. With one thread for all, 16 floods kept a new client waiting for 20 s. Thread-safe.
 //
 // The threads that poll (poll_threads.h) are others. gRPC 1.51 wakes none of those for something new while one of them
 // has yet to finish what it has read.

@@ -1,7 +1,7 @@
-// Arrivals holds back the threads that read calls faster than they are begun. gRPC reads a connection for as long as there
-// is something to read, and keeps the calls that come in a queue, which has no limit: a client that opens streams and
-// resets them would fill it, and others' calls would stand behind its own. After some calls a mark goes into the queue,
-// and while that has not come out, and as many calls again have been read, readers wait. Thread-safe.
+// Arrivals holds back the threads that read calls faster than they are begun. gRPC reads a connection for as long as there is
+// something to read, and keeps the calls that come in a queue without a limit. A client that opens streams and resets them
+// would fill the queue, before the calls of others. After some calls a mark goes into the queue, and while that has not come
+// out, and as many calls again have been read, readers wait. Thread-safe.
 
 #ifndef SERVER_NET_ARRIVALS_H_
 #define SERVER_NET_ARRIVALS_H_

@@ -1,8 +1,7 @@
-// gRPC does a connection's work one piece after the other. Where several threads bring such pieces, and the one whose
-// turn it is has something else to do, gRPC 1.51 hands the rest to its "default executor", whose few queues all
-// connections share. A connection that floods the server stays at the front of such a queue until its flood is over,
-// and the connections behind it wait: 1.5 s, measured. A thread that goes on with the pieces itself is only one of many
-// (poll_threads.h).
+// gRPC does a connection's work one piece after the other. Several threads may bring such pieces. Where the thread whose turn
+// it is has something else to do, gRPC 1.51 hands the rest to its "default executor", whose few queues all connections share. A
+// connection that floods the server stays at the front of such a queue until its flood is over, and the connections behind it
+// wait: 1.5 s, measured. A thread that goes on with the pieces itself is only one of many (poll_threads.h).
 //
 // gRPC has no option for it. Before it hands something over it asks a function of its own whether the executor has
 // threads, and here it is told that there are none, as around a fork. To a shared library's question the program's own

@@ -81,7 +81,7 @@ struct Silence {
 };
 
 // For how long nothing has come, or nothing has gone; nullopt: not known. A client that sends byte by byte what never becomes a
-// call gets nothing: one that has sent less than a call takes counts as silent for longer than all others.
+// call gets nothing. A client that has sent less than a call takes counts as silent for longer than all others.
 std::optional<Silence> SilenceOf(int fd) {
   tcp_info info{};
   if (!GetInfo(fd, &info)) return std::nullopt;

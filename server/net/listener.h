@@ -1,16 +1,16 @@
 // Listener accepts the connections, counts them, and hands them over (accept_threads.h). gRPC's own accept loop has no
 // limit, and ends for good when the process has no file descriptor left. Thread-safe.
 //
-// At most `max_connections` are open, and those of one network (network.h) hold at most half of them. When a further one
-// comes, one gives way of the network that has most, the further one included: so a few networks that fill the server
-// close their own, and no other's. The first to go is a connection that its client has left, or one without calls for two
-// seconds: its client loses nothing but the connection, which his library makes again (a client that was answered just now may
-// be about to send the next call). The next is one whose calls are open and were never answered, the last one of a client that
-// was. Among equals the connection that has been silent for longest goes.
-// (Nobody knows for how long a Unix socket has been silent: there the further connection is closed.)
+// At most `max_connections` are open, and those of one network (network.h) hold at most half of them. When a further connection
+// comes, a connection gives way of the network that has most, the further one included. So a few networks that fill the server
+// close their own connections, and no other's. The first to go is a connection that its client has left, or a connection
+// without calls for two seconds. Its client loses nothing but the connection, which his library makes again. A client that was
+// answered just now may be about to send the next call. The next is one whose calls are open and were never answered, the last
+// one of a client that was. Among equals the connection that has been silent for longest goes. (Nobody knows for how long a
+// Unix socket has been silent: there the further connection is closed.)
 //
-// A network from which a connection had to be ended makes new ones less often: they are accepted, and handed to gRPC a
-// quarter of a second later for each such end, five seconds at most.
+// A network from which a connection had to be ended makes new ones less often. New connections are accepted, and handed to gRPC
+// a quarter of a second later for each such end, five seconds at most.
 
 #ifndef SERVER_NET_LISTENER_H_
 #define SERVER_NET_LISTENER_H_

@@ -1,11 +1,11 @@
 // Peers are the connections to the server. The bytes that a peer holds are counted (shares.h), and its work has an
 // account of its own, by which it takes turns with others' (engine/runtime/fair_threads.h). Thread-safe.
 //
-// A client of HTTP/2 may open a stream, reset it, and open the next one, without an end. gRPC 1.51 makes a call of
-// each, counts none of them against its limit of streams, and frees them later than they come. A peer's connection that
-// does so is ended. So is one that for a quarter of a second leaves eight times as many answers unread as it may have
-// calls open. A connection may be many clients', behind a proxy: one that has more than twice as many calls open as it
-// may have loses none of them, and further calls are refused.
+// A client of HTTP/2 may open a stream, reset it, and open the next one, without an end. gRPC 1.51 makes a call of each, counts
+// none of them against its limit of streams, and frees them later than they come. A peer's connection that does so is ended. So
+// is one that for a quarter of a second leaves eight times as many answers unread as it may have calls open. Behind a proxy a
+// connection may have many clients. A connection with more than twice as many open calls as it may have loses none of them, and
+// further calls are refused.
 
 #ifndef SERVER_NET_PEERS_H_
 #define SERVER_NET_PEERS_H_
@@ -147,8 +147,8 @@ class Peers {
   absl::flat_hash_map<Connection, PeerPtr> peers_ ABSL_GUARDED_BY(mu_);
 };
 
-// A Guest counts a call for its peer, as open until it leaves. gRPC 1.51 holds a client to its limit of open calls only
-// once the client has said that it knows the limit, and keeps answers that the client does not read.
+// A Guest counts a call for its peer, as open until it leaves. gRPC 1.51 holds a client to its limit of open calls only once
+// the client has said that it knows the limit. It keeps answers that the client does not read.
 class Guest {
  public:
   Guest(Peers& peers, grpc_call* call);

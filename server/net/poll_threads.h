@@ -1,8 +1,8 @@
-// PollThreads are the threads that poll gRPC's connections, and that hear of what gRPC has done (queue_tag.h). One thread
-// at a time reads a connection, so any two connections that flood the server would take two threads. With more threads
-// than busy connections the kernel shares the processors between connections, as it does between programs. While the first
-// thread is enough for all of them, the others stay out (poll_demand.h): a mark goes through the queue again and again, and
-// where it does not come out at once, they come.
+// PollThreads are the threads that poll gRPC's connections, and that hear of what gRPC has done (queue_tag.h). One thread at a
+// time reads a connection, so any two connections that flood the server would take two threads. With more threads than busy
+// connections the kernel shares the processors between connections, as it does between programs. While the first thread is
+// enough for all of them, the others stay out (poll_demand.h). A mark goes through the queue again and again, and where the
+// mark does not come out at once, they come.
 
 #ifndef SERVER_NET_POLL_THREADS_H_
 #define SERVER_NET_POLL_THREADS_H_

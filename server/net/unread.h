@@ -3,10 +3,10 @@
 // Where they are too many, the connections that have kept most of them for longest within the last seconds are to be
 // ended.
 //
-// gRPC does not tell their number. It is the number of bytes that the kernel has received on a connection, less those
-// of the messages that came of them, less an estimate for headers and frames. A call that is refused or cancelled within
-// its message gives nobody what has come of it, and gRPC frees that: so bytes that are older than all calls of a connection do
-// not count. Not thread-safe.
+// gRPC does not tell their number. It is the number of bytes that the kernel has received on a connection, less those of the
+// messages that came of them, less an estimate for headers and frames. A call that is refused or cancelled within its message
+// gives nobody what has come of the message, and gRPC frees that. So bytes that are older than all calls of a connection do not
+// count. Not thread-safe.
 
 #ifndef SERVER_NET_UNREAD_H_
 #define SERVER_NET_UNREAD_H_

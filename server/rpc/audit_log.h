@@ -1,13 +1,14 @@
-// AuditLog has a line of JSON for each change that somebody made, or could not make, for calls that read what models have
-// learned, and for calls that were refused for whoever made them:
+// AuditLog has a line of JSON for each change that somebody made, or could not make. Calls that read what models have learned
+// have lines, and so have calls that were refused for whoever made them:
 //
 //   {"time":"...","event":"audit","level":"info","caller":"alice","method":"/gluond.v1.ModelService/DeleteModel",
 //    "target":"digits","code":"OK","peer":"ipv4:10.0.0.7:51234","request_id":"4f5c..."}
 //
 // Changes are all there, and lines of failures leave room for those that were made (log_writer.h). Reads and refusals come as
-// fast as a caller likes: of one caller, method and code (and, of reads that went well, target) some have a line, and the
-// others are counted, in `left_out` of the next such line or in one of the event "audit_left_out". Whom nobody knows is told
-// from others by his address. So no caller can hide another one's lines. A target is cut off behind 200 bytes. Thread-safe.
+// fast as a caller likes. Some have a line of those with one caller, method and code, and of reads that went well, with one
+// target, too. The others are counted, in `left_out` of the next such line or in a line of the event "audit_left_out". Whom
+// nobody knows is told from others by his address. So no caller can hide another one's lines. A target is cut off behind 200
+// bytes. Thread-safe.
 
 #ifndef SERVER_RPC_AUDIT_LOG_H_
 #define SERVER_RPC_AUDIT_LOG_H_

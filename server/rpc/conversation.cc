@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 #include "server/rpc/inflate_in_turn.h"
 #include "server/wire/chunk.h"
 
@@ -27,10 +28,10 @@ bool Conversation::Finish(const absl::Status& status) {
   finish_time_ = Clock::now();
   if (!status.ok()) {
     const std::chrono::duration<double, std::milli> passed = finish_time_ - start_;
-    runner_.log.Failed({method_.path, status, peer()->name(), received_bytes_, passed.count(), client_,
+    runner_.log.Failed({method().path, status, peer()->name(), received_bytes_, passed.count(), client_,
                         request_id(), traceparent()});
   }
-  Stream::Finish(Annotate(status, method_.name));
+  Stream::Finish(Annotate(status, method().name));
   return true;
 }
 
@@ -76,7 +77,7 @@ void Conversation::OnRead(Slices* message) {
     return End(OverLimit("--max_message_bytes", "the message has ", bytes, " bytes, more than the ",
                          limits().max_message_bytes, " of --max_message_bytes; send it in parts"));
   }
-  auto receive = [self = shared_from_this(), slices = std::move(*message), encoding = encoding(), bytes] {
+  auto receive = [self = std::static_pointer_cast<Conversation>(shared_from_this()), slices = std::move(*message), encoding = encoding(), bytes] {
     encoding == Encoding::kNone ? self->Receive(slices, bytes) : self->ReceiveCompressed(slices, encoding);
   };
   const int64_t to_parse = encoding() == Encoding::kNone ? bytes : bytes * kMostInflation;
@@ -93,7 +94,7 @@ void Conversation::ReceiveCompressed(const Slices& slices, Encoding encoding) {
 
 void Conversation::TellAudit(absl::string_view command, const std::string& target, const absl::Status& status) {
   if (!runner_.audit.is_open()) return;
-  runner_.audit.Tell({method_.path, status.code(), caller() == nullptr ? "" : caller()->name, target, peer()->name(),
+  runner_.audit.Tell({method().path, status.code(), caller() == nullptr ? "" : caller()->name, target, peer()->name(),
                       /*request_id=*/"", Audit::kMany, command});
 }
 

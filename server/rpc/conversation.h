@@ -10,7 +10,7 @@
 //     void Over() override { ... }  // Its owner lets go of it.
 //   };
 //
-// Thread-safe. Shared pointers own it, one of them until Over.
+// Thread-safe. Its carrier keeps it until Over, and whoever else has a pointer.
 
 #ifndef SERVER_RPC_CONVERSATION_H_
 #define SERVER_RPC_CONVERSATION_H_
@@ -22,11 +22,12 @@
 
 #include "absl/status/status.h"
 #include "engine/core/mutex.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
+#include "server/rpc/stream.h"
 
 namespace gluond::server {
 
-class Conversation : public Stream, public std::enable_shared_from_this<Conversation> {
+class Conversation : public Stream {
  public:
   // These four may be called with a lock held: they call nobody back. After Finish they do nothing.
 
@@ -47,8 +48,7 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
   void Sweep(Clock::time_point now);
 
  protected:
-  Conversation(Runner& runner, const Method& method, Opening opening)
-      : Stream(runner.peers, opening), runner_(runner), method_(method) {}
+  Conversation(Runner& runner, const Opening& opening) : Stream(runner.peers, opening), runner_(runner) {}
 
   const Limits& limits() const { return runner_.limits; }
   std::chrono::seconds lease() const { return std::chrono::seconds(limits().session_lease_seconds); }
@@ -89,7 +89,6 @@ class Conversation : public Stream, public std::enable_shared_from_this<Conversa
   void OnOver() final;
 
   Runner& runner_;
-  const Method& method_;
   const Clock::time_point start_ = Clock::now();
 
   mutable Mutex mu_;  // Taken last.

@@ -1,7 +1,7 @@
 #include "server/rpc/inflate_in_turn.h"
 
 #include "engine/core/error_info.h"
-#include "engine/runtime/turns.h"
+#include "engine/runtime/fair_semaphore.h"
 #include "server/rpc/dispatch.h"
 
 namespace gluond::server {
@@ -15,7 +15,7 @@ absl::StatusOr<Slices> InflateInTurn(const Slices& slices, Encoding encoding, in
   absl::StatusOr<Slices> inflated = absl::InternalError("nobody has inflated the message");
   const auto inflate = [&] { inflated = Inflate(slices, encoding, most_bytes, too_large, charge); };
   // A short one may be on gRPC's thread, which does not wait.
-  Dispatch::OfMessage(bytes * kMostInflation) == Weight::kLight ? inflate() : Turns::OfLongWork().Do(inflate);
+  Dispatch::OfMessage(bytes * kMostInflation) == Weight::kLight ? inflate() : FairSemaphore::OfLongWork().Do(inflate);
   return inflated;
 }
 

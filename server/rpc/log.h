@@ -14,8 +14,8 @@
 //
 //   {"time":"2026-11-21T03:04:05.678Z","event":"model_not_saved","level":"error","message":"..."}
 //
-// A client that repeats a mistake for ever fills no disk: after so many lines of one method and code FailureLog counts
-// them instead, in `left_out` of the next such line, or in one of the event "requests_failed". Thread-safe.
+// A client that repeats a mistake for ever fills no disk. After so many lines of one method and code FailureLog counts further
+// ones, in `left_out` of the next such line, or in a line of the event "requests_failed". Thread-safe.
 
 #ifndef SERVER_RPC_LOG_H_
 #define SERVER_RPC_LOG_H_

@@ -1,6 +1,6 @@
-// LogLimit says which lines of a log are written: for each reason kBurst at once, and then one every kEvery. It counts
-// the others. Where reasons are not the program's own words their number is to be bounded: a reason beyond it takes the place
-// of one that nothing is known of any more, or shares the lines of the reason "others". Thread-safe.
+// LogLimit says which lines of a log are written: for each reason kBurst at once, and then one every kEvery. It counts the
+// others. Where reasons are not the program's own words their number is to be bounded. A reason beyond the bound takes the
+// place of a reason that nothing is known of any more, or shares the lines of the reason "others". Thread-safe.
 
 #ifndef SERVER_RPC_LOG_LIMIT_H_
 #define SERVER_RPC_LOG_LIMIT_H_

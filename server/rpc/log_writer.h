@@ -2,8 +2,8 @@
 // that nobody empties stops that thread alone. Lines beyond the queue's bytes are dropped; when there is room again,
 // one line says how many. The queue's last quarter is for lines that are to be kept. Thread-safe.
 //
-// A writer that lingers waits for so long after a first line, so that those that follow are written together: a thread that
-// is woken for each line, and a write for each, cost more than the rest of a short call.
+// A writer that lingers waits for so long after a first line, so that the lines that follow are written together. To wake a
+// thread for each line, and to write each alone, costs more than the rest of a short call.
 //
 //   LogWriter log(STDERR_FILENO);
 //   log.Write("a line\n");

@@ -1,5 +1,5 @@
-// OpenCalls are the calls under way of callers who have credentials, for the case that a credential is taken from its owner,
-// or ends: then his streams end, too, which would otherwise last as long as he likes. Thread-safe.
+// OpenCalls are the calls under way of callers who have credentials. When a credential ends, or is taken from its owner, the
+// owner's streams end, too: otherwise they would last as long as their client likes. Thread-safe.
 
 #ifndef SERVER_RPC_OPEN_CALLS_H_
 #define SERVER_RPC_OPEN_CALLS_H_

@@ -1,5 +1,5 @@
-// PoolProbe sends an empty work through a pool of threads, again and again, and so tells a pool that takes no more work, which
-// hangs, from one whose threads are all held by works: the disk may be slow, and clients' messages large.
+// PoolProbe sends an empty work through a pool of threads, again and again. So it tells a pool that hangs from a pool whose
+// threads are all held by works: the disk may be slow, and messages large.
 
 #ifndef SERVER_RPC_POOL_PROBE_H_
 #define SERVER_RPC_POOL_PROBE_H_

@@ -1,39 +1,50 @@
 #include "server/rpc/raw_service.h"
 
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
-#include "server/identity/access.h"
 
 namespace gluond::server {
+namespace {
 
-RawService::Row& RawService::AddRow(const char* method, absl::string_view request_type, Weight weight) {
-  const std::string path = absl::StrCat("/", name_, "/", method);
-  const std::optional<MethodAccess> access = AccessOf(path);
-  const bool is_open = access.has_value() && access->access == Access::kOpen;
-  Row row{{path, method, weight}, std::string(request_type)};
-  row.method.audit = access.value_or(MethodAccess{}).audit;
-  row.method.is_short = is_open || weight == Weight::kAlways;
-  rows_.push_back(std::make_unique<Row>(std::move(row)));
+using google::protobuf::MethodDescriptor;
+using google::protobuf::ServiceDescriptor;
+
+// Null: no .proto has it.
+const ServiceDescriptor* FindService(const std::string& name) {
+  return google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+}
+
+// Whether the row has the types of the .proto's method, and looks at all of its tensors.
+bool Fits(const RawService::Row& row, const MethodDescriptor& method) {
+  if (row.unary.request == nullptr) return method.client_streaming() || method.server_streaming();
+  return !method.client_streaming() && row.unary.request->GetDescriptor() == method.input_type() &&
+         row.unary.reply->GetDescriptor() == method.output_type() &&
+         (row.unary.has_large_fill == nullptr ? 0 : 1) == row.method.num_tensor_fields;
+}
+
+}  // namespace
+
+RawService::Row& RawService::AddRow(const char* method) {
+  const ServiceDescriptor* const service = FindService(name_);
+  const MethodDescriptor* const found = service == nullptr ? nullptr : service->FindMethodByName(method);
+  absl::StatusOr<Method> made = found == nullptr ? absl::InternalError(absl::StrCat("no .proto has ", name_, "/", method))
+                                                 : Method::Of(*found);
+  if (added_.ok()) added_ = made.status();
+  rows_.push_back(std::make_unique<Row>(Row{made.ok() ? *std::move(made) : Method()}));
   return *rows_.back();
 }
 
 absl::Status RawService::CheckComplete() const {
-  const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name_);
+  if (!added_.ok()) return added_;
+  const ServiceDescriptor* const service = FindService(name_);
   if (service == nullptr) return absl::InternalError(absl::StrCat("no .proto has the service ", name_));
   for (int i = 0; i < service->method_count(); ++i) {
-    const auto* method = service->method(i);
+    const MethodDescriptor& method = *service->method(i);
     bool found = false;
-    for (const auto& row : rows_) {
-      found = found || (row->method.name == method->name() && row->request_type == method->input_type()->full_name() &&
-                        row->streams == method->server_streaming());
-    }
-    if (!AccessOf(absl::StrCat("/", name_, "/", method->name())).has_value()) {
-      return absl::InternalError(absl::StrCat("identity/access.cc has no row for ", name_, "/", method->name()));
-    }
-    if (!found) return absl::InternalError(absl::StrCat(name_, " has no row for ", method->name()));
+    for (const auto& row : rows_) found = found || (row->method.name == method.name() && Fits(*row, method));
+    if (!found) return absl::InternalError(absl::StrCat(name_, " has no row that fits ", method.name()));
   }
   return absl::OkStatus();
 }

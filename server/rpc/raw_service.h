@@ -1,6 +1,6 @@
-// RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers
-// it. gRPC gives the messages as bytes (router.h), because its typed handlers answer a broken message with an empty
-// status and an oversized one without a flag's name; RunUnary parses instead, and a stream does for its own messages.
+// RawService is a gRPC service as a table: each row names a method of the .proto and the member function that answers it. The
+// messages come as bytes (router.h), and the pipeline parses them, or a stream its own. gRPC's typed handlers would answer a
+// broken message with an empty status, and an oversized message without a flag's name.
 //
 //   class EchoService : public RawService {
 //    public:
@@ -20,8 +20,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "server/rpc/call.h"
+#include "server/rpc/method.h"
 #include "server/rpc/stream.h"
-#include "server/rpc/unary.h"
 
 namespace gluond::server {
 
@@ -29,11 +30,9 @@ class RawService {
  public:
   struct Row {
     Method method;
-    std::string request_type;
+    UnaryMethod unary{};  // Nothing: a stream of many messages.
     std::unique_ptr<CallCounts> counts = std::make_unique<CallCounts>();
-    bool streams = false;
-    Rpc::Run run = nullptr;                           // A stream of many messages has none.
-    std::function<Stream*(Stream::Opening)> start{};  // The stream that it returns lives until its OnOver.
+    std::function<std::shared_ptr<Stream>(Stream::Opening)> start{};
   };
 
   virtual ~RawService() = default;
@@ -45,48 +44,45 @@ class RawService {
   // Forgets what nobody has used for long. Called every second or so.
   virtual void Sweep() {}
 
-  // INTERNAL: the .proto's service and this table differ.
+  // INTERNAL: the .proto's service and this table differ, or the .proto does not say who may call a method.
   absl::Status CheckComplete() const;
 
  protected:
   RawService(Runner& runner, std::string name) : runner_(runner), name_(std::move(name)) {}
   Runner& runner() { return runner_; }
 
+  // A method with one message from its client, and one answer or several (Call::TrySend), of which Finish gives the last.
   template <class Service, class Request, class Response>
+  void Add(const char* method, Service* service, void (Service::*answer)(Call<Request, Response>)) {
+    Row& row = AddRow(method);
+    row.unary = {&Request::default_instance(), &Response::default_instance(), /*has_large_fill=*/nullptr,
+                 [service, answer](CallPtr call) { (service->*answer)(Call<Request, Response>(std::move(call))); }};
+    row.start = [this, &row](Stream::Opening opening) { return Stream::Make<UnaryCall>(runner_, row.unary, opening); };
+  }
+
+  // The same with a list or a map of tensors in its request: &v1::ForwardRequest::inputs.
+  template <class Service, class Request, class Response, class Tensors>
   void Add(const char* method, Service* service, void (Service::*answer)(Call<Request, Response>),
-           Weight weight = Weight::kLight) {
-    Row& row = AddRow(method, Request::descriptor()->full_name(), weight);
-    std::function<void(Call<Request, Response>)> handler = [service, answer](Call<Request, Response> call) {
-      (service->*answer)(std::move(call));
-    };
-    row.run = [this, &row, handler = std::move(handler)](Rpc::OneCall* stream, Slices* request) {
-      RunUnary(runner_, row.method, handler, stream, request);
-    };
-    row.start = [this, &row](Stream::Opening opening) { return Rpc::Await(runner_, opening, row.run); };
-  }
-
-  // A method with several answers (Call::TrySend), of which Finish gives the last.
-  template <class Service, class Request, class Response>
-  void AddWithProgress(const char* method, Service* service, void (Service::*answer)(Call<Request, Response>)) {
+           const Tensors& (Request::*tensors)() const) {
     Add(method, service, answer);
-    rows_.back()->streams = true;
+    rows_.back()->unary.has_large_fill = [tensors](const google::protobuf::Message& request) {
+      return HasLargeFill((static_cast<const Request&>(request).*tensors)());
+    };
   }
 
-  // A stream of replies, or of both.
-  template <class Request, class Service>
-  void AddStream(const char* method, Service* service,
-                 Stream* (Service::*start)(const Method&, Stream::Opening)) {
-    Row& row = AddRow(method, Request::descriptor()->full_name(), Weight::kLight);
-    row.streams = true;
-    row.start = [&row, service, start](Stream::Opening opening) { return (service->*start)(row.method, opening); };
+  // A stream of messages from its client.
+  template <class Service>
+  void AddStream(const char* method, Service* service, std::shared_ptr<Stream> (Service::*start)(Stream::Opening)) {
+    AddRow(method).start = [service, start](Stream::Opening opening) { return (service->*start)(std::move(opening)); };
   }
 
  private:
-  Row& AddRow(const char* method, absl::string_view request_type, Weight weight);
+  Row& AddRow(const char* method);
 
   Runner& runner_;
   const std::string name_;
   std::vector<std::unique_ptr<Row>> rows_;
+  absl::Status added_ = absl::OkStatus();  // The first error of a row.
 };
 
 }  // namespace gluond::server

@@ -1,6 +1,7 @@
 #include "server/rpc/router.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -15,8 +16,15 @@ namespace {
 
 // The client has made the method's name up; so many bytes of it are repeated to him.
 constexpr size_t kLongest = 200;
-// Its name in logs.
-constexpr absl::string_view kUnknown = "unknown";
+// Logs have this in its place.
+const Method& Unknown() {
+  static const auto& unknown = *new auto([] {
+    Method method;
+    method.path = "unknown";
+    return method;
+  }());
+  return unknown;
+}
 
 // So many calls may come at once before gRPC puts them into a list of its own.
 constexpr int kAwaited = 256;
@@ -34,7 +42,7 @@ class Refusal final : public Stream {
   void OnBegin() override { is_charged_ ? Finish(why_) : Abort(why_); }
   void OnRead(Slices*) override {}
   void OnCancelled() override {}
-  void OnOver() override { delete this; }
+  void OnOver() override {}
 
   const absl::Status why_;
   const bool is_charged_;
@@ -99,7 +107,7 @@ void Router::Await() {
   MutexLock lock(mu_);
   if (queue_ == nullptr) return;
   ++calls_;
-  GenericCall::Await(service_, *queue_, *this);
+  GrpcCall::Await(service_, *queue_, *this);
 }
 
 void Router::Wait() {
@@ -121,11 +129,12 @@ struct Router::Arrival {
   bool is_for_caller = false;            // The call is refused for whoever makes it.
 };
 
-absl::Status Router::Admit(GenericCall& call, Arrival* arrival) {
+absl::Status Router::Admit(GrpcCall& call, Arrival* arrival) {
   grpc::GenericServerContext& context = call.context();
   RETURN_IF_ERROR(CheckHeaders(arrival->header_bytes));
   if (gatekeeper_ != nullptr) {
-    absl::Status status = gatekeeper_->Admit(context.method(), context, &arrival->caller);
+    const std::optional<Access> wanted = arrival->row == nullptr ? std::nullopt : std::optional(arrival->row->method.access);
+    absl::Status status = gatekeeper_->Admit(wanted, context, &arrival->caller);
     arrival->is_for_caller = !status.ok();
     if (!status.ok()) return status;
   }
@@ -138,7 +147,7 @@ absl::Status Router::Admit(GenericCall& call, Arrival* arrival) {
   return arrival->row->method.audit == Audit::kNone ? absl::OkStatus() : runner_.audit.Check();
 }
 
-void Router::Accept(GenericCall* call) {
+void Router::Accept(std::shared_ptr<GrpcCall> call) {
   Await();
   Arrival arrival = {.guest = Guest(runner_.peers, call->context().c_call()), .header_bytes = HeaderBytes(call->context())};
   if (arrival.header_bytes > kMostReadHeaders) runner_.peers.SentFarTooLongHeaders(*arrival.guest.peer());
@@ -152,33 +161,34 @@ void Router::Accept(GenericCall* call) {
   Reservation memory(Budget::PartOf(runner_.memory));
   const absl::Status charged = memory.Grow(kCallBytes + arrival.header_bytes);
   if (status.ok()) status = charged;
-  const Stream::Opening opening = {.call = call, .guest = &arrival.guest, .memory = &memory,
+  const Stream::Opening opening = {.carrier = call, .guest = &arrival.guest, .memory = &memory,
+                                   .method = is_known ? &arrival.row->method : &Unknown(),
                                    .counts = is_known ? arrival.row->counts.get() : &unknown_,
-                                   .caller = caller.identity, .reach = caller.reach, .method = is_known ? found->first : kUnknown,
+                                   .caller = caller.identity, .reach = caller.reach,
                                    .access = runner_.access.is_open() ? &runner_.access : nullptr,
                                    .audit = status.ok() && runner_.audit.is_open() ? &runner_.audit : nullptr,
                                    .open_calls = status.ok() && caller.identity != nullptr ? &open_calls_ : nullptr};
   if (status.ok()) {
-    Stream* const stream = arrival.row->start(opening);
-    if (opening.open_calls != nullptr) open_calls_.Add(stream);
+    const std::shared_ptr<Stream> stream = arrival.row->start(opening);
+    if (opening.open_calls != nullptr) open_calls_.Add(stream.get());
     return stream->Begin();
   }
-  auto* const refusal = new Refusal(runner_.peers, opening, status, charged.ok());
+  const auto refusal = Stream::Make<Refusal>(runner_.peers, opening, status, charged.ok());
   Tell(*refusal, status, arrival.is_for_caller);
   refusal->Begin();
 }
 
 void Router::Tell(Stream& refused, const absl::Status& why, bool for_caller) {
-  runner_.log.Failed({.method = refused.method(), .status = why, .peer = refused.peer()->name(),
+  runner_.log.Failed({.method = refused.method().path, .status = why, .peer = refused.peer()->name(),
                       .request_id = refused.request_id(), .traceparent = refused.traceparent()});
   if (!for_caller) return;
-  runner_.audit.Tell({refused.method(), why.code(), refused.caller() == nullptr ? "" : refused.caller()->name,
+  runner_.audit.Tell({refused.method().path, why.code(), refused.caller() == nullptr ? "" : refused.caller()->name,
                       /*target=*/"", refused.peer()->name(), refused.request_id()});
 }
 
 void Router::EndRevoked() {
   open_calls_.RevokeUnless(
-      [this](const Stream& call) { return gatekeeper_->MayGoOn(call.method(), *call.caller(), call.reach()); });
+      [this](const Stream& call) { return gatekeeper_->MayGoOn(call.method().access, *call.caller(), call.reach()); });
 }
 
 }  // namespace gluond::server

@@ -1,14 +1,15 @@
-// Router makes a Stream of each call that comes, by the row that its method has in a service's table (raw_service.h). A
-// method without a row is UNIMPLEMENTED: gRPC's own answer would count for nobody, and a client that asks faster than
-// it is answered would take all memory. A caller who may not call a method, or whose tenant has
-// used up its requests per second, hears so before any message is read; so does one whose headers are too long. Every call
-// is charged for from its headers on, whoever makes it, and whatever becomes of it.
+// Router makes a Stream of each call that comes over gRPC, by the row that its method has in a service's table (raw_service.h).
+// A method without a row is UNIMPLEMENTED: gRPC's own answer would count for nobody, and a client that asks faster than it is
+// answered would take all memory. A caller who may not call a method hears so before any message is read. So does a caller
+// whose tenant has used up its requests per second, or whose headers are too long. Every call is charged for from its headers
+// on, whoever makes it, and whatever becomes of it.
 
 #ifndef SERVER_RPC_ROUTER_H_
 #define SERVER_RPC_ROUTER_H_
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -17,13 +18,13 @@
 #include "grpcpp/grpcpp.h"
 #include "server/identity/gatekeeper.h"
 #include "server/net/arrivals.h"
-#include "server/rpc/generic_call.h"
+#include "server/rpc/grpc_call.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/raw_service.h"
 
 namespace gluond::server {
 
-class Router final : private GenericCall::Acceptor {
+class Router final : private GrpcCall::Acceptor {
  public:
   // The bytes of headers that a call may have, as HTTP/2 counts them. A call with up to kMostReadHeaders is refused by itself.
   // More end the connection: gRPC 1.51 does so where they come in one frame, and has no limit for them in several.
@@ -52,13 +53,13 @@ class Router final : private GenericCall::Acceptor {
   const CallCounts& unknown() const { return unknown_; }
 
  private:
-  void Accept(GenericCall* call) override;
+  void Accept(std::shared_ptr<GrpcCall> call) override;
   void Gone() override;
   // Takes one more call.
   void Await();
   struct Arrival;
   // Finds the caller, and whether the call may begin.
-  absl::Status Admit(GenericCall& call, Arrival* arrival);
+  absl::Status Admit(GrpcCall& call, Arrival* arrival);
   // Logs that a call was refused. `for_caller`: for whoever made it.
   void Tell(Stream& refused, const absl::Status& why, bool for_caller);
 

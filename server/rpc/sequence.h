@@ -5,16 +5,16 @@
 // its end, and are judged then, in the order of their numbers. Thread-safe.
 //
 // Answers are kept for repetitions (answer_cache.h). The numbers applied stay known: a repetition whose answer is gone is
-// FAILED_PRECONDITION, and is not applied again. A client that is silent for long is only a number any more
-// (silent_clients.h), and so is one that makes room for another. Where there are too many clients, an identity takes a
-// place of its own, or, while it has less than its equal share, one of whoever has most: nobody within his share loses one.
+// FAILED_PRECONDITION, and is not applied again. A client that is silent for long is only a number any more (silent_clients.h),
+// and so is one that makes room for another. Where there are too many clients, an identity takes the place of another of its
+// clients. While it has less than its equal share it takes a place of whoever has most: nobody within his share loses a place.
 //
-// A model's numbers outlive the process together with its state. Between Pause and Resume no numbered call on the model
-// runs, so that a snapshot of the model has in it exactly the calls that Pause tells; after MadeDurable a crash cannot
-// take these back. A long call lets pauses come between its steps (Turn::Between): such a pause counts it as applied, in
-// part. The next process begins with Restore. A client whose later calls are lost with the old process gets ABORTED then,
-// with the reason REWOUND and the last number that is left. So does a client of whose last call a part is left, which he may
-// take for the whole, until he asks.
+// A model's numbers outlive the process together with its state. Between Pause and Resume no numbered call on the model runs,
+// so that a snapshot of the model has in it exactly the calls that Pause tells. After MadeDurable a crash cannot take these
+// back. A long call lets pauses come between its steps (Turn::Between): such a pause counts it as applied, in part. The next
+// process begins with Restore. A client whose later calls are lost with the old process gets ABORTED then, with the reason
+// REWOUND and the last number that is left. So does a client of whose last call a part is left, which he may take for the
+// whole, until he asks.
 //
 // Calls may leave something for later calls that no snapshot has, as a backward pass leaves gradients. These calls are in
 // the snapshot's numbers, but a crash takes back what they have left: they become durable together with a call that

@@ -6,6 +6,7 @@
 #include "google/protobuf/descriptor.h"
 #include "gluond/v1/tensor.pb.h"
 #include "server/codec/tensor_statistics.h"
+#include "server/rpc/method.h"
 
 namespace gluond::server {
 namespace {
@@ -72,9 +73,11 @@ std::string ToStoredAnswer(const Message& response, const Attachments& attachmen
   const std::unique_ptr<Message> kept(response.New());
   kept->CopyFrom(response);
   const Reflection& reflection = *kept->GetReflection();
+  if (const Method::Field replayed = ReplayedField(*kept->GetDescriptor()); replayed != nullptr) {
+    reflection.SetBool(kept.get(), replayed, true);
+  }
   for (int i = 0; i < kept->GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = kept->GetDescriptor()->field(i);
-    if (field->name() == "replayed") reflection.SetBool(kept.get(), field, true);
     if (!field->is_map() || field->message_type()->map_value()->message_type() != v1::Tensor::descriptor()) continue;
     for (int j = 0; j < reflection.FieldSize(*kept, field); ++j) {
       Message* entry = reflection.MutableRepeatedMessage(kept.get(), field, j);

@@ -1,5 +1,5 @@
-// The form in which a numbered call's answer is kept for repetitions of the call: the whole of it, marked as replayed,
-// with statistics in place of the values of tensors over 64 KiB.
+// The form in which a numbered call's answer is kept for repetitions of the call. The answer is whole, and marked as replayed;
+// tensors over 64 KiB have statistics in place of their values.
 
 #ifndef SERVER_RPC_STORED_ANSWER_H_
 #define SERVER_RPC_STORED_ANSWER_H_

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "grpcpp/support/proto_buffer_reader.h"
-#include "server/rpc/grpc_status.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/request_id.h"
 #include "server/rpc/tenant_names.h"
@@ -15,39 +13,19 @@ namespace {
 // once, late.
 constexpr std::chrono::seconds kEarly{1};
 
-// gRPC's C interface knows how a message was compressed, and of its C++ interface this class alone lets one ask.
-class ReceivedMessage final : public grpc::ProtoBufferReader {
- public:
-  using ProtoBufferReader::ProtoBufferReader;
-
-  Encoding encoding() {
-    if (!status().ok()) return Encoding::kNone;
-    switch (reader()->buffer_in->data.raw.compression) {
-      case GRPC_COMPRESS_DEFLATE: return Encoding::kDeflate;
-      case GRPC_COMPRESS_GZIP: return Encoding::kGzip;
-      default: return Encoding::kNone;  // gRPC refuses whatever this server does not name as its own.
-    }
-  }
-};
-
-Stream::Clock::time_point SteadyDeadline(const grpc::ServerContext& context) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return Stream::Clock::time_point::max();
-  const auto left = deadline - std::chrono::system_clock::now();
-  // gRPC's "never" may come as a time in the far future.
-  if (left > std::chrono::hours(24 * 365)) return Stream::Clock::time_point::max();
-  return Stream::Clock::now() + left;
-}
-
 }  // namespace
 
 Stream::Stream(Peers& peers, const Opening& opening)
-    : peers_(peers), call_(*opening.call), counts_(*opening.counts), caller_(opening.caller),
-      reach_(opening.reach), method_(opening.method), access_(opening.access), audit_(opening.audit),
-      open_calls_(opening.open_calls),
+    : peers_(peers), carrier_(opening.carrier), method_(*opening.method), counts_(*opening.counts), caller_(opening.caller),
+      reach_(opening.reach), access_(opening.access), audit_(opening.audit), open_calls_(opening.open_calls),
       guest_(std::move(*opening.guest)), memory_(std::move(*opening.memory)), account_(AccountOf(*peer(), reach_)),
-      deadline_(SteadyDeadline(call_.context())) {
-  call_.set_reactor(this);
+      deadline_(carrier_->deadline()) {}
+
+// The call may be over before Begin returns, and lets go of its carrier then.
+void Stream::Begin() {
+  const std::shared_ptr<Carrier> carrier = carrier_;
+  OnBegin();
+  carrier->Begin();
 }
 
 void Stream::Leave(absl::StatusCode code, LogLevel level) {
@@ -57,13 +35,7 @@ void Stream::Leave(absl::StatusCode code, LogLevel level) {
   time_ = Clock::now() - begun_;
   counts_.Took(time_);
   if (level == LogLevel::kError) counts_.WasServersFault(code);
-  reach_.tenant() == nullptr ? counts_.Ended(code) : reach_.tenant()->Ended(method_, code);
-}
-
-absl::string_view Stream::Metadata(const char* key) const {
-  const auto& metadata = call_.context().client_metadata();
-  const auto found = metadata.find(key);
-  return found == metadata.end() ? absl::string_view() : absl::string_view(found->second.data(), found->second.size());
+  reach_.tenant() == nullptr ? counts_.Ended(code) : reach_.tenant()->Ended(method_.path, code);
 }
 
 const std::string& Stream::request_id() {
@@ -85,13 +57,13 @@ const TraceContext& Stream::trace() {
 }
 
 void Stream::AddTrailingMetadata(bool fails) {
-  if (fails || IsRequestId(Metadata(kRequestIdKey))) call_.context().AddTrailingMetadata(kRequestIdKey, request_id());
-  if (!Metadata(kTraceparentKey).empty()) call_.context().AddTrailingMetadata(kTraceparentKey, trace().ToTraceparent());
+  if (fails || IsRequestId(Metadata(kRequestIdKey))) carrier_->AddTrailingMetadata(kRequestIdKey, request_id());
+  if (!Metadata(kTraceparentKey).empty()) carrier_->AddTrailingMetadata(kTraceparentKey, trace().ToTraceparent());
 }
 
 void Stream::LogAccess() {
   if (access_ == nullptr || !access_->Wants(level_)) return;
-  access_->Ended({.method = method_, .caller = caller_ == nullptr ? absl::string_view() : caller_->name,
+  access_->Ended({.method = method_.path, .caller = caller_ == nullptr ? absl::string_view() : caller_->name,
                   .peer = peer()->name(), .target = target_, .request_id = request_id(), .trace = trace(), .code = code_,
                   .level = level_, .time = time_, .phases = phases_, .bytes_in = bytes_in_, .bytes_out = bytes_out_,
                   .messages_in = messages_in_, .messages_out = messages_out_});
@@ -99,62 +71,56 @@ void Stream::LogAccess() {
 
 bool Stream::expired() const { return Clock::now() + kEarly >= deadline_; }
 
-void Stream::StartRead() { call_.StartRead(&received_); }
+void Stream::StartRead() { carrier_->StartRead(); }
 
 void Stream::StartWrite(const Slices& message) {
-  SetSent(message);
-  call_.StartWrite(sent_);
+  Count(message);
+  carrier_->StartWrite(message);
 }
 
-void Stream::SetSent(const Slices& message) {
-  sent_ = grpc::ByteBuffer(message.data(), message.size());
+void Stream::Count(const Slices& sent) {
   ++messages_out_;
-  bytes_out_ += static_cast<int64_t>(sent_.Length());
+  bytes_out_ += static_cast<int64_t>(Bytes(sent).size());
 }
 
-// The stream may be over before the call's function returns.
+// The stream may be over before the carrier's function returns.
 void Stream::Finish(const absl::Status& status) {
   Leave(status.code(), LevelOf(status));
   if (audit_ != nullptr && IsRefusal(status.code())) {
-    audit_->Tell({method_, status.code(), caller_ == nullptr ? "" : caller_->name, target_, peer()->name(), request_id()});
+    audit_->Tell({method_.path, status.code(), caller_ == nullptr ? "" : caller_->name, target_, peer()->name(), request_id()});
   }
   AddTrailingMetadata(/*fails=*/!status.ok());
-  call_.Finish(ToGrpc(reach_.is_everything() ? status : Unqualify(reach_, status)));
+  carrier_->Finish(reach_.is_everything() ? status : Unqualify(reach_, status));
 }
 
 void Stream::Abort(const absl::Status& status) {
   Leave(status.code(), LevelOf(status));
-  call_.Abort(ToGrpc(status));
+  carrier_->Abort(status);
 }
 
 void Stream::WriteAndFinish(const Slices& message) {
   Leave(absl::StatusCode::kOk, LogLevel::kInfo);
   AddTrailingMetadata(/*fails=*/false);
-  SetSent(message);
-  call_.WriteAndFinish(sent_);
+  Count(message);
+  carrier_->WriteAndFinish(message);
 }
 
-void Stream::OnReadDone(bool ok) {
+void Stream::OnReadDone(Slices* message, Encoding encoding) {
   const ScopedAccount account(account_);
-  Slices message;
-  if (ok) {
-    const auto bytes = static_cast<int64_t>(received_.Length());
+  if (message != nullptr) {
+    const auto bytes = static_cast<int64_t>(Bytes(*message).size());
     peer()->Gave(bytes);
     ++messages_in_;
     bytes_in_ += bytes;
-    encoding_ = ReceivedMessage(&received_).encoding();
-    // A message that does not become slices is an empty one, which no parser takes for another.
-    (void)received_.Dump(&message);
-    received_.Clear();
+    encoding_ = encoding;
   } else if (IsBroken()) {
     guest_.End();  // OnCancel may come late, behind those of other calls.
   }
-  OnRead(ok ? &message : nullptr);
+  OnRead(message);
 }
 
 void Stream::OnWriteDone(bool ok) {
   const ScopedAccount account(account_);
-  sent_.Clear();
   OnWritten(ok);
 }
 
@@ -171,6 +137,7 @@ void Stream::OnDone() {
   if (open_calls_ != nullptr) open_calls_->Remove(this);
   LogAccess();
   OnOver();
+  carrier_.reset();
 }
 
 }  // namespace gluond::server

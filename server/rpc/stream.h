@@ -1,6 +1,6 @@
-// A Stream is gRPC's side of one call of whatever method, from its headers on: messages as bytes, one after the other
-// in either direction, and a Status at the end. To gRPC every method is such a stream: of a unary one it would tell
-// nobody before the message has come, and a client may open any number of calls that have none.
+// A Stream is one call of whatever method, from its headers on: messages as bytes, one after the other in either direction, and a
+// Status at the end. Its Carrier brings and takes them (carrier.h). Calls with one message are streams, too (unary_call.h): a
+// client may open any number of calls whose message never comes. The carrier keeps the stream until the call is over.
 
 #ifndef SERVER_RPC_STREAM_H_
 #define SERVER_RPC_STREAM_H_
@@ -8,12 +8,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "grpcpp/grpcpp.h"
 #include "engine/runtime/account.h"
 #include "engine/runtime/budget.h"
 #include "server/identity/identities.h"
@@ -22,40 +23,44 @@
 #include "server/rpc/access_log.h"
 #include "server/rpc/audit_log.h"
 #include "server/rpc/call_counts.h"
-#include "server/rpc/generic_call.h"
+#include "server/rpc/carrier.h"
+#include "server/rpc/method.h"
 #include "server/rpc/trace_context.h"
-#include "server/wire/attachments.h"
-#include "server/wire/inflate.h"
 
 namespace gluond::server {
 
 class OpenCalls;
 
-class Stream : private GenericCall::Reactor {
+class Stream : private Carrier::Listener, public std::enable_shared_from_this<Stream> {
  public:
   using Clock = std::chrono::steady_clock;
   // A call that has come.
   struct Opening {
-    GenericCall* call;  // Lives until OnOver.
-    Guest* guest;          // The call's place among its peer's; the stream takes it.
-    Reservation* memory;   // The call's own, from its headers on; the stream takes it, too.
-    CallCounts* counts;  // Its method's. They outlive all streams, as the others do.
+    std::shared_ptr<Carrier> carrier;
+    Guest* guest;           // The call's place among its peer's; the stream takes it.
+    Reservation* memory;    // The call's own, from its headers on; the stream takes it, too.
+    const Method* method;   // It outlives all streams, as all that follow do.
+    CallCounts* counts;     // The method's.
     IdentityPtr caller;
     Reach reach;
-    absl::string_view method = {};   // The path; of a method that there is not, another word.
     AccessLog* access = nullptr;     // Null: nobody wants a line of each call.
     AuditLog* audit = nullptr;       // Null: nobody wants a line of a call that is refused.
     OpenCalls* open_calls = nullptr;  // Has the call until OnOver. Null: nobody's credentials can be revoked.
   };
 
+  // Makes a stream of a class, which the opening's carrier keeps until it is over. The maker calls Begin, once.
+  template <class T, class... Arguments>
+  static std::shared_ptr<T> Make(Arguments&&... arguments) {
+    auto stream = std::make_shared<T>(std::forward<Arguments>(arguments)...);
+    static_cast<Stream&>(*stream).Attach();
+    return stream;
+  }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
+  ~Stream() override = default;
 
-  // The stream is whole, and may be over before this returns. Once, by whoever made it.
-  void Begin() {
-    OnBegin();
-    call_.Begin();
-  }
+  // The stream may be over before this returns.
+  void Begin();
   const PeerPtr& peer() const { return guest_.peer(); }
   // The account of the work that a caller of this reach has done for him by the peer.
   static AccountPtr AccountOf(Peer& peer, const Reach& reach) {
@@ -67,24 +72,25 @@ class Stream : private GenericCall::Reactor {
   std::string caller_name() const { return caller_ == nullptr || caller_->is_anybodys ? "" : caller_->name; }
   // The names that the caller may say.
   const Reach& reach() const { return reach_; }
-  absl::string_view method() const { return method_; }
+  const Method& method() const { return method_; }
   // The client's deadline, by this server's clock.
   Clock::time_point deadline() const { return deadline_; }
   // The client may have ended the call for its deadline, by its own clock.
   bool expired() const;
 
-  // The metadata `x-request-id`, or a new one where the client sent none or a malformed one; the trailing metadata of a call
-  // that fails, or that came with one, have it. By the thread that finishes the stream, before it does.
+  // The metadata `x-request-id`, or a new id where the client sent none or a malformed one. The trailing metadata have it where
+  // the call fails, or came with an id. By the thread that finishes the stream, before it does.
   const std::string& request_id();
   // The metadata `traceparent`; empty: the client sent none or a malformed one. Where it sent any, the trailing metadata
   // have that of the call's own span.
   std::string traceparent() const;
-  // Facts for the call's line in the access log: what it is about, as the model, and its phases. As request_id.
+  // Facts for the call's lines in the logs: what it is about, as the model, and its phases. As request_id.
   void SetTarget(std::string target) { target_ = std::move(target); }
-  void SetPhases(const CallPhases& phases) { phases_ = phases; }
+  const std::string& target() const { return target_; }
+  CallPhases& phases() { return phases_; }
 
   // Ends the call at once, whatever is under way; OnCancelled follows, unless it is over. Requires: not OnOver yet.
-  void Cancel() { call_.Cancel(); }
+  void Cancel() { carrier_->Cancel(); }
   // The caller's credential is no longer good, for this reason: the call is to end. On one thread at a time, before OnOver,
   // and again until the call has ended.
   virtual void Revoke(const absl::Status& /*why*/) { Cancel(); }
@@ -94,7 +100,6 @@ class Stream : private GenericCall::Reactor {
   static constexpr std::chrono::seconds kLinger{5};
 
   Stream(Peers& peers, const Opening& opening);
-  virtual ~Stream() = default;
 
   // Wants the next message: OnRead follows. One at a time.
   void StartRead();
@@ -107,12 +112,12 @@ class Stream : private GenericCall::Reactor {
   void WriteAndFinish(const Slices& message);
 
   // The value of a key of the client's metadata; empty: it has none.
-  absl::string_view Metadata(const char* key) const;
+  absl::string_view Metadata(absl::string_view key) const { return carrier_->Metadata(key); }
 
   // The compression of the message that OnRead has.
   Encoding encoding() const { return encoding_; }
   // The reply that is sent next may be compressed, for a client that takes such replies. Before the first is sent.
-  void MayCompress() { call_.context().set_compression_level(GRPC_COMPRESS_LEVEL_LOW); }
+  void MayCompress() { carrier_->MayCompress(); }
 
   // The memory that the call is charged from its headers on. The taker keeps it until the call is finished.
   Reservation TakeMemory() { return std::move(memory_); }
@@ -120,7 +125,7 @@ class Stream : private GenericCall::Reactor {
   void Abort(const absl::Status& status);
 
   // Whether it was the call that ended where OnRead had no message, and not the client's messages.
-  bool IsBroken() const { return call_.is_cancelled(); }
+  bool IsBroken() const { return carrier_->is_cancelled(); }
 
  private:
   // The first to be called; the others may be called meanwhile, but for OnCancelled and OnOver.
@@ -134,11 +139,13 @@ class Stream : private GenericCall::Reactor {
   virtual void OnWritten(bool /*ok*/) {}
   // The client has ended the call, its connection broke, or Cancel. Not for calls that are over.
   virtual void OnCancelled() = 0;
-  // Last of all: the stream is finished, and no other function is or will be called. May end the stream's life.
+  // Last of all: the stream is finished, and no other function is or will be called.
   virtual void OnOver() = 0;
 
-  // GenericCall's names of these.
-  void OnReadDone(bool ok) final;
+  void Attach() { carrier_->Attach(std::shared_ptr<Carrier::Listener>(shared_from_this(), this)); }
+
+  // The carrier's names of these.
+  void OnReadDone(Slices* message, Encoding encoding) final;
   void OnWriteDone(bool ok) final;
   void OnCancel() final;
   void OnDone() final;
@@ -147,16 +154,16 @@ class Stream : private GenericCall::Reactor {
   void Leave(absl::StatusCode code, LogLevel level);
   const TraceContext& trace();
   void AddTrailingMetadata(bool fails);
-  void SetSent(const Slices& message);
+  void Count(const Slices& sent);
   void LogAccess();
 
   Peers& peers_;
-  GenericCall& call_;
+  std::shared_ptr<Carrier> carrier_;  // Null when the call is over.
+  const Method& method_;
   CallCounts& counts_;
   const Clock::time_point begun_ = Clock::now();
   const IdentityPtr caller_;
   const Reach reach_;
-  const absl::string_view method_;
   AccessLog* const access_;
   AuditLog* const audit_;
   OpenCalls* const open_calls_;
@@ -167,7 +174,6 @@ class Stream : private GenericCall::Reactor {
   Reservation memory_;
   const AccountPtr account_;  // The peer's; of a tenant's caller, the tenant's there.
   const Clock::time_point deadline_;
-  grpc::ByteBuffer received_, sent_;
   Encoding encoding_ = Encoding::kNone;  // The last message's.
   int64_t bytes_in_ = 0, messages_in_ = 0;    // The reader's.
   int64_t bytes_out_ = 0, messages_out_ = 0;  // The writer's.

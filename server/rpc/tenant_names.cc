@@ -6,16 +6,15 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/rpc/method.h"
 
 namespace gluond::server {
 namespace {
@@ -24,78 +23,6 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
-
-constexpr NamedField kFields[] = {
-    {"gluond.v1.Checkpoint.name", NamedField::kName},
-    {"gluond.v1.Checkpoint.damage", NamedField::kText},
-    {"gluond.v1.SaveCheckpointRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.SaveCheckpointRequest.checkpoint", NamedField::kName, Thing::kCheckpoint, Deed::kMake, "model"},
-    {"gluond.v1.DeleteCheckpointRequest.checkpoint", NamedField::kName, Thing::kCheckpoint, Deed::kDelete},
-    {"gluond.v1.LoadCheckpointRequest.checkpoint", NamedField::kName, Thing::kCheckpoint, Deed::kRead},
-    {"gluond.v1.LoadCheckpointRequest.model", NamedField::kName, Thing::kModel, Deed::kMake, "checkpoint"},
-    {"gluond.v1.Trainer.model", NamedField::kName},
-    {"gluond.v1.CreateTrainerRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.GetTrainerRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.SetLearningRateRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.GetOptimizerStateRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.SetOptimizerStateRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.Command.SaveAsModel.model", NamedField::kName, Thing::kModel, Deed::kMake},
-    {"gluond.v1.Command.OpenModel.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.Command.StoreToModel.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.Command.SaveSession.name", NamedField::kName, Thing::kSavedSession, Deed::kMake},
-    {"gluond.v1.Command.OpenSaved.name", NamedField::kName, Thing::kSavedSession, Deed::kAsk},
-    {"gluond.v1.SavedSession.name", NamedField::kName},
-    {"gluond.v1.DeleteSavedSessionRequest.name", NamedField::kName, Thing::kSavedSession, Deed::kDelete},
-    {"gluond.v1.Dataset.name", NamedField::kName},
-    {"gluond.v1.Rows.dataset", NamedField::kName, Thing::kDataset, Deed::kRead},
-    {"gluond.v1.UploadDatasetRequest.dataset", NamedField::kName, Thing::kDataset, Deed::kMake},
-    {"gluond.v1.DeleteDatasetRequest.dataset", NamedField::kName, Thing::kDataset, Deed::kDelete},
-    {"gluond.v1.InitializeParametersRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.SetParametersRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.GetParametersRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.UploadParameterRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.DownloadParameterRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.Model.name", NamedField::kName},
-    {"gluond.v1.DefineModelRequest.model", NamedField::kName, Thing::kModel, Deed::kMake},
-    {"gluond.v1.GetModelRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.DeleteModelRequest.model", NamedField::kName, Thing::kModel, Deed::kDelete},
-    {"gluond.v1.PredictRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.PublishModelRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.PublishModelRequest.checkpoint", NamedField::kName, Thing::kCheckpoint, Deed::kRead},
-    {"gluond.v1.PublishModelRequest.served", NamedField::kName, Thing::kVersions, Deed::kMake, "model checkpoint"},
-    {"gluond.v1.ServedVersion.served", NamedField::kName},
-    {"gluond.v1.ServedVersion.source", NamedField::kName},
-    {"gluond.v1.ListVersionsRequest.served", NamedField::kName, Thing::kVersions, Deed::kAsk},
-    {"gluond.v1.RouteVersionsRequest.served", NamedField::kName, Thing::kVersions, Deed::kChange},
-    {"gluond.v1.RetireVersionRequest.served", NamedField::kName, Thing::kVersions, Deed::kDelete},
-    {"gluond.v1.ForwardRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.BackwardRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.StepRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.TrainStepRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.TrainRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.CancelTrainingRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.ZeroGradientsRequest.model", NamedField::kName, Thing::kModel, Deed::kChange},
-    {"gluond.v1.GetGradientsRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.EvaluateRequest.model", NamedField::kName, Thing::kModel, Deed::kRead},
-    {"gluond.v1.GetSequenceRequest.model", NamedField::kName, Thing::kModel, Deed::kAsk},
-    {"inference.ModelReadyRequest.name", NamedField::kName, Thing::kVersions, Deed::kAsk},
-    {"inference.ModelMetadataRequest.name", NamedField::kName, Thing::kVersions, Deed::kAsk},
-    {"inference.ModelMetadataResponse.name", NamedField::kName},
-    {"inference.ModelInferRequest.model_name", NamedField::kName, Thing::kVersions, Deed::kAsk},
-    {"inference.ModelInferResponse.model_name", NamedField::kName},
-    {"inference.ModelConfigRequest.name", NamedField::kName, Thing::kVersions, Deed::kAsk},
-    {"inference.ModelConfig.name", NamedField::kName},
-    {"inference.ModelStatisticsRequest.name", NamedField::kName, Thing::kVersions, Deed::kAsk},
-    {"inference.ModelStatistics.name", NamedField::kName},
-    {"inference.RepositoryIndexResponse.ModelIndex.name", NamedField::kName},
-    {"inference.RepositoryModelLoadRequest.model_name", NamedField::kName, Thing::kVersions, Deed::kChange},
-    {"inference.RepositoryModelUnloadRequest.model_name", NamedField::kName, Thing::kVersions, Deed::kChange},
-    {"inference.TraceSettingRequest.model_name", NamedField::kName, Thing::kVersions, Deed::kAsk},
-    {"gluond.v1.TrainProgress.error", NamedField::kText},
-    {"gluond.v1.ServedVersion.reason", NamedField::kText},
-    {"inference.RepositoryIndexResponse.ModelIndex.reason", NamedField::kText},
-    {"inference.ModelStreamInferResponse.error_message", NamedField::kText},
-};
 
 // Texts quote names.
 std::string Outside(const Reach& reach, absl::string_view text) {
@@ -107,7 +34,7 @@ struct Steps {
   struct Step {
     const FieldDescriptor* field;
     enum { kName, kText, kMessage, kStatus } kind;
-    const NamedField* named = nullptr;  // The table's row of kName and kText.
+    NamedField named = {};  // Set where `kind` is kName or kText.
   };
   std::vector<Step> steps;
 };
@@ -115,11 +42,6 @@ struct Steps {
 // The steps of all types that were asked for. Thread-safe.
 class StepsOfTypes {
  public:
-  StepsOfTypes() {
-    const auto* pool = google::protobuf::DescriptorPool::generated_pool();
-    for (const NamedField& named : kFields) named_[pool->FindFieldByName(named.field)] = &named;
-  }
-
   // Stays where it is.
   const Steps& Find(const Descriptor* type) {
     MutexLock lock(mu_);
@@ -133,9 +55,8 @@ class StepsOfTypes {
     Steps& steps = *(known_[type] = std::make_unique<Steps>());
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* const field = type->field(i);
-      if (const auto named = named_.find(field); named != named_.end()) {
-        const bool is_name = named->second->kind == NamedField::kName;
-        steps.steps.push_back({field, is_name ? Steps::Step::kName : Steps::Step::kText, named->second});
+      if (std::optional<NamedField> named = NamedFieldOf(*field); named.has_value()) {
+        steps.steps.push_back({field, named->is_text ? Steps::Step::kText : Steps::Step::kName, *std::move(named)});
       } else if (field->message_type() == google::rpc::Status::descriptor()) {
         steps.steps.push_back({field, Steps::Step::kStatus});
       } else if (field->message_type() != nullptr && !field->is_map() && !FindLocked(field->message_type()).steps.empty()) {
@@ -145,7 +66,6 @@ class StepsOfTypes {
     return steps;
   }
 
-  absl::flat_hash_map<const FieldDescriptor*, const NamedField*> named_;
   Mutex mu_;
   absl::flat_hash_map<const Descriptor*, std::unique_ptr<Steps>> known_ ABSL_GUARDED_BY(mu_);
 };
@@ -200,20 +120,18 @@ void UnqualifyStatus(const Reach& reach, google::rpc::Status* status) {
 
 }  // namespace
 
-absl::Span<const NamedField> NamedFields() { return kFields; }
-
 void AddTouched(const Message& request, std::vector<Touched>* touched) {
   const Reflection& reflection = *request.GetReflection();
   for (const auto& [field, kind, named] : StepsOf(request.GetDescriptor()).steps) {
     if (kind == Steps::Step::kMessage) {
       ForEachMessage(request, field, [touched](const Message& each) { AddTouched(each, touched); });
-    } else if (kind == Steps::Step::kName && named->thing != Thing::kNone) {
+    } else if (kind == Steps::Step::kName && named.thing != Thing::kNone) {
       std::string name = reflection.GetString(request, field);
-      for (const absl::string_view other : absl::StrSplit(named->if_empty, ' ', absl::SkipEmpty())) {
+      for (const FieldDescriptor* const other : named.if_empty) {
         if (!name.empty()) break;
-        name = reflection.GetString(request, request.GetDescriptor()->FindFieldByName(std::string(other)));
+        name = reflection.GetString(request, other);
       }
-      touched->push_back({named->thing, named->deed, std::move(name)});
+      touched->push_back({named.thing, named.deed, std::move(name)});
     }
   }
 }

@@ -24,11 +24,11 @@ constexpr size_t kMostListed = 100;  // As other servers have it.
 
 }  // namespace
 
-// One who watches. Lives until gRPC is done with it.
+// One who watches.
 class HealthService::Watcher final : public Stream {
  public:
-  Watcher(HealthService& health, const Method& method, Opening opening)
-      : Stream(health.runner().peers, opening), health_(health), method_(method) {}
+  Watcher(HealthService& health, const Opening& opening)
+      : Stream(health.runner().peers, opening), health_(health) {}
 
   // Tells of the status as it is now, where the client was told of another.
   void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_.mu_) {
@@ -62,21 +62,17 @@ class HealthService::Watcher final : public Stream {
   }
   void OnCancelled() override { End(absl::CancelledError("the client is gone")); }
   void OnOver() override {
-    {
-      MutexLock lock(health_.mu_);
-      health_.watchers_.erase(this);
-    }
-    delete this;
+    MutexLock lock(health_.mu_);
+    health_.watchers_.erase(this);
   }
 
   void End(const absl::Status& status) {
     MutexLock lock(health_.mu_);
     if (std::exchange(finished_, true)) return;
-    Finish(Annotate(status, method_.name));
+    Finish(Annotate(status, method().name));
   }
 
   HealthService& health_;
-  const Method& method_;
   std::string service_ ABSL_GUARDED_BY(health_.mu_);
   bool knows_service_ ABSL_GUARDED_BY(health_.mu_) = false;
   Status told_ ABSL_GUARDED_BY(health_.mu_) = HealthCheckResponse::UNKNOWN;
@@ -86,9 +82,9 @@ class HealthService::Watcher final : public Stream {
 
 HealthService::HealthService(Runner& runner, const ServedModels& served, bool names_are_closed)
     : RawService(runner, "grpc.health.v1.Health"), served_(served), names_are_closed_(names_are_closed) {
-  Add("Check", this, &HealthService::Check, Weight::kAlways);
-  Add("List", this, &HealthService::List, Weight::kHeavy);
-  AddStream<HealthCheckRequest>("Watch", this, &HealthService::Watch);
+  Add("Check", this, &HealthService::Check);
+  Add("List", this, &HealthService::List);
+  AddStream("Watch", this, &HealthService::Watch);
 }
 
 void HealthService::SetServing() { SetNotServing(""); }
@@ -180,8 +176,8 @@ void HealthService::List(Call<HealthListRequest, HealthListResponse> call) {
   call.Finish();
 }
 
-Stream* HealthService::Watch(const Method& method, Stream::Opening opening) {
-  return new Watcher(*this, method, opening);
+std::shared_ptr<Stream> HealthService::Watch(Stream::Opening opening) {
+  return Stream::Make<Watcher>(*this, opening);
 }
 
 }  // namespace gluond::server

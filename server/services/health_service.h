@@ -1,12 +1,12 @@
 // HealthService tells whether the server serves: the standard grpc.health.v1 (proto/health/v1). gRPC's own would hear of a
 // call only when its message has come, and count for nobody.
 //
-// A client may ask for the server (""), for each service and device by its name, and for a published model: "model:digits"
-// serves where an inference that names no version would find one ready, "model:digits:2" and "model:digits:stable" where
-// that version or label is. (No service, device or model has a name with the colon in this place.) Those who ask hear of a
-// model at once, those who watch it within a second. A list has the server, services, devices and the models of the
-// caller's reach, under the names by which Check knows them: "model:acme/digits". Where names are for callers alone
-// (--health_names=closed), whom nobody knows may ask for the server, and others for those of their reach.
+// A client may ask for the server (""), for each service and device by its name, and for a published model. "model:digits"
+// serves where an inference that names no version would find one ready. "model:digits:2" and "model:digits:stable" serve
+// where that version or label is. (No service, device or model has a name with the colon in this place.) A caller of Check
+// hears of a model's change at once, a caller of Watch within a second. A list has the server, services, devices and the
+// models of the caller's reach, under the names by which Check knows them: "model:acme/digits". With --health_names=closed,
+// a caller that nobody knows may ask for the server only, and others for the names of their reach.
 
 #ifndef SERVER_SERVICES_HEALTH_SERVICE_H_
 #define SERVER_SERVICES_HEALTH_SERVICE_H_
@@ -47,7 +47,7 @@ class HealthService final : public RawService {
 
   void Check(Call<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> call);
   void List(Call<grpc::health::v1::HealthListRequest, grpc::health::v1::HealthListResponse> call);
-  Stream* Watch(const Method& method, Stream::Opening opening);
+  std::shared_ptr<Stream> Watch(Stream::Opening opening);
   // Requires mu_, which is also each watcher's: clang does not know that.
   void TellAll() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   Status StatusOfModel(absl::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

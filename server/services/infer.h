@@ -11,7 +11,7 @@
 #include "engine/runtime/cancellation.h"
 #include "proto/inference/grpc_service.pb.h"
 #include "server/net/peers.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 #include "server/serving/served_models.h"
 #include "server/wire/attachments.h"
 #include "server/wire/shared_regions.h"

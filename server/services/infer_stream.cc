@@ -7,6 +7,7 @@
 #include "engine/core/status_macros.h"
 #include "google/protobuf/arena.h"
 #include "proto/inference/grpc_service.pb.h"
+#include "server/rpc/tenant_names.h"
 #include "server/services/infer.h"
 #include "server/wire/parse_message.h"
 #include "server/wire/wire_cut.h"
@@ -40,15 +41,15 @@ struct InferStream::Job {
   absl::Status error;  // Ends the stream in the place of an answer.
 };
 
-InferStream::InferStream(InferStreams& streams, const Method& method, Opening opening)
-    : Conversation(streams.runner(), method, opening), streams_(streams),
+InferStream::InferStream(InferStreams& streams, const Opening& opening)
+    : Conversation(streams.runner(), opening), streams_(streams),
       error_ends_stream_(Metadata(kErrorEndsStream) == "true") {}
 
-InferStream* InferStreams::Start(const Method& method, Stream::Opening opening) {
-  const auto stream = std::make_shared<InferStream>(*this, method, opening);
+std::shared_ptr<Stream> InferStreams::Start(Stream::Opening opening) {
+  const auto stream = Stream::Make<InferStream>(*this, opening);
   const absl::Status status = Add(stream);
   status.ok() ? stream->Read() : stream->End(status);
-  return stream.get();
+  return stream;
 }
 
 void InferStreams::Sweep() {

@@ -27,7 +27,7 @@ class InferStreams : public SharedStreams<InferStream> {
       : SharedStreams("streams of inference", 2 * runner.limits.max_sessions, "twice --max_sessions"), runner_(runner),
         served_(served), regions_(regions) {}
 
-  InferStream* Start(const Method& method, Stream::Opening opening);
+  std::shared_ptr<Stream> Start(Stream::Opening opening);
   // Ends streams whose clients do not take their answers, or send no requests.
   void Sweep();
   // The streams end with UNAVAILABLE when their requests are answered, which no batch delays from here on.
@@ -45,7 +45,7 @@ class InferStreams : public SharedStreams<InferStream> {
 
 class InferStream final : public Conversation {
  public:
-  InferStream(InferStreams& streams, const Method& method, Opening opening);
+  InferStream(InferStreams& streams, const Opening& opening);
 
   void Sweep(Clock::time_point now);
   void Drain();

@@ -126,10 +126,10 @@ InferenceService::InferenceService(Runner& runner, ServedModels& served, InferSt
   Add("ServerMetadata", this, &This::ServerMetadata);
   Add("ModelMetadata", this, &This::ModelMetadata);
   Add("ModelInfer", this, &This::ModelInfer);
-  AddStream<inference::ModelInferRequest>("ModelStreamInfer", this, &This::ModelStreamInfer);
+  AddStream("ModelStreamInfer", this, &This::ModelStreamInfer);
   Add("ModelConfig", this, &This::ModelConfig);
-  Add("ModelStatistics", this, &This::ModelStatistics, Weight::kHeavy);
-  Add("RepositoryIndex", this, &This::RepositoryIndex, Weight::kHeavy);
+  Add("ModelStatistics", this, &This::ModelStatistics);
+  Add("RepositoryIndex", this, &This::RepositoryIndex);
   Add("RepositoryModelLoad", this, &This::RepositoryModelLoad);
   Add("RepositoryModelUnload", this, &This::RepositoryModelUnload);
   Add("SystemSharedMemoryStatus", this, &This::SystemSharedMemoryStatus);
@@ -143,7 +143,7 @@ InferenceService::InferenceService(Runner& runner, ServedModels& served, InferSt
   Add("CudaSharedMemoryUnregister", this,
       &This::Nothing<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>);
   Add("TraceSetting", this, &This::TraceSetting);
-  Add("LogSettings", this, &This::LogSettings, Weight::kAlways);
+  Add("LogSettings", this, &This::LogSettings);
 }
 
 // The server.
@@ -206,8 +206,8 @@ void InferenceService::ModelInfer(Call<inference::ModelInferRequest, inference::
         [call](const absl::Status& status) { call.Finish(status); });
 }
 
-Stream* InferenceService::ModelStreamInfer(const Method& method, Stream::Opening opening) {
-  return streams_.Start(method, opening);
+std::shared_ptr<Stream> InferenceService::ModelStreamInfer(Stream::Opening opening) {
+  return streams_.Start(std::move(opening));
 }
 
 void InferenceService::ModelStatistics(

@@ -27,7 +27,7 @@ class InferenceService final : public RawService {
   void ServerMetadata(Call<inference::ServerMetadataRequest, inference::ServerMetadataResponse> call);
   void ModelMetadata(Call<inference::ModelMetadataRequest, inference::ModelMetadataResponse> call);
   void ModelInfer(Call<inference::ModelInferRequest, inference::ModelInferResponse> call);
-  Stream* ModelStreamInfer(const Method& method, Stream::Opening opening);
+  std::shared_ptr<Stream> ModelStreamInfer(Stream::Opening opening);
   void ModelConfig(Call<inference::ModelConfigRequest, inference::ModelConfigResponse> call);
   void ModelStatistics(Call<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse> call);
   void RepositoryIndex(Call<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse> call);

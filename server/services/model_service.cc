@@ -30,20 +30,20 @@ ModelService::ModelService(Runner& runner, Devices& devices, Models& models, Par
                            CheckpointStore* store, LiveModels* live)
     : RawService(runner, "gluond.v1.ModelService"), devices_(devices), models_(models), uploads_(uploads),
       store_(store), live_(live) {
-  Add("DefineModel", this, &ModelService::DefineModel, Weight::kHeavy);
-  Add("GetModel", this, &ModelService::GetModel, Weight::kHeavy);
-  Add("ListModels", this, &ModelService::ListModels, Weight::kHeavy);
-  Add("DeleteModel", this, &ModelService::DeleteModel, Weight::kHeavy);
-  Add("Predict", this, &ModelService::Predict);
+  Add("DefineModel", this, &ModelService::DefineModel);
+  Add("GetModel", this, &ModelService::GetModel);
+  Add("ListModels", this, &ModelService::ListModels);
+  Add("DeleteModel", this, &ModelService::DeleteModel);
+  Add("Predict", this, &ModelService::Predict, &v1::PredictRequest::inputs);
   Add("InitializeParameters", this, &ModelService::InitializeParameters);
-  Add("SetParameters", this, &ModelService::SetParameters);
+  Add("SetParameters", this, &ModelService::SetParameters, &v1::SetParametersRequest::parameters);
   Add("GetParameters", this, &ModelService::GetParameters);
-  Add("UploadParameter", this, &ModelService::UploadParameter, Weight::kHeavy);
+  Add("UploadParameter", this, &ModelService::UploadParameter);
   Add("DownloadParameter", this, &ModelService::DownloadParameter);
-  Add("SaveCheckpoint", this, &ModelService::SaveCheckpoint, Weight::kDisk);
-  Add("LoadCheckpoint", this, &ModelService::LoadCheckpoint, Weight::kDisk);
-  Add("ListCheckpoints", this, &ModelService::ListCheckpoints, Weight::kDisk);
-  Add("DeleteCheckpoint", this, &ModelService::DeleteCheckpoint, Weight::kDisk);
+  Add("SaveCheckpoint", this, &ModelService::SaveCheckpoint);
+  Add("LoadCheckpoint", this, &ModelService::LoadCheckpoint);
+  Add("ListCheckpoints", this, &ModelService::ListCheckpoints);
+  Add("DeleteCheckpoint", this, &ModelService::DeleteCheckpoint);
 }
 
 void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelResponse> call) {

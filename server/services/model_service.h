@@ -47,8 +47,8 @@ class ModelService final : public RawService {
   void MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint, HostedModelPtr replaced);
   void RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new, HostedModelPtr replaced = nullptr);
   void FinishLoad(LoadCall call, const HostedModelPtr& hosted, const absl::Status& status);
-  // Shares the model by its name. Where the call expects a version, that is of `replaced`, and nothing can come between the
-  // look at it and this: both are done in order with that model's other calls.
+  // Shares the model by its name. Where the call expects a version, that is a version of `replaced`. Nothing comes between
+  // the look at it and AddModel: both are done in order with the other calls on `replaced`.
   template <class CallType>
   void AddModel(CallType call, HostedModelPtr model, const HostedModelPtr& replaced, bool replace,
                 std::function<void(const absl::Status&)> done);

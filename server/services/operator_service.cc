@@ -17,12 +17,12 @@ namespace gluond::server {
 
 OperatorService::OperatorService(Runner& runner, Devices& devices, HostStreams& hosts)
     : RawService(runner, "gluond.v1.OperatorService"), devices_(devices), hosts_(hosts), invoker_(devices) {
-  Add("ListOperators", this, &OperatorService::ListOperators, Weight::kHeavy);
+  Add("ListOperators", this, &OperatorService::ListOperators);
   Add("DescribeOperator", this, &OperatorService::DescribeOperator);
   Add("ListComponents", this, &OperatorService::ListComponents);
-  Add("Invoke", this, &OperatorService::Invoke);
-  Add("CheckGradient", this, &OperatorService::CheckGradient, Weight::kHeavy);
-  AddStream<v1::HostRequest>("HostOperators", this, &OperatorService::HostOperators);
+  Add("Invoke", this, &OperatorService::Invoke, &v1::InvokeRequest::inputs);
+  Add("CheckGradient", this, &OperatorService::CheckGradient, &v1::CheckGradientRequest::inputs);
+  AddStream("HostOperators", this, &OperatorService::HostOperators);
 }
 
 void OperatorService::ListOperators(Call<v1::ListOperatorsRequest, v1::ListOperatorsResponse> call) {
@@ -84,8 +84,8 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
   });
 }
 
-Stream* OperatorService::HostOperators(const Method& method, Stream::Opening opening) {
-  return HostStream::Start(hosts_, runner(), method, opening);
+std::shared_ptr<Stream> OperatorService::HostOperators(Stream::Opening opening) {
+  return HostStream::Start(hosts_, runner(), opening);
 }
 
 }  // namespace gluond::server

@@ -23,7 +23,7 @@ class OperatorService final : public RawService {
   void ListComponents(Call<v1::ListComponentsRequest, v1::ListComponentsResponse> call);
   void Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call);
   void CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGradientResponse> call);
-  Stream* HostOperators(const Method& method, Stream::Opening opening);
+  std::shared_ptr<Stream> HostOperators(Stream::Opening opening);
 
   Devices& devices_;
   HostStreams& hosts_;

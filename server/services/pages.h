@@ -22,7 +22,7 @@
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
 #include "engine/core/text.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/call.h"
 
 namespace gluond::server {
 

@@ -96,8 +96,8 @@ v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& questio
 // One stream: a question is read when the answer before it was taken. Lives until gRPC is done with it.
 class ReflectionStream final : public Stream {
  public:
-  ReflectionStream(Runner& runner, const Method& method, Opening opening, const ReflectionService::Names& services)
-      : Stream(runner.peers, opening), runner_(runner), method_(method), services_(services),
+  ReflectionStream(Runner& runner, const Opening& opening, const ReflectionService::Names& services)
+      : Stream(runner.peers, opening), runner_(runner), services_(services),
         memory_(Budget::PartOf(runner.memory)) {}
 
  private:
@@ -134,16 +134,12 @@ class ReflectionStream final : public Stream {
   }
   void End(const absl::Status& status) {
     MutexLock lock(mu_);
-    if (!std::exchange(ended_, true)) Finish(Annotate(status, method_.name));
+    if (!std::exchange(ended_, true)) Finish(Annotate(status, method().name));
   }
   void OnCancelled() override {}
-  void OnOver() override {
-    { MutexLock lock(mu_); }  // End may be about to return.
-    delete this;
-  }
+  void OnOver() override { MutexLock lock(mu_); }  // End may be about to return.
 
   Runner& runner_;
-  const Method& method_;
   const ReflectionService::Names& services_;
   Reservation memory_;  // The bytes of the answer under way.
   Unsent::Place unsent_;  // The place of that answer.
@@ -159,16 +155,16 @@ ReflectionService::ReflectionService(Runner& runner, ReflectionVersion version, 
       services_(std::move(services)) {
   constexpr char kMethod[] = "ServerReflectionInfo";
   if (version == ReflectionVersion::kV1) {
-    AddStream<v1::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
+    AddStream(kMethod, this, &ReflectionService::ServerReflectionInfo);
   } else {
-    AddStream<grpc::reflection::v1alpha::ServerReflectionRequest>(kMethod, this,
+    AddStream(kMethod, this,
                                                                   &ReflectionService::ServerReflectionInfo);
   }
 }
 
 // Both versions' messages are the same bytes.
-Stream* ReflectionService::ServerReflectionInfo(const Method& method, Stream::Opening opening) {
-  return new ReflectionStream(runner(), method, opening, services_);
+std::shared_ptr<Stream> ReflectionService::ServerReflectionInfo(Stream::Opening opening) {
+  return Stream::Make<ReflectionStream>(runner(), opening, services_);
 }
 
 }  // namespace gluond::server

@@ -22,7 +22,7 @@ class ReflectionService final : public RawService {
   ReflectionService(Runner& runner, ReflectionVersion version, Names services);
 
  private:
-  Stream* ServerReflectionInfo(const Method& method, Stream::Opening opening);
+  std::shared_ptr<Stream> ServerReflectionInfo(Stream::Opening opening);
 
   const Names services_;
 };

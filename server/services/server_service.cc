@@ -14,13 +14,22 @@ uint64_t RandomNumber() {
   return uint64_t{random()} << 32 | random();
 }
 
+// Clients hear of the limits for which the message has a field.
+void SetLimits(const Limits& limits, v1::Limits* told) {
+  for (const LimitFlag& limit : LimitFlags()) {
+    const auto* const field = v1::Limits::descriptor()->FindFieldByName(limit.name);
+    if (field != nullptr) told->GetReflection()->SetInt64(told, field, limits.*limit.limit);
+  }
+  told->set_max_chunk_bytes(limits.max_chunk_bytes());
+}
+
 }  // namespace
 
 ServerService::ServerService(Runner& runner, const Devices& devices, bool has_store,
                              std::function<int64_t(const Reach&)> count_models)
     : RawService(runner, "gluond.v1.ServerService"), devices_(devices), has_store_(has_store),
       count_models_(std::move(count_models)), incarnation_(RandomNumber()) {
-  Add("GetServerInfo", this, &ServerService::GetServerInfo, Weight::kAlways);
+  Add("GetServerInfo", this, &ServerService::GetServerInfo);
 }
 
 void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call) {
@@ -34,21 +43,7 @@ void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerIn
     device->set_memory_bytes(place->memory_bytes);
   }
   SetBytes(call.reach(), &info);
-  const Limits& limits = runner().limits;
-  info.mutable_limits()->set_max_message_bytes(limits.max_message_bytes);
-  info.mutable_limits()->set_max_chunk_bytes(limits.max_chunk_bytes());
-  info.mutable_limits()->set_max_graph_nodes(limits.max_graph_nodes);
-  info.mutable_limits()->set_max_model_bytes(limits.max_model_bytes);
-  info.mutable_limits()->set_max_tensor_bytes(limits.max_tensor_bytes);
-  info.mutable_limits()->set_max_requests(limits.max_requests);
-  info.mutable_limits()->set_max_request_bytes(limits.max_request_bytes);
-  info.mutable_limits()->set_max_models(limits.max_models);
-  info.mutable_limits()->set_max_datasets(limits.max_datasets);
-  info.mutable_limits()->set_max_clients(limits.max_clients);
-  info.mutable_limits()->set_max_sessions(limits.max_sessions);
-  info.mutable_limits()->set_max_session_queue_bytes(limits.max_session_queue_bytes);
-  info.mutable_limits()->set_max_saved_sessions(limits.max_saved_sessions);
-  info.mutable_limits()->set_max_served_versions(limits.max_served_versions);
+  SetLimits(runner().limits, info.mutable_limits());
   const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
   info.mutable_uptime()->set_seconds(uptime.count() / 1000);
   info.mutable_uptime()->set_nanos(static_cast<int32_t>(uptime.count() % 1000) * 1'000'000);

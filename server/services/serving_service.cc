@@ -18,7 +18,7 @@ ServingService::ServingService(Runner& runner, Devices& devices, Models& models,
     : RawService(runner, "gluond.v1.ServingService"), devices_(devices), models_(models), served_(served), store_(store),
       reload_(std::move(reload)) {
   Add("PublishModel", this, &ServingService::PublishModel);
-  Add("ListVersions", this, &ServingService::ListVersions, Weight::kHeavy);
+  Add("ListVersions", this, &ServingService::ListVersions);
   Add("RouteVersions", this, &ServingService::RouteVersions);
   Add("RetireVersion", this, &ServingService::RetireVersion);
   Add("ReloadServing", this, &ServingService::ReloadServing);

@@ -10,13 +10,13 @@ namespace gluond::server {
 
 SessionService::SessionService(Runner& runner, Sessions& sessions, SavedSessions& saved)
     : RawService(runner, "gluond.v1.SessionService"), sessions_(sessions), saved_(saved) {
-  AddStream<v1::SessionRequest>("Run", this, &SessionService::Run);
-  Add("ListSavedSessions", this, &SessionService::ListSavedSessions, Weight::kHeavy);
+  AddStream("Run", this, &SessionService::Run);
+  Add("ListSavedSessions", this, &SessionService::ListSavedSessions);
   Add("DeleteSavedSession", this, &SessionService::DeleteSavedSession);
 }
 
-Stream* SessionService::Run(const Method& method, Stream::Opening opening) {
-  return SessionStream::Start(sessions_, runner(), method, opening);
+std::shared_ptr<Stream> SessionService::Run(Stream::Opening opening) {
+  return SessionStream::Start(sessions_, runner(), opening);
 }
 
 void SessionService::ListSavedSessions(Call<v1::ListSavedSessionsRequest, v1::ListSavedSessionsResponse> call) {

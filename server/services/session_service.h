@@ -17,7 +17,7 @@ class SessionService final : public RawService {
   SessionService(Runner& runner, Sessions& sessions, SavedSessions& saved);
 
  private:
-  Stream* Run(const Method& method, Stream::Opening opening);
+  std::shared_ptr<Stream> Run(Stream::Opening opening);
 
   void ListSavedSessions(Call<v1::ListSavedSessionsRequest, v1::ListSavedSessionsResponse> call);
   void DeleteSavedSession(Call<v1::DeleteSavedSessionRequest, v1::DeleteSavedSessionResponse> call);

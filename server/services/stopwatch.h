@@ -10,7 +10,7 @@
 #include "engine/nn/model.h"
 #include "gluond/v1/training.pb.h"
 #include "server/codec/duration.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 
 namespace gluond::server {
 

@@ -1,6 +1,6 @@
-// TrainRun: one call of Train, from its first step to its last message. It trains in slices of some 20 ms on the model's
-// strand, so that other calls on the model come between, and looks between two slices whether it is to go on: a slice is
-// never broken off, so that the steps taken are whole.
+// TrainRun: one call of Train, from its first step to its last message. A run trains in slices of some 20 ms on the model's
+// strand, so that other calls on the model come between. Between two slices the run looks whether it is to go on. A slice
+// is never broken off, so that the steps taken are whole.
 //
 //   auto run = std::make_shared<TrainRun>(runner, models, call, hosted, trainer, plan, [] { ... });
 //   run->Start();
@@ -26,7 +26,7 @@
 #include "engine/train/trainer.h"
 #include "gluond/v1/training.pb.h"
 #include "server/hosted/hosted_model.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/call.h"
 #include "server/services/train_plan.h"
 
 namespace gluond::server {

@@ -13,23 +13,23 @@ TrainingService::TrainingService(Runner& runner, Devices& devices, Models& model
                                  StoredDatasets* stored)
     : RawService(runner, "gluond.v1.TrainingService"), devices_(devices), models_(models), datasets_(datasets),
       stored_(stored) {
-  Add("Forward", this, &TrainingService::Forward);
-  Add("Backward", this, &TrainingService::Backward);
-  Add("CreateTrainer", this, &TrainingService::CreateTrainer, Weight::kHeavy);
+  Add("Forward", this, &TrainingService::Forward, &v1::ForwardRequest::inputs);
+  Add("Backward", this, &TrainingService::Backward, &v1::BackwardRequest::head_gradients);
+  Add("CreateTrainer", this, &TrainingService::CreateTrainer);
   Add("GetTrainer", this, &TrainingService::GetTrainer);
   Add("Step", this, &TrainingService::Step);
-  Add("TrainStep", this, &TrainingService::TrainStep);
-  AddWithProgress("Train", this, &TrainingService::Train);
+  Add("TrainStep", this, &TrainingService::TrainStep, &v1::TrainStepRequest::inputs);
+  Add("Train", this, &TrainingService::Train);
   Add("CancelTraining", this, &TrainingService::CancelTraining);
   Add("ZeroGradients", this, &TrainingService::ZeroGradients);
   Add("GetGradients", this, &TrainingService::GetGradients);
   Add("SetLearningRate", this, &TrainingService::SetLearningRate);
   Add("GetOptimizerState", this, &TrainingService::GetOptimizerState);
-  Add("SetOptimizerState", this, &TrainingService::SetOptimizerState);
-  Add("Evaluate", this, &TrainingService::Evaluate);
-  Add("UploadDataset", this, &TrainingService::UploadDataset, Weight::kHeavy);
+  Add("SetOptimizerState", this, &TrainingService::SetOptimizerState, &v1::SetOptimizerStateRequest::states);
+  Add("Evaluate", this, &TrainingService::Evaluate, &v1::EvaluateRequest::inputs);
+  Add("UploadDataset", this, &TrainingService::UploadDataset, &v1::UploadDatasetRequest::tensors);
   Add("ListDatasets", this, &TrainingService::ListDatasets);
-  Add("DeleteDataset", this, &TrainingService::DeleteDataset, Weight::kHeavy);
+  Add("DeleteDataset", this, &TrainingService::DeleteDataset);
   Add("GetSequence", this, &TrainingService::GetSequence);
 }
 

@@ -5,15 +5,16 @@
 //   Clock::time_point again;
 //   std::vector<InferRequestPtr> batch = queue.Take(now, &again);  // Empty: nothing is due before `again`.
 //
-// A batch is led by the request of its kind that has the highest priority and comes next there; the next ones of its kind
-// join it while they fit, whatever stands between them. A batch is due when no more may join it: it is full, it has a
-// preferred size, or one of its requests has waited for max_queue_delay. The first leader's batch that is due is taken.
+// A batch is led by the request of its kind that has the highest priority and comes next there. The next requests of its
+// kind join the batch while they fit, whatever stands between them. A batch is due when no more may join it: it is full, it
+// has a preferred size, or one of its requests has waited for max_queue_delay. The first leader's batch that is due is
+// taken.
 //
-// Within a priority, callers take turns, row by row: one that has many waiting keeps no other behind them. A caller is an
-// identity, on however many connections, or a connection where identities are not known. (Tenants take none here: a
-// version's callers are all of the tenant that it belongs to, but for the server's admin.) Each priority has a queue of its
-// own, as long as those of the others. In a full one, the last request of the caller that has the most there gives way to one
-// of a caller with fewer.
+// Within a priority, callers take turns, row by row: a caller that has many requests waiting keeps no other behind them. A
+// caller is an identity, on however many connections, or a connection where identities are not known. (Tenants take no
+// turns here: all callers of a version are of the version's tenant, but for the server's admin.) Each priority has a queue
+// of its own, and all queues are equally long. In a full queue, the last request of the caller that has the most there
+// gives way to a request of a caller with fewer.
 
 #ifndef SERVER_SERVING_BATCH_QUEUE_H_
 #define SERVER_SERVING_BATCH_QUEUE_H_

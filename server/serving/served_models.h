@@ -30,7 +30,7 @@
 #include "server/durable/loads.h"
 #include "server/durable/turns.h"
 #include "server/hosted/devices.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 #include "server/serving/alarm.h"
 #include "server/serving/serve_file.h"
 #include "server/serving/served_version.h"

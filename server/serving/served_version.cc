@@ -81,7 +81,7 @@ Task<absl::StatusOr<ServedVersionPtr>> ServedVersion::Create(Shared shared, std:
   ServedVersionPtr version(new ServedVersion(shared, number, options));
   const std::shared_ptr<Lane> lane = shared.devices.host().serving_lanes().Take();
   const absl::Status made = co_await version->Make(std::move(state), *place, served, *lane);
-  co_await PostedBeside(*lane);
+  co_await PostedAside(*lane);
   CO_RETURN_IF_ERROR(made);
   co_return version;
 }
@@ -108,7 +108,7 @@ Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std
 Task<absl::Status> ServedVersion::AddInstance(const ModelState& state, Place& place, const CustomHostPtr& custom_host,
                                               const std::string& served, const std::string& name) {
   const std::shared_ptr<Lane> lane = place.serving_lanes().Take();
-  co_await PostedBeside(*lane);  // Making a model takes long.
+  co_await PostedAside(*lane);  // Making a model takes long.
   HostedModelPtr instance;
   {
     const ScopedCustomHost scoped_host(custom_host);
@@ -300,7 +300,7 @@ void ServedVersion::Stop() {
 
 void ServedVersion::Expect(int64_t requests) {
   under_way_ += requests;
-  place().serving_lanes().Expect(requests);
+  place().serving_lanes().AddUrgentWaiters(requests);
 }
 
 void ServedVersion::Answered(size_t requests) {

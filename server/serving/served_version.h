@@ -23,7 +23,7 @@
 #include "engine/runtime/task.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 #include "server/serving/alarm.h"
 #include "server/serving/batch_queue.h"
 #include "server/serving/infer_request.h"
@@ -41,11 +41,11 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
     Alarm& alarm;
   };
 
-  // Makes the instances, gives them the values of `state`, and computes with each as many rows as a lone request has, as
-  // each preferred size and as max_batch_size, so that the first requests find all compiled. Calls no client: what one of
-  // those computes is compiled when the first request comes. Works on the lanes and beside them, and ends beside them.
-  // INVALID_ARGUMENT: an option that does not fit the model. FAILED_PRECONDITION: a parameter that outputs need has no value.
-  // RESOURCE_EXHAUSTED: no memory.
+  // Makes the instances and gives them the values of `state`. Each computes as many rows as a lone request has, as each
+  // preferred size and as max_batch_size, so that the first requests find all compiled. Calls no client: what a client
+  // computes is compiled when the first request comes. Works on the lanes and beside them, and ends beside them.
+  // INVALID_ARGUMENT: an option that does not fit the model. FAILED_PRECONDITION: a parameter that outputs need has no
+  // value. RESOURCE_EXHAUSTED: no memory.
   static Task<absl::StatusOr<std::shared_ptr<ServedVersion>>> Create(Shared shared, std::string served, int64_t number,
                                                                      ModelState state, ServingOptions options);
 

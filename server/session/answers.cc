@@ -145,7 +145,24 @@ void SessionAnswers::Types(std::vector<ValuePtr> values, std::vector<uint64_t> n
   });
 }
 
-void SessionAnswers::All(const std::vector<ValuePtr>& values, uint64_t number) {
+void SessionAnswers::Watch(const ValuePtr& value) {
+  if (value->known()) return;
+  if (unknown_.size() >= 2 * unknown_at_least_ + 64) ForgetKnown();
+  unknown_.push_back(value);
+}
+
+void SessionAnswers::ForgetKnown() {
+  std::erase_if(unknown_, [](const std::weak_ptr<Value>& weak) {
+    const ValuePtr value = weak.lock();
+    return value == nullptr || value->known();
+  });
+  unknown_at_least_ = unknown_.size();
+}
+
+void SessionAnswers::All(uint64_t number) {
+  ForgetKnown();
+  std::vector<ValuePtr> values;
+  for (const std::weak_ptr<Value>& weak : unknown_) values.push_back(weak.lock());
   When(values, [this, number] {
     v1::Reply reply;
     TellNoted(&reply);

@@ -56,12 +56,14 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
               uint64_t number);
   // Likewise with shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
   void Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients, uint64_t number);
-  // Calls `then` with the tensors when all values are known, or answers with the failures of those that have none, and calls
-  // `failed`, where it is given, with the first one's code.
+  // Calls `then` with the tensors when all values are known. Where some have failed, answers with their failures, and calls
+  // `failed`, unless it is null, with the code of the first failure.
   void Await(std::vector<ValuePtr> values, std::vector<uint64_t> names, uint64_t number,
              std::function<void(std::vector<Tensor>)> then, std::function<void(absl::StatusCode)> failed = nullptr);
-  // Answers, when all values are known, with every failure that the client has not been told of.
-  void All(const std::vector<ValuePtr>& values, uint64_t number);
+  // Lets All wait for the value.
+  void Watch(const ValuePtr& value);
+  // Answers, when all watched values are known, with every failure that the client has not been told of.
+  void All(uint64_t number);
 
   // Ends all answers.
   void End() { ended_ = true; }
@@ -73,12 +75,15 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
   static void Tell(const FailurePtr& failure, uint64_t array, v1::Reply* reply);
   void TellNoted(v1::Reply* reply);
   void Answer(v1::Reply reply, uint64_t number, Attachments attachments = {}, int64_t bytes = 0);
+  void ForgetKnown();
 
   const int64_t max_bytes_;
   const Send send_;
   bool ended_ = false;
   std::vector<FailurePtr> untold_;  // For All.
   std::vector<FailurePtr> noted_;
+  std::vector<std::weak_ptr<Value>> unknown_;  // Watched values that are not known yet, or were not a while ago.
+  size_t unknown_at_least_ = 0;                // So many of `unknown_` were not known when the others were forgotten.
 };
 
 }  // namespace gluond::server

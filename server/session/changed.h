@@ -1,5 +1,5 @@
-// A session's commands touch things that others see, too: SessionChanged hears of commands that change some, or read them, and of
-// those that are refused; SessionMay says whether the session's caller may do what a command does.
+// A command of a session may touch things that others see. SessionChanged hears of commands that change or read such
+// things, and of those that are refused. SessionMay says whether the caller may do what the command does.
 
 #ifndef SERVER_SESSION_CHANGED_H_
 #define SERVER_SESSION_CHANGED_H_

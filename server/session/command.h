@@ -1,4 +1,4 @@
-// Checks of a session's command before it is taken up.
+// The errors of a session's command that is not taken up.
 
 #ifndef SERVER_SESSION_COMMAND_H_
 #define SERVER_SESSION_COMMAND_H_
@@ -10,15 +10,11 @@
 
 namespace gluond::server {
 
-// INVALID_ARGUMENT: it names more things than one command may.
-absl::Status CheckNames(const v1::Command& command);
+// INVALID_ARGUMENT: a command names more things than `most`.
+absl::Status CheckNames(int names, int most);
 // The error of a command without content. UNIMPLEMENTED, reason UNKNOWN_COMMAND: it has one that this server does not know;
 // says what to do. INVALID_ARGUMENT: it is empty.
 absl::Status NoContent(const v1::Command& command, uint64_t number);
-// Whether its client waits for a Reply with its number.
-bool IsAnswered(const v1::Command& command);
-// Whether the audit log has lines of it.
-bool IsAudited(const v1::Command& command);
 
 }  // namespace gluond::server
 

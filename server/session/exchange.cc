@@ -25,7 +25,7 @@ SessionExchange::~SessionExchange() {
 std::function<void(SessionExchange::OnLane)> SessionExchange::Return() {
   return [weak = weak_from_this(), lane = &lane()](OnLane work) {
     lane->Post([weak, lane, work = std::move(work)] {
-      lane->GoOnBeside([weak, work] {
+      lane->ContinueAside([weak, work] {
         const auto self = weak.lock();
         if (self != nullptr && !self->session_.answers.ended()) work(*self);
       });
@@ -76,7 +76,7 @@ absl::Status SessionExchange::NameArrays(const Members& arrays, uint64_t number)
     }
     auto value = std::make_shared<Value>();
     Array there = session_.imperative.CopyTo({value, {}, nullptr}, session_.home.device, OptionsOf(number));
-    session_.watch(there.value);
+    session_.answers.Watch(there.value);
     session_.arrays.Set(array, std::move(there), number);
     opening.arrays.emplace_back(name, std::move(value));
   }

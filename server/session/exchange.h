@@ -1,10 +1,10 @@
 // SessionExchange: the way between a session's arrays and what other clients see of the server: its models
 // (exchange_models.cc) and what sessions have saved (exchange_saves.cc).
 //
-// A command is taken up on the session's lane. It waits for its arrays' values as Fetch does, for a model on the model's
-// strand, for the disk on the disk's threads, and makes a model beside the lanes; the session's other commands go on
-// meanwhile. The session shares tensors with models and with saves, never their memory for writing: each moves what it
-// would write while another holds it (ParameterMemory::Own, and Own in engine/imperative/direct.cc).
+// A command is taken up on the session's lane. The command waits for the values of its arrays as Fetch does, for a model on
+// the model's strand, and for the disk on the disk's threads. A model is made beside the lanes. The other commands of the
+// session go on meanwhile. The session shares tensors with models and with saves, never memory for writing: each moves what
+// it would write while another holds the tensor (ParameterMemory::Own, and Own in engine/imperative/direct.cc).
 
 #ifndef SERVER_SESSION_EXCHANGE_H_
 #define SERVER_SESSION_EXCHANGE_H_
@@ -37,8 +37,7 @@ namespace gluond::server {
 // Used on the session's lane, as the things that it refers to, which outlive it.
 class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
  public:
-  // `memory` pays for the work of making models' graphs and their descriptions; `watch` hears of each value that an
-  // array will have.
+  // `memory` pays for the work of making models' graphs and their descriptions.
   struct Session {
     Devices& devices;
     Models& models;
@@ -53,7 +52,6 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
     SessionArrays& arrays;
     const SessionCalls& calls;
     SessionAnswers& answers;
-    std::function<void(const ValuePtr&)> watch;
     SessionChanged changed;  // Null: nobody wants to know.
     SessionMay may;          // Null: everybody may.
   };

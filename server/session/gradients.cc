@@ -33,9 +33,8 @@ struct SessionGradients::Ongoing {
   const uint64_t command;
 };
 
-SessionGradients::SessionGradients(Imperative& imperative, SessionArrays& arrays,
-                                   std::function<void(const ValuePtr&)> watch)
-    : imperative_(imperative), arrays_(arrays), watch_(std::move(watch)) {}
+SessionGradients::SessionGradients(Imperative& imperative, SessionArrays& arrays, SessionAnswers& answers)
+    : imperative_(imperative), arrays_(arrays), answers_(answers) {}
 
 SessionGradients::~SessionGradients() = default;
 
@@ -71,7 +70,7 @@ absl::Status SessionGradients::Mark(uint64_t name, uint64_t gradient, v1::Variab
     ASSIGN_OR_RETURN(zeros_like_, PrepareOp("zeros_like", {}, 1));
   }
   Array zeros = imperative_.Invoke(zeros_like_, {{array->value, {}, nullptr}}, OptionsOf(command)).outputs[0];
-  watch_(zeros.value);
+  answers_.Watch(zeros.value);
   arrays_.Set(gradient, std::move(zeros), command);
   return absl::OkStatus();
 }
@@ -142,7 +141,7 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(OngoingPtr ongoing, cons
   }
   for (size_t i = 0; i < n; ++i) {
     Array gradient = inputs[begin + i];
-    watch_(gradient.value);
+    answers_.Watch(gradient.value);
     arrays_.Set(out_grads[static_cast<int>(i)], std::move(gradient), command);
   }
   state.set_function(function);
@@ -198,7 +197,7 @@ absl::Status SessionGradients::End(Ongoing& ongoing, uint64_t command) {
   absl::Status status;
   for (size_t i = 0; i < gradients.size(); ++i) {
     auto& [mark, gradient] = gradients[i];
-    watch_(gradient.value);
+    answers_.Watch(gradient.value);
     if (mark == nullptr) {
       arrays_.Set(ongoing.outputs[i], std::move(gradient), command);
     } else {
@@ -220,7 +219,7 @@ absl::Status SessionGradients::Accumulate(gluond::Mark& mark, Array gradient, ui
     terms[0].value = std::exchange(sum->value, nullptr);
     terms[1].value = std::move(gradient.value);
     gradient = imperative_.Invoke(add_, std::move(terms), OptionsOf(command)).outputs[0];
-    watch_(gradient.value);
+    answers_.Watch(gradient.value);
   }
   arrays_.Set(mark.gradient, std::move(gradient), command);
   return absl::OkStatus();

@@ -4,7 +4,6 @@
 #define SERVER_SESSION_GRADIENTS_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "engine/imperative/imperative.h"
 #include "gluond/v1/session.pb.h"
+#include "server/session/answers.h"
 #include "server/session/arrays.h"
 
 namespace gluond::server {
@@ -19,8 +19,8 @@ namespace gluond::server {
 // `command`: the number of the command, for failures. Used on the session's lane.
 class SessionGradients {
  public:
-  // `watch` gets each value that is going to be computed. All arguments outlive it.
-  SessionGradients(Imperative& imperative, SessionArrays& arrays, std::function<void(const ValuePtr&)> watch);
+  // All arguments outlive it.
+  SessionGradients(Imperative& imperative, SessionArrays& arrays, SessionAnswers& answers);
   ~SessionGradients();
 
   absl::Status Mark(const v1::Command::Mark& mark, uint64_t command);
@@ -44,7 +44,7 @@ class SessionGradients {
 
   Imperative& imperative_;
   SessionArrays& arrays_;
-  const std::function<void(const ValuePtr&)> watch_;
+  SessionAnswers& answers_;  // Hears of each value that is going to be computed.
   absl::flat_hash_map<uint64_t, OngoingPtr> stopped_;  // By the Backward's number.
   PreparedOpPtr zeros_like_, add_;                     // Null until they are needed.
 };

@@ -170,7 +170,7 @@ absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> Create(const NewModel& pla
 void MakeModel(std::shared_ptr<const NewModel> plan, std::function<void(absl::StatusOr<HostedModelPtr>)> done) {
   const ScopedAccount account(plan->account);
   Lane& lane = *plan->lane;
-  lane.PostBeside([plan = std::move(plan), done = std::move(done)]() mutable {
+  lane.PostAside([plan = std::move(plan), done = std::move(done)]() mutable {
     absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> made = Create(*plan);
     // A rule may have to ask a client first.
     if (AwaitFact(made.status(), [plan, done] { MakeModel(plan, done); })) return;

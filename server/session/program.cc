@@ -31,6 +31,21 @@ constexpr int64_t kTapeBytes = 1024;
 constexpr int64_t kLargeArray = 1 << 18;
 constexpr int64_t kLongTape = 1 << 12;
 
+// Names in one command: more would take memory that no budget counts, and hold the lane for too long.
+constexpr int kMostNames = 1 << 16;
+constexpr int kMostFreed = 1 << 20;
+static_assert(kMostNames <= static_cast<int>(kMostInputs));
+
+template <class... Lists>
+int Longest(const Lists&... lists) {
+  return std::max({static_cast<int>(lists.size())...});
+}
+
+bool IsLargeArray(const v1::Tensor& tensor) {
+  const absl::StatusOr<Shape> shape = ShapeFromProto(tensor.shape(), /*known=*/true);
+  return shape.ok() && shape->Size() > kLargeArray;
+}
+
 // The places of a session, whose memory is charged to it, to `budgets`. `lanes` are those beside its home's.
 absl::StatusOr<std::vector<Scheduler::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
                                                        std::vector<std::shared_ptr<Lane>>* lanes,
@@ -52,11 +67,24 @@ absl::StatusOr<std::vector<Scheduler::Place>> PlacesOf(Devices& devices, Place& 
   return own;
 }
 
-class Program final : public std::enable_shared_from_this<Program> {
+class ArrayProgram final : public SessionProgram, public std::enable_shared_from_this<ArrayProgram> {
  public:
-  using Answer = SessionProgram::Answer;
+  // kSilent: no Reply has the command's number. kAtStops: Replies have the number where Backward has `out_grads`. kAnswered:
+  // one has the number. kAudited: the audit log has a line, too.
+  enum Report { kSilent, kAtStops, kAnswered, kAudited };
 
-  Program(const SessionProgram::Shared& shared, const Limits& limits, Answer answer)
+  // A row of kKinds: everything that depends on the kind of a command. A new command is one row more.
+  struct Kind {
+    v1::Command::CommandCase number;
+    Report report = kSilent;
+    int most_names = kMostNames;
+    int (*names)(const v1::Command& command) = nullptr;  // Counts the names; null: there are none.
+    bool (*takes_long)(const ArrayProgram& program, const v1::Command& command) = nullptr;  // As TakesLong; null: never.
+    void (*run)(ArrayProgram& program, const v1::Command& command, const Attachments& attachments);
+  };
+  static const Kind& KindOf(const v1::Command& command);
+
+  ArrayProgram(const Shared& shared, const Limits& limits, Answer answer)
       : shared_(shared), devices_(shared.devices),
         custom_host_(shared.custom_host != nullptr ? shared.custom_host : devices_.custom_host()),
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
@@ -78,87 +106,43 @@ class Program final : public std::enable_shared_from_this<Program> {
     };
     imperative_.emplace(Scheduler::Create(*std::move(places), on_failure), limits.max_session_arrays);
     arrays_.emplace(*imperative_, limits.max_session_arrays);
-    const auto watch = [this](const ValuePtr& value) { Watch(value); };
-    gradients_.emplace(*imperative_, *arrays_, watch);
+    gradients_.emplace(*imperative_, *arrays_, *answers_);
     exchange_ = std::make_shared<SessionExchange>(SessionExchange::Session{
-        devices_, shared_.models, shared_.saved, home, limits, budget_, std::move(host_memory), client_, host_, *imperative_, *arrays_, calls_,
-        *answers_, watch, shared_.changed, shared_.may});
+        devices_, shared_.models, shared_.saved, home, limits, budget_, std::move(host_memory), client_, host_, *imperative_,
+        *arrays_, calls_, *answers_, shared_.changed, shared_.may});
   }
 
-  void SetClient(const std::string& client, const std::string& host) {
+  void SetClient(const std::string& client, const std::string& host) override {
     client_ = client;
     if (host == host_) return;
     host_ = host;
     if (imperative_.has_value()) imperative_->ForgetGradientCalls();
   }
 
-  bool TakesLong(const v1::Command& command) const {
-    const auto is_large = [this](uint64_t graph) { return calls_.IsLarge(graph); };
-    switch (command.command_case()) {
-      case v1::Command::kPut: {
-        const absl::StatusOr<Shape> shape = ShapeFromProto(command.put().tensor().shape(), /*known=*/true);
-        return shape.ok() && shape->Size() > kLargeArray;
-      }
-      case v1::Command::kDefineGraph:
-        return command.define_graph().definition().nodes_size() > SessionCalls::kLargeNodes ||
-               is_large(command.define_graph().graph());
-      case v1::Command::kInferGraph: return is_large(command.infer_graph().graph());
-      case v1::Command::kRunGraph: return command.run_graph().recording() && is_large(command.run_graph().graph());
-      case v1::Command::kBackward: return imperative_.has_value() && imperative_->tape().size() > kLongTape;
-      case v1::Command::kFree: {
-        const auto& graphs = command.free().graphs();
-        return std::any_of(graphs.begin(), graphs.end(), is_large);
-      }
-      default: return false;
-    }
+  bool TakesLong(const v1::Command& command) const override {
+    const Kind& kind = KindOf(command);
+    return kind.takes_long != nullptr && kind.takes_long(*this, command);
   }
 
-  void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) {
+  void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
     const ScopedCustomHost host(custom_host_, host_);
     number_ = number;
+    const Kind& kind = KindOf(command);
     absl::Status status = broken_;
-    if (status.ok()) status = CheckNames(command);
-    if (status.ok() && command.command_case() != v1::Command::kFree) status = PayForObjects();
-    if (status.ok() && IsAudited(command) && shared_.check_audit != nullptr) status = shared_.check_audit();
-    if (!status.ok()) return IsAnswered(command) ? answers_->Fail(status, number) : Note(status);
-    switch (command.command_case()) {
-      case v1::Command::kPrepare: return Note(calls_.Prepare(command.prepare()));
-      case v1::Command::kInvoke: return Invoke(command.invoke());
-      case v1::Command::kPut: return Put(command.put(), attachments);
-      case v1::Command::kFetch: return Fetch(command.fetch());
-      case v1::Command::kDescribe: return Describe(command.describe());
-      case v1::Command::kFree: return Free(command.free());
-      case v1::Command::kAssign: return Assign(command.assign());
-      case v1::Command::kMark: return Note(gradients_->Mark(command.mark(), number_));
-      case v1::Command::kBackward: return Backward(command.backward());
-      case v1::Command::kFresh: return Note(gradients_->Fresh(command.fresh()));
-      case v1::Command::kDefineGraph: return Note(calls_.Define(command.define_graph()));
-      case v1::Command::kRunGraph: return RunGraph(command.run_graph());
-      case v1::Command::kInferGraph: return InferGraph(command.infer_graph());
-      case v1::Command::kDescribeCall:
-        return answers_->Result(DescribeCall(command.describe_call()), &v1::Reply::mutable_call, number);
-      case v1::Command::kWaitAll: return answers_->All(Unknown(), number);
-      case v1::Command::kSeed: return imperative_->Seed(command.seed().seed());
-      case v1::Command::kContinueBackward: return ContinueBackward(command.continue_backward());
-      case v1::Command::kSaveAsModel: return exchange_->SaveAsModel(command.save_as_model(), number);
-      case v1::Command::kOpenModel: return exchange_->OpenModel(command.open_model(), number);
-      case v1::Command::kStoreToModel: return exchange_->StoreToModel(command.store_to_model(), number);
-      case v1::Command::kSaveSession: return exchange_->SaveSession(command.save_session(), number);
-      case v1::Command::kOpenSaved: return exchange_->OpenSaved(command.open_saved(), number);
-      case v1::Command::COMMAND_NOT_SET: break;
-    }
-    // A client of a newer protocol may wait for the answer.
-    const absl::Status no_content = NoContent(command, number);
-    absl::IsUnimplemented(no_content) ? answers_->Fail(no_content, number) : Note(no_content);
+    if (status.ok() && kind.names != nullptr) status = CheckNames(kind.names(command), kind.most_names);
+    if (status.ok() && !command.has_free()) status = PayForObjects();
+    if (status.ok() && kind.report == kAudited && shared_.check_audit != nullptr) status = shared_.check_audit();
+    if (status.ok()) return kind.run(*this, command, attachments);
+    IsAnswered(command) ? answers_->Fail(status, number) : Note(status);
   }
 
-  int64_t pending() const {
+  int64_t pending() const override {
     return exchange_ == nullptr ? 0 : imperative_->scheduler().pending() + inferring_ + exchange_->pending();
   }
 
-  const SessionProgram::Budgets& budgets() const { return budgets_; }
+  Budgets budgets() const override { return budgets_; }
 
-  void End() {
+  ~ArrayProgram() override {
     answers_->End();
     if (imperative_.has_value()) imperative_->scheduler().Cancel();
     exchange_.reset();
@@ -170,12 +154,20 @@ class Program final : public std::enable_shared_from_this<Program> {
  private:
   using Names = SessionArrays::Names;
 
+  static const Kind kKinds[];
+  static constexpr bool KindsAreInOrder();
+
   // Failures.
 
   void Note(const absl::Status& status) { answers_->Note(status, number_); }
   Array Poisoned(const absl::Status& status) {
     if (shared_failure_.first != number_) shared_failure_ = {number_, imperative_->scheduler().Failed(status, number_)};
     return {shared_failure_.second, {}, nullptr};
+  }
+  // A client of a newer protocol may wait for the answer.
+  void RefuseUnknown(const v1::Command& command) {
+    const absl::Status status = NoContent(command, number_);
+    absl::IsUnimplemented(status) ? answers_->Fail(status, number_) : Note(status);
   }
   void Poison(const Names& names, const absl::Status& status) {
     if (names.empty()) return Note(status);
@@ -188,6 +180,10 @@ class Program final : public std::enable_shared_from_this<Program> {
   }
 
   // Calls.
+
+  bool HasLarge(const Names& graphs) const {
+    return std::any_of(graphs.begin(), graphs.end(), [this](uint64_t graph) { return calls_.IsLarge(graph); });
+  }
 
   Imperative::Options OptionsOf(bool recording, bool training) const {
     Imperative::Options options;
@@ -248,34 +244,14 @@ class Program final : public std::enable_shared_from_this<Program> {
     if (!arrays.ok()) return Poison(outputs, arrays.status());
     Imperative::Results results = call(*std::move(arrays));
     for (auto& [i, value] : results.written) {
-      Watch(value);
+      answers_->Watch(value);
       arrays_->Set(inputs[static_cast<int>(i)], {std::move(value), {}, nullptr}, number_);
     }
     for (int i = 0; i < outputs.size(); ++i) {
       Array& output = results.outputs[static_cast<size_t>(i)];
-      Watch(output.value);
+      answers_->Watch(output.value);
       arrays_->Replace(outputs[i], kinds_[static_cast<size_t>(i)], std::move(output), number_);
     }
-  }
-
-  // Lets WaitAll wait for the value.
-  void Watch(const ValuePtr& value) {
-    if (value->known()) return;
-    if (unknown_.size() >= 2 * unknown_at_least_ + 64) ForgetKnown();
-    unknown_.push_back(value);
-  }
-  void ForgetKnown() {
-    std::erase_if(unknown_, [](const std::weak_ptr<Value>& weak) {
-      const ValuePtr value = weak.lock();
-      return value == nullptr || value->known();
-    });
-    unknown_at_least_ = unknown_.size();
-  }
-  std::vector<ValuePtr> Unknown() {
-    ForgetKnown();
-    std::vector<ValuePtr> values;
-    for (const std::weak_ptr<Value>& weak : unknown_) values.push_back(weak.lock());
-    return values;
   }
 
   // Arrays.
@@ -306,7 +282,7 @@ class Program final : public std::enable_shared_from_this<Program> {
 
   Array CopyTo(Array array, Device device, bool recording) {
     Array copy = imperative_->CopyTo(std::move(array), device, OptionsOf(recording, false));
-    Watch(copy.value);
+    answers_->Watch(copy.value);
     return copy;
   }
 
@@ -368,7 +344,7 @@ class Program final : public std::enable_shared_from_this<Program> {
     absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer, budget_);
     const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->scheduler().home().lane] {
       lane->Post([weak, number, graph, infer, lane] {
-        lane->GoOnBeside([weak, number, graph, infer] {
+        lane->ContinueAside([weak, number, graph, infer] {
           const auto program = weak.lock();
           if (program == nullptr || program->answers_->ended()) return;
           --program->inferring_;
@@ -393,17 +369,13 @@ class Program final : public std::enable_shared_from_this<Program> {
     }
   }
 
-  void ContinueBackward(const v1::Command::ContinueBackward& command) {
-    answers_->Result(gradients_->Continue(command, number_), &v1::Reply::mutable_backward, number_);
-  }
-
   static std::vector<uint64_t> Copy(const Names& names) { return {names.begin(), names.end()}; }
   static const Names kNone;
 
-  const SessionProgram::Shared shared_;
+  const Shared shared_;
   Devices& devices_;
   const CustomHostPtr custom_host_;
-  SessionProgram::Budgets budgets_;
+  Budgets budgets_;
   std::string client_;
   std::string host_;  // The credential of the client's own operators; empty: none.
   std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
@@ -420,36 +392,105 @@ class Program final : public std::enable_shared_from_this<Program> {
   int64_t inferring_ = 0;                        // Commands that wait for a client's rules.
   uint64_t number_ = 0;                          // The number of the command that is taken up.
   std::pair<uint64_t, ValuePtr> shared_failure_;  // The failure of that command.
-  std::vector<std::weak_ptr<Value>> unknown_;     // Values that are not known yet, or were not a while ago.
-  size_t unknown_at_least_ = 0;
   std::vector<SessionArrays::KindPtr> kinds_;      // Run's.
 };
 
-const SessionArrays::Names Program::kNone;
+const SessionArrays::Names ArrayProgram::kNone;
 
-class OwnedProgram final : public SessionProgram {
- public:
-  explicit OwnedProgram(std::shared_ptr<Program> program) : program_(std::move(program)) {}
-  ~OwnedProgram() override { program_->End(); }
-  void SetClient(const std::string& client, const std::string& host) override { program_->SetClient(client, host); }
-  bool TakesLong(const v1::Command& command) const override { return program_->TakesLong(command); }
-  void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
-    program_->Execute(number, command, attachments);
-  }
-  int64_t pending() const override { return program_->pending(); }
-  Budgets budgets() const override { return program_->budgets(); }
-
- private:
-  const std::shared_ptr<Program> program_;
+// A row's place is the command's number in the proto; row 0 is for commands without content, or with one that is unknown.
+constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
+    {.number = v1::Command::COMMAND_NOT_SET, .run = [](auto& p, auto& c, auto&) { p.RefuseUnknown(c); }},
+    {.number = v1::Command::kPrepare, .run = [](auto& p, auto& c, auto&) { p.Note(p.calls_.Prepare(c.prepare())); }},
+    {.number = v1::Command::kInvoke, .names = [](auto& c) { return Longest(c.invoke().inputs(), c.invoke().outputs()); },
+     .run = [](auto& p, auto& c, auto&) { p.Invoke(c.invoke()); }},
+    {.number = v1::Command::kPut,
+     .takes_long = [](auto&, auto& c) { return IsLargeArray(c.put().tensor()); },
+     .run = [](auto& p, auto& c, auto& attachments) { p.Put(c.put(), attachments); }},
+    {.number = v1::Command::kFetch, .report = kAnswered, .names = [](auto& c) { return Longest(c.fetch().arrays()); },
+     .run = [](auto& p, auto& c, auto&) { p.Fetch(c.fetch()); }},
+    {.number = v1::Command::kDescribe, .report = kAnswered, .names = [](auto& c) { return Longest(c.describe().arrays()); },
+     .run = [](auto& p, auto& c, auto&) { p.Describe(c.describe()); }},
+    {.number = v1::Command::kFree, .most_names = kMostFreed,
+     .names = [](auto& c) { return Longest(c.free().arrays(), c.free().calls(), c.free().graphs()); },
+     .takes_long = [](auto& p, auto& c) { return p.HasLarge(c.free().graphs()); },
+     .run = [](auto& p, auto& c, auto&) { p.Free(c.free()); }},
+    {.number = v1::Command::kAssign, .run = [](auto& p, auto& c, auto&) { p.Assign(c.assign()); }},
+    {.number = v1::Command::kMark, .names = [](auto& c) { return Longest(c.mark().arrays()); },
+     .run = [](auto& p, auto& c, auto&) { p.Note(p.gradients_->Mark(c.mark(), p.number_)); }},
+    {.number = v1::Command::kBackward, .report = kAtStops,
+     .names = [](auto& c) {
+       const auto& b = c.backward();
+       return Longest(b.heads(), b.head_gradients(), b.variables(), b.outputs(), b.out_grads());
+     },
+     .takes_long = [](auto& p, auto&) { return p.imperative_.has_value() && p.imperative_->tape().size() > kLongTape; },
+     .run = [](auto& p, auto& c, auto&) { p.Backward(c.backward()); }},
+    {.number = v1::Command::kFresh, .names = [](auto& c) { return Longest(c.fresh().variables()); },
+     .run = [](auto& p, auto& c, auto&) { p.Note(p.gradients_->Fresh(c.fresh())); }},
+    {.number = v1::Command::kDefineGraph,
+     .takes_long = [](auto& p, auto& c) {
+       const auto& define = c.define_graph();
+       return define.definition().nodes_size() > SessionCalls::kLargeNodes || p.calls_.IsLarge(define.graph());
+     },
+     .run = [](auto& p, auto& c, auto&) { p.Note(p.calls_.Define(c.define_graph())); }},
+    {.number = v1::Command::kRunGraph, .names = [](auto& c) { return Longest(c.run_graph().inputs(), c.run_graph().outputs()); },
+     .takes_long = [](auto& p, auto& c) { return c.run_graph().recording() && p.calls_.IsLarge(c.run_graph().graph()); },
+     .run = [](auto& p, auto& c, auto&) { p.RunGraph(c.run_graph()); }},
+    {.number = v1::Command::kInferGraph, .report = kAnswered,
+     .takes_long = [](auto& p, auto& c) { return p.calls_.IsLarge(c.infer_graph().graph()); },
+     .run = [](auto& p, auto& c, auto&) { p.InferGraph(c.infer_graph()); }},
+    {.number = v1::Command::kDescribeCall, .report = kAnswered,
+     .run = [](auto& p, auto& c, auto&) {
+       p.answers_->Result(DescribeCall(c.describe_call()), &v1::Reply::mutable_call, p.number_);
+     }},
+    {.number = v1::Command::kWaitAll, .report = kAnswered, .run = [](auto& p, auto&, auto&) { p.answers_->All(p.number_); }},
+    {.number = v1::Command::kSeed, .run = [](auto& p, auto& c, auto&) { p.imperative_->Seed(c.seed().seed()); }},
+    {.number = v1::Command::kContinueBackward, .report = kAnswered,
+     .names = [](auto& c) { return Longest(c.continue_backward().gradients(), c.continue_backward().out_grads()); },
+     .run = [](auto& p, auto& c, auto&) {
+       p.answers_->Result(p.gradients_->Continue(c.continue_backward(), p.number_), &v1::Reply::mutable_backward, p.number_);
+     }},
+    {.number = v1::Command::kSaveAsModel, .report = kAudited,
+     .names = [](auto& c) {
+       const auto& save = c.save_as_model();
+       return Longest(save.inputs(), save.parameters(), save.outputs(), save.states(), save.updates());
+     },
+     .run = [](auto& p, auto& c, auto&) { p.exchange_->SaveAsModel(c.save_as_model(), p.number_); }},
+    {.number = v1::Command::kOpenModel, .report = kAudited, .names = [](auto& c) { return Longest(c.open_model().arrays()); },
+     .run = [](auto& p, auto& c, auto&) { p.exchange_->OpenModel(c.open_model(), p.number_); }},
+    {.number = v1::Command::kStoreToModel, .report = kAudited,
+     .names = [](auto& c) { return Longest(c.store_to_model().arrays()); },
+     .run = [](auto& p, auto& c, auto&) { p.exchange_->StoreToModel(c.store_to_model(), p.number_); }},
+    {.number = v1::Command::kSaveSession, .report = kAudited, .names = [](auto& c) { return Longest(c.save_session().arrays()); },
+     .run = [](auto& p, auto& c, auto&) { p.exchange_->SaveSession(c.save_session(), p.number_); }},
+    {.number = v1::Command::kOpenSaved, .report = kAudited, .names = [](auto& c) { return Longest(c.open_saved().arrays()); },
+     .run = [](auto& p, auto& c, auto&) { p.exchange_->OpenSaved(c.open_saved(), p.number_); }},
 };
+
+constexpr bool ArrayProgram::KindsAreInOrder() {
+  for (size_t i = 0; i < std::size(kKinds); ++i) {
+    if (kKinds[i].number != static_cast<int>(i)) return false;
+  }
+  return true;
+}
+
+const ArrayProgram::Kind& ArrayProgram::KindOf(const v1::Command& command) {
+  static_assert(KindsAreInOrder());
+  const auto number = static_cast<size_t>(command.command_case());
+  return kKinds[number < std::size(kKinds) ? number : 0];
+}
 
 }  // namespace
 
-std::unique_ptr<SessionProgram> SessionProgram::Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
+bool SessionProgram::IsAnswered(const v1::Command& command) {
+  const ArrayProgram::Report report = ArrayProgram::KindOf(command).report;
+  return report == ArrayProgram::kAtStops ? command.backward().out_grads_size() > 0 : report >= ArrayProgram::kAnswered;
+}
+
+std::shared_ptr<SessionProgram> SessionProgram::Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
                                                        Answer answer) {
-  auto program = std::make_shared<Program>(shared, limits, std::move(answer));
+  auto program = std::make_shared<ArrayProgram>(shared, limits, std::move(answer));
   program->Open(home, lane, limits);
-  return std::make_unique<OwnedProgram>(std::move(program));
+  return program;
 }
 
 }  // namespace gluond::server

@@ -1,8 +1,8 @@
 // SessionProgram executes the commands of one session: it has its arrays, prepared calls and graphs, by the names that
 // the client gave them. It knows nothing of streams and resumptions (session.h).
 //
-// Commands come in order, on the session's lane (but long ones, see TakesLong), and are taken up at once: a command that
-// reads arrays which are not there yet waits for them, and those after it go on. Answers come in the order in which they
+// Commands come in order, on the session's lane (but long ones, see TakesLong), and are taken up at once. A command that
+// reads arrays which are not there yet waits for them, and later commands go on. Answers come in the order in which they
 // are ready.
 
 #ifndef SERVER_SESSION_PROGRAM_H_
@@ -41,8 +41,11 @@ class SessionProgram {
     SessionMay may = nullptr;             // Null: everybody may.
   };
   // `lane` is one of `home`, and the session's.
-  static std::unique_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
+  static std::shared_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
                                                 Answer answer);
+
+  // Whether the command's client waits for a Reply with its number.
+  static bool IsAnswered(const v1::Command& command);
 
   // The client's name for itself, and the credential of the one that computes the session's own custom operators
   // (OpenSession.host): for calls and graphs that are made from now on. To be called as Execute.

@@ -1,14 +1,14 @@
-// SessionReplies keeps a session's replies from the moment they are ready until the client has them: first unsent, then
-// under way in one message of the stream, then sent and not yet acknowledged. A broken stream makes all replies not
-// acknowledged unsent again. Guarded by its session's mutex.
+// SessionReplies keeps the replies of a session from the moment they are ready until the client has them. A reply is unsent
+// first, then under way in one message of the stream, then sent and not yet acknowledged. A broken stream makes all replies
+// that are not acknowledged unsent again. The session's mutex guards the object.
 //
 //   replies.Add(EncodeReply(...));
 //   if (replies.Take(&slices)) ...write `slices`...; replies.Written();
 //   replies.Acknowledge(request.replies_received());
 //
-// Sent replies have no claim on memory without end: the newest are kept, `kept_bytes` of them and one more. A client
-// that reads has had the others long ago, whether it says so or not. (To stop until it says so would be a deadlock:
-// its acknowledgements come after its commands.)
+// Sent replies have no claim on memory without end: the newest are kept, `kept_bytes` of them and one more. A client that
+// reads has had the others long ago, whether it says so or not. (To stop until the client says so would be a deadlock:
+// acknowledgements come after commands.)
 
 #ifndef SERVER_SESSION_REPLIES_H_
 #define SERVER_SESSION_REPLIES_H_

@@ -257,7 +257,7 @@ void Session::EndLocked(const absl::Status& status) {
   budgets_.clear();
   (void)outbox_memory_.Cover(0);
   lane_->Post([self = shared_from_this()] {
-    self->lane_->GoOnBeside([self] { self->Destroy(); });
+    self->lane_->ContinueAside([self] { self->Destroy(); });
   });
 }
 

@@ -1,19 +1,20 @@
-// Session: the part of a session that lives on while streams come and go: the program with its arrays, the commands
-// received and not yet executed, the replies not yet acknowledged. One stream serves it at a time. A command is taken
-// in once, by its number, and executed once, in order, on the session's lane, some at a time, so that clients take
-// turns; a command that takes long and computes no operator is executed beside the lane, which does nothing else
-// meanwhile. Thread-safe; no thread ever waits. session.cc: streams, limits and ends; turns.cc: the lane.
+// Session: the part of a session that lives on while streams come and go. It has the program with its arrays, the commands
+// that are not executed yet, and the replies that are not acknowledged yet. One stream serves a session at a time. A
+// command is taken in once, by its number, and executed once, in order. That happens on the session's lane, some commands
+// at a time, so that clients take turns. A command that takes long and computes no operator is executed beside the lane,
+// which does nothing else meanwhile. Thread-safe; no thread ever waits. session.cc: streams, limits and ends; turns.cc: the
+// lane.
 //
 //   stream --Attach, Receive--> commands --lane: Turn--> SessionProgram --Answer--> SessionReplies --Write--> stream
 //
-// Back-pressure: while commands and unsent replies hold more than --max_session_queue_bytes, no message is read (but
-// one always may come, to acknowledge or to keep the session alive); while unsent replies alone do, or too many
-// commands have not come to an end, none is executed.
+// Back-pressure: while commands and unsent replies hold more than --max_session_queue_bytes, no message is read. (One
+// message may always come, to acknowledge replies or to keep the session alive.) While unsent replies alone hold so much,
+// or too many commands have not come to an end, no command is executed.
 //
-// A session ends (its program is destroyed beside the lane) when the client has half-closed its stream and has
-// everything, when the client is silent for longer than the lease, or when the server stops. One that has saved or
-// opened something (SaveSession, OpenSaved) is named: --session_grace_seconds stand in the lease's place, but while its
-// client is away it is the first to make room for others (Sessions::Sweep, Sessions::Create).
+// A session ends when the client has half-closed its stream and has everything, when the client is silent for longer than
+// the lease, or when the server stops. Its program is destroyed beside the lane. A session that has saved or opened
+// something (SaveSession, OpenSaved) is named: its client may be silent for --session_grace_seconds. While the client is
+// away, a named session is the first to make room for others (Sessions::Sweep, Sessions::Create).
 
 #ifndef SERVER_SESSION_SESSION_H_
 #define SERVER_SESSION_SESSION_H_
@@ -48,7 +49,7 @@ absl::Status SessionIsGone();
 
 // Makes a session's program, on its lane. Tests bring their own.
 using SessionProgramFactory =
-    std::function<std::unique_ptr<SessionProgram>(const SessionProgram::Shared&, Place&, Lane&, const Limits&,
+    std::function<std::shared_ptr<SessionProgram>(const SessionProgram::Shared&, Place&, Lane&, const Limits&,
                                                   SessionProgram::Answer)>;
 
 // A request as it came in.
@@ -67,7 +68,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   struct Options {
     std::string id;
-    std::function<std::unique_ptr<SessionProgram>(Lane&, SessionProgram::Answer)> create_program;
+    std::function<std::shared_ptr<SessionProgram>(Lane&, SessionProgram::Answer)> create_program;
     std::function<void()> on_end;   // Called once, with the session's mutex held.
     std::function<void()> on_away;  // Called likewise when Sweep finds that the client is away (see `away`).
   };
@@ -163,7 +164,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   TurnWork turn_work_;
 
   // Used on the lane's thread alone.
-  std::unique_ptr<SessionProgram> program_;
+  std::shared_ptr<SessionProgram> program_;
   uint64_t answered_ = 0;
 
   Mutex mu_;  // Taken before a stream's.

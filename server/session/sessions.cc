@@ -107,7 +107,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::TakeUp(const std::string& id,
 
 SessionChanged Sessions::ToAuditLog(const std::string& id, const Stream& stream) {
   if (!audit_.is_open()) return nullptr;
-  return [this, id, method = std::string(stream.method()), caller = NameOf(stream.caller()), opener = stream.peer()->name()](
+  return [this, id, method = stream.method().path, caller = NameOf(stream.caller()), opener = stream.peer()->name()](
              absl::string_view command, Audit audit, const std::string& target, absl::StatusCode code) {
     Audited audited = {method, code, caller, target, opener, /*request_id=*/"", audit, command};
     {
@@ -171,7 +171,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   MutexLock lock(mu_);
   if (draining_) return Draining();
   RETURN_IF_ERROR(CheckQuota(stream.reach().tenant()));  // Others may have been opened meanwhile.
-  sessions_[id] = {session, std::move(permit), stream.caller(), std::string(stream.method()), stream.reach(),
+  sessions_[id] = {session, std::move(permit), stream.caller(), stream.method().access, stream.reach(),
                    stream.peer()->name()};
   return session;
 }
@@ -252,12 +252,12 @@ void Sessions::EndThoseOverLimit(Session::Clock::time_point now) {
 }
 
 void Sessions::HoldUnless(
-    absl::FunctionRef<absl::Status(absl::string_view method, const Identity& owner, const Reach& reach)> may_go_on) {
+    absl::FunctionRef<absl::Status(Access wanted, const Identity& owner, const Reach& reach)> may_go_on) {
   std::vector<std::shared_ptr<Session>> to_hold;
   {
     MutexLock lock(mu_);
     for (const auto& [id, entry] : sessions_) {
-      if (entry.owner != nullptr && !may_go_on(entry.method, *entry.owner, entry.reach).ok()) to_hold.push_back(entry.session);
+      if (entry.owner != nullptr && !may_go_on(entry.wanted, *entry.owner, entry.reach).ok()) to_hold.push_back(entry.session);
     }
   }
   for (const auto& session : to_hold) session->Hold();

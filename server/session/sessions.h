@@ -26,8 +26,8 @@ namespace gluond::server {
 
 class Sessions {
  public:
-  // `audit` has a line for each change that a session's command makes or could not make, and each refusal; `log`
-  // counts the commands that a limit has refused; `owners` are those of the things that commands touch.
+  // `audit` has a line for each change that a command makes or could not make, and for each refusal. `log` counts the
+  // commands that a limit has refused. `owners` own the things that commands touch.
   Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program, AuditLog& audit,
            FailureLog& log, Owners& owners);
   ~Sessions() { End(); }
@@ -42,7 +42,7 @@ class Sessions {
   const SharedStreams<SessionStream>& streams() const { return streams_; }
 
   // Holds the sessions of those who could not open them any more. After their streams have been revoked.
-  void HoldUnless(absl::FunctionRef<absl::Status(absl::string_view method, const Identity& owner, const Reach& reach)> may_go_on);
+  void HoldUnless(absl::FunctionRef<absl::Status(Access wanted, const Identity& owner, const Reach& reach)> may_go_on);
   // Ends sessions and streams whose clients are silent, and sessions away that hold too much.
   void Sweep();
   // Refuses new sessions and streams; the others end with UNAVAILABLE when they have done their received commands.
@@ -63,7 +63,7 @@ class Sessions {
     std::shared_ptr<Session> session;
     Shares::Permit permit;  // None while it is away.
     IdentityPtr owner;      // The caller of its last stream. Null: nobody asks who callers are.
-    std::string method;     // That stream's.
+    Access wanted;          // That stream's.
     Reach reach;            // The opener's.
     std::string peer;       // The connection of its last stream, by name.
   };

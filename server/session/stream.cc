@@ -11,11 +11,11 @@
 
 namespace gluond::server {
 
-SessionStream* SessionStream::Start(Sessions& sessions, Runner& runner, const Method& method, Opening opening) {
-  const auto stream = std::make_shared<SessionStream>(sessions, runner, method, opening);
+std::shared_ptr<Stream> SessionStream::Start(Sessions& sessions, Runner& runner, const Opening& opening) {
+  const auto stream = Make<SessionStream>(sessions, runner, opening);
   const absl::Status status = sessions.streams().Add(stream);
   status.ok() ? stream->Read() : stream->End(status);
-  return stream.get();
+  return stream;
 }
 
 void SessionStream::Sweep(Clock::time_point now) {

@@ -20,9 +20,9 @@ class Sessions;
 class SessionStream final : public Conversation {
  public:
   // Begins to read.
-  static SessionStream* Start(Sessions& sessions, Runner& runner, const Method& method, Opening opening);
-  SessionStream(Sessions& sessions, Runner& runner, const Method& method, Opening opening)
-      : Conversation(runner, method, opening), sessions_(sessions) {}
+  static std::shared_ptr<Stream> Start(Sessions& sessions, Runner& runner, const Opening& opening);
+  SessionStream(Sessions& sessions, Runner& runner, const Opening& opening)
+      : Conversation(runner, opening), sessions_(sessions) {}
 
   // Ends a stream that does not say which session it wants, and drops one whose client does not take its end.
   void Sweep(Clock::time_point now);

@@ -71,7 +71,7 @@ void Session::Execute(const Batch& batch) {
 
 // A thread beside the lane takes the command up and ends the turn; the lane's own thread is free for other lanes.
 void Session::ExecuteBeside(Batch batch) {
-  lane_->GoOnBeside([self = shared_from_this(), batch = std::move(batch)]() mutable {
+  lane_->ContinueAside([self = shared_from_this(), batch = std::move(batch)]() mutable {
     self->Execute(batch);
     self->Advance(&batch, /*more=*/false);
     self->Settle();

@@ -1,7 +1,7 @@
-// Metrics: what a server tells of itself in numbers. It counts nothing: a look collects the counts that the rooms keep for
-// each method, queue, budget, model and version, so that their work costs the same whether somebody looks or not. (The
-// counters of prometheus-cpp look labels up, and its histograms take a lock.) Labels are names of what is there now: the
-// series of a model go with the model. Thread-safe.
+// Metrics: what a server tells of itself in numbers. Metrics counts nothing: a look collects the counts that the rooms keep
+// for each method, queue, budget, model and version. So the work of the rooms costs the same whether somebody looks or not.
+// (The counters of prometheus-cpp look labels up, and its histograms take a lock.) Labels are names of what is there now:
+// the series of a model go with the model. Thread-safe.
 //
 //   Metrics metrics({...});
 //   std::string text = metrics.Look();
@@ -28,7 +28,7 @@
 #include "server/rpc/call_counts.h"
 #include "server/rpc/raw_service.h"
 #include "server/rpc/router.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/runner.h"
 #include "server/serving/served_models.h"
 #include "server/sight/families.h"
 

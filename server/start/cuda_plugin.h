@@ -10,9 +10,9 @@
 
 namespace gluond::server {
 
-// Empty `path`: looked for beside this program, in ../lib, and in ../ops. UNAVAILABLE, in one line: it is not there, it
-// is no plugin or one of another build (known before any code of it runs), it cannot be loaded (CUDA's libraries are
-// not there), or it finds no GPU (no driver). To be called before threads look at the registry.
+// Empty `path`: looked for beside this program, in ../lib, and in ../ops. UNAVAILABLE, in one line: the file is not there, or
+// it is no plugin, or a plugin of another build (known before any code of it runs). Or it cannot be loaded, without CUDA's
+// libraries, or finds no GPU, without a driver. To be called before threads look at the registry.
 absl::Status LoadCudaPlugin(const std::string& path);
 
 }  // namespace gluond::server

@@ -7,10 +7,10 @@
 
 namespace gluond::server {
 
-// From now on SIGINT, SIGTERM and SIGHUP, whichever thread gets them, wake WaitForStop; SIGPIPE and SIGXFSZ are ignored,
-// since writes say so. (Blocking them would not do: libraries start threads before main.) A second SIGINT or SIGTERM ends
-// the process at once, with the exit status 128 + its number, unless it comes within a quarter of a second of the first: a
-// terminal and a parent may both pass one on.
+// From now on SIGINT, SIGTERM and SIGHUP, whichever thread gets them, wake WaitForStop; SIGPIPE and SIGXFSZ are ignored, since
+// writes say so. (Blocking them would not do: libraries start threads before main.) A second SIGINT or SIGTERM ends the process
+// at once, with the exit status 128 + its number. A signal within a quarter of a second of the first does not: a terminal and a
+// parent may both pass one on.
 void CatchSignals();
 
 // Waits for a SIGINT or SIGTERM since CatchSignals and returns it. Calls `on_hangup` for SIGHUP meanwhile; several that

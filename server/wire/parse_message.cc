@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "engine/runtime/turns.h"
+#include "engine/runtime/fair_semaphore.h"
 #include "server/wire/wire_check.h"
 #include "server/wire/wire_cut.h"
 
@@ -63,7 +63,7 @@ absl::Status ParseMessage(const Slices& slices, Message* message, Attachments* a
   }
   if (text.size() <= kLongText) return WeighAndParse(text, bytes.size(), message, charge);
   absl::Status status;
-  Turns::OfLongWork().Do([&] { status = WeighAndParse(text, bytes.size(), message, charge); });
+  FairSemaphore::OfLongWork().Do([&] { status = WeighAndParse(text, bytes.size(), message, charge); });
   return status;
 }
 

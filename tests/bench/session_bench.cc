@@ -154,7 +154,7 @@ void BM_Execute(benchmark::State& state) {
   const bool recording = state.range(1) != 0, is_fresh = state.range(2) != 0;
   const std::string label = std::string(row.op) + (recording ? ", recorded" : "");
   state.SetLabel(label + (is_fresh ? ", names of their own" : ", in place"));
-  std::unique_ptr<SessionProgram> program;
+  std::shared_ptr<SessionProgram> program;
   uint64_t number = 0;
   const auto execute = [&](const v1::Command& command) { program->Execute(++number, command, {}); };
   const auto no_answers = [](v1::Reply reply, Attachments, int64_t) {

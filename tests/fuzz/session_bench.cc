@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "server/session/command.h"
 #include "server/session/replies.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -81,7 +80,7 @@ void SessionBench::OnLane(std::function<void()> work) {
 void SessionBench::Execute(v1::Command command, const server::Attachments& attachments) {
   if (command.save_session().key() == "key") command.mutable_save_session()->set_key(key_);
   if (command.open_saved().key() == "key") command.mutable_open_saved()->set_key(key_);
-  owed_[++number_] = server::IsAnswered(command);
+  owed_[++number_] = server::SessionProgram::IsAnswered(command);
   OnLane([&] { program_->Execute(number_, command, attachments); });
 }
 

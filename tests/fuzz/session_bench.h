@@ -40,7 +40,7 @@ class SessionBench {
   server::Models models_{4};
   std::unique_ptr<server::Runner> runner_;
   std::unique_ptr<server::SavedSessions> saved_;
-  std::unique_ptr<server::SessionProgram> program_;
+  std::shared_ptr<server::SessionProgram> program_;
   uint64_t number_ = 0;
   std::string key_;
   std::map<uint64_t, int> owed_;  // Answers, by the number of their command.

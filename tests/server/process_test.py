@@ -62,6 +62,30 @@ class ProcessTest(Waits, unittest.TestCase):
       self.assertNotEqual(result.returncode, 0, flag)
       self.assertIn(expected, result.stderr)
 
+  def test_flags_may_stand_in_a_file(self):
+    with tempfile.TemporaryDirectory() as folder:
+      path = os.path.join(folder, "server.yaml")
+
+      def write(text):
+        with open(path, "w", encoding="utf-8") as file:
+          file.write(text)
+
+      write("max_requests: 7\nmax_models: 8\ndeterministic: false\nunix_users: [0, 1]\n")
+      with RunningServer(f"--config={path}", "--max_models=9") as server:
+        self.assertIn("--max_requests=7", server.stop()[1])
+      for text, expected in (("max_request: 7\n", "line 1, column 1: max_request: "), ("max_requests: x\n", "line 1, column 15"),
+                             ("max_requests: 0\n", "--max_requests is 0"), ("config: other.yaml\n", "names no other one"),
+                             ("max_models: {a: 1}\n", "line 1, column 13"), ("max_models: [", "server.yaml, line"),
+                             ("helpfull: true\n", "helpfull")):
+        write(text)
+        for flags in ((f"--config={path}",), ("--config", path), ("-config", path)):
+          result = run("--address=127.0.0.1:0", "--check", *flags)
+          self.assertEqual(result.returncode, 1, (text, flags, result.stdout))
+          self.assertIn(expected, result.stderr)
+      write("max_models: 0\n")
+      self.assertEqual(run("--address=127.0.0.1:0", "--check", f"--config={path}", "--max_models=1").returncode, 0)
+      self.assertIn("no/such", run(f"--config={folder}/no/such").stderr)
+
   def test_a_port_in_use_is_refused(self):
     with socket.socket() as other:
       other.bind(("127.0.0.1", 0))

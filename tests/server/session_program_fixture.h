@@ -80,7 +80,7 @@ class SessionProgramTest : public testing::Test {
       program_->Execute(++number_, command, {});
       done.set_value();
     };
-    lane_->Post([&] { number_ % 2 == 0 ? lane_->GoOnBeside(execute) : execute(); });
+    lane_->Post([&] { number_ % 2 == 0 ? lane_->ContinueAside(execute) : execute(); });
     done.get_future().wait();
     return number_;
   }
@@ -172,7 +172,7 @@ class SessionProgramTest : public testing::Test {
   std::unique_ptr<SavedSessions> saved_;
   Place* home_ = nullptr;
   std::shared_ptr<Lane> lane_;
-  std::unique_ptr<SessionProgram> program_;
+  std::shared_ptr<SessionProgram> program_;
   uint64_t number_ = 0;
 
   std::mutex mu_;

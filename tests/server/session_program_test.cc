@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "google/rpc/error_details.pb.h"
 #include "tests/server/session_program_fixture.h"
@@ -52,6 +53,24 @@ TEST_F(SessionProgramTest, ACommandOfANewerProtocolIsAnsweredAtOnce) {
   EXPECT_NE(info.metadata().at("protocol"), "");
   Put(1, {1, 2});
   EXPECT_THAT(Values(1), ElementsAre(1, 2)) << "the session goes on";
+}
+
+TEST_F(SessionProgramTest, EachCommandOfTheProtocolIsKnown) {
+  const google::protobuf::OneofDescriptor& kinds = *v1::Command::descriptor()->FindOneofByName("command");
+  for (int i = 0; i < kinds.field_count(); ++i) {
+    SCOPED_TRACE(kinds.field(i)->name());
+    v1::Command command;
+    command.GetReflection()->MutableMessage(&command, kinds.field(i));
+    const uint64_t number = Do(command);
+    if (SessionProgram::IsAnswered(command)) Await(number);
+  }
+  Fetch({});
+  std::lock_guard lock(mu_);
+  for (const auto& [number, reply] : replies_) {
+    for (const v1::Failure& failure : reply.failures()) {
+      EXPECT_THAT(failure.status().message(), testing::Not(testing::HasSubstr("without content"))) << failure.command();
+    }
+  }
 }
 
 // Put.

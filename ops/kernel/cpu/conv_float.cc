@@ -37,15 +37,15 @@ dnnl::primitive_desc DescOf(Result result, const Layouts& l, bool with_bias) {
       {kDirect, l.x, l.w, bias, l.y, l.stride, l.dilate, l.pad, l.pad}, UserScratchpad(), CpuEngine(), forward);
 }
 
-Thin ThinOf(Result result) {
+FewChannels FewChannelsFor(Result result) {
   if (result == Result::kY) return {12};
   if (result == Result::kX) return {4, true};
-  return HasAvx512() ? Thin{3} : Thin{1, true};
+  return HasAvx512() ? FewChannels{3} : FewChannels{1, true};
 }
 
 Axis AxisOf(Result result, const ConvSize& s) {
   // Pieces of images have gradients of all filters, which should be less to write and to read than the data.
-  const int64_t pieces = std::min(s.batch, Cut::Worth(s));
+  const int64_t pieces = std::min(s.batch, Cut::PieceCount(s));
   const bool by_images = result != Result::kW || s.w_size() * pieces * 2 < s.x_size() + s.y_size();
   if (s.batch > 1 && by_images) return Axis::kBatch;
   if (s.groups > 1) return Axis::kGroups;
@@ -65,7 +65,7 @@ struct Pieces {
   Pieces(Result made, const ConvSize& size, bool with_bias)
       : result(made), cut(size, AxisOf(made, size)), reorders_filters(made != Result::kW), filter_form(cut) {
     const auto make = [&](const ConvSize& piece) {
-      return BestDesc(piece, size, ThinOf(result), [&](const Layouts& l) { return DescOf(result, l, with_bias); });
+      return BestDesc(piece, size, FewChannelsFor(result), [&](const Layouts& l) { return DescOf(result, l, with_bias); });
     };
     MakePieces(cut, make, [&](const dnnl::primitive_desc& desc, const ConvSize& piece) {
       const auto inner = [&](int argument) { return desc.query_md(dnnl::query::exec_arg_md, argument); };

@@ -1,7 +1,7 @@
 // The pieces of a float32 convolution on a CPU, and the operands that each gives to oneDNN.
 //
-// A convolution is cut into pieces, each a convolution of its own for one thread: of some images, of some groups, of
-// some output channels, or on the way to the data of some input channels. An operand that several pieces read whole is
+// A convolution is cut into pieces, each a smaller convolution for one thread. A piece has some images, some groups,
+// some output channels, or, on the way to the data, some input channels. An operand that several pieces read whole is
 // reordered once, before them.
 
 #ifndef OPS_KERNEL_CPU_CONV_PIECES_H_
@@ -40,7 +40,7 @@ struct Cut {
     switch (axis) {
       case Axis::kBatch:
         // Rather more pieces than fewer: of 7 pieces of two images each, two threads have 8 images and 6.
-        std::tie(part.batch, last.batch) = CutInto(size.batch, std::max<int64_t>(1, size.batch / Worth(size)));
+        std::tie(part.batch, last.batch) = CutInto(size.batch, std::max<int64_t>(1, size.batch / PieceCount(size)));
         x_step = part.x_size();
         y_step = part.y_size();
         return;
@@ -68,7 +68,7 @@ struct Cut {
 
   // How many pieces the work is worth. Elements read and written count, too, as they take longest where channels are
   // few.
-  static int64_t Worth(const ConvSize& s) {
+  static int64_t PieceCount(const ConvSize& s) {
     const double products = static_cast<double>(s.y_size()) * static_cast<double>(s.in_channels / s.groups) *
                             static_cast<double>(s.taps());
     return PiecesOf(products + 32 * static_cast<double>(s.x_size() + s.y_size()), 1 << 21);
@@ -81,7 +81,7 @@ struct Cut {
   static int64_t Block(int64_t channels) { return channels >= 8 * kBlock ? 2 * kBlock : kBlock; }
   // The size of the pieces along an axis of n, in whole blocks, and the size of the last one.
   std::pair<int64_t, int64_t> Divide(int64_t n, int64_t block) {
-    return CutInto(n, std::min(n, ((n - 1) / Worth(whole) / block + 1) * block));
+    return CutInto(n, std::min(n, ((n - 1) / PieceCount(whole) / block + 1) * block));
   }
   std::pair<int64_t, int64_t> CutInto(int64_t n, int64_t size) {
     pieces = (n - 1) / size + 1;

@@ -58,7 +58,7 @@ inline void StaySingleThreaded() {
 }
 
 // body(begin, end) over the lines of [0, lines), so many at a time that they take about a tenth of a second, if each takes
-// `work` operations; between those the run is asked whether it goes on.
+// `work` operations. Between two calls of `body` the run is asked whether it goes on.
 template <class Body>
 absl::Status ByLines(const OpContext& ctx, int64_t lines, double work, const Body& body) {
   constexpr double kAtATime = 4e9;

@@ -38,7 +38,7 @@ struct BlockSize {
 };
 
 // How many pieces the work is worth. Elements count, too, as they are read and written.
-int64_t Worth(const GemmSize& s) {
+int64_t PieceCount(const GemmSize& s) {
   constexpr double kLeastWork = 3 << 20;
   const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
   return PiecesOf(static_cast<double>(s.batch) * (m * n * k + 8 * (m * k + k * n + m * n)), kLeastWork);
@@ -47,7 +47,7 @@ int64_t Worth(const GemmSize& s) {
 // Rows first: whole rows of A and C lie dense, which oneDNN's faster code asks for.
 BlockSize CutProduct(const GemmSize& s) {
   constexpr int64_t kLeastSide = 64;
-  const int64_t pieces = Worth(s);
+  const int64_t pieces = PieceCount(s);
   if (s.batch >= pieces) return {(s.batch - 1) / pieces + 1, s.m, s.n};
   BlockSize block = {1, s.m, s.n};
   for (int64_t made = s.batch; 2 * made <= pieces; made *= 2) {
@@ -152,7 +152,7 @@ absl::StatusOr<PanelProduct*> FindPanels(const OpContext& ctx, const GemmSize& s
   if (ctx.constants == nullptr || !PanelProduct::Fits(s)) return nullptr;
   thread_local PrimitiveCache<std::array<int64_t, 4>, PanelProduct> cache;
   ASSIGN_OR_RETURN(PanelProduct* const panels, cache.Get({s.m, s.n, s.k, s.transpose_b}, [&]() -> absl::StatusOr<std::unique_ptr<PanelProduct>> {
-    return std::make_unique<PanelProduct>(s, Worth(s));
+    return std::make_unique<PanelProduct>(s, PieceCount(s));
   }));
   ASSIGN_OR_RETURN(const void* const form, ctx.constants->Find(b, panels->form(), panels->bytes(), [&](void* to) {
     panels->Pack(b, static_cast<char*>(to));

@@ -1,5 +1,6 @@
-// Products with a constant matrix B, which is kept in panels of 64 columns as oneDNN's fast code reads them: for few rows
-// the packing of B would take as long as the product, and a whole matrix packed at once is read in steps of its width.
+// Products with a constant matrix B, which is kept in panels of 64 columns as oneDNN's fast code reads them. For few
+// rows, packing B in each call would take as long as the product. A matrix packed as a whole is read in steps of the
+// matrix's width.
 
 #ifndef OPS_KERNEL_CPU_GEMM_PANELS_H_
 #define OPS_KERNEL_CPU_GEMM_PANELS_H_

@@ -40,8 +40,8 @@ inline dnnl::stream& CpuStream() {
 }
 
 // body() -> absl::Status, with oneDNN's exceptions as INTERNAL, and RESOURCE_EXHAUSTED where it has no memory. oneDNN
-// makes and runs primitives for the calling thread alone: a team of its own would wait for each of its threads, and one
-// of them may have been put off. A kernel that wants more threads cuts its work into pieces (ForEachPiece).
+// makes and runs primitives for the calling thread alone. A team of oneDNN's would wait for each of the team's threads,
+// and the kernel may have put off a thread. A kernel that wants more threads cuts its work into pieces (ForEachPiece).
 template <class Body>
 absl::Status CallOneDnn(absl::string_view what, Body body) {
   thread_local const bool is_alone = (omp_set_num_threads(1), true);

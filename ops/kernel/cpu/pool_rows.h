@@ -1,6 +1,6 @@
 // Windows of a pooling on a CPU, put together for many rows of outputs at once. The elements that a row of outputs sees
-// are folded to one row of columns, and the columns of many rows, of several planes where these are small, to outputs
-// after that: all inner loops run over neighbours and vectorize, and a window of a x b x c elements costs a x b + c steps.
+// are folded to one row of columns. Then the columns of many rows, of several planes where planes are small, are folded to
+// outputs. All inner loops run over neighbours and vectorize: a window of a x b x c elements costs a x b + c steps.
 
 #ifndef OPS_KERNEL_CPU_POOL_ROWS_H_
 #define OPS_KERNEL_CPU_POOL_ROWS_H_

@@ -1,6 +1,6 @@
-// Windows of a pooling on a CPU, a stretch of outputs at a time: the positions of maxima, the way back, and all where
-// windows are wide and outputs few, as in global pooling. There loops run along the windows' rows, elsewhere along the
-// outputs.
+// Windows of a pooling on a CPU, a stretch of outputs at a time. The loops here find the positions of maxima, go the
+// way back, and compute all poolings of wide windows and few outputs, as global pooling is. For those, loops run
+// along the windows' rows, for others along the outputs.
 
 #ifndef OPS_KERNEL_CPU_POOL_WINDOWS_H_
 #define OPS_KERNEL_CPU_POOL_WINDOWS_H_

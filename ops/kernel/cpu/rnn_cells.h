@@ -8,11 +8,11 @@ absl::Status ForEachUnitOn(cpu, const OpContext& ctx, int64_t batch, const F& f)
   Parallel(ctx, batch, 1 + kGrainUnits / (f.units + 1), [&f](int64_t begin, int64_t end) {
     const F local = f;
     for (int64_t n = begin; n < end; ++n) {
-      if (local.Lives(n)) {
+      if (local.Active(n)) {
 #pragma GCC ivdep
         for (int64_t j = 0; j < local.units; ++j) local(n, j);
       } else {
-        for (int64_t j = 0; j < local.units; ++j) local.Carry(n, j);
+        for (int64_t j = 0; j < local.units; ++j) local.Hold(n, j);
       }
     }
   });

@@ -1,6 +1,6 @@
 // PinnedCopies: copies between the host and one GPU through pinned memory, the only kind that a GPU reads and writes by
 // itself. Bytes for the device are put into a ring of blocks, so that the caller's memory is free at once and nobody
-// waits; bytes from there are waited for block by block, while the next one is under way. Thread-safe.
+// waits. Bytes from the device are waited for block by block, while the next block is under way. Thread-safe.
 
 #ifndef OPS_KERNEL_CUDA_PINNED_COPIES_H_
 #define OPS_KERNEL_CUDA_PINNED_COPIES_H_

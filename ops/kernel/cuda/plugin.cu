@@ -38,8 +38,9 @@ bool IsForGood(cudaError_t error) {
   }
 }
 
-// One GPU, with one stream. Memory comes from CUDA's pool for that stream, which keeps what is given back: nobody waits
-// for the device to get or to free some, and freed memory is used again behind the work that is under way.
+// One GPU, with one stream. Memory comes from CUDA's pool for that stream, which keeps the memory that is given back.
+// So nobody waits for the device to get or free memory, and freed memory is used again behind the work that is under
+// way.
 class CudaDriver final : public DeviceDriver {
  public:
   CudaDriver(int id, const cudaDeviceProp& properties)

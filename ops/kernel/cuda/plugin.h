@@ -1,5 +1,6 @@
-// The agreement of the server and the GPU plugin. The plugin is a shared object of the operators' GPU kernels, without
-// an engine of its own: loading it adds kernels to the registry of the process, and starting it registers the GPUs.
+// The agreement of the server and the GPU plugin. The plugin is a shared object of the operators' GPU kernels, and has
+// no engine inside. Loading the plugin adds kernels to the registry of the process, and starting the plugin registers
+// the GPUs.
 //
 // Both must come from one build, for they share C++ types, an operator's parameters among them. As the plugin's kernels
 // register while it is being loaded, the server reads the build id from the file first.

@@ -1,8 +1,9 @@
-// Pooling on the GPU. cuDNN computes flat averages and sums. Kernels of our own are for volumes, for windows that reach
-// beyond the padding (pooling_convention full), which cuDNN does not have, and for maxima: the first largest element is
-// the same on every device and is kept as an int32, but cuDNN neither gives nor takes positions, and its maximum of
-// infinities below 0 is the least finite number. They have a thread for each output of the forward pass and each input
-// of the backward one, so that nothing is added by two threads and every run gives the same bits.
+// Pooling on the GPU. cuDNN computes flat averages and sums. Kernels of our own are for volumes, for maxima, and for
+// windows that reach beyond the padding (pooling_convention full), which cuDNN does not have. A maximum is the first
+// largest element on every device, and its position is kept as an int32. cuDNN neither gives nor takes positions, and
+// cuDNN's maximum of infinities below 0 is the least finite number. Our kernels have a thread for each output of the
+// forward pass and for each input of the backward pass. So no two threads add to one element, and every run gives the
+// same bits.
 
 #include <algorithm>
 #include <limits>

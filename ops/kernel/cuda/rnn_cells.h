@@ -7,10 +7,10 @@ struct RnnUnit {
   F f;
   HOST_DEVICE void operator()(int64_t i) const {
     const int64_t n = i / f.units, j = i % f.units;
-    if (f.Lives(n)) {
+    if (f.Active(n)) {
       f(n, j);
     } else {
-      f.Carry(n, j);
+      f.Hold(n, j);
     }
   }
 };

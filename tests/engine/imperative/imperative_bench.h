@@ -83,7 +83,7 @@ class ImperativeBench {
         promise.set_value(f());
       }
     };
-    lane_->Post([this, work, beside = beside] { beside ? lane_->GoOnBeside(work) : work(); });
+    lane_->Post([this, work, beside = beside] { beside ? lane_->ContinueAside(work) : work(); });
     return promise.get_future().get();
   }
   // Waits until nothing is pending.

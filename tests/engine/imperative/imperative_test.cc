@@ -14,6 +14,7 @@
 
 #include "engine/core/graph.h"
 #include "tests/engine/imperative/imperative_bench.h"
+#include "engine/runtime/tuning.h"
 
 namespace gluond {
 namespace {
@@ -371,7 +372,7 @@ TEST(ReadyQueue, GivesWayToOthers) {
   bench.OnLane([&] {
     ReadyQueue& queue = bench.scheduler().queue();
     std::vector<std::function<void()>> work;
-    work.push_back([] { std::this_thread::sleep_for(2 * ReadyQueue::kTurn); });
+    work.push_back([] { std::this_thread::sleep_for(2 * tuning::kReadyTurn); });
     work.push_back([&] { second = true; });
     queue.Do(std::move(work));
     EXPECT_FALSE(second);

@@ -194,7 +194,7 @@ TEST(FairThreadsTest, AWorkThatGoesOnElsewhereHoldsItsQueueAndNoThread) {
   std::promise<std::function<void()>> begun;
   std::promise<void> next, others;
   std::atomic<bool> has_ended = false;
-  threads.Post(queue, [&] { begun.set_value(threads.Prolong()); });
+  threads.Post(queue, [&] { begun.set_value(threads.Detach()); });
   threads.Post(queue, [&] {
     EXPECT_TRUE(has_ended);
     next.set_value();
@@ -208,7 +208,7 @@ TEST(FairThreadsTest, AWorkThatGoesOnElsewhereHoldsItsQueueAndNoThread) {
 
   for (int i = 0; i < 1000; ++i) {  // It may end at any time, also before it has returned.
     std::thread elsewhere;
-    threads.Post(queue, [&] { elsewhere = std::thread(threads.Prolong()); });
+    threads.Post(queue, [&] { elsewhere = std::thread(threads.Detach()); });
     threads.Drain();
     elsewhere.join();
   }

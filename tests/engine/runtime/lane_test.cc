@@ -37,11 +37,11 @@ TEST(LaneTest, DoesBeforeItEndsWhatItsWorkBeginsBesideIt) {
     lane.Post([&] {
       std::this_thread::sleep_for(milliseconds(20));  // Meanwhile somebody ends the lane.
       order.push_back(1);
-      lane.PostBeside([&] {
+      lane.PostAside([&] {
         order.push_back(2);
         lane.Post([&] {
           order.push_back(3);
-          lane.PostBeside([&] { order.push_back(4); });
+          lane.PostAside([&] { order.push_back(4); });
         });
       });
     });
@@ -66,7 +66,7 @@ TEST(LaneTest, WhatBelongsToItIsForNoOtherThread) {
   std::promise<void> ended;
   bench.lane().Post([&] {
     bench.lane().CheckHeld();
-    bench.lane().GoOnBeside([&] {
+    bench.lane().ContinueAside([&] {
       bench.lane().CheckHeld();
       ended.set_value();
     });
@@ -92,7 +92,7 @@ TEST(LaneTest, WorkFromManyThreadsIsAllDone) {
 TEST(LaneTest, LongWorkRunsBesideIt) {
   Bench bench;
   std::promise<void> finish, finished;
-  bench.lane().PostBeside([&] {
+  bench.lane().PostAside([&] {
     finish.get_future().wait();
     bench.lane().Post([&] { finished.set_value(); });
   });
@@ -109,7 +109,7 @@ TEST(LaneTest, WorkThatGoesOnBesideItHoldsItAndNoOtherLane) {
   std::promise<void> let_go, next;
   std::atomic<bool> has_ended = false;
   lane->Post([&] {
-    lane->GoOnBeside([&] {
+    lane->ContinueAside([&] {
       let_go.get_future().wait();
       has_ended = true;
     });
@@ -126,7 +126,7 @@ TEST(LaneTest, WorkThatGoesOnBesideItHoldsItAndNoOtherLane) {
   EXPECT_FALSE(has_ended);
   let_go.set_value();
   next.get_future().wait();
-  lane->Post([&] { lane->GoOnBeside([&] { has_ended = false; }); });
+  lane->Post([&] { lane->ContinueAside([&] { has_ended = false; }); });
   lanes->Drain();
   EXPECT_FALSE(has_ended) << "and is waited for";
 }

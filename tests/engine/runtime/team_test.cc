@@ -209,9 +209,9 @@ TEST(TeamTest, AProcessorIsLeftToTheClientsOfAnUrgentParty) {
   const auto team = std::make_shared<Team>(5);
   Team::Party train(team, 0.5, /*urgent=*/false), serve(team, 0.5, /*urgent=*/true);
   team->ParallelFor(5, 1, [](int64_t, int64_t) {}, kAll);  // There are four helpers from now on.
-  train.Expect(1);  // The party is not urgent: its clients do not count.
-  serve.Expect(2);
-  serve.Expect(-1);
+  train.AddUrgentWaiters(1);  // The party is not urgent: its clients do not count.
+  serve.AddUrgentWaiters(2);
+  serve.AddUrgentWaiters(-1);
   HeldLoops loops;
   std::thread training = loops.Begin('t', train, 5);
   loops.Await(1, 3);
@@ -222,7 +222,7 @@ TEST(TeamTest, AProcessorIsLeftToTheClientsOfAnUrgentParty) {
   loops.LetEnd(1000);
   training.join();
   serving.join();
-  serve.Expect(-1);
+  serve.AddUrgentWaiters(-1);
   HeldLoops more;
   training = more.Begin('t', train, 5);
   EXPECT_EQ(more.Await(1, 4), "tttt");
@@ -235,9 +235,9 @@ TEST(TeamTest, OthersGiveWayWhileClientsWaitAndJustAfter) {
     const auto team = std::make_shared<Team>(threads);
     Team::Party train(team, 0.5, /*urgent=*/false), serve(team, 0.5, /*urgent=*/true);
     const auto given = [&](Threads& party) {
-      const int64_t before = team->times_given_way();
+      const int64_t before = team->times_yielded();
       party.ParallelFor(40, 1, [](int64_t, int64_t) { Work(std::chrono::microseconds(10)); }, kAll);
-      return team->times_given_way() - before;
+      return team->times_yielded() - before;
     };
     // A thread that has just waited long, on a busy machine, does not give way; and the moment after may be over too soon.
     const auto gives_way = [&](const auto& before) {
@@ -248,13 +248,13 @@ TEST(TeamTest, OthersGiveWayWhileClientsWaitAndJustAfter) {
       return false;
     };
     EXPECT_EQ(given(train), 0);
-    serve.Expect(1);
+    serve.AddUrgentWaiters(1);
     EXPECT_TRUE(gives_way([] {}));
     EXPECT_EQ(given(serve), 0);
-    serve.Expect(-1);
+    serve.AddUrgentWaiters(-1);
     EXPECT_TRUE(gives_way([&] {
-      serve.Expect(1);
-      serve.Expect(-1);
+      serve.AddUrgentWaiters(1);
+      serve.AddUrgentWaiters(-1);
     }));
     std::this_thread::sleep_for(std::chrono::milliseconds(6));
     EXPECT_EQ(given(train), 0);
@@ -276,15 +276,15 @@ TEST(TeamTest, ABusyNeighbourGetsHalf) {
     while (!ends) Work(std::chrono::microseconds(10));
     neighbours = ProcessorTime();
   });
-  serve.Expect(1);
+  serve.AddUrgentWaiters(1);
   for (int i = 0; i < 20; ++i) {
     train.ParallelFor(60, 1, [](int64_t, int64_t) { Work(std::chrono::microseconds(200)); }, kAll);
   }
-  serve.Expect(-1);
+  serve.AddUrgentWaiters(-1);
   own = ProcessorTime() - own;
   ends = true;
   neighbour.join();
-  EXPECT_GT(team->times_given_way(), 0);
+  EXPECT_GT(team->times_yielded(), 0);
   EXPECT_GT(own * 3, neighbours);
   EXPECT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
 }

@@ -14,6 +14,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
 _FILE = pathlib.Path(__file__).with_name("descriptors.binpb")
+# Files that the others import for what they tell the server.
+_SERVERS = {"google/protobuf/descriptor.proto", "gluond/v1/options.proto"}
 
 
 def _read() -> descriptor_pb2.FileDescriptorSet:
@@ -57,7 +59,7 @@ def _modules() -> dict[str, types.ModuleType]:
     for file in files:
         pool.AddSerializedFile(file.SerializeToString())
     make_class = _class_maker(pool)
-    modules = [_module(pool.FindFileByName(file.name), make_class) for file in files]
+    modules = [_module(pool.FindFileByName(file.name), make_class) for file in files if file.name not in _SERVERS]
     return {module.__name__.rpartition(".")[2]: module for module in modules}
 
 

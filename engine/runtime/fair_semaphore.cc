@@ -1,15 +1,16 @@
-#include "engine/runtime/turns.h"
+#include "engine/runtime/fair_semaphore.h"
+#include "engine/runtime/tuning.h"
 
 #include <algorithm>
 
 namespace gluond {
 
-Turns& Turns::OfLongWork() {
-  static Turns& turns = *new Turns(2);
-  return turns;
+FairSemaphore& FairSemaphore::OfLongWork() {
+  static FairSemaphore& semaphore = *new FairSemaphore(tuning::kLongWorksAtOnce);
+  return semaphore;
 }
 
-void Turns::Do(absl::FunctionRef<void()> work) {
+void FairSemaphore::Do(absl::FunctionRef<void()> work) {
   MutexLock lock(mu_);
   const uint64_t ticket = next_++;
   if (ticket >= ended_ + at_once_) {
@@ -24,7 +25,7 @@ void Turns::Do(absl::FunctionRef<void()> work) {
   if (const auto next = waiting_.find(ended_ + at_once_ - 1); next != waiting_.end()) next->second.NotifyOne();
 }
 
-void Turns::DoInPieces(int64_t n, int64_t piece, absl::FunctionRef<void(int64_t, int64_t)> work) {
+void FairSemaphore::DoInPieces(int64_t n, int64_t piece, absl::FunctionRef<void(int64_t, int64_t)> work) {
   if (n <= piece) return work(0, n);
   for (int64_t begin = 0; begin < n; begin += piece) {
     Do([&] { work(begin, std::min(n, begin + piece)); });

@@ -1,6 +1,6 @@
-// Unary and Call: a call ends once, whoever finishes it, drops it or cancels it, on whatever thread.
+// UnaryCall and Call: a call ends once, whoever finishes it, drops it or cancels it, on whatever thread.
 
-#include "server/rpc/unary.h"
+#include "server/rpc/call.h"
 
 #include <atomic>
 #include <thread>
@@ -22,7 +22,9 @@ class TestService final : public RawService {
  public:
   TestService(Runner& runner, Answer answer, Weight weight)
       : RawService(runner, "gluond.v1.ServerService"), answer_(std::move(answer)) {
-    Add("GetServerInfo", this, &TestService::GetServerInfo, weight);
+    Add("GetServerInfo", this, &TestService::GetServerInfo);
+    rows().back()->method.weight = weight;
+    rows().back()->method.is_short = false;
   }
 
  private:
@@ -30,7 +32,7 @@ class TestService final : public RawService {
   const Answer answer_;
 };
 
-class UnaryTest : public testing::TestWithParam<Weight> {
+class CallTest : public testing::TestWithParam<Weight> {
  protected:
   void Serve(Answer answer, Limits limits = {}) {
     runner_ = std::make_unique<Runner>(limits, [this](absl::string_view line) {
@@ -83,9 +85,9 @@ class UnaryTest : public testing::TestWithParam<Weight> {
   std::unique_ptr<v1::ServerService::Stub> stub_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Weights, UnaryTest, testing::Values(Weight::kLight, Weight::kHeavy));
+INSTANTIATE_TEST_SUITE_P(Weights, CallTest, testing::Values(Weight::kLight, Weight::kHeavy));
 
-TEST_P(UnaryTest, AnswersWhatTheMethodSays) {
+TEST_P(CallTest, AnswersWhatTheMethodSays) {
   Serve([](InfoCall call) {
     call.response().set_version("7");
     call.Finish();
@@ -96,7 +98,7 @@ TEST_P(UnaryTest, AnswersWhatTheMethodSays) {
   EXPECT_EQ(response.version(), "7");
 }
 
-TEST_P(UnaryTest, AnErrorLeadsWithTheMethod) {
+TEST_P(CallTest, AnErrorLeadsWithTheMethod) {
   Serve([](InfoCall call) { call.Finish(absl::DataLossError("oh \"no\"")); });
   const grpc::Status status = Ask();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
@@ -112,7 +114,7 @@ std::string RequestIdOf(const grpc::ClientContext& context) {
   return found == trailing.end() ? "" : std::string(found->second.data(), found->second.size());
 }
 
-TEST_P(UnaryTest, AFailureAndItsLineHaveTheClientsRequestId) {
+TEST_P(CallTest, AFailureAndItsLineHaveTheClientsRequestId) {
   constexpr char kTrace[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
   Serve([](InfoCall call) { call.Finish(absl::DataLossError("oh")); });
   grpc::ClientContext context;
@@ -125,7 +127,7 @@ TEST_P(UnaryTest, AFailureAndItsLineHaveTheClientsRequestId) {
   EXPECT_NE(log_.find(std::string(R"("traceparent":")") + kTrace + "\""), std::string::npos) << log_;
 }
 
-TEST_P(UnaryTest, AFailureWithoutARequestIdGetsOne) {
+TEST_P(CallTest, AFailureWithoutARequestIdGetsOne) {
   Serve([](InfoCall call) { call.Finish(absl::DataLossError("oh")); });
   grpc::ClientContext context;
   context.AddMetadata("x-request-id", std::string(200, 'x'));
@@ -138,7 +140,7 @@ TEST_P(UnaryTest, AFailureWithoutARequestIdGetsOne) {
   EXPECT_EQ(log_.find("traceparent"), std::string::npos) << log_;
 }
 
-TEST_P(UnaryTest, ASuccessRepeatsTheRequestIdIfThereIsOne) {
+TEST_P(CallTest, ASuccessRepeatsTheRequestIdIfThereIsOne) {
   Serve([](InfoCall call) { call.Finish(); });
   grpc::ClientContext with, without;
   with.AddMetadata("x-request-id", "mine-8");
@@ -148,7 +150,7 @@ TEST_P(UnaryTest, ASuccessRepeatsTheRequestIdIfThereIsOne) {
   EXPECT_EQ(RequestIdOf(without), "");
 }
 
-TEST_P(UnaryTest, OnlyTheFirstFinishCounts) {
+TEST_P(CallTest, OnlyTheFirstFinishCounts) {
   Serve([](InfoCall call) {
     call.Finish(absl::NotFoundError("first"));
     call.Finish();
@@ -157,12 +159,12 @@ TEST_P(UnaryTest, OnlyTheFirstFinishCounts) {
   EXPECT_EQ(Ask().error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_P(UnaryTest, ACallThatNobodyFinishesEndsAllTheSame) {
+TEST_P(CallTest, ACallThatNobodyFinishesEndsAllTheSame) {
   Serve([](InfoCall) {});
   EXPECT_EQ(Ask().error_code(), grpc::StatusCode::INTERNAL);
 }
 
-TEST_P(UnaryTest, ManyThreadsMayRaceToFinish) {
+TEST_P(CallTest, ManyThreadsMayRaceToFinish) {
   std::mutex mu;
   std::vector<std::thread> threads;
   Serve([&](InfoCall call) {
@@ -174,7 +176,7 @@ TEST_P(UnaryTest, ManyThreadsMayRaceToFinish) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_P(UnaryTest, CancellationReachesTheWork) {
+TEST_P(CallTest, CancellationReachesTheWork) {
   std::atomic<bool> cancelled = false;
   std::thread work;
   Serve([&](InfoCall call) {
@@ -225,7 +227,7 @@ class OpenCalls {
   std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> calls_;
 };
 
-TEST_P(UnaryTest, APeerWithFarMoreCallsOpenThanItMayHaveKeepsThemAndIsRefusedFurtherOnes) {
+TEST_P(CallTest, APeerWithFarMoreCallsOpenThanItMayHaveKeepsThemAndIsRefusedFurtherOnes) {
   Serve([](InfoCall call) { call.Finish(); });
   std::atomic<int> ended = 0;
   runner_->peers.Guard(4, [&ended](const std::string&, Ending) { ++ended; });
@@ -246,7 +248,7 @@ TEST_P(UnaryTest, APeerWithFarMoreCallsOpenThanItMayHaveKeepsThemAndIsRefusedFur
   EXPECT_EQ(ended, 0);
 }
 
-TEST_P(UnaryTest, ACallIsChargedFromItsHeadersOn) {
+TEST_P(CallTest, ACallIsChargedFromItsHeadersOn) {
   Serve([](InfoCall call) { call.Finish(); });
   OpenCalls calls(server_->InProcessChannel({}));
   calls.Open(4);
@@ -256,7 +258,7 @@ TEST_P(UnaryTest, ACallIsChargedFromItsHeadersOn) {
   EXPECT_EQ(runner_->memory->used(), 0);
 }
 
-TEST_P(UnaryTest, ACallWithHeadersBeyondItsOwnIsRefusedAndNamesTheLimit) {
+TEST_P(CallTest, ACallWithHeadersBeyondItsOwnIsRefusedAndNamesTheLimit) {
   Serve([](InfoCall call) { call.Finish(); });
   grpc::ClientContext context;
   context.AddMetadata("x-large", std::string(20'000, 'a'));
@@ -268,7 +270,7 @@ TEST_P(UnaryTest, ACallWithHeadersBeyondItsOwnIsRefusedAndNamesTheLimit) {
 }
 
 // Bytes that have come and were given to nobody are charged (unread.h), and a header may be meant by one byte.
-TEST_P(UnaryTest, LongHeadersAreGivenAsFarAsTheyMustHaveBeenSent) {
+TEST_P(CallTest, LongHeadersAreGivenAsFarAsTheyMustHaveBeenSent) {
   Serve([](InfoCall call) { call.Finish(); });
   const auto given = [this](const std::vector<std::string>& headers) {
     const auto all = [this] {
@@ -287,7 +289,7 @@ TEST_P(UnaryTest, LongHeadersAreGivenAsFarAsTheyMustHaveBeenSent) {
   EXPECT_LE(given({std::string(4000, 'a'), std::string(4000, 'a'), std::string(4000, 'a')}), 2000);
 }
 
-TEST_P(UnaryTest, WhereNoMemoryIsLeftACallIsRefusedAndNothingIsKeptOfIt) {
+TEST_P(CallTest, WhereNoMemoryIsLeftACallIsRefusedAndNothingIsKeptOfIt) {
   Serve([](InfoCall call) { call.Finish(); });
   ASSERT_TRUE(runner_->memory->Charge(int64_t{1} << 30).ok());
   for (int i = 0; i < 20; ++i) EXPECT_EQ(Ask().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -295,7 +297,7 @@ TEST_P(UnaryTest, WhereNoMemoryIsLeftACallIsRefusedAndNothingIsKeptOfIt) {
   EXPECT_TRUE(Ask().ok());
 }
 
-TEST_P(UnaryTest, TheDeadlineReachesTheWork) {
+TEST_P(CallTest, TheDeadlineReachesTheWork) {
   std::atomic<int> code = 0;
   std::thread work;
   Serve([&](InfoCall call) {
@@ -314,7 +316,7 @@ TEST_P(UnaryTest, TheDeadlineReachesTheWork) {
               code == static_cast<int>(absl::StatusCode::kCancelled));
 }
 
-TEST_P(UnaryTest, CancelsAndFinishesMayCross) {
+TEST_P(CallTest, CancelsAndFinishesMayCross) {
   std::mutex mu;
   std::vector<std::thread> threads;
   Serve([&](InfoCall call) {
@@ -336,7 +338,7 @@ TEST_P(UnaryTest, CancelsAndFinishesMayCross) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_P(UnaryTest, AReplyOverTheLimitNamesTheFlag) {
+TEST_P(CallTest, AReplyOverTheLimitNamesTheFlag) {
   Limits limits;
   limits.max_message_bytes = 1000;
   Serve([](InfoCall call) {

@@ -1,8 +1,8 @@
-// Turns: threads that would get into each other's way do a thing one after the other, or a few at once, in the order in
-// which they came. Thread-safe.
+// FairSemaphore: threads that would get into each other's way do a thing one after the other, or a few at once, in the
+// order in which they came. Thread-safe.
 
-#ifndef ENGINE_RUNTIME_TURNS_H_
-#define ENGINE_RUNTIME_TURNS_H_
+#ifndef ENGINE_RUNTIME_FAIR_SEMAPHORE_H_
+#define ENGINE_RUNTIME_FAIR_SEMAPHORE_H_
 
 #include <cstdint>
 #include <map>
@@ -12,18 +12,15 @@
 
 namespace gluond {
 
-class Turns {
+class FairSemaphore {
  public:
   // So many threads may be at it at once.
-  explicit Turns(uint64_t at_once) : at_once_(at_once) {}
+  explicit FairSemaphore(uint64_t at_once) : at_once_(at_once) {}
 
-  // Two threads of the process take these turns at once, for work that takes long and computes no operator: parsing,
-  // filling, looking at many numbers. So other processors stay free, whatever clients ask for. The callers are threads
+  // The semaphore of long work that computes no operator: parsing, filling, looking at many numbers. A few threads do
+  // such work at once (tuning.h), so that other processors stay free, whatever clients ask for. The callers are threads
   // that may wait: no lane's, none of gRPC's.
-  static Turns& OfLongWork();
-  // Elements that such work does in one turn, in a few milliseconds.
-  static constexpr int64_t kPiece = 1 << 18;
-
+  static FairSemaphore& OfLongWork();
   // Does `work` when it is the calling thread's turn.
   void Do(absl::FunctionRef<void()> work);
   // Does `work` for all of [0, n), from the beginning to the end, in pieces that each have their turn; at once where it
@@ -34,10 +31,10 @@ class Turns {
   const uint64_t at_once_;
   Mutex mu_;
   uint64_t next_ ABSL_GUARDED_BY(mu_) = 0;   // Ticket.
-  uint64_t ended_ ABSL_GUARDED_BY(mu_) = 0;  // Turns.
+  uint64_t ended_ ABSL_GUARDED_BY(mu_) = 0;  // FairSemaphore.
   std::map<uint64_t, CondVar> waiting_ ABSL_GUARDED_BY(mu_);  // By ticket.
 };
 
 }  // namespace gluond
 
-#endif  // ENGINE_RUNTIME_TURNS_H_
+#endif  // ENGINE_RUNTIME_FAIR_SEMAPHORE_H_

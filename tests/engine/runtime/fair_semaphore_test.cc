@@ -1,6 +1,6 @@
 // So many threads at once, in the order in which they came.
 
-#include "engine/runtime/turns.h"
+#include "engine/runtime/fair_semaphore.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 using testing::ElementsAre;
 
-TEST(Turns, AreInOrder) {
-  Turns turns(1);
+TEST(FairSemaphore, IsInOrder) {
+  FairSemaphore turns(1);
   std::mutex mu;
   std::vector<int> order;
   std::latch first_is_in(1), first_may_go(1);
@@ -47,9 +47,9 @@ TEST(Turns, AreInOrder) {
   EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4));
 }
 
-TEST(Turns, AreForSoManyAtOnce) {
+TEST(FairSemaphore, IsForSoManyAtOnce) {
   for (const int at_once : {1, 2, 3}) {
-    Turns turns(static_cast<uint64_t>(at_once));
+    FairSemaphore turns(static_cast<uint64_t>(at_once));
     std::mutex mu;
     int now = 0, most = 0, done = 0;
     const auto work = [&] {
@@ -73,8 +73,8 @@ TEST(Turns, AreForSoManyAtOnce) {
   }
 }
 
-TEST(Turns, PiecesCoverAll) {
-  Turns turns(1);
+TEST(FairSemaphore, PiecesCoverAll) {
+  FairSemaphore turns(1);
   for (const int64_t n : {0, 1, 9, 10, 11, 20, 25}) {
     std::vector<int> times(static_cast<size_t>(n));
     int64_t next = 0;
@@ -88,8 +88,8 @@ TEST(Turns, PiecesCoverAll) {
   }
 }
 
-TEST(Turns, OthersHaveTheirTurnBetweenPieces) {
-  Turns turns(1);
+TEST(FairSemaphore, OthersHaveTheirTurnBetweenPieces) {
+  FairSemaphore turns(1);
   std::atomic<bool> other_had_its_turn = false;
   std::latch first_is_in(1);
   std::thread other([&] {
@@ -104,8 +104,8 @@ TEST(Turns, OthersHaveTheirTurnBetweenPieces) {
   other.join();
 }
 
-TEST(Turns, ALongOneHoldsUpNoOtherThatMayGoBesideIt) {
-  Turns turns(2);
+TEST(FairSemaphore, ALongOneHoldsUpNoOtherThatMayGoBesideIt) {
+  FairSemaphore turns(2);
   std::latch others_are_done(1);
   std::thread slow([&] { turns.Do([&] { others_are_done.wait(); }); });
   for (int i = 0; i < 10; ++i) turns.Do([] {});
