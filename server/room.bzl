@@ -44,8 +44,8 @@ def server_room(name, deps = ENGINE_AND_PROTO, apart = []):
     """
     native.cc_library(
         name = name,
-        srcs = native.glob(["*.cc"], exclude = apart),
-        hdrs = native.glob(["*.h"], exclude = apart),
+        srcs = native.glob(["**/*.cc"], exclude = apart),
+        hdrs = native.glob(["**/*.h"], exclude = apart),
         copts = COPTS,
         visibility = ["//server/%s:__pkg__" % room for room in _MAY_IMPORT if name in _MAY_IMPORT[room]] +
                      ["//server:__pkg__", "//tests:__subpackages__"],

@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/budget.h"
-#include "server/net/watched_credentials.h"
+#include "server/net/grpc_1_51/watched_credentials.h"
 
 namespace gluond::server {
 namespace {

@@ -17,7 +17,7 @@
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
 #include "server/identity/gatekeeper.h"
-#include "server/net/arrivals.h"
+#include "server/net/grpc_1_51/arrivals.h"
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/raw_service.h"

@@ -1,6 +1,6 @@
 // A thread that reads more calls than have begun waits, until the queue has brought them out.
 
-#include "server/net/arrivals.h"
+#include "server/net/grpc_1_51/arrivals.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include "grpc/grpc_security.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/generic/generic_stub.h"
-#include "server/net/poll_threads.h"
-#include "server/net/watched_credentials.h"
+#include "server/net/grpc_1_51/poll_threads.h"
+#include "server/net/grpc_1_51/watched_credentials.h"
 
 namespace gluond::server {
 namespace {

@@ -8,7 +8,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "gluond/v1/server.grpc.pb.h"
-#include "server/net/poll_threads.h"
+#include "server/net/grpc_1_51/poll_threads.h"
 #include "server/rpc/router.h"
 
 namespace gluond::server {

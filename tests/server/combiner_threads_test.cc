@@ -1,4 +1,4 @@
-// gRPC's question whether its default executor has threads is answered by this program (server/net/combiner_threads.cc),
+// gRPC's question whether its default executor has threads is answered by this program (server/net/grpc_1_51/combiner_threads.cc),
 // and by no: so gRPC hands no connection's work to it because its owner is busy, to wait there behind others' floods.
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // While one thread is enough to poll, the others stay out; where it is not, they come.
 
-#include "server/net/poll_threads.h"
+#include "server/net/grpc_1_51/poll_threads.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
-#include "server/net/poll_demand.h"
+#include "server/net/grpc_1_51/poll_demand.h"
 #include "server/net/queue_tag.h"
 
 namespace gluond::server {

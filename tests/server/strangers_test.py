@@ -15,7 +15,7 @@ from tests.server.watched_server import WatchedServer
 
 STATUS = grpc.StatusCode
 LIMIT = 64 << 20
-# Bytes that have come and were given to nobody are estimated, and charged in steps (server/net/unread.h).
+# Bytes that have come and were given to nobody are estimated, and charged in steps (server/net/grpc_1_51/unread.h).
 ESTIMATE = 200 << 10
 SHORT = 16 << 10
 SIZES = (0, SHORT, SHORT + 1, 1 << 20, LIMIT)

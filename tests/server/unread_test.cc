@@ -1,6 +1,6 @@
 // Bytes that were received and given to nobody are charged, and the peer that keeps most of them is named.
 
-#include "server/net/unread.h"
+#include "server/net/grpc_1_51/unread.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

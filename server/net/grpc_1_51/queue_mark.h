@@ -1,7 +1,9 @@
 // A QueueMark goes through gRPC's completion queue behind all that is there, and so tells how late the threads that poll are.
+//
+// Needless with gRPC 1.60, which caps the calls that nobody has taken (grpc/grpc, pull request 34782).
 
-#ifndef SERVER_NET_QUEUE_MARK_H_
-#define SERVER_NET_QUEUE_MARK_H_
+#ifndef SERVER_NET_GRPC_1_51_QUEUE_MARK_H_
+#define SERVER_NET_GRPC_1_51_QUEUE_MARK_H_
 
 #include <memory>
 
@@ -29,4 +31,4 @@ class QueueMark {
 
 }  // namespace gluond::server
 
-#endif  // SERVER_NET_QUEUE_MARK_H_
+#endif  // SERVER_NET_GRPC_1_51_QUEUE_MARK_H_

@@ -1,4 +1,4 @@
-#include "server/net/unread.h"
+#include "server/net/grpc_1_51/unread.h"
 
 #include <algorithm>
 #include <cmath>

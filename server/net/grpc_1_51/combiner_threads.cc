@@ -6,6 +6,8 @@
 // gRPC has no option for it. Before it hands something over it asks a function of its own whether the executor has
 // threads, and here it is told that there are none, as around a fork. To a shared library's question the program's own
 // function answers; in a static program the linker has it ask `wrapped` (BUILD). Another version of gRPC may not ask.
+//
+// Needless with gRPC 1.60, where a combiner hands over to the EventEngine's threads (grpc/grpc, pull request 34396).
 
 namespace grpc_core {
 

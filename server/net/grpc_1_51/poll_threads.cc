@@ -1,4 +1,4 @@
-#include "server/net/poll_threads.h"
+#include "server/net/grpc_1_51/poll_threads.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/core/start_thread.h"
-#include "server/net/arrivals.h"
+#include "server/net/grpc_1_51/arrivals.h"
 
 namespace gluond::server {
 namespace {

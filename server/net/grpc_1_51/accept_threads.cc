@@ -1,11 +1,11 @@
-#include "server/net/accept_threads.h"
+#include "server/net/grpc_1_51/accept_threads.h"
 
 #include <pthread.h>
 
 #include <utility>
 
 #include "engine/core/start_thread.h"
-#include "server/net/arrivals.h"
+#include "server/net/grpc_1_51/arrivals.h"
 
 namespace gluond::server {
 

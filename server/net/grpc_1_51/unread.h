@@ -7,9 +7,11 @@
 // messages that came of them, less an estimate for headers and frames. A call that is refused or cancelled within its message
 // gives nobody what has come of the message, and gRPC frees that. So bytes that are older than all calls of a connection do not
 // count. Not thread-safe.
+//
+// No release of gRPC makes it needless yet: its quota of memory still ends any stream at all.
 
-#ifndef SERVER_NET_UNREAD_H_
-#define SERVER_NET_UNREAD_H_
+#ifndef SERVER_NET_GRPC_1_51_UNREAD_H_
+#define SERVER_NET_GRPC_1_51_UNREAD_H_
 
 #include <chrono>
 #include <cstdint>
@@ -61,4 +63,4 @@ class Unread {
 
 }  // namespace gluond::server
 
-#endif  // SERVER_NET_UNREAD_H_
+#endif  // SERVER_NET_GRPC_1_51_UNREAD_H_

@@ -1,4 +1,4 @@
-#include "server/net/arrivals.h"
+#include "server/net/grpc_1_51/arrivals.h"
 
 #include <chrono>
 

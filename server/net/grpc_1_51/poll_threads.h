@@ -3,9 +3,12 @@
 // connections the kernel shares the processors between connections, as it does between programs. While the first thread is
 // enough for all of them, the others stay out (poll_demand.h). A mark goes through the queue again and again, and where the
 // mark does not come out at once, they come.
+//
+// Needless where gRPC's EventEngine listens and polls with threads of its own: it listens since 1.60 (grpc/grpc, pull requests
+// 34748 and 34851), and polls since 2025 (39706).
 
-#ifndef SERVER_NET_POLL_THREADS_H_
-#define SERVER_NET_POLL_THREADS_H_
+#ifndef SERVER_NET_GRPC_1_51_POLL_THREADS_H_
+#define SERVER_NET_GRPC_1_51_POLL_THREADS_H_
 
 #include <atomic>
 #include <chrono>
@@ -16,8 +19,8 @@
 
 #include "engine/core/mutex.h"
 #include "grpcpp/grpcpp.h"
-#include "server/net/poll_demand.h"
-#include "server/net/queue_mark.h"
+#include "server/net/grpc_1_51/poll_demand.h"
+#include "server/net/grpc_1_51/queue_mark.h"
 #include "server/net/queue_tag.h"
 #include "server/start/pulse.h"
 
@@ -64,4 +67,4 @@ class PollThreads final : private QueueTag {
 
 }  // namespace gluond::server
 
-#endif  // SERVER_NET_POLL_THREADS_H_
+#endif  // SERVER_NET_GRPC_1_51_POLL_THREADS_H_

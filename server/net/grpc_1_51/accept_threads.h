@@ -3,9 +3,12 @@
 //
 // The threads that poll (poll_threads.h) are others. gRPC 1.51 wakes none of those for something new while one of them
 // has yet to finish what it has read.
+//
+// Needless where gRPC's EventEngine listens and polls with threads of its own: it listens since 1.60 (grpc/grpc, pull requests
+// 34748 and 34851), and polls since 2025 (39706).
 
-#ifndef SERVER_NET_ACCEPT_THREADS_H_
-#define SERVER_NET_ACCEPT_THREADS_H_
+#ifndef SERVER_NET_GRPC_1_51_ACCEPT_THREADS_H_
+#define SERVER_NET_GRPC_1_51_ACCEPT_THREADS_H_
 
 #include <deque>
 #include <memory>
@@ -45,4 +48,4 @@ class AcceptThreads {
 
 }  // namespace gluond::server
 
-#endif  // SERVER_NET_ACCEPT_THREADS_H_
+#endif  // SERVER_NET_GRPC_1_51_ACCEPT_THREADS_H_

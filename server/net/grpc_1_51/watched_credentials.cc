@@ -1,4 +1,4 @@
-#include "server/net/watched_credentials.h"
+#include "server/net/grpc_1_51/watched_credentials.h"
 
 #include <string>
 

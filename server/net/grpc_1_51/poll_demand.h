@@ -1,9 +1,12 @@
 // PollDemand says how many threads are to poll gRPC's connections (poll_threads.h). With one there is nobody to whom gRPC
 // would hand over at each event, which is a sixth of a small call's time. More are wanted where one is not enough, or where it
 // reads one connection for so long that others wait.
+//
+// Needless where gRPC's EventEngine listens and polls with threads of its own: it listens since 1.60 (grpc/grpc, pull requests
+// 34748 and 34851), and polls since 2025 (39706).
 
-#ifndef SERVER_NET_POLL_DEMAND_H_
-#define SERVER_NET_POLL_DEMAND_H_
+#ifndef SERVER_NET_GRPC_1_51_POLL_DEMAND_H_
+#define SERVER_NET_GRPC_1_51_POLL_DEMAND_H_
 
 #include <chrono>
 
@@ -35,4 +38,4 @@ class PollDemand {
 
 }  // namespace gluond::server
 
-#endif  // SERVER_NET_POLL_DEMAND_H_
+#endif  // SERVER_NET_GRPC_1_51_POLL_DEMAND_H_

@@ -2,16 +2,18 @@
 // something to read, and keeps the calls that come in a queue without a limit. A client that opens streams and resets them
 // would fill the queue, before the calls of others. After some calls a mark goes into the queue, and while that has not come
 // out, and as many calls again have been read, readers wait. Thread-safe.
+//
+// Needless with gRPC 1.60, which caps the calls that nobody has taken (grpc/grpc, pull request 34782).
 
-#ifndef SERVER_NET_ARRIVALS_H_
-#define SERVER_NET_ARRIVALS_H_
+#ifndef SERVER_NET_GRPC_1_51_ARRIVALS_H_
+#define SERVER_NET_GRPC_1_51_ARRIVALS_H_
 
 #include <atomic>
 #include <cstdint>
 
 #include "engine/core/mutex.h"
 #include "grpcpp/grpcpp.h"
-#include "server/net/queue_mark.h"
+#include "server/net/grpc_1_51/queue_mark.h"
 #include "server/net/queue_tag.h"
 
 namespace gluond::server {
@@ -44,4 +46,4 @@ class Arrivals final : private QueueTag {
 
 }  // namespace gluond::server
 
-#endif  // SERVER_NET_ARRIVALS_H_
+#endif  // SERVER_NET_GRPC_1_51_ARRIVALS_H_

@@ -1,4 +1,4 @@
-#include "server/net/poll_demand.h"
+#include "server/net/grpc_1_51/poll_demand.h"
 
 #include <algorithm>
 
