@@ -29,7 +29,7 @@ BUDGET = {
     "engine/train": Row(0, 0, 0, 18, 52),
     "ops": Row(0, 0, 0, 30, 37),
     "ops/kernel": Row(0, 0, 0, 21, 30),
-    "server": Row(7, 7, 93, 141, 201),
+    "server": Row(8, 8, 109, 141, 201),
     "server/codec": Row(7, 16, 57, 17, 53),
     "server/config": Row(0, 2, 0, 5, 5),
     "server/custom": Row(7, 9, 17, 24, 72),
