@@ -32,8 +32,8 @@ ENGINE_AND_PROTO = [
     "//engine/runtime",
     "//engine/store",
     "//engine/train",
-    "//proto:gluond_cc_grpc",
-    "//proto/inference:inference_cc_grpc",
+    "//proto:gluond_cc_proto",
+    "//proto/inference:inference_cc_proto",
 ]
 
 def server_room(name, deps = ENGINE_AND_PROTO, apart = []):

@@ -1,7 +1,7 @@
 """A budget for what the compiler reads: it is most of a build's time, and each include that a header has, many files read.
 
-`tests/headers.py` prints the table as it is, and with `--worst` what would make it smaller. Lower a number here when it has become
-so; a number that has to grow wants a reason in its commit.
+`tests/headers.py --budget` prints the table for what is there now, and `--worst` what would make it smaller. A number that has
+become smaller is lowered here; a number that has to grow wants a reason in its commit.
 """
 
 import os
@@ -17,31 +17,31 @@ ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 # The most by room: files that read gRPC's headers; files that read protobuf's; headers of our messages, over all files; the median
 # and the maximum of our own headers in a file.
 BUDGET = {
-    "client/cli": Row(15, 17, 340, 4, 17),
-    "client/cpp": Row(13, 14, 236, 6, 11),
-    "client/python": Row(1, 0, 0, 3, 3),
+    "client/cli": Row(15, 17, 353, 4, 17),
+    "client/cpp": Row(13, 14, 245, 6, 11),
+    "client/python": Row(2, 0, 0, 3, 3),
     "engine/core": Row(0, 0, 0, 8, 17),
-    "engine/imperative": Row(0, 0, 0, 34, 41),
-    "engine/nn": Row(0, 0, 0, 30, 49),
+    "engine/imperative": Row(0, 0, 0, 35, 41),
+    "engine/nn": Row(0, 0, 0, 31, 49),
     "engine/passes": Row(0, 0, 0, 19, 21),
-    "engine/runtime": Row(0, 0, 0, 11, 36),
-    "engine/store": Row(0, 0, 0, 50, 57),
-    "engine/train": Row(0, 0, 0, 18, 51),
+    "engine/runtime": Row(0, 0, 0, 11, 37),
+    "engine/store": Row(0, 0, 0, 50, 58),
+    "engine/train": Row(0, 0, 0, 18, 52),
     "ops": Row(0, 0, 0, 30, 37),
     "ops/kernel": Row(0, 0, 0, 21, 30),
-    "server": Row(2, 2, 35, 196, 196),
-    "server/codec": Row(7, 15, 49, 17, 52),
-    "server/config": Row(0, 2, 0, 4, 5),
-    "server/custom": Row(5, 6, 11, 22, 77),
-    "server/durable": Row(5, 5, 15, 111, 112),
-    "server/hosted": Row(4, 4, 22, 70, 77),
+    "server": Row(8, 8, 109, 141, 201),
+    "server/codec": Row(7, 16, 57, 17, 53),
+    "server/config": Row(0, 2, 0, 5, 5),
+    "server/custom": Row(7, 9, 17, 24, 72),
+    "server/durable": Row(6, 3, 14, 105, 107),
+    "server/hosted": Row(4, 4, 25, 70, 77),
     "server/identity": Row(2, 0, 0, 5, 17),
     "server/net": Row(7, 0, 0, 6, 9),
-    "server/rpc": Row(15, 10, 6, 10, 72),
-    "server/services": Row(21, 22, 125, 118, 131),
-    "server/serving": Row(6, 7, 20, 66, 128),
-    "server/session": Row(13, 15, 173, 119, 133),
-    "server/sight": Row(2, 2, 5, 7, 141),
+    "server/rpc": Row(16, 13, 22, 11, 73),
+    "server/services": Row(21, 22, 143, 116, 130),
+    "server/serving": Row(6, 6, 22, 66, 123),
+    "server/session": Row(14, 16, 187, 112, 128),
+    "server/sight": Row(2, 2, 6, 7, 144),
     "server/start": Row(2, 0, 0, 2, 5),
     "server/wire": Row(7, 5, 2, 4, 9),
 }
