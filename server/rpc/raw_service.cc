@@ -18,9 +18,9 @@ const ServiceDescriptor* FindService(const std::string& name) {
 
 // Whether the row has the types of the .proto's method, and looks at all of its tensors.
 bool Fits(const RawService::Row& row, const MethodDescriptor& method) {
-  if (row.unary.request == nullptr) return method.client_streaming() || method.server_streaming();
-  return !method.client_streaming() && row.unary.request->GetDescriptor() == method.input_type() &&
-         row.unary.reply->GetDescriptor() == method.output_type() &&
+  if (row.unary.request->GetDescriptor() != method.input_type()) return false;
+  if (row.unary.reply == nullptr) return method.client_streaming() || method.server_streaming();
+  return !method.client_streaming() && row.unary.reply->GetDescriptor() == method.output_type() &&
          (row.unary.has_large_fill == nullptr ? 0 : 1) == row.method.num_tensor_fields;
 }
 

@@ -30,7 +30,7 @@ class RawService {
  public:
   struct Row {
     Method method;
-    UnaryMethod unary{};  // Nothing: a stream of many messages.
+    UnaryMethod unary{};  // A stream of many messages has the type of the request alone.
     std::unique_ptr<CallCounts> counts = std::make_unique<CallCounts>();
     std::function<std::shared_ptr<Stream>(Stream::Opening)> start{};
   };
@@ -70,10 +70,12 @@ class RawService {
     };
   }
 
-  // A stream of messages from its client.
-  template <class Service>
+  // A stream of replies, or of both.
+  template <class Request, class Service>
   void AddStream(const char* method, Service* service, std::shared_ptr<Stream> (Service::*start)(Stream::Opening)) {
-    AddRow(method).start = [service, start](Stream::Opening opening) { return (service->*start)(std::move(opening)); };
+    Row& row = AddRow(method);
+    row.unary.request = &Request::default_instance();
+    row.start = [service, start](Stream::Opening opening) { return (service->*start)(std::move(opening)); };
   }
 
  private:

@@ -84,7 +84,7 @@ HealthService::HealthService(Runner& runner, const ServedModels& served, bool na
     : RawService(runner, "grpc.health.v1.Health"), served_(served), names_are_closed_(names_are_closed) {
   Add("Check", this, &HealthService::Check);
   Add("List", this, &HealthService::List);
-  AddStream("Watch", this, &HealthService::Watch);
+  AddStream<HealthCheckRequest>("Watch", this, &HealthService::Watch);
 }
 
 void HealthService::SetServing() { SetNotServing(""); }

@@ -126,7 +126,7 @@ InferenceService::InferenceService(Runner& runner, ServedModels& served, InferSt
   Add("ServerMetadata", this, &This::ServerMetadata);
   Add("ModelMetadata", this, &This::ModelMetadata);
   Add("ModelInfer", this, &This::ModelInfer);
-  AddStream("ModelStreamInfer", this, &This::ModelStreamInfer);
+  AddStream<inference::ModelInferRequest>("ModelStreamInfer", this, &This::ModelStreamInfer);
   Add("ModelConfig", this, &This::ModelConfig);
   Add("ModelStatistics", this, &This::ModelStatistics);
   Add("RepositoryIndex", this, &This::RepositoryIndex);

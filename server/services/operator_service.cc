@@ -22,7 +22,7 @@ OperatorService::OperatorService(Runner& runner, Devices& devices, HostStreams& 
   Add("ListComponents", this, &OperatorService::ListComponents);
   Add("Invoke", this, &OperatorService::Invoke, &v1::InvokeRequest::inputs);
   Add("CheckGradient", this, &OperatorService::CheckGradient, &v1::CheckGradientRequest::inputs);
-  AddStream("HostOperators", this, &OperatorService::HostOperators);
+  AddStream<v1::HostRequest>("HostOperators", this, &OperatorService::HostOperators);
 }
 
 void OperatorService::ListOperators(Call<v1::ListOperatorsRequest, v1::ListOperatorsResponse> call) {

@@ -155,10 +155,9 @@ ReflectionService::ReflectionService(Runner& runner, ReflectionVersion version, 
       services_(std::move(services)) {
   constexpr char kMethod[] = "ServerReflectionInfo";
   if (version == ReflectionVersion::kV1) {
-    AddStream(kMethod, this, &ReflectionService::ServerReflectionInfo);
+    AddStream<v1::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
   } else {
-    AddStream(kMethod, this,
-                                                                  &ReflectionService::ServerReflectionInfo);
+    AddStream<grpc::reflection::v1alpha::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
   }
 }
 

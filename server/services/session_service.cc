@@ -10,7 +10,7 @@ namespace gluond::server {
 
 SessionService::SessionService(Runner& runner, Sessions& sessions, SavedSessions& saved)
     : RawService(runner, "gluond.v1.SessionService"), sessions_(sessions), saved_(saved) {
-  AddStream("Run", this, &SessionService::Run);
+  AddStream<v1::SessionRequest>("Run", this, &SessionService::Run);
   Add("ListSavedSessions", this, &SessionService::ListSavedSessions);
   Add("DeleteSavedSession", this, &SessionService::DeleteSavedSession);
 }
