@@ -117,8 +117,9 @@ void Count(const std::string& name, const ServedVersion& version, inference::Mod
 
 }  // namespace
 
-InferenceService::InferenceService(Runner& runner, ServedModels& served, InferStreams& streams, SharedRegions* regions)
-    : RawService(runner, "inference.GRPCInferenceService"), served_(served), streams_(streams), regions_(regions) {
+InferenceService::InferenceService(Runner& runner, Publisher& publisher, InferStreams& streams, SharedRegions* regions)
+    : RawService(runner, "inference.GRPCInferenceService"), publisher_(publisher), served_(publisher.table()), streams_(streams),
+      regions_(regions) {
   using This = InferenceService;
   Add("ServerLive", this, &This::ServerLive);
   Add("ServerReady", this, &This::ServerReady);
@@ -253,13 +254,13 @@ void InferenceService::RepositoryModelLoad(
     return call.Finish(absl::InvalidArgumentError(absl::StrCat("there is no parameter '", Excerpt(name), "' of loading; a "
                                                                "version is served as it was published")));
   }
-  served_.LoadAgain(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
+  publisher_.LoadAgain(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
 }
 
 void InferenceService::RepositoryModelUnload(
     Call<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse> call) {
   FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
-  served_.Unload(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
+  publisher_.Unload(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
 }
 
 // Shared memory.
