@@ -181,10 +181,9 @@ void InferenceService::ModelMetadata(Call<inference::ModelMetadataRequest, infer
   const std::string& name = call.request().name();
   inference::ModelMetadataResponse& response = call.response();
   ASSIGN_OR_FINISH(call, const ServedVersionPtr version, served_.Choose(name, call.request().version(), std::nullopt));
-  ASSIGN_OR_FINISH(call, const std::vector<ServedVersionPtr> ready, served_.Ready(name));
   response.set_name(name);
   response.set_platform(kName);
-  for (const ServedVersionPtr& each : ready) response.add_versions(absl::StrCat(each->number()));
+  for (const auto& [served, each] : served_.Ready(name)) response.add_versions(absl::StrCat(each->number()));
   const Model& model = version->model().model();
   for (const ModelInput& input : model.inputs()) Describe(input.name, input.dtype, input.shape, response.add_inputs());
   for (const ModelOutput& output : model.outputs()) {
@@ -220,11 +219,11 @@ void InferenceService::ModelStatistics(
     return call.Finish();
   }
   if (!request.name().empty()) {
-    ASSIGN_OR_FINISH(call, const std::vector<ServedVersionPtr> ready, served_.Ready(request.name()));
-    for (const ServedVersionPtr& version : ready) Count(request.name(), *version, call.response().add_model_stats());
+    FINISH_IF_ERROR(call, served_.Check(request.name()));
+    for (const auto& [name, version] : served_.Ready(request.name())) Count(name, *version, call.response().add_model_stats());
     return call.Finish();
   }
-  for (const auto& [name, version] : served_.AllReady()) {
+  for (const auto& [name, version] : served_.Ready()) {
     if (call.reach().Has(name)) Count(name, *version, call.response().add_model_stats());
   }
   call.Finish();

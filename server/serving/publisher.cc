@@ -3,9 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
 #include "server/custom/operator_owners.h"
 #include "server/serving/batch_invariance.h"
@@ -61,8 +59,7 @@ Task<absl::Status> Publisher::MakeAndKeep(const std::string& name, const Version
 }
 
 Task<absl::StatusOr<v1::ServedVersion>> Publisher::PublishNow(std::string name, ModelState state, VersionFacts facts,
-                                                              std::vector<std::string> labels,
-                                                              std::optional<uint64_t> rewound_to) {
+                                                              std::vector<std::string> labels, std::optional<uint64_t> rewound_to) {
   CO_RETURN_IF_ERROR(CheckServedName(name, &runner_.tenants));
   for (const std::string& label : labels) CO_RETURN_IF_ERROR(CheckLabel(label));
   CO_ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));
@@ -220,6 +217,7 @@ void Publisher::LoadRetired() {
 }
 
 void Publisher::LogFault(const std::string& what, const absl::Status& status) const {
+  if (status.ok()) return;
   log_(EventLine("version_not_served", LogLevel::kError, absl::StrCat(what, ": ", status.message())));
 }
 
@@ -231,7 +229,7 @@ void Publisher::Load(Loads& loads) {
   for (const auto& [name, numbers] : *stored) {
     if (!LoadIndex(name, numbers)) continue;
     loads.Add(name, [this, name = name] { return LoadInTurn(name); }, [this, name = name](const absl::Status& loaded) {
-      if (!loaded.ok()) LogFault(absl::StrCat("'", name, "' is not served as it was"), loaded);
+      LogFault(absl::StrCat("'", name, "' is not served as it was"), loaded);
     });
   }
 }
@@ -244,11 +242,9 @@ bool Publisher::LoadIndex(const std::string& name, const std::vector<int64_t>& n
   const ScopedAccount owner(runner_.tenants.AccountOf(name));
   absl::Status status;
   const VersionIndex index = ReadIndex(name, numbers, &status);
-  if (!status.ok()) {
-    LogFault(absl::StrCat("the index of the versions of '", name, "' was not loaded",
-                          index.routes.are_lost ? ", and requests that name no version are UNAVAILABLE until RouteVersions "
-                                                  "sets the label `stable` or weights again" : ""), status);
-  }
+  LogFault(absl::StrCat("the index of the versions of '", name, "' was not loaded",
+                        index.routes.are_lost ? ", and requests that name no version are UNAVAILABLE until RouteVersions "
+                                                "sets the label `stable` or weights again" : ""), status);
   for (const auto& [number, facts] : index.versions) {
     Keep(facts.options.operator_owners, std::string(TenantPrefix(name)), devices_.custom_host());
   }
@@ -261,14 +257,11 @@ bool Publisher::LoadIndex(const std::string& name, const std::vector<int64_t>& n
     if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
   }
   if (!index.versions.empty()) return true;
-  if (const absl::Status forgotten = ForgetName(name); !forgotten.ok()) {
-    LogFault(absl::StrCat("'", name, "' is not served as it was"), forgotten);
-  }
+  LogFault(absl::StrCat("'", name, "' is not served as it was"), ForgetName(name));
   return false;
 }
 
-VersionIndex Publisher::ReadIndex(const std::string& name, const std::vector<int64_t>& numbers,
-                                  absl::Status* status) const {
+VersionIndex Publisher::ReadIndex(const std::string& name, const std::vector<int64_t>& numbers, absl::Status* status) const {
   absl::StatusOr<VersionIndex> read = store_->LoadIndex(name);
   *status = read.status();
   VersionIndex index = read.ok() ? *std::move(read) : VersionIndex();

@@ -98,9 +98,9 @@ class Publisher {
   Task<absl::Status> LoadNow(std::string name);
   Task<absl::Status> LoadInTurn(std::string name);
   absl::StatusOr<ModelState> ReadValues(const std::string& name, int64_t number) const;
+  // Unless the status is OK.
   void LogFault(const std::string& what, const absl::Status& status) const;
-  void LogLostInvariance(const std::string& name, int64_t number, const ModelState& state,
-                         const ServingOptions& options) const;
+  void LogLostInvariance(const std::string& name, int64_t number, const ModelState& state, const ServingOptions& options) const;
 
   Task<absl::StatusOr<Declaration>> DeclareNow(std::function<absl::StatusOr<Declaration>()> read,
                                                const CheckpointStore* checkpoints);

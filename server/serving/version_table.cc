@@ -150,22 +150,13 @@ absl::StatusOr<ServedVersionPtr> VersionTable::Choose(const std::string& name, c
                                              found->reason.empty() ? "" : absl::StrCat(": ", found->reason)));
 }
 
-absl::StatusOr<std::vector<ServedVersionPtr>> VersionTable::Ready(const std::string& name) const {
-  MutexLock lock(mu_);
-  ASSIGN_OR_RETURN(const Model* const model, FindModel(name));
-  std::vector<ServedVersionPtr> ready;
-  for (const auto& [number, version] : model->versions) {
-    if (version.state == v1::ServedVersion::READY) ready.push_back(version.served);
-  }
-  return ready;
-}
-
-std::vector<std::pair<std::string, ServedVersionPtr>> VersionTable::AllReady() const {
+std::vector<std::pair<std::string, ServedVersionPtr>> VersionTable::Ready(const std::string& name) const {
   std::vector<std::pair<std::string, ServedVersionPtr>> ready;
   MutexLock lock(mu_);
-  for (const auto& [name, model] : models_) {
+  for (const auto& [each, model] : models_) {
+    if (!name.empty() && each != name) continue;
     for (const auto& [number, version] : model.versions) {
-      if (version.state == v1::ServedVersion::READY) ready.emplace_back(name, version.served);
+      if (version.state == v1::ServedVersion::READY) ready.emplace_back(each, version.served);
     }
   }
   return ready;
@@ -212,20 +203,17 @@ VersionTable::Versions VersionTable::List(const std::string& name) const {
 
 std::optional<v1::ServedVersion> VersionTable::FindPublished(const std::string& name, const VersionFacts& facts,
                                                              std::optional<uint64_t> rewound_to) const {
-  // The owners of its operators were settled then, whoever shares these now.
-  const auto is_asked = [&facts](ServingOptions options) {
-    options.operator_owners = facts.options.operator_owners;
-    return options == facts.options;
+  const auto is_it = [&](const Version& each) {
+    ServingOptions options = each.facts.options;
+    options.operator_owners = facts.options.operator_owners;  // They were settled then, whoever shares these now.
+    return !each.retiring && each.facts.number == facts.number && each.facts.client == facts.client &&
+           each.facts.source == facts.source && options == facts.options && each.facts.source_version >= *rewound_to;
   };
   MutexLock lock(mu_);
   const auto model = models_.find(name);
   if (facts.number == 0 || !rewound_to.has_value() || model == models_.end()) return std::nullopt;
   for (const auto& [number, version] : model->second.versions) {
-    const VersionFacts& its = version.facts;
-    if (!version.retiring && its.number == facts.number && its.client == facts.client && its.source == facts.source &&
-        is_asked(its.options) && its.source_version >= *rewound_to) {
-      return Describe(name, model->second, number);
-    }
+    if (is_it(version)) return Describe(name, model->second, number);
   }
   return std::nullopt;
 }
@@ -274,12 +262,12 @@ absl::StatusOr<v1::ServedVersion> VersionTable::EndPublish(const std::string& na
 
 void VersionTable::SetServed(const std::string& name, int64_t number, ServedVersionPtr served) {
   MutexLock lock(mu_);
-  At(name, number).served = std::move(served);
+  models_.at(name).versions.at(number).served = std::move(served);
 }
 
 void VersionTable::SetLoaded(const std::string& name, int64_t number, absl::StatusOr<ServedVersionPtr> loaded) {
   MutexLock lock(mu_);
-  Version& version = At(name, number);
+  Version& version = models_.at(name).versions.at(number);
   version.state = loaded.ok() ? v1::ServedVersion::READY : v1::ServedVersion::UNAVAILABLE;
   version.reason = std::string(loaded.status().message());
   if (loaded.ok()) version.served = *std::move(loaded);
@@ -359,13 +347,13 @@ absl::StatusOr<Routes> VersionTable::BeginRetire(const std::string& name, int64_
     return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' gets a part of the requests by "
                                                       "its weight; change the weights first (RouteVersions)"));
   }
-  At(name, number).retiring = true;
+  models_.at(name).versions.at(number).retiring = true;
   return routes;
 }
 
 absl::StatusOr<ServedVersionPtr> VersionTable::EndRetire(const std::string& name, int64_t number, const absl::Status& saved) {
   MutexLock lock(mu_);
-  Version& version = At(name, number);
+  Version& version = models_.at(name).versions.at(number);
   version.retiring = saved.ok();
   RETURN_IF_ERROR(saved);
   version.state = v1::ServedVersion::UNLOADING;
@@ -388,8 +376,7 @@ std::optional<RetiredNames> VersionTable::RetireName(const std::string& name) {
 
 void VersionTable::EraseName(const std::string& name) {
   MutexLock lock(mu_);
-  const auto found = models_.find(name);
-  if (found != models_.end() && IsEmpty(found->second)) models_.erase(found);  // It may be declared meanwhile.
+  std::erase_if(models_, [&](const auto& each) { return each.first == name && IsEmpty(each.second); });
 }
 
 void VersionTable::SetRetired(const std::string& tenant, RetiredNames names) {
@@ -414,7 +401,7 @@ void VersionTable::EndUnload(const std::string& name, int64_t number, const Serv
   MutexLock lock(mu_);
   const absl::StatusOr<const Model*> model = FindModel(name);
   if (!model.ok() || !FindVersion(**model, name, number).ok()) return;
-  Version& version = At(name, number);
+  Version& version = models_.at(name).versions.at(number);
   if (version.state != v1::ServedVersion::UNLOADING || version.served.get() != drained) return;
   version.served = nullptr;
   version.state = v1::ServedVersion::UNAVAILABLE;

@@ -16,12 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "gluond/v1/serving.pb.h"
 #include "server/identity/tenants.h"
-#include "server/serving/retired_names.h"
 #include "server/serving/served_version.h"
 #include "server/serving/stored_versions.h"
 
@@ -57,10 +55,13 @@ class VersionTable {
   // routes any more.
   absl::StatusOr<ServedVersionPtr> Choose(const std::string& name, const std::string& version,
                                           std::optional<absl::string_view> id) const;
-  // The ready versions of a name. NOT_FOUND: there is no such name.
-  absl::StatusOr<std::vector<ServedVersionPtr>> Ready(const std::string& name) const;
-  // The ready versions of all names.
-  std::vector<std::pair<std::string, ServedVersionPtr>> AllReady() const;
+  // NOT_FOUND: there is no such name.
+  absl::Status Check(const std::string& name) const {
+    MutexLock lock(mu_);
+    return FindModel(name).status();
+  }
+  // The ready versions, by name and number. Empty `name`: all.
+  std::vector<std::pair<std::string, ServedVersionPtr>> Ready(const std::string& name = "") const;
   // By name and number. Empty `name`: all.
   Versions List(const std::string& name = "") const;
   // Whether there is a version of that name, or an index of some on the disk.
@@ -71,7 +72,7 @@ class VersionTable {
 
   // The rest is Publisher's. Errors are those of the methods in the .proto.
 
-  // What the call that `facts` name has published before (Publisher::Publish).
+  // The version that the call which `facts` name has published before (Publisher::Publish).
   std::optional<v1::ServedVersion> FindPublished(const std::string& name, const VersionFacts& facts,
                                                  std::optional<uint64_t> rewound_to) const;
   // A new version, which is LOADING, and the routes that it wants: it has the labels.
@@ -106,7 +107,7 @@ class VersionTable {
   void Erase(const std::string& name, int64_t number);
   // Keeps the next number of a name whose versions are all erased. Returns its tenant's such names; nothing: it has versions.
   std::optional<RetiredNames> RetireName(const std::string& name);
-  // If it still has no versions.
+  // If it still has no versions: it may be declared meanwhile.
   void EraseName(const std::string& name);
   void SetRetired(const std::string& tenant, RetiredNames names);
 
@@ -125,10 +126,6 @@ class VersionTable {
  private:
   absl::Status CheckDeclarable(const Models& planned) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<const Model*> FindModel(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Requires: there is one.
-  Version& At(const std::string& name, int64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return models_.at(name).versions.at(number);
-  }
   v1::ServedVersion Describe(const std::string& name, const Model& model, int64_t number) const;
 
   const size_t most_;
