@@ -190,7 +190,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   serve_ = options.serve;
   ServingService::Reload reload;
   if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
-  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, stores_->publisher(), stores_->checkpoints(), reload));
+  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, stores_->publisher(), stores_->checkpoints(),
+                                                       reload));
   services_.push_back(std::make_unique<InferenceService>(*runner_, stores_->publisher(), *infer_streams_, regions_.get()));
   auto health = std::make_unique<HealthService>(*runner_, stores_->served(), options.health_names == OpenNames::kForCallers);
   health_ = health.get();

@@ -15,7 +15,7 @@
 
 namespace gluond::server {
 
-// The inputs of all requests; rows of zeros follow as far as `options` want. A lone request's that wants none are not copied.
+// The inputs of all requests, and rows of zeros as far as `options` want. A lone request is not copied where none are wanted.
 // RESOURCE_EXHAUSTED: no memory.
 absl::StatusOr<NamedTensors> JoinRows(const std::vector<InferRequestPtr>& batch, const ServingOptions& options,
                                       Allocator& allocator);

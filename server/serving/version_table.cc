@@ -54,7 +54,7 @@ absl::Status NoVersion(const Model& model, const std::string& name, absl::string
                   {{"kind", "version"}, {"name", Excerpt(version)}});
 }
 
-// Whether nothing of it is kept.
+// Whether the table has no reason to keep the model.
 bool IsEmpty(const Model& model) { return model.versions.empty() && !model.is_declared && model.status.ok(); }
 
 // NOT_FOUND: there is none, or it leaves for good.

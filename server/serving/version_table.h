@@ -70,7 +70,7 @@ class VersionTable {
     return models_.contains(name);
   }
 
-  // The rest is Publisher's. Errors are those of the methods in the .proto.
+  // Publisher alone calls the functions that follow. Errors are those of the methods in the .proto.
 
   // The version that the call which `facts` name has published before (Publisher::Publish).
   std::optional<v1::ServedVersion> FindPublished(const std::string& name, const VersionFacts& facts,
@@ -81,7 +81,7 @@ class VersionTable {
     Routes routes;
   };
   absl::StatusOr<Reserved> Reserve(const std::string& name, const VersionFacts& facts, const std::vector<std::string>& labels);
-  // It is READY, with these routes; an error: there was no such version.
+  // The version is READY, with these routes. `kept`: whether the disk has it; an error: there was no such version.
   absl::StatusOr<v1::ServedVersion> EndPublish(const std::string& name, const Reserved& reserved, const absl::Status& kept);
   void SetServed(const std::string& name, int64_t number, ServedVersionPtr served);
   // READY, or UNAVAILABLE for this reason.
