@@ -8,7 +8,7 @@
 
 namespace gluond::server {
 
-// INVALID_ARGUMENT: a number that is no family's.
+// INVALID_ARGUMENT: no family has the number.
 absl::Status DescribeComponents(v1::ListComponentsRequest::Family family, v1::ListComponentsResponse* response);
 
 }  // namespace gluond::server

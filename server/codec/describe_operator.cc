@@ -18,7 +18,7 @@ void DescribeParameter(const ArgumentDoc& doc, v1::Operator::Parameter* proto) {
   proto->set_required(doc.required);
   proto->set_description(doc.description);
   if (!absl::StartsWith(doc.type, "{")) return;
-  // "{'max', 'avg'} or None"
+  // As in "{'max', 'avg'} or None".
   const absl::string_view names = absl::string_view(doc.type).substr(1, doc.type.find('}') - 1);
   for (absl::string_view name : absl::StrSplit(names, ", ")) {
     absl::ConsumePrefix(&name, "'");

@@ -13,7 +13,7 @@
 namespace gluond::server {
 namespace {
 
-// "split:1"
+// Parses "split:1": a node, and which of its outputs.
 absl::StatusOr<EntrySpec> ParseReference(absl::string_view text) {
   EntrySpec entry;
   const size_t colon = text.find(':');

@@ -132,7 +132,7 @@ absl::Status InInput(const inference::ModelInferRequest& request, int index, con
                  Annotate(status, absl::StrCat("input '", Excerpt(request.inputs(index).name()), "'")));
 }
 
-// The type in which values are compared and printed: each of T's is there.
+// The type in which values are compared and printed: the type has each value of T.
 template <class T>
 using Key = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 

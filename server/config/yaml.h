@@ -37,10 +37,10 @@ class Yaml {
   static absl::StatusOr<Yaml> Parse(absl::string_view text, absl::string_view file);
 
   Kind kind() const { return kind_; }
-  const std::vector<Yaml>& elements() const { return elements_; }  // A list's; empty for others.
-  // A map's, as they stand in the file, each key with its place; empty for others.
+  const std::vector<Yaml>& elements() const { return elements_; }  // Empty unless this is a list.
+  // As they stand in the file, each key with its place. Empty unless this is a map.
   const std::vector<std::pair<Yaml, Yaml>>& members() const { return members_; }
-  const std::string& text() const { return text_; }  // A scalar's.
+  const std::string& text() const { return text_; }  // Empty unless this is a scalar.
   // Null: it is no map, or has no such key.
   const Yaml* Find(absl::string_view key) const;
   // "serve.yaml, line 4, column 7: models.digits.versions"

@@ -1,10 +1,11 @@
 #include "server/custom/facts.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/custom/messages.h"
+#include "engine/core/error_info.h"
 
 namespace gluond::server {
 namespace {
@@ -20,6 +21,12 @@ CustomFacts::Key KeyFor(const CustomOperator& op, bool of_types, const std::stri
   CustomFacts::Key key{OpKey(op.scope, op.op_type), absl::StrCat(of_types ? "type " : "shape ", arguments, ";"), of_types};
   for (const auto& [name, text] : op.attrs) absl::StrAppend(&key.rest, name.size(), ":", name, text.size(), ":", text);
   return key;
+}
+
+// Whether the operator's own rule has failed (FailureOf).
+bool IsFailureOfClient(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = InfoOf(status);
+  return info.has_value() && info->reason == reason::kOperatorFailed;
 }
 
 template <class Inference>

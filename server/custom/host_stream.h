@@ -71,7 +71,7 @@ class HostStream final : public Conversation, public HostChannel {
   bool Encode(uint64_t call, Slices* message);
   absl::Status Handle(v1::HostRequest& request, Attachments attachments);
   absl::Status Open(const v1::OpenHost& open);
-  // Offers and releases of shared names go to the audit log; one that is another's is refused by a message.
+  // Offers and releases of shared names go to the audit log. A name that another client owns is refused by a message.
   absl::Status Offer(const v1::OfferOperator& offer);
   absl::Status Release(const std::string& op_type);
   void Refuse(const std::string& op_type, const absl::Status& why);
@@ -80,7 +80,7 @@ class HostStream final : public Conversation, public HostChannel {
   CustomHosts& hosts_;
   bool is_open_ = false;  // Used by the reader alone.
 
-  Mutex queue_mu_;  // Taken before the conversation's.
+  Mutex queue_mu_;  // Taken before the mutex of the conversation.
   std::deque<Item> queue_ ABSL_GUARDED_BY(queue_mu_);
   int64_t queued_bytes_ ABSL_GUARDED_BY(queue_mu_) = 0;
   bool writing_ ABSL_GUARDED_BY(queue_mu_) = false;

@@ -12,7 +12,7 @@ namespace gluond::server {
 namespace {
 
 constexpr size_t kLongestName = 128;
-constexpr int kReleasedTogether = 32;  // Functions: a message for each would wake the client as often.
+constexpr size_t kReleasedTogether = 32;  // Functions: a message for each would wake the client as often.
 
 const char* PassName(CustomCall::Kind kind) {
   return kind == CustomCall::kForward ? "forward of " : kind == CustomCall::kBackward ? "backward of " : "";
@@ -128,10 +128,10 @@ void CustomHosts::LetGo(const std::pair<std::string, uint64_t>& function) {
     MutexLock lock(mu_);
     CustomProviders::Provider* const provider = providers_.FindScope(function.first);
     if (provider == nullptr) return;
-    provider->released.add_released(function.second);
-    if (provider->released.released_size() < kReleasedTogether) return;
+    provider->released.push_back(function.second);
+    if (provider->released.size() < kReleasedTogether) return;
     channel = provider->channel;
-    released.Swap(&provider->released);
+    for (const uint64_t number : std::exchange(provider->released, {})) released.add_released(number);
   }
   channel->Send(released);
 }

@@ -36,8 +36,8 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   void Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits, Sharer sharer = {},
               std::function<Reservation()> memory = [] { return Reservation(); });
   using Offered = CustomProviders::Offered;
-  // INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: too many, or no memory. PERMISSION_DENIED: the shared name is another's,
-  // and nothing is offered.
+  // INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: too many, or no memory. PERMISSION_DENIED: another client
+  // owns the shared name, and nothing is offered.
   absl::StatusOr<Offered> Offer(HostChannel* channel, const v1::OfferOperator& offer);
   // Errors as SharedOperators::Release.
   absl::Status Release(HostChannel* channel, const std::string& op_type);
@@ -58,7 +58,7 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
     MutexLock lock(mu_);
     return providers_.IsShared(scope, op_type);
   }
-  // A shared name is this identity's, as before a restart, unless somebody shares it already.
+  // This identity owns a shared name, as before a restart, unless somebody shares the name already.
   void Keep(const std::string& tenant, const std::string& op_type, const std::string& identity) {
     MutexLock lock(mu_);
     providers_.Keep(tenant, op_type, identity);

@@ -238,9 +238,4 @@ absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what)
   return status;
 }
 
-bool IsFailureOfClient(const absl::Status& status) {
-  const std::optional<ErrorInfo> info = InfoOf(status);
-  return info.has_value() && info->reason == reason::kOperatorFailed;
-}
-
 }  // namespace gluond::server

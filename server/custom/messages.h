@@ -1,4 +1,4 @@
-// Calls of custom operators between the engine's words and the wire's.
+// Calls of custom operators between the words of the engine and those of the wire.
 
 #ifndef SERVER_CUSTOM_MESSAGES_H_
 #define SERVER_CUSTOM_MESSAGES_H_
@@ -18,8 +18,8 @@ v1::Callback ToCallback(const CustomCall& call, const std::shared_ptr<const void
 v1::Callback ToCallback(const CustomOperator& op, const ShapeVector& arguments);
 v1::Callback ToCallback(const CustomOperator& op, const TypeVector& arguments);
 
-// Writes the client's results where the call wants them: all or nothing. INVALID_ARGUMENT: another number of tensors,
-// another shape or type than the operator's.
+// Writes the client's results where the call wants them: all or nothing. INVALID_ARGUMENT: another number of tensors
+// than the operator has, another shape or type.
 absl::Status WriteResults(const v1::CallbackResult& result, const Attachments& attachments, const CustomCall& call);
 
 // The shapes or types that the client has inferred. INVALID_ARGUMENT: one is malformed.
@@ -29,8 +29,6 @@ absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInferen
 // FAILED_PRECONDITION, with the reason OPERATOR_FAILED and the text of the client's exception: the call works when the client
 // has mended its operator. Its traceback is the payload kTraceback (grpc_status.h).
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what);
-// Whether `status` is one of these.
-bool IsFailureOfClient(const absl::Status& status);
 
 }  // namespace gluond::server
 

@@ -19,7 +19,7 @@ namespace gluond::server {
 using OperatorOwners = std::map<std::string, std::string>;
 
 // The owners of the shared operators that the outputs need, among those that `tenant`'s clients share now. `hosts`: the
-// server's; where it is no CustomHosts there are none. UNAVAILABLE: nobody shares one of them.
+// host of the server; where that is no CustomHosts there are no owners. UNAVAILABLE: nobody shares one of them.
 absl::StatusOr<OperatorOwners> OwnersOf(const std::vector<NodeEntry>& outputs, const std::string& tenant,
                                         const CustomHostPtr& hosts);
 

@@ -129,7 +129,7 @@ absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomOpe
   return Find(op.scope, op.op_type, /*offered=*/true, owner);
 }
 
-// A shared name may have been taken over since the forward pass got its number: both passes are one client's.
+// A shared name may have been taken over since the forward pass got its number: one client computes both passes.
 absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCall& call, absl::string_view owner) const {
   if (call.kind == CustomCall::kFunction || !IsOfNoClient(call.op.scope)) {
     return Find(call.op.scope, call.op.op_type, call.kind != CustomCall::kFunction, owner);

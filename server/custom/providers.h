@@ -20,9 +20,11 @@
 #include "absl/status/statusor.h"
 #include "engine/core/custom_host.h"
 #include "engine/runtime/budget.h"
-#include "gluond/v1/custom_operator.pb.h"
 #include "server/custom/shared_operators.h"
 
+namespace gluond::v1 {
+class HostResponse;
+}
 namespace gluond::server {
 
 // The way to one client. Calls of a channel do not block, and may be made from any thread; nothing comes after the stream's
@@ -53,10 +55,10 @@ class CustomProviders {
     HostLimits limits;
     std::function<Reservation()> new_memory;
     Reservation memory = {};  // For the offers.
-    uint64_t tag = 0;         // The scope's, for instances.
+    uint64_t tag = 0;         // A hash of the scope, for instances.
     int64_t calls = 0;        // CustomCallbacks counts them.
     absl::flat_hash_map<std::string, uint64_t> offered = {};  // By op_type: when it was shared, 0 where it was not.
-    v1::HostResponse released = {};                           // Functions that the client has not been told of yet.
+    std::vector<uint64_t> released = {};                      // Functions that the client has not been told of yet.
   };
 
   // Adds a provider whose channel is new. Returns the channel that had the scope until now; null: none had.
@@ -79,7 +81,7 @@ class CustomProviders {
   // Returns another channel that computed the operator until now. Errors as of SharedOperators::Release.
   absl::StatusOr<std::shared_ptr<HostChannel>> Release(const Provider& provider, const std::string& op_type);
 
-  // The provider that computes an operator now, and, unless `owner` is empty, is this identity's. UNAVAILABLE: there is none.
+  // The provider that computes an operator now, of the identity `owner` unless that is empty. UNAVAILABLE: there is none.
   absl::StatusOr<Provider*> Find(const CustomOperator& op, absl::string_view owner) const;
   // The provider that has the call's function, or computed its forward pass.
   absl::StatusOr<Provider*> Find(const CustomCall& call, absl::string_view owner) const;

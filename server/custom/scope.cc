@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "gluond/v1/custom_operator.pb.h"
 #include "server/identity/secret.h"
 
 namespace gluond::server {

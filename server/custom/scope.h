@@ -12,25 +12,27 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "gluond/v1/custom_operator.pb.h"
 #include "server/identity/reach.h"
 
+namespace gluond::v1 {
+class OpenHost;
+}
 namespace gluond::server {
 
 // `key:` and the first half of the key's SHA-256, as OpenHost says.
 std::string ScopeOf(absl::string_view key);
 
-// Whether an inside scope is a tenant's, and no client's.
+// Whether an inside scope is that of a whole tenant, and of no client.
 inline bool IsOfNoClient(absl::string_view scope) { return scope.empty() || scope.back() == '/'; }
 
 // Whether a field that says which client computes (`OpenSession.host`) holds a scope that the caller may say, or nothing.
-// INVALID_ARGUMENT, without the scope: it is too short or too long, or is a tenant's, with a '/' at its end, or anywhere
-// where the caller does not reach everything.
+// INVALID_ARGUMENT, without the scope: it is too short or too long, or names a tenant, with a '/' at its end, or
+// anywhere where the caller does not reach everything.
 absl::Status CheckHost(absl::string_view field, absl::string_view host, const Reach& reach);
 
 // Whether the client may open the scope. INVALID_ARGUMENT: scope or key is too short to be a secret, or too long, or the
 // scope has a '/' at its end.
-// PERMISSION_DENIED: the scope is another key's.
+// PERMISSION_DENIED: the scope belongs to another key.
 absl::Status CheckScope(const v1::OpenHost& open);
 
 }  // namespace gluond::server

@@ -4,8 +4,8 @@
 // knows the client's name, the owner is the scope of its stream, while a stream with that scope is open. Scopes are made of
 // keys, so another scope is another client.
 //
-//   shared.Claim("square", sharer, channel)   alice's: OK. Bob, who comes later: PERMISSION_DENIED. An admin takes it over.
-//   shared.Leave(sharer, channel, ...)        Another stream of alice's computes it, or nobody does until she is back.
+//   shared.Claim("square", sharer, channel)   Alice: OK. Bob, who comes later: PERMISSION_DENIED. An admin: takes the name over.
+//   shared.Leave(sharer, channel, ...)        Another stream of Alice computes it, or nobody does until she is back.
 //
 // Not thread-safe: CustomHosts locks.
 
@@ -30,9 +30,9 @@ class HostChannel;
 // A client that shares operators.
 struct Sharer {
   std::string tenant = {};    // "acme/": it shares with this tenant's graphs.
-  std::string identity = {};  // Empty: the server knows no name that is the caller's alone.
+  std::string identity = {};  // Empty: the server knows no name that the caller alone has.
   bool is_admin = false;
-  std::string scope = {};     // Its stream's, inside.
+  std::string scope = {};     // The inside scope of its stream.
 };
 
 class SharedOperators {
@@ -40,18 +40,18 @@ class SharedOperators {
   // The tenant all of whose clients may use an operator, and the operator's name.
   using Name = std::pair<std::string, std::string>;
   struct Claimed {
-    bool is_taken_over = false;     // It was another's.
+    bool is_taken_over = false;     // The name was another client's until now.
     HostChannel* before = nullptr;  // Another stream that computed it until now.
   };
 
-  // From now on `channel`, which is of `sharer`, computes the operator. PERMISSION_DENIED: the name is another's.
-  // RESOURCE_EXHAUSTED: the owner has too many, or no memory: `memory` pays for what it owns from its first name on.
+  // From now on `channel`, which is of `sharer`, computes the operator. PERMISSION_DENIED: another client owns the name.
+  // RESOURCE_EXHAUSTED: the owner has too many, or no memory: `memory` pays for all names of an owner, from the first on.
   absl::StatusOr<Claimed> Claim(const std::string& op_type, const Sharer& sharer, HostChannel* channel,
                                 absl::FunctionRef<Reservation()> memory);
-  // The name is this identity's, unless it is somebody's already.
+  // From now on the identity owns the name, unless somebody owns it already.
   void Keep(const Name& name, const std::string& identity);
-  // The name is nobody's. The channel that computed it, if there is one. NOT_FOUND: it was nobody's. PERMISSION_DENIED: it is
-  // another's.
+  // From now on nobody owns the name. Returns the channel that computed it, if there is one. NOT_FOUND: nobody owned the
+  // name. PERMISSION_DENIED: another client owns it.
   absl::StatusOr<HostChannel*> Release(const std::string& op_type, const Sharer& sharer);
   // The channel computes nothing any more. `heir` finds another channel of the same identity that shares an operator, or
   // null. Names of a scope stay with it where another stream `has_its_scope`.
@@ -65,14 +65,14 @@ class SharedOperators {
   // The client that computes the operator; null: nobody, or not `owner`, the name of an identity. Empty: whoever it is.
   HostChannel* Find(const Name& name, absl::string_view owner) const;
   bool IsOwnedBy(const std::string& op_type, const Sharer& sharer) const;
-  // Whether the name is somebody's.
+  // Whether somebody owns the name.
   bool IsOwned(const Name& name) const { return shared_.contains(name); }
-  // The name of the identity whose the operator's name is; empty: nobody's, or of a client without a name.
+  // The identity that owns the name; empty: nobody, or a client without a name, owns it.
   std::string OwnerOf(const Name& name) const;
 
  private:
   struct Share {
-    std::string identity, scope;     // The owner's, as of Sharer.
+    std::string identity, scope;     // The identity and scope of the owner, as of Sharer.
     HostChannel* channel = nullptr;  // Null: the owner's streams are away.
   };
   struct Owned {

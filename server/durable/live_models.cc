@@ -220,7 +220,7 @@ void LiveModels::Forget(const std::string& model, Done done) {
     MutexLock lock(mu_);
     const auto found = entries_.find(model);
     if (found != entries_.end() && found->second.pausing) {
-      // The save waits for the model's numbered calls, of which one may be the caller's.
+      // The save waits for the model's numbered calls, one of which may be the call that asks.
       found->second.forget.push_back([](const absl::Status&) {});
       lock.Unlock();
       runner_.dispatch.Run(Weight::kDisk, [this, model, done = std::move(done)] { done(DeleteFromStore(model)); });

@@ -35,7 +35,7 @@ class Loads {
 
   // Waits until all have ended.
   void Wait();
-  // Begins no more, and waits for those under way.
+  // Begins no load any more, and waits for those under way.
   void Stop();
 
  private:
@@ -43,12 +43,12 @@ class Loads {
     std::string name;
     Make make;
     Done done;
-    bool is_tried = false;  // Beside others.
+    bool is_tried = false;  // The load has been made beside others, without memory enough.
   };
   using LoadPtr = std::shared_ptr<Load>;
 
   static LoadPtr TakeFirst(std::deque<LoadPtr>& from);
-  // Those that may begin now. They count as begun.
+  // The loads that may begin now. They count as begun.
   std::vector<LoadPtr> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Begin(const LoadPtr& load);
   void Ended(const LoadPtr& load, const absl::Status& status);
@@ -58,7 +58,7 @@ class Loads {
   Mutex mu_;
   CondVar ended_;
   std::deque<LoadPtr> waiting_ ABSL_GUARDED_BY(mu_);
-  std::deque<LoadPtr> again_ ABSL_GUARDED_BY(mu_);  // Alone.
+  std::deque<LoadPtr> again_ ABSL_GUARDED_BY(mu_);  // To be made alone.
   int under_way_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -7,7 +7,7 @@
 //   saved.Open({"run-7", key, /*version=*/{}, memory, budget}, [](absl::StatusOr<SavedSessions::Opened> opened) { ... });
 //   saved.Stop();
 //
-// Thread-safe. Save, Open and Delete return at once, and call `done` on a thread of the disk's. Where the key is wrong they
+// Thread-safe. Save, Open and Delete return at once, and call `done` on a thread of the disk. Where the key is wrong they
 // call `done` at once: who does not know the key keeps nobody waiting. Calls about one name take place one after another,
 // in their order.
 
@@ -66,7 +66,7 @@ class SavedSessions {
 
   void Delete(const std::string& name, const std::string& key, std::function<void(const absl::Status&)> done);
 
-  // By name.
+  // Sorted by name.
   std::vector<v1::SavedSession> List() const;
   bool Has(const std::string& name) const { return entries_.Has(name); }
 
@@ -76,7 +76,7 @@ class SavedSessions {
  private:
   // A save, as memory has it.
   struct Entry {
-    absl::Status status;     // Why this server cannot read it.
+    absl::Status status;     // The reason why this server cannot read it.
     SessionSummary summary;  // Without the manifest and the types.
     int64_t bytes = 0;
     int64_t num_arrays = 0;
@@ -90,9 +90,9 @@ class SavedSessions {
   absl::Status KeepInMemory(const std::string& name, const EntryPtr& entry, std::shared_ptr<const SessionSave> save);
   absl::StatusOr<Opened> OpenNow(const Opening& opening);
   absl::Status DeleteNow(const std::string& name, const std::string& key);
-  // The entry, of that key.
+  // The entry of the name, if it has that key.
   absl::StatusOr<EntryPtr> Find(const std::string& name, const std::string& key) const;
-  // Refuses a name that is another key's. OK: nothing has the name, or not yet.
+  // Refuses a name that has another key. OK: nothing has the name, or not yet.
   absl::Status CheckKey(const std::string& name, const std::string& key) const;
   absl::Status CheckSave(const std::string& name, const std::string& key) const;
   static EntryPtr NewEntry(SessionSummary summary);

@@ -26,7 +26,7 @@
 
 namespace gluond::server {
 
-// co_await PostedToDisk(dispatch): the code that follows reads or writes, for `account`. It runs on a thread of the disk's.
+// co_await PostedToDisk(dispatch): the code that follows reads or writes, for `account`. It runs on a thread of the disk.
 inline Posted PostedToDisk(Dispatch& dispatch, AccountPtr account = CurrentAccount()) {
   return Posted([&dispatch, account = std::move(account)](Posted::Work rest) {
     const ScopedAccount owner(account);

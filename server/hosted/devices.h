@@ -29,10 +29,10 @@ struct Place {
   std::shared_ptr<Budget> budget;
   std::shared_ptr<DeviceAllocator> allocator;
   std::unique_ptr<Lanes> lanes;
-  std::unique_ptr<Lanes> own_serving_lanes;  // A CPU's, beside `lanes`.
+  std::unique_ptr<Lanes> own_serving_lanes;  // On a CPU alone, beside `lanes`.
 
-  // The lanes of published versions: on a CPU their work waits for no training step's, and both share the threads by
-  // weight. A GPU has one stream for all.
+  // The lanes of published versions: on a CPU their work waits for no training step, and shares the threads with
+  // training by weight. A GPU has one stream for all.
   Lanes& serving_lanes() const { return own_serving_lanes == nullptr ? *lanes : *own_serving_lanes; }
 };
 

@@ -45,7 +45,7 @@ class HostedDataset {
   enum class Next {
     kAnswer,  // The response is complete.
     kStore,   // The caller sees to it that the store takes the dataset, and then calls EndStoring.
-    kAwait,   // Another call does so.
+    kAwait,   // Another call has been told kStore; the response waits for `stored`.
   };
 
   // Takes in the rows of a request of the same client, and says how far the upload is, as UploadDataset in
@@ -60,7 +60,7 @@ class HostedDataset {
   void EndStoring(const absl::Status& status);
 
   const std::string& client() const { return client_; }
-  // Another text for each upload.
+  // A text that no other upload has.
   std::string etag() const;
   const std::shared_ptr<Dataset>& dataset() const { return dataset_; }
   void Describe(const std::string& name, v1::Dataset* proto) const;

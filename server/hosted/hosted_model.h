@@ -26,7 +26,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // As Model::Create; charges the model's tensors to a budget of `max_bytes` within the place's. `clients_are_away`: as of
+  // As Model::Create; charges the model's tensors to a budget of `max_bytes` within that of the place. `clients_are_away`: as of
   // ModelOptions. `lanes`: those of the place on which it computes; null: the ones that models train on.
   static absl::StatusOr<std::shared_ptr<HostedModel>> Create(std::string name, ModelDefinition definition,
                                                              uint64_t seed, Place& place, Place& host,
@@ -65,9 +65,10 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   }
   // For a model that goes on where another process held it. Before it is shared.
   void SetVersion(uint64_t version) { restored_version_ = version_ = version; }
-  // The version with which it came from another process, which may have seen later ones. Nothing: it is this one's.
+  // The version with which the model came from another process, which may have seen later ones. Nothing: the model is of
+  // this process.
   const std::optional<uint64_t>& restored_version() const { return restored_version_; }
-  // A ScopedCondition's: the model has this version still. ABORTED, with the reason VERSION_CHANGED and the `version`
+  // For a ScopedCondition: the model has this version still. ABORTED, with the reason VERSION_CHANGED and the `version`
   // that it has.
   std::function<absl::Status()> Expect(uint64_t version);
   // Counts, with those changes, the ones of the trainer alone.
@@ -89,7 +90,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   struct Download {
     uint64_t version = 0;
     NamedTensor parameter;
-    uint64_t given = 0;  // Bytes.
+    uint64_t given = 0;  // Bytes that the client has.
     Clock::time_point used = Clock::now();
   };
   // Null: there is none of this parameter and version.

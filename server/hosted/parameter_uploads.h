@@ -48,10 +48,10 @@ class ParameterUploads {
   using Key = std::tuple<std::string, const HostedModel*, std::string>;
   struct Upload {
     std::weak_ptr<HostedModel> model;  // An upload does not keep a deleted model.
-    std::string tenant;                // The model's.
+    std::string tenant;                // The tenant of the model.
     Tensor tensor;                     // These are set before others know the upload.
     Clock::time_point last_used;       // Guarded by the map's mutex.
-    Mutex mu;                          // Taken before the map's. Guards the tensor's values, too.
+    Mutex mu;                          // Taken before the mutex of the map. Guards the tensor's values, too.
     uint64_t received ABSL_GUARDED_BY(mu) = 0;
   };
   using UploadPtr = std::shared_ptr<Upload>;

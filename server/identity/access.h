@@ -16,7 +16,7 @@ enum class Role : uint8_t { kInfer = 1, kTrain = 2, kPublish = 4, kAdmin = 8, kP
 
 class Roles {
  public:
-  // Every role of a caller's.
+  // Every role that a caller can have.
   static Roles All() { return Roles(0xf); }
   // "train,publish". INVALID_ARGUMENT: one of them is no role, there is none, or a proxy has another one, too.
   static absl::StatusOr<Roles> Parse(absl::string_view text);

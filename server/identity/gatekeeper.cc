@@ -141,7 +141,7 @@ absl::Status Gatekeeper::Admit(std::optional<Access> wanted, grpc::ServerContext
   RETURN_IF_ERROR(Find(context, caller));
   // A method that the server lacks is the router's to refuse, for those whom it knows.
   if (!wanted.has_value()) return absl::OkStatus();
-  // A tenant's admin may do all to what is the tenant's, and nothing to the server.
+  // An admin of a tenant may do all to things of the tenant, and nothing to the server.
   const bool is_servers = wanted == Access::kAdmin && caller->reach.tenant() != nullptr;
   if (!is_servers && Allows(*wanted, caller->identity->roles)) return absl::OkStatus();
   return WithInfo(absl::PermissionDeniedError(absl::StrCat(

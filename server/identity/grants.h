@@ -41,7 +41,7 @@ class Grants {
 
  private:
   struct Grant {
-    Deed deed;  // And all before it.
+    Deed deed;  // The grant is for this deed and all before it.
     std::string pattern;
 
     bool operator==(const Grant&) const = default;

@@ -34,7 +34,7 @@ struct Identity {
   Roles roles;
   std::string credential = {};  // As in the file; empty: it is in none.
   std::string signer = {};      // The key that signed the caller's JSON Web Token (jwt.h); empty: there is no such token.
-  absl::Time end = absl::InfiniteFuture();  // The token's.
+  absl::Time end = absl::InfiniteFuture();  // The end of the token.
   bool is_anybodys = false;  // Several who have nothing to do with each other may be called so.
   Grants grants = {};        // Others' things that it may use.
 };
@@ -56,14 +56,14 @@ class Identities {
 
   // Credentials that are new, gone, or good for others or other roles: what Reload has changed since the last call.
   struct Change {
-    std::string name;        // The caller's, and his roles: "alice train,publish".
+    std::string name;        // The name of the caller, and his roles: "alice train,publish".
     absl::string_view what;  // "granted" or "revoked". Where both come, in the other order, it is another one by now.
   };
   std::vector<Change> TakeChanges() { return std::exchange(changes_, {}); }
 
   // The identity that has its credential by now, if any.
   IdentityPtr Now(const Identity& identity) const { return Find(identity.credential); }
-  // Null: nobody has it.
+  // Null: nobody has the token.
   IdentityPtr WithToken(absl::string_view token) const;
   IdentityPtr WithCertificate(absl::string_view name) const;
 
@@ -79,8 +79,8 @@ class Identities {
                          std::vector<Change>* changes);
   IdentityPtr Find(const std::string& credential) const;
 
-  WatchedFile file_;             // Reload's.
-  std::vector<Change> changes_;  // Likewise.
+  WatchedFile file_;             // Used in Reload alone.
+  std::vector<Change> changes_;  // Made by Reload, for TakeChanges.
   mutable Mutex mu_;
   ByCredential by_credential_ ABSL_GUARDED_BY(mu_);
 };

@@ -78,7 +78,7 @@ class Jwt {
 
   const JwtOptions options_;
   const JwtRoles roles_;
-  WatchedFile file_;  // Reload's.
+  WatchedFile file_;  // Used in Reload alone.
   mutable Mutex mu_;
   std::shared_ptr<const std::vector<JwtKey>> keys_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, IdentityPtr> good_ ABSL_GUARDED_BY(mu_);  // By the token's hash.

@@ -11,7 +11,7 @@
 namespace gluond::server {
 namespace {
 
-// One role of a caller's; empty: the word is none.
+// One role of a caller; empty: the word is no role.
 Roles CallersRole(absl::string_view word) {
   const absl::StatusOr<Roles> role = Roles::Parse(word);
   return role.ok() && !role->is_proxy() && !absl::StrContains(word, ',') ? *role : Roles();

@@ -29,11 +29,11 @@ class WatchedFile {
   WatchedFile(std::string flag, std::string path, size_t most_mib = 16)
       : flag_(std::move(flag)), path_(std::move(path)), most_mib_(most_mib) {}
 
-  // Reads the file. Whether it has another text than before: the first one, or one that an earlier look, kStill or more ago,
-  // found as all looks since have.
-  // NOT_FOUND names the flag and the path: it cannot be read. Told once: until that changes, further looks find no change.
+  // Reads the file. Whether the text that counts has changed: to the first text, or to one that all looks have found for
+  // kStill or longer. NOT_FOUND names the flag and the path of a file that cannot be read. The error is told once: while the
+  // file cannot be read, further looks find no change.
   absl::StatusOr<bool> Look(Clock::time_point now = Clock::now());
-  // As it counts.
+  // The text that counts.
   const std::string& text() const { return *text_; }
   // Whether there is no other text that does not count yet.
   bool is_still() const { return !next_.has_value(); }
@@ -46,8 +46,8 @@ class WatchedFile {
   std::string flag_, path_;
   size_t most_mib_;
   std::optional<std::string> text_ = std::nullopt;
-  std::optional<std::string> next_ = std::nullopt;  // Another text, which all looks have found
-  Clock::time_point since_;                         // since then.
+  std::optional<std::string> next_ = std::nullopt;  // Another text, which all looks since `since_` have found.
+  Clock::time_point since_;
   absl::Status told_;  // The error of the last look; OK: it read the file.
 };
 

@@ -1,12 +1,12 @@
 // Owners: the owners of the named things of a server. A thing belongs to the identity that first made something of its
-// name, for as long as there is such a thing. A thing has no owner, and is the admin's, if a caller without a name made it,
-// or if it was there before the server kept owners. With --ownership=shared all callers of a tenant may do to its things
-// what their roles allow, as if there were no owners. With `strict` a thing may be read, changed and deleted by its owner,
-// by those who were granted it (grants.h), and by an admin.
+// name, for as long as there is such a thing. A thing that a caller without a name made, or that was there before the
+// server kept owners, has no owner, and is up to the admin. With --ownership=shared all callers of a tenant may do to its
+// things what their roles allow, as if there were no owners. With `strict` a thing may be read, changed and deleted by its
+// owner, by those who were granted it (grants.h), and by an admin.
 //
 //   ASSIGN_OR_RETURN(const Owners::ClaimPtr claim, owners.May(caller, {{Thing::kModel, Deed::kMake, "acme/digits"}}));
 //   ...
-//   if (claim != nullptr) claim->End(status.ok());   // The model is the caller's.
+//   if (claim != nullptr) claim->End(status.ok());   // The caller owns the model.
 //
 // Thread-safe.
 
@@ -46,7 +46,7 @@ struct Touched {
 class Owners {
  public:
   using Key = std::pair<Thing, std::string>;
-  using Names = std::map<Key, std::string>;  // The owners.
+  using Names = std::map<Key, std::string>;  // Each thing's owner.
 
   // The names of things that a call is making. A claim ends unsuccessfully with its last pointer.
   class Claim {
@@ -55,13 +55,13 @@ class Owners {
     ~Claim() { End(false); }
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
-    // `made`: the things are the maker's. Once; later calls do nothing.
+    // `made`: the caller owns the things. Once; later calls do nothing.
     void End(bool made);
 
    private:
     friend class Owners;
     Owners& owners_;
-    const std::string maker_;  // Empty: nobody's name.
+    const std::string maker_;  // Empty: a caller without a name.
     std::vector<Key> keys_;
   };
   using ClaimPtr = std::shared_ptr<Claim>;
@@ -74,12 +74,12 @@ class Owners {
   void Load(Names names);
 
   // Whether a caller, who reaches the names, may do all this. Null `caller`: nobody asks who callers are. The claim is null where
-  // nothing is made. PERMISSION_DENIED says whose it is. ABORTED: another identity is just making it.
+  // nothing is made. PERMISSION_DENIED names the owner. ABORTED: another identity is just making the thing.
   absl::StatusOr<ClaimPtr> May(const IdentityPtr& caller, absl::Span<const Touched> touched);
 
   // All owners, without those of things that there are no more.
   Names Take();
-  // Empty: it has none.
+  // Empty: the thing has no owner.
   std::string OwnerOf(Thing thing, const std::string& name) const;
 
  private:

@@ -18,7 +18,7 @@ namespace gluond::server {
 
 class Reach {
  public:
-  // Everything.
+  // Reaches everything.
   Reach() = default;
   static Reach Of(TenantPtr tenant) {
     Reach reach;
@@ -28,7 +28,7 @@ class Reach {
   }
   static Reach OfNoTenant() {
     Reach reach;
-    reach.prefix_ = "/";  // A name that a tenant might have is nobody's with this before it.
+    reach.prefix_ = "/";  // No name inside begins so.
     return reach;
   }
 
@@ -41,7 +41,7 @@ class Reach {
   bool Covers(const Reach& other) const { return is_everything() || prefix_ == other.prefix_; }
   bool Has(absl::string_view name) const { return is_everything() || TenantPrefix(name) == owner(); }
 
-  // A name that the caller says, as it is inside. There it is one that he may say, or nobody's.
+  // A name that the caller says, as it is inside. The result is a name that he may say, or that nothing has.
   std::string Inside(absl::string_view said) const {
     const bool is_plain = tenant_ == nullptr && (is_everything() || TenantPrefix(said).empty());
     return is_plain ? std::string(said) : absl::StrCat(prefix_, said);

@@ -58,7 +58,7 @@ class Tenant {
   void Set(const Quotas& quotas);
   // The group of the accounts of its callers.
   AccountGroupPtr group() const { return group_; }
-  // The account of work that is the tenant's and no connection's.
+  // The account of work that is for the tenant and for no connection.
   const AccountPtr& account() const { return account_; }
 
   // Counts a request. RESOURCE_EXHAUSTED: requests come faster than requests_per_second; tells when one may come. As many
@@ -96,15 +96,15 @@ class Tenants {
   // the same one, with what it uses, when the line comes back. For one thread at a time.
   absl::StatusOr<bool> Reload();
 
-  // Whether there is a file.
+  // Whether the server has tenants: a file names them.
   bool any() const { return file_.has_value(); }
   // Null: there is no such tenant.
   TenantPtr Find(absl::string_view name) const;
   // The tenant who owns a name, as "acme/digits"; null: the default one does, or nobody.
   TenantPtr OwnerOf(absl::string_view name) const;
-  // OwnerOf's account; null where that is.
+  // The account of OwnerOf; null where that is null.
   AccountPtr AccountOf(absl::string_view name) const;
-  // By name.
+  // Sorted by name.
   std::vector<TenantPtr> List() const;
 
   // Whether one more thing named `name` is within a quota, `count` of whose kind its owner has. RESOURCE_EXHAUSTED names
@@ -112,7 +112,7 @@ class Tenants {
   absl::Status CheckCount(absl::string_view name, absl::string_view kind, int64_t Quotas::*quota, int64_t count) const;
 
  private:
-  std::optional<WatchedFile> file_;  // Set before the first call; the rest is Reload's.
+  std::optional<WatchedFile> file_;  // Set before the first call; the rest is used in Reload alone.
   mutable Mutex mu_;
   using ByName = std::map<std::string, TenantPtr, std::less<>>;
   ByName tenants_ ABSL_GUARDED_BY(mu_), gone_ ABSL_GUARDED_BY(mu_);  // Those with a line, and those that had one.

@@ -21,7 +21,7 @@ namespace gluond::server {
 
 // Paths of PEM files.
 struct TlsFiles {
-  std::string certificate;  // The server's, and those between it and its authority.
+  std::string certificate;  // The certificate of the server, and those between it and its authority.
   std::string key;
   std::string client_authority;  // Empty: clients need no certificate.
 
@@ -63,7 +63,7 @@ class TlsCertificates {
   static grpc_ssl_certificate_config_reload_status Fetch(void* port, grpc_ssl_server_certificate_config** config);
   grpc_ssl_certificate_config_reload_status Fetch(Port* port, grpc_ssl_server_certificate_config** config);
 
-  // Reload's.
+  // Used in Reload alone.
   WatchedFile certificate_, key_, client_authority_;
   const bool asks_clients_;
   bool changed_ = false;  // Since the last Check.

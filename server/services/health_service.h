@@ -48,7 +48,7 @@ class HealthService final : public RawService {
   void Check(Call<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> call);
   void List(Call<grpc::health::v1::HealthListRequest, grpc::health::v1::HealthListResponse> call);
   std::shared_ptr<Stream> Watch(Stream::Opening opening);
-  // Requires mu_, which is also each watcher's: clang does not know that.
+  // Requires mu_, which all watchers share: clang does not know that.
   void TellAll() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   Status StatusOfModel(absl::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // SERVICE_UNKNOWN: there is none of this name.

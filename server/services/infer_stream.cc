@@ -15,7 +15,7 @@
 namespace gluond::server {
 namespace {
 
-// Metadata of a client that wants the stream to end at the first error, with its code: `true`. (Triton's.)
+// Metadata of a client that wants the stream to end at the first error, with its code: `true`. (Triton has the same.)
 constexpr char kErrorEndsStream[] = "triton_grpc_error";
 // Memory that a request takes beside its bytes.
 constexpr int64_t kJobBytes = 8 << 10;
@@ -35,9 +35,9 @@ struct InferStream::Job {
   inference::ModelStreamInferResponse* const response =
       inference::ModelStreamInferResponse::default_instance().New(&arena);
   Attachments attachments, reply_attachments;
-  Reservation memory;  // The request's and the reply's.
+  Reservation memory;  // Pays for the request and the reply.
   Shares::Permit permit, bytes_permit;
-  Slices reply;        // Empty: it is not answered.
+  Slices reply;        // Empty: there is no answer yet.
   absl::Status error;  // Ends the stream in the place of an answer.
 };
 

@@ -72,7 +72,7 @@ class InferStream final : public Conversation {
   const bool error_ends_stream_;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>(deadline());
 
-  Mutex jobs_mu_;  // Taken before the conversation's.
+  Mutex jobs_mu_;  // Taken before the mutex of the conversation.
   std::deque<JobPtr> jobs_ ABSL_GUARDED_BY(jobs_mu_);  // In the order of their requests.
   JobPtr writing_ ABSL_GUARDED_BY(jobs_mu_);
   Clock::time_point writing_since_ ABSL_GUARDED_BY(jobs_mu_);

@@ -12,10 +12,8 @@
 namespace gluond::server {
 namespace {
 
-// Compiled calls are kept for so many accounts,
-constexpr size_t kBenches = 32;
-// and so many for each.
-constexpr size_t kCallsKept = 64;
+constexpr size_t kBenches = 32;    // Accounts whose compiled calls are kept.
+constexpr size_t kCallsKept = 64;  // Compiled calls of each.
 // Operators that wait for a client keep no more than this between calls.
 constexpr int64_t kMostKeptBytes = int64_t{64} << 20;
 // Compiled calls that nobody has used for so long are dropped.

@@ -1,5 +1,5 @@
 // Invoker runs single operators on tensors of the host, on any device. Each account has lanes and compiled calls of its
-// own, so that one client's long operator holds up no other's. Thread-safe.
+// own, so that a long operator of one client holds up no other client. Thread-safe.
 
 #ifndef SERVER_SERVICES_INVOKER_H_
 #define SERVER_SERVICES_INVOKER_H_
@@ -29,7 +29,7 @@ struct OperatorCall {
   bool training;
   uint64_t seed;
   std::shared_ptr<Cancellation> cancellation;
-  std::string tenant;  // The caller's: "acme/". Custom operators are those that its clients share.
+  std::string tenant;  // The tenant of the caller: "acme/". Custom operators are those that its clients share.
 };
 
 class Invoker {

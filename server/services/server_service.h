@@ -19,8 +19,8 @@ class ServerService final : public RawService {
 
  private:
   void GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call);
-  // Fills the bytes that are in use now: all for who reaches everything, else the own tenant's, and none where nobody counts
-  // them by tenant.
+  // Fills the bytes that are in use now: all bytes for a caller that reaches everything, else those of the caller's
+  // tenant, and none where nobody counts them by tenant.
   void SetBytes(const Reach& reach, v1::GetServerInfoResponse* info) const;
 
   const Devices& devices_;

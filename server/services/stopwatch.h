@@ -22,7 +22,7 @@ class Stopwatch {
     return std::make_shared<Stopwatch>(runner, model);
   }
 
-  // Adds that call's times to `timing` and to the server's. To be called in its callback.
+  // Adds the times of that call to `timing` and to those of the server. To be called in its callback.
   void Stop(v1::Timing* timing) const {
     const Clock::duration queued = model_.strand().begun() - arrived_, computed = Clock::now() - model_.strand().begun();
     Add(queued, timing->mutable_queue());

@@ -54,7 +54,7 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
   void TrainSlice();
   void Absorb(absl::StatusOr<StepReport> report);
   void Evaluate();
-  // `status`: the evaluation's, if there was one.
+  // `status`: how the evaluation ended, if there was one.
   void EndEpoch(const absl::Status& status, const v1::EvaluateResponse* evaluation);
   // The one who wants the training to end, and the reason.
   std::optional<std::pair<Stop, absl::Status>> WantedEnd() const;
@@ -72,10 +72,10 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
   const AccountPtr account_ = CurrentAccount();
   std::atomic<bool> cancelled_ = false;
 
-  uint64_t epoch_;           // The next step's place.
+  uint64_t epoch_;           // The place of the next step, with begin_.
   int64_t begin_;
-  uint64_t last_epoch_ = 0;  // The last step's.
-  int64_t steps_ = 0;        // Taken so far.
+  uint64_t last_epoch_ = 0;  // The epoch of the last step.
+  int64_t steps_ = 0;        // Steps taken so far.
   int64_t samples_ = 0;
   Tensor order_;             // Row numbers of the epoch, from the position order_begin_ on.
   int64_t order_begin_ = 0;

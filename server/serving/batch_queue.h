@@ -45,7 +45,7 @@ class BatchQueue {
   // it, and where it is shorter than theirs. UNAVAILABLE: too many wait. INVALID_ARGUMENT: more rows than max_batch_size.
   absl::Status Add(InferRequestPtr request);
   std::vector<InferRequestPtr> Take(Clock::time_point now, Clock::time_point* again);
-  // Requests that are not to be computed any more, with the reason: cancelled, late, or gone for another caller's. With
+  // Requests that are not to be computed any more, with the reason: cancelled, late, or gone to make room. With
   // delay_late_requests, late ones stay, behind all others of their priority.
   using Dead = std::vector<std::pair<InferRequestPtr, absl::Status>>;
   Dead TakeDead(Clock::time_point now);
@@ -69,11 +69,11 @@ class BatchQueue {
   struct Level {
     struct Caller {
       int64_t next = 0;     // The turn of its next request, at the earliest.
-      int64_t waiting = 0;  // Requests.
+      int64_t waiting = 0;  // So many requests wait.
     };
     Requests requests;
-    int64_t turn = 0;  // The present one: that of the request which led the last batch.
-    absl::flat_hash_map<Who, Caller> callers;  // Those who wait.
+    int64_t turn = 0;  // The turn of the request that led the last batch.
+    absl::flat_hash_map<Who, Caller> callers;  // Those with requests that wait.
   };
 
   static Who WhoSent(const InferRequest& request);
@@ -87,7 +87,7 @@ class BatchQueue {
   static absl::Status WhyDead(const InferRequest& request, Clock::time_point now);
 
   const ServingOptions options_;
-  const int64_t most_;  // In each level.
+  const int64_t most_;  // Requests that may wait in each level.
   bool hurries_ = false;
   int64_t size_ = 0;
   std::map<uint64_t, Level> by_priority_;

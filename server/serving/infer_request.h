@@ -34,7 +34,7 @@ struct InferRequest final : Cancellation::Listener {
   std::optional<std::chrono::microseconds> timeout;
   std::shared_ptr<Cancellation> cancellation;  // May be null.
   std::function<void(absl::StatusOr<NamedTensors>)> done;  // Called once, on any thread; must not block.
-  bool tells_times = false;  // In its answer.
+  bool tells_times = false;  // The answer has the times.
   PeerPtr peer;              // Gets the answer; null: nobody knows it.
   std::string caller;        // The identity's name; empty: nobody knows it, and the connection stands for it.
 
@@ -43,10 +43,10 @@ struct InferRequest final : Cancellation::Listener {
   int64_t rows = 1;
   std::string kind;       // Requests of one kind may be computed together.
   bool is_alone = false;  // It was in a batch that failed.
-  int64_t turn = 0;       // Its place among the requests of its priority; the queue's.
+  int64_t turn = 0;       // Its place among the requests of its priority; set by the queue.
   Clock::time_point arrived = Clock::now();
-  std::optional<Clock::time_point> too_late;  // Nobody wants it afterwards.
-  InferTimes times;                           // Before `done` has outputs.
+  std::optional<Clock::time_point> too_late;  // Nobody wants the answer afterwards.
+  InferTimes times;                           // Set before `done` has outputs.
   std::function<void()> wake;                 // Called when it is cancelled, while it listens.
 
   void Listen() {

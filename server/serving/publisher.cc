@@ -333,7 +333,7 @@ Task<absl::StatusOr<Declaration>> Publisher::DeclareNow(std::function<absl::Stat
     }
   }
   CO_ASSIGN_OR_RETURN(const std::vector<ServedVersionPtr> leaving, table_.Replace(std::move(planned)));
-  // Each answers the requests that have chosen it. The thread that answers the last one, a lane's, is not to free its memory.
+  // Each answers the requests that have chosen it. A lane's thread answers the last one, and is not to free the memory.
   for (const ServedVersionPtr& version : leaving) {
     version->Drain([this, version] { runner_.dispatch.Run(Weight::kHeavy, [version] {}); });
   }

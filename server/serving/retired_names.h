@@ -15,8 +15,8 @@ namespace gluond::server {
 struct RetiredNames {
   static constexpr size_t kMost = 1000;
 
-  int64_t first = 1;                    // All other names' first number.
-  std::map<std::string, int64_t> next;  // By name.
+  int64_t first = 1;                    // The first number of all other names.
+  std::map<std::string, int64_t> next;  // The first number of each name.
 
   int64_t NextOf(const std::string& name) const {
     const auto found = next.find(name);

@@ -67,12 +67,12 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   void Infer(InferRequestPtr request);
   void Count(BatchQueue::Clock::time_point arrived, const InferTimes& times, const absl::Status& answer);
 
-  // Calls `drained` when no request waits or is computed; from here on none waits for others to join it. A later one, which
-  // chose this version before it left the table, is computed all the same.
+  // Calls `drained` when no request waits or is computed. From here on no request waits for others to join it. A later
+  // request, which chose this version before it left the table, is computed all the same.
   void Drain(std::function<void()> drained);
   // No request waits for others to join it any more.
   void Hurry();
-  // They do again.
+  // Requests wait again for others to join them.
   void TakeTime();
   // Refuses requests, those that wait, too, and waits for the others.
   void Stop();
@@ -102,9 +102,9 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
            absl::StatusOr<NamedTensors> outputs);
   void Fail(InferRequest& request, const absl::Status& status);
   void Wake();
-  // So many requests more are under way; below 0: fewer.
+  // `requests` requests more are under way; below 0: fewer.
   void Expect(int64_t requests) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // So many requests are answered.
+  // `requests` requests are answered.
   void Answered(size_t requests);
 
   const Shared shared_;
@@ -118,7 +118,7 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
 
   mutable Mutex mu_;
   BatchQueue queue_ ABSL_GUARDED_BY(mu_);
-  std::vector<size_t> idle_ ABSL_GUARDED_BY(mu_);  // Instances.
+  std::vector<size_t> idle_ ABSL_GUARDED_BY(mu_);  // Indices of idle instances.
   int64_t under_way_ ABSL_GUARDED_BY(mu_) = 0;
   BatchQueue::Clock::time_point alarm_ ABSL_GUARDED_BY(mu_) = BatchQueue::Clock::time_point::max();
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;

@@ -40,7 +40,7 @@ class Statistics {
   struct Counts {
     Times success, fail, queue, input, infer, output;  // Times of requests.
     uint64_t inferences = 0;                           // Rows; a request without a batch's axis is one.
-    uint64_t executions = 0;                           // Batches.
+    uint64_t executions = 0;                           // Batches computed.
     std::map<int64_t, Batches> by_rows;
     std::chrono::system_clock::time_point last{};  // The last success.
   };

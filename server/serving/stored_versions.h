@@ -27,7 +27,7 @@ namespace gluond::server {
 // All about a version but its values.
 struct VersionFacts {
   std::string source;           // The model or the checkpoint.
-  uint64_t source_version = 0;  // The model's.
+  uint64_t source_version = 0;  // The version of the model.
   std::chrono::system_clock::time_point created =
       std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
   ServingOptions options;
@@ -59,20 +59,20 @@ class StoredVersions {
   // `store` holds versions alone.
   explicit StoredVersions(std::unique_ptr<CheckpointStore> store) : store_(std::move(store)) {}
 
-  // Errors as CheckpointStore's.
+  // Errors as of CheckpointStore.
   absl::Status SaveValues(const std::string& name, int64_t number, ModelState state);
   absl::StatusOr<ModelState> LoadValues(const std::string& name, int64_t number, Allocator& host_allocator) const;
   absl::Status DeleteValues(const std::string& name, int64_t number);
 
-  // A damaged index is replaced.
+  // SaveIndex replaces a damaged index.
   absl::Status SaveIndex(const std::string& name, const VersionIndex& index);
   absl::StatusOr<VersionIndex> LoadIndex(const std::string& name) const;
   absl::Status DeleteIndex(const std::string& name);
 
-  // `tenant`: the prefix of its names. A damaged one is replaced.
+  // `tenant`: the prefix of its names. SaveRetired replaces damaged ones.
   absl::Status SaveRetired(const std::string& tenant, const RetiredNames& names);
   absl::StatusOr<RetiredNames> LoadRetired(const std::string& tenant) const;
-  // The tenants who have some.
+  // The tenants that have retired names.
   absl::StatusOr<std::vector<std::string>> ListRetired() const;
   // All names with an index or a version's values, and the numbers of those versions, sorted.
   absl::StatusOr<std::map<std::string, std::vector<int64_t>>> List() const;

@@ -35,9 +35,9 @@ class SessionArrays {
 
   // The shape and type that an array in use has or will have, for Replace. Does not keep its value.
   struct Kind {
-    bool settled = false;         // The value is known,
-    std::weak_ptr<Value> before;  // or this one, which is not.
-    Shape shape;                  // Unknown: it has failed, so anything may take its place.
+    bool settled = false;         // The array has a known value, whose shape and type follow.
+    std::weak_ptr<Value> before;  // Otherwise its value, which is not known yet.
+    Shape shape;                  // Unknown: the value has failed, so anything may take its place.
     DType dtype = DType::kUnknown;
   };
   using KindPtr = std::shared_ptr<const Kind>;

@@ -59,7 +59,7 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   // Arrays that are still to be opened fail.
   ~SessionExchange();
 
-  // `number`: the command's, which is answered.
+  // `number`: the number of the command, which is answered.
   void SaveAsModel(const v1::Command::SaveAsModel& command, uint64_t number);
   void OpenModel(const v1::Command::OpenModel& command, uint64_t number);
   void StoreToModel(const v1::Command::StoreToModel& command, uint64_t number);

@@ -21,7 +21,7 @@
 namespace gluond::server {
 namespace {
 
-// A model is everybody's, and its operators are computed by whoever shares them.
+// Everybody may use a model: its operators are computed by the clients that share them.
 absl::Status CheckIsShared(const Node& node, const NewModel& plan) {
   const AttrDict& attrs = node.attrs.dict;
   if (!attrs.contains(kCustomAttribute)) return absl::OkStatus();

@@ -31,9 +31,9 @@ struct NewModel {
   std::vector<Tensor> parameters;  // As request.parameters; on the host or on the model's device.
   std::vector<Tensor> states;      // As request.states; likewise.
 
-  Place* place = nullptr;  // The model's. It, and what follows, outlives the making.
+  Place* place = nullptr;  // Where the model lies. The place, and what follows, outlives the making.
   Place* host = nullptr;
-  Lane* lane = nullptr;    // The session's.
+  Lane* lane = nullptr;    // The lane of the session.
   CustomHostPtr custom_host;  // A CustomHosts (server/custom/hosts.h), or null.
   CustomHostPtr owners_host;  // The same for the model's graph.
   std::string scope;          // The credential of the session's client, of the model's tenant; or empty.

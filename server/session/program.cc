@@ -46,7 +46,7 @@ bool IsLargeArray(const v1::Tensor& tensor) {
   return shape.ok() && shape->Size() > kLargeArray;
 }
 
-// The places of a session, whose memory is charged to it, to `budgets`. `lanes` are those beside its home's.
+// The places of a session, whose memory is charged to it, to `budgets`. `lanes` are the lanes on other places than home.
 absl::StatusOr<std::vector<Scheduler::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
                                                        std::vector<std::shared_ptr<Lane>>* lanes,
                                                        SessionProgram::Budgets* budgets) {
@@ -385,14 +385,14 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
   std::shared_ptr<SessionExchange> exchange_;
-  const std::shared_ptr<Budget> budget_;  // The client's part of the process's.
+  const std::shared_ptr<Budget> budget_;  // The client's part of the budget of the process.
   Reservation memory_;
   SessionCalls calls_;
 
   int64_t inferring_ = 0;                        // Commands that wait for a client's rules.
   uint64_t number_ = 0;                          // The number of the command that is taken up.
   std::pair<uint64_t, ValuePtr> shared_failure_;  // The failure of that command.
-  std::vector<SessionArrays::KindPtr> kinds_;      // Run's.
+  std::vector<SessionArrays::KindPtr> kinds_;      // Used in Run alone.
 };
 
 const SessionArrays::Names ArrayProgram::kNone;

@@ -35,12 +35,12 @@ class SessionProgram {
     Devices& devices;
     Models& models;
     SavedSessions& saved;
-    CustomHostPtr custom_host = nullptr;  // The session's tenant's; null: the devices'.
+    CustomHostPtr custom_host = nullptr;  // The host of the session's tenant; null: that of the devices.
     SessionChanged changed = nullptr;     // Null: nobody wants to know.
     std::function<absl::Status()> check_audit = nullptr;  // Whether what `changed` hears of may be done; null: it may.
     SessionMay may = nullptr;             // Null: everybody may.
   };
-  // `lane` is one of `home`, and the session's.
+  // `lane` is a lane of `home` that the session has alone.
   static std::shared_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
                                                 Answer answer);
 

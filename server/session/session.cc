@@ -245,7 +245,7 @@ void Session::Release() {
   last_sign_ = Clock::now();
 }
 
-// The caller, too, holds a reference to the session: the registry's and the lane's may go at once.
+// The caller, too, holds a reference to the session: those of the registry and the lane may go at once.
 void Session::EndLocked(const absl::Status& status) {
   if (ended_) return;
   ended_ = true;

@@ -85,7 +85,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   // Takes a message after the first. A mistake in it ends the stream, and leaves the session as it is.
   void Receive(SessionStream& stream, SessionMessagePtr message);
-  // The client says no more.
+  // The client has half-closed the stream.
   void HalfClose(SessionStream& stream);
   // The last Write is done.
   void Written(SessionStream& stream);
@@ -167,7 +167,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::shared_ptr<SessionProgram> program_;
   uint64_t answered_ = 0;
 
-  Mutex mu_;  // Taken before a stream's.
+  Mutex mu_;  // Taken before the mutex of a stream.
   std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mu_);  // Null: none.
   bool reading_ ABSL_GUARDED_BY(mu_) = false;  // The stream waits for a message.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;

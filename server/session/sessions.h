@@ -32,9 +32,9 @@ class Sessions {
            FailureLog& log, Owners& owners);
   ~Sessions() { End(); }
 
-  // The session that `open` names, or a new one, for the stream's caller. Fills `opened`. NOT_FOUND: it has ended, or is
-  // another caller's, or there is no such device. RESOURCE_EXHAUSTED names --max_sessions, or the tenant's quota.
-  // UNAVAILABLE: the server is stopping.
+  // The session that `open` names, or a new one, for the stream's caller. Fills `opened`. NOT_FOUND: the session has ended,
+  // or another caller has opened it, or there is no such device. RESOURCE_EXHAUSTED names --max_sessions, or the tenant's
+  // quota. UNAVAILABLE: the server is stopping.
   absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const Stream& stream,
                                                 v1::SessionOpened* opened);
 
@@ -63,8 +63,8 @@ class Sessions {
     std::shared_ptr<Session> session;
     Shares::Permit permit;  // None while it is away.
     IdentityPtr owner;      // The caller of its last stream. Null: nobody asks who callers are.
-    Access wanted;          // That stream's.
-    Reach reach;            // The opener's.
+    Access wanted;          // The access that the method of that stream wants.
+    Reach reach;            // The reach of the opener.
     std::string peer;       // The connection of its last stream, by name.
   };
   static bool IsOwner(const Entry& entry, const Stream& stream);
@@ -96,7 +96,7 @@ class Sessions {
   Shares shares_;  // Counts sessions that are not away.
   SharedStreams<SessionStream> streams_;
 
-  mutable Mutex mu_;  // Taken after a session's.
+  mutable Mutex mu_;  // Taken after the mutex of a session.
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   absl::flat_hash_map<std::string, Entry> sessions_ ABSL_GUARDED_BY(mu_);
 };

@@ -61,9 +61,8 @@ void Metrics::AddProcess(Families& families) const {
   families.AddGauge("process_open_fds", "File descriptors.", static_cast<double>(open));
 }
 
-// The names of methods and tenants are bounded in number, and the calls of each tenant and of all other callers are apart:
-// so many series there are at most. A caller of no tenant has no label for the tenant, which to Prometheus is an empty
-// label.
+// The server, and no caller, makes the names of methods and tenants, which bounds the number of series. The calls of each
+// tenant are apart. A caller of no tenant has no label for the tenant, which to Prometheus is an empty label.
 void Metrics::AddEndedCalls(Families& families) const {
   const auto add = [&families](const std::string& method, absl::StatusCode code, int64_t ended, const std::string& tenant) {
     Families::Labels labels = {{"method", method}, {"code", std::string(CodeName(code))}};

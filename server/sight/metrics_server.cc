@@ -26,7 +26,7 @@ namespace {
 constexpr size_t kLongestToken = 4096;
 // A thread has a tenth of a processor that others want.
 constexpr int kNice = 10;
-constexpr std::chrono::milliseconds kKnock{5};
+constexpr std::chrono::milliseconds kBetweenWakes{5};  // While the server is stopping.
 
 // Prometheus sends its token as it stands in its own file: without the end of the line.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
@@ -109,9 +109,9 @@ void MetricsServer::Stop() {
   });
   if (!started) mg_stop(context_), stopped = true;
   while (has_address && !stopped) {
-    const Descriptor knock(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    connect(knock.get(), found->ai_addr, found->ai_addrlen);  // Whether it succeeds or not: the next one comes soon.
-    std::this_thread::sleep_for(kKnock);
+    const Descriptor waking(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    connect(waking.get(), found->ai_addr, found->ai_addrlen);  // A failure does no harm: the next connection comes soon.
+    std::this_thread::sleep_for(kBetweenWakes);
   }
   if (started) stop.join();
   if (has_address) freeaddrinfo(found);

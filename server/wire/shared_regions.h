@@ -29,7 +29,7 @@ namespace gluond::server {
 // The user of regions.
 struct RegionUser {
   std::string name = {};      // As of Register.
-  bool is_everybody = false;  // All regions are his: an admin's, or on a server that does not ask who calls.
+  bool is_everybody = false;  // All regions are his: he is an admin, or the server does not ask who calls.
 };
 
 class SharedRegions {
@@ -44,8 +44,9 @@ class SharedRegions {
     uint64_t byte_size = 0;
   };
 
-  // `key` is a name of shm_open, and `owner` the only one whose region it is. INVALID_ARGUMENT: it could be a path, or the object has fewer bytes. NOT_FOUND: there is no
-  // such object, or this process may not write it. ALREADY_EXISTS: a region has the name. RESOURCE_EXHAUSTED: there are kMost.
+  // `key` is a name of shm_open, and `owner` the only user whose region it is. INVALID_ARGUMENT: `key` could be a path, or
+  // the object has fewer bytes. NOT_FOUND: there is no such object, or this process may not write it. ALREADY_EXISTS: a
+  // region has the name. RESOURCE_EXHAUSTED: there are kMost.
   absl::Status Register(const std::string& name, const Facts& facts, const std::string& owner = "");
   // Forgets a region, or all of them where the name is empty. One that is not known is forgotten already.
   void Unregister(const std::string& name);
@@ -67,15 +68,15 @@ class SharedRegions {
   std::map<std::string, RegionPtr> regions_ ABSL_GUARDED_BY(mu_);
 };
 
-// The regions that are a caller's.
+// The regions that a caller has registered.
 class CallersRegions {
  public:
   CallersRegions() = default;  // The server takes and gives no values by shared memory.
-  // `regions`: null where it does not. It outlives this.
+  // `regions`: null where the server takes none. They outlive this.
   CallersRegions(const SharedRegions* regions, RegionUser user) : regions_(regions), user_(std::move(user)) {}
 
   bool any() const { return regions_ != nullptr; }
-  // Require: any(). As SharedRegions'.
+  // Require: any(). As of SharedRegions, for this user.
   absl::StatusOr<std::map<std::string, SharedRegions::Facts>> List(const std::string& name) const {
     return regions_->List(name, user_);
   }

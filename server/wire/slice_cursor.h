@@ -32,8 +32,8 @@ class SliceCursor {
   bool ForPieces(size_t n, F f);
 
   const Slices& slices_;
-  size_t slice_ = 0;   // Where the next byte lies:
-  size_t offset_ = 0;  // in which slice, and where in it.
+  size_t slice_ = 0;   // The slice of the next byte.
+  size_t offset_ = 0;  // The place of the next byte in that slice.
   size_t position_ = 0;
   size_t size_ = 0;
 };
