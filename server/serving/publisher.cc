@@ -170,8 +170,10 @@ Task<absl::Status> Publisher::LoadNow(std::string name) {
   for (const auto& [number, options] : wanted) {
     co_await PostedToDisk(runner_.dispatch);
     absl::StatusOr<ModelState> state = ReadValues(name, number);
-    absl::StatusOr<ServedVersionPtr> made = state.status();
-    if (state.ok()) {
+    absl::StatusOr<ServedVersionPtr> made = nullptr;
+    if (!state.ok()) {
+      made = state.status();
+    } else {
       LogLostInvariance(name, number, *state, options);
       made = co_await Make(name, number, *std::move(state), options);
     }
