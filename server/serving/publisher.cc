@@ -171,9 +171,8 @@ Task<absl::Status> Publisher::LoadNow(std::string name) {
     co_await PostedToDisk(runner_.dispatch);
     absl::StatusOr<ModelState> state = ReadValues(name, number);
     absl::StatusOr<ServedVersionPtr> made = nullptr;
-    if (!state.ok()) {
-      made = state.status();
-    } else {
+    if (!state.ok()) made = state.status();
+    if (state.ok()) {
       LogLostInvariance(name, number, *state, options);
       made = co_await Make(name, number, *std::move(state), options);
     }
