@@ -146,7 +146,7 @@ void Server::HangUp(std::function<void(absl::StatusOr<Declaration>)> done) {
 }
 
 void Server::ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done) {
-  stores_->served().Declare([path = serve_] { return ReadServeFile(path); }, stores_->checkpoints(), std::move(done));
+  stores_->publisher().Declare([path = serve_] { return ReadServeFile(path); }, stores_->checkpoints(), std::move(done));
 }
 
 void Server::SetOwners(const ServerOptions& options) {
@@ -190,8 +190,9 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   serve_ = options.serve;
   ServingService::Reload reload;
   if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
-  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, stores_->served(), stores_->checkpoints(), reload));
-  services_.push_back(std::make_unique<InferenceService>(*runner_, stores_->served(), *infer_streams_, regions_.get()));
+  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, stores_->publisher(), stores_->checkpoints(),
+                                                       reload));
+  services_.push_back(std::make_unique<InferenceService>(*runner_, stores_->publisher(), *infer_streams_, regions_.get()));
   auto health = std::make_unique<HealthService>(*runner_, stores_->served(), options.health_names == OpenNames::kForCallers);
   health_ = health.get();
   services_.push_back(std::move(health));
@@ -282,7 +283,7 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   runner_->calls.Drain();
   sessions_->Drain();
   infer_streams_->Drain();
-  stores_->served().Hurry();
+  stores_->publisher().Hurry();
   const auto time = std::chrono::duration_cast<Clock::duration>(grace);
   const Clock::time_point end = Clock::now() + time;
   const auto wait = [](Clock::time_point until, auto waits_for) {

@@ -42,7 +42,7 @@ absl::Status Stores::Check(const ServerOptions& options) {
 
 absl::Status Stores::OpenAll(const ServerOptions& options, Datasets& datasets) {
   const auto keep = [&](std::unique_ptr<CheckpointStore> sessions, std::unique_ptr<CheckpointStore> versions) {
-    served_ = std::make_unique<ServedModels>(runner_, devices_, std::move(versions), options.log);
+    publisher_ = std::make_unique<Publisher>(runner_, devices_, std::move(versions), options.log);
     const int64_t bytes = options.limits.max_named_session_bytes;
     saved_sessions_ = std::make_unique<SavedSessions>(
         runner_, std::move(sessions), bytes > 0 ? bytes : devices_.memory()->limit() / 4, options.log);
@@ -92,7 +92,7 @@ void Stores::Load() {
   if (owners_ != nullptr) owners_->Load();  // Before the things that are somebody's.
   if (datasets_ != nullptr) datasets_->Load(*loads_);
   saved_sessions_->Load();
-  served_->Load(*loads_);
+  publisher_->Load(*loads_);
   if (live_ != nullptr) live_->Load(*loads_);
 }
 
@@ -106,7 +106,7 @@ int64_t Stores::Stop() {
   const int64_t unsaved = live_ == nullptr ? 0 : live_->unsaved();
   if (datasets_ != nullptr) datasets_->Stop();
   saved_sessions_->Stop();
-  served_->Stop();
+  publisher_->Stop();
   if (owners_ != nullptr) owners_->Stop();
   live_sweeper_.reset();
   return unsaved;

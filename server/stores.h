@@ -20,7 +20,7 @@
 #include "server/hosted/sweeper.h"
 #include "server/options.h"
 #include "server/rpc/runner.h"
-#include "server/serving/served_models.h"
+#include "server/serving/publisher.h"
 #include "server/start/store_claim.h"
 
 namespace gluond::server {
@@ -38,7 +38,8 @@ class Stores {
   LiveModels* live() const { return live_.get(); }
   StoredDatasets* datasets() const { return datasets_.get(); }
   SavedSessions& saved_sessions() const { return *saved_sessions_; }
-  ServedModels& served() const { return *served_; }
+  Publisher& publisher() const { return *publisher_; }
+  const VersionTable& served() const { return publisher_->table(); }
 
   // Begins to load what the folder has, many things at once. Once.
   void Load();
@@ -59,7 +60,7 @@ class Stores {
   std::unique_ptr<StoreClaim> claim_;
   std::unique_ptr<CheckpointStore> checkpoints_;
   std::unique_ptr<SavedSessions> saved_sessions_;
-  std::unique_ptr<ServedModels> served_;
+  std::unique_ptr<Publisher> publisher_;
   std::unique_ptr<StoredDatasets> datasets_;
   std::unique_ptr<LiveModels> live_;
   std::unique_ptr<Loads> loads_;  // Null before Load.

@@ -80,7 +80,7 @@ class HealthService::Watcher final : public Stream {
   bool finished_ ABSL_GUARDED_BY(health_.mu_) = false;
 };
 
-HealthService::HealthService(Runner& runner, const ServedModels& served, bool names_are_closed)
+HealthService::HealthService(Runner& runner, const VersionTable& served, bool names_are_closed)
     : RawService(runner, "grpc.health.v1.Health"), served_(served), names_are_closed_(names_are_closed) {
   Add("Check", this, &HealthService::Check);
   Add("List", this, &HealthService::List);

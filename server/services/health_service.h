@@ -18,7 +18,7 @@
 #include "engine/core/mutex.h"
 #include "proto/health/v1/health.pb.h"
 #include "server/rpc/raw_service.h"
-#include "server/serving/served_models.h"
+#include "server/serving/version_table.h"
 
 namespace gluond::server {
 
@@ -27,7 +27,7 @@ class HealthService final : public RawService {
   using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
 
   // `served` outlives this.
-  HealthService(Runner& runner, const ServedModels& served, bool names_are_closed);
+  HealthService(Runner& runner, const VersionTable& served, bool names_are_closed);
 
   // Tells watchers of models that have become ready, or are so no more.
   void Sweep() override;
@@ -58,7 +58,7 @@ class HealthService final : public RawService {
   // Whether a caller, whom nobody knows where it is not `known`, may ask. UNAUTHENTICATED.
   absl::Status CheckMayAsk(bool known, const std::string& service) const;
 
-  const ServedModels& served_;
+  const VersionTable& served_;
   const bool names_are_closed_;
   absl::flat_hash_set<std::string> services_ = {""};
 

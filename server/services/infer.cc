@@ -120,7 +120,7 @@ void Tell(const InferTimes& times, std::chrono::nanoseconds encode, inference::M
 
 }  // namespace
 
-void Infer(const ServedModels& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
+void Infer(const VersionTable& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
   const inference::ModelInferRequest& message = inference.request;
   if (message.id().size() > kLongestId) {
     return done(InField("id", absl::InvalidArgumentError(absl::StrCat("the id has ", message.id().size(), " bytes, the "

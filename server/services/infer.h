@@ -12,7 +12,7 @@
 #include "proto/inference/grpc_service.pb.h"
 #include "server/net/peers.h"
 #include "server/rpc/runner.h"
-#include "server/serving/served_models.h"
+#include "server/serving/version_table.h"
 #include "server/wire/attachments.h"
 #include "server/wire/shared_regions.h"
 
@@ -41,7 +41,7 @@ inline RegionUser RegionUserOf(const IdentityPtr& caller) {
 // Calls `done` once, on any thread; with OK the response is complete. NOT_FOUND: there is no such version.
 // INVALID_ARGUMENT: the request. UNAVAILABLE: the version is not ready, too many requests wait, or this one has waited for
 // too long. RESOURCE_EXHAUSTED: the answer is larger than a message may be.
-void Infer(const ServedModels& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done);
+void Infer(const VersionTable& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done);
 
 }  // namespace gluond::server
 

@@ -12,7 +12,7 @@
 #include "engine/runtime/cancellation.h"
 #include "server/rpc/conversation.h"
 #include "server/rpc/streams.h"
-#include "server/serving/served_models.h"
+#include "server/serving/version_table.h"
 #include "server/wire/shared_regions.h"
 
 namespace gluond::server {
@@ -23,7 +23,7 @@ class InferStream;
 class InferStreams : public SharedStreams<InferStream> {
  public:
   // `regions`: null where the server takes no shared memory.
-  InferStreams(Runner& runner, ServedModels& served, const SharedRegions* regions = nullptr)
+  InferStreams(Runner& runner, const VersionTable& served, const SharedRegions* regions = nullptr)
       : SharedStreams("streams of inference", 2 * runner.limits.max_sessions, "twice --max_sessions"), runner_(runner),
         served_(served), regions_(regions) {}
 
@@ -34,12 +34,12 @@ class InferStreams : public SharedStreams<InferStream> {
   void Drain();
 
   Runner& runner() { return runner_; }
-  ServedModels& served() { return served_; }
+  const VersionTable& served() const { return served_; }
   const SharedRegions* regions() const { return regions_; }
 
  private:
   Runner& runner_;
-  ServedModels& served_;
+  const VersionTable& served_;
   const SharedRegions* const regions_;
 };
 

@@ -117,8 +117,9 @@ void Count(const std::string& name, const ServedVersion& version, inference::Mod
 
 }  // namespace
 
-InferenceService::InferenceService(Runner& runner, ServedModels& served, InferStreams& streams, SharedRegions* regions)
-    : RawService(runner, "inference.GRPCInferenceService"), served_(served), streams_(streams), regions_(regions) {
+InferenceService::InferenceService(Runner& runner, Publisher& publisher, InferStreams& streams, SharedRegions* regions)
+    : RawService(runner, "inference.GRPCInferenceService"), publisher_(publisher), served_(publisher.table()), streams_(streams),
+      regions_(regions) {
   using This = InferenceService;
   Add("ServerLive", this, &This::ServerLive);
   Add("ServerReady", this, &This::ServerReady);
@@ -180,10 +181,9 @@ void InferenceService::ModelMetadata(Call<inference::ModelMetadataRequest, infer
   const std::string& name = call.request().name();
   inference::ModelMetadataResponse& response = call.response();
   ASSIGN_OR_FINISH(call, const ServedVersionPtr version, served_.Choose(name, call.request().version(), std::nullopt));
-  ASSIGN_OR_FINISH(call, const std::vector<ServedVersionPtr> ready, served_.Ready(name));
   response.set_name(name);
   response.set_platform(kName);
-  for (const ServedVersionPtr& each : ready) response.add_versions(absl::StrCat(each->number()));
+  for (const auto& [served, each] : served_.Ready(name)) response.add_versions(absl::StrCat(each->number()));
   const Model& model = version->model().model();
   for (const ModelInput& input : model.inputs()) Describe(input.name, input.dtype, input.shape, response.add_inputs());
   for (const ModelOutput& output : model.outputs()) {
@@ -219,11 +219,11 @@ void InferenceService::ModelStatistics(
     return call.Finish();
   }
   if (!request.name().empty()) {
-    ASSIGN_OR_FINISH(call, const std::vector<ServedVersionPtr> ready, served_.Ready(request.name()));
-    for (const ServedVersionPtr& version : ready) Count(request.name(), *version, call.response().add_model_stats());
+    FINISH_IF_ERROR(call, served_.Check(request.name()));
+    for (const auto& [name, version] : served_.Ready(request.name())) Count(name, *version, call.response().add_model_stats());
     return call.Finish();
   }
-  for (const auto& [name, version] : served_.AllReady()) {
+  for (const auto& [name, version] : served_.Ready()) {
     if (call.reach().Has(name)) Count(name, *version, call.response().add_model_stats());
   }
   call.Finish();
@@ -253,13 +253,13 @@ void InferenceService::RepositoryModelLoad(
     return call.Finish(absl::InvalidArgumentError(absl::StrCat("there is no parameter '", Excerpt(name), "' of loading; a "
                                                                "version is served as it was published")));
   }
-  served_.LoadAgain(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
+  publisher_.LoadAgain(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
 }
 
 void InferenceService::RepositoryModelUnload(
     Call<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse> call) {
   FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
-  served_.Unload(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
+  publisher_.Unload(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
 }
 
 // Shared memory.

@@ -8,7 +8,7 @@
 #include "server/rpc/raw_service.h"
 #include "server/services/infer.h"
 #include "server/services/infer_stream.h"
-#include "server/serving/served_models.h"
+#include "server/serving/publisher.h"
 #include "server/wire/shared_regions.h"
 
 namespace gluond::server {
@@ -16,7 +16,7 @@ namespace gluond::server {
 class InferenceService final : public RawService {
  public:
   // `regions`: null where the server takes no shared memory. All outlive this.
-  InferenceService(Runner& runner, ServedModels& served, InferStreams& streams, SharedRegions* regions = nullptr);
+  InferenceService(Runner& runner, Publisher& publisher, InferStreams& streams, SharedRegions* regions = nullptr);
 
   void Sweep() override { streams_.Sweep(); }
 
@@ -56,7 +56,8 @@ class InferenceService final : public RawService {
     return {regions_, RegionUserOf(call.caller())};
   }
 
-  ServedModels& served_;
+  Publisher& publisher_;
+  const VersionTable& served_;
   InferStreams& streams_;
   SharedRegions* const regions_;
 };

@@ -95,7 +95,7 @@ void InferenceService::LogSettings(Call<inference::LogSettingsRequest, inference
 
 void InferenceService::TraceSetting(Call<inference::TraceSettingRequest, inference::TraceSettingResponse> call) {
   const inference::TraceSettingRequest& request = call.request();
-  if (!request.model_name().empty()) FINISH_IF_ERROR(call, served_.Ready(request.model_name()).status());
+  if (!request.model_name().empty()) FINISH_IF_ERROR(call, served_.Check(request.model_name()));
   for (const auto& [name, setting] : request.settings()) FINISH_IF_ERROR(call, CheckTrace(name, setting));
   (*call.response().mutable_settings())[kTraceLevel].add_value(kOff);
   call.Finish();

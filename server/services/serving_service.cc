@@ -13,9 +13,9 @@
 
 namespace gluond::server {
 
-ServingService::ServingService(Runner& runner, Devices& devices, Models& models, ServedModels& served,
+ServingService::ServingService(Runner& runner, Devices& devices, Models& models, Publisher& publisher,
                                CheckpointStore* store, Reload reload)
-    : RawService(runner, "gluond.v1.ServingService"), devices_(devices), models_(models), served_(served), store_(store),
+    : RawService(runner, "gluond.v1.ServingService"), devices_(devices), models_(models), publisher_(publisher), store_(store),
       reload_(std::move(reload)) {
   Add("PublishModel", this, &ServingService::PublishModel);
   Add("ListVersions", this, &ServingService::ListVersions);
@@ -73,8 +73,8 @@ void ServingService::PublishCheckpoint(PublishCall call, VersionFacts facts) {
 void ServingService::Publish(PublishCall call, ModelState state, VersionFacts facts, std::optional<uint64_t> rewound_to) {
   const v1::PublishModelRequest& request = call.request();
   const std::string name = request.served().empty() ? facts.source : request.served();
-  served_.Publish(name, std::move(state), std::move(facts), {request.labels().begin(), request.labels().end()},
-                  [call](absl::StatusOr<v1::ServedVersion> version) {
+  publisher_.Publish(name, std::move(state), std::move(facts), {request.labels().begin(), request.labels().end()},
+                     [call](absl::StatusOr<v1::ServedVersion> version) {
     if (!version.ok()) return call.Finish(version.status());
     *call.response().mutable_version() = *std::move(version);
     call.Finish();
@@ -82,7 +82,7 @@ void ServingService::Publish(PublishCall call, ModelState state, VersionFacts fa
 }
 
 void ServingService::ListVersions(Call<v1::ListVersionsRequest, v1::ListVersionsResponse> call) {
-  ServedModels::Versions list = served_.List(call.request().served());
+  VersionTable::Versions list = publisher_.table().List(call.request().served());
   KeepThoseWithin(call.reach(), &list, [](const auto& each) { return each.served(); });
   // Names of pages are sorted as the list is.
   const auto key = [](const v1::ServedVersion& each) {
@@ -96,12 +96,12 @@ void ServingService::ListVersions(Call<v1::ListVersionsRequest, v1::ListVersions
 
 void ServingService::RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersionsResponse> call) {
   const v1::RouteVersionsRequest& request = call.request();
-  ServedModels::Change change;
+  VersionTable::Change change;
   change.labels.insert(request.labels().begin(), request.labels().end());
   change.weights.insert(request.weights().begin(), request.weights().end());
   change.clear_weights = request.clear_weights();
   if (request.has_expected_etag()) change.expected_etag = request.expected_etag();
-  served_.Route(request.served(), std::move(change), [call](absl::StatusOr<ServedModels::Versions> versions) {
+  publisher_.Route(request.served(), std::move(change), [call](absl::StatusOr<VersionTable::Versions> versions) {
     if (!versions.ok()) return call.Finish(versions.status());
     for (v1::ServedVersion& version : *versions) *call.response().add_versions() = std::move(version);
     call.Finish();
@@ -111,8 +111,8 @@ void ServingService::RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersi
 void ServingService::RetireVersion(Call<v1::RetireVersionRequest, v1::RetireVersionResponse> call) {
   std::optional<std::string> expected_etag;
   if (call.request().has_expected_etag()) expected_etag = call.request().expected_etag();
-  served_.Retire(call.request().served(), call.request().version(), expected_etag,
-                 [call](const absl::Status& status) { call.Finish(status); });
+  publisher_.Retire(call.request().served(), call.request().version(), expected_etag,
+                    [call](const absl::Status& status) { call.Finish(status); });
 }
 
 void ServingService::ReloadServing(Call<v1::ReloadServingRequest, v1::ReloadServingResponse> call) {
@@ -122,7 +122,7 @@ void ServingService::ReloadServing(Call<v1::ReloadServingRequest, v1::ReloadServ
   }
   reload_([this, call](const absl::StatusOr<Declaration>& declaration) {
     if (!declaration.ok()) return call.Finish(declaration.status());
-    for (v1::ServedVersion& version : served_.List()) {
+    for (v1::ServedVersion& version : publisher_.table().List()) {
       if (version.declared()) *call.response().add_versions() = std::move(version);
     }
     call.Finish();

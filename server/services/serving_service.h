@@ -12,7 +12,7 @@
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/rpc/raw_service.h"
-#include "server/serving/served_models.h"
+#include "server/serving/publisher.h"
 
 namespace gluond::server {
 
@@ -22,7 +22,7 @@ class ServingService final : public RawService {
 
   // `store` holds checkpoints; null: there is none. `reload` reads the file --serve again; null: there is none. All outlive
   // this.
-  ServingService(Runner& runner, Devices& devices, Models& models, ServedModels& served, CheckpointStore* store,
+  ServingService(Runner& runner, Devices& devices, Models& models, Publisher& publisher, CheckpointStore* store,
                  Reload reload = nullptr);
 
  private:
@@ -38,7 +38,7 @@ class ServingService final : public RawService {
 
   Devices& devices_;
   Models& models_;
-  ServedModels& served_;
+  Publisher& publisher_;
   CheckpointStore* const store_;
   const Reload reload_;
 };

@@ -22,6 +22,7 @@
 #include "server/net/scoped_cork.h"
 #include "server/rpc/draining.h"
 #include "server/serving/batch_cancellation.h"
+#include "server/serving/batch_rows.h"
 
 namespace gluond::server {
 namespace {
@@ -30,14 +31,6 @@ using Clock = BatchQueue::Clock;
 
 // Inputs of more bytes are put together beside gRPC's threads and lanes.
 constexpr size_t kMuch = 256 << 10;
-
-Tensor Rows(const Tensor& tensor, int64_t begin, int64_t count) {
-  Shape shape = tensor.shape();
-  const size_t row = shape[0] == 0 ? 0 : tensor.bytes() / static_cast<size_t>(shape[0]);
-  shape[0] = count;
-  const size_t at = static_cast<size_t>(static_cast<char*>(tensor.data()) - static_cast<char*>(tensor.buffer()->data()));
-  return Tensor(tensor.buffer(), at + static_cast<size_t>(begin) * row, shape, tensor.dtype());
-}
 
 // Those who get the answers; one who gets several is there several times.
 std::vector<Peer*> PeersOf(const std::vector<InferRequestPtr>& batch) {
@@ -392,34 +385,11 @@ void ServedVersion::Pump() {
   }
 }
 
-absl::StatusOr<NamedTensors> ServedVersion::Join(const Batch& batch, HostedModel& instance) const {
-  int64_t rows = 0;
-  for (const InferRequestPtr& request : batch) rows += request->rows;
-  const int64_t all = options_.batch_invariant ? options_.max_batch_size : rows;
-  if (batch.size() == 1 && all == rows) return batch.front()->inputs;
-  NamedTensors joined;
-  for (size_t i = 0; i < batch.front()->inputs.size(); ++i) {
-    const NamedTensor& first = batch.front()->inputs[i];
-    Shape shape = first.tensor.shape();
-    shape[0] = all;
-    ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(instance.host_allocator(), shape, first.tensor.dtype()));
-    auto* to = static_cast<char*>(tensor.data());
-    for (const InferRequestPtr& request : batch) {
-      const Tensor& from = request->inputs[i].tensor;
-      std::memcpy(to, from.data(), from.bytes());
-      to += from.bytes();
-    }
-    std::memset(to, 0, tensor.bytes() - static_cast<size_t>(to - static_cast<char*>(tensor.data())));
-    joined.push_back({first.name, std::move(tensor)});
-  }
-  return joined;
-}
-
 void ServedVersion::Run(size_t instance, Batch batch) {
   const Clock::time_point begun = Clock::now();
   for (const InferRequestPtr& request : batch) request->Unlisten();
   HostedModel& model = *instances_[instance];
-  absl::StatusOr<NamedTensors> inputs = Join(batch, model);
+  absl::StatusOr<NamedTensors> inputs = JoinRows(batch, options_, model.host_allocator());
   Statistics::Phases phases;
   const Clock::time_point joined = Clock::now();
   phases.input = joined - begun;
@@ -447,35 +417,11 @@ void ServedVersion::Run(size_t instance, Batch batch) {
   });
 }
 
-absl::StatusOr<std::vector<NamedTensors>> ServedVersion::Split(const Batch& batch, const NamedTensors& outputs) const {
-  std::vector<NamedTensors> answers(batch.size());
-  if (options_.max_batch_size <= 0) {
-    answers[0] = outputs;
-    return answers;
-  }
-  int64_t rows = 0;
-  for (const InferRequestPtr& request : batch) rows += request->rows;
-  if (options_.batch_invariant) rows = options_.max_batch_size;
-  for (const NamedTensor& output : outputs) {
-    const Shape& shape = output.tensor.shape();
-    if (shape.ndim() < 1 || shape[0] != rows) {
-      return absl::FailedPreconditionError(absl::StrCat("output '", output.name, "' has shape ", shape.ToString(),
-                                                        " for ", rows, " rows: it cannot be taken apart; publish with "
-                                                        "max_batch_size 0"));
-    }
-    int64_t at = 0;
-    for (size_t i = 0; i < batch.size(); at += batch[i++]->rows) {
-      answers[i].push_back({output.name, Rows(output.tensor, at, batch[i]->rows)});
-    }
-  }
-  return answers;
-}
-
 void ServedVersion::Ran(const Batch& batch, Statistics::Phases phases, Clock::time_point begun,
                         absl::StatusOr<NamedTensors> outputs) {
   const Clock::time_point computed = Clock::now();
   using Answers = absl::StatusOr<std::vector<NamedTensors>>;
-  Answers answers = outputs.ok() ? Split(batch, *outputs) : Answers(outputs.status());
+  Answers answers = outputs.ok() ? SplitRows(batch, options_, *outputs) : Answers(outputs.status());
   phases.output = Clock::now() - computed;
   if (!answers.ok() && batch.size() > 1 && IsWanted(batch)) {  // Perhaps it is the fault of one of them, or of their number.
     MutexLock lock(mu_);

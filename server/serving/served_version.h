@@ -98,11 +98,8 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   void Pump();
   void PumpAt(BatchQueue::Clock::time_point when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run(size_t instance, Batch batch);
-  absl::StatusOr<NamedTensors> Join(const Batch& batch, HostedModel& instance) const;
   void Ran(const Batch& batch, Statistics::Phases phases, BatchQueue::Clock::time_point begun,
            absl::StatusOr<NamedTensors> outputs);
-  // The rows of each request.
-  absl::StatusOr<std::vector<NamedTensors>> Split(const Batch& batch, const NamedTensors& outputs) const;
   void Fail(InferRequest& request, const absl::Status& status);
   void Wake();
   // `requests` requests more are under way; below 0: fewer.

@@ -227,7 +227,7 @@ void Metrics::AddModels(Families& families) const {
 }
 
 void Metrics::AddVersions(Families& families) const {
-  for (const auto& [name, version] : parts_.served.AllReady()) {
+  for (const auto& [name, version] : parts_.served.Ready()) {
     const Families::Labels labels = {{"model", name}, {"version", std::to_string(version->number())}};
     const auto with = [&](const char* key, const char* value) {
       Families::Labels more = labels;

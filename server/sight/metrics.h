@@ -29,7 +29,7 @@
 #include "server/rpc/raw_service.h"
 #include "server/rpc/router.h"
 #include "server/rpc/runner.h"
-#include "server/serving/served_models.h"
+#include "server/serving/version_table.h"
 #include "server/sight/families.h"
 
 namespace gluond::server {
@@ -45,7 +45,7 @@ class Metrics {
     const TlsCertificates* tls;  // Null: connections are not encrypted.
     const Devices& devices;
     const Models& models;
-    const ServedModels& served;
+    const VersionTable& served;
     const CustomHosts& hosts;
     const CheckpointStore* store;  // Null: there is none.
     std::function<int64_t()> sessions, datasets;

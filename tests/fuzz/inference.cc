@@ -8,7 +8,7 @@
 #include "server/codec/definition_codec.h"
 #include "server/hosted/wait_for.h"
 #include "server/services/infer.h"
-#include "server/serving/served_models.h"
+#include "server/serving/publisher.h"
 #include "server/wire/parse_message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inference_input.pb.h"
@@ -59,18 +59,18 @@ struct Bench {
       facts.options.default_priority = 2;
       facts.options.allow_timeout_override = true;
       const absl::Status published = server::WaitFor([&](auto done) {
-        served->Publish(name, Doubling(), facts, {"stable"},
+        publisher->Publish(name, Doubling(), facts, {"stable"},
                         [done](const absl::StatusOr<v1::ServedVersion>& version) { done(version.status()); });
       });
       Require(published.ok(), published.ToString());
     }
   }
-  ~Bench() { served->Stop(); }
+  ~Bench() { publisher->Stop(); }
 
   std::unique_ptr<server::Runner> runner =
       std::make_unique<server::Runner>(SmallLimits(), [](absl::string_view) {}, TheDevices().memory());
-  std::unique_ptr<server::ServedModels> served =
-      std::make_unique<server::ServedModels>(*runner, TheDevices(), nullptr, [](absl::string_view) {});
+  std::unique_ptr<server::Publisher> publisher =
+      std::make_unique<server::Publisher>(*runner, TheDevices(), nullptr, [](absl::string_view) {});
   server::SharedRegions regions;  // Without any.
 };
 
@@ -112,7 +112,7 @@ class Stream {
       MutexLock lock(mu_);
       ++owed_;
     }
-    server::Infer(*bench_.served, *bench_.runner,
+    server::Infer(bench_.publisher->table(), *bench_.runner,
                   {its->request, its->attachments, its->response, its->reply_attachments,
                    {&bench_.regions, {.is_everybody = true}}, its->cancellation, nullptr},
                   [this, its](const absl::Status& status) {

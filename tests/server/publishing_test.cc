@@ -5,7 +5,7 @@
 #include <set>
 
 #include "server/hosted/wait_for.h"
-#include "server/serving/served_models.h"
+#include "server/serving/publisher.h"
 #include "tests/server/custom_host_fixture.h"
 #include "tests/server/gate_operator.h"
 #include "tests/server/serving_fixture.h"
@@ -90,7 +90,7 @@ TEST(TenantsVersionsTest, WhatAVersionComputesIsItsTenantsWork) {
   const std::unique_ptr<Devices> devices = *Devices::Open("cpu", 1, Limits());
   Runner runner(Limits(), [](absl::string_view) {}, devices->memory());
   ASSERT_EQ(runner.tenants.Load(tenants), absl::OkStatus());
-  ServedModels served(runner, *devices, nullptr, [](absl::string_view) {});
+  Publisher publisher(runner, *devices, nullptr, [](absl::string_view) {});
   ModelState state;
   state.definition.inputs = {{"x", {1, 2}, DType::kFloat32}};
   state.definition.outputs = {MakeNode("_test_gate", "y", {MakeVariable("x")})};
@@ -98,7 +98,7 @@ TEST(TenantsVersionsTest, WhatAVersionComputesIsItsTenantsWork) {
   const std::map<std::string, std::string> group_of = {{"acme/m", "acme"}, {"globex/m", "globex"}, {"m", ""}};
   for (const auto& [name, group] : group_of) {
     ASSERT_EQ(WaitFor([&, name = name](auto done) {
-      served.Publish(name, state, {}, {}, [done](const absl::StatusOr<v1::ServedVersion>& made) { done(made.status()); });
+      publisher.Publish(name, state, {}, {}, [done](const absl::StatusOr<v1::ServedVersion>& made) { done(made.status()); });
     }), absl::OkStatus());
     Gate::Get().TakeGroups();
     const auto request = std::make_shared<InferRequest>();
@@ -106,11 +106,11 @@ TEST(TenantsVersionsTest, WhatAVersionComputesIsItsTenantsWork) {
     std::memset(request->inputs[0].tensor.data(), 0, request->inputs[0].tensor.bytes());
     EXPECT_EQ(WaitFor([&, name = name](auto done) {
       request->done = [done](const absl::StatusOr<NamedTensors>& outputs) { done(outputs.status()); };
-      (*served.Choose(name, "", ""))->Infer(request);
+      (*publisher.table().Choose(name, "", ""))->Infer(request);
     }), absl::OkStatus());
     EXPECT_EQ(Gate::Get().TakeGroups(), std::set<std::string>{group}) << name;
   }
-  served.Stop();
+  publisher.Stop();
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+#include "server/serving/batch_rows.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond::server {
+namespace {
+
+int64_t RowsOf(const std::vector<InferRequestPtr>& batch) {
+  int64_t rows = 0;
+  for (const InferRequestPtr& request : batch) rows += request->rows;
+  return rows;
+}
+
+Tensor Rows(const Tensor& tensor, int64_t begin, int64_t count) {
+  Shape shape = tensor.shape();
+  const size_t row = shape[0] == 0 ? 0 : tensor.bytes() / static_cast<size_t>(shape[0]);
+  shape[0] = count;
+  const size_t at = static_cast<size_t>(static_cast<char*>(tensor.data()) - static_cast<char*>(tensor.buffer()->data()));
+  return Tensor(tensor.buffer(), at + static_cast<size_t>(begin) * row, shape, tensor.dtype());
+}
+
+}  // namespace
+
+absl::StatusOr<NamedTensors> JoinRows(const std::vector<InferRequestPtr>& batch, const ServingOptions& options,
+                                      Allocator& allocator) {
+  const int64_t rows = RowsOf(batch);
+  const int64_t all = options.batch_invariant ? options.max_batch_size : rows;
+  if (batch.size() == 1 && all == rows) return batch.front()->inputs;
+  NamedTensors joined;
+  for (size_t i = 0; i < batch.front()->inputs.size(); ++i) {
+    const NamedTensor& first = batch.front()->inputs[i];
+    Shape shape = first.tensor.shape();
+    shape[0] = all;
+    ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(allocator, shape, first.tensor.dtype()));
+    auto* to = static_cast<char*>(tensor.data());
+    for (const InferRequestPtr& request : batch) {
+      const Tensor& from = request->inputs[i].tensor;
+      std::memcpy(to, from.data(), from.bytes());
+      to += from.bytes();
+    }
+    std::memset(to, 0, tensor.bytes() - static_cast<size_t>(to - static_cast<char*>(tensor.data())));
+    joined.push_back({first.name, std::move(tensor)});
+  }
+  return joined;
+}
+
+absl::StatusOr<std::vector<NamedTensors>> SplitRows(const std::vector<InferRequestPtr>& batch, const ServingOptions& options,
+                                                    const NamedTensors& outputs) {
+  std::vector<NamedTensors> answers(batch.size());
+  if (options.max_batch_size <= 0) {
+    answers[0] = outputs;
+    return answers;
+  }
+  const int64_t rows = options.batch_invariant ? options.max_batch_size : RowsOf(batch);
+  for (const NamedTensor& output : outputs) {
+    const Shape& shape = output.tensor.shape();
+    if (shape.ndim() < 1 || shape[0] != rows) {
+      return absl::FailedPreconditionError(absl::StrCat("output '", output.name, "' has shape ", shape.ToString(),
+                                                        " for ", rows, " rows: it cannot be taken apart; publish with "
+                                                        "max_batch_size 0"));
+    }
+    int64_t at = 0;
+    for (size_t i = 0; i < batch.size(); at += batch[i++]->rows) {
+      answers[i].push_back({output.name, Rows(output.tensor, at, batch[i]->rows)});
+    }
+  }
+  return answers;
+}
+
+}  // namespace gluond::server
