@@ -1,5 +1,6 @@
 #include "server/config/flag_file.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "engine/core/status_macros.h"
+#include "engine/core/text.h"
 #include "server/config/operator_file.h"
 #include "server/config/yaml.h"
 
@@ -49,13 +51,16 @@ absl::Status SetFlags(const std::string& path, const std::vector<std::string>& f
   ASSIGN_OR_RETURN(const std::string text, ReadOperatorFile(path, Yaml::kMostBytes));
   ASSIGN_OR_RETURN(const Yaml file, Yaml::Parse(text, path));
   if (file.kind() == Yaml::Kind::kNull) return absl::OkStatus();
-  RETURN_IF_ERROR(file.CheckKeys(flags));
+  RETURN_IF_ERROR(file.Want(Yaml::Kind::kMap));
   for (const auto& [key, value] : file.members()) {
     if (key.text() == kName) return key.Error("a file of flags names no other one");
-    absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(key.text());
+    if (std::find(flags.begin(), flags.end(), key.text()) == flags.end()) {
+      const std::string closest = DidYouMean(key.text(), flags);
+      return key.Error("there is no flag '", key.text(), "'", closest.empty() ? "; --help lists them" : closest);
+    }
     ASSIGN_OR_RETURN(const std::string said, TextOf(value));
     std::string why;
-    if (flag == nullptr || !flag->ParseFrom(said, &why)) {
+    if (!absl::FindCommandLineFlag(key.text())->ParseFrom(said, &why)) {
       return value.Error("'", said, "' is no value of --", key.text(), "; ", why);
     }
   }

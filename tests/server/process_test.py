@@ -73,10 +73,10 @@ class ProcessTest(Waits, unittest.TestCase):
       write("max_requests: 7\nmax_models: 8\ndeterministic: false\nunix_users: [0, 1]\n")
       with RunningServer(f"--config={path}", "--max_models=9") as server:
         self.assertIn("--max_requests=7", server.stop()[1])
-      for text, expected in (("max_request: 7\n", "line 1, column 1: max_request: "), ("max_requests: x\n", "line 1, column 15"),
+      for text, expected in (("max_request: 7\n", "there is no flag 'max_request'; did you mean 'max_requests'?"), ("max_requests: x\n", "line 1, column 15"),
                              ("max_requests: 0\n", "--max_requests is 0"), ("config: other.yaml\n", "names no other one"),
                              ("max_models: {a: 1}\n", "line 1, column 13"), ("max_models: [", "server.yaml, line"),
-                             ("helpfull: true\n", "helpfull")):
+                             ("helpfull: true\n", "there is no flag 'helpfull'; --help lists them")):
         write(text)
         for flags in ((f"--config={path}",), ("--config", path), ("-config", path)):
           result = run("--address=127.0.0.1:0", "--check", *flags)
