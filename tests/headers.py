@@ -26,7 +26,7 @@ Row = collections.namedtuple("Row", "grpc protobuf messages median most")
 
 
 def room_of(path):
-  """The room of a source file: server/rpc/unary.cc -> server/rpc, ops/relu.cc -> ops, ops/kernel/cpu/gemm.cc -> ops/kernel."""
+  """The room of a source file: server/rpc/stream.cc -> server/rpc, ops/relu.cc -> ops, ops/kernel/cpu/gemm.cc -> ops/kernel."""
   parts = pathlib.PurePosixPath(path).parts[:-1]
   return "/".join(parts[:2])
 
