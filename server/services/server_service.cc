@@ -2,6 +2,7 @@
 
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "server/codec/registry_hash.h"
 #include "server/start/protocol.h"
@@ -14,12 +15,25 @@ uint64_t RandomNumber() {
   return uint64_t{random()} << 32 | random();
 }
 
+struct ToldLimit {
+  const google::protobuf::FieldDescriptor* field;
+  int64_t Limits::*limit;
+};
+
 // Clients hear of the limits for which the message has a field.
+const std::vector<ToldLimit>& ToldLimits() {
+  static const auto& told = *new auto([] {
+    std::vector<ToldLimit> limits;
+    for (const LimitFlag& limit : LimitFlags()) {
+      if (const auto* field = v1::Limits::descriptor()->FindFieldByName(limit.name)) limits.push_back({field, limit.limit});
+    }
+    return limits;
+  }());
+  return told;
+}
+
 void SetLimits(const Limits& limits, v1::Limits* told) {
-  for (const LimitFlag& limit : LimitFlags()) {
-    const auto* const field = v1::Limits::descriptor()->FindFieldByName(limit.name);
-    if (field != nullptr) told->GetReflection()->SetInt64(told, field, limits.*limit.limit);
-  }
+  for (const auto& [field, limit] : ToldLimits()) told->GetReflection()->SetInt64(told, field, limits.*limit);
   told->set_max_chunk_bytes(limits.max_chunk_bytes());
 }
 
