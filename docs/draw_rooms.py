@@ -121,7 +121,7 @@ class Frame:
       self.height = TITLE + PAD
     self.places = {}
     for level, row in enumerate(self.rows):
-      # What is left of the width goes between the boxes.
+      # The boxes share the rest of the width between them.
       between = GAP + (self.width - 2 * PAD - rows[level]) / (len(row) + 1)
       x = PAD + between - GAP
       for one in row:

@@ -1,7 +1,7 @@
 // For tasks (task.h): the code that follows a co_await is a work of its own, on a thread of the pool that is named. A thread
 // that waited for nothing but a place to go on is free meanwhile.
 //
-//   co_await PostedAside(*lane);  // What follows takes long.
+//   co_await PostedAside(*lane);  // The code below takes long.
 //   ...
 //   co_await PostedTo(*lane);      // What follows is the lane's.
 

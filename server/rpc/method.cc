@@ -156,7 +156,7 @@ absl::StatusOr<Method> Method::Of(const MethodDescriptor& method) {
   made.client_id = FieldWith(request, v1::CLIENT_ID);
   made.commit = FieldWith(request, v1::COMMIT);
   made.num_tensor_fields = CountTensorFields(request);
-  made.replayed = ReplayedField(reply);
+  made.replayed = FieldWith(reply, v1::REPLAYED);
   made.durable_sequence = FieldWith(reply, v1::DURABLE_SEQUENCE);
   made.timing = FieldOf(reply, v1::Timing::descriptor());
   const bool can_be_numbered = made.call != nullptr && made.replayed != nullptr && !made.targets.empty();
@@ -174,7 +174,5 @@ std::optional<NamedField> NamedFieldOf(const FieldDescriptor& field) {
   return NamedField{rule->is_text(), static_cast<Thing>(rule->thing()), static_cast<Deed>(rule->deed()),
                     if_empty.ok() ? *std::move(if_empty) : std::vector<Method::Field>()};
 }
-
-Method::Field ReplayedField(const Descriptor& reply) { return FieldWith(reply, v1::REPLAYED); }
 
 }  // namespace gluond::server

@@ -16,7 +16,6 @@
 #include "server/rpc/dispatch.h"
 
 namespace google::protobuf {
-class Descriptor;
 class FieldDescriptor;
 class MethodDescriptor;
 }  // namespace google::protobuf
@@ -61,9 +60,6 @@ struct NamedField {
 };
 // Nothing: the field has neither names nor a text with names.
 std::optional<NamedField> NamedFieldOf(const google::protobuf::FieldDescriptor& field);
-
-// The field of a reply that is true in a repeated answer; null: its method is not numbered.
-Method::Field ReplayedField(const google::protobuf::Descriptor& reply);
 
 }  // namespace gluond::server
 

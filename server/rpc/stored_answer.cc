@@ -6,7 +6,6 @@
 #include "google/protobuf/descriptor.h"
 #include "gluond/v1/tensor.pb.h"
 #include "server/codec/tensor_statistics.h"
-#include "server/rpc/method.h"
 
 namespace gluond::server {
 namespace {
@@ -69,13 +68,11 @@ void Shrink(v1::Tensor* tensor, const Attachments& attachments) {
 
 }  // namespace
 
-std::string ToStoredAnswer(const Message& response, const Attachments& attachments) {
+std::string ToStoredAnswer(const Message& response, const Attachments& attachments, Method::Field replayed) {
   const std::unique_ptr<Message> kept(response.New());
   kept->CopyFrom(response);
   const Reflection& reflection = *kept->GetReflection();
-  if (const Method::Field replayed = ReplayedField(*kept->GetDescriptor()); replayed != nullptr) {
-    reflection.SetBool(kept.get(), replayed, true);
-  }
+  reflection.SetBool(kept.get(), replayed, true);
   for (int i = 0; i < kept->GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = kept->GetDescriptor()->field(i);
     if (!field->is_map() || field->message_type()->map_value()->message_type() != v1::Tensor::descriptor()) continue;

@@ -7,12 +7,13 @@
 #include <string>
 
 #include "google/protobuf/message.h"
+#include "server/rpc/method.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {
 
-// `response` has a bool field `replayed`, and its tensors stand in maps by name.
-std::string ToStoredAnswer(const google::protobuf::Message& response, const Attachments& attachments);
+// `replayed`: the field of the response that is true in a repeated answer. The response's tensors stand in maps by name.
+std::string ToStoredAnswer(const google::protobuf::Message& response, const Attachments& attachments, Method::Field replayed);
 
 }  // namespace gluond::server
 

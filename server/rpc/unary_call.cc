@@ -136,7 +136,7 @@ void UnaryCall::Finish(const absl::Status& status) {
 }
 
 void UnaryCall::FinishApplied(const absl::Status& status) {
-  if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*reply_, reply_attachments_));
+  if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*reply_, reply_attachments_, method().replayed));
   if (!finished_.exchange(true)) Conclude(WithMessage(status, absl::StrCat(status.message(), kCallWasApplied)));
 }
 
@@ -170,7 +170,7 @@ void UnaryCall::Conclude(const absl::Status& status) {
     const int64_t bytes = static_cast<int64_t>(Bytes(reply).size()) * (is_compressed_ ? 2 : 1);
     if (outcome.ok()) outcome = memory_.Grow(bytes);
     if (outcome.ok()) reply_bytes = bytes;
-    if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*reply_, reply_attachments_));
+    if (turn_ != nullptr) turn_->Applied(ToStoredAnswer(*reply_, reply_attachments_, method().replayed));
   }
   if (const absl::Status why = revoked(); !why.ok()) outcome = why;
   // Before the client can know of the answer and send again.

@@ -1,4 +1,4 @@
-// What the .protos say of each method, and that a method of which they say too little stops the server's start.
+// Methods are what their .protos say of them, and a method of which its .proto says too little stops the server's start.
 
 #include "server/rpc/method.h"
 
