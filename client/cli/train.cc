@@ -164,6 +164,41 @@ absl::StatusOr<double> Test(const client::Model& model, const std::string& datas
   return Accuracy(response.metrics());
 }
 
+// Takes the steps after the first `done`, measures after each epoch, saves the model and draws the curve.
+absl::Status TrainFrom(int64_t done, const client::Model& model, const std::string& dataset, const TrainOptions& options,
+                       int64_t images) {
+  const int64_t steps_per_epoch = (images + options.batch_size - 1) / options.batch_size;
+  TrainingCurve curve;
+  curve.title = absl::StrFormat("%s on %s, batch %d, seed %d", options.recipe, dataset,
+                                options.batch_size, options.seed);
+  const Progress progress(options.epochs, images, isatty(STDOUT_FILENO) == 1);
+  for (int64_t epoch = done / steps_per_epoch; epoch < options.epochs; ++epoch) {
+    const int64_t begin = epoch == done / steps_per_epoch ? done % steps_per_epoch * options.batch_size : 0;
+    CLIENT_ASSIGN_OR_RETURN(const EpochReport report,
+                            TrainEpoch(model, dataset + "-train", options, epoch, begin, images, progress, &curve));
+    CLIENT_ASSIGN_OR_RETURN(const double accuracy, Test(model, dataset + "-test"));
+    progress.Finish(epoch, report, accuracy);
+    curve.train_accuracy.push_back(report.accuracy);
+    curve.test_accuracy.push_back(accuracy);
+  }
+  if (curve.test_accuracy.empty()) {  // All steps were taken before.
+    CLIENT_ASSIGN_OR_RETURN(const double accuracy, Test(model, dataset + "-test"));
+    curve.test_accuracy.push_back(accuracy);
+  }
+
+  if (options.checkpoint != "-") {
+    CLIENT_ASSIGN_OR_RETURN(const v1::Checkpoint saved,
+                            model.Save(options.checkpoint, options.replace));
+    std::cout << "checkpoint: " << saved.name() << ", step " << saved.step() << "\n";
+  }
+  if (options.curve != "-") {
+    CLIENT_RETURN_IF_ERROR(WriteSvg(curve, options.curve));
+    std::cout << "training curve: " << options.curve << "\n";
+  }
+  std::cout << absl::StrFormat("test accuracy: %.4f\n", curve.test_accuracy.back());
+  return absl::OkStatus();
+}
+
 absl::Status Run(TrainOptions options, const ServerOptions& server) {
   CLIENT_RETURN_IF_ERROR(options.Complete());
   CLIENT_ASSIGN_OR_RETURN(const Recipe recipe, FindRecipe(options.recipe, kClasses));
@@ -196,36 +231,7 @@ absl::Status Run(TrainOptions options, const ServerOptions& server) {
   } else {
     CLIENT_ASSIGN_OR_RETURN(model, Define(client, options, tuned, shape, steps));
   }
-  TrainingCurve curve;
-  curve.title = absl::StrFormat("%s on %s, batch %d, seed %d", options.recipe, name,
-                                options.batch_size, options.seed);
-  const Progress progress(options.epochs, images, isatty(STDOUT_FILENO) == 1);
-  for (int64_t epoch = done / steps_per_epoch; epoch < options.epochs; ++epoch) {
-    const int64_t begin = epoch == done / steps_per_epoch ? done % steps_per_epoch * options.batch_size : 0;
-    const absl::StatusOr<EpochReport> report =
-        TrainEpoch(model, name + "-train", options, epoch, begin, images, progress, &curve);
-    if (!report.ok()) return WithWayBack(report.status());
-    CLIENT_ASSIGN_OR_RETURN(const double accuracy, Test(model, name + "-test"));
-    progress.Finish(epoch, *report, accuracy);
-    curve.train_accuracy.push_back(report->accuracy);
-    curve.test_accuracy.push_back(accuracy);
-  }
-  if (curve.test_accuracy.empty()) {  // All steps were taken before.
-    CLIENT_ASSIGN_OR_RETURN(const double accuracy, Test(model, name + "-test"));
-    curve.test_accuracy.push_back(accuracy);
-  }
-
-  if (options.checkpoint != "-") {
-    CLIENT_ASSIGN_OR_RETURN(const v1::Checkpoint saved,
-                            model.Save(options.checkpoint, options.replace));
-    std::cout << "checkpoint: " << saved.name() << ", step " << saved.step() << "\n";
-  }
-  if (options.curve != "-") {
-    CLIENT_RETURN_IF_ERROR(WriteSvg(curve, options.curve));
-    std::cout << "training curve: " << options.curve << "\n";
-  }
-  std::cout << absl::StrFormat("test accuracy: %.4f\n", curve.test_accuracy.back());
-  return absl::OkStatus();
+  return WithWayBack(TrainFrom(done, model, name, options, images));
 }
 
 }  // namespace
