@@ -15,6 +15,8 @@
 
 namespace gluond::ops {
 
+// A path is no sum of quotients.
+// clang-format off
 #ifdef GLUOND_GPU
 using Backend = gpu;
 #define BACKEND(file) GLUOND_FILE_NAME(ops/kernel/cuda/file)
@@ -22,6 +24,7 @@ using Backend = gpu;
 using Backend = cpu;
 #define BACKEND(file) GLUOND_FILE_NAME(ops/kernel/cpu/file)
 #endif
+// clang-format on
 
 }  // namespace gluond::ops
 

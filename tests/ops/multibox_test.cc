@@ -6,6 +6,8 @@
 namespace gluond::testing {
 namespace {
 
+// The formatter would give each number of these tables a line.
+// clang-format off
 const Numbers kImage = {{1, 3, 2, 3}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
 const Numbers kAnchors = {{1, 6, 4}, {0, 0, 0.5, 0.5, 0.125, 0.125, 0.625, 0.625, 0.5, 0.5, 1, 1, 0.375, 0.375, 0.875,
     0.875, 0, 0.5, 0.5, 1, 0.25, 0.25, 0.75, 0.75}};
@@ -254,6 +256,7 @@ TEST(MultiBox, RefusesWhatDoesNotFit) {
                 {{"background_id", "1"}});
   ExpectRefused("[2,20]", "_contrib_MultiBoxDetection", {kProbabilities, {{2, 20}, std::vector<double>(40)}, kAnchors});
 }
+// clang-format on
 
 }  // namespace
 }  // namespace gluond::testing
