@@ -35,37 +35,40 @@ FLAG = re.compile(r"^--(\w+) \((.*)\);(?: default: (.*);)?$")
 
 
 def flags(text):
-  """(name, default, help) for each flag of a page of help."""
-  entries = []
-  for line in text.partition("\n  Flags from ")[2].splitlines()[1:]:
-    if line.startswith("    --"):
-      entries.append(line.strip())
-    elif line.startswith("      ") and entries:
-      entries[-1] += " " + line.strip()
-    elif line.strip():
-      break
-  for entry in entries:
-    found = FLAG.match(entry)
-    if found is None:
-      raise ValueError(f"not a flag: {entry}")
-    yield found[1], found[3] or "", found[2]
+    """(name, default, help) for each flag of a page of help."""
+    entries = []
+    for line in text.partition("\n  Flags from ")[2].splitlines()[1:]:
+        if line.startswith("    --"):
+            entries.append(line.strip())
+        elif line.startswith("      ") and entries:
+            entries[-1] += " " + line.strip()
+        elif line.strip():
+            break
+    for entry in entries:
+        found = FLAG.match(entry)
+        if found is None:
+            raise ValueError(f"not a flag: {entry}")
+        yield found[1], found[3] or "", found[2]
 
 
 def generate(text):
-  """The page of the flags of a page of help."""
-  return HEADER + "".join(
-      "| `--%s` | %s | %s |\n" % (name, "" if default in ("", '""') else "`%s`" % default.strip('"'), told.replace("|", "\\|"))
-      for name, default, told in flags(text))
+    """The page of the flags of a page of help."""
+    return HEADER + "".join(
+        "| `--%s` | %s | %s |\n" % (name, "" if default in ("", '""') else "`%s`" % default.strip('"'), told.replace("|", "\\|"))
+        for name, default, told in flags(text)
+    )
 
 
 def listed(server):
-  """The server's page of help."""
-  return subprocess.run([server, "--help"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    """The server's page of help."""
+    return subprocess.run([server, "--help"], stdout=subprocess.PIPE, text=True, check=False).stdout
 
 
 def main():
-  PAGE.write_text(generate(listed(sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "bazel-bin/server/gluond-server"))), encoding="utf-8")
+    PAGE.write_text(
+        generate(listed(sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "bazel-bin/server/gluond-server"))), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
-  main()
+    main()

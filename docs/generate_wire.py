@@ -18,8 +18,25 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Services first, then their messages, from the simple to the composed.
-FILES = ["call", "operator", "model", "training", "serving", "session", "command", "saved_session", "server", "tensor", "graph",
-         "parameters", "checkpoint", "dataset", "trainer", "custom_operator", "options"]
+FILES = [
+    "call",
+    "operator",
+    "model",
+    "training",
+    "serving",
+    "session",
+    "command",
+    "saved_session",
+    "server",
+    "tensor",
+    "graph",
+    "parameters",
+    "checkpoint",
+    "dataset",
+    "trainer",
+    "custom_operator",
+    "options",
+]
 
 HEADER = """# The wire
 
@@ -82,152 +99,171 @@ compressed then, where that is shorter.
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _LABEL_REPEATED = _Field.LABEL_REPEATED
-_SCALARS = {
-    number: name[len("TYPE_"):].lower() for name, number in _Field.Type.items()
-}
+_SCALARS = {number: name[len("TYPE_") :].lower() for name, number in _Field.Type.items()}
 
 
 class MissingComment(Exception):
-  """Names what has no comment."""
+    """Names what has no comment."""
 
 
 def describe(proto_root):
-  """The FileDescriptorProtos of FILES, with source positions."""
-  with tempfile.NamedTemporaryFile(suffix=".pb") as out:
-    subprocess.run(
-        ["protoc", "--include_source_info", "--include_imports", "-o", out.name,
-         "--proto_path=%s/proto" % proto_root, "--proto_path=%s/third_party/googleapis" % proto_root,
-         "--proto_path=/usr/include"] +
-        ["gluond/v1/%s.proto" % name for name in FILES], check=True)
-    files = {f.name: f for f in descriptor_pb2.FileDescriptorSet.FromString(out.read()).file}
-  descriptor_pool.Default().Add(files["gluond/v1/options.proto"])
-  return [files["gluond/v1/%s.proto" % name] for name in FILES]
+    """The FileDescriptorProtos of FILES, with source positions."""
+    with tempfile.NamedTemporaryFile(suffix=".pb") as out:
+        subprocess.run(
+            [
+                "protoc",
+                "--include_source_info",
+                "--include_imports",
+                "-o",
+                out.name,
+                "--proto_path=%s/proto" % proto_root,
+                "--proto_path=%s/third_party/googleapis" % proto_root,
+                "--proto_path=/usr/include",
+            ]
+            + ["gluond/v1/%s.proto" % name for name in FILES],
+            check=True,
+        )
+        files = {f.name: f for f in descriptor_pb2.FileDescriptorSet.FromString(out.read()).file}
+    descriptor_pool.Default().Add(files["gluond/v1/options.proto"])
+    return [files["gluond/v1/%s.proto" % name] for name in FILES]
 
 
 class _Comments:
-  """The leading comments of one file, by path of field numbers and indices."""
+    """The leading comments of one file, by path of field numbers and indices."""
 
-  def __init__(self, file):
-    self._file = file.name
-    self._by_path = {tuple(l.path): l.leading_comments for l in file.source_code_info.location}
+    def __init__(self, file):
+        self._file = file.name
+        self._by_path = {tuple(l.path): l.leading_comments for l in file.source_code_info.location}
 
-  def __call__(self, path, name):
-    text = self._by_path.get(tuple(path), "")
-    if not text.strip():
-      raise MissingComment("%s: %s has no comment" % (self._file, name))
-    return [line[1:] if line.startswith(" ") else line for line in text.rstrip("\n").split("\n")]
+    def __call__(self, path, name):
+        text = self._by_path.get(tuple(path), "")
+        if not text.strip():
+            raise MissingComment("%s: %s has no comment" % (self._file, name))
+        return [line[1:] if line.startswith(" ") else line for line in text.rstrip("\n").split("\n")]
 
 
 def _paragraphs(lines):
-  """Text as it stands; what is indented is an example in JSON."""
-  out, in_code = [], False
-  for line in lines:
-    is_code = line.startswith("  ")
-    if is_code != in_code:
-      out.append("```json" if is_code else "```")
-      in_code = is_code
-    out.append(line[2:] if is_code else line)
-  return "\n".join(out + ["```"] * in_code).strip("\n")
+    """Text as it stands; what is indented is an example in JSON."""
+    out, in_code = [], False
+    for line in lines:
+        is_code = line.startswith("  ")
+        if is_code != in_code:
+            out.append("```json" if is_code else "```")
+            in_code = is_code
+        out.append(line[2:] if is_code else line)
+    return "\n".join(out + ["```"] * in_code).strip("\n")
 
 
 def _cell(lines):
-  return " ".join(line.strip() for line in lines if line.strip()).replace("|", "\\|")
+    return " ".join(line.strip() for line in lines if line.strip()).replace("|", "\\|")
 
 
 def _anchor(full_name):
-  return full_name.removeprefix(".gluond.v1.").lower().replace(".", "")
+    return full_name.removeprefix(".gluond.v1.").lower().replace(".", "")
 
 
 def _link(type_name):
-  short = type_name.removeprefix(".gluond.v1.")
-  if type_name.startswith(".google."):
-    return "`%s`" % type_name.removeprefix(".google.protobuf.").removeprefix(".")
-  return "[`%s`](#%s)" % (short, _anchor(type_name))
+    short = type_name.removeprefix(".gluond.v1.")
+    if type_name.startswith(".google."):
+        return "`%s`" % type_name.removeprefix(".google.protobuf.").removeprefix(".")
+    return "[`%s`](#%s)" % (short, _anchor(type_name))
 
 
 def _single_type(field):
-  return _link(field.type_name) if field.type_name else "`%s`" % _SCALARS[field.type]
+    return _link(field.type_name) if field.type_name else "`%s`" % _SCALARS[field.type]
 
 
 def _type(field, maps):
-  if field.type_name in maps:
-    key, value = maps[field.type_name].field
-    return "map of %s by %s" % (_single_type(value), _single_type(key))
-  return ("list of " if field.label == _LABEL_REPEATED else "") + _single_type(field)
+    if field.type_name in maps:
+        key, value = maps[field.type_name].field
+        return "map of %s by %s" % (_single_type(value), _single_type(key))
+    return ("list of " if field.label == _LABEL_REPEATED else "") + _single_type(field)
 
 
 def _message(message, name, path, comments, out):
-  out += ["", "### %s" % name, "", _paragraphs(comments(path, name))]
-  maps = {".gluond.v1.%s.%s" % (name, nested.name): nested
-          for nested in message.nested_type if nested.options.map_entry}
-  if message.field:
-    out += ["", "| field | type | meaning |", "| --- | --- | --- |"]
-  for i, oneof in enumerate(message.oneof_decl):
-    if not oneof.name.startswith("_"):  # protoc's own, for `optional`.
-      comments(path + [8, i], "%s.%s" % (name, oneof.name))
-  for i, field in enumerate(message.field):
-    text = _cell(comments(path + [2, i], "%s.%s" % (name, field.name)))
-    if field.HasField("oneof_index") and not field.proto3_optional:
-      text = "*One of `%s`.* " % message.oneof_decl[field.oneof_index].name + text
-    out.append("| `%s` = %d | %s | %s |" % (field.name, field.number, _type(field, maps), text))
-  for i, enum in enumerate(message.enum_type):
-    _enum(enum, "%s.%s" % (name, enum.name), path + [4, i], comments, out)
-  for i, nested in enumerate(message.nested_type):
-    if not nested.options.map_entry:
-      _message(nested, "%s.%s" % (name, nested.name), path + [3, i], comments, out)
+    out += ["", "### %s" % name, "", _paragraphs(comments(path, name))]
+    maps = {".gluond.v1.%s.%s" % (name, nested.name): nested for nested in message.nested_type if nested.options.map_entry}
+    if message.field:
+        out += ["", "| field | type | meaning |", "| --- | --- | --- |"]
+    for i, oneof in enumerate(message.oneof_decl):
+        if not oneof.name.startswith("_"):  # protoc's own, for `optional`.
+            comments(path + [8, i], "%s.%s" % (name, oneof.name))
+    for i, field in enumerate(message.field):
+        text = _cell(comments(path + [2, i], "%s.%s" % (name, field.name)))
+        if field.HasField("oneof_index") and not field.proto3_optional:
+            text = "*One of `%s`.* " % message.oneof_decl[field.oneof_index].name + text
+        out.append("| `%s` = %d | %s | %s |" % (field.name, field.number, _type(field, maps), text))
+    for i, enum in enumerate(message.enum_type):
+        _enum(enum, "%s.%s" % (name, enum.name), path + [4, i], comments, out)
+    for i, nested in enumerate(message.nested_type):
+        if not nested.options.map_entry:
+            _message(nested, "%s.%s" % (name, nested.name), path + [3, i], comments, out)
 
 
 def _enum(enum, name, path, comments, out):
-  out += ["", "### %s" % name, "", _paragraphs(comments(path, name)), "",
-          "| value | meaning |", "| --- | --- |"]
-  for i, value in enumerate(enum.value):
-    text = _cell(comments(path + [2, i], "%s.%s" % (name, value.name)))
-    out.append("| `%s` = %d | %s |" % (value.name, value.number, text))
+    out += ["", "### %s" % name, "", _paragraphs(comments(path, name)), "", "| value | meaning |", "| --- | --- |"]
+    for i, value in enumerate(enum.value):
+        text = _cell(comments(path + [2, i], "%s.%s" % (name, value.name)))
+        out.append("| `%s` = %d | %s |" % (value.name, value.number, text))
 
 
 def _caller(method):
-  """Who may call a method, and how its calls are audited, by its options."""
-  options = descriptor_pb2.MethodOptions.FromString(method.options.SerializeToString())
-  rule = options.Extensions[descriptor_pool.Default().FindExtensionByName("gluond.v1.method")]
-  role, audit = (rule.DESCRIPTOR.enum_types_by_name[name].values_by_number[value].name
-                 for name, value in [("Role", rule.role), ("Audit", rule.audited)])
-  return ("everybody" if role == "OPEN" else "any role" if role == "ANY" else "`%s`" % role.lower()) + {
-      "NEVER": "", "EACH": ", audited", "MANY": ", some audited"}[audit]
+    """Who may call a method, and how its calls are audited, by its options."""
+    options = descriptor_pb2.MethodOptions.FromString(method.options.SerializeToString())
+    rule = options.Extensions[descriptor_pool.Default().FindExtensionByName("gluond.v1.method")]
+    role, audit = (
+        rule.DESCRIPTOR.enum_types_by_name[name].values_by_number[value].name
+        for name, value in [("Role", rule.role), ("Audit", rule.audited)]
+    )
+    return ("everybody" if role == "OPEN" else "any role" if role == "ANY" else "`%s`" % role.lower()) + {
+        "NEVER": "",
+        "EACH": ", audited",
+        "MANY": ", some audited",
+    }[audit]
 
 
 def _service(service, path, comments, out):
-  out += ["", "## %s" % service.name, "", _paragraphs(comments(path, service.name)), "",
-          "| method | caller's role | request, reply | what it does |", "| --- | --- | --- | --- |"]
-  for i, method in enumerate(service.method):
-    text = _cell(comments(path + [2, i], "%s.%s" % (service.name, method.name)))
-    out.append("| `%s` | %s | %s, %s | %s |" % (
-        method.name, _caller(method), _link(method.input_type), _link(method.output_type), text))
+    out += [
+        "",
+        "## %s" % service.name,
+        "",
+        _paragraphs(comments(path, service.name)),
+        "",
+        "| method | caller's role | request, reply | what it does |",
+        "| --- | --- | --- | --- |",
+    ]
+    for i, method in enumerate(service.method):
+        text = _cell(comments(path + [2, i], "%s.%s" % (service.name, method.name)))
+        out.append(
+            "| `%s` | %s | %s, %s | %s |"
+            % (method.name, _caller(method), _link(method.input_type), _link(method.output_type), text)
+        )
 
 
 def generate(files):
-  """The page. MissingComment: something on the wire is not explained."""
-  out = [HEADER.rstrip("\n")]
-  for file in files:
-    comments = _Comments(file)
-    for i, service in enumerate(file.service):
-      _service(service, [6, i], comments, out)
-  for file in files:
-    comments = _Comments(file)
-    out += ["", "## %s" % file.name]
-    for i, enum in enumerate(file.enum_type):
-      _enum(enum, enum.name, [5, i], comments, out)
-    for i, message in enumerate(file.message_type):
-      _message(message, message.name, [4, i], comments, out)
-  return "\n".join(out) + "\n"
+    """The page. MissingComment: something on the wire is not explained."""
+    out = [HEADER.rstrip("\n")]
+    for file in files:
+        comments = _Comments(file)
+        for i, service in enumerate(file.service):
+            _service(service, [6, i], comments, out)
+    for file in files:
+        comments = _Comments(file)
+        out += ["", "## %s" % file.name]
+        for i, enum in enumerate(file.enum_type):
+            _enum(enum, enum.name, [5, i], comments, out)
+        for i, message in enumerate(file.message_type):
+            _message(message, message.name, [4, i], comments, out)
+    return "\n".join(out) + "\n"
 
 
 def main():
-  try:
-    page = generate(describe(ROOT))
-  except MissingComment as error:
-    sys.exit("generate_wire: %s" % error)
-  (ROOT / "docs" / "wire.md").write_text(page, encoding="utf-8")
+    try:
+        page = generate(describe(ROOT))
+    except MissingComment as error:
+        sys.exit("generate_wire: %s" % error)
+    (ROOT / "docs" / "wire.md").write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
-  main()
+    main()

@@ -1,10 +1,10 @@
 // Activation: an elementwise non-linearity chosen by act_type. All derivatives follow from y alone, so that x need not
 // be kept for the gradient.
 
-#include "ops/operator.h"
 #include "ops/channel_blocks.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/math.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -15,44 +15,76 @@ struct ActivationParam : Param<ActivationParam> {
   int act_type;
   static void Fields(Schema<ActivationParam>& s) {
     s.Field("act_type", &ActivationParam::act_type)
-        .Enum({{"relu", kRelu},
-               {"sigmoid", kSigmoid},
-               {"tanh", kTanh},
-               {"softrelu", kSoftrelu},
-               {"softsign", kSoftsign}})
+        .Enum({{"relu", kRelu}, {"sigmoid", kSigmoid}, {"tanh", kTanh}, {"softrelu", kSoftrelu}, {"softsign", kSoftsign}})
         .Describe("relu max(x, 0); sigmoid 1 / (1 + e^-x); tanh; softrelu log(1 + e^x); softsign x / (1 + |x|).");
   }
 };
 
 // Each function has f(x), and its derivative as a function of y = f(x).
 struct Relu {
-  template <class C> HOST_DEVICE static C F(C x) { return x > 0 || x != x ? x : C(0); }
-  template <class C> HOST_DEVICE static C Slope(C y) { return y > 0 ? C(1) : C(0); }
+  template <class C>
+  HOST_DEVICE static C F(C x) {
+    return x > 0 || x != x ? x : C(0);
+  }
+  template <class C>
+  HOST_DEVICE static C Slope(C y) {
+    return y > 0 ? C(1) : C(0);
+  }
 };
 struct Sigmoid {
-  template <class C> HOST_DEVICE static C F(C x) { return math::Sigmoid(x); }
-  template <class C> HOST_DEVICE static C Slope(C y) { return y * (1 - y); }
+  template <class C>
+  HOST_DEVICE static C F(C x) {
+    return math::Sigmoid(x);
+  }
+  template <class C>
+  HOST_DEVICE static C Slope(C y) {
+    return y * (1 - y);
+  }
 };
 struct Tanh {
-  template <class C> HOST_DEVICE static C F(C x) { return math::Tanh(x); }
-  template <class C> HOST_DEVICE static C Slope(C y) { return 1 - y * y; }
+  template <class C>
+  HOST_DEVICE static C F(C x) {
+    return math::Tanh(x);
+  }
+  template <class C>
+  HOST_DEVICE static C Slope(C y) {
+    return 1 - y * y;
+  }
 };
 struct Softrelu {
-  template <class C> HOST_DEVICE static C F(C x) { return math::Softplus(x); }
-  template <class C> HOST_DEVICE static C Slope(C y) { return 1 - math::Exp(-y); }
+  template <class C>
+  HOST_DEVICE static C F(C x) {
+    return math::Softplus(x);
+  }
+  template <class C>
+  HOST_DEVICE static C Slope(C y) {
+    return 1 - math::Exp(-y);
+  }
 };
 struct Softsign {
-  template <class C> HOST_DEVICE static C F(C x) { return x / (1 + math::Abs(x)); }
-  template <class C> HOST_DEVICE static C Slope(C y) { return (1 - math::Abs(y)) * (1 - math::Abs(y)); }
+  template <class C>
+  HOST_DEVICE static C F(C x) {
+    return x / (1 + math::Abs(x));
+  }
+  template <class C>
+  HOST_DEVICE static C Slope(C y) {
+    return (1 - math::Abs(y)) * (1 - math::Abs(y));
+  }
 };
 
 template <class A>
 struct Value {
-  template <std::floating_point C> HOST_DEVICE C operator()(C x) const { return A::F(x); }
+  template <std::floating_point C>
+  HOST_DEVICE C operator()(C x) const {
+    return A::F(x);
+  }
 };
 template <class A>
 struct Derivative {
-  template <std::floating_point C> HOST_DEVICE C operator()(C dy, C y) const { return dy * A::Slope(y); }
+  template <std::floating_point C>
+  HOST_DEVICE C operator()(C dy, C y) const {
+    return dy * A::Slope(y);
+  }
 };
 
 template <template <class> class F, int inputs>
@@ -72,8 +104,7 @@ struct ByType {
 // The gradients of dy f'(y) by dy and by y.
 Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
   const NodeEntry &dy = node->inputs[0], &y = node->inputs[1];
-  const NodeEntry by_dy =
-      MakeNode("_backward_Activation", absl::StrCat(node->name(), "_backward"), {g[0], y}, node->attrs.dict);
+  const NodeEntry by_dy = MakeNode("_backward_Activation", absl::StrCat(node->name(), "_backward"), {g[0], y}, node->attrs.dict);
   switch (node->param<ActivationParam>().act_type) {
     case kRelu: return {by_dy, {}};
     case kSigmoid: return {by_dy, g[0] * dy * (1 - y * 2)};

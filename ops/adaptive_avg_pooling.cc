@@ -13,7 +13,8 @@ namespace {
 struct AdaptiveAvgPooling2DParam : Param<AdaptiveAvgPooling2DParam> {
   std::vector<int64_t> output_size;
   static void Fields(Schema<AdaptiveAvgPooling2DParam>& s) {
-    s.Field("output_size", &AdaptiveAvgPooling2DParam::output_size).Default(std::vector<int64_t>{})
+    s.Field("output_size", &AdaptiveAvgPooling2DParam::output_size)
+        .Default(std::vector<int64_t>{})
         .Elements<int64_t>(1, kMaxSpatial)
         .Check([](const std::vector<int64_t>& size) { return size.size() <= 2; }, "want at most two: height and width")
         .Describe("Height and width of y, or one number for both. Default: 1.");
@@ -56,9 +57,8 @@ struct AverageWindow {
     const int64_t column = i % columns.out, row = i / columns.out % rows.out, plane = i / columns.out / rows.out;
     const int64_t top = rows.Begin(row), height = rows.End(row) - top;
     const int64_t left = columns.Begin(column), width = columns.End(column) - left;
-    const C sum = SumOfWindow<C>(g, height, width, [&](int64_t r, int64_t c) {
-      return x[(plane * rows.in + top + r) * columns.in + left + c];
-    });
+    const C sum = SumOfWindow<C>(g, height, width,
+                                 [&](int64_t r, int64_t c) { return x[(plane * rows.in + top + r) * columns.in + left + c]; });
     if (g.first()) y.Set(i, sum / static_cast<C>(height * width));
   }
 };

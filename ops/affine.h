@@ -14,9 +14,7 @@
 
 namespace gluond::ops {
 
-inline NodeEntry CastTo(const NodeEntry& x, DType dtype) {
-  return Call("Cast", {x}, {{"dtype", std::string(Name(dtype))}});
-}
+inline NodeEntry CastTo(const NodeEntry& x, DType dtype) { return Call("Cast", {x}, {{"dtype", std::string(Name(dtype))}}); }
 
 // The call of `node`'s operator that computes scale y + shift for each of the output's channels, which are the weight's
 // first axis. The weight becomes scale w, the bias scale b + shift. P: the operator's parameters, of which `no_bias` is one;
@@ -24,8 +22,8 @@ inline NodeEntry CastTo(const NodeEntry& x, DType dtype) {
 template <class P>
 NodePtr WithAffine(const Node& node, const Affine& affine, int weight_rank, DType dtype) {
   const std::string column = absl::StrCat("(-1", absl::StrJoin(std::vector<std::string>(weight_rank, ""), ", 1"), ")");
-  const NodeEntry weight = Call("broadcast_mul", {CastTo(node.inputs[1], affine.dtype),
-                                                  Call("Reshape", {affine.scale}, {{"shape", column}})});
+  const NodeEntry weight =
+      Call("broadcast_mul", {CastTo(node.inputs[1], affine.dtype), Call("Reshape", {affine.scale}, {{"shape", column}})});
   NodeEntry bias = affine.shift;
   if (!node.param<P>().no_bias) bias = CastTo(node.inputs[2], affine.dtype) * affine.scale + bias;
   AttrDict dict = node.attrs.dict;

@@ -1,9 +1,9 @@
 // Operators that go along one axis, or along all elements: argmax, argmin, argmax_channel, cumsum.
 
-#include "ops/operator.h"
 #include "ops/axes.h"
 #include "ops/kernel/rows.h"
 #include "ops/kernel/stage.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -12,8 +12,7 @@ struct ArgParam : Param<ArgParam> {
   std::optional<int> axis;
   bool keepdims;
   static void Fields(Schema<ArgParam>& s) {
-    s.Field("axis", &ArgParam::axis).Default(std::nullopt)
-        .Describe("The axis to search; None: all elements, as one row.");
+    s.Field("axis", &ArgParam::axis).Default(std::nullopt).Describe("The axis to search; None: all elements, as one row.");
     s.Field("keepdims", &ArgParam::keepdims).Default(false).Describe("Keeps the axis with size 1.");
   }
 };
@@ -64,8 +63,7 @@ struct Arg {
     if (req[0] == kNullOp || x[0].Size() == 0) return absl::OkStatus();
     ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(attrs.param<ArgParam>().axis, x[0].shape));
     return DispatchCompute(x[0].dtype, [&]<class C>(C) {
-      return ForEachGroup<D>(ctx, rows.rows(), rows.n,
-                             ArgRow<C, largest>{rows, In<C>(x[0]), Out<float>(y[0], req[0])});
+      return ForEachGroup<D>(ctx, rows.rows(), rows.n, ArgRow<C, largest>{rows, In<C>(x[0]), Out<float>(y[0], req[0])});
     });
   }
 };
@@ -78,10 +76,8 @@ struct Arg {
       .set_attr<FGradient>("FGradient", NoGradient)  \
       .compute<Arg<largest>>()
 
-ARG(argmax, true, "The index of the first largest element along an axis, as float32.")
-    .params<ArgParam>();
-ARG(argmin, false, "The index of the first smallest element along an axis, as float32.")
-    .params<ArgParam>();
+ARG(argmax, true, "The index of the first largest element along an axis, as float32.").params<ArgParam>();
+ARG(argmin, false, "The index of the first smallest element along an axis, as float32.").params<ArgParam>();
 ARG(argmax_channel, true, "The index of the first largest element along axis 1, as float32.")
     .set_attr_parser([](NodeAttrs* attrs) -> absl::Status {
       RETURN_IF_ERROR(SchemaBase().Parse(nullptr, attrs->dict));

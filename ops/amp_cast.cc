@@ -1,8 +1,8 @@
 // amp_cast and amp_multicast: mixed precision inserts them. They change float16, bfloat16 and float32 to each other's
 // types, and leave every other type as it is.
 
-#include "ops/operator.h"
 #include "ops/kernel/copy.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -20,9 +20,12 @@ struct AmpMulticastParam : Param<AmpMulticastParam> {
   int num_outputs;
   bool cast_narrow;
   static void Fields(Schema<AmpMulticastParam>& s) {
-    s.Field("num_outputs", &AmpMulticastParam::num_outputs).Decides().Range(1, 1 << 16)
+    s.Field("num_outputs", &AmpMulticastParam::num_outputs)
+        .Decides()
+        .Range(1, 1 << 16)
         .Describe("The number of inputs, and of outputs; filled in when absent.");
-    s.Field("cast_narrow", &AmpMulticastParam::cast_narrow).Default(false)
+    s.Field("cast_narrow", &AmpMulticastParam::cast_narrow)
+        .Default(false)
         .Describe("To the narrowest of the inputs' types instead of the widest.");
   }
 };
@@ -86,12 +89,12 @@ GLUOND_REGISTER_OP(amp_multicast)
     .set_num_outputs(Count<&AmpMulticastParam::num_outputs>)
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      for (size_t i = 0; i < in->size(); ++i) {
-        SHAPE_ASSIGN_CHECK(out, i, (*in)[i]);
-        SHAPE_ASSIGN_CHECK(in, i, (*out)[i]);
-      }
-      return AllKnown(*in);
-    })
+                             for (size_t i = 0; i < in->size(); ++i) {
+                               SHAPE_ASSIGN_CHECK(out, i, (*in)[i]);
+                               SHAPE_ASSIGN_CHECK(in, i, (*out)[i]);
+                             }
+                             return AllKnown(*in);
+                           })
     .set_attr<FInferType>("FInferType", AmpMulticastType)
     .set_attr<FGradient>("FGradient", CastBack)
     .compute<CastEach>();

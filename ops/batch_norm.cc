@@ -3,12 +3,12 @@
 // batch. (MXNet moves them in the backward pass on a CPU and in the forward one with cuDNN; here the forward pass
 // does on every device, with the biased variance.) Otherwise the running ones are used, and nothing is written.
 
-#include "ops/operator.h"
-#include "ops/affine.h"
 #include "ops/kernel/batch_norm.h"
+#include "ops/affine.h"
 #include "ops/kernel/channels.h"
 #include "ops/kernel/math.h"
 #include "ops/norm_gradient.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -25,7 +25,8 @@ struct BatchNormParam : Param<BatchNormParam> {
     s.Field("use_global_stats", &P::use_global_stats)
         .Default(false)
         .Describe("Use the running mean and variance while training, too.");
-    s.Field("output_mean_var", &P::output_mean_var).Decides()
+    s.Field("output_mean_var", &P::output_mean_var)
+        .Decides()
         .Default(false)
         .Describe("Show the mean and 1 / sqrt(var + eps) as outputs.");
     s.Field("axis", &P::axis).Default(1).Describe("The channels' axis.");
@@ -91,11 +92,10 @@ struct BatchNorm {
       using Y = std::remove_pointer_t<decltype(out_type)>;
       return ForEachGroup<D>(
           ctx, shape.n, shape.outer * shape.inner,
-          Normalize<C, X, Y>{shape, X(x), Y(out[0], req[0]), In<C>(in[kGamma]), In<C>(in[kBeta]),
-                             In<C>(in[kMovingMean]), In<C>(in[kMovingVar]), Out<C>(out[1], req[1]),
-                             Out<C>(out[2], req[2]), Out<C>(in[kMovingMean], kWriteTo),
-                             Out<C>(in[kMovingVar], kWriteTo), p.eps, p.momentum, call.from_batch, p.fix_gamma,
-                             req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
+          Normalize<C, X, Y>{shape, X(x), Y(out[0], req[0]), In<C>(in[kGamma]), In<C>(in[kBeta]), In<C>(in[kMovingMean]),
+                             In<C>(in[kMovingVar]), Out<C>(out[1], req[1]), Out<C>(out[2], req[2]),
+                             Out<C>(in[kMovingMean], kWriteTo), Out<C>(in[kMovingVar], kWriteTo), p.eps, p.momentum,
+                             call.from_batch, p.fix_gamma, req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
 };
@@ -142,11 +142,11 @@ struct BackwardBatchNorm {
       using C = decltype(c);
       using X = std::remove_pointer_t<decltype(in_type)>;
       using Y = std::remove_pointer_t<decltype(out_type)>;
-      return ForEachGroup<D>(ctx, shape.n, shape.outer * shape.inner,
-                             BackwardNormalize<C, X, Y>{shape, X(dy), X(x), Y(out[0], req[0]), In<C>(gamma),
-                                                        In<C>(mean), In<C>(inverse_std), Out<C>(out[1], req[1]),
-                                                        Out<C>(out[2], req[2]), call.from_batch, p.fix_gamma,
-                                                        req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
+      return ForEachGroup<D>(
+          ctx, shape.n, shape.outer * shape.inner,
+          BackwardNormalize<C, X, Y>{shape, X(dy), X(x), Y(out[0], req[0]), In<C>(gamma), In<C>(mean), In<C>(inverse_std),
+                                     Out<C>(out[1], req[1]), Out<C>(out[2], req[2]), call.from_batch, p.fix_gamma,
+                                     req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
 };
@@ -195,8 +195,8 @@ void InitOnCompose(const NodeAttrs&, NodeAttrs* variable, int index) {
 
 Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   const std::vector<NodeEntry>& in = node->inputs;
-  Gradients dx = OutputsOf(Call("_backward_BatchNorm", {dy[0], in[kData], in[kGamma], Output(node, 1), Output(node, 2)},
-                                node->attrs.dict));
+  Gradients dx =
+      OutputsOf(Call("_backward_BatchNorm", {dy[0], in[kData], in[kGamma], Output(node, 1), Output(node, 2)}, node->attrs.dict));
   dx.resize(5);  // The running ones have none.
   return dx;
 }
@@ -224,9 +224,10 @@ GLUOND_REGISTER_OP(BatchNorm)
     .set_num_outputs(3)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", VisibleOutputs<BatchNormParam>)
     .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "mean", "var"}))
-    .set_attr<FMutateInputs>("FMutateInputs", [](const NodeAttrs&) -> std::vector<uint32_t> {
-      return {kMovingMean, kMovingVar};
-    })
+    .set_attr<FMutateInputs>("FMutateInputs",
+                             [](const NodeAttrs&) -> std::vector<uint32_t> {
+                               return {kMovingMean, kMovingVar};
+                             })
     .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", InitOnCompose)
     .infer(LikeFirst<InferShape>(), InferType)
     .set_attr<FGradient>("FGradient", Gradient)

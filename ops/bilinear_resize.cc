@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "engine/core/batch_axis.h"
-#include "ops/operator.h"
 #include "ops/elements.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -19,7 +19,8 @@ enum Mode { kSize, kOddScale, kLike, kToEvenDown, kToEvenUp, kToOddDown, kToOddU
 
 template <class P>
 void AlignField(Schema<P>& s) {
-  s.Field("align_corners", &P::align_corners).Default(true)
+  s.Field("align_corners", &P::align_corners)
+      .Default(true)
       .Describe("The centres of the corners' elements lie on each other (True), or the edges of the images.");
 }
 
@@ -30,20 +31,35 @@ struct BilinearResize2DParam : Param<BilinearResize2DParam> {
   bool align_corners;
   static void Fields(Schema<BilinearResize2DParam>& s) {
     using P = BilinearResize2DParam;
-    s.Field("height", &P::height).Default(int64_t{1}).Range(1, kMaxSize)
+    s.Field("height", &P::height)
+        .Default(int64_t{1})
+        .Range(1, kMaxSize)
         .Describe("The height of y, for mode size without scale_height.");
-    s.Field("width", &P::width).Default(int64_t{1}).Range(1, kMaxSize)
+    s.Field("width", &P::width)
+        .Default(int64_t{1})
+        .Range(1, kMaxSize)
         .Describe("The width of y, for mode size without scale_width.");
-    s.Field("scale_height", &P::scale_height).Default(std::nullopt).Above(0.0)
+    s.Field("scale_height", &P::scale_height)
+        .Default(std::nullopt)
+        .Above(0.0)
         .Describe("How many times as high y is, for the modes size and odd_scale.");
-    s.Field("scale_width", &P::scale_width).Default(std::nullopt).Above(0.0)
+    s.Field("scale_width", &P::scale_width)
+        .Default(std::nullopt)
+        .Above(0.0)
         .Describe("How many times as wide y is, for the modes size and odd_scale.");
-    s.Field("mode", &P::mode).Decides()
-        .Enum({{"size", kSize}, {"odd_scale", kOddScale}, {"like", kLike}, {"to_even_down", kToEvenDown},
-               {"to_even_up", kToEvenUp}, {"to_odd_down", kToOddDown}, {"to_odd_up", kToOddUp}})
+    s.Field("mode", &P::mode)
+        .Decides()
+        .Enum({{"size", kSize},
+               {"odd_scale", kOddScale},
+               {"like", kLike},
+               {"to_even_down", kToEvenDown},
+               {"to_even_up", kToEvenUp},
+               {"to_odd_down", kToOddDown},
+               {"to_odd_up", kToOddUp}})
         .Default("size")
-        .Describe("The size of y: height and width, or scaled (size); scaled, but of an odd size all elements but one "
-                  "(odd_scale); that of another image (like); that of x, made even or odd by one element less or more.");
+        .Describe(
+            "The size of y: height and width, or scaled (size); scaled, but of an odd size all elements but one "
+            "(odd_scale); that of another image (like); that of x, made even or odd by one element less or more.");
     AlignField(s);
   }
 };
@@ -60,8 +76,8 @@ uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<BilinearResize2D
 absl::StatusOr<int64_t> Scaled(const char* name, double scale, int64_t in) {
   const double out = std::floor(scale * static_cast<double>(in));
   if (out >= 1 && out <= kMaxSize) return static_cast<int64_t>(out);
-  return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' is ", scale, ", which makes ", out, " of ", in,
-                                                 " elements, expected 1 to ", kMaxSize));
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameter '", name, "' is ", scale, ", which makes ", out, " of ", in, " elements, expected 1 to ", kMaxSize));
 }
 
 // The size of y along an axis where x has `in` elements. `name`: that of the parameter `scale`.
@@ -99,8 +115,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   ASSIGN_OR_RETURN(const Shape y, Shape::FromDims({x[0], x[1], height, width}));
   if (y.Size() > 0 && x.Size() == 0) {
     return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has shape ", x.ToString(),
-                                                   ", expected at least one element to make images of ", height, " x ",
-                                                   width));
+                                                   ", expected at least one element to make images of ", height, " x ", width));
   }
   SHAPE_ASSIGN_CHECK(out, 0, y);
   return true;
@@ -226,32 +241,37 @@ GLUOND_REGISTER_OP(_contrib_BilinearResize2D)
     .params<BilinearResize2DParam>(Parse)
     .set_num_inputs(NumInputs)
     .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "like"}, NumInputs))
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs& attrs) {
-      return NumInputs(attrs) == 2 ? std::vector<uint32_t>{1} : std::vector<uint32_t>();
-    })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs",
+                             [](const NodeAttrs& attrs) {
+                               return NumInputs(attrs) == 2 ? std::vector<uint32_t>{1} : std::vector<uint32_t>();
+                             })
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .infer(InferShape, [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      RETURN_IF_ERROR(Alike(in, out));
-      RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));
-      if (in->size() > 1 && (*in)[1] == DType::kUnknown) (*in)[1] = (*in)[0];
-      return AllKnown(*in);
-    })
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      Gradients dx(node->num_inputs());
-      dx[0] = Call("_backward_contrib_BilinearResize2D", {dy[0], node->inputs[0]},
-                   Aligned(node->param<BilinearResize2DParam>().align_corners));
-      return dx;
-    })
+    .infer(InferShape,
+           [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+             RETURN_IF_ERROR(Alike(in, out));
+             RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));
+             if (in->size() > 1 && (*in)[1] == DType::kUnknown) (*in)[1] = (*in)[0];
+             return AllKnown(*in);
+           })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           Gradients dx(node->num_inputs());
+                           dx[0] = Call("_backward_contrib_BilinearResize2D", {dy[0], node->inputs[0]},
+                                        Aligned(node->param<BilinearResize2DParam>().align_corners));
+                           return dx;
+                         })
     .compute<BilinearResize2D>();
 
 GLUOND_REGISTER_OP(_backward_contrib_BilinearResize2D)
     .describe("The gradient of _contrib_BilinearResize2D's data.")
     .with(GradientByShape(ShapesOfInputs<1>, TypesOfInputs<1>, "x; only its shape and type are used."))
     .params<BackwardParam>()
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& g) -> Gradients {
-      const bool aligned = node->param<BackwardParam>().align_corners;
-      return {Call("_contrib_BilinearResize2D", {g[0], node->inputs[0]}, Aligned(aligned, {{"mode", "like"}})), {}};
-    })
+    .set_attr<FGradient>(
+        "FGradient",
+        [](const NodePtr& node, const Gradients& g) -> Gradients {
+          const bool aligned = node->param<BackwardParam>().align_corners;
+          return {Call("_contrib_BilinearResize2D", {g[0], node->inputs[0]}, Aligned(aligned, {{"mode", "like"}})), {}};
+        })
     .compute<BackwardBilinearResize2D>();
 
 }  // namespace

@@ -1,10 +1,10 @@
 // Elementwise operators on two tensors of one shape, and sums of many.
 
-#include "ops/operator.h"
 #include "ops/channel_blocks.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/stage.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -32,19 +32,30 @@ absl::StatusOr<bool> GradSumType(const NodeAttrs&, TypeVector* in, TypeVector* o
       .compute<Binary<Kernel>>()
 #define BINARY(name, Kernel, text, d_lhs, d_rhs) \
   BINARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", Chain2{d_lhs, d_rhs})
-#define BINARY_CONSTANT(name, Kernel, text) \
-  BINARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", NoGradient)
+#define BINARY_CONSTANT(name, Kernel, text) BINARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", NoGradient)
 
-BINARY(elemwise_add, Add, "a + b.",
-       [](At t) { return t.dy; }, [](At t) { return t.dy; }).add_alias("_add").add_alias("_plus").add_alias("_Plus");
-BINARY(elemwise_sub, Sub, "a - b.",
-       [](At t) { return t.dy; }, [](At t) { return -t.dy; }).add_alias("_sub").add_alias("_minus").add_alias("_Minus");
-BINARY(elemwise_mul, Mul, "a b.",
-       [](At t) { return t.dy * t.b; }, [](At t) { return t.dy * t.a; }).add_alias("_mul").add_alias("_Mul");
-BINARY(elemwise_div, Div, "a / b.",
-       [](At t) { return t.dy / t.b; }, [](At t) { return -(t.dy / t.b * t.y); })
-    .add_alias("_div").add_alias("_Div").add_alias("_scatter_elemwise_div");
-BINARY(_grad_add, Add, "a + b.", [](At t) { return t.dy; }, [](At t) { return t.dy; }).set_attr<TIsSum>("TIsSum", true);
+BINARY(
+    elemwise_add, Add, "a + b.", [](At t) { return t.dy; }, [](At t) { return t.dy; })
+    .add_alias("_add")
+    .add_alias("_plus")
+    .add_alias("_Plus");
+BINARY(
+    elemwise_sub, Sub, "a - b.", [](At t) { return t.dy; }, [](At t) { return -t.dy; })
+    .add_alias("_sub")
+    .add_alias("_minus")
+    .add_alias("_Minus");
+BINARY(
+    elemwise_mul, Mul, "a b.", [](At t) { return t.dy * t.b; }, [](At t) { return t.dy * t.a; })
+    .add_alias("_mul")
+    .add_alias("_Mul");
+BINARY(
+    elemwise_div, Div, "a / b.", [](At t) { return t.dy / t.b; }, [](At t) { return -(t.dy / t.b * t.y); })
+    .add_alias("_div")
+    .add_alias("_Div")
+    .add_alias("_scatter_elemwise_div");
+BINARY(
+    _grad_add, Add, "a + b.", [](At t) { return t.dy; }, [](At t) { return t.dy; })
+    .set_attr<TIsSum>("TIsSum", true);
 
 // The gradient pass adds many contributions with it, one by one. The sum is wider than what is added.
 GLUOND_REGISTER_OP(_grad_sum)
@@ -55,24 +66,45 @@ GLUOND_REGISTER_OP(_grad_sum)
     .set_attr<TIsSum>("TIsSum", true)
     .infer(ElemwiseShape<2, 1>, GradSumType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_cast_like", {dy[0], node->inputs[0]}), Call("_cast_like", {dy[0], node->inputs[1]})};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_cast_like", {dy[0], node->inputs[0]}), Call("_cast_like", {dy[0], node->inputs[1]})};
+                         })
     .compute<Binary<Add>>();
 
-BINARY(_mod, Mod, "a modulo b, with the sign of b.",
-       [](At t) { return t.dy; }, [](At t) { return -(t.dy * Call("floor", {t.a / t.b})); }).add_alias("_Mod");
-BINARY(_power, Power, "a^b.",
-       [](At t) { return t.dy * Where(t.b, t.b * Call("_power", {t.a, CallScalar("_minus_scalar", t.b, 1)})); },
-       [](At t) { return t.dy * Where(t.y, t.y * Call("log", {t.a})); }).add_alias("_Power");
-BINARY(_maximum, Maximum, "max(a, b).",
-       [](At t) { return t.dy * Call("_greater_equal", {t.a, t.b}); },
-       [](At t) { return t.dy * Call("_lesser", {t.a, t.b}); }).add_alias("_Maximum");
-BINARY(_minimum, Minimum, "min(a, b).",
-       [](At t) { return t.dy * Call("_lesser_equal", {t.a, t.b}); },
-       [](At t) { return t.dy * Call("_greater", {t.a, t.b}); }).add_alias("_Minimum");
-BINARY(_hypot, Hypot, "sqrt(a^2 + b^2).",
-       [](At t) { return t.dy * PartOfNorm(t.a, t.y); }, [](At t) { return t.dy * PartOfNorm(t.b, t.y); }).add_alias("_Hypot");
+BINARY(
+    _mod, Mod, "a modulo b, with the sign of b.", [](At t) { return t.dy; },
+    [](At t) { return -(t.dy * Call("floor", {t.a / t.b})); })
+    .add_alias("_Mod");
+BINARY(
+    _power, Power, "a^b.",
+    [](At t) {
+      return t.dy * Where(t.b, t.b * Call("_power", {t.a, CallScalar("_minus_scalar", t.b, 1)}));
+    },
+    [](At t) { return t.dy * Where(t.y, t.y * Call("log", {t.a})); })
+    .add_alias("_Power");
+BINARY(
+    _maximum, Maximum, "max(a, b).",
+    [](At t) {
+      return t.dy * Call("_greater_equal", {t.a, t.b});
+    },
+    [](At t) {
+      return t.dy * Call("_lesser", {t.a, t.b});
+    })
+    .add_alias("_Maximum");
+BINARY(
+    _minimum, Minimum, "min(a, b).",
+    [](At t) {
+      return t.dy * Call("_lesser_equal", {t.a, t.b});
+    },
+    [](At t) {
+      return t.dy * Call("_greater", {t.a, t.b});
+    })
+    .add_alias("_Minimum");
+BINARY(
+    _hypot, Hypot, "sqrt(a^2 + b^2).", [](At t) { return t.dy * PartOfNorm(t.a, t.y); },
+    [](At t) { return t.dy * PartOfNorm(t.b, t.y); })
+    .add_alias("_Hypot");
 BINARY_CONSTANT(_equal, Equal, "1 where a = b, else 0.").add_alias("_Equal");
 BINARY_CONSTANT(_not_equal, NotEqual, "1 where a != b, else 0.").add_alias("_Not_Equal");
 BINARY_CONSTANT(_greater, Greater, "1 where a > b, else 0.").add_alias("_Greater");
@@ -94,15 +126,21 @@ struct AddNParam : Param<AddNParam> {
 struct AddN {
   struct Sum3 {
     template <class C>
-    HOST_DEVICE C operator()(C a, C b, C c) const { return WrappingAdd(WrappingAdd(a, b), c); }
+    HOST_DEVICE C operator()(C a, C b, C c) const {
+      return WrappingAdd(WrappingAdd(a, b), c);
+    }
   };
   struct Sum4 {
     template <class C>
-    HOST_DEVICE C operator()(C a, C b, C c, C d) const { return WrappingAdd(Sum3()(a, b, c), d); }
+    HOST_DEVICE C operator()(C a, C b, C c, C d) const {
+      return WrappingAdd(Sum3()(a, b, c), d);
+    }
   };
   struct Sum1 {
     template <class C>
-    HOST_DEVICE C operator()(C a) const { return a; }
+    HOST_DEVICE C operator()(C a) const {
+      return a;
+    }
   };
 
   // The sum of the first `terms` inputs, at most four.
@@ -147,9 +185,7 @@ GLUOND_REGISTER_OP(add_n)
                               [](const Node& node, absl::Span<const Shape>, int64_t block) { return AsItIs(node, block); })
     // A later input would be overwritten by the first pass.
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      return Gradients(node->num_inputs(), dy[0]);
-    })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) { return Gradients(node->num_inputs(), dy[0]); })
     .compute<AddN>();
 
 }  // namespace

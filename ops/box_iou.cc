@@ -26,9 +26,12 @@ struct BoxIou {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const int format = attrs.param<BoxIouParam>().format;
-    return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> y) {
-      return OverlapOfPair<C>{in[1].Size() / 4, format, In<C>(in[0]), In<C>(in[1]), y};
-    }, kGrain / 8);
+    return ForEachReal<D>(
+        ctx, req[0], out[0],
+        [&]<class C>(Out<C> y) {
+          return OverlapOfPair<C>{in[1].Size() / 4, format, In<C>(in[0]), In<C>(in[1]), y};
+        },
+        kGrain / 8);
   }
 };
 
@@ -49,8 +52,9 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
 }
 
 GLUOND_REGISTER_OP(_contrib_box_iou)
-    .describe("The area of the intersection of each box of lhs and each of rhs, relative to that of their union: the axes of "
-              "lhs, then those of rhs, each without the last. Where both have no area it is 0.")
+    .describe(
+        "The area of the intersection of each box of lhs and each of rhs, relative to that of their union: the axes of "
+        "lhs, then those of rhs, each without the last. Where both have no area it is 0.")
     .add_argument("lhs", "NDArray", "(..., 4).")
     .add_argument("rhs", "NDArray", "(..., 4).")
     .params<BoxIouParam>()

@@ -4,10 +4,10 @@
 
 #include <limits>
 
-#include "ops/suppression.h"
 #include "ops/elements.h"
 #include "ops/kernel/sort.h"
 #include "ops/kernel/stage.h"
+#include "ops/suppression.h"
 
 namespace gluond::ops {
 namespace {
@@ -19,15 +19,19 @@ struct BoxNmsParam : Param<BoxNmsParam> {
   int in_format, out_format;
   static void Fields(Schema<BoxNmsParam>& s) {
     using P = BoxNmsParam;
-    s.Field("overlap_thresh", &P::overlap_thresh).Default(0.5)
+    s.Field("overlap_thresh", &P::overlap_thresh)
+        .Default(0.5)
         .Describe("A box goes if its overlap with one of a higher score that stays is above this.");
     s.Field("valid_thresh", &P::valid_thresh).Default(0.0).Describe("Boxes go whose score is not above this.");
-    s.Field("topk", &P::topk).Default(int64_t{-1})
+    s.Field("topk", &P::topk)
+        .Default(int64_t{-1})
         .Describe("How many boxes of the highest scores are looked at; negative: all. 0: y is data as it is.");
     constexpr int64_t kColumns = int64_t{1} << 31;
     s.Field("coord_start", &P::coord_start).Default(int64_t{2}).Range(0, kColumns).Describe("The first of four coordinates.");
     s.Field("score_index", &P::score_index).Default(int64_t{1}).Range(0, kColumns).Describe("The score's column.");
-    s.Field("id_index", &P::id_index).Default(int64_t{-1}).Range(-1, kColumns)
+    s.Field("id_index", &P::id_index)
+        .Default(int64_t{-1})
+        .Range(-1, kColumns)
         .Describe("The class' column. Boxes of other classes do not suppress each other. -1: there are no classes.");
     s.Field("background_id", &P::background_id).Default(int64_t{-1}).Describe("Boxes of this class go.");
     s.Field("force_suppress", &P::force_suppress).Default(false).Describe("Boxes of other classes suppress each other, too.");
@@ -43,10 +47,17 @@ struct NmsSize {
   int in_format, out_format;
 
   NmsSize(const BoxNmsParam& p, const Shape& x)
-      : batch(x.Size(0, x.ndim() - 2)), boxes(x[x.ndim() - 2]), width(x.back()),
-        top(p.topk < 0 || p.topk > boxes ? boxes : p.topk), coordinates(p.coord_start), score(p.score_index),
-        id(p.id_index), background(p.background_id), across_classes(p.force_suppress || p.id_index < 0),
-        in_format(p.in_format), out_format(top == 0 ? p.in_format : p.out_format) {}
+      : batch(x.Size(0, x.ndim() - 2)),
+        boxes(x[x.ndim() - 2]),
+        width(x.back()),
+        top(p.topk < 0 || p.topk > boxes ? boxes : p.topk),
+        coordinates(p.coord_start),
+        score(p.score_index),
+        id(p.id_index),
+        background(p.background_id),
+        across_classes(p.force_suppress || p.id_index < 0),
+        in_format(p.in_format),
+        out_format(top == 0 ? p.in_format : p.out_format) {}
 };
 
 template <class C>
@@ -72,9 +83,7 @@ struct Candidates {
   In<C> x;
 
   HOST_DEVICE int64_t Row(int64_t b, int64_t place) const { return b * s.boxes + order[b * s.boxes + place]; }
-  HOST_DEVICE bool Valid(int64_t b, int64_t place) const {
-    return score[Row(b, place)] > -std::numeric_limits<C>::infinity();
-  }
+  HOST_DEVICE bool Valid(int64_t b, int64_t place) const { return score[Row(b, place)] > -std::numeric_limits<C>::infinity(); }
   HOST_DEVICE C Between(int64_t b, int64_t better, int64_t place) const {
     const int64_t one = Row(b, better) * s.width, two = Row(b, place) * s.width;
     if (!s.across_classes && x[one + s.id] != x[two + s.id]) return -std::numeric_limits<C>::infinity();
@@ -169,8 +178,8 @@ struct BoxNms {
       }
       if (req[1] != kNullOp) RETURN_IF_ERROR((ConvertTo<D, int64_t>(ctx, VectorOf(ctx, kept, n), req[1], out[1])));
       if (req[0] == kNullOp) return absl::OkStatus();
-      return ForEach<D>(ctx, n * s.width, WriteBox<C>{s, kept, {x, s.coordinates, s.in_format, s.out_format, false},
-                                                      Out<C>(out[0], req[0])});
+      return ForEach<D>(ctx, n * s.width,
+                        WriteBox<C>{s, kept, {x, s.coordinates, s.in_format, s.out_format, false}, Out<C>(out[0], req[0])});
     });
   }
 };
@@ -215,8 +224,9 @@ absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out
 }
 
 GLUOND_REGISTER_OP(_contrib_box_nms)
-    .describe("Non-maximum suppression: the boxes that stay, by score, then rows of -1. A box goes if its score is low, and if "
-              "it overlaps one of a higher score that stays. The gradient is that of the boxes that stay.")
+    .describe(
+        "Non-maximum suppression: the boxes that stay, by score, then rows of -1. A box goes if its score is low, and if "
+        "it overlaps one of a higher score that stays. The gradient is that of the boxes that stay.")
     .add_alias("_contrib_box_non_maximum_suppression")
     .add_argument("data", "NDArray", "(..., boxes, columns): score, coordinates and class of each box, and what else there is.")
     .params<BoxNmsParam>()
@@ -226,9 +236,10 @@ GLUOND_REGISTER_OP(_contrib_box_nms)
     .infer(LikeFirst<InferShape>(), InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_contrib_box_nms", {dy[0], Output(node, 1)}, node->attrs.dict)};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_backward_contrib_box_nms", {dy[0], Output(node, 1)}, node->attrs.dict)};
+                         })
     .compute<BoxNms>();
 
 GLUOND_REGISTER_OP(_backward_contrib_box_nms)
@@ -238,9 +249,10 @@ GLUOND_REGISTER_OP(_backward_contrib_box_nms)
     .params<BoxNmsParam>()
     .set_num_inputs(2)
     .infer(ShapeOfInput<0>, TypeOfInput<0>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients&) -> absl::StatusOr<Gradients> {
-      return absl::UnimplementedError("the gradient of _contrib_box_nms cannot be differentiated again");
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr&, const Gradients&) -> absl::StatusOr<Gradients> {
+                           return absl::UnimplementedError("the gradient of _contrib_box_nms cannot be differentiated again");
+                         })
     .compute<BackwardBoxNms>();
 
 }  // namespace

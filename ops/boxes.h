@@ -3,8 +3,8 @@
 #ifndef OPS_BOXES_H_
 #define OPS_BOXES_H_
 
-#include "ops/operator.h"
 #include "ops/kernel/convert.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 
@@ -12,7 +12,9 @@ enum BoxFormat { kCorner, kCenter };
 
 template <class P>
 auto BoxFormatField(Schema<P>& s, const char* name, int P::*field, const char* what) {
-  s.Field(name, field).Enum({{"corner", kCorner}, {"center", kCenter}}).Default("corner")
+  s.Field(name, field)
+      .Enum({{"corner", kCorner}, {"center", kCenter}})
+      .Default("corner")
       .Describe(absl::StrCat(what, ": left, top, right, bottom (corner), or the centre's x and y, width, height (center)."));
 }
 
@@ -54,11 +56,15 @@ inline absl::Status CheckCompared(int64_t boxes, absl::string_view most) {
 // The parameter `variances` of box regressions: four numbers that offsets from an anchor are divided by.
 template <class P>
 void VariancesField(Schema<P>& s) {
-  s.Field("variances", &P::variances).Default(std::vector<double>{0.1, 0.1, 0.2, 0.2})
-      .Check([](const std::vector<double>& v) {
-        for (double e : v) if (!(e > 0)) return false;
-        return v.size() == 4;
-      }, "want four numbers above 0")
+  s.Field("variances", &P::variances)
+      .Default(std::vector<double>{0.1, 0.1, 0.2, 0.2})
+      .Check(
+          [](const std::vector<double>& v) {
+            for (double e : v)
+              if (!(e > 0)) return false;
+            return v.size() == 4;
+          },
+          "want four numbers above 0")
       .Describe("What offsets of x, y, width and height are divided by.");
 }
 

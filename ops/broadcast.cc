@@ -1,13 +1,13 @@
 // Operators on two tensors that broadcast to one shape, as NumPy's. broadcast_to, broadcast_like and broadcast_axis,
 // which repeat a tensor along axes where it has size 1. All gradients are made with _sum_like.
 
-#include "ops/operator.h"
+#include "ops/kernel/broadcast.h"
 #include "ops/axes.h"
 #include "ops/kernel/arithmetic.h"
-#include "ops/kernel/broadcast.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/reduce.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -31,7 +31,7 @@ NodeEntry Over(const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_
       .set_num_inputs(2)                                                                         \
       .add_argument("lhs", "NDArray", "Any shape.")                                              \
       .add_argument("rhs", "NDArray", "Equal to lhs from the last axis on, or 1 along an axis.") \
-      .infer(BroadcastRule(), ElemwiseType<2, 1>)                                                 \
+      .infer(BroadcastRule(), ElemwiseType<2, 1>)                                                \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)                                 \
       .compute<BroadcastBinary<Kernel>>()
 // The gradients before they are summed over the axes along which an input was broadcast.
@@ -45,32 +45,47 @@ struct BroadcastChain {
 
 #define BROADCAST(name, Kernel, text, d_lhs, d_rhs) \
   BROADCAST_OP(name, Kernel, text).set_attr<FGradient>("FGradient", BroadcastChain{{d_lhs, d_rhs}})
-#define BROADCAST_CONSTANT(name, Kernel, text) \
-  BROADCAST_OP(name, Kernel, text).set_attr<FGradient>("FGradient", NoGradient)
+#define BROADCAST_CONSTANT(name, Kernel, text) BROADCAST_OP(name, Kernel, text).set_attr<FGradient>("FGradient", NoGradient)
 
-BROADCAST(broadcast_add, Add, "a + b.",
-          [](At t) { return t.dy; }, [](At t) { return t.dy; }).add_alias("broadcast_plus");
-BROADCAST(broadcast_sub, Sub, "a - b.",
-          [](At t) { return t.dy; }, [](At t) { return -t.dy; }).add_alias("broadcast_minus");
-BROADCAST(broadcast_mul, Mul, "a b.", [](At t) { return Times(t.dy, t.b); }, [](At t) { return Times(t.dy, t.a); });
-BROADCAST(broadcast_div, Div, "a / b.",
-          [](At t) { return Over(t.dy, t.b); }, [](At t) { return -(Over(t.dy, t.b) * t.y); });
-BROADCAST(broadcast_mod, Mod, "a modulo b, with the sign of b.",
-          [](At t) { return t.dy; }, [](At t) { return -(t.dy * Call("floor", {Over(t.a, t.b)})); });
-BROADCAST(broadcast_power, Power, "a^b.",
-          [](At t) {
-            const NodeEntry of_a = Times(Call("broadcast_power", {t.a, CallScalar("_minus_scalar", t.b, 1)}), t.b);
-            return t.dy * Where(Times(Call("ones_like", {t.y}), t.b), of_a);
-          },
-          [](At t) { return t.dy * Where(t.y, Times(t.y, Call("log", {t.a}))); });
-BROADCAST(broadcast_maximum, Maximum, "max(a, b).",
-          [](At t) { return t.dy * Call("broadcast_greater_equal", {t.a, t.b}); },
-          [](At t) { return t.dy * Call("broadcast_lesser", {t.a, t.b}); });
-BROADCAST(broadcast_minimum, Minimum, "min(a, b).",
-          [](At t) { return t.dy * Call("broadcast_lesser_equal", {t.a, t.b}); },
-          [](At t) { return t.dy * Call("broadcast_greater", {t.a, t.b}); });
-BROADCAST(broadcast_hypot, Hypot, "sqrt(a^2 + b^2).",
-          [](At t) { return t.dy * Over(t.a, OneIfZero(t.y)); }, [](At t) { return t.dy * Over(t.b, OneIfZero(t.y)); });
+BROADCAST(
+    broadcast_add, Add, "a + b.", [](At t) { return t.dy; }, [](At t) { return t.dy; })
+    .add_alias("broadcast_plus");
+BROADCAST(
+    broadcast_sub, Sub, "a - b.", [](At t) { return t.dy; }, [](At t) { return -t.dy; })
+    .add_alias("broadcast_minus");
+BROADCAST(
+    broadcast_mul, Mul, "a b.", [](At t) { return Times(t.dy, t.b); }, [](At t) { return Times(t.dy, t.a); });
+BROADCAST(
+    broadcast_div, Div, "a / b.", [](At t) { return Over(t.dy, t.b); }, [](At t) { return -(Over(t.dy, t.b) * t.y); });
+BROADCAST(
+    broadcast_mod, Mod, "a modulo b, with the sign of b.", [](At t) { return t.dy; },
+    [](At t) { return -(t.dy * Call("floor", {Over(t.a, t.b)})); });
+BROADCAST(
+    broadcast_power, Power, "a^b.",
+    [](At t) {
+      const NodeEntry of_a = Times(Call("broadcast_power", {t.a, CallScalar("_minus_scalar", t.b, 1)}), t.b);
+      return t.dy * Where(Times(Call("ones_like", {t.y}), t.b), of_a);
+    },
+    [](At t) { return t.dy * Where(t.y, Times(t.y, Call("log", {t.a}))); });
+BROADCAST(
+    broadcast_maximum, Maximum, "max(a, b).",
+    [](At t) {
+      return t.dy * Call("broadcast_greater_equal", {t.a, t.b});
+    },
+    [](At t) {
+      return t.dy * Call("broadcast_lesser", {t.a, t.b});
+    });
+BROADCAST(
+    broadcast_minimum, Minimum, "min(a, b).",
+    [](At t) {
+      return t.dy * Call("broadcast_lesser_equal", {t.a, t.b});
+    },
+    [](At t) {
+      return t.dy * Call("broadcast_greater", {t.a, t.b});
+    });
+BROADCAST(
+    broadcast_hypot, Hypot, "sqrt(a^2 + b^2).", [](At t) { return t.dy * Over(t.a, OneIfZero(t.y)); },
+    [](At t) { return t.dy * Over(t.b, OneIfZero(t.y)); });
 BROADCAST_CONSTANT(broadcast_equal, Equal, "1 where a = b, else 0.");
 BROADCAST_CONSTANT(broadcast_not_equal, NotEqual, "1 where a != b, else 0.");
 BROADCAST_CONSTANT(broadcast_greater, Greater, "1 where a > b, else 0.");
@@ -102,28 +117,33 @@ GLUOND_REGISTER_OP(_sum_like)
     .add_argument("like", "NDArray", "A shape that broadcasts to that of data.")
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
-      if (!AllKnown(*in)) return false;
-      ASSIGN_OR_RETURN(const Shape shape, BroadcastShape((*in)[0], (*in)[1]));
-      if (shape != (*in)[0]) {
-        return absl::InvalidArgumentError(absl::StrCat("input 1 has shape ", (*in)[1].ToString(), ", which does not "
-                                                       "broadcast to that of input 0, ", (*in)[0].ToString()));
-      }
-      return true;
-    })
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                             SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
+                             if (!AllKnown(*in)) return false;
+                             ASSIGN_OR_RETURN(const Shape shape, BroadcastShape((*in)[0], (*in)[1]));
+                             if (shape != (*in)[0]) {
+                               return absl::InvalidArgumentError(absl::StrCat("input 1 has shape ", (*in)[1].ToString(),
+                                                                              ", which does not "
+                                                                              "broadcast to that of input 0, ",
+                                                                              (*in)[0].ToString()));
+                             }
+                             return true;
+                           })
     .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("broadcast_like", {dy[0], node->inputs[0]}), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("broadcast_like", {dy[0], node->inputs[0]}), {}};
+                         })
     .compute<SumToShape>();
 
 struct BroadcastToParam : Param<BroadcastToParam> {
   std::vector<int64_t> shape;
   static void Fields(Schema<BroadcastToParam>& s) {
-    s.Field("shape", &BroadcastToParam::shape).Default(std::vector<int64_t>()).Elements(int64_t{0}, int64_t{1} << 48)
+    s.Field("shape", &BroadcastToParam::shape)
+        .Default(std::vector<int64_t>())
+        .Elements(int64_t{0}, int64_t{1} << 48)
         .Describe("The shape of y; 0 keeps the size of the axis.");
   }
 };
@@ -140,7 +160,9 @@ struct BroadcastAxisParam : Param<BroadcastAxisParam> {
   std::vector<int64_t> axis, size;
   static void Fields(Schema<BroadcastAxisParam>& s) {
     s.Field("axis", &BroadcastAxisParam::axis).Default(std::vector<int64_t>()).Describe("Axes to repeat, of size 1.");
-    s.Field("size", &BroadcastAxisParam::size).Default(std::vector<int64_t>()).Elements(int64_t{0}, int64_t{1} << 48)
+    s.Field("size", &BroadcastAxisParam::size)
+        .Default(std::vector<int64_t>())
+        .Elements(int64_t{0}, int64_t{1} << 48)
         .Describe("Their sizes in y.");
   }
 };
@@ -151,9 +173,8 @@ absl::StatusOr<bool> BroadcastOut(const Shape& x, absl::Span<const int64_t> to, 
   for (int axis = 0; axis < x.ndim(); ++axis) {
     const int in_y = axis + y.ndim() - x.ndim();
     if (in_y < 0 || (x[axis] != y[in_y] && x[axis] != 1 && x[axis] != Shape::kUnknown && y[in_y] != Shape::kUnknown)) {
-      return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", x.ToString(),
-                                                     ", which does not broadcast to ", y.ToString(),
-                                                     "; an axis must be equal or 1"));
+      return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", x.ToString(), ", which does not broadcast to ",
+                                                     y.ToString(), "; an axis must be equal or 1"));
     }
   }
   SHAPE_ASSIGN_CHECK(out, 0, y);
@@ -222,12 +243,12 @@ Gradients SumBack(const NodePtr& node, const Gradients& dy) {
   return dx;
 }
 
-#define REPEAT(name, P, shape, text)                \
-  GLUOND_REGISTER_OP(name)                          \
-      .describe(text)                               \
-      .params<P>()                                  \
-      .infer(shape, FirstType)                      \
-      .set_attr<FGradient>("FGradient", SumBack)    \
+#define REPEAT(name, P, shape, text)             \
+  GLUOND_REGISTER_OP(name)                       \
+      .describe(text)                            \
+      .params<P>()                               \
+      .infer(shape, FirstType)                   \
+      .set_attr<FGradient>("FGradient", SumBack) \
       .compute<Repeat>()
 
 REPEAT(broadcast_to, BroadcastToParam, ToShape, "x repeated to a shape.")

@@ -10,9 +10,7 @@
 namespace gluond::ops {
 
 // (batch, channels, height, width) of images in blocks. Requires: five axes.
-inline Shape Unblocked(const Shape& x) {
-  return {x[0], x[1] < 0 || x[4] < 0 ? Shape::kUnknown : x[1] * x[4], x[2], x[3]};
-}
+inline Shape Unblocked(const Shape& x) { return {x[0], x[1] < 0 || x[4] < 0 ? Shape::kUnknown : x[1] * x[4], x[2], x[3]}; }
 // Requires: four axes, and a known number of channels fills the blocks.
 inline Shape InBlocks(const Shape& x, int64_t block) {
   return {x[0], x[1] < 0 ? Shape::kUnknown : x[1] / block, x[2], x[3], block};

@@ -1,8 +1,8 @@
 // Joining along an axis: Concat and its gradient, _rnn_param_concat, stack.
 
-#include "ops/operator.h"
 #include "ops/channel_blocks.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 #include "ops/parts.h"
 
 namespace gluond::ops {
@@ -49,8 +49,8 @@ absl::StatusOr<bool> ConcatShape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
     Shape x = (*in)[i];
     if (x.ndim() == common.ndim()) x[axis] = Shape::kUnknown;
     if (!ShapeAssign(&common, x)) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", i, " has shape ", (*in)[i].ToString(), "; want ",
-                                                     common.ToString(), ", with any size of axis ", axis));
+      return absl::InvalidArgumentError(absl::StrCat("input ", i, " has shape ", (*in)[i].ToString(), "; want ", common.ToString(),
+                                                     ", with any size of axis ", axis));
     }
     const int64_t size = (*in)[i].rank_known() ? (*in)[i][axis] : Shape::kUnknown;
     if (size == Shape::kUnknown) {
@@ -95,9 +95,10 @@ GLUOND_REGISTER_OP(Concat)
     .params<ConcatParam>()
     .with(Variadic<&ConcatParam::num_args>("num_args"))
     .infer(ConcatShape, SameType)
-    .set_attr<FChannelBlocks>("FChannelBlocks", [](const Node& node, absl::Span<const Shape>, int64_t block) {
-      return node.param<ConcatParam>().dim == 1 ? AsItIs(node, block) : BlockedCall();
-    })
+    .set_attr<FChannelBlocks>("FChannelBlocks",
+                              [](const Node& node, absl::Span<const Shape>, int64_t block) {
+                                return node.param<ConcatParam>().dim == 1 ? AsItIs(node, block) : BlockedCall();
+                              })
     .set_attr<FGradient>("FGradient", ElemwiseGradUseIn{"_backward_Concat"})
     .compute<Concat>();
 
@@ -108,34 +109,38 @@ GLUOND_REGISTER_OP(_backward_Concat)
     .set_num_outputs(NumParts)
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      for (size_t i = 0; i < out->size(); ++i) {
-        SHAPE_ASSIGN_CHECK(out, i, (*in)[i + 1]);
-        SHAPE_ASSIGN_CHECK(in, i + 1, (*out)[i]);
-      }
-      ShapeVector parts = *out, whole = {(*in)[0]};
-      ASSIGN_OR_RETURN(const bool known, ConcatShape(attrs, &parts, &whole));
-      (*in)[0] = whole[0];
-      return known;
-    })
+                             for (size_t i = 0; i < out->size(); ++i) {
+                               SHAPE_ASSIGN_CHECK(out, i, (*in)[i + 1]);
+                               SHAPE_ASSIGN_CHECK(in, i + 1, (*out)[i]);
+                             }
+                             ShapeVector parts = *out, whole = {(*in)[0]};
+                             ASSIGN_OR_RETURN(const bool known, ConcatShape(attrs, &parts, &whole));
+                             (*in)[0] = whole[0];
+                             return known;
+                           })
     .set_attr<FInferType>("FInferType", SameType)
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs& attrs) {
-      std::vector<uint32_t> ignored;
-      for (uint32_t i = 1; i <= NumParts(attrs); ++i) ignored.push_back(i);
-      return ignored;
-    })
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      Gradients dx(node->num_inputs());
-      dx[0] = Call("Concat", dy, node->attrs.dict);
-      return dx;
-    })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs",
+                             [](const NodeAttrs& attrs) {
+                               std::vector<uint32_t> ignored;
+                               for (uint32_t i = 1; i <= NumParts(attrs); ++i) ignored.push_back(i);
+                               return ignored;
+                             })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           Gradients dx(node->num_inputs());
+                           dx[0] = Call("Concat", dy, node->attrs.dict);
+                           return dx;
+                         })
     .compute<BackwardConcat>();
 
 absl::StatusOr<bool> StackShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   Shape x;
   for (size_t i = 0; i < in->size(); ++i) {
     if (ShapeAssign(&x, (*in)[i])) continue;
-    return absl::InvalidArgumentError(absl::StrCat("input ", i, " has shape ", (*in)[i].ToString(), "; want that of "
-                                                   "the others, ", x.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat("input ", i, " has shape ", (*in)[i].ToString(),
+                                                   "; want that of "
+                                                   "the others, ",
+                                                   x.ToString()));
   }
   const int ndim = x.rank_known() ? x.ndim() : (*out)[0].ndim() - 1;
   if (ndim < 0) return false;
@@ -165,15 +170,17 @@ GLUOND_REGISTER_OP(stack)
     .params<StackParam>()
     .with(Variadic<&StackParam::num_args>("num_args"))
     .infer(StackShape, SameType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      const StackParam& p = node->param<StackParam>();
-      const NodeEntry parts = Call("SliceChannel", {dy[0]}, {{"num_outputs", absl::StrCat(p.num_args)},
-                                                             {"axis", absl::StrCat(p.axis)},
-                                                             {"squeeze_axis", "True"}});
-      Gradients dx;
-      for (uint32_t i = 0; i < node->num_inputs(); ++i) dx.push_back(Output(parts.node, i));
-      return dx;
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           const StackParam& p = node->param<StackParam>();
+                           const NodeEntry parts = Call("SliceChannel", {dy[0]},
+                                                        {{"num_outputs", absl::StrCat(p.num_args)},
+                                                         {"axis", absl::StrCat(p.axis)},
+                                                         {"squeeze_axis", "True"}});
+                           Gradients dx;
+                           for (uint32_t i = 0; i < node->num_inputs(); ++i) dx.push_back(Output(parts.node, i));
+                           return dx;
+                         })
     .compute<Stack>();
 
 // _rnn_param_concat: joins the flattened weights and biases of recurrent layers to RNN's vector of parameters. Unlike
@@ -204,8 +211,8 @@ absl::StatusOr<bool> RnnShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVect
     const int64_t rest = common[axis] - total;
     if (rest < 0 || rest % unknown != 0) {
       return absl::InvalidArgumentError(absl::StrCat("the output has ", common[axis], " elements along axis ", axis,
-                                                     "; the known inputs have ", total, ", which leaves ", rest,
-                                                     " for ", unknown, " inputs of one size"));
+                                                     "; the known inputs have ", total, ", which leaves ", rest, " for ", unknown,
+                                                     " inputs of one size"));
     }
     common[axis] = rest / unknown;
     for (size_t i = 0; i < in->size(); ++i) {

@@ -2,11 +2,11 @@
 // channels, height, width) or (batch, channels, depth, height, width). Its gradient
 // is linear in each input, so that Convolution and the gradient itself differentiate it.
 
-#include "ops/operator.h"
 #include "ops/affine.h"
 #include "ops/bilinear.h"
 #include "ops/channel_blocks.h"
 #include "ops/kernel/fill.h"
+#include "ops/operator.h"
 #include "ops/window.h"
 
 namespace gluond::ops {
@@ -53,9 +53,8 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
     const int64_t window = (param.kernel[axis] - 1) * param.dilate[axis] + 1;
     const int64_t padded = size + 2 * param.pad[axis];
     if (window > padded || size == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", size, " elements along axis ", 2 + axis,
-                                                     ", ", padded, " with padding; expected at least the window's ",
-                                                     window));
+      return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", size, " elements along axis ", 2 + axis, ", ", padded,
+                                                     " with padding; expected at least the window's ", window));
     }
     y[2 + axis] = (padded - window) / param.stride[axis] + 1;
   }
@@ -74,8 +73,7 @@ struct Convolution {
     const auto& p = attrs.param<ConvolutionParam>();
     const TBlob &x = in[0], &y = out[0];
     if (y.Size() == 0) return absl::OkStatus();
-    return VolumeForward<D>(ctx, VolumeOf(p, p.pad, x.shape, y.shape), x, in[1], in.size() < 3 ? nullptr : &in[2],
-                            {y, req[0]});
+    return VolumeForward<D>(ctx, VolumeOf(p, p.pad, x.shape, y.shape), x, in[1], in.size() < 3 ? nullptr : &in[2], {y, req[0]});
   }
 };
 
@@ -108,9 +106,8 @@ absl::StatusOr<bool> InferBlockedShape(const NodeAttrs& attrs, ShapeVector* in, 
   ShapeVector plain = *in, y(1);
   plain[0] = is_blocked ? Unblocked(x) : x;
   if (plain[0][1] >= 0 && !HasBlocks(p, plain[0][1])) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter 'num_group' is ", p.num_group, " for ", plain[0][1],
-                                                   " channels and ", p.num_filter,
-                                                   " filters, expected 1, or as many as there are of both"));
+    return absl::InvalidArgumentError(absl::StrCat("parameter 'num_group' is ", p.num_group, " for ", plain[0][1], " channels and ",
+                                                   p.num_filter, " filters, expected 1, or as many as there are of both"));
   }
   RETURN_IF_ERROR(InferShape<BlockedConvolutionParam>(attrs, &plain, &y).status());
   for (size_t i = 1; i < in->size(); ++i) SHAPE_ASSIGN_CHECK(in, i, plain[i]);
@@ -161,8 +158,9 @@ NodePtr Absorb(const Node& node, const Affine& affine, int rank, DType dtype) {
 }
 
 GLUOND_REGISTER_OP(Convolution)
-    .describe("y[n,o] = bias[o] + sum over the input channels of o's group of x convolved with the weight "
-              "(not flipped). Output size along an axis: floor((in + 2 pad - dilate (kernel - 1) - 1) / stride) + 1.")
+    .describe(
+        "y[n,o] = bias[o] + sum over the input channels of o's group of x convolved with the weight "
+        "(not flipped). Output size along an axis: floor((in + 2 pad - dilate (kernel - 1) - 1) / stride) + 1.")
     .add_argument("data", "NDArray", "x: (batch, channels, width), with height before the width, or depth and height.")
     .add_argument("weight", "NDArray", "(num_filter, channels / num_group, kernel...).")
     .add_argument("bias", "NDArray", "(num_filter). Absent with no_bias.")

@@ -7,12 +7,12 @@
 
 #include <limits>
 
-#include "ops/operator.h"
 #include "ops/elements.h"
 #include "ops/kernel/length.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
 #include "ops/kernel/stage.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -24,9 +24,13 @@ struct CTCLossParam : Param<CTCLossParam> {
   int blank_label;
   static void Fields(Schema<CTCLossParam>& s) {
     s.Field("use_data_lengths", &CTCLossParam::use_data_lengths).Decides().Default(false).Describe("Heed data_lengths.");
-    s.Field("use_label_lengths", &CTCLossParam::use_label_lengths).Decides().Default(false)
+    s.Field("use_label_lengths", &CTCLossParam::use_label_lengths)
+        .Decides()
+        .Default(false)
         .Describe("Heed label_lengths; otherwise a label ends before its first padding.");
-    s.Field("blank_label", &CTCLossParam::blank_label).Enum({{"first", kFirst}, {"last", kLast}}).Default("first")
+    s.Field("blank_label", &CTCLossParam::blank_label)
+        .Enum({{"first", kFirst}, {"last", kLast}})
+        .Default("first")
         .Describe("The blank is class 0 and padding is 0 (first), or it is the last class and padding is -1 (last).");
   }
 };
@@ -38,9 +42,14 @@ struct Sequences {
   In<double> label, data_length, label_length;
 
   Sequences(const CTCLossParam& p, Blobs in)
-      : steps(in[0].shape[0]), batch(in[0].shape[1]), classes(in[0].shape[2]), label_size(in[1].shape[1]),
-        blank_first(p.blank_label == kFirst), has_data_lengths(p.use_data_lengths),
-        has_label_lengths(p.use_label_lengths), label(in[1]) {
+      : steps(in[0].shape[0]),
+        batch(in[0].shape[1]),
+        classes(in[0].shape[2]),
+        label_size(in[1].shape[1]),
+        blank_first(p.blank_label == kFirst),
+        has_data_lengths(p.use_data_lengths),
+        has_label_lengths(p.use_label_lengths),
+        label(in[1]) {
     if (has_data_lengths) data_length = In<double>(in[2]);
     if (has_label_lengths) label_length = In<double>(in[has_data_lengths ? 3 : 2]);
   }
@@ -74,9 +83,9 @@ absl::Status Check(const Sequences& q) {
       if (q.has_label_lengths) RETURN_IF_ERROR(length("label_lengths", n, q.label_length[n], q.label_size));
       for (int64_t i = 0; i < q.LabelSize(n); ++i) {
         if (q.Class(n, i) >= 0) continue;
-        return absl::InvalidArgumentError(absl::StrCat(
-            "label ", i, " of sequence ", n, " is ", q.label[n * q.label_size + i], ", expected a class from ",
-            q.blank_first ? 1 : 0, " to ", q.classes - (q.blank_first ? 1 : 2), "; the blank is class ", q.blank()));
+        return absl::InvalidArgumentError(absl::StrCat("label ", i, " of sequence ", n, " is ", q.label[n * q.label_size + i],
+                                                       ", expected a class from ", q.blank_first ? 1 : 0, " to ",
+                                                       q.classes - (q.blank_first ? 1 : 2), "; the blank is class ", q.blank()));
       }
     }
   }
@@ -120,9 +129,7 @@ struct SequenceLoss {
     }
     // log softmax of state s' class, and whether a path may come to s from s - 2: over a blank between two different
     // classes.
-    const auto log_y = [&](int64_t t, int64_t s) {
-      return x[At(t, n) + (s % 2 == 0 ? q.blank() : label[s / 2])] - log_sum[t];
-    };
+    const auto log_y = [&](int64_t t, int64_t s) { return x[At(t, n) + (s % 2 == 0 ? q.blank() : label[s / 2])] - log_sum[t]; };
     const auto skips = [&](int64_t s) { return s % 2 == 1 && s >= 3 && label[s / 2] != label[s / 2 - 1]; };
 
     C* const a = alpha + n * q.steps * states();
@@ -203,8 +210,17 @@ struct CTCLoss {
     if (q.batch == 0) return absl::OkStatus();
     return DispatchReal(in[0].dtype, [&]<class C>(C) -> absl::Status {
       const int64_t states = 2 * q.label_size + 1;
-      SequenceLoss<C> each = {q, In<C>(in[0]), Out<C>(out[0], req[0]), Out<C>(out[1], req[1]),
-                              req[0] != kNullOp, req[1] != kNullOp, nullptr, nullptr, nullptr, nullptr, nullptr};
+      SequenceLoss<C> each = {q,
+                              In<C>(in[0]),
+                              Out<C>(out[0], req[0]),
+                              Out<C>(out[1], req[1]),
+                              req[0] != kNullOp,
+                              req[1] != kNullOp,
+                              nullptr,
+                              nullptr,
+                              nullptr,
+                              nullptr,
+                              nullptr};
       ASSIGN_OR_RETURN(each.norm, Space<C>(ctx, q.batch * q.steps));
       ASSIGN_OR_RETURN(each.alpha, Space<C>(ctx, q.batch * q.steps * states));
       ASSIGN_OR_RETURN(each.beta, Space<C>(ctx, q.batch * 2 * states));
@@ -273,9 +289,10 @@ absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out
 }
 
 GLUOND_REGISTER_OP(CTCLoss)
-    .describe("-log of the probability that softmax(x) spells the label, its classes repeated and separated by blanks "
-              "in any way. A label that has no way through the steps has loss and gradient 0. A class that is none is "
-              "an error on a CPU; on a GPU its loss is NaN. A second derivative is not offered.")
+    .describe(
+        "-log of the probability that softmax(x) spells the label, its classes repeated and separated by blanks "
+        "in any way. A label that has no way through the steps has loss and gradient 0. A class that is none is "
+        "an error on a CPU; on a GPU its loss is NaN. A second derivative is not offered.")
     .add_alias("ctc_loss")
     .add_alias("_contrib_CTCLoss")
     .add_alias("_contrib_ctc_loss")
@@ -290,11 +307,12 @@ GLUOND_REGISTER_OP(CTCLoss)
     .set_attr<FListInputNames>("FListInputNames", InputNames)
     .infer(InferShape, InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      Gradients dx(node->num_inputs());
-      dx[0] = Call("_backward_CTCLoss", {dy[0], Output(node, 1)});
-      return dx;
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           Gradients dx(node->num_inputs());
+                           dx[0] = Call("_backward_CTCLoss", {dy[0], Output(node, 1)});
+                           return dx;
+                         })
     .compute<CTCLoss>();
 
 GLUOND_REGISTER_OP(_backward_CTCLoss)

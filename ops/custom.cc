@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "ops/operator.h"
 #include "ops/custom_attributes.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -65,10 +65,9 @@ template <class Vector, class Inference, class Assign>
 absl::Status Merge(const Inference& found, size_t num_arguments, Vector* in, Vector* out, Assign assign) {
   if (found.arguments.size() != num_arguments || found.outputs.size() + 1 != out->size() ||
       num_arguments + found.auxiliary.size() != in->size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its client says ", found.arguments.size(), " inputs, ", found.outputs.size(), " outputs and ",
-                     found.auxiliary.size(), " auxiliary states, expected ", num_arguments, ", ", out->size() - 1,
-                     " and ", in->size() - num_arguments));
+    return absl::InvalidArgumentError(absl::StrCat("its client says ", found.arguments.size(), " inputs, ", found.outputs.size(),
+                                                   " outputs and ", found.auxiliary.size(), " auxiliary states, expected ",
+                                                   num_arguments, ", ", out->size() - 1, " and ", in->size() - num_arguments));
   }
   for (size_t i = 0; i < num_arguments; ++i) RETURN_IF_ERROR(assign("in", in, i, found.arguments[i]));
   for (size_t i = 0; i < found.auxiliary.size(); ++i) {
@@ -112,7 +111,8 @@ absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVecto
     return Ask(param, in, out, &CustomHost::InferType, AssignType);
   }
   const DType type = (*in)[0];
-  for (size_t i = 1; i < in->size(); ++i) if ((*in)[i] == DType::kUnknown) (*in)[i] = type;
+  for (size_t i = 1; i < in->size(); ++i)
+    if ((*in)[i] == DType::kUnknown) (*in)[i] = type;
   for (size_t i = 0; i + 1 < out->size(); ++i) TYPE_ASSIGN_CHECK(out, i, type);
   return AllKnown(*in) && AllKnown(*out);
 }
@@ -191,8 +191,10 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   std::vector<NodeEntry> inputs = node->inputs;
   const auto outputs = static_cast<uint32_t>(param.outputs.size());
   inputs.push_back(Output(node, outputs));
-  for (uint32_t i = 0; i < outputs; ++i) if (param.needs_out_grad[i]) inputs.push_back(dy[i]);
-  for (uint32_t i = 0; i < outputs; ++i) if (param.needs_output[i]) inputs.push_back(Output(node, i));
+  for (uint32_t i = 0; i < outputs; ++i)
+    if (param.needs_out_grad[i]) inputs.push_back(dy[i]);
+  for (uint32_t i = 0; i < outputs; ++i)
+    if (param.needs_output[i]) inputs.push_back(Output(node, i));
   Gradients gradients(node->num_inputs());
   if (param.arguments.empty()) return gradients;
   const NodeEntry backward = CallBackward<CustomParam>("_backward_Custom", std::move(inputs), node->attrs);
@@ -210,7 +212,8 @@ uint32_t NumBackwardInputs(const NodeAttrs& attrs) {
 std::vector<uint32_t> UnneededArguments(const NodeAttrs& attrs) {
   std::vector<uint32_t> indices;
   const std::vector<bool>& needed = ParamOf(attrs).needs_argument;
-  for (uint32_t i = 0; i < needed.size(); ++i) if (!needed[i]) indices.push_back(i);
+  for (uint32_t i = 0; i < needed.size(); ++i)
+    if (!needed[i]) indices.push_back(i);
   return indices;
 }
 
@@ -221,20 +224,21 @@ GLUOND_REGISTER_OP(Custom)
     .set_attr_parser(Parse)
     .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).num_inputs()); })
     .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).outputs.size() + 1); })
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs& attrs) {
-      return static_cast<uint32_t>(ParamOf(attrs).outputs.size());
-    })
-    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
-      std::vector<std::string> names = ParamOf(attrs).arguments;
-      const auto& auxiliary = ParamOf(attrs).auxiliary;
-      names.insert(names.end(), auxiliary.begin(), auxiliary.end());
-      return names;
-    })
-    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs& attrs) {
-      std::vector<std::string> names = ParamOf(attrs).outputs;
-      names.push_back("instance");
-      return names;
-    })
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
+                                  [](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).outputs.size()); })
+    .set_attr<FListInputNames>("FListInputNames",
+                               [](const NodeAttrs& attrs) {
+                                 std::vector<std::string> names = ParamOf(attrs).arguments;
+                                 const auto& auxiliary = ParamOf(attrs).auxiliary;
+                                 names.insert(names.end(), auxiliary.begin(), auxiliary.end());
+                                 return names;
+                               })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs& attrs) {
+                                  std::vector<std::string> names = ParamOf(attrs).outputs;
+                                  names.push_back("instance");
+                                  return names;
+                                })
     .set_attr<FMutateInputs>("FMutateInputs", Auxiliary)
     .infer(InferShape, InferType)
     .set_attr<FExecType>("FExecType", Async)

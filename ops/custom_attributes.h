@@ -42,11 +42,12 @@ inline CustomOperator OperatorOf(const AttrDict& dict, const CustomSpec& spec) {
 // UNAVAILABLE: no server made the graph. FAILED_PRECONDITION: the graph does not say which one it is.
 inline absl::StatusOr<CustomHost*> HostOf(const CustomOperator& op) {
   if (op.is_unknown_clients) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "custom operator '", op.op_type, "' is one client's own, and no credential says whose (OpenSession.host, "
-        "DefineModelRequest.host), as where the graph comes from a checkpoint; define the model with its client's "
-        "credential and load the checkpoint into it, or share the operator (OfferOperator.shared) and say so "
-        "(CustomOperatorSpec.shared)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("custom operator '", op.op_type,
+                     "' is one client's own, and no credential says whose (OpenSession.host, "
+                     "DefineModelRequest.host), as where the graph comes from a checkpoint; define the model with its client's "
+                     "credential and load the checkpoint into it, or share the operator (OfferOperator.shared) and say so "
+                     "(CustomOperatorSpec.shared)"));
   }
   if (op.host != nullptr) return op.host.get();
   return absl::UnavailableError(absl::StrCat("nobody computes the custom operator '", op.op_type, "' here"));

@@ -1,9 +1,9 @@
 // _CustomFunction: the results of a function that a client has run, whose gradient it computes, too.
 // engine/core/custom_spec.h has its numbers, and engine/core/custom_host.h says how the client is reached.
 
-#include "ops/operator.h"
 #include "ops/custom_attributes.h"
 #include "ops/kernel/copy.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -73,39 +73,41 @@ absl::StatusOr<bool> InferForward(const NodeAttrs& attrs, Vector* in, Vector* ou
 }
 
 GLUOND_REGISTER_OP(_CustomFunction)
-    .describe("What a client has computed by a function of its own: the results, which are inputs after the function's "
-              "own. The gradients of those come from the client.")
+    .describe(
+        "What a client has computed by a function of its own: the results, which are inputs after the function's "
+        "own. The gradients of those come from the client.")
     .add_argument("data", "NDArray[]", "The function's inputs, then its results.")
     .set_attr_parser(Parse)
     .set_num_inputs(NumInputs)
     .set_num_outputs(NumOutputs)
     .infer(InferForward<AssignShape, ShapeVector>, InferForward<AssignType, TypeVector>)
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      const Param& param = ParamOf(node->attrs);
-      std::vector<NodeEntry> inputs(node->inputs.begin(), node->inputs.begin() + param.inputs);
-      inputs.insert(inputs.end(), dy.begin(), dy.begin() + param.outputs);
-      Gradients gradients(node->num_inputs());
-      if (param.inputs == 0) return gradients;
-      const NodeEntry backward =
-          CallBackward<Param>("_backward_CustomFunction", std::move(inputs), node->attrs);
-      for (uint32_t i = 0; i < param.inputs; ++i) gradients[i] = Output(backward.node, i);
-      return gradients;
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           const Param& param = ParamOf(node->attrs);
+                           std::vector<NodeEntry> inputs(node->inputs.begin(), node->inputs.begin() + param.inputs);
+                           inputs.insert(inputs.end(), dy.begin(), dy.begin() + param.outputs);
+                           Gradients gradients(node->num_inputs());
+                           if (param.inputs == 0) return gradients;
+                           const NodeEntry backward =
+                               CallBackward<Param>("_backward_CustomFunction", std::move(inputs), node->attrs);
+                           for (uint32_t i = 0; i < param.inputs; ++i) gradients[i] = Output(backward.node, i);
+                           return gradients;
+                         })
     .compute<CustomFunction>();
 
 GLUOND_REGISTER_OP(_backward_CustomFunction)
     .describe("The gradients of a client's function.")
-    .add_argument("data", "NDArray[]",
-                  "The function's inputs, for their shapes only, and the gradients of its results.")
+    .add_argument("data", "NDArray[]", "The function's inputs, for their shapes only, and the gradients of its results.")
     .set_attr_parser(Parse)
     .set_num_inputs(NumInputs)
     .set_num_outputs([](const NodeAttrs& attrs) { return ParamOf(attrs).inputs; })
-    .set_attr<FIgnoreInputs>("FIgnoreInputs", [](const NodeAttrs& attrs) {
-      std::vector<uint32_t> indices;
-      for (uint32_t i = 0; i < ParamOf(attrs).inputs; ++i) indices.push_back(i);
-      return indices;
-    })
+    .set_attr<FIgnoreInputs>("FIgnoreInputs",
+                             [](const NodeAttrs& attrs) {
+                               std::vector<uint32_t> indices;
+                               for (uint32_t i = 0; i < ParamOf(attrs).inputs; ++i) indices.push_back(i);
+                               return indices;
+                             })
     .infer(ShapesOfInputs<0>, TypesOfInputs<0>)
     .set_attr<FExecType>("FExecType", Async)
     .set_attr<FAbandon>("FAbandon", AbandonCall<Param>)

@@ -2,9 +2,9 @@
 // does to dy. Its own gradient is a convolution, linear in each input, so that Deconvolution and the gradient itself
 // differentiate it.
 
-#include "ops/operator.h"
 #include "ops/bilinear.h"
 #include "ops/kernel/fill.h"
+#include "ops/operator.h"
 #include "ops/window.h"
 
 namespace gluond::ops {
@@ -19,16 +19,21 @@ struct DeconvolutionParam : Param<DeconvolutionParam>, WindowParam {
     using P = DeconvolutionParam;
     WindowFields(s, "Steps of the window over the output. Default: 1 for each axis.",
                  "What is cut off on both sides of the output's axes. Default: 0.");
-    s.Field("adj", &P::adj).Default(Dims{}).Elements<int64_t>(0, kMaxSpatial)
+    s.Field("adj", &P::adj)
+        .Default(Dims{})
+        .Elements<int64_t>(0, kMaxSpatial)
         .Describe("Added to the output's size, at the end; less than the stride. Default: 0.");
-    s.Field("target_shape", &P::target_shape).Default(Dims{}).Elements<int64_t>(0, kMaxSpatial)
+    s.Field("target_shape", &P::target_shape)
+        .Default(Dims{})
+        .Elements<int64_t>(0, kMaxSpatial)
         .Describe("The output's size; pad and adj follow from it and are not read. Default: as they say.");
     FilterFields(s, "Parts that the channels are split into; each input channel reaches one.", /*workspace=*/512,
                  /*no_bias=*/true);
   }
 
   bool has_target() const {
-    for (int64_t size : target_shape) if (size != 0) return true;
+    for (int64_t size : target_shape)
+      if (size != 0) return true;
     return false;
   }
 };
@@ -41,8 +46,8 @@ absl::Status Parse(NodeAttrs* attrs) {
   RETURN_IF_ERROR(FillAxes("adj", axes, 0, &p.adj));
   for (size_t axis = 0; axis < axes && !p.has_target(); ++axis) {
     if (p.adj[axis] < p.stride[axis]) continue;
-    return absl::InvalidArgumentError(absl::StrCat("parameter 'adj' is ", p.adj[axis], " for axis ", axis,
-                                                   ", expected less than the stride's ", p.stride[axis]));
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter 'adj' is ", p.adj[axis], " for axis ", axis, ", expected less than the stride's ", p.stride[axis]));
   }
   return absl::OkStatus();
 }
@@ -54,8 +59,8 @@ struct OutputAxis {
 absl::StatusOr<OutputAxis> AxisOfOutput(const DeconvolutionParam& p, int axis, int64_t in) {
   constexpr int64_t kMaxInput = int64_t{1} << 40;  // Its product with a stride fits.
   if (in < 1 || in > kMaxInput) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", in, " elements along axis ", 2 + axis,
-                                                   ", expected 1 to ", kMaxInput));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0 'data' has ", in, " elements along axis ", 2 + axis, ", expected 1 to ", kMaxInput));
   }
   const int64_t whole = (in - 1) * p.stride[axis] + p.dilate[axis] * (p.kernel[axis] - 1) + 1;
   OutputAxis out = {whole - 2 * p.pad[axis] + p.adj[axis], p.pad[axis]};
@@ -63,14 +68,14 @@ absl::StatusOr<OutputAxis> AxisOfOutput(const DeconvolutionParam& p, int axis, i
     const int64_t target = p.target_shape[axis], surplus = whole - target;
     out = {target, (surplus + 1) / 2};
     if (target < 1 || surplus < 0 || surplus % 2 >= p.stride[axis]) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "parameter 'target_shape' is ", target, " for axis ", axis, "; ", in, " elements become ", whole,
-          ", of which equal parts can be cut off on both sides, or with a stride one more at the end"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter 'target_shape' is ", target, " for axis ", axis, "; ", in, " elements become ", whole,
+                       ", of which equal parts can be cut off on both sides, or with a stride one more at the end"));
     }
   }
   if (out.size < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", in, " elements along axis ", 2 + axis,
-                                                   ", which become ", out.size, ", expected one or more"));
+    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", in, " elements along axis ", 2 + axis, ", which become ",
+                                                   out.size, ", expected one or more"));
   }
   return out;
 }
@@ -85,9 +90,7 @@ Dims PadOf(const DeconvolutionParam& p, const Shape& x) {
 }
 
 // The convolution that this is the gradient of; its input is our output.
-ConvSize SizeOf(const DeconvolutionParam& p, const Shape& x, const Shape& y) {
-  return VolumeOf(p, PadOf(p, x), y, x);
-}
+ConvSize SizeOf(const DeconvolutionParam& p, const Shape& x, const Shape& y) { return VolumeOf(p, PadOf(p, x), y, x); }
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<DeconvolutionParam>();
@@ -141,8 +144,9 @@ struct BackwardDeconvolution {
 };
 
 GLUOND_REGISTER_OP(Deconvolution)
-    .describe("The transpose of a convolution: each element of x adds its window of the weight to y. Output size along "
-              "an axis: (in - 1) stride + dilate (kernel - 1) + 1 - 2 pad + adj.")
+    .describe(
+        "The transpose of a convolution: each element of x adds its window of the weight to y. Output size along "
+        "an axis: (in - 1) stride + dilate (kernel - 1) + 1 - 2 pad + adj.")
     .add_argument("data", "NDArray", "x: (batch, channels, width), with height before the width, or depth and height.")
     .add_argument("weight", "NDArray", "(channels, num_filter / num_group, kernel...).")
     .add_argument("bias", "NDArray", "(num_filter). Absent with no_bias, the default.")

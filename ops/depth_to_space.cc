@@ -1,7 +1,7 @@
 // depth_to_space and space_to_depth: between channels and blocks of pixels, each other's inverse and gradient.
 
-#include "ops/operator.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -21,9 +21,9 @@ absl::StatusOr<bool> BlockShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   const int64_t b = attrs.param<BlockParam>().block_size;
   const bool fits = x.ndim() == 4 && (to_space ? x[1] % (b * b) == 0 : x[2] % b == 0 && x[3] % b == 0);
   if (!fits) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "input 0 has shape ", x.ToString(), "; want (batch, channels, height, width), with ",
-        to_space ? "channels" : "height and width", " a multiple of ", to_space ? b * b : b));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0 has shape ", x.ToString(), "; want (batch, channels, height, width), with ",
+                     to_space ? "channels" : "height and width", " a multiple of ", to_space ? b * b : b));
   }
   Shape y = x;
   if (!to_space) RETURN_IF_ERROR(ElementsOf("the channels", {x[1], b, b}).status());

@@ -1,8 +1,8 @@
 // diag: a diagonal of a matrix, or of each matrix that two axes make; of a vector, the matrix that has it as diagonal.
 
-#include "ops/operator.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -12,8 +12,7 @@ struct DiagParam : Param<DiagParam> {
   int axis1, axis2;
   static void Fields(Schema<DiagParam>& s) {
     constexpr int64_t kMax = int64_t{1} << 24;
-    s.Field("k", &DiagParam::k).Default(int64_t{0}).Range(-kMax, kMax)
-        .Describe("Which diagonal; above the main one if positive.");
+    s.Field("k", &DiagParam::k).Default(int64_t{0}).Range(-kMax, kMax).Describe("Which diagonal; above the main one if positive.");
     s.Field("axis1", &DiagParam::axis1).Default(0).Describe("The axis of rows. Not used for a vector.");
     s.Field("axis2", &DiagParam::axis2).Default(1).Describe("The axis of columns. Not used for a vector.");
   }
@@ -54,8 +53,8 @@ absl::StatusOr<bool> DiagShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
   if (rows == columns) return absl::InvalidArgumentError("axis1 and axis2 are one axis; want two");
   const int64_t n = std::min(x[rows] - std::max<int64_t>(0, -p.k), x[columns] - std::max<int64_t>(0, p.k));
   if (n <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0, ", x.ToString(), ", has no diagonal ", p.k,
-                                                   " of axes ", rows, " and ", columns));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0, ", x.ToString(), ", has no diagonal ", p.k, " of axes ", rows, " and ", columns));
   }
   Shape y = Shape::Scalar();
   for (int axis = 0; axis < x.ndim(); ++axis) {
@@ -74,8 +73,8 @@ struct Diag {
     const Shape &x = backward ? to[0].shape : from[0].shape, &y = backward ? from[0].shape : to[0].shape;
     const bool to_matrix = (x.ndim() == 1) != backward;
     if (to_matrix) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[0], to[0]));
-    ASSIGN_OR_RETURN(const StridedCopy copy, CopyOf(attrs.param<DiagParam>(), x.ndim() == 1 ? y : x,
-                                                    x.ndim() == 1 ? x : y, to_matrix));
+    ASSIGN_OR_RETURN(const StridedCopy copy,
+                     CopyOf(attrs.param<DiagParam>(), x.ndim() == 1 ? y : x, x.ndim() == 1 ? x : y, to_matrix));
     return CopyStrided<D>(ctx, copy, from[0], req[0], to[0]);
   }
 };

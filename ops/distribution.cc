@@ -13,37 +13,40 @@ namespace {
 // Each distribution has a sampler, and the fields of its parameters.
 struct Exponential {
   using Sampler = ExponentialSampler;
-  template <class P> static void Fields(Schema<P>& s) {
+  template <class P>
+  static void Fields(Schema<P>& s) {
     s.template Field<double>("lam", &P::a).Default(1.0).Above(0.0).Describe("Rate; the mean is 1 / lam.");
   }
 };
 struct Gamma {
   using Sampler = GammaSampler;
-  template <class P> static void Fields(Schema<P>& s) {
+  template <class P>
+  static void Fields(Schema<P>& s) {
     s.template Field<double>("alpha", &P::a).Default(1.0).Above(0.0).Describe("Shape of the distribution.");
     s.template Field<double>("beta", &P::b).Default(1.0).Above(0.0).Describe("Scale; the mean is alpha beta.");
   }
 };
 struct Poisson {
   using Sampler = PoissonSampler;
-  template <class P> static void Fields(Schema<P>& s) {
+  template <class P>
+  static void Fields(Schema<P>& s) {
     s.template Field<double>("lam", &P::a).Default(1.0).Range(0.0, 0x1p53).Describe("Mean.");
   }
 };
 struct NegativeBinomial {
   using Sampler = NegativeBinomialSampler;
-  template <class P> static void Fields(Schema<P>& s) {
+  template <class P>
+  static void Fields(Schema<P>& s) {
     s.template Field<double>("k", &P::a).Default(1.0).Above(0.0).Describe("The number of failures that ends it.");
-    s.template Field<double>("p", &P::b).Default(1.0).Above(0.0).Range(0.0, 1.0)
-        .Describe("The probability of failure.");
+    s.template Field<double>("p", &P::b).Default(1.0).Above(0.0).Range(0.0, 1.0).Describe("The probability of failure.");
   }
 };
 struct GeneralizedNegativeBinomial {
   using Sampler = GeneralizedNegativeBinomialSampler;
-  template <class P> static void Fields(Schema<P>& s) {
+  template <class P>
+  static void Fields(Schema<P>& s) {
     s.template Field<double>("mu", &P::a).Default(1.0).AtLeast(0.0).Describe("Mean.");
-    s.template Field<double>("alpha", &P::b).Default(1.0).AtLeast(0.0)
-        .Describe("Dispersion; 0: Poisson's distribution.");
+    s.template Field<double>("alpha", &P::b).Default(1.0).AtLeast(0.0).Describe("Dispersion; 0: Poisson's distribution.");
   }
 };
 
@@ -71,15 +74,15 @@ struct Draw {
   }
 };
 
-#define RANDOM(name, Distribution, text)                                      \
-  GLUOND_REGISTER_OP(_random_##name)                                          \
-      .describe(text)                                                         \
-      .add_alias("random_" #name)                                             \
-      .with(RandomFacts<RandomParam<Distribution>>)                           \
-      .compute<Draw<RandomParam<Distribution>, Distribution::Sampler>>();     \
-  GLUOND_REGISTER_OP(_random_##name##_like)                                   \
-      .describe(text " In the shape and type of data.")                       \
-      .with(RandomLikeFacts<LikeParam<Distribution>>)                         \
+#define RANDOM(name, Distribution, text)                                  \
+  GLUOND_REGISTER_OP(_random_##name)                                      \
+      .describe(text)                                                     \
+      .add_alias("random_" #name)                                         \
+      .with(RandomFacts<RandomParam<Distribution>>)                       \
+      .compute<Draw<RandomParam<Distribution>, Distribution::Sampler>>(); \
+  GLUOND_REGISTER_OP(_random_##name##_like)                               \
+      .describe(text " In the shape and type of data.")                   \
+      .with(RandomLikeFacts<LikeParam<Distribution>>)                     \
       .compute<Draw<LikeParam<Distribution>, Distribution::Sampler>>()
 
 RANDOM(exponential, Exponential, "Exponentially distributed random numbers.");

@@ -1,11 +1,11 @@
 // Dropout: y = x mask, where an element of the mask is 1 / (1 - p) with probability 1 - p, else 0. Element i of the
 // mask is drawn by word i of the node's Philox stream: the same on every device. The mask is a hidden output.
 
-#include "ops/operator.h"
-#include "ops/channel_blocks.h"
 #include "engine/core/op_facts.h"
+#include "ops/channel_blocks.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/fill.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -18,12 +18,15 @@ struct DropoutParam : Param<DropoutParam> {
   std::vector<int64_t> axes;
   bool cudnn_off;
   static void Fields(Schema<DropoutParam>& s) {
-    s.Field("p", &DropoutParam::p).Default(0.5).Check([](double v) { return v >= 0 && v < 1; }, "want 0 to below 1")
+    s.Field("p", &DropoutParam::p)
+        .Default(0.5)
+        .Check([](double v) { return v >= 0 && v < 1; }, "want 0 to below 1")
         .Describe("The part of the elements that becomes 0.");
-    s.Field("mode", &DropoutParam::mode).Enum({{"training", kTraining}, {"always", kAlways}}).Default("training")
+    s.Field("mode", &DropoutParam::mode)
+        .Enum({{"training", kTraining}, {"always", kAlways}})
+        .Default("training")
         .Describe("When to drop: while training, or always.");
-    s.Field("axes", &DropoutParam::axes).Default(std::vector<int64_t>{})
-        .Describe("Axes along which the mask does not vary.");
+    s.Field("axes", &DropoutParam::axes).Default(std::vector<int64_t>{}).Describe("Axes along which the mask does not vary.");
     s.Field("cudnn_off", &DropoutParam::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
   }
 };
@@ -121,16 +124,18 @@ GLUOND_REGISTER_OP(Dropout)
     .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "mask"}))
     .infer(LikeFirst<InferShape>(), SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FChannelBlocks>("FChannelBlocks", [](const Node& node, absl::Span<const Shape>, int64_t block) {
-      return node.param<DropoutParam>().mode == kTraining ? AsItIs(node, block) : BlockedCall();
-    })
+    .set_attr<FChannelBlocks>("FChannelBlocks",
+                              [](const Node& node, absl::Span<const Shape>, int64_t block) {
+                                return node.param<DropoutParam>().mode == kTraining ? AsItIs(node, block) : BlockedCall();
+                              })
     .set_attr<FResourceRequest>("FResourceRequest", Random)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      // Where only the mask has a head gradient, y's is zeros, and the tape need not keep y to make them.
-      if (dy[0].node->facts().zeros) return {{}};
-      const bool shared = !node->param<DropoutParam>().axes.empty();
-      return {Call(shared ? "broadcast_mul" : "elemwise_mul", {dy[0], Output(node, 1)})};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           // Where only the mask has a head gradient, y's is zeros, and the tape need not keep y to make them.
+                           if (dy[0].node->facts().zeros) return {{}};
+                           const bool shared = !node->param<DropoutParam>().axes.empty();
+                           return {Call(shared ? "broadcast_mul" : "elemwise_mul", {dy[0], Output(node, 1)})};
+                         })
     .compute<Dropout>();
 
 }  // namespace

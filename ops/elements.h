@@ -6,30 +6,24 @@
 #ifndef OPS_ELEMENTS_H_
 #define OPS_ELEMENTS_H_
 
-#include "ops/operator.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/launch.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 
 template <class D, class Make>
-absl::Status ForEachElement(const OpContext& ctx, OpReqType req, const TBlob& y, const Make& make,
-                            int64_t grain = kGrain) {
+absl::Status ForEachElement(const OpContext& ctx, OpReqType req, const TBlob& y, const Make& make, int64_t grain = kGrain) {
   if (req == kNullOp) return absl::OkStatus();
-  return DispatchCompute(y.dtype, [&]<class C>(C) {
-    return ForEach<D>(ctx, y.Size(), make(Out<C>(y, req)), grain);
-  });
+  return DispatchCompute(y.dtype, [&]<class C>(C) { return ForEach<D>(ctx, y.Size(), make(Out<C>(y, req)), grain); });
 }
 
 // The same in floating point, whatever the output's type is.
 template <class D, class Make>
-absl::Status ForEachReal(const OpContext& ctx, OpReqType req, const TBlob& y, const Make& make,
-                         int64_t grain = kGrain) {
+absl::Status ForEachReal(const OpContext& ctx, OpReqType req, const TBlob& y, const Make& make, int64_t grain = kGrain) {
   if (req == kNullOp) return absl::OkStatus();
-  return DispatchReal(y.dtype, [&]<class C>(C) {
-    return ForEach<D>(ctx, y.Size(), make(Out<C>(y, req)), grain);
-  });
+  return DispatchReal(y.dtype, [&]<class C>(C) { return ForEach<D>(ctx, y.Size(), make(Out<C>(y, req)), grain); });
 }
 
 // The kernel of an operator whose output is one number everywhere.

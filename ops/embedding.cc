@@ -1,7 +1,7 @@
 // Embedding: rows of a table, by number. Numbers beyond the table take its first or last row, as MXNet does.
 
-#include "ops/operator.h"
 #include "ops/kernel/gather.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -14,12 +14,8 @@ struct EmbeddingParam : Param<EmbeddingParam> {
     constexpr int64_t kMax = int64_t{1} << 40;
     s.Field("input_dim", &EmbeddingParam::input_dim).Range(1, kMax).Describe("Rows of the table.");
     s.Field("output_dim", &EmbeddingParam::output_dim).Range(1, kMax).Describe("Columns of the table.");
-    s.Field("dtype", &EmbeddingParam::dtype)
-        .Default(DType::kFloat32)
-        .Describe("The table's type, where nothing else says it.");
-    s.Field("sparse_grad", &EmbeddingParam::sparse_grad)
-        .Default(false)
-        .Describe("Accepted for MXNet's sake: gradients are dense.");
+    s.Field("dtype", &EmbeddingParam::dtype).Default(DType::kFloat32).Describe("The table's type, where nothing else says it.");
+    s.Field("sparse_grad", &EmbeddingParam::sparse_grad).Default(false).Describe("Accepted for MXNet's sake: gradients are dense.");
   }
 };
 
@@ -74,9 +70,10 @@ GLUOND_REGISTER_OP(Embedding)
     .params<EmbeddingParam>()
     .set_num_inputs(2)
     .infer(InferShape, InferType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {{}, Call("_backward_Embedding", {dy[0], node->inputs[0]}, node->attrs.dict)};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {{}, Call("_backward_Embedding", {dy[0], node->inputs[0]}, node->attrs.dict)};
+                         })
     .compute<Embedding>();
 
 GLUOND_REGISTER_OP(_backward_Embedding)
@@ -91,9 +88,10 @@ GLUOND_REGISTER_OP(_backward_Embedding)
                              return AllKnown(*in);
                            })
     .set_attr<FInferType>("FInferType", TypesOfInputs<0>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& g) -> Gradients {
-      return {Call("Embedding", {node->inputs[1], g[0]}, node->attrs.dict), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& g) -> Gradients {
+                           return {Call("Embedding", {node->inputs[1], g[0]}, node->attrs.dict), {}};
+                         })
     .compute<BackwardEmbedding>();
 
 }  // namespace

@@ -1,11 +1,11 @@
 // FullyConnected: y = x W^T + b, with x flattened to rows. Its gradient is one operator, so that it is two products
 // and a sum. That operator is linear in each input, so that it and FullyConnected differentiate it, as often as wanted.
 
-#include "ops/operator.h"
 #include "ops/affine.h"
 #include "ops/bilinear.h"
 #include "ops/kernel/bias.h"
 #include "ops/kernel/gemm.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -17,7 +17,8 @@ struct FullyConnectedParam : Param<FullyConnectedParam> {
   static void Fields(Schema<FullyConnectedParam>& s) {
     s.Field("num_hidden", &FullyConnectedParam::num_hidden).Range(1, int64_t{1} << 31).Describe("Units of the output.");
     s.Field("no_bias", &FullyConnectedParam::no_bias).Decides().Default(false).Describe("Leave b out.");
-    s.Field("flatten", &FullyConnectedParam::flatten).Default(true)
+    s.Field("flatten", &FullyConnectedParam::flatten)
+        .Default(true)
         .Describe("Take all axes of x but the first together; otherwise W applies to the last axis.");
   }
 };
@@ -71,8 +72,8 @@ struct BackwardFullyConnected {
     const TBlob &dy = in[0], &x = in[1], &w = in[2];
     const GemmSize s = SizeOf(attrs.param<FullyConnectedParam>(), x.shape);
     RETURN_IF_ERROR(Gemm<D>(ctx, dy.dtype, {.m = s.m, .n = s.k, .k = s.n}, dy.data, w.data, req[0], out[0].data));
-    RETURN_IF_ERROR(Gemm<D>(ctx, dy.dtype, {.m = s.n, .n = s.k, .k = s.m, .transpose_a = true}, dy.data, x.data, req[1],
-                            out[1].data));
+    RETURN_IF_ERROR(
+        Gemm<D>(ctx, dy.dtype, {.m = s.n, .n = s.k, .k = s.m, .transpose_a = true}, dy.data, x.data, req[1], out[1].data));
     return out.size() < 3 ? absl::OkStatus() : SumColumns<D>(ctx, dy, req[2], out[2]);
   }
 };

@@ -1,10 +1,10 @@
 // gather_nd, scatter_nd and _scatter_set_nd: slices of a tensor by indices along its first axes. `indices` has shape
 // (axes, ...): each of its columns names one slice.
 
-#include "ops/operator.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/gather.h"
 #include "ops/kernel/math.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -22,12 +22,12 @@ NdGeometry GeometryOf(const Shape& whole, const Shape& indices) {
 // The shape of the slices: the axes of the indices but the first, then whole's axes that are not indexed.
 absl::StatusOr<Shape> PartShape(const Shape& whole, const Shape& indices) {
   if (indices.ndim() < 2) {
-    return absl::InvalidArgumentError(absl::StrCat("indices have shape ", indices.ToString(),
-                                                   "; want rank 2 or more, with the indexed axes first"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("indices have shape ", indices.ToString(), "; want rank 2 or more, with the indexed axes first"));
   }
   if (indices[0] > whole.ndim()) {
-    return absl::InvalidArgumentError(absl::StrCat("indices have shape ", indices.ToString(), ", for ", indices[0],
-                                                   " axes; they index ", whole.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("indices have shape ", indices.ToString(), ", for ", indices[0], " axes; they index ", whole.ToString()));
   }
   std::vector<int64_t> dims(indices.begin() + 1, indices.end());
   dims.insert(dims.end(), whole.begin() + indices[0], whole.end());
@@ -63,9 +63,8 @@ absl::StatusOr<TBlob> RowsOfColumns(const OpContext& ctx, const Shape& whole, co
   const TBlob rows{space, Shape({g.columns}), DType::kInt64, indices.device};
   ASSIGN_OR_RETURN(const int64_t bad, FirstOutside<D>(ctx, rows, 0, g.rows));
   if (bad < 0) return rows;
-  return absl::OutOfRangeError(absl::StrCat("column ", bad, " of the indices, ", indices.shape.ToString(),
-                                            ", names no part of ", whole.ToString(),
-                                            "; want each index from -size to size - 1 of its axis"));
+  return absl::OutOfRangeError(absl::StrCat("column ", bad, " of the indices, ", indices.shape.ToString(), ", names no part of ",
+                                            whole.ToString(), "; want each index from -size to size - 1 of its axis"));
 }
 
 GatherGeometry AsGather(const NdGeometry& g) { return {1, g.rows, g.inner, g.columns}; }
@@ -114,8 +113,7 @@ struct SetRow {
 };
 
 template <class D>
-absl::Status SetRows(const OpContext& ctx, const TBlob* base, const TBlob& x, const TBlob& indices, OpReqType req,
-                     const TBlob& y) {
+absl::Status SetRows(const OpContext& ctx, const TBlob* base, const TBlob& x, const TBlob& indices, OpReqType req, const TBlob& y) {
   if (req == kNullOp) return absl::OkStatus();
   ASSIGN_OR_RETURN(const TBlob rows, RowsOfColumns<D>(ctx, y.shape, indices));
   const NdGeometry g = GeometryOf(y.shape, indices.shape);
@@ -125,8 +123,8 @@ absl::Status SetRows(const OpContext& ctx, const TBlob* base, const TBlob& x, co
   // A grain of all columns: one thread on a CPU, which goes by their order.
   RETURN_IF_ERROR(ForEach<D>(ctx, g.columns, MarkLast{static_cast<const int64_t*>(rows.data), last}, g.columns));
   return DispatchCompute(y.dtype, [&]<class C>(C) {
-    return ForEach<D>(ctx, y.Size(), SetRow<C>{g.inner, last, base != nullptr, In<C>(base != nullptr ? *base : x),
-                                               In<C>(x), Out<C>(y, req)});
+    return ForEach<D>(ctx, y.Size(),
+                      SetRow<C>{g.inner, last, base != nullptr, In<C>(base != nullptr ? *base : x), In<C>(x), Out<C>(y, req)});
   });
 }
 
@@ -146,11 +144,14 @@ struct ScatterSetNd {
 struct ShapeParam : Param<ShapeParam> {
   std::vector<int64_t> shape;
   static void Fields(Schema<ShapeParam>& s) {
-    s.Field("shape", &ShapeParam::shape).Describe("The shape of y.")
-        .Check([](const std::vector<int64_t>& dims) {
-          const absl::StatusOr<Shape> shape = Shape::FromDims(dims);
-          return shape.ok() && shape->known();
-        }, "want at most 8 sizes, each 0 or more, and at most 2^48 elements");
+    s.Field("shape", &ShapeParam::shape)
+        .Describe("The shape of y.")
+        .Check(
+            [](const std::vector<int64_t>& dims) {
+              const absl::StatusOr<Shape> shape = Shape::FromDims(dims);
+              return shape.ok() && shape->known();
+            },
+            "want at most 8 sizes, each 0 or more, and at most 2^48 elements");
   }
 };
 
@@ -183,25 +184,27 @@ GLUOND_REGISTER_OP(gather_nd)
     .infer(GatherNdShape, IndexedType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_gather_nd", {dy[0], node->inputs[1], node->inputs[0]}), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_backward_gather_nd", {dy[0], node->inputs[1], node->inputs[0]}), {}};
+                         })
     .compute<GatherNd>();
 
 GLUOND_REGISTER_OP(_backward_gather_nd)
     .describe("The gradient of gather_nd's data: the sums of what was taken from each place.")
-    .with(GradientByIndex(GradientShape<GatherNdShape>, "indices", "As given to gather_nd.",
-                          "data; only its shape is used."))
+    .with(GradientByIndex(GradientShape<GatherNdShape>, "indices", "As given to gather_nd.", "data; only its shape is used."))
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("gather_nd", {dy[0], node->inputs[1]}), {}, {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("gather_nd", {dy[0], node->inputs[1]}), {}, {}};
+                         })
     .compute<BackwardGatherNd>();
 
 GLUOND_REGISTER_OP(scatter_nd)
-    .describe("Zeros with y[indices[0, ...], indices[1, ...], ..., :] = data[..., :]; of equal indices the last "
-              "counts.")
+    .describe(
+        "Zeros with y[indices[0, ...], indices[1, ...], ..., :] = data[..., :]; of equal indices the last "
+        "counts.")
     .set_num_inputs(2)
     .add_argument("data", "NDArray", "The shape of the indices without their first axis, then y's further axes.")
     .add_argument("indices", "NDArray", "The indexed axes first; any type; negative from the end.")
@@ -209,9 +212,10 @@ GLUOND_REGISTER_OP(scatter_nd)
     .infer(ScatterNdShape<0>, IndexedType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("gather_nd", {dy[0], node->inputs[1]}), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("gather_nd", {dy[0], node->inputs[1]}), {}};
+                         })
     .compute<ScatterNd>();
 
 GLUOND_REGISTER_OP(_scatter_set_nd)
@@ -225,12 +229,13 @@ GLUOND_REGISTER_OP(_scatter_set_nd)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      const NodeEntry& indices = node->inputs[2];
-      const NodeEntry zeros = Call("zeros_like", {node->inputs[1]});
-      return {Call("_scatter_set_nd", {dy[0], zeros, indices}, node->attrs.dict),
-              Call("gather_nd", {dy[0], indices}), {}};
-    })
+    .set_attr<FGradient>(
+        "FGradient",
+        [](const NodePtr& node, const Gradients& dy) -> Gradients {
+          const NodeEntry& indices = node->inputs[2];
+          const NodeEntry zeros = Call("zeros_like", {node->inputs[1]});
+          return {Call("_scatter_set_nd", {dy[0], zeros, indices}, node->attrs.dict), Call("gather_nd", {dy[0], indices}), {}};
+        })
     .compute<ScatterSetNd>();
 
 }  // namespace

@@ -34,7 +34,9 @@ inline NodeEntry PartOfNorm(const NodeEntry& x, const NodeEntry& norm) { return 
 
 // FIgnoreInputs: only the shape and type of input i are used.
 template <uint32_t i>
-std::vector<uint32_t> Ignore(const NodeAttrs&) { return {i}; }
+std::vector<uint32_t> Ignore(const NodeAttrs&) {
+  return {i};
+}
 
 // FGradient of an operator whose first input alone has one: a call of `op`, with the node's attributes, on dy and on
 // the inputs of those numbers.

@@ -3,11 +3,11 @@
 // element for each channel, or each group. The gradient is one kernel (ops/kernel/backward_norm.h), and its own
 // gradient a graph of operators (ops/norm_gradient.h).
 
-#include "ops/operator.h"
 #include "ops/kernel/backward_norm.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
 #include "ops/norm_gradient.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -23,10 +23,14 @@ struct GroupNormParam : Param<GroupNormParam> {
   double eps;
   bool output_mean_var;
   static void Fields(Schema<GroupNormParam>& s) {
-    s.Field("num_groups", &GroupNormParam::num_groups).Default(1).Range(1, int64_t{1} << 31)
+    s.Field("num_groups", &GroupNormParam::num_groups)
+        .Default(1)
+        .Range(1, int64_t{1} << 31)
         .Describe("Parts that the channels are split into.");
     s.Field("eps", &GroupNormParam::eps).Default(1e-5).AtLeast(0.0).Describe("Added to the variance.");
-    s.Field("output_mean_var", &GroupNormParam::output_mean_var).Decides().Default(false)
+    s.Field("output_mean_var", &GroupNormParam::output_mean_var)
+        .Decides()
+        .Default(false)
         .Describe("Show mean and std as outputs. No gradient flows through them.");
   }
 };
@@ -75,10 +79,9 @@ struct Normalize {
     return DispatchReal(out[0].dtype, [&]<class C>(C) {
       const int64_t n = in[0].Size() / rows;
       return ForEachGroup<D>(ctx, rows, n,
-                             NormalizeGroup<C>{n, groups, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]),
-                                               Out<C>(out[0], req[0]), shown ? Out<C>(out[1], req[1]) : Out<C>(),
-                                               shown ? Out<C>(out[2], req[2]) : Out<C>(), p.eps, req[0] != kNullOp,
-                                               shown && req[1] != kNullOp, shown && req[2] != kNullOp});
+                             NormalizeGroup<C>{n, groups, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
+                                               shown ? Out<C>(out[1], req[1]) : Out<C>(), shown ? Out<C>(out[2], req[2]) : Out<C>(),
+                                               p.eps, req[0] != kNullOp, shown && req[1] != kNullOp, shown && req[2] != kNullOp});
     });
   }
 };
@@ -134,22 +137,23 @@ Gradients SecondGradient(const NodePtr& node, const Gradients& heads, double eps
   return NormSecondGradient(node, heads, eps, {others, to_last, back});
 }
 
-#define GROUP_NORM(name, P, gamma)                                        \
-  GLUOND_REGISTER_OP(name)                                                \
-      .add_argument("data", "NDArray", "x: (batch, channels, ...).")      \
-      .with(NormFacts("_backward_" #name, gamma))                         \
-      .params<P>()                                                        \
+#define GROUP_NORM(name, P, gamma)                                   \
+  GLUOND_REGISTER_OP(name)                                           \
+      .add_argument("data", "NDArray", "x: (batch, channels, ...).") \
+      .with(NormFacts("_backward_" #name, gamma))                    \
+      .params<P>()                                                   \
       .compute<Normalize<P>>()
-#define BACKWARD_GROUP_NORM(name, P)                                      \
-  GLUOND_REGISTER_OP(_backward_##name)                                    \
-      .describe("The gradients of " #name "'s data, gamma and beta.")     \
-      .with(BackwardNormFacts)                                            \
-      .params<P>()                                                        \
+#define BACKWARD_GROUP_NORM(name, P)                                  \
+  GLUOND_REGISTER_OP(_backward_##name)                                \
+      .describe("The gradients of " #name "'s data, gamma and beta.") \
+      .with(BackwardNormFacts)                                        \
+      .params<P>()                                                    \
       .compute<BackwardNormalize<P>>()
 
 GROUP_NORM(InstanceNorm, InstanceNormParam, "(channels).")
-    .describe("y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance of each channel of each "
-              "sample.")
+    .describe(
+        "y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance of each channel of each "
+        "sample.")
     .infer(LikeFirst<InstanceShape>(), SameFloatType);
 
 BACKWARD_GROUP_NORM(InstanceNorm, InstanceNormParam)
@@ -158,16 +162,16 @@ BACKWARD_GROUP_NORM(InstanceNorm, InstanceNormParam)
     });
 
 GROUP_NORM(GroupNorm, GroupNormParam, "(num_groups).")
-    .describe("y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance of each group of channels "
-              "of each sample.")
+    .describe(
+        "y = gamma (x - mean) / sqrt(var + eps) + beta, with mean and biased variance of each group of channels "
+        "of each sample.")
     .with(MeanAndStd<GroupNormParam>)
     .infer(LikeFirst<GroupShape>(), SameFloatType);
 
-BACKWARD_GROUP_NORM(GroupNorm, GroupNormParam)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {
-      const auto& p = node->param<GroupNormParam>();
-      return SecondGradient(node, heads, p.eps, absl::StrCat("(0, -4, ", p.num_groups, ", -1, -2)"));
-    });
+BACKWARD_GROUP_NORM(GroupNorm, GroupNormParam).set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {
+  const auto& p = node->param<GroupNormParam>();
+  return SecondGradient(node, heads, p.eps, absl::StrCat("(0, -4, ", p.num_groups, ", -1, -2)"));
+});
 
 }  // namespace
 }  // namespace gluond::ops

@@ -1,9 +1,9 @@
 // Operators that pass their input on: _copy; BlockGrad, which stops gradients; make_loss, whose gradient is ones; Cast;
 // _widen; and zeros_like, ones_like, which take from it only the shape and type.
 
-#include "ops/operator.h"
 #include "ops/elements.h"
 #include "ops/kernel/copy.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -33,16 +33,17 @@ IDENTITY(make_loss, "data")
     .describe("y = x, as a loss: the gradient of x is ones, whatever that of y is.")
     .set_attr<FListOutputNames>("FListOutputNames", Names({"loss"}))
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients&) -> Gradients {
-      return {Call("ones_like", {node->inputs[0]})};
-    });
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients&) -> Gradients { return {Call("ones_like", {node->inputs[0]})}; });
 
 IDENTITY(_identity_with_attr_like_rhs, "lhs")
     .describe("y = lhs, whose shape and type are those of rhs.")
     .set_num_inputs(2)
     .add_argument("rhs", "NDArray", "Only its shape and type are used.")
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients& dy) -> Gradients { return {dy[0], {}}; });
+    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients& dy) -> Gradients {
+      return {dy[0], {}};
+    });
 
 struct CastParam : Param<CastParam> {
   DType dtype;
@@ -52,7 +53,9 @@ struct CastParam : Param<CastParam> {
 // Floating point goes through double, so that a number that an integer type cannot hold becomes its nearest value.
 struct RealIdentity {
   template <std::floating_point C>
-  HOST_DEVICE C operator()(C x) const { return x; }
+  HOST_DEVICE C operator()(C x) const {
+    return x;
+  }
 };
 
 struct Cast {
@@ -64,13 +67,12 @@ struct Cast {
   }
 };
 
-Gradients CastGradient(const NodePtr& node, const Gradients& dy) {
-  return {Call("_cast_like", {dy[0], node->inputs[0]})};
-}
+Gradients CastGradient(const NodePtr& node, const Gradients& dy) { return {Call("_cast_like", {dy[0], node->inputs[0]})}; }
 
 GLUOND_REGISTER_OP(Cast)
-    .describe("y = x as another type. Floating point to integer truncates; what does not fit becomes the nearest "
-              "value that does, and NaN 0.")
+    .describe(
+        "y = x as another type. Floating point to integer truncates; what does not fit becomes the nearest "
+        "value that does, and NaN 0.")
     .add_alias("cast")
     .add_argument("data", "NDArray", "Any shape.")
     .params<CastParam>()
@@ -89,9 +91,10 @@ GLUOND_REGISTER_OP(_cast_like)
     // The same bytes where the types are the same, which whoever lends an input's memory looks at.
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FInplaceIdentity>("FInplaceIdentity", SameBytes)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_cast_like", {dy[0], node->inputs[0]}), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_cast_like", {dy[0], node->inputs[0]}), {}};
+                         })
     .compute<Cast>();
 
 // Gradients compute in its result where 16 bits would overflow.
@@ -99,12 +102,13 @@ GLUOND_REGISTER_OP(_widen)
     .describe("y = x, as float32 where x has 16 bits, else as it is.")
     .add_argument("data", "NDArray", "Any shape.")
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      const DType type = (*in)[0];
-      if (type == DType::kUnknown) return false;
-      TYPE_ASSIGN_CHECK(out, 0, HasSixteenBits(type) ? DType::kFloat32 : type);
-      return true;
-    })
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+                            const DType type = (*in)[0];
+                            if (type == DType::kUnknown) return false;
+                            TYPE_ASSIGN_CHECK(out, 0, HasSixteenBits(type) ? DType::kFloat32 : type);
+                            return true;
+                          })
     .set_attr<FGradient>("FGradient", CastGradient)
     .compute<Cast>();
 

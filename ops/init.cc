@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "ops/operator.h"
 #include "ops/elements.h"
 #include "ops/kernel/fill.h"
+#include "ops/operator.h"
 #include "ops/shape_param.h"
 
 namespace gluond::ops {
@@ -39,12 +39,12 @@ struct Full {
   }
 };
 
-#define INIT(name, P, shape, text)                      \
-  GLUOND_REGISTER_OP(name)                              \
-      .describe(text)                                   \
-      .set_num_inputs(0)                                \
-      .params<P>()                                      \
-      .infer(shape, TypeOfParam<P>)                     \
+#define INIT(name, P, shape, text)  \
+  GLUOND_REGISTER_OP(name)          \
+      .describe(text)               \
+      .set_num_inputs(0)            \
+      .params<P>()                  \
+      .infer(shape, TypeOfParam<P>) \
       .set_attr<FGradient>("FGradient", NoGradient)
 
 INIT(_zeros, InitParam, ShapeOfParam<InitParam>, "Zeros.").add_alias("zeros").compute<Constant<0>>();
@@ -59,14 +59,19 @@ struct ArangeParam : Param<ArangeParam> {
   std::string ctx;
   DType dtype;
   static void Fields(Schema<ArangeParam>& s) {
-    s.Field("start", &ArangeParam::start).Default(0.0).Describe("The first value; the end, if stop is None.")
+    s.Field("start", &ArangeParam::start)
+        .Default(0.0)
+        .Describe("The first value; the end, if stop is None.")
         .Check([](double v) { return std::isfinite(v); }, "want a finite number");
-    s.Field("stop", &ArangeParam::stop).Default(std::nullopt).Describe("The end, which is left out.")
+    s.Field("stop", &ArangeParam::stop)
+        .Default(std::nullopt)
+        .Describe("The end, which is left out.")
         .Check([](double v) { return std::isfinite(v); }, "want a finite number");
-    s.Field("step", &ArangeParam::step).Default(1.0).Describe("The distance between values, not 0.")
+    s.Field("step", &ArangeParam::step)
+        .Default(1.0)
+        .Describe("The distance between values, not 0.")
         .Check([](double v) { return std::isfinite(v) && v != 0; }, "want a finite number, not 0");
-    s.Field("repeat", &ArangeParam::repeat).Default(int64_t{1}).Range(1, int64_t{1} << 32)
-        .Describe("How often each value stands.");
+    s.Field("repeat", &ArangeParam::repeat).Default(int64_t{1}).Range(1, int64_t{1} << 32).Describe("How often each value stands.");
     s.Field("infer_range", &ArangeParam::infer_range).Default(false).Describe("Takes the length from the consumers.");
     s.Field("ctx", &ArangeParam::ctx).Default("").Describe("Ignored: the graph's device is used.");
     s.Field("dtype", &ArangeParam::dtype).Default(DType::kFloat32).Describe("The type of y.");
@@ -103,9 +108,7 @@ struct Arange {
     // As in MXNet and NumPy, integers have an integer start and step; as many of them as without that.
     const auto in_type = [&](double v) { return IsFloating(y[0].dtype) ? v : std::trunc(v); };
     const double start = p.stop || p.infer_range ? in_type(p.start) : 0, step = in_type(p.step);
-    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
-      return ArangeElement<C>{start, step, p.repeat, out};
-    });
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) { return ArangeElement<C>{start, step, p.repeat, out}; });
   }
 };
 
@@ -120,9 +123,11 @@ struct LinspaceParam : Param<LinspaceParam> {
   std::string ctx;
   DType dtype;
   static void Fields(Schema<LinspaceParam>& s) {
-    s.Field("start", &LinspaceParam::start).Describe("The first value.")
+    s.Field("start", &LinspaceParam::start)
+        .Describe("The first value.")
         .Check([](double v) { return std::isfinite(v); }, "want a finite number");
-    s.Field("stop", &LinspaceParam::stop).Describe("The end.")
+    s.Field("stop", &LinspaceParam::stop)
+        .Describe("The end.")
         .Check([](double v) { return std::isfinite(v); }, "want a finite number");
     s.Field("num", &LinspaceParam::num).Range(0, int64_t{1} << 48).Describe("How many values.");
     s.Field("endpoint", &LinspaceParam::endpoint).Default(true).Describe("Whether stop is the last of them.");
@@ -137,9 +142,7 @@ struct Linspace {
     const LinspaceParam& p = attrs.param<LinspaceParam>();
     const int64_t intervals = std::max<int64_t>(1, p.endpoint ? p.num - 1 : p.num);
     const double step = (p.stop - p.start) / static_cast<double>(intervals);
-    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) {
-      return ArangeElement<C>{p.start, step, 1, out};
-    });
+    return ForEachElement<D>(ctx, req[0], y[0], [&]<class C>(Out<C> out) { return ArangeElement<C>{p.start, step, 1, out}; });
   }
 };
 
@@ -148,9 +151,7 @@ absl::StatusOr<bool> LinspaceShape(const NodeAttrs& attrs, ShapeVector*, ShapeVe
   return true;
 }
 
-INIT(_linspace, LinspaceParam, LinspaceShape, "Evenly spaced values from start to stop.")
-    .add_alias("linspace")
-    .compute<Linspace>();
+INIT(_linspace, LinspaceParam, LinspaceShape, "Evenly spaced values from start to stop.").add_alias("linspace").compute<Linspace>();
 
 struct ArangeLikeParam : Param<ArangeLikeParam> {
   double start, step;
@@ -160,10 +161,13 @@ struct ArangeLikeParam : Param<ArangeLikeParam> {
   static void Fields(Schema<ArangeLikeParam>& s) {
     s.Field("start", &ArangeLikeParam::start).Default(0.0).Describe("The first value.");
     s.Field("step", &ArangeLikeParam::step).Default(1.0).Describe("The distance between values.");
-    s.Field("repeat", &ArangeLikeParam::repeat).Default(int64_t{1}).Range(1, int64_t{1} << 32)
+    s.Field("repeat", &ArangeLikeParam::repeat)
+        .Default(int64_t{1})
+        .Range(1, int64_t{1} << 32)
         .Describe("How often each value stands.");
     s.Field("ctx", &ArangeLikeParam::ctx).Default("").Describe("Ignored: the graph's device is used.");
-    s.Field("axis", &ArangeLikeParam::axis).Default(std::nullopt)
+    s.Field("axis", &ArangeLikeParam::axis)
+        .Default(std::nullopt)
         .Describe("As many values as this axis has; None: one for each element, in the shape of data.");
   }
 };
@@ -184,14 +188,14 @@ GLUOND_REGISTER_OP(_contrib_arange_like)
     .params<ArangeLikeParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      const std::optional<int>& axis = attrs.param<ArangeLikeParam>().axis;
-      if (!axis) return SameShape(attrs, in, out);
-      const Shape& x = (*in)[0];
-      if (!x.rank_known()) return false;
-      ASSIGN_OR_RETURN(const int along, NormalizeAxis(*axis, x.ndim()));
-      SHAPE_ASSIGN_CHECK(out, 0, Shape({x[along]}));
-      return x.known();
-    })
+                             const std::optional<int>& axis = attrs.param<ArangeLikeParam>().axis;
+                             if (!axis) return SameShape(attrs, in, out);
+                             const Shape& x = (*in)[0];
+                             if (!x.rank_known()) return false;
+                             ASSIGN_OR_RETURN(const int along, NormalizeAxis(*axis, x.ndim()));
+                             SHAPE_ASSIGN_CHECK(out, 0, Shape({x[along]}));
+                             return x.known();
+                           })
     .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)
     .set_attr<FGradient>("FGradient", NoGradient)
@@ -205,8 +209,7 @@ struct EyeParam : Param<EyeParam> {
     constexpr int64_t kMax = int64_t{1} << 48;
     s.Field("N", &EyeParam::rows).Range(0, kMax).Describe("Rows.");
     s.Field("M", &EyeParam::columns).Default(int64_t{0}).Range(0, kMax).Describe("Columns; 0: as many as rows.");
-    s.Field("k", &EyeParam::k).Default(int64_t{0}).Range(-kMax, kMax)
-        .Describe("Which diagonal; above the main one if positive.");
+    s.Field("k", &EyeParam::k).Default(int64_t{0}).Range(-kMax, kMax).Describe("Which diagonal; above the main one if positive.");
     s.Field("ctx", &EyeParam::ctx).Default("").Describe("Ignored: the graph's device is used.");
     s.Field("dtype", &EyeParam::dtype).Default(DType::kFloat32).Describe("The type of y.");
   }

@@ -6,10 +6,10 @@
 
 #include <cmath>
 
-#include "ops/operator.h"
 #include "ops/kernel/gemm.h"
 #include "ops/kernel/stage.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -59,8 +59,8 @@ struct QueryKey {
     ASSIGN_OR_RETURN(const TBlob query, TakePart<D>(ctx, s, kQuery, in[0]));
     ASSIGN_OR_RETURN(const TBlob key, TakePart<D>(ctx, s, kKey, in[0]));
     const double scale = s.size > 0 ? 1 / std::sqrt(static_cast<double>(s.size)) : 1;
-    return Gemm<D>(ctx, out[0].dtype, {s.length, s.length, s.size, false, true, s.matrices(), scale}, query.data, key.data,
-                   req[0], out[0].data);
+    return Gemm<D>(ctx, out[0].dtype, {s.length, s.length, s.size, false, true, s.matrices(), scale}, query.data, key.data, req[0],
+                   out[0].data);
   }
 };
 
@@ -72,8 +72,8 @@ struct ValueAttention {
     ASSIGN_OR_RETURN(const TBlob value, TakePart<D>(ctx, s, kValue, in[0]));
     ASSIGN_OR_RETURN(void* const space, ctx.scratch->Get(value.bytes()));
     const TBlob by_head = {space, s.ByHead(), value.dtype, value.device};
-    RETURN_IF_ERROR(Gemm<D>(ctx, value.dtype, {s.length, s.size, s.length, false, false, s.matrices()}, in[1].data,
-                            value.data, kWriteTo, by_head.data));
+    RETURN_IF_ERROR(Gemm<D>(ctx, value.dtype, {s.length, s.size, s.length, false, false, s.matrices()}, in[1].data, value.data,
+                            kWriteTo, by_head.data));
     StridedCopy copy{.dims = by_head.shape};
     DenseStrides(by_head.shape, copy.x_strides);
     s.InterleavedStrides(1, copy.y_strides);
@@ -106,9 +106,7 @@ struct Heads {
   }
 
  private:
-  static NodeEntry Reshaped(const NodeEntry& x, std::string shape) {
-    return Call("Reshape", {x}, {{"shape", std::move(shape)}});
-  }
+  static NodeEntry Reshaped(const NodeEntry& x, std::string shape) { return Call("Reshape", {x}, {{"shape", std::move(shape)}}); }
 };
 
 // dQ = dS K / sqrt(size), dK = dS^T Q / sqrt(size).

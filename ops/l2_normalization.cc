@@ -1,9 +1,9 @@
 // L2Normalization: y = x / sqrt(sum x^2 + eps), the sum going over each sample (instance), over the channels of each
 // position (channel), or over the positions of each channel (spatial).
 
-#include "ops/operator.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -18,8 +18,9 @@ struct L2NormalizationParam : Param<L2NormalizationParam> {
     s.Field("mode", &L2NormalizationParam::mode)
         .Enum({{"instance", kInstance}, {"spatial", kSpatial}, {"channel", kChannel}})
         .Default("instance")
-        .Describe("What has norm 1: a sample (instance), the channels of a position (channel), the positions of a "
-                  "channel (spatial).");
+        .Describe(
+            "What has norm 1: a sample (instance), the channels of a position (channel), the positions of a "
+            "channel (spatial).");
   }
 };
 
@@ -78,7 +79,9 @@ struct BackwardL2Normalization {
 Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
   const auto& p = node->param<L2NormalizationParam>();
   const bool channel = p.mode == kChannel;
-  const AttrDict axes = {{"axis", channel ? "1" : p.mode == kInstance ? "0" : "(0, 1)"},
+  const AttrDict axes = {{"axis", channel               ? "1"
+                                  : p.mode == kInstance ? "0"
+                                                        : "(0, 1)"},
                          {"exclude", channel ? "False" : "True"},
                          {"keepdims", "True"}};
   const auto mul = [](const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_mul", {a, b}); };

@@ -23,11 +23,13 @@ struct DirectionParam : Param<DirectionParam> {
   static void Fields(Schema<DirectionParam>& s) {
     AverageFields(s, 1e-6);
     s.Field("t", &DirectionParam::t).AtLeast(1).Describe("Which step this is, from 1.");
-    s.Field("bias_correction", &DirectionParam::bias_correction).Default(true)
+    s.Field("bias_correction", &DirectionParam::bias_correction)
+        .Default(true)
         .Describe("Corrects the averages for their start at 0.");
     s.Field("wd", &DirectionParam::wd).Describe("Weight decay.");
     s.Field("rescale_grad", &DirectionParam::rescale_grad).Default(1.0).Describe("Multiplies the gradient.");
-    s.Field("clip_gradient", &DirectionParam::clip_gradient).Default(-1.0)
+    s.Field("clip_gradient", &DirectionParam::clip_gradient)
+        .Default(-1.0)
         .Describe("Limit of the gradient's magnitude; negative: none.");
   }
 };
@@ -98,8 +100,7 @@ struct Phase2 {
     if (req[0] == kNullOp) return absl::OkStatus();
     const StepParam& p = attrs.param<StepParam>();
     ASSIGN_OR_RETURN(double* const rate, Space<double>(ctx, 1));
-    RETURN_IF_ERROR(ForEach<D>(
-        ctx, 1, SetRate{p.lr, p.lower_bound, p.upper_bound, In<double>(in[2]), In<double>(in[3]), rate}));
+    RETURN_IF_ERROR(ForEach<D>(ctx, 1, SetRate{p.lr, p.lower_bound, p.upper_bound, In<double>(in[2]), In<double>(in[3]), rate}));
     return Update<D, states>(ctx, TrustedStep<states>{rate}, in[0], in[1], in.data() + 4, req[0], out[0]);
   }
 };
@@ -117,7 +118,8 @@ absl::StatusOr<bool> Phase1Type(const NodeAttrs& attrs, TypeVector* in, TypeVect
   std::copy(same.begin(), same.end(), in->begin());
   if (multi_precision) TYPE_ASSIGN_CHECK(in, 4, DType::kFloat32);
   TYPE_ASSIGN_CHECK(out, 0, multi_precision ? DType::kFloat32 : (*in)[0]);
-  for (size_t i = 2; i < 4; ++i) if ((*in)[i] == DType::kUnknown) (*in)[i] = (*out)[0];
+  for (size_t i = 2; i < 4; ++i)
+    if ((*in)[i] == DType::kUnknown) (*in)[i] = (*out)[0];
   RETURN_IF_ERROR(AllFloat(*in));
   return AllKnown(*in);
 }
@@ -125,7 +127,8 @@ template <bool multi_precision>
 absl::StatusOr<bool> Phase2Type(const NodeAttrs&, TypeVector* in, TypeVector* out) {
   RETURN_IF_ERROR(Alike(in, out));
   const DType type = multi_precision ? DType::kFloat32 : (*in)[0];
-  for (size_t i = 1; i < in->size(); ++i) if ((*in)[i] == DType::kUnknown) (*in)[i] = type;
+  for (size_t i = 1; i < in->size(); ++i)
+    if ((*in)[i] == DType::kUnknown) (*in)[i] = type;
   RETURN_IF_ERROR(AllFloat(*in));
   return AllKnown(*in);
 }
@@ -174,12 +177,12 @@ std::vector<uint32_t> Mutated(const NodeAttrs&) {
       .compute<Phase2<multi_precision ? 1 : 0>>()
 
 PHASE1(lamb_update_phase1, false)
-    .describe("g = clip(rescale_grad g); mean, var: moving averages of g, g^2; the direction mean' / (sqrt(var') + "
-              "epsilon) + wd w, with the averages corrected for their start.");
+    .describe(
+        "g = clip(rescale_grad g); mean, var: moving averages of g, g^2; the direction mean' / (sqrt(var') + "
+        "epsilon) + wd w, with the averages corrected for their start.");
 PHASE1(mp_lamb_update_phase1, true, "weight32").describe("lamb_update_phase1 with the weight weight32.");
 PHASE2(lamb_update_phase2, false).describe("w -= lr r1 / r2 g; without r1 / r2 if one of them is 0.");
-PHASE2(mp_lamb_update_phase2, true, "weight32")
-    .describe("lamb_update_phase2 of weight32; weight takes its value.");
+PHASE2(mp_lamb_update_phase2, true, "weight32").describe("lamb_update_phase2 of weight32; weight takes its value.");
 
 }  // namespace
 }  // namespace gluond::ops

@@ -1,11 +1,11 @@
 // LayerNorm: y = gamma (x - mean) / std + beta along an axis, std = sqrt(variance + eps) with the biased variance. The
 // gradient is one kernel (ops/kernel/backward_norm.h), and its own gradient a graph (ops/norm_gradient.h).
 
-#include "ops/operator.h"
 #include "ops/kernel/backward_norm.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
 #include "ops/norm_gradient.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -17,7 +17,9 @@ struct LayerNormParam : Param<LayerNormParam> {
   static void Fields(Schema<LayerNormParam>& s) {
     s.Field("axis", &LayerNormParam::axis).Default(-1).Describe("The axis to normalize.");
     s.Field("eps", &LayerNormParam::eps).Default(1e-5).AtLeast(0.0).Describe("Added to the variance.");
-    s.Field("output_mean_var", &LayerNormParam::output_mean_var).Decides().Default(false)
+    s.Field("output_mean_var", &LayerNormParam::output_mean_var)
+        .Decides()
+        .Default(false)
         .Describe("Show mean and std as outputs. No gradient flows through them.");
   }
 };
@@ -41,9 +43,7 @@ struct NormalizeRow {
     }) / count;
     const C s = math::Sqrt(v + static_cast<C>(eps));
     if (set_y) {
-      g.ForEach(rows.n, [&](int64_t i) {
-        y.Set(begin + i * step, (x[begin + i * step] - m) / s * gamma[i] + beta[i]);
-      });
+      g.ForEach(rows.n, [&](int64_t i) { y.Set(begin + i * step, (x[begin + i * step] - m) / s * gamma[i] + beta[i]); });
     }
     if (!g.first()) return;
     if (set_mean) mean.Set(row, m);
@@ -58,10 +58,10 @@ struct LayerNorm {
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(p.axis, in[0].shape.ndim()));
     const RowGeometry rows = RowsOf(in[0].shape, axis);
     return DispatchReal(out[0].dtype, [&]<class C>(C) {
-      return ForEachGroup<D>(ctx, rows.rows(), 4 * rows.n,  // Three passes over a row, with divisions.
-                             NormalizeRow<C>{rows, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
-                                             Out<C>(out[1], req[1]), Out<C>(out[2], req[2]), p.eps, req[0] != kNullOp,
-                                             req[1] != kNullOp, req[2] != kNullOp});
+      return ForEachGroup<D>(
+          ctx, rows.rows(), 4 * rows.n,  // Three passes over a row, with divisions.
+          NormalizeRow<C>{rows, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]), Out<C>(out[1], req[1]),
+                          Out<C>(out[2], req[2]), p.eps, req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
 };

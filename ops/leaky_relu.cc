@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/operator.h"
 #include "ops/channel_blocks.h"
 #include "ops/elements.h"
 #include "ops/kernel/channels.h"
 #include "ops/kernel/math.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -20,47 +20,55 @@ enum ActType { kLeaky, kPrelu, kElu, kSelu, kGelu };
 
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
-constexpr double kHalfRoot = 0.70710678118654752440;        // 1 / sqrt(2)
-constexpr double kNormalPeak = 0.39894228040143267794;      // 1 / sqrt(2 pi)
+constexpr double kHalfRoot = 0.70710678118654752440;    // 1 / sqrt(2)
+constexpr double kNormalPeak = 0.39894228040143267794;  // 1 / sqrt(2 pi)
 
 struct LeakyReLUParam : Param<LeakyReLUParam> {
   int act_type;
   double slope, lower_bound, upper_bound;
   static void Fields(Schema<LeakyReLUParam>& s) {
     using P = LeakyReLUParam;
-    s.Field("act_type", &P::act_type).Decides()
+    s.Field("act_type", &P::act_type)
+        .Decides()
         .Enum({{"leaky", kLeaky}, {"prelu", kPrelu}, {"elu", kElu}, {"selu", kSelu}, {"gelu", kGelu}})
-        .Default("leaky").Describe("The function.");
+        .Default("leaky")
+        .Describe("The function.");
     s.Field("slope", &P::slope).Default(0.25).Describe("Of leaky and elu.");
-    s.Field("lower_bound", &P::lower_bound)
-        .Default(0.125)
-        .Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
-    s.Field("upper_bound", &P::upper_bound)
-        .Default(0.334)
-        .Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
+    s.Field("lower_bound", &P::lower_bound).Default(0.125).Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
+    s.Field("upper_bound", &P::upper_bound).Default(0.334).Describe("Accepted for MXNet's sake: of rrelu, which is not offered.");
   }
 };
 
 // Each function has f(x) and f'(x).
 struct Leaky {
   double slope;
-  template <class C> HOST_DEVICE C F(C x) const { return x > 0 ? x : static_cast<C>(slope) * x; }
-  template <class C> HOST_DEVICE C Slope(C x) const { return x > 0 ? C(1) : static_cast<C>(slope); }
+  template <class C>
+  HOST_DEVICE C F(C x) const {
+    return x > 0 ? x : static_cast<C>(slope) * x;
+  }
+  template <class C>
+  HOST_DEVICE C Slope(C x) const {
+    return x > 0 ? C(1) : static_cast<C>(slope);
+  }
 };
 struct Elu {
   double scale, alpha;
-  template <class C> HOST_DEVICE C F(C x) const {
+  template <class C>
+  HOST_DEVICE C F(C x) const {
     return static_cast<C>(scale) * (x > 0 ? x : static_cast<C>(alpha) * math::Expm1(x));
   }
-  template <class C> HOST_DEVICE C Slope(C x) const {
+  template <class C>
+  HOST_DEVICE C Slope(C x) const {
     return static_cast<C>(scale) * (x > 0 ? C(1) : static_cast<C>(alpha) * math::Exp(x));
   }
 };
 struct Gelu {
-  template <class C> HOST_DEVICE C F(C x) const {
+  template <class C>
+  HOST_DEVICE C F(C x) const {
     return static_cast<C>(0.5) * x * (1 + math::Erf(x * static_cast<C>(kHalfRoot)));
   }
-  template <class C> HOST_DEVICE C Slope(C x) const {
+  template <class C>
+  HOST_DEVICE C Slope(C x) const {
     const C density = static_cast<C>(kNormalPeak) * math::Exp(static_cast<C>(-0.5) * x * x);
     return static_cast<C>(0.5) * (1 + math::Erf(x * static_cast<C>(kHalfRoot))) + x * density;
   }
@@ -69,12 +77,18 @@ struct Gelu {
 template <class A>
 struct Value {
   A a;
-  template <std::floating_point C> HOST_DEVICE C operator()(C x) const { return a.F(x); }
+  template <std::floating_point C>
+  HOST_DEVICE C operator()(C x) const {
+    return a.F(x);
+  }
 };
 template <class A>
 struct Derivative {
   A a;
-  template <std::floating_point C> HOST_DEVICE C operator()(C dy, C x) const { return dy * a.Slope(x); }
+  template <std::floating_point C>
+  HOST_DEVICE C operator()(C dy, C x) const {
+    return dy * a.Slope(x);
+  }
 };
 
 // Calls run(A) with the function that the attributes choose; not for prelu.
@@ -141,9 +155,8 @@ struct LeakyReLU {
 struct BackwardLeakyReLU {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return WithFunction(attrs.param<LeakyReLUParam>(), [&](auto a) {
-      return Map<D, 2>(ctx, Derivative<decltype(a)>{a}, in.data(), req[0], out[0]);
-    });
+    return WithFunction(attrs.param<LeakyReLUParam>(),
+                        [&](auto a) { return Map<D, 2>(ctx, Derivative<decltype(a)>{a}, in.data(), req[0], out[0]); });
   }
 };
 
@@ -167,10 +180,9 @@ struct BackwardPrelu {
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const RowGeometry shape = Slopes(in[1].shape, in[2].shape);
     return DispatchReal(out[0].dtype, [&]<class C>(C) {
-      return ForEachGroup<D>(
-          ctx, shape.n, shape.outer * shape.inner,
-          BackwardPreluChannel<C>{shape, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
-                                  Out<C>(out[1], req[1]), req[0] != kNullOp, req[1] != kNullOp});
+      return ForEachGroup<D>(ctx, shape.n, shape.outer * shape.inner,
+                             BackwardPreluChannel<C>{shape, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
+                                                     Out<C>(out[1], req[1]), req[0] != kNullOp, req[1] != kNullOp});
     });
   }
 };
@@ -186,9 +198,9 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
       SHAPE_ASSIGN_CHECK(in, 1, Shape({channels}));
     }
     if (x.known() && gamma.known() && gamma != Shape({1}) && !AxesOf(x, gamma)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "input 1 'gamma' has shape ", gamma.ToString(), ", which does not fit to data ", x.ToString(),
-          ": expected (channels), (1), or the sizes of data's first two axes, either of which may be 1"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input 1 'gamma' has shape ", gamma.ToString(), ", which does not fit to data ", x.ToString(),
+                       ": expected (channels), (1), or the sizes of data's first two axes, either of which may be 1"));
     }
   }
   return AllKnown(*in) && AllKnown(*out);
@@ -207,9 +219,7 @@ Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
   const NodeEntry &dy = node->inputs[0], &x = node->inputs[1];
   const NodeEntry by_dy = Call("_backward_LeakyReLU", {g[0], x}, node->attrs.dict);
   const NodeEntry both = g[0] * dy;
-  const auto below_zero = [&](double scale) {
-    return both * CallScalar("_lesser_equal_scalar", x, 0) * Call("exp", {x}) * scale;
-  };
+  const auto below_zero = [&](double scale) { return both * CallScalar("_lesser_equal_scalar", x, 0) * Call("exp", {x}) * scale; };
   switch (p.act_type) {
     case kElu: return {by_dy, below_zero(p.slope)};
     case kSelu: return {by_dy, below_zero(kSeluScale * kSeluAlpha)};
@@ -231,11 +241,10 @@ GLUOND_REGISTER_OP(LeakyReLU)
     .params<LeakyReLUParam>()
     .set_num_inputs(NumInputs)
     .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "gamma"}, NumInputs))
-    .set_attr<FSetInputVarAttrOnCompose>(
-        "FSetInputVarAttrOnCompose",
-        [](const NodeAttrs&, NodeAttrs* variable, int index) {
-          if (index == 1) variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
-        })
+    .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose",
+                                         [](const NodeAttrs&, NodeAttrs* variable, int index) {
+                                           if (index == 1) variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
+                                         })
     .infer(LikeFirst<InferShape>(), SameFloatType)
     .with(Elementwise<1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)

@@ -3,9 +3,9 @@
 #ifndef OPS_LINALG_H_
 #define OPS_LINALG_H_
 
-#include "ops/operator.h"
 #include "ops/kernel/factorize.h"
 #include "ops/kernel/stage.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 
@@ -46,9 +46,10 @@ absl::StatusOr<C*> Copied(const OpContext& ctx, const TBlob& x) {
 
 // The product of the matrices a and b, each transposed or not, times alpha, as a gradient is written.
 inline NodeEntry MatrixProduct(const NodeEntry& a, bool transpose_a, const NodeEntry& b, bool transpose_b, double alpha = 1) {
-  return Call("_linalg_gemm2", {a, b}, {{"transpose_a", transpose_a ? "True" : "False"},
-                                        {"transpose_b", transpose_b ? "True" : "False"},
-                                        {"alpha", param_internal::FormatValue(alpha)}});
+  return Call("_linalg_gemm2", {a, b},
+              {{"transpose_a", transpose_a ? "True" : "False"},
+               {"transpose_b", transpose_b ? "True" : "False"},
+               {"alpha", param_internal::FormatValue(alpha)}});
 }
 inline NodeEntry Transposed(const NodeEntry& a) { return Call("SwapAxis", {a}, {{"dim1", "-2"}, {"dim2", "-1"}}); }
 // The sum of each matrix.

@@ -4,10 +4,10 @@
 
 #include <limits>
 
-#include "ops/linalg.h"
 #include "ops/kernel/index.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
+#include "ops/linalg.h"
 
 namespace gluond::ops {
 namespace {
@@ -81,8 +81,8 @@ struct Determinant {
     const size_t y = log ? 1 : 0;
     return DispatchReal(out[0].dtype, [&]<class C>(C) -> absl::Status {
       ASSIGN_OR_RETURN(const Factors<C> f, (Factorized<D, C>(ctx, in[0])));
-      return ForEach<D>(ctx, f.size.batch, WriteDeterminant<C>{f, log, req[0], req[y], Out<C>(out[0], req[0]),
-                                                               Out<C>(out[y], req[y])}, kGrain / 64);
+      return ForEach<D>(ctx, f.size.batch,
+                        WriteDeterminant<C>{f, log, req[0], req[y], Out<C>(out[0], req[0]), Out<C>(out[y], req[y])}, kGrain / 64);
     });
   }
 };
@@ -220,19 +220,20 @@ struct BackwardDeterminant {
   }
 };
 
-#define OF_SQUARE(name, text)                                                  \
-  GLUOND_REGISTER_OP(name)                                                     \
-      .describe(text)                                                          \
-      .add_argument("A", "NDArray", "(batch..., n, n).")                       \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)               \
+#define OF_SQUARE(name, text)                                    \
+  GLUOND_REGISTER_OP(name)                                       \
+      .describe(text)                                            \
+      .add_argument("A", "NDArray", "(batch..., n, n).")         \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace) \
       .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
 
 OF_SQUARE(_linalg_det, "The determinant of each matrix: (batch...), and (1) for one matrix.")
     .add_alias("linalg_det")
     .infer(NumberOfMatrixShape, SameFloatType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_linalg_det", {dy[0], node->inputs[0]})};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_backward_linalg_det", {dy[0], node->inputs[0]})};
+                         })
     .compute<Determinant<false>>();
 
 OF_SQUARE(_linalg_slogdet, "The sign of each matrix' determinant, and the logarithm of its absolute value.")
@@ -240,51 +241,57 @@ OF_SQUARE(_linalg_slogdet, "The sign of each matrix' determinant, and the logari
     .set_num_outputs(2)
     .set_attr<FListOutputNames>("FListOutputNames", Names({"sign", "logabsdet"}))
     .infer(NumberOfMatrixShape, SameFloatType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_linalg_slogdet", {dy[1], node->inputs[0]})};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_backward_linalg_slogdet", {dy[1], node->inputs[0]})};
+                         })
     .compute<Determinant<true>>();
 
 OF_SQUARE(_linalg_inverse, "The inverse of each matrix. A singular matrix is an error.")
     .add_alias("linalg_inverse")
     .infer(SquareShape, SameFloatType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      const NodeEntry y = Output(node);
-      return {MatrixProduct(MatrixProduct(y, true, dy[0], false), false, y, true, -1)};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           const NodeEntry y = Output(node);
+                           return {MatrixProduct(MatrixProduct(y, true, dy[0], false), false, y, true, -1)};
+                         })
     .compute<Inverse>();
 
-#define BACKWARD(name, text)                                                     \
-  GLUOND_REGISTER_OP(name)                                                       \
-      .describe(text)                                                            \
+#define BACKWARD(name, text)                                                             \
+  GLUOND_REGISTER_OP(name)                                                               \
+      .describe(text)                                                                    \
       .add_argument("scale", "NDArray", "A number for each matrix: (batch...), or (1).") \
-      .add_argument("A", "NDArray", "(batch..., n, n).")                         \
-      .set_num_inputs(2)                                                         \
-      .infer(GradientShape<NumberOfMatrixShape>, SameFloatType)                  \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                 \
+      .add_argument("A", "NDArray", "(batch..., n, n).")                                 \
+      .set_num_inputs(2)                                                                 \
+      .infer(GradientShape<NumberOfMatrixShape>, SameFloatType)                          \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                         \
       .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
 
 // With Z = g C and R = A^-T: dg = the sum of h C, and dA = the sum of h Z times R, less Z h^T R. Where A is singular, R is taken
 // for 0.
 BACKWARD(_backward_linalg_det, "The gradient of a determinant: a number for each matrix, times its cofactors.")
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& h) -> Gradients {
-      const NodeEntry &g = node->inputs[0], &a = node->inputs[1], z = Output(node);
-      const NodeEntry one = Call("ones_like", {g});
-      const NodeEntry r = Call("_backward_linalg_slogdet", {one, a});
-      return {MatrixSum(h[0] * Call("_backward_linalg_det", {one, a})),
-              Call("_backward_linalg_slogdet", {MatrixSum(h[0] * z), a}) -
-                  MatrixProduct(MatrixProduct(z, false, h[0], true), false, r, false)};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& h) -> Gradients {
+                           const NodeEntry &g = node->inputs[0], &a = node->inputs[1], z = Output(node);
+                           const NodeEntry one = Call("ones_like", {g});
+                           const NodeEntry r = Call("_backward_linalg_slogdet", {one, a});
+                           return {MatrixSum(h[0] * Call("_backward_linalg_det", {one, a})),
+                                   Call("_backward_linalg_slogdet", {MatrixSum(h[0] * z), a}) -
+                                       MatrixProduct(MatrixProduct(z, false, h[0], true), false, r, false)};
+                         })
     .compute<BackwardDeterminant<false>>();
 
 // With Z = g A^-T and R = A^-T: dg = the sum of h R, and dA = -Z h^T R.
-BACKWARD(_backward_linalg_slogdet, "The gradient of a determinant's logarithm: a number for each matrix, times its "
-                                   "transposed inverse, or 0 where it has none.")
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& h) -> Gradients {
-      const NodeEntry &g = node->inputs[0], &a = node->inputs[1];
-      const NodeEntry r = Call("_backward_linalg_slogdet", {Call("ones_like", {g}), a});
-      return {MatrixSum(h[0] * r), MatrixProduct(MatrixProduct(Output(node), false, h[0], true), false, r, false, -1)};
-    })
+BACKWARD(_backward_linalg_slogdet,
+         "The gradient of a determinant's logarithm: a number for each matrix, times its "
+         "transposed inverse, or 0 where it has none.")
+    .set_attr<FGradient>(
+        "FGradient",
+        [](const NodePtr& node, const Gradients& h) -> Gradients {
+          const NodeEntry &g = node->inputs[0], &a = node->inputs[1];
+          const NodeEntry r = Call("_backward_linalg_slogdet", {Call("ones_like", {g}), a});
+          return {MatrixSum(h[0] * r), MatrixProduct(MatrixProduct(Output(node), false, h[0], true), false, r, false, -1)};
+        })
     .compute<BackwardDeterminant<true>>();
 
 }  // namespace

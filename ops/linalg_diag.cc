@@ -1,12 +1,12 @@
 // _linalg_extractdiag and _linalg_makediag, a diagonal of each matrix and back; _linalg_sumlogdiag, the sum of the logarithms
 // of the main diagonal: half of log det A from A's Cholesky factor.
 
-#include "ops/linalg.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
 #include "ops/kernel/stage.h"
 #include "ops/kernel/strided.h"
+#include "ops/linalg.h"
 
 namespace gluond::ops {
 namespace {
@@ -15,7 +15,9 @@ struct OffsetParam : Param<OffsetParam> {
   int64_t offset;
   static void Fields(Schema<OffsetParam>& s) {
     constexpr int64_t kMax = int64_t{1} << 24;
-    s.Field("offset", &OffsetParam::offset).Default(int64_t{0}).Range(-kMax, kMax)
+    s.Field("offset", &OffsetParam::offset)
+        .Default(int64_t{0})
+        .Range(-kMax, kMax)
         .Describe("Which diagonal; above the main one if positive.");
   }
 };
@@ -107,9 +109,7 @@ struct DivideByDiagonal {
   int64_t n;
   In<C> dy, a;
   Out<C> da;
-  HOST_DEVICE void operator()(int64_t i) const {
-    da.Set(i, i / n % n == i % n ? dy[i / n / n] / a[i] : C(0));
-  }
+  HOST_DEVICE void operator()(int64_t i) const { da.Set(i, i / n % n == i % n ? dy[i / n / n] / a[i] : C(0)); }
 };
 
 struct SumLogDiag {
@@ -127,8 +127,8 @@ struct BackwardSumLogDiag {
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
     return DispatchReal(out[0].dtype, [&]<class C>(C) {
-      return ForEach<D>(ctx, out[0].Size(), DivideByDiagonal<C>{out[0].shape.back(), In<C>(in[0]), In<C>(in[1]),
-                                                                Out<C>(out[0], req[0])});
+      return ForEach<D>(ctx, out[0].Size(),
+                        DivideByDiagonal<C>{out[0].shape.back(), In<C>(in[0]), In<C>(in[1]), Out<C>(out[0], req[0])});
     });
   }
 };
@@ -148,11 +148,12 @@ GLUOND_REGISTER_OP(_backward_linalg_sumlogdiag)
     .add_argument("A", "NDArray", "(batch..., n, n).")
     .set_num_inputs(2)
     .infer(GradientShape<NumberOfMatrixShape>, SameFloatType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& h) -> Gradients {
-      const NodeEntry &g = node->inputs[0], &a = node->inputs[1];
-      const NodeEntry r = Call("_backward_linalg_sumlogdiag", {Call("ones_like", {g}), a});
-      return {MatrixSum(h[0] * r), -(h[0] * Output(node) * r)};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& h) -> Gradients {
+                           const NodeEntry &g = node->inputs[0], &a = node->inputs[1];
+                           const NodeEntry r = Call("_backward_linalg_sumlogdiag", {Call("ones_like", {g}), a});
+                           return {MatrixSum(h[0] * r), -(h[0] * Output(node) * r)};
+                         })
     .compute<BackwardSumLogDiag>();
 
 }  // namespace

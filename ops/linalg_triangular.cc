@@ -3,8 +3,8 @@
 // a triangular matrix is not read.
 // The gradients are written in these operators, so that they have gradients, too.
 
-#include "ops/linalg.h"
 #include "ops/kernel/index.h"
+#include "ops/linalg.h"
 
 namespace gluond::ops {
 namespace {
@@ -51,8 +51,7 @@ absl::StatusOr<bool> TriangularShape(const NodeAttrs& attrs, ShapeVector* in, Sh
   if (r >= 2) of_a[r - 2] = of_a[r - 1] = b[p.rightside ? r - 1 : r - 2];
   if (r >= 2 && a == of_a) return true;
   return absl::InvalidArgumentError(absl::StrCat("inputs 'A' and 'B' have shapes ", a.ToString(), " and ", b.ToString(),
-                                                 ", expected square matrices A that fit the ",
-                                                 p.rightside ? "columns" : "rows",
+                                                 ", expected square matrices A that fit the ", p.rightside ? "columns" : "rows",
                                                  " of B's matrices, and equal axes before the last two"));
 }
 
@@ -85,22 +84,24 @@ struct Triangle {
     const auto& p = attrs.param<TriangleParam>();
     if (req[0] == kNullOp) return absl::OkStatus();
     return DispatchReal(out[0].dtype, [&]<class C>(C) {
-      return ForEach<D>(ctx, out[0].Size(), KeepTriangle<C>{out[0].shape.back(), p.lower, static_cast<C>(p.diagonal),
-                                                            In<C>(in[0]), Out<C>(out[0], req[0])});
+      return ForEach<D>(
+          ctx, out[0].Size(),
+          KeepTriangle<C>{out[0].shape.back(), p.lower, static_cast<C>(p.diagonal), In<C>(in[0]), Out<C>(out[0], req[0])});
     });
   }
 };
 NodeEntry TriangleOf(const NodeEntry& x, bool lower, double diagonal = 1) {
-  return Call("_backward_linalg_triangle", {x}, {{"lower", lower ? "True" : "False"},
-                                                 {"diagonal", param_internal::FormatValue(diagonal)}});
+  return Call("_backward_linalg_triangle", {x},
+              {{"lower", lower ? "True" : "False"}, {"diagonal", param_internal::FormatValue(diagonal)}});
 }
 
 NodeEntry CallTriangular(const char* op, const NodeEntry& a, const NodeEntry& b, bool transpose, bool rightside, bool lower,
-                      double alpha = 1) {
-  return Call(op, {a, b}, {{"transpose", transpose ? "True" : "False"},
-                           {"rightside", rightside ? "True" : "False"},
-                           {"lower", lower ? "True" : "False"},
-                           {"alpha", param_internal::FormatValue(alpha)}});
+                         double alpha = 1) {
+  return Call(op, {a, b},
+              {{"transpose", transpose ? "True" : "False"},
+               {"rightside", rightside ? "True" : "False"},
+               {"lower", lower ? "True" : "False"},
+               {"alpha", param_internal::FormatValue(alpha)}});
 }
 
 // The gradient of A in a product A X with dL/d(A X) = g, times `scale`; or of X A, and with A transposed.
@@ -128,7 +129,8 @@ struct CholeskyParam : Param<CholeskyParam> {
   static void Fields(Schema<CholeskyParam>& s) {
     s.Field("lower", &CholeskyParam::lower)
         .Default(true)
-        .Describe("The factors are lower triangular, A = L L^T; otherwise upper, A = U^T U. The same triangle of an input is read.");
+        .Describe(
+            "The factors are lower triangular, A = L L^T; otherwise upper, A = U^T U. The same triangle of an input is read.");
   }
 };
 bool IsLower(const NodeAttrs& attrs) { return attrs.param<CholeskyParam>().lower; }
@@ -222,17 +224,17 @@ Gradients PotriGradient(const NodePtr& node, const Gradients& dy) {
   return {LowerOf(lower, TriangleOf(dl, true))};
 }
 
-#define TRIANGULAR(name, solve, text)                                                                             \
-  GLUOND_REGISTER_OP(_linalg_##name)                                                                              \
-      .describe(text)                                                                                             \
-      .add_alias("linalg_" #name)                                                                                 \
+#define TRIANGULAR(name, solve, text)                                                                                  \
+  GLUOND_REGISTER_OP(_linalg_##name)                                                                                   \
+      .describe(text)                                                                                                  \
+      .add_alias("linalg_" #name)                                                                                      \
       .add_argument("A", "NDArray", "(batch..., n, n): triangular matrices, of which the other triangle is not read.") \
-      .add_argument("B", "NDArray", "(batch..., n, m); with rightside, (batch..., m, n).")                        \
-      .params<TriangularParam>()                                                                                  \
-      .set_num_inputs(2)                                                                                          \
-      .infer(TriangularShape, SameFloatType)                                                                      \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                                                  \
-      .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)                                         \
+      .add_argument("B", "NDArray", "(batch..., n, m); with rightside, (batch..., m, n).")                             \
+      .params<TriangularParam>()                                                                                       \
+      .set_num_inputs(2)                                                                                               \
+      .infer(TriangularShape, SameFloatType)                                                                           \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                                                       \
+      .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)                                              \
       .compute<Triangular<solve>>()
 
 TRIANGULAR(trsm, true, "The matrices X with A X = alpha B, or, with rightside, X A = alpha B, A being triangular.")
@@ -250,8 +252,9 @@ GLUOND_REGISTER_OP(_backward_linalg_triangle)
     .compute<Triangle>();
 
 GLUOND_REGISTER_OP(_linalg_potrf)
-    .describe("The Cholesky factors of symmetric positive definite matrices: lower triangular L with A = L L^T. A matrix that is "
-              "not positive definite is an error. The gradient is symmetric.")
+    .describe(
+        "The Cholesky factors of symmetric positive definite matrices: lower triangular L with A = L L^T. A matrix that is "
+        "not positive definite is an error. The gradient is symmetric.")
     .add_alias("linalg_potrf")
     .add_argument("A", "NDArray", "(batch..., n, n), of which one triangle is read.")
     .params<CholeskyParam>()

@@ -1,13 +1,13 @@
 // Operators whose gradient is that of a loss, whatever head gradient comes in: LinearRegressionOutput,
 // MAERegressionOutput, LogisticRegressionOutput, SVMOutput and MakeLoss.
 
-#include "ops/operator.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/labels.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
 #include "ops/kernel/stage.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -31,19 +31,25 @@ struct RegressionParam : Param<RegressionParam> {
 
 struct Sigmoid {
   template <std::floating_point C>
-  HOST_DEVICE C operator()(C x) const { return math::Sigmoid(x); }
+  HOST_DEVICE C operator()(C x) const {
+    return math::Sigmoid(x);
+  }
 };
 
 struct Difference {
   double scale;
   template <std::floating_point C>
-  HOST_DEVICE C operator()(C y, C label) const { return static_cast<C>(scale) * (y - label); }
+  HOST_DEVICE C operator()(C y, C label) const {
+    return static_cast<C>(scale) * (y - label);
+  }
 };
 // As MXNet's, -1 where they are equal.
 struct SignOfDifference {
   double scale;
   template <std::floating_point C>
-  HOST_DEVICE C operator()(C y, C label) const { return static_cast<C>(y > label ? scale : -scale); }
+  HOST_DEVICE C operator()(C y, C label) const {
+    return static_cast<C>(y > label ? scale : -scale);
+  }
 };
 
 // Labels have the shape of x, or as many elements for each sample; for x of shape (batch, 1) they are a vector.
@@ -96,8 +102,7 @@ struct BackwardRegression {
 
 REGRESSION(LinearRegressionOutput, CopyFirst, Difference, "y = x.", "grad_scale / outputs (y - label).");
 REGRESSION(MAERegressionOutput, CopyFirst, SignOfDifference, "y = x.", "grad_scale / outputs sign(y - label).");
-REGRESSION(LogisticRegressionOutput, Unary<Sigmoid>, Difference, "y = sigmoid(x).",
-           "grad_scale / outputs (y - label).");
+REGRESSION(LogisticRegressionOutput, Unary<Sigmoid>, Difference, "y = sigmoid(x).", "grad_scale / outputs (y - label).");
 
 // SVMOutput: y = x, with the gradient of the one-against-all hinge loss with the labels, whatever head gradient comes
 // in. Let s be x for the label's class and -x for the others, and C the regularization coefficient. The loss is C
@@ -110,7 +115,8 @@ struct SVMOutputParam : Param<SVMOutputParam> {
     s.Field("regularization_coefficient", &SVMOutputParam::regularization_coefficient)
         .Default(1.0)
         .Describe("Multiplies the gradient.");
-    s.Field("use_linear", &SVMOutputParam::use_linear).Default(false)
+    s.Field("use_linear", &SVMOutputParam::use_linear)
+        .Default(false)
         .Describe("The loss is the distance to the margin; otherwise its square.");
   }
 };
@@ -144,8 +150,7 @@ struct BackwardSVMOutput {
     RETURN_IF_ERROR(CheckLabels<D>(labels, rows.rows()));
     return DispatchReal(out[0].dtype, [&]<class C>(C) {
       return ForEachGroup<D>(ctx, rows.rows(), rows.n,
-                             HingeGradient<C>{rows, labels, In<C>(in[0]), Out<C>(out[0], req[0]),
-                                              static_cast<C>(p.margin),
+                             HingeGradient<C>{rows, labels, In<C>(in[0]), Out<C>(out[0], req[0]), static_cast<C>(p.margin),
                                               static_cast<C>(p.regularization_coefficient), p.use_linear});
     });
   }
@@ -161,8 +166,9 @@ absl::StatusOr<bool> HingeShape(const NodeAttrs&, ShapeVector* in, ShapeVector*)
 }
 
 GLUOND_REGISTER_OP(SVMOutput)
-    .describe("y = x. Its gradient is that of the one-against-all hinge loss with the labels, whatever that of y is. A "
-              "label that is no class is an error on a CPU; on a GPU its row's gradient is NaN.")
+    .describe(
+        "y = x. Its gradient is that of the one-against-all hinge loss with the labels, whatever that of y is. A "
+        "label that is no class is an error on a CPU; on a GPU its row's gradient is NaN.")
     .add_argument("data", "NDArray", "x: (batch, classes).")
     .add_argument("label", "NDArray", "The class of each row, of any type.")
     .params<SVMOutputParam>()
@@ -192,13 +198,15 @@ struct MakeLossParam : Param<MakeLossParam> {
   int normalization;
   static void Fields(Schema<MakeLossParam>& s) {
     s.Field("grad_scale", &MakeLossParam::grad_scale).Default(1.0).Describe("The gradient.");
-    s.Field("valid_thresh", &MakeLossParam::valid_thresh).Default(0.0)
+    s.Field("valid_thresh", &MakeLossParam::valid_thresh)
+        .Default(0.0)
         .Describe("With normalization valid, elements above it count.");
     s.Field("normalization", &MakeLossParam::normalization)
         .Enum({{"null", kNull}, {"batch", kBatch}, {"valid", kValid}})
         .Default("null")
-        .Describe("Divide the gradient by nothing, by the size of axis 0 (batch), or by the number of elements above "
-                  "valid_thresh, 1 at least (valid).");
+        .Describe(
+            "Divide the gradient by nothing, by the size of axis 0 (batch), or by the number of elements above "
+            "valid_thresh, 1 at least (valid).");
   }
 };
 
@@ -234,8 +242,7 @@ struct BackwardMakeLoss {
     }
     // In double, so that large counts are exact.
     ASSIGN_OR_RETURN(double* count, Space<double>(ctx, 1));
-    RETURN_IF_ERROR(
-        ForEachGroup<D>(ctx, 1, dx.Size(), CountValid<double>{dx.Size(), In<double>(in[0]), p.valid_thresh, count}));
+    RETURN_IF_ERROR(ForEachGroup<D>(ctx, 1, dx.Size(), CountValid<double>{dx.Size(), In<double>(in[0]), p.valid_thresh, count}));
     return ForEach<D>(ctx, dx.Size(), Quotient<double>{p.grad_scale, count, Out<double>(dx, req[0])});
   }
 };
@@ -247,9 +254,10 @@ GLUOND_REGISTER_OP(MakeLoss)
     .infer(ElemwiseShape<1, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients&) -> Gradients {
-      return {Call("_backward_MakeLoss", {node->inputs[0]}, node->attrs.dict)};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients&) -> Gradients {
+                           return {Call("_backward_MakeLoss", {node->inputs[0]}, node->attrs.dict)};
+                         })
     .compute<CopyFirst>();
 
 GLUOND_REGISTER_OP(_backward_MakeLoss)

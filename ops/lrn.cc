@@ -1,10 +1,10 @@
 // LRN, local response normalization: y = x / s^beta with s = knorm + alpha / nsize times the sum of x^2 over the nsize
 // channels around. The gradient is a graph of operators, in which that sum is a Pooling over the channels' axis.
 
-#include "ops/operator.h"
 #include "ops/elements.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -43,10 +43,13 @@ struct LRN {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<LRNParam>();
-    return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) {
-      return Normalize<C>{RowsOf(in[0].shape, 1), In<C>(in[0]), z, p.alpha / static_cast<double>(p.nsize),
-                          p.beta, p.knorm, p.nsize / 2};
-    }, 1 + kGrain / 64);
+    return ForEachReal<D>(
+        ctx, req[0], out[0],
+        [&]<class C>(Out<C> z) {
+          return Normalize<C>{
+              RowsOf(in[0].shape, 1), In<C>(in[0]), z, p.alpha / static_cast<double>(p.nsize), p.beta, p.knorm, p.nsize / 2};
+        },
+        1 + kGrain / 64);
   }
 };
 
@@ -56,9 +59,9 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   const NodeEntry x = node->inputs[0];
   const auto window = [&](const NodeEntry& e) {
     const NodeEntry plane = Call("Reshape", {e}, {{"shape", "(0, -4, 1, -1, -3)"}});  // (batch, 1, channels, positions)
-    const NodeEntry sums = Call("Pooling", {plane}, {{"kernel", absl::StrCat("(", p.nsize, ", 1)")},
-                                                     {"pad", absl::StrCat("(", p.nsize / 2, ", 0)")},
-                                                     {"pool_type", "sum"}});
+    const NodeEntry sums = Call(
+        "Pooling", {plane},
+        {{"kernel", absl::StrCat("(", p.nsize, ", 1)")}, {"pad", absl::StrCat("(", p.nsize / 2, ", 0)")}, {"pool_type", "sum"}});
     return Call("reshape_like", {sums, x});
   };
   const double mean = p.alpha / static_cast<double>(p.nsize);

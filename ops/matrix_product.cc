@@ -4,22 +4,26 @@
 
 #include <optional>
 
-#include "ops/operator.h"
 #include "ops/kernel/gemm.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
 
 template <class P>
 void TransposeFields(Schema<P>& s, absl::string_view what = "") {
-  s.template Field<bool>("transpose_a", &P::transpose_a).Default(false)
+  s.template Field<bool>("transpose_a", &P::transpose_a)
+      .Default(false)
       .Describe(absl::StrCat("Transpose the first input", what, "."));
-  s.template Field<bool>("transpose_b", &P::transpose_b).Default(false)
+  s.template Field<bool>("transpose_b", &P::transpose_b)
+      .Default(false)
       .Describe(absl::StrCat("Transpose the second input", what, "."));
 }
 template <class P>
 void StypeField(Schema<P>& s) {
-  s.Field("forward_stype", &P::forward_stype).Enum({{"default", 0}}).Default("None")
+  s.Field("forward_stype", &P::forward_stype)
+      .Enum({{"default", 0}})
+      .Default("None")
       .Describe("Accepted for MXNet's sake: all tensors are dense.");
 }
 
@@ -88,8 +92,8 @@ struct MatrixPair : Param<P> {
     y[r - 2] = from_b[r - 2] = a[transpose_a ? r - 1 : r - 2];
     y[r - 1] = from_b[r - 1] = b[transpose_b ? r - 2 : r - 1];
     if (!ShapeAssign(&y, from_b)) {
-      return absl::InvalidArgumentError(absl::StrCat("inputs of shapes ", a.ToString(), " and ", b.ToString(),
-                                                     ", expected equal axes before the last two"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("inputs of shapes ", a.ToString(), " and ", b.ToString(), ", expected equal axes before the last two"));
     }
     return y;
   }
@@ -111,7 +115,8 @@ struct Gemm2Param : MatrixPair<Gemm2Param> {
   static void Fields(Schema<Gemm2Param>& s) {
     TransposeFields(s, "'s matrices");
     s.Field("alpha", &Gemm2Param::alpha).Default(1.0).Describe("Multiplies the product.");
-    s.Field("axis", &Gemm2Param::axis).Default(-2)
+    s.Field("axis", &Gemm2Param::axis)
+        .Default(-2)
         .Check([](int v) { return v == -2; }, "want -2; transpose the input instead")
         .Describe("The axis of the matrices' rows; the last but one.");
   }
@@ -145,10 +150,9 @@ struct BackwardProduct {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const TBlob &dc = in[0], &a = in[1], &b = in[2];
     const GemmSize s = attrs.param<P>().Size(a.shape, b.shape);
-    const auto gemm = [&](int64_t m, int64_t n, int64_t k, const TBlob& x, bool transpose_x, const TBlob& y,
-                          bool transpose_y, int i) {
-      return Gemm<D>(ctx, dc.dtype, {m, n, k, transpose_x, transpose_y, s.batch, s.alpha}, x.data, y.data, req[i],
-                     out[i].data);
+    const auto gemm = [&](int64_t m, int64_t n, int64_t k, const TBlob& x, bool transpose_x, const TBlob& y, bool transpose_y,
+                          int i) {
+      return Gemm<D>(ctx, dc.dtype, {m, n, k, transpose_x, transpose_y, s.batch, s.alpha}, x.data, y.data, req[i], out[i].data);
     };
     RETURN_IF_ERROR(s.transpose_a ? gemm(s.k, s.m, s.n, b, s.transpose_b, dc, true, 0)
                                   : gemm(s.m, s.k, s.n, dc, false, b, !s.transpose_b, 0));
@@ -194,8 +198,9 @@ Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
       .compute<Product<P>>()
 
 PRODUCT(dot, DotParam)
-    .describe("The product over the last axis of lhs and the first of rhs (with transpose_a: the first of lhs; with "
-              "transpose_b: the last of rhs). Two vectors give shape (1).")
+    .describe(
+        "The product over the last axis of lhs and the first of rhs (with transpose_a: the first of lhs; with "
+        "transpose_b: the last of rhs). Two vectors give shape (1).")
     .add_argument("lhs", "NDArray", "Rank 1 or more.")
     .add_argument("rhs", "NDArray", "Rank 1 or more.");
 

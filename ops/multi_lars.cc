@@ -1,8 +1,8 @@
 // multi_lars: the learning rates of layer-wise adaptive rate scaling, lr eta |w| / (rescale |g| + wd |w| + eps).
 
-#include "ops/operator.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/math.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {

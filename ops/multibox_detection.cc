@@ -4,10 +4,10 @@
 
 #include <limits>
 
-#include "ops/suppression.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/sort.h"
 #include "ops/kernel/stage.h"
+#include "ops/suppression.h"
 
 namespace gluond::ops {
 namespace {
@@ -21,10 +21,12 @@ struct MultiBoxDetectionParam : Param<MultiBoxDetectionParam> {
     using P = MultiBoxDetectionParam;
     s.Field("clip", &P::clip).Default(true).Describe("Coordinates end at 0 and 1.");
     s.Field("threshold", &P::threshold).Default(0.01).Describe("Boxes of a lower probability are left out.");
-    s.Field("background_id", &P::background_id).Default(int64_t{0})
+    s.Field("background_id", &P::background_id)
+        .Default(int64_t{0})
         .Check([](int64_t v) { return v == 0; }, "want 0: the first class is the background")
         .Describe("The class of anchors without an object.");
-    s.Field("nms_threshold", &P::nms_threshold).Default(0.5)
+    s.Field("nms_threshold", &P::nms_threshold)
+        .Default(0.5)
         .Describe("A box goes that overlaps a better one by this. 0 or less, or above 1: none goes, and boxes come as anchors.");
     s.Field("force_suppress", &P::force_suppress).Default(false).Describe("Boxes of other classes suppress each other, too.");
     VariancesField(s);
@@ -147,12 +149,11 @@ struct MultiBoxDetection {
       ASSIGN_OR_RETURN(found.score, Space<C>(ctx, n));
       ASSIGN_OR_RETURN(found.key, Space<C>(ctx, n));
       ASSIGN_OR_RETURN(found.box, Space<C>(ctx, n * 4));
-      FindBox<C> find{s, static_cast<C>(p.threshold), p.clip, p.suppresses(), {}, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]),
-                      found};
+      FindBox<C> find{s, static_cast<C>(p.threshold), p.clip, p.suppresses(), {}, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), found};
       for (int k = 0; k < 4; ++k) find.variances[k] = static_cast<C>(p.variances[k]);
       RETURN_IF_ERROR(ForEach<D>(ctx, n, find, kGrain / 16));
-      ASSIGN_OR_RETURN(const int64_t* const order, SortedOrder<D>(ctx, {s.batch, s.anchors, 1}, false, s.anchors,
-                                                                  VectorOf(ctx, found.key, n)));
+      ASSIGN_OR_RETURN(const int64_t* const order,
+                       SortedOrder<D>(ctx, {s.batch, s.anchors, 1}, false, s.anchors, VectorOf(ctx, found.key, n)));
       ASSIGN_OR_RETURN(int64_t* const id, Space<int64_t>(ctx, n));
       const int64_t top = p.suppresses() && p.nms_topk > 0 ? std::min(p.nms_topk, s.anchors) : s.anchors;
       const Candidates<C> candidates = {s.anchors, static_cast<C>(p.nms_threshold), p.force_suppress, found, order};
@@ -184,8 +185,9 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 }
 
 GLUOND_REGISTER_OP(_contrib_MultiBoxDetection)
-    .describe("What a detector found: (batch, anchors, 6), each row class, probability, left, top, right, bottom. Classes are "
-              "counted without the background. A class of -1: nothing, or a box that a better one suppresses.")
+    .describe(
+        "What a detector found: (batch, anchors, 6), each row class, probability, left, top, right, bottom. Classes are "
+        "counted without the background. A class of -1: nothing, or a box that a better one suppresses.")
     .add_argument("cls_prob", "NDArray", "(batch, classes, anchors), after a softmax; class 0 is background.")
     .add_argument("loc_pred", "NDArray", "(batch, anchors * 4): offsets of x, y, width, height, as _contrib_MultiBoxTarget's.")
     .add_argument("anchor", "NDArray", "(1, anchors, 4): left, top, right, bottom.")

@@ -23,10 +23,10 @@ enum AnchorOfLabel : int64_t { kNone = -1, kGiven = -2, kLost = -3 };  // kLost:
 // The working space of all samples: one entry for each anchor, or for each label.
 template <class C>
 struct Matches {
-  int64_t *state, *object;  // By anchor; `object`: the label that it overlaps most, or that it was given.
-  C* overlap;               // By anchor: with that label.
-  int64_t* anchor;          // By label: the anchor left that overlaps it most, or an AnchorOfLabel.
-  C* best;                  // By label: by how much.
+  int64_t *state, *object;       // By anchor; `object`: the label that it overlaps most, or that it was given.
+  C* overlap;                    // By anchor: with that label.
+  int64_t* anchor;               // By label: the anchor left that overlaps it most, or an AnchorOfLabel.
+  C* best;                       // By label: by how much.
   int64_t *objects, *positives;  // By sample: how many labels count, and how many anchors are positive.
 
   static absl::StatusOr<Matches> Of(const OpContext& ctx, const TargetSize& s) {
@@ -150,7 +150,9 @@ struct TakePairs {
       const Candidate<C> none = {0, kNone, 0};
       const Candidate<C> pair = g.Reduce(
           objects, none,
-          [&](int64_t k) { return anchor[k] < 0 ? none : Candidate<C>{of.m.best[first + k], k, anchor[k]}; },
+          [&](int64_t k) {
+            return anchor[k] < 0 ? none : Candidate<C>{of.m.best[first + k], k, anchor[k]};
+          },
           [](const Candidate<C>& x, const Candidate<C>& y) { return Better(x, y); });
       if (pair.at < 0) return;
       const int64_t a = pair.tie, i = b * of.s.anchors + a;

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "ops/elements.h"
-#include "ops/operator.h"
 #include "ops/kernel/math.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -19,24 +19,29 @@ struct MultiBoxPriorParam : Param<MultiBoxPriorParam> {
   static void Fields(Schema<MultiBoxPriorParam>& s) {
     using P = MultiBoxPriorParam;
     const auto numbers = [](const std::vector<double>& v, auto good) {
-      for (double e : v) if (!good(e)) return false;
+      for (double e : v)
+        if (!good(e)) return false;
       return !v.empty() && v.size() <= kMostSizes;
     };
-    s.Field("sizes", &P::sizes).Default(std::vector<double>{1})
+    s.Field("sizes", &P::sizes)
+        .Default(std::vector<double>{1})
         .Check([=](const auto& v) { return numbers(v, [](double e) { return e >= 0 && std::isfinite(e); }); },
                "want 1 to 64 numbers of 0 or more")
         .Describe("Sizes, relative to the image's height. Those after the first have the first ratio.");
-    s.Field("ratios", &P::ratios).Default(std::vector<double>{1})
+    s.Field("ratios", &P::ratios)
+        .Default(std::vector<double>{1})
         .Check([=](const auto& v) { return numbers(v, [](double e) { return e > 0 && std::isfinite(e); }); },
                "want 1 to 64 numbers above 0")
         .Describe("Ratios of width to height. Those after the first have the first size.");
     s.Field("clip", &P::clip).Default(false).Describe("Coordinates end at 0 and 1.");
-    s.Field("steps", &P::steps).Default(std::vector<double>{-1, -1})
-        .Check([](const auto& v) {
-          return v.size() == 2 && std::isfinite(v[0]) && std::isfinite(v[1]) && (v[0] > 0) == (v[1] > 0);
-        }, "want two numbers, both above 0 or neither")
+    s.Field("steps", &P::steps)
+        .Default(std::vector<double>{-1, -1})
+        .Check(
+            [](const auto& v) { return v.size() == 2 && std::isfinite(v[0]) && std::isfinite(v[1]) && (v[0] > 0) == (v[1] > 0); },
+            "want two numbers, both above 0 or neither")
         .Describe("The distances of centres, down and across. 0 or less: 1 / height and 1 / width.");
-    s.Field("offsets", &P::offsets).Default(std::vector<double>{0.5, 0.5})
+    s.Field("offsets", &P::offsets)
+        .Default(std::vector<double>{0.5, 0.5})
         .Check([](const auto& v) { return v.size() == 2 && std::isfinite(v[0]) && std::isfinite(v[1]); }, "want two numbers")
         .Describe("The place of the first centre in its step, down and across.");
   }
@@ -70,8 +75,16 @@ struct MultiBoxPrior {
     const double height = static_cast<double>(in[0].shape[2]), width = static_cast<double>(in[0].shape[3]);
     return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> y) {
       const auto step = [&](int i, double size) { return static_cast<C>(p.steps[i] > 0 ? p.steps[i] : 1 / size); };
-      PriorBox<C> prior{in[0].shape[3], p.boxes(), step(1, width), step(0, height), static_cast<C>(p.offsets[1]),
-                        static_cast<C>(p.offsets[0]), p.clip, {}, {}, y};
+      PriorBox<C> prior{in[0].shape[3],
+                        p.boxes(),
+                        step(1, width),
+                        step(0, height),
+                        static_cast<C>(p.offsets[1]),
+                        static_cast<C>(p.offsets[0]),
+                        p.clip,
+                        {},
+                        {},
+                        y};
       for (size_t i = 0; i < static_cast<size_t>(p.boxes()); ++i) {
         const size_t sizes = p.sizes.size();
         const double size = p.sizes[i < sizes ? i : 0], root = std::sqrt(p.ratios[i < sizes ? 0 : i - sizes + 1]);
@@ -95,8 +108,9 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 }
 
 GLUOND_REGISTER_OP(_contrib_MultiBoxPrior)
-    .describe("Anchors around each element of an image: (1, height * width * (sizes + ratios - 1), 4), each left, top, right, "
-              "bottom, relative to the image. At each element come the sizes, then the further ratios.")
+    .describe(
+        "Anchors around each element of an image: (1, height * width * (sizes + ratios - 1), 4), each left, top, right, "
+        "bottom, relative to the image. At each element come the sizes, then the further ratios.")
     .add_argument("data", "NDArray", "(any, any, height, width); its values are not used.")
     .params<MultiBoxPriorParam>()
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)

@@ -6,11 +6,11 @@
 
 #include <limits>
 
-#include "ops/multibox_match.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/sort.h"
 #include "ops/kernel/stage.h"
+#include "ops/multibox_match.h"
 
 namespace gluond::ops {
 namespace {
@@ -21,14 +21,18 @@ struct MultiBoxTargetParam : Param<MultiBoxTargetParam> {
   std::vector<double> variances;
   static void Fields(Schema<MultiBoxTargetParam>& s) {
     using P = MultiBoxTargetParam;
-    s.Field("overlap_threshold", &P::overlap_threshold).Default(0.5)
+    s.Field("overlap_threshold", &P::overlap_threshold)
+        .Default(0.5)
         .Describe("Anchors that overlap an object by more are positive. 0 or less: each object's best anchor only.");
     s.Field("ignore_label", &P::ignore_label).Default(-1.0).Describe("The class of anchors that are not to be learned from.");
-    s.Field("negative_mining_ratio", &P::negative_mining_ratio).Default(-1.0)
+    s.Field("negative_mining_ratio", &P::negative_mining_ratio)
+        .Default(-1.0)
         .Describe("How many negative anchors there are for each positive one; 0 or less: all that are not positive.");
-    s.Field("negative_mining_thresh", &P::negative_mining_thresh).Default(0.5)
+    s.Field("negative_mining_thresh", &P::negative_mining_thresh)
+        .Default(0.5)
         .Describe("With negative_mining_ratio: anchors that overlap an object by this are not negative.");
-    s.Field("minimum_negative_samples", &P::minimum_negative_samples).Default(int64_t{0})
+    s.Field("minimum_negative_samples", &P::minimum_negative_samples)
+        .Default(int64_t{0})
         .Describe("Accepted for MXNet's sake, not used, as there.");
     VariancesField(s);
   }
@@ -156,8 +160,18 @@ struct MultiBoxTarget {
       } else {
         RETURN_IF_ERROR(ForEach<D>(ctx, n, AllNegative<C>{m}));
       }
-      WriteTarget<C> write{s, static_cast<C>(p.ignore_label), {}, anchors, labels, m, req[0], req[1], req[2],
-                           Out<C>(out[0], req[0]), Out<C>(out[1], req[1]), Out<C>(out[2], req[2])};
+      WriteTarget<C> write{s,
+                           static_cast<C>(p.ignore_label),
+                           {},
+                           anchors,
+                           labels,
+                           m,
+                           req[0],
+                           req[1],
+                           req[2],
+                           Out<C>(out[0], req[0]),
+                           Out<C>(out[1], req[1]),
+                           Out<C>(out[2], req[2])};
       for (int k = 0; k < 4; ++k) write.variances[k] = static_cast<C>(p.variances[k]);
       return ForEach<D>(ctx, n, write, kGrain / 16);
     });
@@ -195,8 +209,9 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
 }
 
 GLUOND_REGISTER_OP(_contrib_MultiBoxTarget)
-    .describe("What a detector is to learn of each anchor: offsets to its object, a mask of ones for anchors that have one "
-              "(both (batch, anchors * 4)), and the object's class + 1, 0 for background, or ignore_label (batch, anchors).")
+    .describe(
+        "What a detector is to learn of each anchor: offsets to its object, a mask of ones for anchors that have one "
+        "(both (batch, anchors * 4)), and the object's class + 1, 0 for background, or ignore_label (batch, anchors).")
     .add_argument("anchor", "NDArray", "(1, anchors, 4): left, top, right, bottom.")
     .add_argument("label", "NDArray", "(batch, labels, 5 or more): class, left, top, right, bottom; a class of -1 ends them.")
     .add_argument("cls_pred", "NDArray", "(batch, classes, anchors), before any softmax; class 0 is background.")

@@ -28,7 +28,9 @@ inline absl::StatusOr<bool> BackwardNormShape(const NodeAttrs&, ShapeVector* in,
 
 // The hidden outputs are shown where output_mean_var asks for them.
 template <class P>
-uint32_t VisibleOutputs(const NodeAttrs& attrs) { return attrs.param<P>().output_mean_var ? 3 : 1; }
+uint32_t VisibleOutputs(const NodeAttrs& attrs) {
+  return attrs.param<P>().output_mean_var ? 3 : 1;
+}
 
 // FSetInputVarAttrOnCompose: gamma is ones, beta zeros.
 inline void InitGammaBeta(const NodeAttrs&, NodeAttrs* variable, int index) {
@@ -69,8 +71,7 @@ struct NormLayout {
 };
 
 // FGradient of the call `backward` (dy, x, gamma -> dx, dgamma, dbeta). It computes with 16-bit tensors in float32.
-inline Gradients NormSecondGradient(const NodePtr& backward, const Gradients& heads, double eps,
-                                    const NormLayout& layout) {
+inline Gradients NormSecondGradient(const NodePtr& backward, const Gradients& heads, double eps, const NormLayout& layout) {
   const auto mean = [&](const NodeEntry& e) { return Call("mean", {e}, layout.mean_axes); };
   const auto mul = [](const NodeEntry& x, const NodeEntry& y) { return Call("broadcast_mul", {x, y}); };
   const auto wide = [](const NodeEntry& e) { return Call("_widen", {e}); };
@@ -84,9 +85,7 @@ inline Gradients NormSecondGradient(const NodePtr& backward, const Gradients& he
   const NodeEntry centered = Call("broadcast_sub", {x, mean(x)});
   const NodeEntry r = Call("rsqrt", {mean(Call("square", {centered})) + eps});
   const NodeEntry z = mul(centered, r), d = mul(dy, gamma);
-  const auto p = [&](const NodeEntry& u) {
-    return Call("broadcast_sub", {u, mean(u)}) - mul(z, mean(u * z));
-  };
+  const auto p = [&](const NodeEntry& u) { return Call("broadcast_sub", {u, mean(u)}) - mul(z, mean(u * z)); };
   const NodeEntry rpa = mul(p(a), r);
   const NodeEntry of_dy = Call("broadcast_add", {mul(rpa, gamma) + mul(z, b), c});
   const NodeEntry u = mul(dy, b) - mul(mul(a, mean(d * z)) + mul(d, mean(a * z)), r);

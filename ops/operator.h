@@ -30,7 +30,8 @@ inline FListInputNames FirstNames(std::vector<std::string> names, uint32_t (*cou
 }
 
 // An integer parameter, `field` of a parameter struct P, as a number of inputs or outputs.
-template <class P, class T> P StructOf(T P::*field);
+template <class P, class T>
+P StructOf(T P::*field);
 template <auto field>
 uint32_t Count(const NodeAttrs& attrs) {
   return static_cast<uint32_t>(attrs.param<decltype(StructOf(field))>().*field);
@@ -39,9 +40,7 @@ uint32_t Count(const NodeAttrs& attrs) {
 // The facts of an operator on any number of inputs, which is parameter `name`.
 template <auto field>
 auto Variadic(const char* name) {
-  return [name](OpRegistration& op) {
-    op.set_attr<key_var_num_args>("key_var_num_args", name).set_num_inputs(Count<field>);
-  };
+  return [name](OpRegistration& op) { op.set_attr<key_var_num_args>("key_var_num_args", name).set_num_inputs(Count<field>); };
 }
 
 // The facts of a gradient dx = f(dy, like), of which `like` only gives the shape; `text` says what that is.

@@ -12,8 +12,8 @@
 #include <initializer_list>
 #include <vector>
 
-#include "ops/operator.h"
 #include "ops/kernel/update.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 
@@ -31,9 +31,13 @@ struct Common {
   double lr, wd, rescale_grad, clip_gradient;
 
   template <class C>
-  HOST_DEVICE C Clip(C v) const { return ClipTo(clip_gradient, v); }
+  HOST_DEVICE C Clip(C v) const {
+    return ClipTo(clip_gradient, v);
+  }
   template <class C>
-  HOST_DEVICE C Rescale(C g) const { return static_cast<C>(rescale_grad) * g; }
+  HOST_DEVICE C Rescale(C g) const {
+    return static_cast<C>(rescale_grad) * g;
+  }
 };
 
 // A step with `states` states beside the weight.
@@ -48,19 +52,22 @@ struct Step {
 
 // The order is MXNet's, for calls with parameters by position: the rate, the optimizer's own, the common ones.
 template <class P>
-void RateField(Schema<P>& s) { s.template Field<double>("lr", &P::lr).Describe("Learning rate."); }
+void RateField(Schema<P>& s) {
+  s.template Field<double>("lr", &P::lr).Describe("Learning rate.");
+}
 template <class P>
 void CommonFields(Schema<P>& s) {
   s.template Field<double>("wd", &P::wd).Default(0.0).Describe("Weight decay.");
-  s.template Field<double>("rescale_grad", &P::rescale_grad).Default(1.0)
+  s.template Field<double>("rescale_grad", &P::rescale_grad)
+      .Default(1.0)
       .Describe("Multiplies the gradient; 1 / batch size, usually.");
-  s.template Field<double>("clip_gradient", &P::clip_gradient).Default(-1.0)
+  s.template Field<double>("clip_gradient", &P::clip_gradient)
+      .Default(-1.0)
       .Describe("Limit of the gradient's magnitude; negative: none.");
 }
 template <class P>
 void LazyField(Schema<P>& s) {
-  s.Field("lazy_update", &P::lazy_update).Default(true)
-      .Describe("Accepted for MXNet's sake: of sparse gradients only.");
+  s.Field("lazy_update", &P::lazy_update).Default(true).Describe("Accepted for MXNet's sake: of sparse gradients only.");
 }
 template <class P>
 void AverageFields(Schema<P>& s, double epsilon) {
@@ -113,8 +120,8 @@ template <class F>
 struct OptimizerStep {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return Update<D, F::kStates>(ctx, MakeStep<F>(attrs.param<typename F::P>(), in[0].dtype), in[0], in[1],
-                                 in.data() + 2, req[0], out[0]);
+    return Update<D, F::kStates>(ctx, MakeStep<F>(attrs.param<typename F::P>(), in[0].dtype), in[0], in[1], in.data() + 2, req[0],
+                                 out[0]);
   }
 };
 
@@ -139,8 +146,7 @@ absl::StatusOr<bool> UpdateType(const NodeAttrs& attrs, TypeVector* in, TypeVect
   return known;
 }
 
-inline std::vector<ArgumentDoc> StateArguments(std::initializer_list<const char*> names,
-                                               const char* text = "A state; written.") {
+inline std::vector<ArgumentDoc> StateArguments(std::initializer_list<const char*> names, const char* text = "A state; written.") {
   std::vector<ArgumentDoc> docs;
   for (const char* name : names) docs.push_back({name, "NDArray", true, "", text});
   return docs;

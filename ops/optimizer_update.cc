@@ -100,8 +100,7 @@ struct AdamW : Step<AdamWParam, 2> {
 
 template <class P>
 void ClipWeightsField(Schema<P>& s) {
-  s.Field("clip_weights", &P::clip_weights).Default(-1.0)
-      .Describe("Limit of the weight's magnitude; not positive: none.");
+  s.Field("clip_weights", &P::clip_weights).Default(-1.0).Describe("Limit of the weight's magnitude; not positive: none.");
 }
 struct RmsPropParam : Param<RmsPropParam>, Common {
   double gamma1, epsilon, clip_weights;
@@ -155,8 +154,7 @@ struct RmsPropAlex : Step<RmsPropAlexParam, 3> {
 };
 
 UPDATE(sgd_update, Sgd).describe("w = (1 - lr wd) w - lr clip(rescale_grad g).");
-UPDATE(sgd_mom_update, SgdMomentum, "mom")
-    .describe("m = momentum m - lr wd w - lr clip(rescale_grad g); w += m.");
+UPDATE(sgd_mom_update, SgdMomentum, "mom").describe("m = momentum m - lr wd w - lr clip(rescale_grad g); w += m.");
 UPDATE(nag_mom_update, Nag, "mom")
     .describe("Nesterov: u = clip(rescale_grad g) + wd w; m' = momentum m; m = m' - lr u; w += (momentum + 1) m - m'.");
 UPDATE(adam_update, Adam, "mean", "var")
@@ -164,23 +162,23 @@ UPDATE(adam_update, Adam, "mean", "var")
         "g = clip(rescale_grad g + wd w); mean, var: moving averages of g, g^2; w -= lr mean / (sqrt(var) + "
         "epsilon). The caller corrects lr for the averages' start.");
 UPDATE(adamw_update, AdamW, "mean", "var")
-    .describe("g = clip(rescale_grad g); mean, var: moving averages of g, g^2; "
-              "w -= eta (lr mean / (sqrt(var) + epsilon) + wd w).");
+    .describe(
+        "g = clip(rescale_grad g); mean, var: moving averages of g, g^2; "
+        "w -= eta (lr mean / (sqrt(var) + epsilon) + wd w).");
 UPDATE(rmsprop_update, RmsProp, "n")
     .describe("g = clip(rescale_grad g + wd w); n: moving average of g^2; w -= lr g / sqrt(n + epsilon).");
 UPDATE(rmspropalex_update, RmsPropAlex, "n", "g", "delta")
-    .describe("Centered: d = clip(rescale_grad g + wd w); n, g: moving averages of d^2, d; "
-              "delta = gamma2 delta - lr d / sqrt(n - g^2 + epsilon); w += delta.");
+    .describe(
+        "Centered: d = clip(rescale_grad g + wd w); n, g: moving averages of d^2, d; "
+        "delta = gamma2 delta - lr d / sqrt(n - g^2 + epsilon); w += delta.");
 UPDATE(mp_adam_update, MultiPrecision<Adam>, "mean", "var", "weight32")
     .describe("adam_update of weight32; weight takes its value.");
 UPDATE(mp_adamw_update, MultiPrecision<AdamW>, "mean", "var", "weight32")
     .describe("adamw_update of weight32; weight takes its value.");
-UPDATE(mp_rmsprop_update, MultiPrecision<RmsProp>, "n", "weight32")
-    .describe("rmsprop_update of weight32; weight takes its value.");
+UPDATE(mp_rmsprop_update, MultiPrecision<RmsProp>, "n", "weight32").describe("rmsprop_update of weight32; weight takes its value.");
 UPDATE(mp_rmspropalex_update, MultiPrecision<RmsPropAlex>, "n", "g", "delta", "weight32")
     .describe("rmspropalex_update of weight32; weight takes its value.");
-UPDATE(mp_nag_mom_update, MultiPrecision<Nag>, "mom", "weight32")
-    .describe("nag_mom_update of weight32; weight takes its value.");
+UPDATE(mp_nag_mom_update, MultiPrecision<Nag>, "mom", "weight32").describe("nag_mom_update of weight32; weight takes its value.");
 UPDATE(mp_sgd_update, MultiPrecision<Sgd>, "weight32").describe("sgd_update of weight32; weight takes its value.");
 UPDATE(mp_sgd_mom_update, MultiPrecision<SgdMomentum>, "mom", "weight32")
     .describe("sgd_mom_update of weight32; weight takes its value.");
@@ -198,14 +196,15 @@ struct MultiParam : Param<MultiParam<has_momentum>> {
     s.Field("wds", &P::wds).Describe("The weight decay of each weight.");
     if (has_momentum) s.Field("momentum", &P::momentum).Default(0.0).Describe("Decay of the moving step.");
     s.Field("rescale_grad", &P::rescale_grad).Default(1.0).Describe("Multiplies the gradients.");
-    s.Field("clip_gradient", &P::clip_gradient).Default(-1.0)
-        .Describe("Limit of the gradients' magnitude; negative: none.");
+    s.Field("clip_gradient", &P::clip_gradient).Default(-1.0).Describe("Limit of the gradients' magnitude; negative: none.");
     s.Field("num_weights", &P::num_weights).Decides().Default(int64_t{1}).Range(1, 1 << 16).Describe("The number of weights.");
   }
 };
 
 template <class F>
-inline constexpr bool kHasMomentum = requires(typename F::P p) { p.momentum; };
+inline constexpr bool kHasMomentum = requires(typename F::P p) {
+  p.momentum;
+};
 
 template <class P>
 absl::Status Parse(NodeAttrs* attrs) {
@@ -213,8 +212,8 @@ absl::Status Parse(NodeAttrs* attrs) {
   const P& p = attrs->param<P>();
   const size_t n = static_cast<size_t>(p.num_weights);
   if (p.lrs.size() == n && p.wds.size() == n) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("parameters 'lrs' and 'wds' have ", p.lrs.size(), " and ",
-                                                 p.wds.size(), " elements; want num_weights, ", n));
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameters 'lrs' and 'wds' have ", p.lrs.size(), " and ", p.wds.size(), " elements; want num_weights, ", n));
 }
 
 template <class F>
@@ -253,14 +252,13 @@ struct MultiStep {
     return ForEachWeight(in, out, [&](ShapeVector* x, ShapeVector* y) { return SameShape(attrs, x, y); });
   }
   static absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
-    return ForEachWeight(in, out, [&](TypeVector* x, TypeVector* y) {
-      return UpdateType<F::kMultiPrecision>(attrs, x, y);
-    });
+    return ForEachWeight(in, out, [&](TypeVector* x, TypeVector* y) { return UpdateType<F::kMultiPrecision>(attrs, x, y); });
   }
   static uint32_t Inputs(const NodeAttrs& attrs) { return Count<&P::num_weights>(attrs) * kInputs; }
   static std::vector<uint32_t> States(const NodeAttrs& attrs) {
     std::vector<uint32_t> states;
-    for (uint32_t i = 0; i < Inputs(attrs); ++i) if (i % kInputs >= 2) states.push_back(i);
+    for (uint32_t i = 0; i < Inputs(attrs); ++i)
+      if (i % kInputs >= 2) states.push_back(i);
     return states;
   }
   static std::vector<std::pair<int, int>> Inplace(const NodeAttrs& attrs) {
@@ -270,23 +268,22 @@ struct MultiStep {
   }
 };
 
-#define MULTI(name, F, one, inputs)                                              \
-  GLUOND_REGISTER_OP(name)                                                       \
-      .describe(one " on several weights at once.")                              \
-      .add_argument("data", "NDArray[]", inputs " of each weight in turn.")      \
-      .params<MultiStep<F>::P>(Parse<MultiStep<F>::P>)                           \
-      .set_num_inputs(MultiStep<F>::Inputs)                                      \
-      .set_num_outputs(Count<&MultiStep<F>::P::num_weights>)    \
-      .set_attr<FMutateInputs>("FMutateInputs", MultiStep<F>::States)            \
-      .infer(MultiStep<F>::InferShape, MultiStep<F>::InferType)                  \
-      .set_attr<FInplaceOption>("FInplaceOption", MultiStep<F>::Inplace)         \
+#define MULTI(name, F, one, inputs)                                         \
+  GLUOND_REGISTER_OP(name)                                                  \
+      .describe(one " on several weights at once.")                         \
+      .add_argument("data", "NDArray[]", inputs " of each weight in turn.") \
+      .params<MultiStep<F>::P>(Parse<MultiStep<F>::P>)                      \
+      .set_num_inputs(MultiStep<F>::Inputs)                                 \
+      .set_num_outputs(Count<&MultiStep<F>::P::num_weights>)                \
+      .set_attr<FMutateInputs>("FMutateInputs", MultiStep<F>::States)       \
+      .infer(MultiStep<F>::InferShape, MultiStep<F>::InferType)             \
+      .set_attr<FInplaceOption>("FInplaceOption", MultiStep<F>::Inplace)    \
       .compute<MultiStep<F>>()
 
 MULTI(multi_sgd_update, Sgd, "sgd_update", "weight and grad");
 MULTI(multi_sgd_mom_update, SgdMomentum, "sgd_mom_update", "weight, grad and mom");
 MULTI(multi_mp_sgd_update, MultiPrecision<Sgd>, "mp_sgd_update", "weight, grad and weight32");
-MULTI(multi_mp_sgd_mom_update, MultiPrecision<SgdMomentum>, "mp_sgd_mom_update",
-      "weight, grad, mom and weight32");
+MULTI(multi_mp_sgd_mom_update, MultiPrecision<SgdMomentum>, "mp_sgd_mom_update", "weight, grad, mom and weight32");
 
 }  // namespace
 }  // namespace gluond::ops

@@ -1,8 +1,8 @@
 // Pad: elements added around a tensor: a number, its outermost elements, or its reflection there. The gradient sums dy
 // over all places that an element was copied to.
 
-#include "ops/operator.h"
 #include "ops/elements.h"
+#include "ops/operator.h"
 #include "ops/window_sum.h"
 
 namespace gluond::ops {
@@ -15,10 +15,12 @@ struct PadParam : Param<PadParam> {
   std::vector<int64_t> pad_width;
   double constant_value;
   static void Fields(Schema<PadParam>& s) {
-    s.Field("mode", &PadParam::mode).Enum({{"constant", kConstant}, {"edge", kEdge}, {"reflect", kReflect}}).Describe(
-        "What is added: constant_value, the nearest element, or the elements in opposite order but the outermost.");
-    s.Field("pad_width", &PadParam::pad_width).Elements(int64_t{0}, int64_t{1} << 40).Describe(
-        "Two numbers for each axis: how many before, how many after.");
+    s.Field("mode", &PadParam::mode)
+        .Enum({{"constant", kConstant}, {"edge", kEdge}, {"reflect", kReflect}})
+        .Describe("What is added: constant_value, the nearest element, or the elements in opposite order but the outermost.");
+    s.Field("pad_width", &PadParam::pad_width)
+        .Elements(int64_t{0}, int64_t{1} << 40)
+        .Describe("Two numbers for each axis: how many before, how many after.");
     s.Field("constant_value", &PadParam::constant_value).Default(0.0).Describe("What mode 'constant' adds.");
   }
 };
@@ -28,16 +30,16 @@ absl::StatusOr<bool> PadShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVect
   const Shape& x = (*in)[0];
   if (!x.known()) return false;
   if (static_cast<int>(p.pad_width.size()) != 2 * x.ndim()) {
-    return absl::InvalidArgumentError(absl::StrCat("pad_width has ", p.pad_width.size(), " numbers; input 0, ",
-                                                   x.ToString(), ", wants ", 2 * x.ndim()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("pad_width has ", p.pad_width.size(), " numbers; input 0, ", x.ToString(), ", wants ", 2 * x.ndim()));
   }
   std::vector<int64_t> dims;
   for (int axis = 0; axis < x.ndim(); ++axis) {
     const int64_t before = p.pad_width[2 * axis], after = p.pad_width[2 * axis + 1], most = std::max(before, after);
     if (most > 0 && ((p.mode == kReflect && most >= x[axis]) || (p.mode == kEdge && x[axis] == 0))) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "axis ", axis, " of input 0, ", x.ToString(), ", is to be padded by ", before, " and ", after, "; mode '",
-          p.mode == kEdge ? "edge' wants an element" : "reflect' wants less than its size"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("axis ", axis, " of input 0, ", x.ToString(), ", is to be padded by ", before, " and ", after, "; mode '",
+                       p.mode == kEdge ? "edge' wants an element" : "reflect' wants less than its size"));
     }
     dims.push_back(x[axis] + before + after);
   }
@@ -182,11 +184,12 @@ GLUOND_REGISTER_OP(_backward_Pad)
     .describe("The gradient of Pad.")
     .with(GradientByShape(GradientShape<PadShape>, ElemwiseType<2, 1>, "data; only its shape is used."))
     .params<PadParam>()
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      AttrDict dict = node->attrs.dict;
-      dict.erase("constant_value");
-      return {Call("Pad", {dy[0]}, std::move(dict)), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           AttrDict dict = node->attrs.dict;
+                           dict.erase("constant_value");
+                           return {Call("Pad", {dy[0]}, std::move(dict)), {}};
+                         })
     .compute<BackwardPad>();
 
 }  // namespace

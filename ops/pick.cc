@@ -1,12 +1,12 @@
 // pick and batch_take: one element of each row, by index; and one_hot, the rows that pick would pick ones from. MXNet
 // keeps fill_element_0index and _onehot_encode for old programs: a matrix with one element of each row set.
 
-#include "ops/operator.h"
 #include "ops/axes.h"
 #include "ops/elements.h"
 #include "ops/kernel/index.h"
 #include "ops/kernel/labels.h"
 #include "ops/kernel/rows.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -18,9 +18,12 @@ struct PickParam : Param<PickParam> {
   static void Fields(Schema<PickParam>& s) {
     s.Field("axis", &PickParam::axis).Default(-1).Describe("The axis to pick along; None: of all elements.");
     s.Field("keepdims", &PickParam::keepdims).Default(false).Describe("Keeps the axis with size 1.");
-    s.Field("mode", &PickParam::mode).Enum({{"clip", kClip}, {"wrap", kWrap}, {"raise", kRaise}}).Default("clip")
-        .Describe("An index out of range: the nearest there is; modulo the size; or, which MXNet does not have, an error on "
-                  "a CPU and NaN on a GPU.");
+    s.Field("mode", &PickParam::mode)
+        .Enum({{"clip", kClip}, {"wrap", kWrap}, {"raise", kRaise}})
+        .Default("clip")
+        .Describe(
+            "An index out of range: the nearest there is; modulo the size; or, which MXNet does not have, an error on "
+            "a CPU and NaN on a GPU.");
   }
 };
 
@@ -48,8 +51,7 @@ struct PickedIndex {
   In<int64_t> index;
   Labels label;  // The same numbers, for kRaise: a conversion to integers would make 0 of NaN.
 
-  PickedIndex(IndexMode mode, const TBlob& index, int64_t n)
-      : mode(mode), index(index), label{In<double>(index), n} {}
+  PickedIndex(IndexMode mode, const TBlob& index, int64_t n) : mode(mode), index(index), label{In<double>(index), n} {}
   HOST_DEVICE int64_t operator[](int64_t row) const {
     return mode == kRaise ? label[row] : ToRange(index[row], label.classes, mode);
   }
@@ -88,8 +90,7 @@ struct UnpickElement {
 };
 
 template <class D>
-absl::Status PickRows(const OpContext& ctx, const RowGeometry& rows, IndexMode mode, Blobs x,
-                      OpReqType req, const TBlob& y) {
+absl::Status PickRows(const OpContext& ctx, const RowGeometry& rows, IndexMode mode, Blobs x, OpReqType req, const TBlob& y) {
   if (req == kNullOp) return absl::OkStatus();
   const PickedIndex index(mode, x[1], rows.n);
   RETURN_IF_ERROR(CheckPicked<D>(index, y.Size()));
@@ -152,20 +153,21 @@ GLUOND_REGISTER_OP(batch_take)
     .add_argument("indices", "NDArray", "One for each row; any type.")
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(2));
-      const Shape rows = {(*in)[0][0]};
-      SHAPE_ASSIGN_CHECK(in, 1, rows);
-      SHAPE_ASSIGN_CHECK(out, 0, rows);
-      if ((*in)[0][1] == 0 && rows[0] > 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("input 0 has shape ", (*in)[0].ToString(), ": no element to take"));
-      }
-      return AllKnown(*in);
-    })
+                             SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(2));
+                             const Shape rows = {(*in)[0][0]};
+                             SHAPE_ASSIGN_CHECK(in, 1, rows);
+                             SHAPE_ASSIGN_CHECK(out, 0, rows);
+                             if ((*in)[0][1] == 0 && rows[0] > 0) {
+                               return absl::InvalidArgumentError(
+                                   absl::StrCat("input 0 has shape ", (*in)[0].ToString(), ": no element to take"));
+                             }
+                             return AllKnown(*in);
+                           })
     .set_attr<FInferType>("FInferType", IndexedType)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_pick", {dy[0], node->inputs[1], node->inputs[0]}), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_backward_pick", {dy[0], node->inputs[1], node->inputs[0]}), {}};
+                         })
     .compute<BatchTake>();
 
 struct OneHotParam : Param<OneHotParam> {
@@ -205,14 +207,14 @@ GLUOND_REGISTER_OP(one_hot)
     .params<OneHotParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      const Shape& x = (*in)[0];
-      if (!x.rank_known()) return false;
-      std::vector<int64_t> dims(x.begin(), x.end());
-      dims.push_back(attrs.param<OneHotParam>().depth);
-      ASSIGN_OR_RETURN(const Shape y, Shape::FromDims(dims));
-      SHAPE_ASSIGN_CHECK(out, 0, y);
-      return x.known();
-    })
+                             const Shape& x = (*in)[0];
+                             if (!x.rank_known()) return false;
+                             std::vector<int64_t> dims(x.begin(), x.end());
+                             dims.push_back(attrs.param<OneHotParam>().depth);
+                             ASSIGN_OR_RETURN(const Shape y, Shape::FromDims(dims));
+                             SHAPE_ASSIGN_CHECK(out, 0, y);
+                             return x.known();
+                           })
     .set_attr<FInferType>("FInferType", TypeOfParam<OneHotParam>)
     .set_attr<FGradient>("FGradient", NoGradient)
     .compute<OneHot>();
@@ -267,11 +269,13 @@ GLUOND_REGISTER_OP(fill_element_0index)
     .add_argument("rhs", "NDArray", "Its index; any type.")
     .infer(ByRows<0>, TypeOfTwo<0, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      const NodeEntry& index = node->inputs[2];
-      return {Call("fill_element_0index", {dy[0], Call("zeros_like", {node->inputs[1]}), index}),
-              Call("pick", {dy[0], index}), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           const NodeEntry& index = node->inputs[2];
+                           return {Call("fill_element_0index", {dy[0], Call("zeros_like", {node->inputs[1]}), index}),
+                                   Call("pick", {dy[0], index}),
+                                   {}};
+                         })
     .compute<FillElements>();
 
 GLUOND_REGISTER_OP(_onehot_encode)

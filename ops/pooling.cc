@@ -3,9 +3,9 @@
 #include <limits>
 #include <optional>
 
-#include "ops/operator.h"
 #include "ops/channel_blocks.h"
 #include "ops/kernel/pool.h"
+#include "ops/operator.h"
 #include "ops/window.h"
 
 namespace gluond::ops {
@@ -23,28 +23,35 @@ struct PoolingParam : Param<PoolingParam> {
 
   static void Fields(Schema<PoolingParam>& s) {
     using P = PoolingParam;
-    s.Field("kernel", &P::kernel).Default(std::vector<int64_t>{}).Elements<int64_t>(1, kMaxSpatial)
+    s.Field("kernel", &P::kernel)
+        .Default(std::vector<int64_t>{})
+        .Elements<int64_t>(1, kMaxSpatial)
         .Describe("Size of the window: (w), (h, w) or (d, h, w). Required unless global_pool.");
     s.Field("pool_type", &P::pool_type)
         .Enum({{"max", static_cast<int>(PoolType::kMax)},
                {"avg", static_cast<int>(PoolType::kAvg)},
                {"sum", static_cast<int>(PoolType::kSum)}})
-        .Default("max").Describe("What to take of each window. A NaN in it is its maximum.");
+        .Default("max")
+        .Describe("What to take of each window. A NaN in it is its maximum.");
     s.Field("global_pool", &P::global_pool).Default(false).Describe("One window: the whole plane.");
     s.Field("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
-    s.Field("pooling_convention", &P::pooling_convention).Enum({{"valid", kValid}, {"full", kFull}}).Default("valid")
+    s.Field("pooling_convention", &P::pooling_convention)
+        .Enum({{"valid", kValid}, {"full", kFull}})
+        .Default("valid")
         .Describe("Outputs for whole windows only (valid), or also for the part at the end (full).");
-    s.Field("stride", &P::stride).Default(std::vector<int64_t>{}).Elements<int64_t>(1, kMaxSpatial)
+    s.Field("stride", &P::stride)
+        .Default(std::vector<int64_t>{})
+        .Elements<int64_t>(1, kMaxSpatial)
         .Describe("Steps of the window. Default: 1 for each axis.");
-    s.Field("pad", &P::pad).Default(std::vector<int64_t>{}).Elements<int64_t>(0, kMaxSpatial)
+    s.Field("pad", &P::pad)
+        .Default(std::vector<int64_t>{})
+        .Elements<int64_t>(0, kMaxSpatial)
         .Describe("Padding on both sides of each axis, less than the kernel. Default: 0.");
-    s.Field("p_value", &P::p_value)
+    s.Field("p_value", &P::p_value).Default("None").Describe("Accepted for MXNet's sake: of pool_type lp, which is not offered.");
+    s.Field("count_include_pad", &P::count_include_pad)
         .Default("None")
-        .Describe("Accepted for MXNet's sake: of pool_type lp, which is not offered.");
-    s.Field("count_include_pad", &P::count_include_pad).Default("None")
         .Describe("Averages divide by the window's size with its padding. Default: True.");
-    s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}, {"NCDHW", 3}}).Default("None")
-        .Describe("Channels come first.");
+    s.Field("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}, {"NCDHW", 3}}).Default("None").Describe("Channels come first.");
   }
 };
 
@@ -65,9 +72,7 @@ absl::Status Parse(NodeAttrs* attrs) {
   return absl::OkStatus();
 }
 
-bool IsMax(const NodeAttrs& attrs) {
-  return attrs.param<PoolingParam>().pool_type == static_cast<int>(PoolType::kMax);
-}
+bool IsMax(const NodeAttrs& attrs) { return attrs.param<PoolingParam>().pool_type == static_cast<int>(PoolType::kMax); }
 
 // The positions of maxima are a hidden output.
 uint32_t NumOutputs(const NodeAttrs& attrs) { return IsMax(attrs) ? 2 : 1; }
@@ -93,17 +98,16 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
     if (size < 0) continue;
     const int64_t room = size + 2 * param.pad[axis] - param.kernel[axis];
     if (room < 0) {
-      return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", size, " elements along axis ", 2 + axis,
-                                                     ", ", size + 2 * param.pad[axis],
-                                                     " with padding; expected at least the window's ",
+      return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has ", size, " elements along axis ", 2 + axis, ", ",
+                                                     size + 2 * param.pad[axis], " with padding; expected at least the window's ",
                                                      param.kernel[axis]));
     }
     const int64_t up = param.pooling_convention == kFull ? param.stride[axis] - 1 : 0;
     y[2 + axis] = (room + up) / param.stride[axis] + 1;
   }
   if (x.known() && x.Size(2, x.ndim()) > std::numeric_limits<int32_t>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has shape ", x.ToString(),
-                                                   ", expected less than 2^31 elements in each channel"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0 'data' has shape ", x.ToString(), ", expected less than 2^31 elements in each channel"));
   }
   for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, y);
   Shape from_y = Shape::OfRank(x.ndim());
@@ -121,8 +125,7 @@ absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out
 }
 
 PoolSize SizeOf(const PoolingParam& p, const Shape& x, const Shape& y) {
-  PoolSize size = {static_cast<PoolType>(p.pool_type), p.count_include_pad.value_or(true), x[0] * x[1], {}, {}, {}, {},
-                   {}};
+  PoolSize size = {static_cast<PoolType>(p.pool_type), p.count_include_pad.value_or(true), x[0] * x[1], {}, {}, {}, {}, {}};
   const int missing = 5 - x.ndim();
   for (int axis = 0; axis < 3; ++axis) {
     const int i = axis - missing;
@@ -193,8 +196,9 @@ absl::StatusOr<Gradients> GradientOfBackward(const NodePtr& node, const Gradient
 }
 
 GLUOND_REGISTER_OP(Pooling)
-    .describe("The maximum, average or sum of each window of each channel. Output size along an axis: "
-              "floor((in + 2 pad - kernel) / stride) + 1, with ceil for pooling_convention full.")
+    .describe(
+        "The maximum, average or sum of each window of each channel. Output size along an axis: "
+        "floor((in + 2 pad - kernel) / stride) + 1, with ceil for pooling_convention full.")
     .add_argument("data", "NDArray", "(batch, channels, width), with height before the width, or depth and height.")
     .params<PoolingParam>(Parse)
     .set_num_outputs(NumOutputs)
@@ -203,9 +207,10 @@ GLUOND_REGISTER_OP(Pooling)
     .infer(InferShape, InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .set_attr<FChannelBlocks>("FChannelBlocks", [](const Node& node, absl::Span<const Shape>, int64_t block) {
-      return BlockedCall{"_blocked_Pooling", node.attrs.dict, block, 1};
-    })
+    .set_attr<FChannelBlocks>("FChannelBlocks",
+                              [](const Node& node, absl::Span<const Shape>, int64_t block) {
+                                return BlockedCall{"_blocked_Pooling", node.attrs.dict, block, 1};
+                              })
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<Pooling>();
 

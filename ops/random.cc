@@ -15,13 +15,15 @@ namespace gluond::ops {
 namespace {
 
 struct Uniform {
-  template <class P> static void Fields(Schema<P>& s) {
+  template <class P>
+  static void Fields(Schema<P>& s) {
     s.template Field<double>("low", &P::a).Default(0.0).Describe("Lower bound.");
     s.template Field<double>("high", &P::b).Default(1.0).Describe("Upper bound, which is left out.");
   }
 };
 struct Normal {
-  template <class P> static void Fields(Schema<P>& s) {
+  template <class P>
+  static void Fields(Schema<P>& s) {
     s.template Field<double>("loc", &P::a).Default(0.0).Describe("Mean.");
     s.template Field<double>("scale", &P::b).Default(1.0).AtLeast(0.0).Describe("Standard deviation.");
   }
@@ -48,8 +50,12 @@ struct UniformBlock {
   int64_t n;
   Out<C> y;
   UniformBlock(const Philox& philox, double from, double to, const TBlob& blob, OpReqType req)
-      : random(philox), low(static_cast<C>(from)), range(static_cast<C>(to - from)),
-        top(static_cast<C>(UniformTop(blob.dtype, from, to))), n(blob.Size()), y(blob, req) {}
+      : random(philox),
+        low(static_cast<C>(from)),
+        range(static_cast<C>(to - from)),
+        top(static_cast<C>(UniformTop(blob.dtype, from, to))),
+        n(blob.Size()),
+        y(blob, req) {}
 
   HOST_DEVICE void operator()(int64_t block) const {
     const Philox::Block words = random(static_cast<uint64_t>(block));
@@ -92,8 +98,8 @@ struct Draw {
     constexpr int64_t kBlockGrain = 1024;  // One block costs as much as some 60 additions.
     const P& p = attrs.param<P>();
     return DispatchReal(y[0].dtype, [&]<class C>(C) {
-      return ForEach<D>(ctx, (y[0].Size() + kPerBlock<C> - 1) / kPerBlock<C>,
-                        Block<C>(ctx.random, p.a, p.b, y[0], req[0]), kBlockGrain);
+      return ForEach<D>(ctx, (y[0].Size() + kPerBlock<C> - 1) / kPerBlock<C>, Block<C>(ctx.random, p.a, p.b, y[0], req[0]),
+                        kBlockGrain);
     });
   }
 };
@@ -128,7 +134,9 @@ struct RandintParam : Param<RandintParam> {
     s.Field("low", &RandintParam::low).Describe("Lower bound.");
     s.Field("high", &RandintParam::high).Describe("Upper bound, which is left out.");
     ShapeFields(s);
-    s.Field("dtype", &RandintParam::dtype).Default(std::nullopt).Describe("The type of y; None: int32.")
+    s.Field("dtype", &RandintParam::dtype)
+        .Default(std::nullopt)
+        .Describe("The type of y; None: int32.")
         .Check([](DType t) { return t == DType::kInt32 || t == DType::kInt64; }, "want int32 or int64");
   }
 };
@@ -137,13 +145,12 @@ absl::Status ParseRandint(NodeAttrs* attrs) {
   RETURN_IF_ERROR(ParamParser<RandintParam>(attrs));
   const RandintParam& p = attrs->param<RandintParam>();
   if (p.low >= p.high) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter 'low' is ", p.low, " and 'high' ", p.high,
-                                                   "; want low below high"));
+    return absl::InvalidArgumentError(absl::StrCat("parameter 'low' is ", p.low, " and 'high' ", p.high, "; want low below high"));
   }
   const bool wide = p.dtype == DType::kInt64;
   if (!wide && (p.low < std::numeric_limits<int32_t>::min() || p.high - 1 > std::numeric_limits<int32_t>::max())) {
-    return absl::InvalidArgumentError(absl::StrCat("numbers from ", p.low, " to ", p.high,
-                                                   " do not fit in int32; want parameter 'dtype' int64"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("numbers from ", p.low, " to ", p.high, " do not fit in int32; want parameter 'dtype' int64"));
   }
   return absl::OkStatus();
 }
@@ -172,8 +179,7 @@ struct Randint {
     const RandintParam& p = attrs.param<RandintParam>();
     const uint64_t range = static_cast<uint64_t>(p.high) - static_cast<uint64_t>(p.low);
     constexpr int64_t kDrawGrain = 1024;
-    return ForEach<D>(ctx, y[0].Size(),
-                      RandintElement{ctx.random, p.low, range, (0 - range) % range, Out<int64_t>(y[0], req[0])},
+    return ForEach<D>(ctx, y[0].Size(), RandintElement{ctx.random, p.low, range, (0 - range) % range, Out<int64_t>(y[0], req[0])},
                       kDrawGrain);
   }
 };
@@ -186,9 +192,9 @@ GLUOND_REGISTER_OP(_random_randint)
     .set_attr<FInferShape>("FInferShape", ShapeOfParam<RandintParam>)
     .set_attr<FInferType>("FInferType",
                           [](const NodeAttrs& attrs, TypeVector*, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, attrs.param<RandintParam>().dtype.value_or(DType::kInt32));
-      return true;
-    })
+                            TYPE_ASSIGN_CHECK(out, 0, attrs.param<RandintParam>().dtype.value_or(DType::kInt32));
+                            return true;
+                          })
     .set_attr<FResourceRequest>("FResourceRequest", Random)
     .set_attr<FGradient>("FGradient", NoGradient)
     .compute<Randint>();

@@ -1,9 +1,9 @@
 // _ravel_multi_index and _unravel_index convert between the indices of elements along each axis and their places in a
 // row-major tensor of a given shape. Nothing checks that they are inside it; the size of the first axis is not used.
 
-#include "ops/operator.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/launch.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -11,12 +11,15 @@ namespace {
 struct RavelParam : Param<RavelParam> {
   std::vector<int64_t> shape;
   static void Fields(Schema<RavelParam>& s) {
-    s.Field("shape", &RavelParam::shape).Describe("The shape of the tensor that is indexed; -1: any first size.")
-        .Check([](const std::vector<int64_t>& dims) {
-          bool positive = !dims.empty() && Shape::FromDims(dims).ok();
-          for (size_t axis = 1; axis < dims.size(); ++axis) positive = positive && dims[axis] > 0;
-          return positive;
-        }, "want 1 to 8 sizes, each above 0 but the first");
+    s.Field("shape", &RavelParam::shape)
+        .Describe("The shape of the tensor that is indexed; -1: any first size.")
+        .Check(
+            [](const std::vector<int64_t>& dims) {
+              bool positive = !dims.empty() && Shape::FromDims(dims).ok();
+              for (size_t axis = 1; axis < dims.size(); ++axis) positive = positive && dims[axis] > 0;
+              return positive;
+            },
+            "want 1 to 8 sizes, each above 0 but the first");
   }
 };
 
@@ -27,8 +30,7 @@ struct Index {
   In<int64_t> x;
   Out<int64_t> y;
 
-  Index(const NodeAttrs& attrs, const TBlob& from, OpReqType req, const TBlob& to, int64_t count)
-      : n(count), x(from), y(to, req) {
+  Index(const NodeAttrs& attrs, const TBlob& from, OpReqType req, const TBlob& to, int64_t count) : n(count), x(from), y(to, req) {
     const std::vector<int64_t>& shape = attrs.param<RavelParam>().shape;
     axes = static_cast<int>(shape.size());
     std::copy(shape.begin(), shape.end(), dim);
@@ -69,8 +71,8 @@ absl::StatusOr<bool> RavelShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   if (!x.rank_known()) return false;
   const int64_t axes = static_cast<int64_t>(attrs.param<RavelParam>().shape.size());
   if (x.ndim() < 1 || (x[0] != axes && x[0] != Shape::kUnknown)) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", x.ToString(), "; want ", axes,
-                                                   " rows, one for each axis of parameter 'shape'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0 has shape ", x.ToString(), "; want ", axes, " rows, one for each axis of parameter 'shape'"));
   }
   SHAPE_ASSIGN_CHECK(out, 0, Shape(x.begin() + 1, x.end()));
   return AllKnown(*in);
@@ -85,20 +87,21 @@ absl::StatusOr<bool> UnravelShape(const NodeAttrs& attrs, ShapeVector* in, Shape
   return AllKnown(*in);
 }
 
-#define INDICES(name, Element, unravel, shape, text, data)    \
-  GLUOND_REGISTER_OP(name)                                    \
-      .describe(text)                                         \
-      .add_argument("data", "NDArray", data)                  \
-      .params<RavelParam>()                                   \
-      .infer(shape, ElemwiseType<1, 1>)                       \
-      .set_attr<FGradient>("FGradient", NoGradient)           \
+#define INDICES(name, Element, unravel, shape, text, data) \
+  GLUOND_REGISTER_OP(name)                                 \
+      .describe(text)                                      \
+      .add_argument("data", "NDArray", data)               \
+      .params<RavelParam>()                                \
+      .infer(shape, ElemwiseType<1, 1>)                    \
+      .set_attr<FGradient>("FGradient", NoGradient)        \
       .compute<Indices<Element, unravel>>()
 
-INDICES(_ravel_multi_index, RavelElement, false, RavelShape,
-        "The places of elements, by their indices along each axis.", "One row of indices for each axis.")
+INDICES(_ravel_multi_index, RavelElement, false, RavelShape, "The places of elements, by their indices along each axis.",
+        "One row of indices for each axis.")
     .add_alias("ravel_multi_index");
 INDICES(_unravel_index, UnravelElement, true, UnravelShape, "The indices of elements along each axis, by their places.",
-        "Any shape; the result has one such row for each axis.").add_alias("unravel_index");
+        "Any shape; the result has one such row for each axis.")
+    .add_alias("unravel_index");
 
 }  // namespace
 }  // namespace gluond::ops

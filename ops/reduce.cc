@@ -1,13 +1,13 @@
 // Reductions over axes: sum, mean, prod, nansum, nanprod, max, min, norm, moments. Their gradients are written with
 // _spread, which puts a reduced tensor back to the shape that it came from.
 
-#include "ops/operator.h"
+#include "ops/kernel/reduce.h"
 #include "ops/axes.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/broadcast.h"
 #include "ops/kernel/math.h"
-#include "ops/kernel/reduce.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -47,19 +47,31 @@ absl::StatusOr<bool> ReduceShape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
 }
 
 template <class A>
-HOST_DEVICE bool IsNan(A x) { return x != x; }
+HOST_DEVICE bool IsNan(A x) {
+  return x != x;
+}
 
 struct Sum : SumReducer {};
 struct Mean : SumReducer {
   static constexpr bool kReal = true;
-  template <class A> HOST_DEVICE static A Final(A a, int64_t count) { return a / static_cast<A>(count); }
+  template <class A>
+  HOST_DEVICE static A Final(A a, int64_t count) {
+    return a / static_cast<A>(count);
+  }
 };
 struct NanSum : SumReducer {
-  template <class A> HOST_DEVICE static A Map(A x) { return IsNan(x) ? A(0) : x; }
+  template <class A>
+  HOST_DEVICE static A Map(A x) {
+    return IsNan(x) ? A(0) : x;
+  }
 };
 struct Prod : SumReducer {
-  template <class A> HOST_DEVICE static A Init() { return A(1); }
-  template <class A> HOST_DEVICE static A Combine(A a, A b) {
+  template <class A>
+  HOST_DEVICE static A Init() {
+    return A(1);
+  }
+  template <class A>
+  HOST_DEVICE static A Combine(A a, A b) {
     if constexpr (std::is_integral_v<A>) {
       return static_cast<A>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
     } else {
@@ -68,12 +80,16 @@ struct Prod : SumReducer {
   }
 };
 struct NanProd : Prod {
-  template <class A> HOST_DEVICE static A Map(A x) { return IsNan(x) ? A(1) : x; }
+  template <class A>
+  HOST_DEVICE static A Map(A x) {
+    return IsNan(x) ? A(1) : x;
+  }
 };
 // The maximum, or the minimum; NaN when an element is.
 template <bool max>
 struct Extreme : SumReducer {
-  template <class A> HOST_DEVICE static A Init() {
+  template <class A>
+  HOST_DEVICE static A Init() {
     using Limits = std::numeric_limits<A>;
     if constexpr (std::is_integral_v<A>) {
       return max ? Limits::min() : Limits::max();
@@ -81,20 +97,35 @@ struct Extreme : SumReducer {
       return max ? -Limits::infinity() : Limits::infinity();
     }
   }
-  template <class A> HOST_DEVICE static A Combine(A a, A b) { return (max ? a > b : a < b) || IsNan(a) ? a : b; }
+  template <class A>
+  HOST_DEVICE static A Combine(A a, A b) {
+    return (max ? a > b : a < b) || IsNan(a) ? a : b;
+  }
 };
 struct Norm1 : SumReducer {
   static constexpr bool kReal = true;
-  template <class A> HOST_DEVICE static A Map(A x) { return math::Abs(x); }
+  template <class A>
+  HOST_DEVICE static A Map(A x) {
+    return math::Abs(x);
+  }
 };
 struct Norm2 : SumReducer {
   static constexpr bool kReal = true;
-  template <class A> HOST_DEVICE static A Map(A x) { return x * x; }
-  template <class A> HOST_DEVICE static A Final(A a, int64_t) { return math::Sqrt(a); }
+  template <class A>
+  HOST_DEVICE static A Map(A x) {
+    return x * x;
+  }
+  template <class A>
+  HOST_DEVICE static A Final(A a, int64_t) {
+    return math::Sqrt(a);
+  }
 };
 
 struct SquareSum : SumReducer {
-  template <class A> HOST_DEVICE static A Map(A x) { return Mul()(x, x); }
+  template <class A>
+  HOST_DEVICE static A Map(A x) {
+    return Mul()(x, x);
+  }
 };
 
 template <class R>
@@ -166,21 +197,22 @@ REDUCE(sum, Sum, "The sum over axes.", [](At t) { return Spread(t.node, t.dy); }
 REDUCE(mean, Mean, "The mean over axes.", [](At t) { return Spread(t.node, t.dy, true); });
 REDUCE(_square_sum, SquareSum, "The sum of squares over axes.", [](At t) { return 2 * (Spread(t.node, t.dy) * t.x); });
 REDUCE(prod, Prod, "The product over axes.", [](At t) { return ProdGradientOf(t, t.x); });
-REDUCE(nansum, NanSum, "The sum over axes; NaN counts as 0.",
-       [](At t) { return Spread(t.node, t.dy) * Call("broadcast_equal", {t.x, t.x}); });
+REDUCE(nansum, NanSum, "The sum over axes; NaN counts as 0.", [](At t) {
+  return Spread(t.node, t.dy) * Call("broadcast_equal", {t.x, t.x});
+});
 REDUCE(nanprod, NanProd, "The product over axes; NaN counts as 1.", NanProdGradient);
-REDUCE(max, Extreme<true>, "The maximum over axes.",
-       [](At t) { return Spread(t.node, t.dy) * Chosen(t.node); }).add_alias("max_axis");
-REDUCE(min, Extreme<false>, "The minimum over axes.",
-       [](At t) { return Spread(t.node, t.dy) * Chosen(t.node); }).add_alias("min_axis");
+REDUCE(max, Extreme<true>, "The maximum over axes.", [](At t) {
+  return Spread(t.node, t.dy) * Chosen(t.node);
+}).add_alias("max_axis");
+REDUCE(min, Extreme<false>, "The minimum over axes.", [](At t) {
+  return Spread(t.node, t.dy) * Chosen(t.node);
+}).add_alias("min_axis");
 
 Gradients NormGradient(const NodePtr& node, const Gradients& dy) {
   const NodeEntry& x = node->inputs[0];
   if (node->param<NormParam>().ord == 1) return {Spread(node, Call("_cast_like", {dy[0], x})) * Call("sign", {x})};
   const NodeEntry wide = Call("_widen", {x});
-  const auto spread = [&](const NodeEntry& reduced) {
-    return Spread(node, Call("_cast_like", {reduced, wide}), false, wide);
-  };
+  const auto spread = [&](const NodeEntry& reduced) { return Spread(node, Call("_cast_like", {reduced, wide}), false, wide); };
   return {Call("_cast_like", {spread(dy[0]) * PartOfNorm(wide, spread(Output(node))), x})};
 }
 
@@ -191,9 +223,9 @@ GLUOND_REGISTER_OP(norm)
     .set_attr<FInferShape>("FInferShape", ReduceShape<NormParam>)
     .set_attr<FInferType>("FInferType",
                           [](const NodeAttrs& attrs, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      TYPE_ASSIGN_CHECK(out, 0, attrs.param<NormParam>().out_dtype.value_or((*in)[0]));
-      return AllKnown(*in);
-    })
+                            TYPE_ASSIGN_CHECK(out, 0, attrs.param<NormParam>().out_dtype.value_or((*in)[0]));
+                            return AllKnown(*in);
+                          })
     .set_attr<FGradient>("FGradient", NormGradient)
     .compute<Norm>();
 
@@ -231,22 +263,23 @@ GLUOND_REGISTER_OP(_spread)
     .params<SpreadParam>()
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
-      SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
-      const Shape& like = (*in)[1];
-      if (!like.rank_known()) return false;
-      const SpreadParam& p = attrs.param<SpreadParam>();
-      ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(like.ndim(), p.axis, p.exclude));
-      SHAPE_ASSIGN_CHECK(in, 0, ReducedShape(like, axes, p.keepdims));
-      return AllKnown(*in);
-    })
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[1]);
+                             SHAPE_ASSIGN_CHECK(in, 1, (*out)[0]);
+                             const Shape& like = (*in)[1];
+                             if (!like.rank_known()) return false;
+                             const SpreadParam& p = attrs.param<SpreadParam>();
+                             ASSIGN_OR_RETURN(const uint32_t axes, ReducedAxes(like.ndim(), p.axis, p.exclude));
+                             SHAPE_ASSIGN_CHECK(in, 0, ReducedShape(like, axes, p.keepdims));
+                             return AllKnown(*in);
+                           })
     .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      AttrDict dict = node->attrs.dict;
-      dict.erase("mean");
-      return {Call(node->param<SpreadParam>().mean ? "mean" : "sum", {dy[0]}, std::move(dict)), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           AttrDict dict = node->attrs.dict;
+                           dict.erase("mean");
+                           return {Call(node->param<SpreadParam>().mean ? "mean" : "sum", {dy[0]}, std::move(dict)), {}};
+                         })
     .compute<SpreadOver>();
 
 // moments: the mean and the variance over axes.
@@ -269,7 +302,10 @@ absl::StatusOr<bool> MomentsShape(const NodeAttrs& attrs, ShapeVector* in, Shape
 }
 
 struct MeanSquare : Mean {
-  template <class A> HOST_DEVICE static A Map(A x) { return x * x; }
+  template <class A>
+  HOST_DEVICE static A Map(A x) {
+    return x * x;
+  }
 };
 
 // Two passes, as the sum of squares minus the square of the mean cancels. The tensors between them have the type that

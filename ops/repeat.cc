@@ -1,10 +1,10 @@
 // tile and repeat: y is x with axes repeated as a whole (tile) or element by element (repeat). Their gradient sums over
 // the repetitions.
 
-#include "ops/operator.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/reduce.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -14,8 +14,9 @@ constexpr int64_t kMaxTimes = int64_t{1} << 48;
 struct TileParam : Param<TileParam> {
   std::vector<int64_t> reps;
   static void Fields(Schema<TileParam>& s) {
-    s.Field("reps", &TileParam::reps).Elements(int64_t{0}, kMaxTimes).Describe(
-        "How often each axis is repeated, from the last one on; missing axes have size 1.");
+    s.Field("reps", &TileParam::reps)
+        .Elements(int64_t{0}, kMaxTimes)
+        .Describe("How often each axis is repeated, from the last one on; missing axes have size 1.");
   }
 };
 
@@ -143,13 +144,12 @@ struct SumRepeated {
       .infer(RepeatShape<P>, ElemwiseType<1, 1>)                     \
       .set_attr<FGradient>("FGradient", FirstGradient<0>{#backward}) \
       .compute<CopyRepeated<P>>()
-#define BACKWARD_REPEAT(name, P, forward)                                      \
-  GLUOND_REGISTER_OP(name)                                                     \
-      .describe("The gradient of " #forward ".")                               \
-      .with(GradientByShape(GradientShape<RepeatShape<P>>, ElemwiseType<2, 1>, \
-                            "What was repeated; only the shape is used."))     \
-      .params<P>()                                                             \
-      .set_attr<FGradient>("FGradient", FirstGradient<>{#forward})             \
+#define BACKWARD_REPEAT(name, P, forward)                                                                                     \
+  GLUOND_REGISTER_OP(name)                                                                                                    \
+      .describe("The gradient of " #forward ".")                                                                              \
+      .with(GradientByShape(GradientShape<RepeatShape<P>>, ElemwiseType<2, 1>, "What was repeated; only the shape is used.")) \
+      .params<P>()                                                                                                            \
+      .set_attr<FGradient>("FGradient", FirstGradient<>{#forward})                                                            \
       .compute<SumRepeated<P>>()
 
 REPEAT(tile, TileParam, _backward_tile, "x repeated as a whole along axes.");

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "ops/operator.h"
 #include "ops/axes.h"
 #include "ops/kernel/copy.h"
+#include "ops/operator.h"
 #include "ops/parts.h"
 
 namespace gluond::ops {
@@ -13,8 +13,8 @@ namespace {
 using Dims = std::vector<int64_t>;
 
 absl::Status ReshapeError(const Shape& x, const Dims& codes, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("cannot reshape ", x.ToString(), " to ",
-                                                 param_internal::FormatValue(codes), ": ", why));
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot reshape ", x.ToString(), " to ", param_internal::FormatValue(codes), ": ", why));
 }
 
 // MXNet's codes, read along x's axes:
@@ -108,11 +108,12 @@ void FillFromSize(Shape* shape, int64_t size) {
       .set_attr<FInferType>("FInferType", FirstType)                                                            \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                                 \
       .set_attr<FInplaceIdentity>("FInplaceIdentity", [](const NodeAttrs&) { return std::vector<bool>{true}; }) \
-      .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {                          \
-        Gradients dx(node->num_inputs());                                                                       \
-        dx[0] = Call("reshape_like", {dy[0], node->inputs[0]});                                                 \
-        return dx;                                                                                              \
-      })                                                                                                        \
+      .set_attr<FGradient>("FGradient",                                                                         \
+                           [](const NodePtr& node, const Gradients& dy) {                                       \
+                             Gradients dx(node->num_inputs());                                                  \
+                             dx[0] = Call("reshape_like", {dy[0], node->inputs[0]});                            \
+                             return dx;                                                                         \
+                           })                                                                                   \
       .compute<CopyFirst>()
 
 struct ReshapeParam : Param<ReshapeParam> {
@@ -120,11 +121,14 @@ struct ReshapeParam : Param<ReshapeParam> {
   Dims target_shape;
   bool keep_highest, reverse;
   static void Fields(Schema<ReshapeParam>& s) {
-    s.Field("shape", &ReshapeParam::shape).Default(std::nullopt).Describe(
-        "Required. Sizes, or codes: 0 keeps an axis, -1 is what is left, -2 keeps all further axes, -3 joins two, -4 "
-        "splits one.");
+    s.Field("shape", &ReshapeParam::shape)
+        .Default(std::nullopt)
+        .Describe(
+            "Required. Sizes, or codes: 0 keeps an axis, -1 is what is left, -2 keeps all further axes, -3 joins two, -4 "
+            "splits one.");
     s.Field("reverse", &ReshapeParam::reverse).Default(false).Describe("Reads shape and codes from the right.");
-    s.Field("target_shape", &ReshapeParam::target_shape).Default(Dims())
+    s.Field("target_shape", &ReshapeParam::target_shape)
+        .Default(Dims())
         .Describe("The shape in old models, where `shape` is missing; 0 is what is left.");
     s.Field("keep_highest", &ReshapeParam::keep_highest).Default(false).Describe("target_shape keeps axis 0.");
   }
@@ -145,8 +149,7 @@ SAME_ELEMENTS(Reshape)
     .describe("The same elements in another shape.")
     .add_alias("reshape")
     .params<ReshapeParam>()
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const ReshapeParam& p = attrs.param<ReshapeParam>();
       ASSIGN_OR_RETURN(const Dims codes, p.Codes());
       if ((*out)[0].known()) FillFromSize(&(*in)[0], (*out)[0].Size());
@@ -194,8 +197,10 @@ absl::StatusOr<bool> ReshapeLikeShape(const NodeAttrs& attrs, ShapeVector* in, S
   for (int axis = std::max(lhs_begin, lhs_end); axis < lhs.ndim(); ++axis) dims.push_back(lhs[axis]);
   ASSIGN_OR_RETURN(const Shape y, Shape::FromDims(dims));
   if (y.Size() != lhs.Size()) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", lhs.ToString(), ", which has not as many "
-                                                   "elements as ", y.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", lhs.ToString(),
+                                                   ", which has not as many "
+                                                   "elements as ",
+                                                   y.ToString()));
   }
   SHAPE_ASSIGN_CHECK(out, 0, y);
   return true;
@@ -212,8 +217,7 @@ SAME_ELEMENTS_AS(reshape_like, "lhs")
 SAME_ELEMENTS(Flatten)
     .describe("All axes but the first become one: (n, a, b, ...) to (n, a b ...).")
     .add_alias("flatten")
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const Shape& x = (*in)[0];
       if (!x.rank_known()) return false;
       Shape y = Shape::OfRank(2);
@@ -238,8 +242,7 @@ struct ExpandDimsParam : Param<ExpandDimsParam> {
 SAME_ELEMENTS(expand_dims)
     .describe("Inserts an axis of size 1.")
     .params<ExpandDimsParam>()
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const int ndim = (*in)[0].rank_known() ? (*in)[0].ndim() : (*out)[0].ndim() - 1;
       if (ndim < 0) return false;
       if (ndim == Shape::kMaxRank) {
@@ -262,8 +265,7 @@ struct SqueezeParam : Param<SqueezeParam> {
 SAME_ELEMENTS(squeeze)
     .describe("Removes axes of size 1.")
     .params<SqueezeParam>()
-    .set_attr<FInferShape>("FInferShape",
-                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
       const Shape& x = (*in)[0];
       const AxisList& axes = attrs.param<SqueezeParam>().axis;
       if (!x.rank_known() || (!axes && !x.known())) return false;
@@ -274,8 +276,8 @@ SAME_ELEMENTS(squeeze)
       for (int axis = 0; axis < x.ndim(); ++axis) {
         if (!axes && x[axis] == 1) mask |= 1u << axis;
         if ((mask >> axis & 1) && x[axis] != 1 && x[axis] != Shape::kUnknown) {
-          return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of input 0, ", x.ToString(),
-                                                         ", has size ", x[axis], "; only size 1 can be squeezed"));
+          return absl::InvalidArgumentError(
+              absl::StrCat("axis ", axis, " of input 0, ", x.ToString(), ", has size ", x[axis], "; only size 1 can be squeezed"));
         }
       }
       SHAPE_ASSIGN_CHECK(out, 0, ReducedShape(x, mask, false));

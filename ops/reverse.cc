@@ -1,8 +1,8 @@
 // reverse: the elements of some axes in the opposite order.
 
-#include "ops/operator.h"
 #include "ops/axes.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "ops/operator.h"
 #include "ops/kernel/rnn.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -22,15 +22,19 @@ struct RNNParam : Param<RNNParam> {
     using P = RNNParam;
     s.Field("state_size", &P::state_size).Range(1, 1 << 20).Describe("Units of each layer and direction.");
     s.Field("num_layers", &P::num_layers).Range(1, 1 << 10).Describe("Layers, one on top of the other.");
-    s.Field("bidirectional", &P::bidirectional).Default(false)
+    s.Field("bidirectional", &P::bidirectional)
+        .Default(false)
         .Describe("Each layer also reads the sequence backwards; its output is both, side by side.");
-    s.Field("mode", &P::mode).Decides()
+    s.Field("mode", &P::mode)
+        .Decides()
         .Enum({{"rnn_relu", static_cast<int>(RnnMode::kRelu)},
                {"rnn_tanh", static_cast<int>(RnnMode::kTanh)},
                {"lstm", static_cast<int>(RnnMode::kLstm)},
                {"gru", static_cast<int>(RnnMode::kGru)}})
         .Describe("The kind of cell.");
-    s.Field("p", &P::p).Default(0.0).Check([](double v) { return v >= 0 && v < 1; }, "want 0 to below 1")
+    s.Field("p", &P::p)
+        .Default(0.0)
+        .Check([](double v) { return v >= 0 && v < 1; }, "want 0 to below 1")
         .Describe("While training, the part of each layer's outputs, but the last's, that becomes 0.");
     s.Field("state_outputs", &P::state_outputs).Decides().Default(false).Describe("Show the last states as outputs.");
     s.Field("projection_size", &P::projection_size)
@@ -48,10 +52,12 @@ struct RNNParam : Param<RNNParam> {
     s.Field("lstm_state_clip_nan", &P::lstm_state_clip_nan)
         .Default(false)
         .Describe("Accepted for MXNet's sake, not used: states are not clipped.");
-    s.Field("use_sequence_length", &P::use_sequence_length).Decides()
+    s.Field("use_sequence_length", &P::use_sequence_length)
+        .Decides()
         .Default(false)
-        .Describe("Sequences end where sequence_length says: outputs are 0 from there on, the last states are those "
-                  "before, and the reverse direction begins there.");
+        .Describe(
+            "Sequences end where sequence_length says: outputs are 0 from there on, the last states are those "
+            "before, and the reverse direction begins there.");
   }
 
   bool lstm() const { return mode == static_cast<int>(RnnMode::kLstm); }
@@ -81,9 +87,8 @@ absl::Status CheckSize(const RnnSize& s) {
   const double weights = units * static_cast<double>(s.inputs(1) + s.units) + units * static_cast<double>(s.input + 2);
   const double kept = units * 2 * static_cast<double>(s.steps + 1) * static_cast<double>(s.batch);
   if (weights <= 0x1p48 && kept <= 0x1p48) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("data of shape (", s.steps, ",", s.batch, ",", s.input, ") with state_size ", s.units,
-                   " and num_layers ", s.layers, " need more than 2^48 elements"));
+  return absl::InvalidArgumentError(absl::StrCat("data of shape (", s.steps, ",", s.batch, ",", s.input, ") with state_size ",
+                                                 s.units, " and num_layers ", s.layers, " need more than 2^48 elements"));
 }
 
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
@@ -138,10 +143,8 @@ struct RNN {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<RNNParam>();
     const auto output = [&](size_t i) { return Target{out[i], req[i]}; };
-    return RnnForward<D>(ctx, SizeOf(p, in[kData].shape), InputsOf(p, in), output(0),
-                         p.state_outputs ? output(1) : Target(),
-                         p.state_outputs && p.lstm() ? output(2) : Target(),
-                         output(out.size() - 1));
+    return RnnForward<D>(ctx, SizeOf(p, in[kData].shape), InputsOf(p, in), output(0), p.state_outputs ? output(1) : Target(),
+                         p.state_outputs && p.lstm() ? output(2) : Target(), output(out.size() - 1));
   }
 };
 
@@ -170,9 +173,10 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
 }
 
 GLUOND_REGISTER_OP(RNN)
-    .describe("Recurrent layers over a sequence. rnn: h' = f(W x + b_i + R h + b_h). lstm, gates i, f, g, o: c' = f c "
-              "+ i g, h' = o tanh(c'). gru, gates r, z, n: h' = (1 - z) n + z h with n = tanh(W_n x + b_in + r (R_n h "
-              "+ b_hn)). A second derivative is not offered.")
+    .describe(
+        "Recurrent layers over a sequence. rnn: h' = f(W x + b_i + R h + b_h). lstm, gates i, f, g, o: c' = f c "
+        "+ i g, h' = o tanh(c'). gru, gates r, z, n: h' = (1 - z) n + z h with n = tanh(W_n x + b_in + r (R_n h "
+        "+ b_hn)). A second derivative is not offered.")
     .add_argument("data", "NDArray", "x: (steps, batch, input).")
     .add_argument("parameters", "NDArray",
                   "For each layer and direction W and R, flat; then, in the same order, b_i and b_h of each.")
@@ -183,25 +187,28 @@ GLUOND_REGISTER_OP(RNN)
     .set_num_inputs(NumInputs)
     .set_num_outputs(NumOutputs)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", VisibleOutputs)
-    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
-      const auto& p = attrs.param<RNNParam>();
-      std::vector<std::string> names = {"data", "parameters", "state"};
-      if (p.lstm()) names.push_back("state_cell");
-      if (p.use_sequence_length) names.push_back("sequence_length");
-      return names;
-    })
-    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs& attrs) {
-      std::vector<std::string> names = {"output", "state_output", "statecell_output"};
-      names.resize(VisibleOutputs(attrs));
-      names.push_back("reserve");
-      return names;
-    })
+    .set_attr<FListInputNames>("FListInputNames",
+                               [](const NodeAttrs& attrs) {
+                                 const auto& p = attrs.param<RNNParam>();
+                                 std::vector<std::string> names = {"data", "parameters", "state"};
+                                 if (p.lstm()) names.push_back("state_cell");
+                                 if (p.use_sequence_length) names.push_back("sequence_length");
+                                 return names;
+                               })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs& attrs) {
+                                  std::vector<std::string> names = {"output", "state_output", "statecell_output"};
+                                  names.resize(VisibleOutputs(attrs));
+                                  names.push_back("reserve");
+                                  return names;
+                                })
     .infer(InferShape, InferType)
-    .set_attr<FResourceRequest>("FResourceRequest", [](const NodeAttrs& attrs) {
-      std::vector<ResourceRequest> requests = {ResourceRequest::kTempSpace};
-      if (attrs.param<RNNParam>().p > 0) requests.push_back(ResourceRequest::kRandom);
-      return requests;
-    })
+    .set_attr<FResourceRequest>("FResourceRequest",
+                                [](const NodeAttrs& attrs) {
+                                  std::vector<ResourceRequest> requests = {ResourceRequest::kTempSpace};
+                                  if (attrs.param<RNNParam>().p > 0) requests.push_back(ResourceRequest::kRandom);
+                                  return requests;
+                                })
     .set_attr<FGradient>("FGradient", Gradient)
     .compute<RNN>();
 

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "ops/operator.h"
 #include "ops/elements.h"
 #include "ops/kernel/math.h"
+#include "ops/operator.h"
 #include "ops/rois.h"
 
 namespace gluond::ops {
@@ -20,15 +20,21 @@ struct ROIAlignParam : Param<ROIAlignParam> {
   static void Fields(Schema<ROIAlignParam>& s) {
     using P = ROIAlignParam;
     PooledSizeField(s);
-    s.Field("spatial_scale", &P::spatial_scale).Check([](double v) { return std::isfinite(v); }, "want a finite number")
+    s.Field("spatial_scale", &P::spatial_scale)
+        .Check([](double v) { return std::isfinite(v); }, "want a finite number")
         .Describe("Multiplies the regions' coordinates: the size of data, relative to that of the images.");
-    s.Field("sample_ratio", &P::sample_ratio).Default(int64_t{-1}).Range(-1, 64)
+    s.Field("sample_ratio", &P::sample_ratio)
+        .Default(int64_t{-1})
+        .Range(-1, 64)
         .Describe("Places along each side of a bin; 0 or less: the side, rounded up.");
-    s.Field("position_sensitive", &P::position_sensitive).Default(false)
+    s.Field("position_sensitive", &P::position_sensitive)
+        .Default(false)
         .Describe("Each bin reads channels of its own, of which data has as many times more than the result.");
-    s.Field("aligned", &P::aligned).Default(false)
-        .Describe("Coordinates are moved by half an element, to the elements' centres, and sides may be below 1; a region "
-                  "without an area gives 0.");
+    s.Field("aligned", &P::aligned)
+        .Default(false)
+        .Describe(
+            "Coordinates are moved by half an element, to the elements' centres, and sides may be below 1; a region "
+            "without an area gives 0.");
   }
 };
 
@@ -39,8 +45,15 @@ struct RoiAlignSize {
   double scale;
 
   RoiAlignSize(const ROIAlignParam& p, const Shape& x)
-      : channels(x[1]), height(x[2]), width(x[3]), rows(p.pooled_size[0]), columns(p.pooled_size[1]),
-        sample_ratio(p.sample_ratio), by_position(p.position_sensitive), aligned(p.aligned), scale(p.spatial_scale) {}
+      : channels(x[1]),
+        height(x[2]),
+        width(x[3]),
+        rows(p.pooled_size[0]),
+        columns(p.pooled_size[1]),
+        sample_ratio(p.sample_ratio),
+        by_position(p.position_sensitive),
+        aligned(p.aligned),
+        scale(p.spatial_scale) {}
   HOST_DEVICE int64_t bins() const { return rows * columns; }
   HOST_DEVICE int64_t out_channels() const { return by_position ? channels / bins() : channels; }
 };
@@ -153,9 +166,12 @@ struct ROIAlign {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const RoiAlignSize size(attrs.param<ROIAlignParam>(), in[0].shape);
     ASSIGN_OR_RETURN(const int64_t* const image, ImagesOfRois<D>(ctx, in[1], in[0].shape[0]));
-    return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> y) {
-      return AlignBin<C>{size, image, In<C>(in[0]), In<C>(in[1]), y};
-    }, kGrain / 64);
+    return ForEachReal<D>(
+        ctx, req[0], out[0],
+        [&]<class C>(Out<C> y) {
+          return AlignBin<C>{size, image, In<C>(in[0]), In<C>(in[1]), y};
+        },
+        kGrain / 64);
   }
 };
 
@@ -170,8 +186,8 @@ struct BackwardROIAlign {
     ASSIGN_OR_RETURN(const int64_t* const image, ImagesOfRois<D>(ctx, in[1], images));
     const RoiPieces pieces(images * size.channels, size.height * size.width, count);
     return DispatchReal(dx.dtype, [&]<class C>(C) {
-      return AddRegions<D, C>(ctx, pieces, size.bins() / images + 1,
-                              SpreadBins<C>{size, image, In<C>(in[0]), In<C>(in[1])}, req[0], dx);
+      return AddRegions<D, C>(ctx, pieces, size.bins() / images + 1, SpreadBins<C>{size, image, In<C>(in[0]), In<C>(in[1])}, req[0],
+                              dx);
     });
   }
 };
@@ -193,8 +209,9 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 }
 
 GLUOND_REGISTER_OP(_contrib_ROIAlign)
-    .describe("The averages of the bins of regions of images, sampled between the elements: (regions, channels, height, "
-              "width), pooled_size being the last two. Places outside of the image count as 0. Regions have no gradient.")
+    .describe(
+        "The averages of the bins of regions of images, sampled between the elements: (regions, channels, height, "
+        "width), pooled_size being the last two. Places outside of the image count as 0. Regions have no gradient.")
     .add_argument("data", "NDArray", "(images, channels, height, width).")
     .add_argument("rois", "NDArray", "(regions, 5): image, left, top, right, bottom; a negative image: padding, which gives 0.")
     .params<ROIAlignParam>()
@@ -202,15 +219,16 @@ GLUOND_REGISTER_OP(_contrib_ROIAlign)
     .infer(InferShape, LabelledType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_contrib_ROIAlign", {dy[0], node->inputs[1], node->inputs[0]}, node->attrs.dict), {}};
-    })
+    .set_attr<FGradient>(
+        "FGradient",
+        [](const NodePtr& node, const Gradients& dy) -> Gradients {
+          return {Call("_backward_contrib_ROIAlign", {dy[0], node->inputs[1], node->inputs[0]}, node->attrs.dict), {}};
+        })
     .compute<ROIAlign>();
 
 GLUOND_REGISTER_OP(_backward_contrib_ROIAlign)
     .describe("The gradient of _contrib_ROIAlign's data.")
-    .with(GradientByIndex(GradientShape<InferShape>, "rois", "As given to _contrib_ROIAlign.",
-                          "data; only its shape is used."))
+    .with(GradientByIndex(GradientShape<InferShape>, "rois", "As given to _contrib_ROIAlign.", "data; only its shape is used."))
     .params<ROIAlignParam>()
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)

@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "ops/operator.h"
 #include "ops/kernel/math.h"
+#include "ops/operator.h"
 #include "ops/rois.h"
 
 namespace gluond::ops {
@@ -15,7 +15,8 @@ struct ROIPoolingParam : Param<ROIPoolingParam> {
   double spatial_scale;
   static void Fields(Schema<ROIPoolingParam>& s) {
     PooledSizeField(s);
-    s.Field("spatial_scale", &ROIPoolingParam::spatial_scale).Range(0.0, 1.0)
+    s.Field("spatial_scale", &ROIPoolingParam::spatial_scale)
+        .Range(0.0, 1.0)
         .Describe("Multiplies the regions' coordinates: the size of data, relative to that of the images.");
   }
 };
@@ -25,8 +26,7 @@ struct RoiPoolSize {
   double scale;
 
   RoiPoolSize(const ROIPoolingParam& p, const Shape& x)
-      : channels(x[1]), height(x[2]), width(x[3]), rows(p.pooled_size[0]), columns(p.pooled_size[1]),
-        scale(p.spatial_scale) {}
+      : channels(x[1]), height(x[2]), width(x[3]), rows(p.pooled_size[0]), columns(p.pooled_size[1]), scale(p.spatial_scale) {}
   HOST_DEVICE int64_t bins() const { return rows * columns; }
 };
 
@@ -116,8 +116,10 @@ struct ROIPooling {
     const int64_t n = out[0].Size();
     if ((req[0] == kNullOp && req[1] == kNullOp) || n == 0) return absl::OkStatus();
     return DispatchReal(out[0].dtype, [&]<class C>(C) {
-      return ForEach<D>(ctx, n, PoolBin<C>{size, image, In<C>(in[0]), In<C>(in[1]), req[0], req[1], Out<C>(out[0], req[0]),
-                                           Out<int64_t>(out[1], req[1])}, kGrain / 64);
+      return ForEach<D>(
+          ctx, n,
+          PoolBin<C>{size, image, In<C>(in[0]), In<C>(in[1]), req[0], req[1], Out<C>(out[0], req[0]), Out<int64_t>(out[1], req[1])},
+          kGrain / 64);
     });
   }
 };
@@ -133,8 +135,8 @@ struct BackwardROIPooling {
     ASSIGN_OR_RETURN(const int64_t* const image, ImagesOfRois<D>(ctx, in[1], images));
     const RoiPieces pieces(images * size.channels, size.height * size.width, count);
     return DispatchReal(dx.dtype, [&]<class C>(C) {
-      return AddRegions<D, C>(ctx, pieces, size.bins() / images + 1,
-                              ReturnMaxima<C>{size, image, In<C>(in[0]), In<int64_t>(in[2])}, req[0], dx);
+      return AddRegions<D, C>(ctx, pieces, size.bins() / images + 1, ReturnMaxima<C>{size, image, In<C>(in[0]), In<int64_t>(in[2])},
+                              req[0], dx);
     });
   }
 };
@@ -145,8 +147,8 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   const Shape &x = (*in)[0], &rois = (*in)[1];
   if (!AllKnown(*in)) return false;
   if (x[2] * x[3] > std::numeric_limits<int32_t>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 'data' has shape ", x.ToString(),
-                                                   ", expected less than 2^31 elements in each channel"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input 0 'data' has shape ", x.ToString(), ", expected less than 2^31 elements in each channel"));
   }
   ASSIGN_OR_RETURN(const Shape y, Shape::FromDims({rois[0], x[1], p.pooled_size[0], p.pooled_size[1]}));
   for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, y);
@@ -159,8 +161,9 @@ absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVecto
 }
 
 GLUOND_REGISTER_OP(ROIPooling)
-    .describe("The maxima of the bins of regions of images: (regions, channels, height, width), pooled_size being the last "
-              "two. A bin outside of the image is 0. Regions have no gradient.")
+    .describe(
+        "The maxima of the bins of regions of images: (regions, channels, height, width), pooled_size being the last "
+        "two. A bin outside of the image is 0. Regions have no gradient.")
     .add_argument("data", "NDArray", "(images, channels, height, width).")
     .add_argument("rois", "NDArray", "(regions, 5): image, left, top, right, bottom; a negative image: padding, which gives 0.")
     .params<ROIPoolingParam>()
@@ -171,9 +174,11 @@ GLUOND_REGISTER_OP(ROIPooling)
     .infer(InferShape, InferType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_ROIPooling", {dy[0], node->inputs[1], Output(node, 1), node->inputs[0]}, node->attrs.dict), {}};
-    })
+    .set_attr<FGradient>(
+        "FGradient",
+        [](const NodePtr& node, const Gradients& dy) -> Gradients {
+          return {Call("_backward_ROIPooling", {dy[0], node->inputs[1], Output(node, 1), node->inputs[0]}, node->attrs.dict), {}};
+        })
     .compute<ROIPooling>();
 
 GLUOND_REGISTER_OP(_backward_ROIPooling)
@@ -188,9 +193,11 @@ GLUOND_REGISTER_OP(_backward_ROIPooling)
     .infer(ShapesOfInputs<3>, TypesOfInputs<3>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
-    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients&) -> absl::StatusOr<Gradients> {
-      return absl::UnimplementedError("the gradient of ROIPooling cannot be differentiated again; use _contrib_ROIAlign");
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr&, const Gradients&) -> absl::StatusOr<Gradients> {
+                           return absl::UnimplementedError(
+                               "the gradient of ROIPooling cannot be differentiated again; use _contrib_ROIAlign");
+                         })
     .compute<BackwardROIPooling>();
 
 }  // namespace

@@ -3,17 +3,18 @@
 #ifndef OPS_ROIS_H_
 #define OPS_ROIS_H_
 
-#include "ops/operator.h"
 #include "ops/kernel/index.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/stage.h"
+#include "ops/operator.h"
 #include "ops/window.h"
 
 namespace gluond::ops {
 
 template <class P>
 void PooledSizeField(Schema<P>& s) {
-  s.Field("pooled_size", &P::pooled_size).template Elements<int64_t>(1, kMaxSpatial)
+  s.Field("pooled_size", &P::pooled_size)
+      .template Elements<int64_t>(1, kMaxSpatial)
       .Check([](const std::vector<int64_t>& size) { return size.size() == 2; }, "want two: height and width")
       .Describe("Height and width of the result of each region.");
 }
@@ -38,8 +39,8 @@ absl::StatusOr<const int64_t*> ImagesOfRois(const OpContext& ctx, const TBlob& r
   ASSIGN_OR_RETURN(const int64_t bad, FirstOutside<D>(ctx, found, -1, images));
   if (bad < 0) return image;
   ASSIGN_OR_RETURN(const int64_t index, IndexAt<D>(ctx, found, bad));
-  return absl::OutOfRangeError(absl::StrCat("row ", bad, " of input 1 'rois' is of image ", index,
-                                            ", expected less than the ", images, " images of 'data'; negative: padding"));
+  return absl::OutOfRangeError(absl::StrCat("row ", bad, " of input 1 'rois' is of image ", index, ", expected less than the ",
+                                            images, " images of 'data'; negative: padding"));
 }
 
 // How the gradient of images by `count` regions is added up. Regions go in pieces, so that a GPU has enough to do at
@@ -84,13 +85,12 @@ struct AddPiece {
 // dx = the sums of add(plane, first region, end of regions, sums of the plane), which are those of C, whatever dx holds.
 // `work`: about as many additions are one region's in one plane.
 template <class D, class C, class Add>
-absl::Status AddRegions(const OpContext& ctx, const RoiPieces& p, int64_t work, const Add& add, OpReqType req,
-                        const TBlob& dx) {
+absl::Status AddRegions(const OpContext& ctx, const RoiPieces& p, int64_t work, const Add& add, OpReqType req, const TBlob& dx) {
   const int64_t size = p.planes * p.n, parts = p.planes * p.pieces;
   ASSIGN_OR_RETURN(C* const sums, Space<C>(ctx, p.pieces * size));
   RETURN_IF_ERROR(ZeroBytes(D(), ctx, VectorOf(ctx, sums, p.pieces * size)));
-  RETURN_IF_ERROR(ForEach<D>(ctx, parts, AddPiece<C, Add>{p, sums, add},
-                             std::max<int64_t>(1, kGrain / (p.count / p.pieces * work + 1))));
+  RETURN_IF_ERROR(
+      ForEach<D>(ctx, parts, AddPiece<C, Add>{p, sums, add}, std::max<int64_t>(1, kGrain / (p.count / p.pieces * work + 1))));
   return ForEach<D>(ctx, size, SumPieces<C>{size, p.pieces, sums, Out<C>(dx, req)});
 }
 

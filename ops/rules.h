@@ -90,8 +90,7 @@ inline absl::StatusOr<int64_t> ElementsOf(absl::string_view what, std::initializ
 // OK for floating-point types, and while the type is not known. `what` is for the message: "input 0 'data'".
 inline absl::Status CheckFloat(absl::string_view what, DType type) {
   if (type == DType::kUnknown || IsFloating(type)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " is ", Name(type), ", expected a floating-point type; insert a Cast"));
+  return absl::InvalidArgumentError(absl::StrCat(what, " is ", Name(type), ", expected a floating-point type; insert a Cast"));
 }
 
 // Floating-point types whose sums are wider than themselves.

@@ -3,10 +3,10 @@
 
 #include <type_traits>
 
-#include "ops/operator.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/distributions.h"
 #include "ops/kernel/launch.h"
+#include "ops/operator.h"
 #include "ops/shape_param.h"
 
 namespace gluond::ops {
@@ -71,8 +71,12 @@ struct Sample {
     if (req[0] == kNullOp || y[0].Size() == 0) return absl::OkStatus();
     constexpr int64_t kDrawGrain = 512;
     return DispatchReal(y[0].dtype, [&]<class C>(C) {
-      const SampleElement<Sampler, C> sample{MakeSampler<Sampler>(y[0].dtype), ctx.random, y[0].Size() / x[0].Size(),
-                                             In<double>(x[0]), In<double>(x.back()), Out<C>(y[0], req[0])};
+      const SampleElement<Sampler, C> sample{MakeSampler<Sampler>(y[0].dtype),
+                                             ctx.random,
+                                             y[0].Size() / x[0].Size(),
+                                             In<double>(x[0]),
+                                             In<double>(x.back()),
+                                             Out<C>(y[0], req[0])};
       return ForEach<D>(ctx, y[0].Size(), sample, kDrawGrain);
     });
   }
@@ -88,24 +92,20 @@ struct Sample {
       .set_attr<FResourceRequest>("FResourceRequest", Random) \
       .set_attr<FGradient>("FGradient", NoGradient)           \
       .compute<Sample<Sampler>>()
-#define SAMPLE_ONE(name, Sampler, a, a_text, text)                            \
-  SAMPLE(name, Sampler, 1, text)                                              \
-      .add_argument(a, "NDArray", a_text)                                     \
-      .add_arguments(SampleParam::__FIELDS__())
-#define SAMPLE_TWO(name, Sampler, a, a_text, b, b_text, text)                 \
-  SAMPLE(name, Sampler, 2, text)                                              \
-      .add_argument(a, "NDArray", a_text)                                     \
-      .add_argument(b, "NDArray", b_text)                                     \
+#define SAMPLE_ONE(name, Sampler, a, a_text, text) \
+  SAMPLE(name, Sampler, 1, text).add_argument(a, "NDArray", a_text).add_arguments(SampleParam::__FIELDS__())
+#define SAMPLE_TWO(name, Sampler, a, a_text, b, b_text, text) \
+  SAMPLE(name, Sampler, 2, text)                              \
+      .add_argument(a, "NDArray", a_text)                     \
+      .add_argument(b, "NDArray", b_text)                     \
       .add_arguments(SampleParam::__FIELDS__())
 
 SAMPLE_TWO(uniform, UniformSampler, "low", "Lower bounds.", "high", "Upper bounds, which are left out.",
            "Uniform random numbers in [low, high).");
-SAMPLE_TWO(normal, NormalSampler, "mu", "Means.", "sigma", "Standard deviations.",
-           "Normally distributed random numbers.");
+SAMPLE_TWO(normal, NormalSampler, "mu", "Means.", "sigma", "Standard deviations.", "Normally distributed random numbers.");
 SAMPLE_TWO(gamma, GammaSampler, "alpha", "Shapes of the distributions.", "beta", "Scales; the means are alpha beta.",
            "Gamma-distributed random numbers.");
-SAMPLE_ONE(exponential, ExponentialSampler, "lam", "Rates; the means are 1 / lam.",
-           "Exponentially distributed random numbers.");
+SAMPLE_ONE(exponential, ExponentialSampler, "lam", "Rates; the means are 1 / lam.", "Exponentially distributed random numbers.");
 SAMPLE_ONE(poisson, PoissonSampler, "lam", "Means.", "Random numbers of Poisson's distribution.");
 SAMPLE_TWO(negative_binomial, NegativeBinomialSampler, "k", "The numbers of failures that end it.", "p",
            "The probabilities of failure.", "How many trials succeed before k of them fail.");

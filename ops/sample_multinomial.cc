@@ -1,10 +1,10 @@
 // _sample_multinomial: class numbers drawn with the probabilities of each row, and the logarithms of the probabilities
 // that they were drawn with, through which a gradient flows back.
 
-#include "ops/operator.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/distributions.h"
 #include "ops/kernel/launch.h"
+#include "ops/operator.h"
 #include "ops/shape_param.h"
 
 namespace gluond::ops {
@@ -16,9 +16,13 @@ struct MultinomialParam : Param<MultinomialParam> {
   DType dtype;
   static void Fields(Schema<MultinomialParam>& s) {
     BlockField(s);
-    s.Field("get_prob", &MultinomialParam::get_prob).Decides().Default(false)
+    s.Field("get_prob", &MultinomialParam::get_prob)
+        .Decides()
+        .Default(false)
         .Describe("Returns the logarithms of the classes' probabilities, too.");
-    s.Field("dtype", &MultinomialParam::dtype).Default(DType::kInt32).Describe("The type of the class numbers.")
+    s.Field("dtype", &MultinomialParam::dtype)
+        .Default(DType::kInt32)
+        .Describe("The type of the class numbers.")
         .Check([](DType t) { return t != DType::kBool; }, "want a type of numbers");
   }
 };
@@ -27,8 +31,7 @@ absl::StatusOr<bool> MultinomialShape(const NodeAttrs& attrs, ShapeVector* in, S
   const Shape& x = (*in)[0];
   if (!x.known()) return false;
   if (x.ndim() == 0 || x.back() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("input 0 has shape ", x.ToString(), "; want a class along its last axis"));
+    return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", x.ToString(), "; want a class along its last axis"));
   }
   ASSIGN_OR_RETURN(Shape y, BlocksOf(Shape(x.begin(), x.end() - 1), attrs.param<MultinomialParam>().shape));
   if (y.ndim() == 0) y.Append(1);
@@ -115,8 +118,7 @@ struct BackwardMultinomial {
     if (req[0] == kNullOp || dp[0].Size() == 0) return absl::OkStatus();
     const int64_t classes = dp[0].shape.back(), block = x[0].Size() / (dp[0].Size() / classes);
     return DispatchReal(dp[0].dtype, [&]<class C>(C) {
-      const BackwardElement<C> backward{block, classes, In<C>(x[0]), In<int64_t>(x[1]), In<C>(x[2]),
-                                        Out<C>(dp[0], req[0])};
+      const BackwardElement<C> backward{block, classes, In<C>(x[0]), In<int64_t>(x[1]), In<C>(x[2]), Out<C>(dp[0], req[0])};
       return ForEach<D>(ctx, dp[0].Size(), backward, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, block)));
     });
   }
@@ -130,10 +132,11 @@ GLUOND_REGISTER_OP(_sample_multinomial)
     .set_num_outputs([](const NodeAttrs& attrs) { return attrs.param<MultinomialParam>().get_prob ? 2u : 1u; })
     .infer(MultinomialShape, MultinomialType)
     .set_attr<FResourceRequest>("FResourceRequest", Random)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      if (!node->param<MultinomialParam>().get_prob) return NoGradient(node, dy);
-      return {Call("_backward_sample_multinomial", {dy[1], Output(node), node->inputs[0]})};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           if (!node->param<MultinomialParam>().get_prob) return NoGradient(node, dy);
+                           return {Call("_backward_sample_multinomial", {dy[1], Output(node), node->inputs[0]})};
+                         })
     .compute<Multinomial>();
 
 GLUOND_REGISTER_OP(_backward_sample_multinomial)
@@ -144,10 +147,10 @@ GLUOND_REGISTER_OP(_backward_sample_multinomial)
     .add_argument("data", "NDArray", "The probabilities.")
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      SHAPE_ASSIGN_CHECK(in, 0, (*in)[1]);
-      SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
-      return AllKnown(*in);
-    })
+                             SHAPE_ASSIGN_CHECK(in, 0, (*in)[1]);
+                             SHAPE_ASSIGN_CHECK(out, 0, (*in)[2]);
+                             return AllKnown(*in);
+                           })
     .set_attr<FInferType>("FInferType", TypeOfTwo<0, 2>)
     .compute<BackwardMultinomial>();
 

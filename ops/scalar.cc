@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "ops/operator.h"
 #include "ops/channel_blocks.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -16,8 +16,10 @@ struct ScalarParam : Param<ScalarParam> {
   bool is_int;
   static void Fields(Schema<ScalarParam>& s) {
     s.Field("scalar", &ScalarParam::scalar).Default(1.0).Describe("The number.");
-    s.Field("is_int", &ScalarParam::is_int).Decides().Default(true).Describe(
-        "False: the number is not an integer, and with integer input the output is float64.");
+    s.Field("is_int", &ScalarParam::is_int)
+        .Decides()
+        .Default(true)
+        .Describe("False: the number is not an integer, and with integer input the output is float64.");
   }
 };
 
@@ -27,8 +29,7 @@ struct WithScalar {
   double scalar;
   explicit WithScalar(const NodeAttrs& attrs) : scalar(attrs.param<ScalarParam>().scalar) {}
   template <class C>
-    requires std::is_invocable_v<const Op&, C, C>
-  HOST_DEVICE C operator()(C x) const {
+  requires std::is_invocable_v<const Op&, C, C> HOST_DEVICE C operator()(C x) const {
     const C s = Convert<C>(scalar);
     return reversed ? Op()(s, x) : Op()(x, s);
   }
@@ -76,42 +77,45 @@ using At = const ScalarTerms&;
   SCALAR_OP(name, Op, reversed, text).set_attr<FGradient>("FGradient", ScalarChain{gradient})
 #define SCALAR_CONSTANT(name, Op, text) SCALAR_OP(name, Op, false, text).set_attr<FGradient>("FGradient", NoGradient)
 
-SCALAR(_plus_scalar, Add, false, "x + scalar.",
-       [](At t) { return t.dy; }).add_alias("_PlusScalar").add_alias("_scatter_plus_scalar");
-SCALAR(_minus_scalar, Sub, false, "x - scalar.",
-       [](At t) { return t.dy; }).add_alias("_MinusScalar").add_alias("_scatter_minus_scalar");
+SCALAR(_plus_scalar, Add, false, "x + scalar.", [](At t) { return t.dy; })
+    .add_alias("_PlusScalar")
+    .add_alias("_scatter_plus_scalar");
+SCALAR(_minus_scalar, Sub, false, "x - scalar.", [](At t) { return t.dy; })
+    .add_alias("_MinusScalar")
+    .add_alias("_scatter_minus_scalar");
 SCALAR(_rminus_scalar, Sub, true, "scalar - x.", [](At t) { return -t.dy; }).add_alias("_RMinusScalar");
 SCALAR(_mul_scalar, Mul, false, "x scalar.", [](At t) { return t.s * t.dy; }).add_alias("_MulScalar");
 SCALAR(_div_scalar, Div, false, "x / scalar.", [](At t) { return t.dy / t.s; }).add_alias("_DivScalar");
 SCALAR(_rdiv_scalar, Div, true, "scalar / x.", [](At t) { return -(t.dy * t.y / t.x); }).add_alias("_RDivScalar");
-SCALAR(_mod_scalar, Mod, false, "x modulo scalar, with the sign of scalar.",
-       [](At t) { return t.dy; }).add_alias("_ModScalar");
-SCALAR(_rmod_scalar, Mod, true, "scalar modulo x, with the sign of x.",
-       [](At t) { return -(t.dy * Call("floor", {CallScalar("_rdiv_scalar", t.x, t.s)})); }).add_alias("_RModScalar");
-SCALAR(_power_scalar, Power, false, "x^scalar.",
-       [](At t) {
-         if (t.s == 0) return Call("zeros_like", {t.x});  // 0 times x^-1 is no number at 0.
-         return t.dy * (t.s * CallScalar("_power_scalar", t.x, t.s - 1));
-       }).add_alias("_PowerScalar");
-SCALAR(_rpower_scalar, Power, true, "scalar^x.",
-       [](At t) { return t.s == 0 ? Call("zeros_like", {t.x}) : std::log(t.s) * (t.dy * t.y); }).add_alias("_RPowerScalar");
-SCALAR(_maximum_scalar, Maximum, false, "max(x, scalar).",
-       [](At t) { return t.dy * CallScalar("_greater_equal_scalar", t.x, t.s); }).add_alias("_MaximumScalar");
-SCALAR(_minimum_scalar, Minimum, false, "min(x, scalar).",
-       [](At t) { return t.dy * CallScalar("_lesser_equal_scalar", t.x, t.s); }).add_alias("_MinimumScalar");
-SCALAR(_hypot_scalar, Hypot, false, "sqrt(x^2 + scalar^2).",
-       [](At t) { return t.dy * PartOfNorm(t.x, t.y); }).add_alias("_HypotScalar");
+SCALAR(_mod_scalar, Mod, false, "x modulo scalar, with the sign of scalar.", [](At t) { return t.dy; }).add_alias("_ModScalar");
+SCALAR(_rmod_scalar, Mod, true, "scalar modulo x, with the sign of x.", [](At t) {
+  return -(t.dy * Call("floor", {CallScalar("_rdiv_scalar", t.x, t.s)}));
+}).add_alias("_RModScalar");
+SCALAR(_power_scalar, Power, false, "x^scalar.", [](At t) {
+  if (t.s == 0) return Call("zeros_like", {t.x});  // 0 times x^-1 is no number at 0.
+  return t.dy * (t.s * CallScalar("_power_scalar", t.x, t.s - 1));
+}).add_alias("_PowerScalar");
+SCALAR(_rpower_scalar, Power, true, "scalar^x.", [](At t) {
+  return t.s == 0 ? Call("zeros_like", {t.x}) : std::log(t.s) * (t.dy * t.y);
+}).add_alias("_RPowerScalar");
+SCALAR(_maximum_scalar, Maximum, false, "max(x, scalar).", [](At t) {
+  return t.dy * CallScalar("_greater_equal_scalar", t.x, t.s);
+}).add_alias("_MaximumScalar");
+SCALAR(_minimum_scalar, Minimum, false, "min(x, scalar).", [](At t) {
+  return t.dy * CallScalar("_lesser_equal_scalar", t.x, t.s);
+}).add_alias("_MinimumScalar");
+SCALAR(_hypot_scalar, Hypot, false, "sqrt(x^2 + scalar^2).", [](At t) {
+  return t.dy * PartOfNorm(t.x, t.y);
+}).add_alias("_HypotScalar");
 SCALAR_CONSTANT(_equal_scalar, Equal, "1 where x = scalar, else 0.").add_alias("_EqualScalar");
 SCALAR_CONSTANT(_not_equal_scalar, NotEqual, "1 where x != scalar, else 0.").add_alias("_NotEqualScalar");
 SCALAR_CONSTANT(_greater_scalar, Greater, "1 where x > scalar, else 0.").add_alias("_GreaterScalar");
 SCALAR_CONSTANT(_greater_equal_scalar, GreaterEqual, "1 where x >= scalar, else 0.").add_alias("_GreaterEqualScalar");
 SCALAR_CONSTANT(_lesser_scalar, Lesser, "1 where x < scalar, else 0.").add_alias("_LesserScalar");
 SCALAR_CONSTANT(_lesser_equal_scalar, LesserEqual, "1 where x <= scalar, else 0.").add_alias("_LesserEqualScalar");
-SCALAR_CONSTANT(_logical_and_scalar, LogicalAnd, "1 where x and scalar are not 0, else 0.")
-    .add_alias("_LogicalAndScalar");
+SCALAR_CONSTANT(_logical_and_scalar, LogicalAnd, "1 where x and scalar are not 0, else 0.").add_alias("_LogicalAndScalar");
 SCALAR_CONSTANT(_logical_or_scalar, LogicalOr, "1 where x or scalar is not 0, else 0.").add_alias("_LogicalOrScalar");
-SCALAR_CONSTANT(_logical_xor_scalar, LogicalXor, "1 where one of x and scalar is not 0, else 0.")
-    .add_alias("_LogicalXorScalar");
+SCALAR_CONSTANT(_logical_xor_scalar, LogicalXor, "1 where one of x and scalar is not 0, else 0.").add_alias("_LogicalXorScalar");
 
 struct ClipParam : Param<ClipParam> {
   double a_min, a_max;
@@ -122,8 +126,7 @@ struct ClipParam : Param<ClipParam> {
 };
 struct Clip {
   double low, high;
-  explicit Clip(const NodeAttrs& attrs)
-      : low(attrs.param<ClipParam>().a_min), high(attrs.param<ClipParam>().a_max) {}
+  explicit Clip(const NodeAttrs& attrs) : low(attrs.param<ClipParam>().a_min), high(attrs.param<ClipParam>().a_max) {}
   template <class C>
   HOST_DEVICE C operator()(C x) const {
     const C a = Convert<C>(low), b = Convert<C>(high);
@@ -155,8 +158,7 @@ struct SmoothL1Param : Param<SmoothL1Param> {
 };
 struct SmoothL1 {
   double square;
-  explicit SmoothL1(const NodeAttrs& attrs)
-      : square(attrs.param<SmoothL1Param>().scalar * attrs.param<SmoothL1Param>().scalar) {}
+  explicit SmoothL1(const NodeAttrs& attrs) : square(attrs.param<SmoothL1Param>().scalar * attrs.param<SmoothL1Param>().scalar) {}
   template <std::floating_point C>
   HOST_DEVICE C operator()(C x) const {
     const C s = static_cast<C>(square), a = math::Abs(x);

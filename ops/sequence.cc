@@ -2,17 +2,19 @@
 // overwrites the elements beyond the end, SequenceLast takes each one's last element, SequenceReverse reverses each.
 // Lengths may have any type; fractions are cut off.
 
-#include "ops/operator.h"
 #include "ops/elements.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/length.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
 
 template <class P>
 void LengthField(Schema<P>& s) {
-  s.Field("use_sequence_length", &P::use_sequence_length).Decides().Default(false)
+  s.Field("use_sequence_length", &P::use_sequence_length)
+      .Decides()
+      .Default(false)
       .Describe("Heed sequence_length; otherwise every sequence has all steps.");
 }
 template <class P>
@@ -63,16 +65,18 @@ struct Steps {
     return (steps_first ? p.step * batch + p.sequence : p.sequence * steps + p.step) * inner + p.inside;
   }
   // In [0, steps], whatever the tensor says.
-  HOST_DEVICE int64_t Length(int64_t sequence) const {
-    return has_length ? ToLength(length[sequence], steps) : steps;
-  }
+  HOST_DEVICE int64_t Length(int64_t sequence) const { return has_length ? ToLength(length[sequence], steps) : steps; }
 };
 
 // The steps of data of shape x; `length` is null when every sequence has all steps.
 template <class P>
 Steps StepsOf(const P& p, const Shape& x, const TBlob* length) {
-  return {x[p.axis],       x[1 - p.axis],   x.Size(2, x.ndim()),
-          p.axis == 0,     p.use_sequence_length ? In<double>(*length) : In<double>(), p.use_sequence_length};
+  return {x[p.axis],
+          x[1 - p.axis],
+          x.Size(2, x.ndim()),
+          p.axis == 0,
+          p.use_sequence_length ? In<double>(*length) : In<double>(),
+          p.use_sequence_length};
 }
 
 template <class C>
@@ -136,9 +140,7 @@ struct SequenceReverse {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Steps steps = StepsOf(attrs.param<SequenceReverseParam>(), in[0].shape, in.size() > 1 ? &in[1] : nullptr);
-    return ForEachElement<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) {
-      return ReverseElement<C>{steps, In<C>(in[0]), z};
-    });
+    return ForEachElement<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) { return ReverseElement<C>{steps, In<C>(in[0]), z}; });
   }
 };
 
@@ -224,7 +226,9 @@ absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out
 }
 
 template <class P>
-uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<P>().use_sequence_length ? 2 : 1; }
+uint32_t NumInputs(const NodeAttrs& attrs) {
+  return attrs.param<P>().use_sequence_length ? 2 : 1;
+}
 
 // A call of `op` on x, and on the node's lengths if there are any after its first `data` inputs.
 Gradients OfData(const NodePtr& node, uint32_t data, const char* op, std::vector<NodeEntry> x, const AttrDict& dict) {
@@ -234,42 +238,45 @@ Gradients OfData(const NodePtr& node, uint32_t data, const char* op, std::vector
   return dx;
 }
 
-#define SEQUENCE(name, P)                                                                            \
-  GLUOND_REGISTER_OP(name)                                                                           \
-      .add_argument("data", "NDArray", "x: (steps, batch, ...); with axis 1, (batch, steps, ...).")  \
-      .add_argument("sequence_length", "NDArray", "(batch), of any type; with use_sequence_length.") \
-      .params<P>()                                                                                   \
-      .set_num_inputs(NumInputs<P>)                                                                  \
-      .set_attr<FListInputNames>("FListInputNames",                                                  \
-                                 FirstNames({"data", "sequence_length"}, NumInputs<P>))              \
+#define SEQUENCE(name, P)                                                                                  \
+  GLUOND_REGISTER_OP(name)                                                                                 \
+      .add_argument("data", "NDArray", "x: (steps, batch, ...); with axis 1, (batch, steps, ...).")        \
+      .add_argument("sequence_length", "NDArray", "(batch), of any type; with use_sequence_length.")       \
+      .params<P>()                                                                                         \
+      .set_num_inputs(NumInputs<P>)                                                                        \
+      .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "sequence_length"}, NumInputs<P>)) \
       .set_attr<FInferType>("FInferType", InferType<0>)
 
 SEQUENCE(SequenceMask, SequenceMaskParam)
     .describe("y = x, with `value` beyond each sequence's end.")
     .set_attr<FInferShape>("FInferShape", LikeFirst<LengthsShape<SequenceMaskParam>>())
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      AttrDict dict = node->attrs.dict;
-      dict["value"] = "0";
-      return OfData(node, 1, "SequenceMask", {dy[0]}, dict);
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           AttrDict dict = node->attrs.dict;
+                           dict["value"] = "0";
+                           return OfData(node, 1, "SequenceMask", {dy[0]}, dict);
+                         })
     .compute<SequenceMask>();
 
 SEQUENCE(SequenceReverse, SequenceReverseParam)
     .describe("Each sequence in reverse; what lies beyond its end stays.")
     .set_attr<FInferShape>("FInferShape", LikeFirst<LengthsShape<SequenceReverseParam>>())
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      return OfData(node, 1, "SequenceReverse", {dy[0]}, node->attrs.dict);
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           return OfData(node, 1, "SequenceReverse", {dy[0]}, node->attrs.dict);
+                         })
     .compute<SequenceReverse>();
 
 SEQUENCE(SequenceLast, SequenceLastParam)
-    .describe("The last element of each sequence: (batch, ...). A length of 0 is an error on a CPU; on a GPU the first "
-              "element is taken.")
+    .describe(
+        "The last element of each sequence: (batch, ...). A length of 0 is an error on a CPU; on a GPU the first "
+        "element is taken.")
     .set_attr<FInferShape>("FInferShape", LastShape)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
-      return OfData(node, 1, "_backward_SequenceLast", {dy[0], node->inputs[0]}, node->attrs.dict);
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) {
+                           return OfData(node, 1, "_backward_SequenceLast", {dy[0], node->inputs[0]}, node->attrs.dict);
+                         })
     .compute<SequenceLast>();
 
 GLUOND_REGISTER_OP(_backward_SequenceLast)
@@ -287,9 +294,8 @@ GLUOND_REGISTER_OP(_backward_SequenceLast)
                              return AllKnown(*in) && AllKnown(*out);
                            })
     .set_attr<FInferType>("FInferType", InferType<1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& g) {
-      return OfData(node, 2, "SequenceLast", {g[0]}, node->attrs.dict);
-    })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node,
+                                         const Gradients& g) { return OfData(node, 2, "SequenceLast", {g[0]}, node->attrs.dict); })
     .compute<BackwardSequenceLast>();
 
 }  // namespace

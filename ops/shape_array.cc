@@ -1,8 +1,8 @@
 // shape_array and size_array: the shape, and the number of elements, of a tensor, as a tensor.
 
-#include "ops/operator.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/launch.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {

@@ -16,10 +16,11 @@ namespace gluond::ops {
 
 template <class P>
 void ShapeFields(Schema<P>& s) {
-  s.Field("shape", &P::shape).Default(std::vector<int64_t>()).Describe("The shape of y; (): what its consumers need.")
+  s.Field("shape", &P::shape)
+      .Default(std::vector<int64_t>())
+      .Describe("The shape of y; (): what its consumers need.")
       .Check([](const std::vector<int64_t>& dims) { return Shape::FromDims(dims).ok(); },
-             absl::StrCat("want at most ", Shape::kMaxRank,
-                          " sizes, each 0 or more (-1: unknown), and at most 2^48 elements"));
+             absl::StrCat("want at most ", Shape::kMaxRank, " sizes, each 0 or more (-1: unknown), and at most 2^48 elements"));
   s.Field("ctx", &P::ctx).Default("").Describe("Ignored: the graph's device is used.");
 }
 
@@ -36,7 +37,9 @@ absl::StatusOr<bool> ShapeOfParam(const NodeAttrs& attrs, ShapeVector*, ShapeVec
 // Parameter `shape` of samples is the shape of the block for each element of a parameter.
 template <class P>
 void BlockField(Schema<P>& s) {
-  s.Field("shape", &P::shape).Default(std::vector<int64_t>()).Elements(int64_t{0}, int64_t{1} << 48)
+  s.Field("shape", &P::shape)
+      .Default(std::vector<int64_t>())
+      .Elements(int64_t{0}, int64_t{1} << 48)
       .Describe("The shape of the numbers for each parameter; (): one.");
 }
 // The shape `each`, followed by the block's axes.
@@ -48,7 +51,8 @@ inline absl::StatusOr<Shape> BlocksOf(const Shape& each, const std::vector<int64
 
 template <class P>
 void FloatDtypeField(Schema<P>& s) {
-  s.Field("dtype", &P::dtype).Default(std::nullopt)
+  s.Field("dtype", &P::dtype)
+      .Default(std::nullopt)
       .Describe("The type of y, floating point; None: float32, or that of its parameters.")
       .Check(IsFloating, "want float16, bfloat16, float32 or float64");
 }
@@ -79,9 +83,7 @@ struct LikeParam : Param<LikeParam<Distribution>>, Two {
 template <class P>
 void RandomFacts(OpRegistration& op) {
   op.params<P>().infer(ShapeOfParam<P>, FloatTypeOfParam<P>);
-  op.set_num_inputs(0)
-      .set_attr<FResourceRequest>("FResourceRequest", Random)
-      .set_attr<FGradient>("FGradient", NoGradient);
+  op.set_num_inputs(0).set_attr<FResourceRequest>("FResourceRequest", Random).set_attr<FGradient>("FGradient", NoGradient);
 }
 template <class P>
 void RandomLikeFacts(OpRegistration& op) {

@@ -1,10 +1,10 @@
 // _shuffle: the slices along the first axis in random order, which is the order of random keys.
 
-#include "ops/operator.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/distributions.h"
 #include "ops/kernel/gather.h"
 #include "ops/kernel/sort.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -44,24 +44,27 @@ GLUOND_REGISTER_OP(_shuffle)
     .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "order"}))
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
-      RETURN_IF_ERROR(Alike(in, out));
-      const Shape& x = (*in)[0];
-      if (!x.rank_known()) return false;
-      if (x.ndim() == 0) return absl::InvalidArgumentError("input 0 is a scalar; want rank 1 or more");
-      SHAPE_ASSIGN_CHECK(out, 1, Shape({x[0]}));
-      return x.known();
-    })
-    .set_attr<FInferType>("FInferType", [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
-      RETURN_IF_ERROR(Alike(in, out));
-      TYPE_ASSIGN_CHECK(out, 1, DType::kInt64);
-      return AllKnown(*in);
-    })
-    .set_attr<FResourceRequest>("FResourceRequest", [](const NodeAttrs&) {
-      return std::vector{ResourceRequest::kRandom, ResourceRequest::kTempSpace};
-    })
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_take", {dy[0], Output(node, 1), node->inputs[0]})};
-    })
+                             RETURN_IF_ERROR(Alike(in, out));
+                             const Shape& x = (*in)[0];
+                             if (!x.rank_known()) return false;
+                             if (x.ndim() == 0) return absl::InvalidArgumentError("input 0 is a scalar; want rank 1 or more");
+                             SHAPE_ASSIGN_CHECK(out, 1, Shape({x[0]}));
+                             return x.known();
+                           })
+    .set_attr<FInferType>("FInferType",
+                          [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
+                            RETURN_IF_ERROR(Alike(in, out));
+                            TYPE_ASSIGN_CHECK(out, 1, DType::kInt64);
+                            return AllKnown(*in);
+                          })
+    .set_attr<FResourceRequest>("FResourceRequest",
+                                [](const NodeAttrs&) {
+                                  return std::vector{ResourceRequest::kRandom, ResourceRequest::kTempSpace};
+                                })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_backward_take", {dy[0], Output(node, 1), node->inputs[0]})};
+                         })
     .compute<Shuffle>();
 
 }  // namespace

@@ -18,7 +18,9 @@ namespace gluond::ops {
 namespace {
 
 template <class C>
-HOST_DEVICE C Sign(C v) { return v > 0 ? C(1) : v < 0 ? C(-1) : v == 0 ? C(0) : v; }  // NaN stays.
+HOST_DEVICE C Sign(C v) {
+  return v > 0 ? C(1) : v < 0 ? C(-1) : v == 0 ? C(0) : v;
+}  // NaN stays.
 
 struct SignSgdParam : Param<SignSgdParam>, Common {
   static void Fields(Schema<SignSgdParam>& s) { RateField(s), CommonFields(s); }
@@ -26,7 +28,9 @@ struct SignSgdParam : Param<SignSgdParam>, Common {
 struct SignSgd : Step<SignSgdParam, 0> {
   using Step::Step;
   template <class C>
-  HOST_DEVICE void operator()(C& w, C g, C*) const { w = (1 - C(p.lr) * C(p.wd)) * w - C(p.lr) * Sign(g); }
+  HOST_DEVICE void operator()(C& w, C g, C*) const {
+    w = (1 - C(p.lr) * C(p.wd)) * w - C(p.lr) * Sign(g);
+  }
 };
 
 struct SignumParam : Param<SignumParam>, Common {
@@ -79,7 +83,8 @@ struct FtmlParam : Param<FtmlParam>, Common {
     s.Field("t", &FtmlParam::t).AtLeast(1).Describe("Which step this is, from 1.");
     s.Field<double>("wd", &FtmlParam::wd).Default(0.0).Describe("Weight decay.");
     s.Field<double>("rescale_grad", &FtmlParam::rescale_grad).Default(1.0).Describe("Multiplies the gradient.");
-    s.Field<double>("clip_grad", &FtmlParam::clip_gradient).Default(-1.0)
+    s.Field<double>("clip_grad", &FtmlParam::clip_gradient)
+        .Default(-1.0)
         .Describe("Limit of the gradient's magnitude; negative: none.");
   }
 };
@@ -102,15 +107,18 @@ struct Ftml : Step<FtmlParam, 3> {
 
 UPDATE(signsgd_update, SignSgd).describe("w = (1 - lr wd) w - lr sign(g).");
 UPDATE(signum_update, Signum, "mom")
-    .describe("mom = momentum mom - (1 - momentum) (wd w + clip(rescale_grad g)); "
-              "w = (1 - lr wd_lh) w + lr sign(mom).");
+    .describe(
+        "mom = momentum mom - (1 - momentum) (wd w + clip(rescale_grad g)); "
+        "w = (1 - lr wd_lh) w + lr sign(mom).");
 UPDATE(ftrl_update, Ftrl, "z", "n")
-    .describe("Follow the regularized leader: g = clip(rescale_grad g); z += g - (sqrt(n + g^2) - sqrt(n)) w / lr; "
-              "n += g^2; w = (sign(z) lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where |z| > lamda1, else 0.");
+    .describe(
+        "Follow the regularized leader: g = clip(rescale_grad g); z += g - (sqrt(n + g^2) - sqrt(n)) w / lr; "
+        "n += g^2; w = (sign(z) lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where |z| > lamda1, else 0.");
 UPDATE(ftml_update, Ftml, "d", "v", "z")
-    .describe("Follow the moving leader: g = clip(rescale_grad g + wd w); v: moving average of g^2; "
-              "d' = (1 - beta1^t) / lr (sqrt(v / (1 - beta2^t)) + epsilon); "
-              "z = beta1 z + (1 - beta1) g - (d' - beta1 d) w; w = -z / d'; d = d'.");
+    .describe(
+        "Follow the moving leader: g = clip(rescale_grad g + wd w); v: moving average of g^2; "
+        "d' = (1 - beta1^t) / lr (sqrt(v / (1 - beta2^t)) + epsilon); "
+        "z = beta1 z + (1 - beta1) g - (d' - beta1 d) w; w = -z / d'; d = d'.");
 
 }  // namespace
 }  // namespace gluond::ops

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/operator.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -47,8 +47,7 @@ absl::StatusOr<std::vector<Range>> RangesOf(const P& p, const Shape& x) {
     return absl::InvalidArgumentError("begin, end and step want one length");
   }
   if (static_cast<int>(p.begin.size()) > x.ndim()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("begin has ", p.begin.size(), " entries; input 0 has rank ", x.ndim()));
+    return absl::InvalidArgumentError(absl::StrCat("begin has ", p.begin.size(), " entries; input 0 has rank ", x.ndim()));
   }
   std::vector<Range> ranges;
   for (int axis = 0; axis < x.ndim(); ++axis) {
@@ -143,13 +142,12 @@ struct BackwardSlice {
       .infer(SliceShape<P>, ElemwiseType<1, 1>)                      \
       .set_attr<FGradient>("FGradient", FirstGradient<0>{#backward}) \
       .compute<Slice<P>>()
-#define BACKWARD_SLICE(name, P, forward)                                      \
-  GLUOND_REGISTER_OP(name)                                                    \
-      .describe("The gradient of " #forward ".")                              \
-      .with(GradientByShape(GradientShape<SliceShape<P>>, ElemwiseType<2, 1>, \
-                            "What was cut; only the shape is used."))         \
-      .params<P>()                                                            \
-      .set_attr<FGradient>("FGradient", FirstGradient<>{#forward})            \
+#define BACKWARD_SLICE(name, P, forward)                                                                                \
+  GLUOND_REGISTER_OP(name)                                                                                              \
+      .describe("The gradient of " #forward ".")                                                                        \
+      .with(GradientByShape(GradientShape<SliceShape<P>>, ElemwiseType<2, 1>, "What was cut; only the shape is used.")) \
+      .params<P>()                                                                                                      \
+      .set_attr<FGradient>("FGradient", FirstGradient<>{#forward})                                                      \
       .compute<BackwardSlice<P>>()
 
 SLICE(slice, SliceParam, _backward_slice, "x[begin[0]:end[0]:step[0], ...].").add_alias("crop");
@@ -180,8 +178,8 @@ absl::StatusOr<bool> AssignedShape(const NodeAttrs& attrs, ShapeVector* in, Shap
 
 // y = x[0] with `part`, of the part's shape or one element, in its place.
 template <class D>
-absl::Status Assign(const OpContext& ctx, const std::vector<Range>& ranges, const TBlob& x, const TBlob& part,
-                    OpReqType req, const TBlob& y) {
+absl::Status Assign(const OpContext& ctx, const std::vector<Range>& ranges, const TBlob& x, const TBlob& part, OpReqType req,
+                    const TBlob& y) {
   if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
   if (req == kAddTo) {
     ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(y.bytes()));
@@ -223,9 +221,7 @@ AttrDict RangeAttrs(const NodePtr& node) {
   return dict;
 }
 // dy with zeros in the part, where x is not used.
-NodeEntry Outside(const NodePtr& node, const NodeEntry& dy) {
-  return Call("_slice_assign_scalar", {dy}, RangeAttrs(node));
-}
+NodeEntry Outside(const NodePtr& node, const NodeEntry& dy) { return Call("_slice_assign_scalar", {dy}, RangeAttrs(node)); }
 
 GLUOND_REGISTER_OP(_slice_assign)
     .describe("lhs with rhs in the place of lhs[begin[0]:end[0]:step[0], ...].")
@@ -237,9 +233,10 @@ GLUOND_REGISTER_OP(_slice_assign)
     .infer(AssignedShape<SliceParam>, ElemwiseType<2, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Outside(node, dy[0]), Call("slice", {dy[0]}, RangeAttrs(node))};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Outside(node, dy[0]), Call("slice", {dy[0]}, RangeAttrs(node))};
+                         })
     .compute<SliceAssign>();
 
 GLUOND_REGISTER_OP(_slice_assign_scalar)
@@ -250,9 +247,7 @@ GLUOND_REGISTER_OP(_slice_assign_scalar)
     .infer(AssignedShape<ScalarParam>, ElemwiseType<1, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Outside(node, dy[0])};
-    })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients { return {Outside(node, dy[0])}; })
     .compute<SliceAssignScalar>();
 
 }  // namespace

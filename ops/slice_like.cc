@@ -1,8 +1,8 @@
 // slice_like: the beginning of a tensor, as much of it as another tensor has.
 
-#include "ops/operator.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -19,8 +19,8 @@ absl::StatusOr<Shape> CutShape(const SliceLikeParam& p, const Shape& x, const Sh
   std::vector<int64_t> axes = p.axes;
   if (axes.empty()) {
     if (x.ndim() != like.ndim()) {
-      return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", x.ToString(), " and input 1 ",
-                                                     like.ToString(), "; want one rank, or the parameter 'axes'"));
+      return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", x.ToString(), " and input 1 ", like.ToString(),
+                                                     "; want one rank, or the parameter 'axes'"));
     }
     for (int axis = 0; axis < x.ndim(); ++axis) axes.push_back(axis);
   }
@@ -76,17 +76,19 @@ GLUOND_REGISTER_OP(slice_like)
     .params<SliceLikeParam>()
     .infer(SliceLikeShape, FirstType)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("_backward_slice_like", {dy[0], node->inputs[0]}), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_backward_slice_like", {dy[0], node->inputs[0]}), {}};
+                         })
     .compute<SliceLike>();
 
 GLUOND_REGISTER_OP(_backward_slice_like)
     .describe("The gradient of slice_like: dy, and zeros where nothing was taken.")
     .with(GradientByShape(ShapeOfInput<1>, ElemwiseType<2, 1>, "data; only its shape is used."))
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients {
-      return {Call("slice_like", {dy[0], node->inputs[0]}), {}};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("slice_like", {dy[0], node->inputs[0]}), {}};
+                         })
     .compute<BackwardSliceLike>();
 
 }  // namespace

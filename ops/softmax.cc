@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include "ops/operator.h"
 #include "ops/axes.h"
 #include "ops/elements.h"
 #include "ops/kernel/length.h"
 #include "ops/kernel/softmax.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -22,9 +22,13 @@ struct SoftmaxParam : Param<SoftmaxParam> {
   static void Fields(Schema<SoftmaxParam>& s) {
     s.Field("axis", &SoftmaxParam::axis).Default(-1).Describe("The axis that sums to 1.");
     s.Field("temperature", &SoftmaxParam::temperature).Default("None").Above(0.0).Describe("Divides x. Default: 1.");
-    s.Field("dtype", &SoftmaxParam::dtype).Default("None").Check(IsFloating, "want a floating-point type")
+    s.Field("dtype", &SoftmaxParam::dtype)
+        .Default("None")
+        .Check(IsFloating, "want a floating-point type")
         .Describe("The type of y. Default: that of x.");
-    s.Field("use_length", &SoftmaxParam::use_length).Decides().Default(false)
+    s.Field("use_length", &SoftmaxParam::use_length)
+        .Decides()
+        .Default(false)
         .Describe("Take only as much of each row as `length` says; the rest of y is 0.");
   }
 };
@@ -59,9 +63,8 @@ struct Along {
       if (param.use_length) {
         if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
         return DispatchReal(out[0].dtype, [&]<class C>(C) {
-          return ForEachGroup<D>(
-              ctx, rows.rows(), rows.n,
-              PartOfRow<C, F>{f, rows, In<C>(in[0]), In<double>(in[1]), Out<C>(out[0], req[0])});
+          return ForEachGroup<D>(ctx, rows.rows(), rows.n,
+                                 PartOfRow<C, F>{f, rows, In<C>(in[0]), In<double>(in[1]), Out<C>(out[0], req[0])});
         });
       }
     }
@@ -153,10 +156,8 @@ Gradients GradientOfBackwardLog(const NodePtr& node, const Gradients& g) {
       .compute<Along<F, 1, sign>>()
 
 SOFTMAX(softmax, "y[i] = exp(x[i] / temperature) / sum_j exp(x[j] / temperature) along an axis.", Softmax, 1, false);
-SOFTMAX(softmin, "y[i] = exp(-x[i] / temperature) / sum_j exp(-x[j] / temperature) along an axis.", Softmax, -1,
-        false);
-SOFTMAX(log_softmax, "y[i] = x[i] / temperature - log(sum_j exp(x[j] / temperature)) along an axis.", LogSoftmax, 1,
-        true);
+SOFTMAX(softmin, "y[i] = exp(-x[i] / temperature) / sum_j exp(-x[j] / temperature) along an axis.", Softmax, -1, false);
+SOFTMAX(log_softmax, "y[i] = x[i] / temperature - log(sum_j exp(x[j] / temperature)) along an axis.", LogSoftmax, 1, true);
 
 #define BACKWARD_SOFTMAX(name, F, sign, gradient)                \
   GLUOND_REGISTER_OP(name)                                       \

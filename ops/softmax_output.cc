@@ -1,11 +1,11 @@
 // SoftmaxOutput: softmax whose gradient is that of the cross-entropy with the labels, whatever head gradient comes in:
 // dx = grad_scale (y - onehot(label)) / normalization. And softmax_cross_entropy, that loss as a number.
 
-#include "ops/operator.h"
 #include "ops/kernel/labels.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/rows.h"
 #include "ops/kernel/stage.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -20,23 +20,23 @@ struct SoftmaxOutputParam : Param<SoftmaxOutputParam> {
   static void Fields(Schema<SoftmaxOutputParam>& s) {
     using P = SoftmaxOutputParam;
     s.Field("grad_scale", &P::grad_scale).Default(1.0).Describe("Multiplies the gradient.");
-    s.Field("ignore_label", &P::ignore_label).Default(-1.0).Range(-0x1p31, 0x1p31)
+    s.Field("ignore_label", &P::ignore_label)
+        .Default(-1.0)
+        .Range(-0x1p31, 0x1p31)
         .Describe("With use_ignore, rows of this label have gradient 0.");
-    s.Field("multi_output", &P::multi_output)
-        .Default(false)
-        .Describe("Softmax along axis 1; a label for each other position.");
+    s.Field("multi_output", &P::multi_output).Default(false).Describe("Softmax along axis 1; a label for each other position.");
     s.Field("use_ignore", &P::use_ignore).Default(false).Describe("Heed ignore_label.");
     s.Field("preserve_shape", &P::preserve_shape)
         .Default(false)
-        .Describe(
-            "Softmax along the last axis, a label for each row; otherwise along all axes but the first together.");
+        .Describe("Softmax along the last axis, a label for each row; otherwise along all axes but the first together.");
     s.Field("normalization", &P::normalization)
         .Enum({{"null", kNull}, {"batch", kBatch}, {"valid", kValid}})
         .Default("null")
-        .Describe(
-            "Divide the gradient by nothing, by the number of labels (batch), or of those not ignored (valid).");
+        .Describe("Divide the gradient by nothing, by the number of labels (batch), or of those not ignored (valid).");
     s.Field("out_grad", &P::out_grad).Default(false).Describe("Multiply the gradient with that of the output.");
-    s.Field("smooth_alpha", &P::smooth_alpha).Default(0.0).Range(0.0, 1.0)
+    s.Field("smooth_alpha", &P::smooth_alpha)
+        .Default(0.0)
+        .Range(0.0, 1.0)
         .Describe("Part of the label's probability that is spread over the other classes.");
   }
 };
@@ -81,8 +81,7 @@ struct Probabilities {
 struct SoftmaxOutput {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return Rows<D, 1>(ctx, RowsOf(attrs.param<SoftmaxOutputParam>(), in[0].shape), Probabilities(), in.data(), req[0],
-                      out[0]);
+    return Rows<D, 1>(ctx, RowsOf(attrs.param<SoftmaxOutputParam>(), in[0].shape), Probabilities(), in.data(), req[0], out[0]);
   }
 };
 
@@ -93,8 +92,7 @@ struct CountValid {
   double* count;
   template <class Group>
   HOST_DEVICE void operator()(Group g, int64_t) const {
-    const double valid =
-        g.Sum(rows, [&](int64_t r) { return static_cast<int64_t>(labels.label[r]) == labels.ignore ? 0.0 : 1.0; });
+    const double valid = g.Sum(rows, [&](int64_t r) { return static_cast<int64_t>(labels.label[r]) == labels.ignore ? 0.0 : 1.0; });
     if (g.first()) *count = valid > 0 ? valid : 1;
   }
 };
@@ -144,8 +142,9 @@ struct BackwardSoftmaxOutput {
     const TBlob& dy = param.out_grad ? in[2] : y;
     if (label.shape == y.shape) {
       return DispatchReal(y.dtype, [&]<class C>(C) {
-        return ForEach<D>(ctx, y.Size(), ProbabilityGradient<C>{In<C>(y), In<C>(label), In<C>(dy), Out<C>(dx, req[0]),
-                                                                param.grad_scale, param.out_grad});
+        return ForEach<D>(
+            ctx, y.Size(),
+            ProbabilityGradient<C>{In<C>(y), In<C>(label), In<C>(dy), Out<C>(dx, req[0]), param.grad_scale, param.out_grad});
       });
     }
     const RowGeometry rows = RowsOf(param, y.shape);
@@ -162,8 +161,8 @@ struct BackwardSoftmaxOutput {
     }
     return DispatchReal(y.dtype, [&]<class C>(C) {
       return ForEachGroup<D>(ctx, rows.rows(), rows.n,
-                             ClassGradient<C>{rows, labels, In<C>(y), In<C>(dy), Out<C>(dx, req[0]), scale,
-                                              param.smooth_alpha, count, param.out_grad});
+                             ClassGradient<C>{rows, labels, In<C>(y), In<C>(dy), Out<C>(dx, req[0]), scale, param.smooth_alpha,
+                                              count, param.out_grad});
     });
   }
 };
@@ -175,9 +174,10 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
 }
 
 GLUOND_REGISTER_OP(SoftmaxOutput)
-    .describe("softmax(x). Its gradient is that of the cross-entropy with the labels, grad_scale (y - onehot(label)) / "
-              "normalization, whatever the gradient of the output is (unless out_grad). A label that is no class is an "
-              "error on a CPU; on a GPU its row's gradient is NaN.")
+    .describe(
+        "softmax(x). Its gradient is that of the cross-entropy with the labels, grad_scale (y - onehot(label)) / "
+        "normalization, whatever the gradient of the output is (unless out_grad). A label that is no class is an "
+        "error on a CPU; on a GPU its row's gradient is NaN.")
     .add_alias("Softmax")
     .add_argument("data", "NDArray", "x: (batch, classes), or more axes; see multi_output and preserve_shape.")
     .add_argument("label", "NDArray", "The class of each row, of any type; or probabilities, of the shape of x.")
@@ -239,7 +239,7 @@ struct SoftmaxCrossEntropy {
     const Labels labels = {In<double>(in[1]), rows.n};
     RETURN_IF_ERROR(CheckLabels<D>(labels, rows.rows()));
     return DispatchReal(out[0].dtype, [&]<class C>(C) -> absl::Status {
-      ASSIGN_OR_RETURN(C* loss, Space<C>(ctx, rows.rows()));
+      ASSIGN_OR_RETURN(C * loss, Space<C>(ctx, rows.rows()));
       RETURN_IF_ERROR(ForEachGroup<D>(ctx, rows.rows(), rows.n, RowLoss<C>{rows, labels, In<C>(in[0]), loss}));
       return ForEachGroup<D>(ctx, 1, rows.rows(), SumOf<C>{rows.rows(), loss, Out<C>(out[0], req[0])});
     });
@@ -259,9 +259,8 @@ struct CrossEntropyGradient {
     const C factor = label < 0 ? std::numeric_limits<C>::quiet_NaN() : dy[0];
     const C max = g.Max(rows.n, [&](int64_t j) { return x[begin + j]; });
     const C sum = g.Sum(rows.n, [&](int64_t j) { return math::Exp(x[begin + j] - max); });
-    g.ForEach(rows.n, [&](int64_t j) {
-      dx.Set(begin + j, factor * (math::Exp(x[begin + j] - max) / sum - (j == label ? C(1) : C(0))));
-    });
+    g.ForEach(rows.n,
+              [&](int64_t j) { dx.Set(begin + j, factor * (math::Exp(x[begin + j] - max) / sum - (j == label ? C(1) : C(0)))); });
   }
 };
 
@@ -296,11 +295,10 @@ GLUOND_REGISTER_OP(softmax_cross_entropy)
                            })
     .set_attr<FInferType>("FInferType", LabelledType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>(
-        "FGradient",
-        [](const NodePtr& node, const Gradients& dy) -> Gradients {
-          return {Call("_backward_softmax_cross_entropy", {dy[0], node->inputs[0], node->inputs[1]}), {}};
-        })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) -> Gradients {
+                           return {Call("_backward_softmax_cross_entropy", {dy[0], node->inputs[0], node->inputs[1]}), {}};
+                         })
     .compute<SoftmaxCrossEntropy>();
 
 GLUOND_REGISTER_OP(_backward_softmax_cross_entropy)

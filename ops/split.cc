@@ -1,8 +1,8 @@
 // Cutting along an axis: SliceChannel, into equal parts, and _split_v2, at given indices or into a number of parts
 // whose sizes differ by one at most.
 
-#include "ops/operator.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 #include "ops/parts.h"
 
 namespace gluond::ops {
@@ -11,8 +11,7 @@ namespace {
 // Both operators have this parameter and this gradient.
 template <class P>
 void SqueezeField(Schema<P>& s) {
-  s.Field("squeeze_axis", &P::squeeze_axis).Default(false).Describe(
-      "Removes the axis, of which one element is left in each part.");
+  s.Field("squeeze_axis", &P::squeeze_axis).Default(false).Describe("Removes the axis, of which one element is left in each part.");
 }
 template <class P>
 Gradients SplitGradient(const NodePtr& node, const Gradients& dy) {
@@ -40,9 +39,8 @@ absl::StatusOr<bool> SplitShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   if (!x.rank_known()) return false;
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(p.axis, x.ndim()));
   if (x[axis] != Shape::kUnknown && (x[axis] % p.num_outputs != 0 || (p.squeeze_axis && x[axis] != p.num_outputs))) {
-    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of input 0, ", x.ToString(),
-                                                   ", does not split into ", p.num_outputs,
-                                                   p.squeeze_axis ? " parts of 1" : " equal parts"));
+    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of input 0, ", x.ToString(), ", does not split into ",
+                                                   p.num_outputs, p.squeeze_axis ? " parts of 1" : " equal parts"));
   }
   Shape part = x;
   if (part[axis] != Shape::kUnknown) part[axis] /= p.num_outputs;
@@ -87,11 +85,13 @@ GLUOND_REGISTER_OP(SliceChannel)
     .params<SplitParam>()
     .set_num_outputs(Count<&SplitParam::num_outputs>)
     // Numbered even when there is one, as in MXNet.
-    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs& attrs) {
-      std::vector<std::string> names;
-      for (int i = 0; i < attrs.param<SplitParam>().num_outputs; ++i) names.push_back(absl::StrCat("output", i));
-      return names;
-    })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs& attrs) {
+                                  std::vector<std::string> names;
+                                  for (int i = 0; i < attrs.param<SplitParam>().num_outputs; ++i)
+                                    names.push_back(absl::StrCat("output", i));
+                                  return names;
+                                })
     .infer(SplitShape, SameType)
     .set_attr<FGradient>("FGradient", SplitGradient<SplitParam>)
     .compute<Split<SplitParam>>();
@@ -105,15 +105,19 @@ struct SplitV2Param : Param<SplitV2Param> {
   int64_t sections;
   static void Fields(Schema<SplitV2Param>& s) {
     using P = SplitV2Param;
-    s.Field("indices", &P::indices).Decides().Describe("Where each part begins, the first at 0; not used with sections.")
+    s.Field("indices", &P::indices)
+        .Decides()
+        .Describe("Where each part begins, the first at 0; not used with sections.")
         .Check([](const std::vector<int64_t>& v) { return v.size() <= kMaxParts; }, "want at most 65536 parts")
-        .Check([](const std::vector<int64_t>& v) {
-          return std::is_sorted(v.begin(), v.end()) && (v.empty() || v[0] == 0);
-        }, "want 0 first, and each index not below the one before");
+        .Check([](const std::vector<int64_t>& v) { return std::is_sorted(v.begin(), v.end()) && (v.empty() || v[0] == 0); },
+               "want 0 first, and each index not below the one before");
     s.Field("axis", &SplitV2Param::axis).Default(1).Describe("The axis to cut.");
     SqueezeField(s);
-    s.Field("sections", &SplitV2Param::sections).Decides().Default(int64_t{0}).Range(0, kMaxParts).Describe(
-        "Into how many parts, the first of them one larger where needed; 0: by indices.");
+    s.Field("sections", &SplitV2Param::sections)
+        .Decides()
+        .Default(int64_t{0})
+        .Range(0, kMaxParts)
+        .Describe("Into how many parts, the first of them one larger where needed; 0: by indices.");
   }
 };
 

@@ -2,9 +2,9 @@
 // multi_all_finite, whether every element is finite. Sums go by blocks of fixed size, so that they do not depend on the
 // number of threads.
 
-#include "ops/operator.h"
 #include "ops/kernel/rows.h"
 #include "ops/kernel/stage.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -12,11 +12,17 @@ namespace {
 constexpr int64_t kBlock = 8192;
 
 struct Square {
-  template <class C> HOST_DEVICE C operator()(C x) const { return x * x; }
+  template <class C>
+  HOST_DEVICE C operator()(C x) const {
+    return x * x;
+  }
 };
 // 0, or NaN for NaN and infinity: their sum tells whether one was there.
 struct Zero {
-  template <class C> HOST_DEVICE C operator()(C x) const { return x - x; }
+  template <class C>
+  HOST_DEVICE C operator()(C x) const {
+    return x - x;
+  }
 };
 
 // partial[b] = the sum of f over block b. X is In<C>, or const C* where g++ is to vectorize.
@@ -39,8 +45,7 @@ template <class D, class F>
 absl::Status SumBlocks(const OpContext& ctx, const TBlob& x, double* partial) {
   return DispatchReal(x.dtype, [&]<class C>(C) {
     if (x.dtype == DTypeOf<C>) {
-      return ForEachGroup<D>(ctx, BlocksOf(x), kBlock,
-                             SumBlock<F, C, const C*>{static_cast<const C*>(x.data), x.Size(), partial});
+      return ForEachGroup<D>(ctx, BlocksOf(x), kBlock, SumBlock<F, C, const C*>{static_cast<const C*>(x.data), x.Size(), partial});
     }
     return ForEachGroup<D>(ctx, BlocksOf(x), kBlock, SumBlock<F, C, In<C>>{In<C>(x), x.Size(), partial});
   });
@@ -100,8 +105,8 @@ struct MultiSumSq {
       const int64_t blocks = BlocksOf(in[k]);
       ASSIGN_OR_RETURN(double* partial, Space<double>(ctx, blocks + 1));
       RETURN_IF_ERROR((SumBlocks<D, Square>(ctx, in[k], partial)));
-      RETURN_IF_ERROR(ForEachGroup<D>(ctx, 1, blocks,
-                                      SetSum{partial, blocks, static_cast<int64_t>(k), Out<float>(out[0], req[0])}));
+      RETURN_IF_ERROR(
+          ForEachGroup<D>(ctx, 1, blocks, SetSum{partial, blocks, static_cast<int64_t>(k), Out<float>(out[0], req[0])}));
     }
     return absl::OkStatus();
   }
@@ -122,8 +127,7 @@ struct AllFinite {
     }
     // A new output has no value to go on from: its memory is whatever was there.
     const bool init = attrs.param<P>().init_output || req[0] == kWriteTo;
-    return ForEachGroup<D>(ctx, 1, blocks,
-                           SetFinite{partial, blocks, init, In<float>(out[0]), Out<float>(out[0], req[0])});
+    return ForEachGroup<D>(ctx, 1, blocks, SetFinite{partial, blocks, init, In<float>(out[0]), Out<float>(out[0], req[0])});
   }
 };
 

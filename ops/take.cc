@@ -1,7 +1,7 @@
 // take: slices of a along an axis, by index. Its gradient adds each slice back to where it came from.
 
-#include "ops/operator.h"
 #include "ops/kernel/gather.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -10,7 +10,9 @@ struct TakeParam : Param<TakeParam> {
   int axis, mode;
   static void Fields(Schema<TakeParam>& s) {
     s.Field("axis", &TakeParam::axis).Default(0).Describe("The axis of a that is indexed.");
-    s.Field("mode", &TakeParam::mode).Enum({{"clip", kClip}, {"raise", kRaise}, {"wrap", kWrap}}).Default("clip")
+    s.Field("mode", &TakeParam::mode)
+        .Enum({{"clip", kClip}, {"raise", kRaise}, {"wrap", kWrap}})
+        .Default("clip")
         .Describe("An index out of range: the nearest there is, an error, or modulo the size.");
   }
 };
@@ -24,8 +26,7 @@ absl::StatusOr<bool> TakeShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
   dims.insert(dims.end(), a.begin() + axis + 1, a.end());
   ASSIGN_OR_RETURN(const Shape y, Shape::FromDims(dims));
   if (a[axis] == 0 && y.known() && y.Size() > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("input 0 has shape ", a.ToString(), ": no element to take along axis ", axis));
+    return absl::InvalidArgumentError(absl::StrCat("input 0 has shape ", a.ToString(), ": no element to take along axis ", axis));
   }
   SHAPE_ASSIGN_CHECK(out, 0, y);
   return a.known() && indices.known();

@@ -2,12 +2,12 @@
 // and NaN is larger than any number. The values' gradient, _backward_topk, moves dy to where they came from, and its
 // own gradient takes elements from there.
 
-#include "ops/operator.h"
 #include "ops/axes.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/fill.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/sort.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -20,7 +20,9 @@ void AxisField(Schema<P>& s) {
 }
 template <class P>
 void DtypeField(Schema<P>& s) {
-  s.Field("dtype", &P::dtype).Default(DType::kFloat32).Describe("The type of indices.")
+  s.Field("dtype", &P::dtype)
+      .Default(DType::kFloat32)
+      .Describe("The type of indices.")
       .Check([](DType t) { return t != DType::kBool; }, "want a type of numbers");
 }
 
@@ -33,7 +35,8 @@ struct TopkParam : Param<TopkParam> {
   static void Fields(Schema<TopkParam>& s) {
     AxisField(s);
     s.Field("k", &TopkParam::k).Default(int64_t{1}).Range(0, int64_t{1} << 48).Describe("How many; 0: all.");
-    s.Field("ret_typ", &TopkParam::ret_typ).Decides()
+    s.Field("ret_typ", &TopkParam::ret_typ)
+        .Decides()
         .Enum({{"value", kValue}, {"indices", kIndices}, {"mask", kMask}, {"both", kBoth}})
         .Default("indices")
         .Describe("Elements, their indices, ones in their places and zeros elsewhere, or the first two of these.");
@@ -89,8 +92,8 @@ absl::StatusOr<bool> RankedShape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
   if (!x.known()) return false;
   ASSIGN_OR_RETURN(const RowGeometry rows, RowsAlong(p.axis, x));
   if (p.k > rows.n) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter 'k' is ", p.k, "; input 0, ", x.ToString(), ", has ",
-                                                   rows.n, p.axis ? " elements along the axis" : " elements"));
+    return absl::InvalidArgumentError(absl::StrCat("parameter 'k' is ", p.k, "; input 0, ", x.ToString(), ", has ", rows.n,
+                                                   p.axis ? " elements along the axis" : " elements"));
   }
   if (p.ret_typ != kMask && rows.n - 1 > LargestIndex(p.index_type())) {
     return absl::InvalidArgumentError(absl::StrCat("indices up to ", rows.n - 1, " do not fit in parameter 'dtype', ",
@@ -196,9 +199,8 @@ RANKED(topk, TopkParam, "The k largest elements of each row, in order, or where 
       const int type = attrs.param<TopkParam>().ret_typ;
       return type == kValue || type == kBoth ? 2u : 1u;
     })
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs& attrs) {
-      return attrs.param<TopkParam>().ret_typ == kBoth ? 2u : 1u;
-    })
+    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
+                                  [](const NodeAttrs& attrs) { return attrs.param<TopkParam>().ret_typ == kBoth ? 2u : 1u; })
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) {
       const int type = node->param<TopkParam>().ret_typ;
       return type == kValue || type == kBoth ? RankedGradient(node, dy) : NoGradient(node, dy);

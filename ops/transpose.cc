@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "ops/operator.h"
 #include "ops/kernel/copy.h"
 #include "ops/kernel/strided.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -12,8 +12,9 @@ namespace {
 struct TransposeParam : Param<TransposeParam> {
   std::vector<int64_t> axes;
   static void Fields(Schema<TransposeParam>& s) {
-    s.Field("axes", &TransposeParam::axes).Default(std::vector<int64_t>()).Describe(
-        "Output axis i is input axis axes[i]; (): the reverse order.");
+    s.Field("axes", &TransposeParam::axes)
+        .Default(std::vector<int64_t>())
+        .Describe("Output axis i is input axis axes[i]; (): the reverse order.");
   }
 };
 
@@ -34,14 +35,13 @@ absl::StatusOr<Order> OrderOf(const TransposeParam& p, int ndim) {
     return order;
   }
   if (static_cast<int>(p.axes.size()) != ndim) {
-    return absl::InvalidArgumentError(absl::StrCat("axes ", param_internal::FormatValue(p.axes), " has ", p.axes.size(),
-                                                   " entries; input 0 has rank ", ndim));
+    return absl::InvalidArgumentError(
+        absl::StrCat("axes ", param_internal::FormatValue(p.axes), " has ", p.axes.size(), " entries; input 0 has rank ", ndim));
   }
   for (int64_t listed : p.axes) {
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(listed, ndim));
     if (std::find(order.begin(), order.end(), axis) != order.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("axes ", param_internal::FormatValue(p.axes), " repeats ", listed));
+      return absl::InvalidArgumentError(absl::StrCat("axes ", param_internal::FormatValue(p.axes), " repeats ", listed));
     }
     order.push_back(axis);
   }

@@ -3,38 +3,42 @@
 
 #include <cmath>
 
-#include "ops/operator.h"
 #include "ops/channel_blocks.h"
 #include "ops/kernel/arithmetic.h"
 #include "ops/kernel/map.h"
 #include "ops/kernel/math.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
 
 // A function of real numbers: integers are computed in double and truncated.
-#define REAL(Name, formula)                                       \
-  struct Name {                                                   \
-    template <std::floating_point C>                              \
-    HOST_DEVICE C operator()(C x) const { return formula; }       \
+#define REAL(Name, formula)               \
+  struct Name {                           \
+    template <std::floating_point C>      \
+    HOST_DEVICE C operator()(C x) const { \
+      return formula;                     \
+    }                                     \
   }
 // One that is exact on integers, too.
-#define EXACT(Name, formula)                                      \
-  struct Name {                                                   \
-    template <class C>                                            \
-    HOST_DEVICE C operator()(C x) const { return formula; }       \
+#define EXACT(Name, formula)              \
+  struct Name {                           \
+    template <class C>                    \
+    HOST_DEVICE C operator()(C x) const { \
+      return formula;                     \
+    }                                     \
   }
 // One that integers are fixed points of.
-#define ROUNDING(Name, formula)                                   \
-  struct Name {                                                   \
-    template <class C>                                            \
-    HOST_DEVICE C operator()(C x) const {                         \
-      if constexpr (std::is_integral_v<C>) {                      \
-        return x;                                                 \
-      } else {                                                    \
-        return formula;                                           \
-      }                                                           \
-    }                                                             \
+#define ROUNDING(Name, formula)              \
+  struct Name {                              \
+    template <class C>                       \
+    HOST_DEVICE C operator()(C x) const {    \
+      if constexpr (std::is_integral_v<C>) { \
+        return x;                            \
+      } else {                               \
+        return formula;                      \
+      }                                      \
+    }                                        \
   }
 
 EXACT(Relu, x > 0 || x != x ? x : C(0));
@@ -74,8 +78,8 @@ REAL(Cosh, math::Cosh(x));
 REAL(Arcsinh, math::Asinh(x));
 REAL(Arccosh, math::Acosh(x));
 REAL(Arctanh, math::Atanh(x));
-REAL(Degrees, x * C(180 / M_PI));
-REAL(Radians, x * C(M_PI / 180));
+REAL(Degrees, x* C(180 / M_PI));
+REAL(Radians, x* C(M_PI / 180));
 REAL(Erf, math::Erf(x));
 REAL(Erfinv, math::ErfInv(x));
 REAL(Gamma, math::Gamma(x));
@@ -108,15 +112,21 @@ Gradients HardSigmoidGradient(const NodePtr& node, const Gradients& dy) {
 // These gradients are worth a kernel of their own, a function of the head gradient and the output.
 struct BackwardRelu {
   template <class C>
-  HOST_DEVICE C operator()(C dy, C y) const { return y > 0 ? dy : C(0); }
+  HOST_DEVICE C operator()(C dy, C y) const {
+    return y > 0 ? dy : C(0);
+  }
 };
 struct BackwardSigmoid {
   template <std::floating_point C>
-  HOST_DEVICE C operator()(C dy, C y) const { return dy * y * (1 - y); }
+  HOST_DEVICE C operator()(C dy, C y) const {
+    return dy * y * (1 - y);
+  }
 };
 struct BackwardTanh {
   template <std::floating_point C>
-  HOST_DEVICE C operator()(C dy, C y) const { return dy * (1 - y * y); }
+  HOST_DEVICE C operator()(C dy, C y) const {
+    return dy * (1 - y * y);
+  }
 };
 
 using At = const UnaryTerms&;
@@ -130,29 +140,37 @@ using At = const UnaryTerms&;
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst) \
       .compute<Elemwise<Kernel, inputs>>()
 #define UNARY_OP(name, Kernel, text) ELEMWISE(name, Kernel, 1, text).add_argument("data", "NDArray", "Any shape.")
-#define UNARY(name, Kernel, text, gradient) \
-  UNARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", Chain{gradient})
+#define UNARY(name, Kernel, text, gradient) UNARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", Chain{gradient})
 #define CONSTANT(name, Kernel, text) UNARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", NoGradient)
 
 // Here a is dL/dy of the forward operator, and b its y.
-#define BACKWARD(name, Kernel, d_dy, d_y)                                     \
-  ELEMWISE(name, Kernel, 2, "The gradient of x by those of y, and y.")        \
-      .add_argument("dy", "NDArray", "dL/dy.")                                \
-      .add_argument("y", "NDArray", "The forward operator's output.")         \
+#define BACKWARD(name, Kernel, d_dy, d_y)                              \
+  ELEMWISE(name, Kernel, 2, "The gradient of x by those of y, and y.") \
+      .add_argument("dy", "NDArray", "dL/dy.")                         \
+      .add_argument("y", "NDArray", "The forward operator's output.")  \
       .set_attr<FGradient>("FGradient", Chain2{d_dy, d_y})
 
 UNARY(relu, Relu, "max(x, 0).", [](At t) { return Call("_backward_relu", {t.dy, t.y}); });
 UNARY(sigmoid, Sigmoid, "1 / (1 + exp(-x)).", [](At t) { return Call("_backward_sigmoid", {t.dy, t.y}); });
 UNARY(tanh, Tanh, "Hyperbolic tangent.", [](At t) { return Call("_backward_tanh", {t.dy, t.y}); });
-BACKWARD(_backward_relu, BackwardRelu,
-         [](const BinaryTerms& t) { return Call("_backward_relu", {t.dy, t.b}); },
-         [](const BinaryTerms&) { return NodeEntry(); });
-BACKWARD(_backward_sigmoid, BackwardSigmoid,
-         [](const BinaryTerms& t) { return Call("_backward_sigmoid", {t.dy, t.b}); },
-         [](const BinaryTerms& t) { return t.dy * t.a * (1 - 2 * t.b); });
-BACKWARD(_backward_tanh, BackwardTanh,
-         [](const BinaryTerms& t) { return Call("_backward_tanh", {t.dy, t.b}); },
-         [](const BinaryTerms& t) { return t.dy * t.a * (-2 * t.b); });
+BACKWARD(
+    _backward_relu, BackwardRelu,
+    [](const BinaryTerms& t) {
+      return Call("_backward_relu", {t.dy, t.b});
+    },
+    [](const BinaryTerms&) { return NodeEntry(); });
+BACKWARD(
+    _backward_sigmoid, BackwardSigmoid,
+    [](const BinaryTerms& t) {
+      return Call("_backward_sigmoid", {t.dy, t.b});
+    },
+    [](const BinaryTerms& t) { return t.dy * t.a * (1 - 2 * t.b); });
+BACKWARD(
+    _backward_tanh, BackwardTanh,
+    [](const BinaryTerms& t) {
+      return Call("_backward_tanh", {t.dy, t.b});
+    },
+    [](const BinaryTerms& t) { return t.dy * t.a * (-2 * t.b); });
 
 UNARY_OP(hard_sigmoid, HardSigmoid, "min(1, max(0, alpha x + beta)).")
     .params<HardSigmoidParam>()
@@ -177,17 +195,13 @@ UNARY(reciprocal, Reciprocal, "1 / x.", [](At t) { return -(t.dy * Call("square"
 UNARY(sin, Sin, "Sine of x in radians.", [](At t) { return t.dy * Call("cos", {t.x}); });
 UNARY(cos, Cos, "Cosine of x in radians.", [](At t) { return -(t.dy * Call("sin", {t.x})); });
 UNARY(tan, Tan, "Tangent of x in radians.", [](At t) { return t.dy * (Call("square", {t.y}) + 1); });
-UNARY(arcsin, Arcsin, "Inverse sine, -pi/2 to pi/2.",
-      [](At t) { return t.dy * Call("rsqrt", {1 - Call("square", {t.x})}); });
-UNARY(arccos, Arccos, "Inverse cosine, 0 to pi.",
-      [](At t) { return -(t.dy * Call("rsqrt", {1 - Call("square", {t.x})})); });
+UNARY(arcsin, Arcsin, "Inverse sine, -pi/2 to pi/2.", [](At t) { return t.dy * Call("rsqrt", {1 - Call("square", {t.x})}); });
+UNARY(arccos, Arccos, "Inverse cosine, 0 to pi.", [](At t) { return -(t.dy * Call("rsqrt", {1 - Call("square", {t.x})})); });
 UNARY(arctan, Arctan, "Inverse tangent, -pi/2 to pi/2.", [](At t) { return t.dy / (Call("square", {t.x}) + 1); });
 UNARY(sinh, Sinh, "Hyperbolic sine.", [](At t) { return t.dy * Call("cosh", {t.x}); });
 UNARY(cosh, Cosh, "Hyperbolic cosine.", [](At t) { return t.dy * Call("sinh", {t.x}); });
-UNARY(arcsinh, Arcsinh, "Inverse hyperbolic sine.",
-      [](At t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + 1}); });
-UNARY(arccosh, Arccosh, "Inverse hyperbolic cosine.",
-      [](At t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + -1}); });
+UNARY(arcsinh, Arcsinh, "Inverse hyperbolic sine.", [](At t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + 1}); });
+UNARY(arccosh, Arccosh, "Inverse hyperbolic cosine.", [](At t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + -1}); });
 UNARY(arctanh, Arctanh, "Inverse hyperbolic tangent.", [](At t) { return t.dy / (1 - Call("square", {t.x})); });
 UNARY(degrees, Degrees, "Radians to degrees.", [](At t) { return t.dy * (180 / M_PI); });
 UNARY(radians, Radians, "Degrees to radians.", [](At t) { return t.dy * (M_PI / 180); });
@@ -195,8 +209,7 @@ UNARY(erf, Erf, "Error function.", [](At t) { return M_2_SQRTPI * (t.dy * Call("
 UNARY(erfinv, Erfinv, "Inverse error function.",
       [](At t) { return (1 / M_2_SQRTPI) * (t.dy * Call("exp", {Call("square", {t.y})})); });
 UNARY(gamma, Gamma, "Gamma function.", [](At t) { return t.dy * t.y * Call("_digamma", {t.x}); });
-UNARY(gammaln, Gammaln, "Logarithm of the gamma function's absolute value.",
-      [](At t) { return t.dy * Call("_digamma", {t.x}); });
+UNARY(gammaln, Gammaln, "Logarithm of the gamma function's absolute value.", [](At t) { return t.dy * Call("_digamma", {t.x}); });
 UNARY_OP(_digamma, Digamma, "Derivative of gammaln.");
 
 CONSTANT(sign, Sign, "-1, 0 or 1.");
@@ -212,7 +225,9 @@ CONSTANT(logical_not, LogicalNot, "1 where x is 0, else 0.");
 struct Times {
   double factor;
   template <std::floating_point C>
-  HOST_DEVICE C operator()(C x) const { return x * static_cast<C>(factor); }
+  HOST_DEVICE C operator()(C x) const {
+    return x * static_cast<C>(factor);
+  }
 };
 
 struct DivSqrtDim {
@@ -229,9 +244,8 @@ GLUOND_REGISTER_OP(_contrib_div_sqrt_dim)
     .add_argument("data", "NDArray", "Any shape.")
     .infer(ElemwiseShape<1, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients& dy) -> Gradients {
-      return {Call("_contrib_div_sqrt_dim", {dy[0]})};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr&, const Gradients& dy) -> Gradients { return {Call("_contrib_div_sqrt_dim", {dy[0]})}; })
     .compute<DivSqrtDim>();
 
 }  // namespace

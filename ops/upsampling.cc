@@ -2,10 +2,10 @@
 // the size that the first becomes, and they are joined along the channels, or added up. bilinear is a Deconvolution of
 // each channel with a weight of its own, whose initial values make it interpolate.
 
-#include "ops/operator.h"
-#include "ops/window_sum.h"
 #include "ops/kernel/conv_volume.h"
 #include "ops/kernel/fill.h"
+#include "ops/operator.h"
+#include "ops/window_sum.h"
 
 namespace gluond::ops {
 namespace {
@@ -19,16 +19,20 @@ struct UpSamplingParam : Param<UpSamplingParam> {
   static void Fields(Schema<UpSamplingParam>& s) {
     using P = UpSamplingParam;
     s.Field("scale", &P::scale).Range(1, 1000).Describe("How many times as high and wide the output is.");
-    s.Field("num_filter", &P::num_filter).Default(int64_t{0}).Range(0, int64_t{1} << 31)
-        .Describe("For bilinear: the channels.");
-    s.Field("sample_type", &P::sample_type).Decides().Enum({{"nearest", kNearest}, {"bilinear", kBilinear}})
+    s.Field("num_filter", &P::num_filter).Default(int64_t{0}).Range(0, int64_t{1} << 31).Describe("For bilinear: the channels.");
+    s.Field("sample_type", &P::sample_type)
+        .Decides()
+        .Enum({{"nearest", kNearest}, {"bilinear", kBilinear}})
         .Describe("Repeat the elements, or convolve with a weight.");
-    s.Field("multi_input_mode", &P::multi_input_mode).Enum({{"concat", kConcat}, {"sum", kSum}}).Default("concat")
+    s.Field("multi_input_mode", &P::multi_input_mode)
+        .Enum({{"concat", kConcat}, {"sum", kSum}})
+        .Default("concat")
         .Describe("For nearest with several inputs: join their channels, or add them up.");
-    s.Field("num_args", &P::num_args).Decides().AtLeast(1)
+    s.Field("num_args", &P::num_args)
+        .Decides()
+        .AtLeast(1)
         .Describe("The number of inputs; filled in when absent. For bilinear 2: data and weight.");
-    s.Field("workspace", &P::workspace).Default(512)
-        .Describe("Accepted for MXNet's sake; temporary space is as needed.");
+    s.Field("workspace", &P::workspace).Default(512).Describe("Accepted for MXNet's sake; temporary space is as needed.");
   }
 
   int64_t kernel() const { return 2 * scale - scale % 2; }  // For bilinear.
@@ -49,8 +53,8 @@ absl::Status Parse(NodeAttrs* attrs) {
 
 // How an input of (batch, channels, height, width) lies in the output.
 struct Placing {
-  int64_t channels, height, width, factor;   // The input's.
-  int64_t all_channels, first_channel;       // The output's.
+  int64_t channels, height, width, factor;  // The input's.
+  int64_t all_channels, first_channel;      // The output's.
 
   // The output's element for (batch, channel), row and column.
   HOST_DEVICE int64_t At(int64_t plane, int64_t row, int64_t col) const {
@@ -78,9 +82,8 @@ struct SumBlock {
   template <class Group>
   HOST_DEVICE void operator()(Group g, int64_t i) const {  // i: an element of the input.
     const int64_t col = i % p.width, row = i / p.width % p.height, plane = i / p.width / p.height;
-    const C sum = SumOfWindow<C>(g, p.factor, p.factor, [&](int64_t r, int64_t c) {
-      return dy[p.At(plane, row * p.factor + r, col * p.factor + c)];
-    });
+    const C sum = SumOfWindow<C>(g, p.factor, p.factor,
+                                 [&](int64_t r, int64_t c) { return dy[p.At(plane, row * p.factor + r, col * p.factor + c)]; });
     if (g.first()) dx.Set(i, sum);
   }
 };
@@ -99,8 +102,16 @@ absl::Status ForEachInput(const UpSamplingParam& p, Blobs x, const Shape& y, con
 
 // The convolution whose gradient bilinear upsampling is: from the output's shape y to the data's shape x.
 ConvSize Bilinear(const UpSamplingParam& p, const Shape& x, const Shape& y) {
-  return {x[0], y[1], y[1], x[1], {1, y[2], y[3]}, {1, x[2], x[3]}, {1, p.kernel(), p.kernel()}, {1, p.scale, p.scale},
-          {1, 1, 1}, {0, p.pad(), p.pad()}};
+  return {x[0],
+          y[1],
+          y[1],
+          x[1],
+          {1, y[2], y[3]},
+          {1, x[2], x[3]},
+          {1, p.kernel(), p.kernel()},
+          {1, p.scale, p.scale},
+          {1, 1, 1},
+          {0, p.pad(), p.pad()}};
 }
 
 struct UpSampling {
@@ -164,15 +175,15 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   if (!first.known()) return false;
   Shape y = {first[0], first[1], first[2] * p.scale, first[3] * p.scale};
   for (size_t i = 1; i < in->size() && p.sample_type == kNearest; ++i) {
-    SHAPE_ASSIGN_CHECK(in, i, Shape({first[0], p.multi_input_mode == kSum ? first[1] : Shape::kUnknown,
-                                     Shape::kUnknown, Shape::kUnknown}));
+    SHAPE_ASSIGN_CHECK(
+        in, i, Shape({first[0], p.multi_input_mode == kSum ? first[1] : Shape::kUnknown, Shape::kUnknown, Shape::kUnknown}));
     const Shape& x = (*in)[i];
     if (!x.known()) return false;
     const int64_t factor = x[2] > 0 ? y[2] / x[2] : 0;
     if (x[2] * factor != y[2] || x[3] * factor != y[3]) {
       return absl::InvalidArgumentError(absl::StrCat("input ", i, " has shape ", x.ToString(),
-                                                     ", expected a height and width that go into the output's ", y[2],
-                                                     " and ", y[3], " equally often"));
+                                                     ", expected a height and width that go into the output's ", y[2], " and ",
+                                                     y[3], " equally often"));
     }
     if (p.multi_input_mode == kConcat) y[1] += x[1];
   }
@@ -198,21 +209,22 @@ Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
 }
 
 GLUOND_REGISTER_OP(UpSampling)
-    .describe("Images `scale` times as high and wide: each element repeated (nearest), or spread by a weight "
-              "(bilinear: a Deconvolution of each channel, kernel 2 scale - scale % 2, stride scale).")
-    .add_argument("data", "NDArray[]",
-                  "(batch, channels, height, width), one or more for nearest; for bilinear data and weight.")
+    .describe(
+        "Images `scale` times as high and wide: each element repeated (nearest), or spread by a weight "
+        "(bilinear: a Deconvolution of each channel, kernel 2 scale - scale % 2, stride scale).")
+    .add_argument("data", "NDArray[]", "(batch, channels, height, width), one or more for nearest; for bilinear data and weight.")
     .params<UpSamplingParam>(Parse)
     .set_attr<key_var_num_args>("key_var_num_args", "num_args")
     .set_num_inputs(NumArgs)
-    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs& attrs) {
-      const auto& p = attrs.param<UpSamplingParam>();
-      std::vector<std::string> names = {"data", "weight"};
-      if (p.sample_type == kBilinear) return names;
-      names.clear();
-      for (int i = 0; i < p.num_args; ++i) names.push_back(absl::StrCat("arg", i));
-      return names;
-    })
+    .set_attr<FListInputNames>("FListInputNames",
+                               [](const NodeAttrs& attrs) {
+                                 const auto& p = attrs.param<UpSamplingParam>();
+                                 std::vector<std::string> names = {"data", "weight"};
+                                 if (p.sample_type == kBilinear) return names;
+                                 names.clear();
+                                 for (int i = 0; i < p.num_args; ++i) names.push_back(absl::StrCat("arg", i));
+                                 return names;
+                               })
     .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose",
                                          [](const NodeAttrs& attrs, NodeAttrs* variable, int index) {
                                            if (index == 1 && attrs.param<UpSamplingParam>().sample_type == kBilinear)
@@ -220,8 +232,7 @@ GLUOND_REGISTER_OP(UpSampling)
                                          })
     .infer(InferShape, SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient",
-                         [](const NodePtr& node, const Gradients& dy) { return Backward(node, node->inputs, dy[0]); })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) { return Backward(node, node->inputs, dy[0]); })
     .compute<UpSampling>();
 
 GLUOND_REGISTER_OP(_backward_UpSampling)

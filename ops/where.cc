@@ -1,7 +1,7 @@
 // where: elements of x or of y, by a condition of their shape, or of one element for each row.
 
-#include "ops/operator.h"
 #include "ops/elements.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 namespace {
@@ -48,13 +48,15 @@ GLUOND_REGISTER_OP(where)
     .add_argument("x", "NDArray", "Any shape.")
     .add_argument("y", "NDArray", "The shape of x.")
     .infer(WhereShape, TypeOfTwo<1, 2>)
-    .set_attr<FInplaceOption>("FInplaceOption", [](const NodeAttrs&) {
-      return std::vector<std::pair<int, int>>{{1, 0}, {2, 0}};
-    })
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dz) -> Gradients {
-      const NodeEntry &condition = node->inputs[0], zeros = Call("zeros_like", {dz[0]});
-      return {{}, Call("where", {condition, dz[0], zeros}), Call("where", {condition, zeros, dz[0]})};
-    })
+    .set_attr<FInplaceOption>("FInplaceOption",
+                              [](const NodeAttrs&) {
+                                return std::vector<std::pair<int, int>>{{1, 0}, {2, 0}};
+                              })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dz) -> Gradients {
+                           const NodeEntry &condition = node->inputs[0], zeros = Call("zeros_like", {dz[0]});
+                           return {{}, Call("where", {condition, dz[0], zeros}), Call("where", {condition, zeros, dz[0]})};
+                         })
     .compute<Where>();
 
 }  // namespace

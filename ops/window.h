@@ -27,8 +27,8 @@ inline absl::Status CheckKernelRank(size_t axes) {
 inline absl::Status FillAxes(absl::string_view name, size_t axes, int64_t otherwise, std::vector<int64_t>* v) {
   if (v->empty()) v->assign(axes, otherwise);
   if (v->size() == axes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' has ", v->size(),
-                                                 " elements, expected one for each of the ", axes, " axes of kernel"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameter '", name, "' has ", v->size(), " elements, expected one for each of the ", axes, " axes of kernel"));
 }
 
 // The parameters of Convolution and Deconvolution.
@@ -44,27 +44,32 @@ struct WindowParam {
 template <class P>
 void WindowFields(Schema<P>& s, const char* stride, const char* pad) {
   using Dims = std::vector<int64_t>;
-  s.template Field<Dims>("kernel", &P::kernel).template Elements<int64_t>(1, kMaxSpatial)
+  s.template Field<Dims>("kernel", &P::kernel)
+      .template Elements<int64_t>(1, kMaxSpatial)
       .Describe("Size of the window: (w), (h, w) or (d, h, w).");
-  s.template Field<Dims>("stride", &P::stride).Default(Dims{}).template Elements<int64_t>(1, kMaxSpatial)
-      .Describe(stride);
-  s.template Field<Dims>("dilate", &P::dilate).Default(Dims{}).template Elements<int64_t>(1, kMaxSpatial)
+  s.template Field<Dims>("stride", &P::stride).Default(Dims{}).template Elements<int64_t>(1, kMaxSpatial).Describe(stride);
+  s.template Field<Dims>("dilate", &P::dilate)
+      .Default(Dims{})
+      .template Elements<int64_t>(1, kMaxSpatial)
       .Describe("Distance of the window's elements. Default: 1 for each axis.");
   s.template Field<Dims>("pad", &P::pad).Default(Dims{}).template Elements<int64_t>(0, kMaxSpatial).Describe(pad);
 }
 template <class P>
 void FilterFields(Schema<P>& s, const char* num_group, int64_t workspace, bool no_bias) {
-  s.template Field<int64_t>("num_filter", &P::num_filter).Range(1, int64_t{1} << 31)
-      .Describe("Channels of the output.");
+  s.template Field<int64_t>("num_filter", &P::num_filter).Range(1, int64_t{1} << 31).Describe("Channels of the output.");
   s.template Field<int64_t>("num_group", &P::num_group).Default(1).Range(1, int64_t{1} << 31).Describe(num_group);
-  s.template Field<int64_t>("workspace", &P::workspace).Default(workspace)
+  s.template Field<int64_t>("workspace", &P::workspace)
+      .Default(workspace)
       .Describe("Accepted for MXNet's sake; temporary space is as needed.");
   s.template Field<bool>("no_bias", &P::no_bias).Decides().Default(no_bias).Describe("Leave the bias out.");
-  s.template Field<std::optional<std::string>>("cudnn_tune", &P::cudnn_tune).Default("None")
+  s.template Field<std::optional<std::string>>("cudnn_tune", &P::cudnn_tune)
+      .Default("None")
       .Describe("Accepted for MXNet's sake, not used.");
   s.template Field<bool>("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
-  s.template Field<std::optional<int>>("layout", &P::layout).Enum({{"NCW", 1}, {"NCHW", 2}, {"NCDHW", 3}})
-      .Default("None").Describe("Channels come first.");
+  s.template Field<std::optional<int>>("layout", &P::layout)
+      .Enum({{"NCW", 1}, {"NCHW", 2}, {"NCDHW", 3}})
+      .Default("None")
+      .Describe("Channels come first.");
 }
 
 // FAttrParser: empty tuples become one number for each axis.
@@ -75,8 +80,8 @@ absl::Status ParseWindow(NodeAttrs* attrs) {
   const size_t axes = p.kernel.size();
   RETURN_IF_ERROR(CheckKernelRank(axes));
   if (p.num_filter % p.num_group != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter 'num_filter' is ", p.num_filter,
-                                                   ", expected a multiple of num_group, ", p.num_group));
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter 'num_filter' is ", p.num_filter, ", expected a multiple of num_group, ", p.num_group));
   }
   RETURN_IF_ERROR(FillAxes("stride", axes, 1, &p.stride));
   RETURN_IF_ERROR(FillAxes("dilate", axes, 1, &p.dilate));
@@ -86,8 +91,8 @@ absl::Status ParseWindow(NodeAttrs* attrs) {
 // INVALID_ARGUMENT: the channels of input 0 do not split into the groups.
 inline absl::Status CheckChannels(const Shape& x, int64_t groups) {
   if (x[1] < 0 || (x[1] > 0 && x[1] % groups == 0)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "input 0 'data' has ", x[1], " channels, expected a positive multiple of num_group, ", groups));
+  return absl::InvalidArgumentError(
+      absl::StrCat("input 0 'data' has ", x[1], " channels, expected a positive multiple of num_group, ", groups));
 }
 
 // `p` has kernel, stride, dilate and num_group; `pad` is apart, as it may be derived. x: (batch, in channels, in...),

@@ -4,9 +4,9 @@
 #ifndef OPS_WINDOW_SUM_H_
 #define OPS_WINDOW_SUM_H_
 
-#include "ops/operator.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/rows.h"
+#include "ops/operator.h"
 
 namespace gluond::ops {
 

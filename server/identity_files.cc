@@ -29,14 +29,16 @@ absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& o
     return absl::InvalidArgumentError("--tenants needs the callers that belong to them; set --identities=FILE or --jwt_keys=FILE");
   }
   if (!options.tenants.empty() && options.shared_memory) {
-    return absl::InvalidArgumentError("--tenants and --shared_memory exclude each other: regions of memory are not told apart by "
-                                      "tenants; leave one of them out");
+    return absl::InvalidArgumentError(
+        "--tenants and --shared_memory exclude each other: regions of memory are not told apart by "
+        "tenants; leave one of them out");
   }
   if (!options.tenants.empty()) RETURN_IF_ERROR(tenants.Load(options.tenants));
   if (identities == nullptr && jwt == nullptr && options.tls.client_authority.empty()) {
     const bool asks_on_unix = options.unix_identity == UnixIdentity::kNone;
     if (!asks_on_unix && options.health_names == OpenNames::kForAll) return nullptr;
-    return absl::InvalidArgumentError(absl::StrCat(asks_on_unix ? "--unix_identity=none" : "--health_names=closed", " needs callers "
+    return absl::InvalidArgumentError(absl::StrCat(asks_on_unix ? "--unix_identity=none" : "--health_names=closed",
+                                                   " needs callers "
                                                    "whom the server knows; set --identities=FILE or --jwt_keys=FILE"));
   }
   const bool has_names = identities != nullptr || jwt != nullptr;
@@ -63,7 +65,8 @@ absl::Status IdentityFiles::Check(const ServerOptions& options) {
 
 std::unique_ptr<Sweeper> IdentityFiles::Follow(std::function<void(const Gatekeeper& gatekeeper)> end_revoked) {
   end_revoked_ = std::move(end_revoked);
-  return std::make_unique<Sweeper>("identities", [this] { TakeUp(); }, kLook);
+  return std::make_unique<Sweeper>(
+      "identities", [this] { TakeUp(); }, kLook);
 }
 
 bool IdentityFiles::Told(absl::string_view flag, const absl::StatusOr<bool>& changed) {

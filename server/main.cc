@@ -24,10 +24,10 @@
 #include "engine/core/status_macros.h"
 #include "server/config/flag_file.h"
 #include "server/hosted/sweeper.h"
+#include "server/process.h"
 #include "server/rpc/json_line.h"
 #include "server/rpc/log.h"
 #include "server/rpc/refused_start.h"
-#include "server/process.h"
 #include "server/server.h"
 #include "server/start/address.h"
 #include "server/start/commit.h"
@@ -46,14 +46,16 @@ ABSL_FLAG(std::string, config, "",
 ABSL_FLAG(gluond::server::InsecurePublic, insecure_public, {},
           "Allows an --address that other machines can reach, without encryption or without a question who calls "
           "(--insecure_public=grpc), or such a --metrics_address without a token (=metrics), or, without a value, both.");
-ABSL_FLAG(std::string, tls_cert, "", "The server's certificate, in PEM: connections by TCP are encrypted. A changed file is taken up.");
+ABSL_FLAG(std::string, tls_cert, "",
+          "The server's certificate, in PEM: connections by TCP are encrypted. A changed file is taken up.");
 ABSL_FLAG(std::string, tls_key, "", "Its private key, in PEM.");
 ABSL_FLAG(std::string, tls_client_ca, "",
           "Certificates of authorities, in PEM: each client is to have a certificate by one of them.");
-ABSL_FLAG(std::string, identities, "",
-          "File of those who may call: lines of a name, roles (infer, train, publish, admin, with commas, or proxy) and a "
-          "credential, sha256: and the hash of a bearer token, or certificate: and the name in it. A changed file is taken up. Empty: "
-          "everybody may do all, or everybody whose certificate is good.");
+ABSL_FLAG(
+    std::string, identities, "",
+    "File of those who may call: lines of a name, roles (infer, train, publish, admin, with commas, or proxy) and a "
+    "credential, sha256: and the hash of a bearer token, or certificate: and the name in it. A changed file is taken up. Empty: "
+    "everybody may do all, or everybody whose certificate is good.");
 ABSL_FLAG(std::string, jwt_keys, "",
           "File of public keys, in PEM, whose JSON Web Tokens are bearer tokens, too: RSA signs RS256, the curve P-256 ES256. A "
           "line `kid: NAME` before a key names it. A changed file is taken up.");
@@ -68,10 +70,11 @@ ABSL_FLAG(std::string, jwt_roles_prefix, "",
           "What is before a role in that claim, as gluond. in gluond.train. Empty, without a map: nothing.");
 ABSL_FLAG(std::vector<std::string>, jwt_roles_map, {},
           "Words of that claim and the role that each gives, WORD=ROLE with commas, as ml-team=train,ml-leads=admin.");
-ABSL_FLAG(std::string, ownership, "shared",
-          "Who may change, read and delete models, datasets, checkpoints, published versions and saved sessions: shared: every caller "
-          "of the tenant, as his roles allow; strict: who made the first of that name, whom the fields reads=, changes= and owns= of "
-          "his line in --identities allow it (names, or NAME*, with commas), and admins. Published versions answer everybody.");
+ABSL_FLAG(
+    std::string, ownership, "shared",
+    "Who may change, read and delete models, datasets, checkpoints, published versions and saved sessions: shared: every caller "
+    "of the tenant, as his roles allow; strict: who made the first of that name, whom the fields reads=, changes= and owns= of "
+    "his line in --identities allow it (names, or NAME*, with commas), and admins. Published versions answer everybody.");
 ABSL_FLAG(std::string, tenants, "",
           "File of those who share the server, each with names and quotas of its own: a line `NAME QUOTA=VALUE ...` for each, "
           "with models, datasets, versions, sessions, saved_sessions, clients, requests, bytes, store_bytes, saved_session_bytes, "
@@ -197,16 +200,18 @@ absl::Status AddIdentity(ServerOptions* options) {
                             .prefix = absl::GetFlag(FLAGS_jwt_roles_prefix),
                             .map = absl::GetFlag(FLAGS_jwt_roles_map)}};
   if (options->jwt.keys.empty() && !(options->jwt.issuer.empty() && options->jwt.audience.empty())) {
-    return absl::InvalidArgumentError("--jwt_issuer and --jwt_audience say which JSON Web Tokens are good; name the keys that "
-                                      "sign these by --jwt_keys=FILE");
+    return absl::InvalidArgumentError(
+        "--jwt_issuer and --jwt_audience say which JSON Web Tokens are good; name the keys that "
+        "sign these by --jwt_keys=FILE");
   }
   options->tenants = absl::GetFlag(FLAGS_tenants);
   ASSIGN_OR_RETURN(options->strict_ownership,
                    WordOf<bool>("--ownership", absl::GetFlag(FLAGS_ownership), {{"shared", false}, {"strict", true}}));
   ASSIGN_OR_RETURN(options->unix_users, UnixUsers());
-  ASSIGN_OR_RETURN(options->unix_identity, WordOf<std::optional<UnixIdentity>>(
-                                               "--unix_identity", absl::GetFlag(FLAGS_unix_identity),
-                                               {{"none", UnixIdentity::kNone}, {"local", UnixIdentity::kLocal}, {"", std::nullopt}}));
+  ASSIGN_OR_RETURN(
+      options->unix_identity,
+      WordOf<std::optional<UnixIdentity>>("--unix_identity", absl::GetFlag(FLAGS_unix_identity),
+                                          {{"none", UnixIdentity::kNone}, {"local", UnixIdentity::kLocal}, {"", std::nullopt}}));
   ASSIGN_OR_RETURN(options->health_names, WordOf<OpenNames>("--health_names", absl::GetFlag(FLAGS_health_names),
                                                             {{"open", OpenNames::kForAll}, {"closed", OpenNames::kForCallers}}));
   const bool asks = !options->identities.empty() || !options->jwt.keys.empty() || !options->tls.client_authority.empty();
@@ -230,9 +235,9 @@ absl::Status AddLogs(ServerOptions* options) {
     ASSIGN_OR_RETURN(options->log, LogToFile(path, "error"));
   }
   options->access_every = absl::GetFlag(FLAGS_access_log_every);
-  ASSIGN_OR_RETURN(options->log_level, WordOf<LogLevel>("--log_level", absl::GetFlag(FLAGS_log_level),
-                                                        {{"info", LogLevel::kInfo}, {"warning", LogLevel::kWarning},
-                                                         {"error", LogLevel::kError}}));
+  ASSIGN_OR_RETURN(options->log_level,
+                   WordOf<LogLevel>("--log_level", absl::GetFlag(FLAGS_log_level),
+                                    {{"info", LogLevel::kInfo}, {"warning", LogLevel::kWarning}, {"error", LogLevel::kError}}));
   return absl::OkStatus();
 }
 
@@ -276,9 +281,8 @@ absl::StatusOr<int> Main() {
   ASSIGN_OR_RETURN(const std::chrono::seconds grace, SecondsOf("--drain_seconds", absl::GetFlag(FLAGS_drain_seconds)));
   if (const std::string address = absl::GetFlag(FLAGS_metrics_address); !address.empty()) {
     options.metrics_token_file = absl::GetFlag(FLAGS_metrics_token_file);
-    ASSIGN_OR_RETURN(options.metrics_address,
-                     CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public).metrics,
-                                         !options.metrics_token_file.empty()));
+    ASSIGN_OR_RETURN(options.metrics_address, CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public).metrics,
+                                                                  !options.metrics_token_file.empty()));
   }
   const std::string port_file = absl::GetFlag(FLAGS_port_file);
   if (!port_file.empty()) RETURN_IF_ERROR(CheckFolderOf(port_file, "--port_file"));
@@ -294,7 +298,9 @@ absl::StatusOr<int> Main() {
     LogToStdout(absl::StrCat("gluond-server: the flags and files are good; ", found, "\n"));
     return 0;
   }
-  return RunServer(options, {.port_file = port_file, .lame_duck = lame_duck, .grace = grace,
+  return RunServer(options, {.port_file = port_file,
+                             .lame_duck = lame_duck,
+                             .grace = grace,
                              .exit_on_device_error = absl::GetFlag(FLAGS_exit_on_device_error)});
 }
 
@@ -317,8 +323,9 @@ absl::Status SetFlagsByFile(const std::vector<std::string>& arguments) {
 }  // namespace gluond::server
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
-                               "[--store_dir=FOLDER] ...");
+  absl::SetProgramUsageMessage(
+      "trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
+      "[--store_dir=FOLDER] ...");
   absl::FlagsUsageConfig usage;
   usage.contains_help_flags = usage.contains_helpshort_flags = &gluond::server::HasFlags;
   usage.version_string = [] {

@@ -35,8 +35,8 @@ std::string Started(const Server& server, const ServerOptions& options) {
   }
   const std::string store = options.store_dir.empty() ? "none can be saved (set --store_dir)" : options.store_dir;
   absl::StrAppend(&text, "  checkpoints: ", store, "\n  limits: --max_message_bytes=", options.limits.max_message_bytes,
-                  " --max_model_bytes=", options.limits.max_model_bytes,
-                  " --max_requests=", options.limits.max_requests, " (--help lists all)\nlistening on ");
+                  " --max_model_bytes=", options.limits.max_model_bytes, " --max_requests=", options.limits.max_requests,
+                  " (--help lists all)\nlistening on ");
   // Clients dial the port that the kernel gave, not the 0 that asked for one.
   absl::string_view asked = options.address;
   const bool was_given = server.port() > 0 && absl::ConsumeSuffix(&asked, ":0");
@@ -88,8 +88,7 @@ void StartWatchdog(std::shared_ptr<Stopping> stopping, std::chrono::seconds time
     std::this_thread::sleep_for(time);
     MutexLock lock(stopping->mu);
     const int64_t left = stopping->server == nullptr ? 0 : stopping->server->UnderWay();
-    LogEvent("calls_not_ended", LogLevel::kError,
-             absl::StrCat(left, " calls or sessions did not end although they were cut"));
+    LogEvent("calls_not_ended", LogLevel::kError, absl::StrCat(left, " calls or sessions did not end although they were cut"));
     FlushLogs(kLastWords);
     _exit(kCut);
   });

@@ -41,7 +41,7 @@ constexpr std::chrono::milliseconds kLookAgain{2};
 // The libraries have these switches for the whole process only.
 void SetUpLibraries() {
   static const bool once = [] {
-    // A reply says, and its line in the log, how a message is malformed.
+  // A reply says, and its line in the log, how a message is malformed.
 #ifdef GLUOND_PROTOBUF_HAS_LOG_HANDLER
     google::protobuf::SetLogHandler(nullptr);
 #endif
@@ -59,8 +59,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
   SetUpLibraries();
   std::unique_ptr<Server> server(new Server);
-  ASSIGN_OR_RETURN(server->devices_, Devices::Open(options.devices, options.cpu_threads, options.limits,
-                                                       options.serve_share));
+  ASSIGN_OR_RETURN(server->devices_, Devices::Open(options.devices, options.cpu_threads, options.limits, options.serve_share));
   server->runner_ = std::make_unique<Runner>(options.limits, options.log, server->devices_->memory());
   server->OpenLogs(options);
   server->ListQueues();
@@ -71,9 +70,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   server->BeginSweeps(options.limits);
   server->stores_->Load();
   if (!server->serve_.empty()) {
-    RETURN_IF_ERROR(WaitFor([&](auto done) {
-      server->ReloadServing([done](const absl::StatusOr<Declaration>& served) { done(served.status()); });
-    }));
+    RETURN_IF_ERROR(WaitFor(
+        [&](auto done) { server->ReloadServing([done](const absl::StatusOr<Declaration>& served) { done(served.status()); }); }));
   }
   if (!options.ready_when_core) server->stores_->WaitForLoads();
   server->stores_->Follow();
@@ -97,9 +95,7 @@ void Server::ListQueues() {
     runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_aside(); });
     if (place->own_serving_lanes == nullptr) continue;
     runner_->dispatch.List("serving", [lanes = place->own_serving_lanes.get()] { return lanes->load(); });
-    runner_->dispatch.List("serving-beside", [lanes = place->own_serving_lanes.get()] {
-      return lanes->load_aside();
-    });
+    runner_->dispatch.List("serving-beside", [lanes = place->own_serving_lanes.get()] { return lanes->load_aside(); });
   }
 }
 
@@ -107,7 +103,8 @@ void Server::BeginSweeps(const Limits& limits) {
   // A short lease wants a closer look.
   const std::chrono::milliseconds shortest =
       std::chrono::seconds(std::min<int64_t>({limits.session_lease_seconds, limits.callback_seconds, 4}));
-  sweeper_ = std::make_unique<Sweeper>("sweep", [this] { Sweep(); }, shortest / 4);
+  sweeper_ = std::make_unique<Sweeper>(
+      "sweep", [this] { Sweep(); }, shortest / 4);
   identity_sweeper_ = identities_->Follow([this](const Gatekeeper& gatekeeper) {
     transport_->router().EndRevoked();
     sessions_->HoldUnless([&gatekeeper](Access wanted, const Identity& owner, const Reach& reach) {
@@ -127,8 +124,8 @@ absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
   ASSIGN_OR_RETURN(const Declaration declaration, ReadServeFile(options.serve));
   if (!declaration.empty()) {
     if (!LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/"))) {
-      return absl::FailedPreconditionError(absl::StrCat("--serve=", options.serve, " names checkpoints, and --store_dir=",
-                                                        options.store_dir, " is no folder"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("--serve=", options.serve, " names checkpoints, and --store_dir=", options.store_dir, " is no folder"));
     }
     ASSIGN_OR_RETURN(const auto checkpoints, CheckpointStore::Open(LocalFileSystem(), options.store_dir));
     RETURN_IF_ERROR(CheckCheckpoints(declaration, *checkpoints));
@@ -165,8 +162,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   const Limits& limits = options.limits;
   models_ = std::make_unique<Models>(limits.max_models, &runner_->tenants);
   datasets_ = std::make_unique<Datasets>(limits.max_datasets, &runner_->tenants);
-  uploads_ = std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds), limits.max_uploads,
-                                                &runner_->tenants);
+  uploads_ =
+      std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds), limits.max_uploads, &runner_->tenants);
   hosts_ = std::make_unique<HostStreams>(limits);
   devices_->SetCustomHost(hosts_->hosts(), [hosts = hosts_->hosts()](absl::string_view tenant) {
     return std::make_shared<TenantHosts>(hosts, std::string(tenant));
@@ -174,24 +171,24 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   ASSIGN_OR_RETURN(stores_, Stores::Open(options, *runner_, *devices_, *models_, *datasets_));
   SetOwners(options);
   const SessionProgram::Shared shared = {*devices_, *models_, stores_->saved_sessions()};
-  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program, runner_->audit, runner_->log,
-                                         runner_->owners);
+  sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program, runner_->audit, runner_->log, runner_->owners);
   if (options.shared_memory) regions_ = std::make_unique<SharedRegions>();
   infer_streams_ = std::make_unique<InferStreams>(*runner_, stores_->served(), regions_.get());
-  services_.push_back(std::make_unique<ServerService>(*runner_, *devices_, stores_->checkpoints() != nullptr, [this](const Reach& reach) {
-    const auto models = models_->List();
-    return std::count_if(models.begin(), models.end(), [&reach](const auto& each) { return reach.Has(each.first); });
-  }));
+  services_.push_back(
+      std::make_unique<ServerService>(*runner_, *devices_, stores_->checkpoints() != nullptr, [this](const Reach& reach) {
+        const auto models = models_->List();
+        return std::count_if(models.begin(), models.end(), [&reach](const auto& each) { return reach.Has(each.first); });
+      }));
   services_.push_back(std::make_unique<OperatorService>(*runner_, *devices_, *hosts_));
-  services_.push_back(std::make_unique<ModelService>(*runner_, *devices_, *models_, *uploads_, stores_->checkpoints(), stores_->live()));
-  services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_,
-                                                        stores_->datasets()));
+  services_.push_back(
+      std::make_unique<ModelService>(*runner_, *devices_, *models_, *uploads_, stores_->checkpoints(), stores_->live()));
+  services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_, stores_->datasets()));
   services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_, stores_->saved_sessions()));
   serve_ = options.serve;
   ServingService::Reload reload;
   if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
-  services_.push_back(std::make_unique<ServingService>(*runner_, *devices_, *models_, stores_->publisher(), stores_->checkpoints(),
-                                                       reload));
+  services_.push_back(
+      std::make_unique<ServingService>(*runner_, *devices_, *models_, stores_->publisher(), stores_->checkpoints(), reload));
   services_.push_back(std::make_unique<InferenceService>(*runner_, stores_->publisher(), *infer_streams_, regions_.get()));
   auto health = std::make_unique<HealthService>(*runner_, stores_->served(), options.health_names == OpenNames::kForCallers);
   health_ = health.get();
@@ -247,13 +244,21 @@ void Server::Sweep() {
 absl::Status Server::ShowMetrics(const ServerOptions& options) {
   if (options.metrics_address.empty()) return absl::OkStatus();
   metrics_ = std::make_unique<Metrics>(Metrics::Parts{
-      .runner = *runner_, .services = services_, .router = transport_->router(), .listener = transport_->listener(),
+      .runner = *runner_,
+      .services = services_,
+      .router = transport_->router(),
+      .listener = transport_->listener(),
       .tls = identities_->tls(),
-      .devices = *devices_, .models = *models_, .served = stores_->served(), .hosts = *hosts_->hosts(), .store = stores_->checkpoints(),
+      .devices = *devices_,
+      .models = *models_,
+      .served = stores_->served(),
+      .hosts = *hosts_->hosts(),
+      .store = stores_->checkpoints(),
       .sessions = [this] { return sessions_->size(); },
       .datasets = [this] { return static_cast<int64_t>(datasets_->size()); },
       .failed_saves = [this] { return stores_->live() == nullptr ? 0 : stores_->live()->failures(); },
-      .checkpoint_ages = [this] { return stores_->live() == nullptr ? std::map<std::string, double>() : stores_->live()->Ages(); }});
+      .checkpoint_ages =
+          [this] { return stores_->live() == nullptr ? std::map<std::string, double>() : stores_->live()->Ages(); }});
   ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start({options.metrics_address, options.metrics_token_file},
                                                          {.metrics = [this] { return metrics_->Look(); },
                                                           .what_hangs = [this] { return WhatHangs(); },
@@ -271,9 +276,7 @@ std::string Server::WhatHangs() {
   return what;
 }
 
-int64_t Server::UnderWay() const {
-  return runner_->calls.count() + sessions_->streams().size() + infer_streams_->size();
-}
+int64_t Server::UnderWay() const { return runner_->calls.count() + sessions_->streams().size() + infer_streams_->size(); }
 
 int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck) {
   using Clock = std::chrono::steady_clock;

@@ -99,7 +99,7 @@ class Server {
   std::unique_ptr<Datasets> datasets_;
   std::unique_ptr<ParameterUploads> uploads_;
   std::unique_ptr<Stores> stores_;
-  std::string serve_;  // ServerOptions::serve.
+  std::string serve_;                       // ServerOptions::serve.
   std::unique_ptr<SharedRegions> regions_;  // Null without `shared_memory`.
   std::unique_ptr<InferStreams> infer_streams_;
   std::unique_ptr<Sessions> sessions_;
@@ -114,8 +114,8 @@ class Server {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<Sweeper> identity_sweeper_;  // A disk that does not answer keeps the other one from nothing.
-  std::atomic<bool> hangs_ = false;  // As of the last look.
-  std::unique_ptr<Metrics> metrics_;  // Null without --metrics_address, as metrics_server_.
+  std::atomic<bool> hangs_ = false;            // As of the last look.
+  std::unique_ptr<Metrics> metrics_;           // Null without --metrics_address, as metrics_server_.
   std::unique_ptr<MetricsServer> metrics_server_;
 };
 

@@ -44,8 +44,8 @@ absl::Status Stores::OpenAll(const ServerOptions& options, Datasets& datasets) {
   const auto keep = [&](std::unique_ptr<CheckpointStore> sessions, std::unique_ptr<CheckpointStore> versions) {
     publisher_ = std::make_unique<Publisher>(runner_, devices_, std::move(versions), options.log);
     const int64_t bytes = options.limits.max_named_session_bytes;
-    saved_sessions_ = std::make_unique<SavedSessions>(
-        runner_, std::move(sessions), bytes > 0 ? bytes : devices_.memory()->limit() / 4, options.log);
+    saved_sessions_ = std::make_unique<SavedSessions>(runner_, std::move(sessions),
+                                                      bytes > 0 ? bytes : devices_.memory()->limit() / 4, options.log);
   };
   if (options.store_dir.empty()) {
     keep(nullptr, nullptr);
@@ -56,14 +56,14 @@ absl::Status Stores::OpenAll(const ServerOptions& options, Datasets& datasets) {
   }
   ASSIGN_OR_RETURN(claim_, StoreClaim::Take(options.store_dir));
   ASSIGN_OR_RETURN(checkpoints_, CheckpointStore::Open(LocalFileSystem(), options.store_dir, CheckpointStore::kDefaultMaxBytes,
-                                                 {.max_store_bytes = options.limits.max_store_bytes,
-                                                  .max_checkpoints = options.limits.max_checkpoints,
-                                                  .has_tenants = runner_.tenants.any(),
-                                                  .keep_reserve = true,
-                                                  .tenant_bytes = [this](absl::string_view name) {
-                                                    const TenantPtr tenant = runner_.tenants.Find(name);
-                                                    return tenant == nullptr ? 0 : tenant->quotas().store_bytes;
-                                                  }}));
+                                                       {.max_store_bytes = options.limits.max_store_bytes,
+                                                        .max_checkpoints = options.limits.max_checkpoints,
+                                                        .has_tenants = runner_.tenants.any(),
+                                                        .keep_reserve = true,
+                                                        .tenant_bytes = [this](absl::string_view name) {
+                                                          const TenantPtr tenant = runner_.tenants.Find(name);
+                                                          return tenant == nullptr ? 0 : tenant->quotas().store_bytes;
+                                                        }}));
   const bool is_new = !LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/", kLive));
   const auto tell = [&](const CheckpointStore& store) {
     for (const absl::Status& fault : store.faults()) options.log(EventLine("store_damaged", LogLevel::kError, fault.message()));
@@ -77,8 +77,7 @@ absl::Status Stores::OpenAll(const ServerOptions& options, Datasets& datasets) {
   std::unique_ptr<CheckpointStore> live = open(kLive);
   if (!is_new || !live->faults().empty()) runner_.sequences.ExpectRewound();
   live_ = std::make_unique<LiveModels>(runner_, devices_, models_, std::move(live), options.checkpoint_every, options.log);
-  datasets_ =
-      std::make_unique<StoredDatasets>(runner_, devices_, datasets, open(kDatasets), options.log);
+  datasets_ = std::make_unique<StoredDatasets>(runner_, devices_, datasets, open(kDatasets), options.log);
   owners_ = std::make_unique<StoredOwners>(runner_, open(kOwners), options.log);
   std::unique_ptr<CheckpointStore> sessions = open(kSessions);
   keep(std::move(sessions), open(kVersions));
@@ -97,7 +96,9 @@ void Stores::Load() {
 }
 
 void Stores::Follow() {
-  if (live_ != nullptr) live_sweeper_ = std::make_unique<Sweeper>("live-models", [this] { live_->Look(); }, kLiveLook);
+  if (live_ != nullptr)
+    live_sweeper_ = std::make_unique<Sweeper>(
+        "live-models", [this] { live_->Look(); }, kLiveLook);
 }
 
 int64_t Stores::Stop() {

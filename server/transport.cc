@@ -33,7 +33,8 @@ int64_t MostUnread(const Limits& limits, const Budget& memory) {
 constexpr std::chrono::milliseconds kUnreadLook{50};
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transport>> Transport::Listen(const ServerOptions& options, Runner& runner, IdentityFiles& identities,
+absl::StatusOr<std::unique_ptr<Transport>> Transport::Listen(const ServerOptions& options, Runner& runner,
+                                                             IdentityFiles& identities,
                                                              const std::vector<std::unique_ptr<RawService>>& services) {
   std::unique_ptr<Transport> transport(new Transport(runner, identities.gatekeeper()));
   RETURN_IF_ERROR(transport->Open(options, identities.tls(), services));
@@ -70,8 +71,8 @@ absl::Status Transport::Open(const ServerOptions& options, TlsCertificates* tls,
     const bool encrypted = options.tls.any() && listener_->port() > 0;
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
     for (int i = 0; i < kAcceptThreads; ++i) {
-      const auto credentials = WatchedCredentials(
-          encrypted ? tls->NewCredentials() : grpc_insecure_server_credentials_create(), router_.arrivals());
+      const auto credentials =
+          WatchedCredentials(encrypted ? tls->NewCredentials() : grpc_insecure_server_credentials_create(), router_.arrivals());
       acceptors.push_back(builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials));
     }
@@ -91,7 +92,8 @@ absl::Status Transport::Open(const ServerOptions& options, TlsCertificates* tls,
     listener_->Start([this](Descriptor connection) { accept_threads_->Accept(std::move(connection)); },
                      [this] { return runner_.peers.Busy(); });
     unread_ = std::make_unique<Unread>(runner_.memory, most_unread);
-    unread_sweeper_ = std::make_unique<Sweeper>("unread", [this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);
+    unread_sweeper_ = std::make_unique<Sweeper>(
+        "unread", [this] { EndThoseWhoKeepTooMuchUnread(); }, kUnreadLook);
   }
   return absl::OkStatus();
 }
@@ -101,8 +103,7 @@ void Transport::EndThoseWhoKeepTooMuchUnread() {
   std::vector<Unread::Connection> connections;
   for (Listener::Traffic& traffic : listener_->CountTraffic()) {
     const auto found = given.find(traffic.name);
-    connections.push_back({std::move(traffic.name), traffic.received, traffic.sent,
-                           found == given.end() ? 0 : found->second.bytes,
+    connections.push_back({std::move(traffic.name), traffic.received, traffic.sent, found == given.end() ? 0 : found->second.bytes,
                            found == given.end() || found->second.is_renewed,
                            /*has_calls=*/found != given.end()});
   }

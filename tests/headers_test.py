@@ -48,39 +48,45 @@ BUDGET = {
 
 
 class HeadersTest(unittest.TestCase):
+    def test_each_room_keeps_to_its_budget(self):
+        rows = Headers(ROOT).rows()
+        self.assertEqual(sorted(rows), sorted(BUDGET), "each room has a budget")
+        for room, row in rows.items():
+            for field, most, is_ in zip(Row._fields, BUDGET[room], row):
+                with self.subTest(room=room, field=field):
+                    self.assertLessEqual(is_, most, "see tests/headers.py --worst")
 
-  def test_each_room_keeps_to_its_budget(self):
-    rows = Headers(ROOT).rows()
-    self.assertEqual(sorted(rows), sorted(BUDGET), "each room has a budget")
-    for room, row in rows.items():
-      for field, most, is_ in zip(Row._fields, BUDGET[room], row):
-        with self.subTest(room=room, field=field):
-          self.assertLessEqual(is_, most, "see tests/headers.py --worst")
+    def test_gRPC_and_messages_are_the_wires(self):
+        for room, row in BUDGET.items():
+            if room.startswith(("engine", "ops")):
+                self.assertEqual((row.grpc, row.protobuf, row.messages), (0, 0, 0), room)
 
-  def test_gRPC_and_messages_are_the_wires(self):
-    for room, row in BUDGET.items():
-      if room.startswith(("engine", "ops")):
-        self.assertEqual((row.grpc, row.protobuf, row.messages), (0, 0, 0), room)
+    def test_a_header_that_includes_more_is_seen_in_all_files_that_read_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in {
+                "server/rpc/a.h": '#include "server/rpc/b.h"\n#  include <string>\n',
+                "server/rpc/b.h": "",
+                "server/rpc/c.h": '#include "v1/model.pb.h"\n#include "server/rpc/a.h"\n',
+                "server/rpc/one.cc": '#include "server/rpc/a.h"\n',
+                "server/rpc/two.cc": '#include "server/rpc/c.h"\n',
+                "server/main.cc": '// #include "server/rpc/c.h"\n#include "v1/model.grpc.pb.h"\n',
+                "proto/v1/model.proto": 'import "v1/tensor.proto";\n',
+                "proto/v1/tensor.proto": "",
+            }.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text)
+            rows = Headers(root).rows()
+            self.assertEqual(rows["server/rpc"], Row(grpc=0, protobuf=1, messages=2, median=3, most=3))
+            self.assertEqual(rows["server"], Row(grpc=1, protobuf=1, messages=3, median=0, most=0))
+            self.assertEqual(Headers(root).counts("server/rpc/one.cc"), (2, False, False, 0))
 
-  def test_a_header_that_includes_more_is_seen_in_all_files_that_read_it(self):
-    with tempfile.TemporaryDirectory() as folder:
-      root = pathlib.Path(folder)
-      for path, text in {"server/rpc/a.h": '#include "server/rpc/b.h"\n#  include <string>\n', "server/rpc/b.h": "",
-                         "server/rpc/c.h": '#include "v1/model.pb.h"\n#include "server/rpc/a.h"\n',
-                         "server/rpc/one.cc": '#include "server/rpc/a.h"\n', "server/rpc/two.cc": '#include "server/rpc/c.h"\n',
-                         "server/main.cc": '// #include "server/rpc/c.h"\n#include "v1/model.grpc.pb.h"\n',
-                         "proto/v1/model.proto": 'import "v1/tensor.proto";\n', "proto/v1/tensor.proto": ""}.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-      rows = Headers(root).rows()
-      self.assertEqual(rows["server/rpc"], Row(grpc=0, protobuf=1, messages=2, median=3, most=3))
-      self.assertEqual(rows["server"], Row(grpc=1, protobuf=1, messages=3, median=0, most=0))
-      self.assertEqual(Headers(root).counts("server/rpc/one.cc"), (2, False, False, 0))
-
-  def test_a_folder_below_a_room_is_the_rooms(self):
-    self.assertEqual([room_of(path) for path in ("ops/relu.cc", "ops/kernel/cpu/gemm.cc", "server/net/a/b.cc", "server/main.cc")],
-                     ["ops", "ops/kernel", "server/net", "server"])
+    def test_a_folder_below_a_room_is_the_rooms(self):
+        self.assertEqual(
+            [room_of(path) for path in ("ops/relu.cc", "ops/kernel/cpu/gemm.cc", "server/net/a/b.cc", "server/main.cc")],
+            ["ops", "ops/kernel", "server/net", "server"],
+        )
 
 
 if __name__ == "__main__":
-  case_runner.main()
+    case_runner.main()

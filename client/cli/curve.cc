@@ -29,9 +29,7 @@ struct Axis {
   double step;
 };
 
-std::string Escaped(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
-}
+std::string Escaped(const std::string& text) { return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}}); }
 
 // Means of neighbouring values, so that at most kMostPoints remain.
 std::vector<double> Thinned(const std::vector<float>& values) {
@@ -75,20 +73,17 @@ Axis AxisFor(const std::vector<Series>& all, bool from_zero) {
   return {std::floor(low / step) * step, std::ceil(high / step) * step, step};
 }
 
-std::string Frame(double left, const Axis& axis, const std::string& title,
-                  const std::string& below) {
-  std::string svg = absl::StrFormat("<text x='%g' y='%g' class='title'>%s</text>\n", left,
-                                    kTop - 12, Escaped(title));
+std::string Frame(double left, const Axis& axis, const std::string& title, const std::string& below) {
+  std::string svg = absl::StrFormat("<text x='%g' y='%g' class='title'>%s</text>\n", left, kTop - 12, Escaped(title));
   const auto steps = static_cast<int>(std::lround((axis.high - axis.low) / axis.step));
   for (int i = 0; i <= steps; ++i) {
     const double y = kTop + kHeight * (1 - static_cast<double>(i) / steps);
     const double value = std::round(axis.low / axis.step + i) * axis.step;
     absl::StrAppendFormat(&svg, "<path d='M%g %.1fh%g' class='grid'/>\n", left, y, kWidth);
-    absl::StrAppendFormat(&svg, "<text x='%g' y='%.1f' text-anchor='end'>%.6g</text>\n", left - 6,
-                          y + 4, value);
+    absl::StrAppendFormat(&svg, "<text x='%g' y='%.1f' text-anchor='end'>%.6g</text>\n", left - 6, y + 4, value);
   }
-  absl::StrAppendFormat(&svg, "<text x='%g' y='%g' text-anchor='middle'>%s</text>\n",
-                        left + kWidth / 2, kTop + kHeight + 22, Escaped(below));
+  absl::StrAppendFormat(&svg, "<text x='%g' y='%g' text-anchor='middle'>%s</text>\n", left + kWidth / 2, kTop + kHeight + 22,
+                        Escaped(below));
   return svg;
 }
 
@@ -104,24 +99,21 @@ std::string Line(double left, const Axis& axis, const Series& series) {
     }
     const double across = n == 1 ? 0.5 : static_cast<double>(i) / static_cast<double>(n - 1);
     const double up = (value - axis.low) / (axis.high - axis.low);
-    absl::StrAppendFormat(&path, "%s%.1f %.1f", pen_down ? "L" : "M", left + kWidth * across,
-                          kTop + kHeight * (1 - up));
+    absl::StrAppendFormat(&path, "%s%.1f %.1f", pen_down ? "L" : "M", left + kWidth * across, kTop + kHeight * (1 - up));
     pen_down = true;
   }
-  return absl::StrFormat("<path d='%s' fill='none' stroke='%s' stroke-width='1.6'/>\n", path,
-                         series.color);
+  return absl::StrFormat("<path d='%s' fill='none' stroke='%s' stroke-width='1.6'/>\n", path, series.color);
 }
 
-std::string Plot(double left, const std::string& title, const std::string& below,
-                 const std::vector<Series>& all, const Axis& axis) {
+std::string Plot(double left, const std::string& title, const std::string& below, const std::vector<Series>& all,
+                 const Axis& axis) {
   std::string svg = Frame(left, axis, title, below);
   double key_y = kTop + 18;
   for (const Series& series : all) {
     absl::StrAppend(&svg, Line(left, axis, series));
     if (all.size() > 1) {
-      absl::StrAppendFormat(&svg, "<text x='%g' y='%g' text-anchor='end' fill='%s'>%s</text>\n",
-                            left + kWidth - 8, key_y + kHeight - 50, series.color,
-                            Escaped(series.label));
+      absl::StrAppendFormat(&svg, "<text x='%g' y='%g' text-anchor='end' fill='%s'>%s</text>\n", left + kWidth - 8,
+                            key_y + kHeight - 50, series.color, Escaped(series.label));
       key_y += 18;
     }
   }
@@ -133,8 +125,7 @@ std::string Plot(double left, const std::string& title, const std::string& below
 std::string ToSvg(const TrainingCurve& curve) {
   const double second = kLeft + kWidth + kGap;
   const std::vector<Series> losses = {{"loss", "#1f6fb4", Thinned(curve.losses)}};
-  const std::vector<Series> accuracies = {{"training", "#1f6fb4", curve.train_accuracy},
-                                          {"test", "#d1495b", curve.test_accuracy}};
+  const std::vector<Series> accuracies = {{"training", "#1f6fb4", curve.train_accuracy}, {"test", "#d1495b", curve.test_accuracy}};
   std::string svg = absl::StrFormat(
       "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %g %g' font-family='sans-serif' "
       "font-size='12' fill='#333'>\n"
@@ -142,11 +133,9 @@ std::string ToSvg(const TrainingCurve& curve) {
       "<rect width='100%%' height='100%%' fill='#fff'/>\n"
       "<text x='%g' y='22' font-size='16' font-weight='bold'>%s</text>\n",
       second + kWidth + 20, kTop + kHeight + 40, kLeft, Escaped(curve.title));
-  absl::StrAppend(&svg,
-                  Plot(kLeft, "loss", absl::StrCat(curve.steps, " steps"), losses,
-                       AxisFor(losses, /*from_zero=*/true)),
-                  Plot(second, "accuracy", absl::StrCat(curve.test_accuracy.size(), " epochs"),
-                       accuracies, AxisFor(accuracies, /*from_zero=*/false)),
+  absl::StrAppend(&svg, Plot(kLeft, "loss", absl::StrCat(curve.steps, " steps"), losses, AxisFor(losses, /*from_zero=*/true)),
+                  Plot(second, "accuracy", absl::StrCat(curve.test_accuracy.size(), " epochs"), accuracies,
+                       AxisFor(accuracies, /*from_zero=*/false)),
                   "</svg>\n");
   return svg;
 }
@@ -156,8 +145,8 @@ absl::Status WriteSvg(const TrainingCurve& curve, const std::string& path) {
   file << ToSvg(curve);
   file.close();
   if (file) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      path, ": the training curve cannot be written there; --curve names another file"));
+  return absl::PermissionDeniedError(
+      absl::StrCat(path, ": the training curve cannot be written there; --curve names another file"));
 }
 
 }  // namespace gluond::cli

@@ -41,9 +41,9 @@ absl::Status Ask(const ServerOptions& server, const std::string& service) {
     absl::SleepFor(std::min(kAgain, end - absl::Now()));
   } while (waits && absl::Now() < end);
   if (!has_answered()) {
-    return absl::UnavailableError(absl::StrCat(
-        "no answer from ", server.address, waits ? absl::StrCat(" within ", absl::FormatDuration(patience)) : "", ": ", why.error_message(),
-        ". ", client::WayOut(why)));
+    return absl::UnavailableError(absl::StrCat("no answer from ", server.address,
+                                               waits ? absl::StrCat(" within ", absl::FormatDuration(patience)) : "", ": ",
+                                               why.error_message(), ". ", client::WayOut(why)));
   }
   if (!status.ok()) {
     return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
@@ -57,16 +57,14 @@ absl::Status Ask(const ServerOptions& server, const std::string& service) {
 absl::Status DescribeServer(const ServerOptions& server) {
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   CLIENT_ASSIGN_OR_RETURN(const v1::GetServerInfoResponse info, client.GetServerInfo());
-  Table rows = {
-      {"version", info.version()},
-      {"uptime", absl::FormatDuration(absl::Seconds(info.uptime().seconds()))},
-      {"models", absl::StrCat(info.models(), ", ", Bytes(info.tensor_bytes()), " of tensors")},
-      {"store", info.has_store() ? "yes" : "none (--store_dir names one)"}};
+  Table rows = {{"version", info.version()},
+                {"uptime", absl::FormatDuration(absl::Seconds(info.uptime().seconds()))},
+                {"models", absl::StrCat(info.models(), ", ", Bytes(info.tensor_bytes()), " of tensors")},
+                {"store", info.has_store() ? "yes" : "none (--store_dir names one)"}};
   for (const v1::Device& device : info.devices()) {
-    rows.push_back({"device", absl::StrCat(device.name(), ": ", device.description(), ", ",
-                                           Bytes(device.memory_bytes()), ", of which ", Bytes(device.memory_used_bytes()),
-                                           " are used; tensors ", Bytes(device.tensor_bytes()), ", at most ",
-                                           Bytes(device.memory_peak_bytes()))});
+    rows.push_back({"device", absl::StrCat(device.name(), ": ", device.description(), ", ", Bytes(device.memory_bytes()),
+                                           ", of which ", Bytes(device.memory_used_bytes()), " are used; tensors ",
+                                           Bytes(device.tensor_bytes()), ", at most ", Bytes(device.memory_peak_bytes()))});
   }
   std::cout << Aligned(rows);
   return absl::OkStatus();
@@ -78,15 +76,12 @@ absl::Status Health(const Arguments& arguments) {
   std::string service;
   bool quiet = false;
   ServerOptions server;
-  Options options(
-      "gluond health",
-      "Asks a server whether it serves, through the standard grpc.health.v1. The exit status "
-      "is 0 where it does, else 1; what else it says of itself changes nothing of that.");
+  Options options("gluond health",
+                  "Asks a server whether it serves, through the standard grpc.health.v1. The exit status "
+                  "is 0 where it does, else 1; what else it says of itself changes nothing of that.");
   options.AddExample("gluond health --address=127.0.0.1:50051");
   options.AddExample("gluond health --quiet --service=gluond.v1.TrainingService");
-  options.Add(
-      "service", &service,
-      "Asks for one service, as gluond.v1.TrainingService. Default: the server as a whole.");
+  options.Add("service", &service, "Asks for one service, as gluond.v1.TrainingService. Default: the server as a whole.");
   options.Add("quiet", &quiet, "Leaves out version, devices and memory.");
   server.AddTo(&options);
   CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));

@@ -64,8 +64,7 @@ bool Extend(X509* certificate, const Signer& signer, int kind, const std::string
 
 // A certificate, signed by `authority`, or by itself where that is null. Null: OpenSSL failed.
 // `names`: of the extension, like "DNS:localhost,IP:127.0.0.1"; empty for an authority.
-Certificate Sign(EVP_PKEY* key, const std::string& common_name, const std::string& names, int64_t days,
-                 const Signer* authority) {
+Certificate Sign(EVP_PKEY* key, const std::string& common_name, const std::string& names, int64_t days, const Signer* authority) {
   Certificate certificate(X509_new(), &X509_free);
   X509* const x = certificate.get();
   const Signer signer = authority == nullptr ? Signer{x, key} : *authority;
@@ -79,20 +78,18 @@ Certificate Sign(EVP_PKEY* key, const std::string& common_name, const std::strin
   const auto* text = reinterpret_cast<const unsigned char*>(common_name.c_str());
   const bool named = X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_UTF8, text, -1, -1, 0) == 1 &&
                      X509_set_issuer_name(x, X509_get_subject_name(signer.certificate)) == 1;
-  const bool extended =
-      names.empty() ? Extend(x, signer, NID_basic_constraints, "critical,CA:TRUE") &&
-                          Extend(x, signer, NID_key_usage, "critical,keyCertSign,cRLSign")
-                    : Extend(x, signer, NID_basic_constraints, "critical,CA:FALSE") &&
-                          Extend(x, signer, NID_ext_key_usage, "serverAuth,clientAuth") &&
-                          Extend(x, signer, NID_subject_alt_name, names);
+  const bool extended = names.empty() ? Extend(x, signer, NID_basic_constraints, "critical,CA:TRUE") &&
+                                            Extend(x, signer, NID_key_usage, "critical,keyCertSign,cRLSign")
+                                      : Extend(x, signer, NID_basic_constraints, "critical,CA:FALSE") &&
+                                            Extend(x, signer, NID_ext_key_usage, "serverAuth,clientAuth") &&
+                                            Extend(x, signer, NID_subject_alt_name, names);
   if (!named || !extended || X509_sign(x, signer.key, EVP_sha256()) == 0) return Certificate(nullptr, &X509_free);
   return certificate;
 }
 
 // Makes `folder/name.key` and `folder/name.pem`.
-absl::StatusOr<std::pair<Key, Certificate>> Make(const std::string& folder, const std::string& name,
-                                                 const std::string& common_name, const std::string& names, int64_t days,
-                                                 const Signer* authority) {
+absl::StatusOr<std::pair<Key, Certificate>> Make(const std::string& folder, const std::string& name, const std::string& common_name,
+                                                 const std::string& names, int64_t days, const Signer* authority) {
   Key key(EVP_EC_gen("P-256"), &EVP_PKEY_free);
   if (key == nullptr) return absl::InternalError("OpenSSL makes no key");
   Certificate certificate = Sign(key.get(), common_name, names, days, authority);
@@ -129,7 +126,8 @@ absl::StatusOr<std::vector<std::string>> RolesOf(const std::string& roles) {
   std::vector<std::string> list = absl::StrSplit(roles, ',');
   for (const std::string& role : list) {
     if (role == "infer" || role == "train" || role == "publish" || role == "admin") continue;
-    return absl::InvalidArgumentError(absl::StrCat("--roles: '", role, "' is no role; want infer, train, publish or admin, or "
+    return absl::InvalidArgumentError(absl::StrCat("--roles: '", role,
+                                                   "' is no role; want infer, train, publish or admin, or "
                                                    "several with commas"));
   }
   return list;
@@ -140,14 +138,14 @@ absl::Status CheckCaller(const std::string& name) {
   const size_t tenant = name.find('/') == std::string::npos ? 0 : name.find('/') + 1;
   const bool has_control = std::any_of(name.begin(), name.end(), [](char c) { return absl::ascii_iscntrl(c); });
   if (name.size() > tenant && name.size() - tenant <= kLongestCaller && !has_control) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("'", absl::CEscape(name), "' is no caller's name; want NAME or TENANT/NAME, where "
-                                                 "NAME has 1 to ", kLongestCaller, " bytes without control characters"));
+  return absl::InvalidArgumentError(absl::StrCat("'", absl::CEscape(name),
+                                                 "' is no caller's name; want NAME or TENANT/NAME, where "
+                                                 "NAME has 1 to ",
+                                                 kLongestCaller, " bytes without control characters"));
 }
 
 // The name as a word of the file of identities: a blank would end it there, and a '#' begin a comment.
-std::string ToWord(const std::string& name) {
-  return absl::StrReplaceAll(name, {{"%", "%25"}, {" ", "%20"}, {"#", "%23"}});
-}
+std::string ToWord(const std::string& name) { return absl::StrReplaceAll(name, {{"%", "%25"}, {" ", "%20"}, {"#", "%23"}}); }
 
 absl::Status MakeToken(const std::string& name, const std::string& roles, const std::string& file) {
   std::string bytes(kTokenBytes, '\0');
@@ -228,13 +226,14 @@ absl::Status Certificates(const Arguments& arguments) {
   }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  CLIENT_ASSIGN_OR_RETURN(const auto authority, Make(folder, "ca", "gluond test authority", "", std::max<int64_t>(days, 1), nullptr));
+  CLIENT_ASSIGN_OR_RETURN(const auto authority,
+                          Make(folder, "ca", "gluond test authority", "", std::max<int64_t>(days, 1), nullptr));
   const Signer signer = {authority.second.get(), authority.first.get()};
   CLIENT_RETURN_IF_ERROR(Make(folder, "server", "gluond", NamesOf(hosts), days, &signer).status());
   CLIENT_RETURN_IF_ERROR(Make(folder, "client", client, NamesOf(client), days, &signer).status());
-  std::cout << "gluond serve --tls_cert=" << folder << "/server.pem --tls_key=" << folder << "/server.key --tls_client_ca="
-            << folder << "/ca.pem\ngluond health --tls_ca=" << folder << "/ca.pem --tls_cert=" << folder
-            << "/client.pem --tls_key=" << folder << "/client.key\n";
+  std::cout << "gluond serve --tls_cert=" << folder << "/server.pem --tls_key=" << folder
+            << "/server.key --tls_client_ca=" << folder << "/ca.pem\ngluond health --tls_ca=" << folder
+            << "/ca.pem --tls_cert=" << folder << "/client.pem --tls_key=" << folder << "/client.key\n";
   return absl::OkStatus();
 }
 

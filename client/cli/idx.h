@@ -27,8 +27,7 @@ struct LabelledImages {
 
 // `<folder>/<part>-images-idx3-ubyte` and `<folder>/<part>-labels-idx1-ubyte`, where part is
 // "train" or "t10k". INVALID_ARGUMENT: their counts differ, or they are not images.
-absl::StatusOr<LabelledImages> ReadLabelledImages(const std::string& folder,
-                                                  const std::string& part);
+absl::StatusOr<LabelledImages> ReadLabelledImages(const std::string& folder, const std::string& part);
 
 }  // namespace gluond::cli
 

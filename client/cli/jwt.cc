@@ -50,7 +50,8 @@ absl::StatusOr<JwtSigner> JwtSigner::Read(const std::string& path) {
   if (file == nullptr) return absl::NotFoundError(absl::StrCat("--jwt_key=", path, " cannot be read"));
   const Key key(PEM_read_bio_PrivateKey(file.get(), nullptr, &NoPassphrase, nullptr), &EVP_PKEY_free);
   if (key == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("--jwt_key=", path, " has no private key in PEM, or an encrypted one; "
+    return absl::InvalidArgumentError(absl::StrCat("--jwt_key=", path,
+                                                   " has no private key in PEM, or an encrypted one; "
                                                    "want one without a passphrase"));
   }
   if (!Signs(key.get())) {
@@ -59,9 +60,8 @@ absl::StatusOr<JwtSigner> JwtSigner::Read(const std::string& path) {
   }
   JwtSigner signer;
   signer.is_rsa_ = IsRsa(key.get());
-  signer.private_key_ = Text([&key](BIO* out) {
-    return PEM_write_bio_PrivateKey(out, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-  });
+  signer.private_key_ =
+      Text([&key](BIO* out) { return PEM_write_bio_PrivateKey(out, key.get(), nullptr, nullptr, 0, nullptr, nullptr); });
   signer.public_key_ = Text([&key](BIO* out) { return PEM_write_bio_PUBKEY(out, key.get()); });
   if (signer.private_key_.empty() || signer.public_key_.empty()) {
     return absl::InternalError(absl::StrCat("--jwt_key=", path, ": OpenSSL writes it not again"));
@@ -73,19 +73,18 @@ absl::StatusOr<std::string> JwtSigner::Sign(const JwtClaims& claims) const {
   jwt_t* made = nullptr;
   if (jwt_new(&made) != 0) return absl::InternalError("libjwt makes no token");
   const std::unique_ptr<jwt_t, decltype(&jwt_free)> jwt(made, &jwt_free);
-  for (const auto& [claim, text] : {std::pair("iss", claims.issuer), std::pair("aud", claims.audience),
-                                    std::pair("sub", claims.name)}) {
+  for (const auto& [claim, text] :
+       {std::pair("iss", claims.issuer), std::pair("aud", claims.audience), std::pair("sub", claims.name)}) {
     if (jwt_add_grant(made, claim, text.c_str()) != 0) {
       return absl::InvalidArgumentError(absl::StrCat("the claim '", claim, "' of the token cannot be written; want UTF-8"));
     }
   }
   const std::string roles = absl::StrCat(R"({"roles": [")", absl::StrJoin(claims.roles, R"(", ")"), R"("]})");
-  const bool all = jwt_add_grants_json(made, roles.c_str()) == 0 &&
-                   jwt_add_grant_int(made, "iat", absl::ToUnixSeconds(claims.begin)) == 0 &&
-                   jwt_add_grant_int(made, "exp", absl::ToUnixSeconds(claims.end)) == 0 &&
-                   jwt_set_alg(made, is_rsa_ ? JWT_ALG_RS256 : JWT_ALG_ES256,
-                               reinterpret_cast<const unsigned char*>(private_key_.data()),
-                               static_cast<int>(private_key_.size())) == 0;
+  const bool all =
+      jwt_add_grants_json(made, roles.c_str()) == 0 && jwt_add_grant_int(made, "iat", absl::ToUnixSeconds(claims.begin)) == 0 &&
+      jwt_add_grant_int(made, "exp", absl::ToUnixSeconds(claims.end)) == 0 &&
+      jwt_set_alg(made, is_rsa_ ? JWT_ALG_RS256 : JWT_ALG_ES256, reinterpret_cast<const unsigned char*>(private_key_.data()),
+                  static_cast<int>(private_key_.size())) == 0;
   const std::unique_ptr<char, decltype(&std::free)> token(all ? jwt_encode_str(made) : nullptr, &std::free);
   if (token == nullptr) return absl::InternalError("libjwt signs no token with this key");
   return std::string(token.get());

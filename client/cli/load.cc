@@ -70,13 +70,14 @@ absl::Status Run(LoadOptions options, const ServerOptions& server) {
   const bool draws = isatty(STDOUT_FILENO) == 1 && !options.json;
   const LoadReport report = RunLoad(stub, shot, pace, [&](const LoadState& state) {
     if (!draws) return;
-    std::cout << absl::StrFormat("\r[%s] %3.0f%%  %d answers  %d errors  %d under way\x1b[K", Bar(state.done),
-                                 100 * state.done, state.succeeded, state.failed, state.under_way)
+    std::cout << absl::StrFormat("\r[%s] %3.0f%%  %d answers  %d errors  %d under way\x1b[K", Bar(state.done), 100 * state.done,
+                                 state.succeeded, state.failed, state.under_way)
               << std::flush;
   });
   std::cout << (draws ? "\r\x1b[K" : "") << (options.json ? report.Json() : report.Text());
   if (report.failed() == 0) return absl::OkStatus();
-  return absl::UnknownError(absl::StrCat(report.failed(), " of ", report.succeeded() + report.failed(), " requests failed; the report says how."));
+  return absl::UnknownError(
+      absl::StrCat(report.failed(), " of ", report.succeeded() + report.failed(), " requests failed; the report says how."));
 }
 
 }  // namespace

@@ -13,23 +13,16 @@ using google::protobuf::Struct;
 
 constexpr double kPercentiles[] = {50, 90, 95, 99, 99.9, 100};
 
-std::string Milliseconds(absl::Duration duration) {
-  return absl::StrFormat("%.3f ms", absl::ToDoubleMilliseconds(duration));
-}
+std::string Milliseconds(absl::Duration duration) { return absl::StrFormat("%.3f ms", absl::ToDoubleMilliseconds(duration)); }
 
-void Put(const std::string& name, double value, Struct* to) {
-  (*to->mutable_fields())[name].set_number_value(value);
-}
+void Put(const std::string& name, double value, Struct* to) { (*to->mutable_fields())[name].set_number_value(value); }
 
-Struct* PutObject(const std::string& name, Struct* to) {
-  return (*to->mutable_fields())[name].mutable_struct_value();
-}
+Struct* PutObject(const std::string& name, Struct* to) { return (*to->mutable_fields())[name].mutable_struct_value(); }
 
 void Put(const std::string& name, const Latencies& latencies, Struct* to) {
   Struct* const object = PutObject(name, to);
   for (const double percent : kPercentiles) {
-    Put(percent == 100 ? "max" : absl::StrCat("p", percent),
-        absl::ToDoubleMilliseconds(latencies.Percentile(percent)), object);
+    Put(percent == 100 ? "max" : absl::StrCat("p", percent), absl::ToDoubleMilliseconds(latencies.Percentile(percent)), object);
   }
 }
 
@@ -44,29 +37,24 @@ void LoadReport::Answered(absl::Duration latency, const absl::Status& status) {
 }
 
 double LoadReport::throughput() const {
-  return elapsed_ > absl::ZeroDuration()
-             ? static_cast<double>(succeeded()) / absl::ToDoubleSeconds(elapsed_)
-             : 0;
+  return elapsed_ > absl::ZeroDuration() ? static_cast<double>(succeeded()) / absl::ToDoubleSeconds(elapsed_) : 0;
 }
 
 std::string LoadReport::Text() const {
-  Table rows = {
-      {"requests", absl::StrFormat("%d in %.1f s", requests(), absl::ToDoubleSeconds(elapsed_))},
-      {"succeeded", absl::StrFormat("%d, %.1f per second", succeeded(), throughput())},
-      {"failed", absl::StrCat(failed_)}};
+  Table rows = {{"requests", absl::StrFormat("%d in %.1f s", requests(), absl::ToDoubleSeconds(elapsed_))},
+                {"succeeded", absl::StrFormat("%d, %.1f per second", succeeded(), throughput())},
+                {"failed", absl::StrCat(failed_)}};
   for (const auto& [code, failure] : failures_) {
-    rows.push_back({absl::StrCat("  ", absl::StatusCodeToString(code)),
-                    absl::StrCat(failure.count, ", first: ", failure.message)});
+    rows.push_back({absl::StrCat("  ", absl::StatusCodeToString(code)), absl::StrCat(failure.count, ", first: ", failure.message)});
   }
   if (not_sent_ > 0) rows.push_back({"not sent", absl::StrCat(not_sent_)});
   for (const double percent : kPercentiles) {
-    rows.push_back({percent == 100 ? "longest" : absl::StrCat("p", percent),
-                    Milliseconds(latencies_.Percentile(percent))});
+    rows.push_back({percent == 100 ? "longest" : absl::StrCat("p", percent), Milliseconds(latencies_.Percentile(percent))});
   }
   if (lateness_.size() > 0) {
-    rows.push_back({"sent late by", absl::StrCat("p50 ", Milliseconds(lateness_.Percentile(50)), ", p99 ",
-                                                 Milliseconds(lateness_.Percentile(99)), ", longest ",
-                                                 Milliseconds(lateness_.Percentile(100)))});
+    rows.push_back({"sent late by",
+                    absl::StrCat("p50 ", Milliseconds(lateness_.Percentile(50)), ", p99 ", Milliseconds(lateness_.Percentile(99)),
+                                 ", longest ", Milliseconds(lateness_.Percentile(100)))});
   }
   return Aligned(rows);
 }

@@ -51,16 +51,17 @@ std::thread StartOrExit(std::function<void()> body) {
   try {
     return std::thread(std::move(body));
   } catch (const std::system_error&) {
-    std::fputs("cannot start the thread that hears of answers: the process has all threads that it may have; raise the "
-               "limit (ulimit -u, or a container's pids.max)\n", stderr);
+    std::fputs(
+        "cannot start the thread that hears of answers: the process has all threads that it may have; raise the "
+        "limit (ulimit -u, or a container's pids.max)\n",
+        stderr);
     std::exit(1);
   }
 }
 
 class LoadRun {
  public:
-  LoadRun(grpc::GenericStub& stub, const Shot& shot, const Pace& pace,
-          absl::FunctionRef<void(const LoadState&)> show)
+  LoadRun(grpc::GenericStub& stub, const Shot& shot, const Pace& pace, absl::FunctionRef<void(const LoadState&)> show)
       : stub_(stub), shot_(shot), pace_(pace), show_(show) {}
 
   LoadReport Run() {
@@ -131,8 +132,7 @@ class LoadRun {
 
   void AwaitAnswers() {
     std::unique_lock<std::mutex> lock(mu_);
-    while (!all_answered_.wait_for(lock, absl::ToChronoMilliseconds(kShownEvery),
-                                   [this] { return under_way_ == 0; })) {
+    while (!all_answered_.wait_for(lock, absl::ToChronoMilliseconds(kShownEvery), [this] { return under_way_ == 0; })) {
       lock.unlock();
       Show(absl::Now());
       lock.lock();
@@ -168,8 +168,7 @@ class LoadRun {
 
 }  // namespace
 
-LoadReport RunLoad(grpc::GenericStub& stub, const Shot& shot, const Pace& pace,
-                   absl::FunctionRef<void(const LoadState&)> show) {
+LoadReport RunLoad(grpc::GenericStub& stub, const Shot& shot, const Pace& pace, absl::FunctionRef<void(const LoadState&)> show) {
   return LoadRun(stub, shot, pace, show).Run();
 }
 

@@ -40,8 +40,7 @@ struct LoadState {
 };
 
 // Returns when the last answer is there. Calls `show` some times a second.
-LoadReport RunLoad(grpc::GenericStub& stub, const Shot& shot, const Pace& pace,
-                   absl::FunctionRef<void(const LoadState&)> show);
+LoadReport RunLoad(grpc::GenericStub& stub, const Shot& shot, const Pace& pace, absl::FunctionRef<void(const LoadState&)> show);
 
 // One request, outside of any count.
 absl::Status Fire(grpc::GenericStub& stub, const Shot& shot, absl::Duration timeout);

@@ -23,8 +23,8 @@ constexpr int64_t kMostBytes = 1 << 30;
 absl::StatusOr<Shot> ShotOf(const std::string& path, const google::protobuf::Message& request) {
   Shot shot{path, {}};
   bool own_buffer = false;
-  const grpc::Status status = grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::Message>(
-      request, &shot.message, &own_buffer);
+  const grpc::Status status =
+      grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::Message>(request, &shot.message, &own_buffer);
   if (!status.ok()) return absl::InternalError(status.error_message());
   return shot;
 }
@@ -132,8 +132,8 @@ absl::StatusOr<Shot> CallOf(const std::string& method, const std::string& json) 
       google::protobuf::MessageFactory::generated_factory()->GetPrototype(found->input_type())->New());
   const auto parsed = google::protobuf::util::JsonStringToMessage(text, request.get());
   if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--request is no ", found->input_type()->name(),
-                                                   " in JSON: ", std::string(parsed.message())));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--request is no ", found->input_type()->name(), " in JSON: ", std::string(parsed.message())));
   }
   return ShotOf(absl::StrCat("/", found->service()->full_name(), "/", found->name()), *request);
 }

@@ -15,9 +15,9 @@ namespace gluond::cli {
 
 struct InferenceShot {
   std::string model = {};
-  std::string version = {};    // Empty: the server chooses.
-  int64_t batch = 1;           // The size of each axis that may have any.
-  int64_t max_integer = 1;     // Integer inputs are 0 to this.
+  std::string version = {};  // Empty: the server chooses.
+  int64_t batch = 1;         // The size of each axis that may have any.
+  int64_t max_integer = 1;   // Integer inputs are 0 to this.
   int64_t seed = 0;
 };
 

@@ -53,8 +53,7 @@ void PrintUsage(std::ostream& out) {
 int Run(const Arguments& arguments) {
   // Debian builds Abseil so that each lock of gRPC is looked up in a graph, under one lock of the whole process.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
-      arguments[0] == "help") {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     PrintUsage(arguments.empty() ? std::cerr : std::cout);
     return arguments.empty() ? kWrongCommandLine : 0;
   }
@@ -62,8 +61,8 @@ int Run(const Arguments& arguments) {
     std::cout << "gluond " << client::kRelease << " (" << Commit() << ")\n";
     return 0;
   }
-  const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
-                                     [&](const Command& c) { return arguments[0] == c.name; });
+  const auto* command =
+      std::find_if(std::begin(kCommands), std::end(kCommands), [&](const Command& c) { return arguments[0] == c.name; });
   if (command == std::end(kCommands)) {
     std::vector<std::string> names;
     for (const Command& each : kCommands) names.push_back(each.name);
@@ -89,6 +88,4 @@ int Main(const Arguments& arguments) {
 }  // namespace
 }  // namespace gluond::cli
 
-int main(int argc, char** argv) {
-  return gluond::cli::Main(gluond::cli::Arguments(argv + 1, argv + argc));
-}
+int main(int argc, char** argv) { return gluond::cli::Main(gluond::cli::Arguments(argv + 1, argv + argc)); }

@@ -16,17 +16,14 @@ std::string ShapeOf(const v1::Variable& variable) {
 }
 
 void Describe(const v1::Model& model) {
-  std::cout << model.name() << " on " << model.device() << ": " << model.node_count() << " nodes, "
-            << model.parameter_elements() << " parameters, " << Bytes(model.tensor_bytes()) << ", "
-            << (model.has_trainer() ? absl::StrCat("trained for ", model.step(), " steps")
-                                    : std::string("no trainer"))
-            << "\n\n";
+  std::cout << model.name() << " on " << model.device() << ": " << model.node_count() << " nodes, " << model.parameter_elements()
+            << " parameters, " << Bytes(model.tensor_bytes()) << ", "
+            << (model.has_trainer() ? absl::StrCat("trained for ", model.step(), " steps") : std::string("no trainer")) << "\n\n";
   Table rows = {{"name", "kind", "shape", "dtype", "state"}};
   const auto add = [&](const auto& variables, const std::string& kind, bool has_value) {
     for (const v1::Variable& variable : variables) {
-      rows.push_back({variable.name(),
-                      kind.empty() ? v1::Variable::Kind_Name(variable.kind()) : kind,
-                      ShapeOf(variable), v1::Tensor::DType_Name(variable.dtype()),
+      rows.push_back({variable.name(), kind.empty() ? v1::Variable::Kind_Name(variable.kind()) : kind, ShapeOf(variable),
+                      v1::Tensor::DType_Name(variable.dtype()),
                       !has_value               ? ""
                       : variable.initialized() ? "initialized"
                                                : "without value"});
@@ -48,8 +45,7 @@ absl::Status Models(const Arguments& arguments) {
   options.AddExample("gluond models");
   options.AddExample("gluond models lenet");
   options.AddExample("gluond models lenet --delete");
-  options.AddPositional("NAME", &name,
-                        "The model to describe with inputs, outputs and parameters.");
+  options.AddPositional("NAME", &name, "The model to describe with inputs, outputs and parameters.");
   options.Add("delete", &erase, "Deletes the model NAME, with its trainer. Its checkpoints stay.");
   AddJson(&options, &json);
   server.AddTo(&options);
@@ -76,8 +72,7 @@ absl::Status Models(const Arguments& arguments) {
   Table rows = {{"model", "device", "parameters", "step", "memory"}};
   for (const v1::Model& model : models) {
     rows.push_back({model.name(), model.device(), absl::StrCat(model.parameter_elements()),
-                    model.has_trainer() ? absl::StrCat(model.step()) : "-",
-                    Bytes(model.tensor_bytes())});
+                    model.has_trainer() ? absl::StrCat(model.step()) : "-", Bytes(model.tensor_bytes())});
   }
   std::cout << (models.empty() ? "no models; `gluond train` makes one\n" : Aligned(rows));
   return absl::OkStatus();

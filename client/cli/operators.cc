@@ -24,17 +24,15 @@ std::string Details(const v1::Operator::Parameter& parameter) {
     absl::StrAppend(&text, ", one of ", absl::StrJoin(parameter.values(), ", "));
   }
   if (!parameter.range().empty()) absl::StrAppend(&text, ", in ", parameter.range());
-  absl::StrAppend(&text, parameter.required() ? ", required" : ", default ",
-                  parameter.default_value());
+  absl::StrAppend(&text, parameter.required() ? ", required" : ", default ", parameter.default_value());
   return text;
 }
 
 void Describe(const v1::Operator& op) {
   std::cout << op.name() << "\n\n" << op.description() << "\n\n";
-  if (!op.aliases().empty())
-    std::cout << "Also called " << absl::StrJoin(op.aliases(), ", ") << "\n";
-  std::cout << (op.differentiable() ? "Has a gradient" : "Has no gradient") << "; runs on "
-            << absl::StrJoin(op.devices(), ", ") << "\n";
+  if (!op.aliases().empty()) std::cout << "Also called " << absl::StrJoin(op.aliases(), ", ") << "\n";
+  std::cout << (op.differentiable() ? "Has a gradient" : "Has no gradient") << "; runs on " << absl::StrJoin(op.devices(), ", ")
+            << "\n";
   Table rows;
   for (const auto& input : op.inputs()) {
     rows.push_back({"  " + input.name(), input.type(), input.description()});
@@ -81,8 +79,7 @@ absl::Status Operators(const Arguments& arguments) {
   for (const v1::Operator& op : operators) {
     rows.push_back({op.name(), absl::StrJoin(op.devices(), ","), FirstSentence(op.description())});
   }
-  std::cout << Aligned(rows) << operators.size()
-            << " operators; `gluond operators NAME` describes one.\n";
+  std::cout << Aligned(rows) << operators.size() << " operators; `gluond operators NAME` describes one.\n";
   return absl::OkStatus();
 }
 

@@ -39,11 +39,10 @@ Options::Options(std::string command, std::string description)
     : command_(std::move(command)), description_(std::move(description)) {}
 
 void Options::Add(const std::string& name, std::string* value, const std::string& help) {
-  options_.push_back(
-      {name, help, *value, "TEXT", "a text", false, [value](const std::string& text) {
-         *value = text;
-         return true;
-       }});
+  options_.push_back({name, help, *value, "TEXT", "a text", false, [value](const std::string& text) {
+                        *value = text;
+                        return true;
+                      }});
 }
 
 void Options::Add(const std::string& name, int64_t* value, const std::string& help) {
@@ -62,9 +61,8 @@ void Options::Add(const std::string& name, bool* value, const std::string& help)
 }
 
 void Options::Add(const std::string& name, absl::Duration* value, const std::string& help) {
-  options_.push_back(
-      {name, help, absl::FormatDuration(*value), "TIME", "a duration like 500ms or 10s", false,
-       [value](const std::string& text) { return absl::ParseDuration(text, value); }});
+  options_.push_back({name, help, absl::FormatDuration(*value), "TIME", "a duration like 500ms or 10s", false,
+                      [value](const std::string& text) { return absl::ParseDuration(text, value); }});
 }
 
 void Options::AddPositional(const std::string& name, std::string* value, const std::string& help) {
@@ -83,8 +81,7 @@ absl::Status Options::Fail(const std::string& what) const {
 bool IsWrongCommandLine(const absl::Status& status) { return status.GetPayload(kWrongCommandLine).has_value(); }
 
 const Options::Option* Options::Find(const std::string& name) const {
-  const auto it = std::find_if(options_.begin(), options_.end(),
-                               [&](const Option& option) { return option.name == name; });
+  const auto it = std::find_if(options_.begin(), options_.end(), [&](const Option& option) { return option.name == name; });
   return it == options_.end() ? nullptr : &*it;
 }
 
@@ -105,8 +102,7 @@ absl::Status Options::ParseOption(const std::vector<std::string>& arguments, siz
   } else if (option != nullptr && !has_value && option->is_bool) {
     value = "true";
   } else if (option != nullptr && !has_value) {
-    if (*at + 1 == arguments.size())
-      return Fail(absl::StrCat("--", name, " wants ", option->expected));
+    if (*at + 1 == arguments.size()) return Fail(absl::StrCat("--", name, " wants ", option->expected));
     value = arguments[++*at];
   }
   if (option == nullptr) {
@@ -122,8 +118,7 @@ absl::Status Options::ParseOption(const std::vector<std::string>& arguments, siz
 
 absl::StatusOr<bool> Options::Parse(const std::vector<std::string>& arguments) const {
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
-  if (std::any_of(arguments.begin(), end,
-                  [](const std::string& a) { return a == "--help" || a == "-h"; })) {
+  if (std::any_of(arguments.begin(), end, [](const std::string& a) { return a == "--help" || a == "-h"; })) {
     std::cout << Help();
     return false;
   }
@@ -160,8 +155,7 @@ std::string Options::Help() const {
   if (!options_.empty()) page += "\nOptions:\n";
   for (const Option& option : options_) {
     absl::StrAppend(&page, "  --", option.name, option.is_bool ? "" : "=", option.placeholder);
-    if (!option.shown_default.empty())
-      absl::StrAppend(&page, "  (default: ", option.shown_default, ")");
+    if (!option.shown_default.empty()) absl::StrAppend(&page, "  (default: ", option.shown_default, ")");
     absl::StrAppend(&page, "\n", Wrapped(option.help, 6));
   }
   return page;

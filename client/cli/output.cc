@@ -36,8 +36,8 @@ absl::Status FlushOutput() {
   // The write that failed may have been an earlier one.
   if (!written && why == 0 && write(STDOUT_FILENO, "\n", 1) < 0) why = errno;
   if (written || HasNoReader(STDOUT_FILENO)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the standard output could not be written",
-                                          why == 0 ? "" : absl::StrCat(": ", std::strerror(why))));
+  return absl::DataLossError(
+      absl::StrCat("the standard output could not be written", why == 0 ? "" : absl::StrCat(": ", std::strerror(why))));
 }
 
 }  // namespace gluond::cli

@@ -10,8 +10,7 @@ int Shade(uint8_t pixel) { return 232 + pixel * 24 / 256; }
 
 }  // namespace
 
-std::vector<std::string> Draw(absl::Span<const uint8_t> pixels, int64_t height, int64_t width,
-                              bool color) {
+std::vector<std::string> Draw(absl::Span<const uint8_t> pixels, int64_t height, int64_t width, bool color) {
   static constexpr absl::string_view kRamp = " .:-=+*#%@";
   std::vector<std::string> lines;
   for (int64_t y = 0; y < height; y += 2) {

@@ -13,8 +13,7 @@ namespace gluond::cli {
 
 // Lines of `width` characters, each for two rows of pixels: half blocks in 24 shades of grey where
 // `color` is set, else ASCII from space to '@'. `pixels` holds height * width values, 0 is dark.
-std::vector<std::string> Draw(absl::Span<const uint8_t> pixels, int64_t height, int64_t width,
-                              bool color);
+std::vector<std::string> Draw(absl::Span<const uint8_t> pixels, int64_t height, int64_t width, bool color);
 
 }  // namespace gluond::cli
 

@@ -34,11 +34,9 @@ struct Selection {
 
 absl::StatusOr<Selection> Select(const std::string& folder, int64_t first, int64_t count) {
   CLIENT_ASSIGN_OR_RETURN(const LabelledImages all, ReadLabelledImages(folder, "t10k"));
-  if (first < 0 || count < 1 || count > kMostImages || first >= all.count() ||
-      count > all.count() - first) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--first and --count want some of the ", all.count(), " test images, at most ",
-                     kMostImages, " at a time; got ", first, " and ", count, "."));
+  if (first < 0 || count < 1 || count > kMostImages || first >= all.count() || count > all.count() - first) {
+    return absl::InvalidArgumentError(absl::StrCat("--first and --count want some of the ", all.count(), " test images, at most ",
+                                                   kMostImages, " at a time; got ", first, " and ", count, "."));
   }
   Selection selection{{}, {}, all.images.shape()[2], all.images.shape()[3]};
   const int64_t size = selection.height * selection.width;
@@ -56,21 +54,16 @@ struct Published {
 };
 
 // The most likely class of each image.
-absl::StatusOr<std::vector<int64_t>> Classify(const client::Model& model, const Published& published,
-                                              const Selection& images) {
+absl::StatusOr<std::vector<int64_t>> Classify(const client::Model& model, const Published& published, const Selection& images) {
   std::vector<float> input(images.pixels.size());
-  std::transform(images.pixels.begin(), images.pixels.end(), input.begin(), [](uint8_t pixel) {
-    return static_cast<float>(pixel * kPixelScale + kPixelShift);
-  });
-  const client::Tensors inputs = {
-      {"data", client::Tensor::Of<float>({images.count(), 1, images.height, images.width}, input)}};
-  CLIENT_ASSIGN_OR_RETURN(const client::Tensors outputs, published.asked ? model.Infer(inputs, published.version)
-                                                                         : model.Predict(inputs));
-  if (outputs.size() != 1 || outputs.begin()->second.shape().size() != 2 ||
-      outputs.begin()->second.shape()[0] != images.count()) {
-    return absl::FailedPreconditionError(absl::StrCat("model '", model.name(),
-                                                      "' is no classifier of images: it has ",
-                                                      outputs.size(), " outputs."));
+  std::transform(images.pixels.begin(), images.pixels.end(), input.begin(),
+                 [](uint8_t pixel) { return static_cast<float>(pixel * kPixelScale + kPixelShift); });
+  const client::Tensors inputs = {{"data", client::Tensor::Of<float>({images.count(), 1, images.height, images.width}, input)}};
+  CLIENT_ASSIGN_OR_RETURN(const client::Tensors outputs,
+                          published.asked ? model.Infer(inputs, published.version) : model.Predict(inputs));
+  if (outputs.size() != 1 || outputs.begin()->second.shape().size() != 2 || outputs.begin()->second.shape()[0] != images.count()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("model '", model.name(), "' is no classifier of images: it has ", outputs.size(), " outputs."));
   }
   CLIENT_ASSIGN_OR_RETURN(const std::vector<float> scores, outputs.begin()->second.Values<float>());
   const int64_t classes = outputs.begin()->second.shape()[1];
@@ -85,8 +78,7 @@ std::string Name(const std::vector<std::string>& names, int64_t label) {
   return label < static_cast<int64_t>(names.size()) ? names[label] : absl::StrCat(label);
 }
 
-void Show(const Selection& images, const std::vector<int64_t>& predicted,
-          const std::vector<std::string>& names, bool color) {
+void Show(const Selection& images, const std::vector<int64_t>& predicted, const std::vector<std::string>& names, bool color) {
   const int width = static_cast<int>(images.width);
   for (int64_t begin = 0; begin < images.count(); begin += kPerLine) {
     const int64_t end = std::min(begin + kPerLine, images.count());
@@ -96,10 +88,8 @@ void Show(const Selection& images, const std::vector<int64_t>& predicted,
       const auto picture = Draw(images.image(i), images.height, images.width, color);
       for (size_t y = 0; y < lines.size(); ++y) absl::StrAppend(&lines[y], picture[y], " ");
       const bool right = predicted[i] == images.labels[i];
-      absl::StrAppendFormat(&said, "%-*s ", width,
-                            absl::StrCat(right ? "+ " : "- ", Name(names, predicted[i])));
-      absl::StrAppendFormat(&truth, "%-*s ", width,
-                            absl::StrCat("  is ", Name(names, images.labels[i])));
+      absl::StrAppendFormat(&said, "%-*s ", width, absl::StrCat(right ? "+ " : "- ", Name(names, predicted[i])));
+      absl::StrAppendFormat(&truth, "%-*s ", width, absl::StrCat("  is ", Name(names, images.labels[i])));
     }
     for (const std::string& line : lines) std::cout << line << "\n";
     std::cout << said << "\n" << truth << "\n\n";
@@ -117,17 +107,15 @@ absl::Status Predict(const Arguments& arguments) {
   int64_t count = 10;
   bool color = isatty(STDOUT_FILENO) == 1;
   ServerOptions server;
-  Options options(
-      "gluond predict",
-      "Shows test images in the terminal with the label that a model predicts (+ right, - "
-      "wrong) and the true one.");
+  Options options("gluond predict",
+                  "Shows test images in the terminal with the label that a model predicts (+ right, - "
+                  "wrong) and the true one.");
   options.AddExample("gluond predict --checkpoint=lenet");
   options.AddExample("gluond predict --model=mlp --first=100 --count=5");
   options.AddExample("gluond predict --model=mlp --version=stable");
   options.Add("model", &name, "The model that predicts.");
   options.Add("checkpoint", &checkpoint, "Loads this checkpoint into the model first.");
-  options.Add("published", &published.asked,
-              "Asks what is published under that name, which needs the role infer alone.");
+  options.Add("published", &published.asked, "Asks what is published under that name, which needs the role infer alone.");
   options.Add("version", &published.version,
               "A published version's number or label. Default: with --published the server chooses.");
   options.Add("data", &data, "Folder with t10k-images-idx3-ubyte[.gz] and its labels.");
@@ -150,8 +138,7 @@ absl::Status Predict(const Arguments& arguments) {
   }
   CLIENT_ASSIGN_OR_RETURN(const auto predicted, Classify(client.GetModel(name), published, images));
   if (static_cast<int64_t>(predicted.size()) != images.count()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("model '", name, "' answers with no classes."));
+    return absl::FailedPreconditionError(absl::StrCat("model '", name, "' answers with no classes."));
   }
   Show(images, predicted, LabelNames(data), color);
   int64_t right = 0;

@@ -26,20 +26,17 @@ void EpochReport::Add(int64_t more, double more_loss, double more_accuracy) {
   images += more;
 }
 
-Progress::Progress(int64_t epochs, int64_t images, bool terminal)
-    : epochs_(epochs), images_(images), terminal_(terminal) {}
+Progress::Progress(int64_t epochs, int64_t images, bool terminal) : epochs_(epochs), images_(images), terminal_(terminal) {}
 
 std::string Progress::Line(int64_t epoch, const EpochReport& report, absl::Time now) const {
   const double done = static_cast<double>(report.images) / static_cast<double>(images_);
   const double all_done = static_cast<double>(epoch * images_ + report.images);
   const double seconds = std::max(1e-9, absl::ToDoubleSeconds(now - start_));
   const double left = static_cast<double>(epochs_ * images_) - all_done;
-  const auto seconds_left =
-      static_cast<int64_t>(all_done > 0 ? std::ceil(left * seconds / all_done) : 0);
-  return absl::StrFormat(
-      "epoch %d/%d [%s] %3.0f%%  loss %.4f  accuracy %.4f  %.0f images/s  %d:%02d left",
-      epoch + 1, epochs_, Bar(done), 100 * done, report.loss, report.accuracy, all_done / seconds, seconds_left / 60,
-      seconds_left % 60);
+  const auto seconds_left = static_cast<int64_t>(all_done > 0 ? std::ceil(left * seconds / all_done) : 0);
+  return absl::StrFormat("epoch %d/%d [%s] %3.0f%%  loss %.4f  accuracy %.4f  %.0f images/s  %d:%02d left", epoch + 1, epochs_,
+                         Bar(done), 100 * done, report.loss, report.accuracy, all_done / seconds, seconds_left / 60,
+                         seconds_left % 60);
 }
 
 void Progress::Update(int64_t epoch, const EpochReport& report) const {
@@ -47,9 +44,8 @@ void Progress::Update(int64_t epoch, const EpochReport& report) const {
 }
 
 void Progress::Finish(int64_t epoch, const EpochReport& report, double test_accuracy) const {
-  std::cout << (terminal_ ? "\r" : "") << Line(epoch, report, absl::Now())
-            << absl::StrFormat("  test %.4f", test_accuracy) << (terminal_ ? "\x1b[K" : "")
-            << std::endl;
+  std::cout << (terminal_ ? "\r" : "") << Line(epoch, report, absl::Now()) << absl::StrFormat("  test %.4f", test_accuracy)
+            << (terminal_ ? "\x1b[K" : "") << std::endl;
 }
 
 }  // namespace gluond::cli

@@ -19,19 +19,15 @@
 namespace gluond::cli {
 namespace {
 
-std::vector<std::string> Words(const std::string& list) {
-  return absl::StrSplit(list, ',', absl::SkipEmpty());
-}
+std::vector<std::string> Words(const std::string& list) { return absl::StrSplit(list, ',', absl::SkipEmpty()); }
 
 void Print(const std::vector<v1::ServedVersion>& versions) {
   Table rows = {{"name", "version", "state", "labels", "weight", "from", "batch", "requests", "memory"}};
   for (const v1::ServedVersion& version : versions) {
-    rows.push_back({version.served(), absl::StrCat(version.version()),
-                    v1::ServedVersion::State_Name(version.state()),
-                    absl::StrJoin(version.labels(), ","),
-                    version.weight() == 0 ? "" : absl::StrCat(version.weight()), version.source(),
-                    absl::StrCat(version.options().max_batch_size()),
-                    absl::StrCat(version.requests()), Bytes(version.tensor_bytes())});
+    rows.push_back({version.served(), absl::StrCat(version.version()), v1::ServedVersion::State_Name(version.state()),
+                    absl::StrJoin(version.labels(), ","), version.weight() == 0 ? "" : absl::StrCat(version.weight()),
+                    version.source(), absl::StrCat(version.options().max_batch_size()), absl::StrCat(version.requests()),
+                    Bytes(version.tensor_bytes())});
   }
   std::cout << (versions.empty() ? "no versions; `gluond publish` makes one\n" : Aligned(rows));
 }
@@ -42,8 +38,8 @@ absl::Status ParseLabels(const std::string& text, v1::RouteVersionsRequest* rout
     const std::vector<std::string> parts = absl::StrSplit(each, '=');
     int64_t number = 0;
     if (parts.size() != 2 || !absl::SimpleAtoi(parts[1], &number)) {
-      return absl::InvalidArgumentError(absl::StrCat("--labels wants LABEL=VERSION,... and got '",
-                                                     each, "'; version 0 takes a label away."));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--labels wants LABEL=VERSION,... and got '", each, "'; version 0 takes a label away."));
     }
     (*routes->mutable_labels())[parts[0]] = number;
   }
@@ -60,10 +56,8 @@ absl::Status ParseWeights(const std::string& text, v1::RouteVersionsRequest* rou
     const std::vector<std::string> parts = absl::StrSplit(each, ':');
     int64_t number = 0;
     uint32_t weight = 0;
-    if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &number) ||
-        !absl::SimpleAtoi(parts[1], &weight)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--weights wants VERSION:WEIGHT,... or `none`, and got '", each, "'."));
+    if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &number) || !absl::SimpleAtoi(parts[1], &weight)) {
+      return absl::InvalidArgumentError(absl::StrCat("--weights wants VERSION:WEIGHT,... or `none`, and got '", each, "'."));
     }
     (*routes->mutable_weights())[number] = weight;
   }
@@ -76,14 +70,16 @@ absl::Status Publish(const Arguments& arguments) {
   std::string model, served, labels = "stable", device;
   int64_t max_batch_size = 0, max_queue_delay_us = 0, instances = 1;
   ServerOptions server;
-  Options options("gluond publish", "Serves a version of a model as it is now, which stays so: training goes on "
-                                    "meanwhile. Clients ask it by the open inference protocol (KServe's and Triton's).");
+  Options options("gluond publish",
+                  "Serves a version of a model as it is now, which stays so: training goes on "
+                  "meanwhile. Clients ask it by the open inference protocol (KServe's and Triton's).");
   options.AddExample("gluond publish lenet");
   options.AddExample("gluond publish lenet --labels=canary --max_batch_size=32");
   options.AddPositional("MODEL", &model, "The model.");
   options.Add("served", &served, "The name that is asked for. Default: the model's.");
-  options.Add("labels", &labels, "Labels of the version, with commas between. `stable` is the one that requests without a "
-                                 "version get.");
+  options.Add("labels", &labels,
+              "Labels of the version, with commas between. `stable` is the one that requests without a "
+              "version get.");
   options.Add("max_batch_size", &max_batch_size, "Rows of several requests that are computed together. 0: each request alone.");
   options.Add("max_queue_delay_us", &max_queue_delay_us, "A request waits for others so long at most, in microseconds.");
   options.Add("instances", &instances, "Batches that are computed at once.");
@@ -108,8 +104,7 @@ absl::Status Publish(const Arguments& arguments) {
   serving.set_instances(static_cast<int32_t>(instances));
   serving.set_device(device);
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
-  CLIENT_ASSIGN_OR_RETURN(const v1::ServedVersion version,
-                          client.GetModel(model).Publish(Words(labels), serving, served));
+  CLIENT_ASSIGN_OR_RETURN(const v1::ServedVersion version, client.GetModel(model).Publish(Words(labels), serving, served));
   std::cout << "published " << model << " as version " << version.version() << " of " << version.served() << "\n";
   return absl::OkStatus();
 }
@@ -152,8 +147,8 @@ absl::Status Versions(const Arguments& arguments) {
     CLIENT_ASSIGN_OR_RETURN(const auto all, client.ListVersions(""));
     std::set<std::string> names;
     for (const v1::ServedVersion& version : all) names.insert(version.served());
-    return absl::NotFoundError(absl::StrCat("no model is served as '", name, "'; served: ",
-                                            names.empty() ? "none" : absl::StrJoin(names, ", ")));
+    return absl::NotFoundError(
+        absl::StrCat("no model is served as '", name, "'; served: ", names.empty() ? "none" : absl::StrJoin(names, ", ")));
   }
   if (json) return PrintJson(versions);
   Print(versions);

@@ -17,27 +17,22 @@ const client::Attributes& Relu() {
 }
 
 v1::Block LeNet(int64_t classes) {
-  return Sequential({Conv2D(20, 5, Relu()), MaxPool2D(2), Conv2D(50, 5, Relu()), MaxPool2D(2),
-                     Dense(500, Relu()), Dense(classes)});
+  return Sequential({Conv2D(20, 5, Relu()), MaxPool2D(2), Conv2D(50, 5, Relu()), MaxPool2D(2), Dense(500, Relu()), Dense(classes)});
 }
 
-v1::Block Mlp(int64_t classes) {
-  return Sequential({Dense(128, Relu()), Dense(64, Relu()), Dense(classes)});
-}
+v1::Block Mlp(int64_t classes) { return Sequential({Dense(128, Relu()), Dense(64, Relu()), Dense(classes)}); }
 
 }  // namespace
 
 absl::StatusOr<Recipe> FindRecipe(const std::string& name, int64_t classes) {
   if (name == "lenet") return Recipe{LeNet(classes), 0.05, 5};
   if (name == "mlp") return Recipe{Mlp(classes), 0.05, 10};
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no recipe '", name, "'; the recipes are lenet and mlp."));
+  return absl::InvalidArgumentError(absl::StrCat("there is no recipe '", name, "'; the recipes are lenet and mlp."));
 }
 
 std::vector<std::string> LabelNames(const std::string& folder) {
   if (absl::StrContains(folder, "fashion")) {
-    return {"T-shirt", "trousers", "pullover", "dress", "coat",
-            "sandal",  "shirt",    "sneaker",  "bag",   "boot"};
+    return {"T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"};
   }
   return {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 }

@@ -21,8 +21,7 @@ constexpr char kServer[] = "gluond-server";
 
 std::vector<std::string> Candidates() {
   std::error_code error;
-  const std::filesystem::path here =
-      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   // Beside this program where it is installed, and where Bazel puts it.
   std::vector<std::string> paths = {here / kServer, here / "../../server" / kServer};
   const char* path = std::getenv("PATH");
@@ -35,8 +34,7 @@ std::vector<std::string> Candidates() {
 std::optional<std::string> FindServer() {
   for (const std::string& path : Candidates()) {
     std::error_code error;
-    if (std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0)
-      return path;
+    if (std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0) return path;
   }
   return std::nullopt;
 }

@@ -77,35 +77,51 @@ std::vector<std::string> DatasetRow(const v1::Dataset& dataset) {
     absl::StrAppend(out, column.name(), "(", absl::StrJoin(column.shape(), ","), ")");
   });
   return {dataset.name(), absl::StrCat(dataset.rows()), Bytes(dataset.bytes()),
-          !dataset.committed() ? "being uploaded" : dataset.stored() ? "stored" : "in memory", columns};
+          !dataset.committed() ? "being uploaded"
+          : dataset.stored()   ? "stored"
+                               : "in memory",
+          columns};
 }
 
 std::vector<std::string> SessionRow(const v1::SavedSession& session) {
-  return {session.name(), absl::StrCat(session.num_arrays()), Bytes(session.bytes()),
-          session.stored() ? "stored" : "in memory", When(session.created()), session.client_id()};
+  return {session.name(),          absl::StrCat(session.num_arrays()),
+          Bytes(session.bytes()),  session.stored() ? "stored" : "in memory",
+          When(session.created()), session.client_id()};
 }
 
 }  // namespace
 
 absl::Status Checkpoints(const Arguments& arguments) {
-  static const auto& kept = *new Kept<v1::Checkpoint>{
-      "checkpoints", "checkpoint", "no checkpoints; `gluond train` saves one", &Client::ListCheckpoints,
-      &Client::DeleteCheckpoint, {"checkpoint", "step", "size", "saved"}, CheckpointRow};
+  static const auto& kept = *new Kept<v1::Checkpoint>{"checkpoints",
+                                                      "checkpoint",
+                                                      "no checkpoints; `gluond train` saves one",
+                                                      &Client::ListCheckpoints,
+                                                      &Client::DeleteCheckpoint,
+                                                      {"checkpoint", "step", "size", "saved"},
+                                                      CheckpointRow};
   return Run(kept, arguments);
 }
 
 absl::Status Datasets(const Arguments& arguments) {
-  static const auto& kept = *new Kept<v1::Dataset>{
-      "datasets", "dataset", "no datasets; `gluond train` uploads one, and so does mx.remote.Dataset", &Client::ListDatasets,
-      &Client::DeleteDataset, {"dataset", "rows", "size", "kept", "columns"}, DatasetRow};
+  static const auto& kept = *new Kept<v1::Dataset>{"datasets",
+                                                   "dataset",
+                                                   "no datasets; `gluond train` uploads one, and so does mx.remote.Dataset",
+                                                   &Client::ListDatasets,
+                                                   &Client::DeleteDataset,
+                                                   {"dataset", "rows", "size", "kept", "columns"},
+                                                   DatasetRow};
   return Run(kept, arguments);
 }
 
 absl::Status Sessions(const Arguments& arguments) {
   // A session's key, without which none deletes it, stays with the program that saved it.
-  static const auto& kept = *new Kept<v1::SavedSession>{
-      "sessions", "session", "no saved sessions; mx.save_session(NAME) saves one", &Client::ListSavedSessions, nullptr,
-      {"session", "arrays", "size", "kept", "saved", "by"}, SessionRow};
+  static const auto& kept = *new Kept<v1::SavedSession>{"sessions",
+                                                        "session",
+                                                        "no saved sessions; mx.save_session(NAME) saves one",
+                                                        &Client::ListSavedSessions,
+                                                        nullptr,
+                                                        {"session", "arrays", "size", "kept", "saved", "by"},
+                                                        SessionRow};
   return Run(kept, arguments);
 }
 

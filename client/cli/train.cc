@@ -44,16 +44,12 @@ struct TrainOptions {
 
 void TrainOptions::AddTo(Options* options) {
   options->Add("recipe", &recipe, "The network: lenet or mlp.");
-  options->Add(
-      "data", &data,
-      "Folder with the idx files train-images-idx3-ubyte[.gz] and so on, of MNIST's form.");
+  options->Add("data", &data, "Folder with the idx files train-images-idx3-ubyte[.gz] and so on, of MNIST's form.");
   options->Add("model", &model, "The model's name on the server. Default: the recipe's.");
-  options->Add(
-      "checkpoint", &checkpoint,
-      "The name under which the trained model is saved. Default: the model's. \"-\": not saved.");
+  options->Add("checkpoint", &checkpoint,
+               "The name under which the trained model is saved. Default: the model's. \"-\": not saved.");
   options->Add("curve", &curve, "File for the picture of the training curve. \"-\": no picture.");
-  options->Add("device", &device,
-               "Where the server trains: cpu, gpu:0. Default: its first device.");
+  options->Add("device", &device, "Where the server trains: cpu, gpu:0. Default: its first device.");
   options->Add("epochs", &epochs, "Passes over the training images. 0: the recipe's own number.");
   options->Add("batch_size", &batch_size, "Images per step.");
   options->Add("learning_rate", &learning_rate, "At the top of the schedule. 0: the recipe's own.");
@@ -77,29 +73,23 @@ absl::Status TrainOptions::Complete() {
 
 // Uploads the images, unless the server has them.
 absl::Status Upload(const client::Client& client, const std::string& name, LabelledImages part) {
-  return client.UploadDataset(name, {{"data", std::move(part.images), kPixelScale, kPixelShift},
-                                     {"label", std::move(part.labels)}});
+  return client.UploadDataset(name,
+                              {{"data", std::move(part.images), kPixelScale, kPixelShift}, {"label", std::move(part.labels)}});
 }
 
-absl::StatusOr<client::Model> Define(const client::Client& client, const TrainOptions& options,
-                                     const Recipe& recipe, const client::Shape& image,
-                                     int64_t all_steps) {
+absl::StatusOr<client::Model> Define(const client::Client& client, const TrainOptions& options, const Recipe& recipe,
+                                     const client::Shape& image, int64_t all_steps) {
   CLIENT_ASSIGN_OR_RETURN(
       const client::Model model,
-      client.DefineModel(options.model, recipe.network,
-                         {client::Input("data", {-1, image[1], image[2], image[3]})},
-                         {.device = options.device,
-                          .seed = static_cast<uint64_t>(options.seed),
-                          .replace = options.replace}));
+      client.DefineModel(options.model, recipe.network, {client::Input("data", {-1, image[1], image[2], image[3]})},
+                         {.device = options.device, .seed = static_cast<uint64_t>(options.seed), .replace = options.replace}));
   CLIENT_RETURN_IF_ERROR(model.Initialize(client::Named("Xavier")));
   CLIENT_RETURN_IF_ERROR(
       model
           .CreateTrainer({.loss = client::Named("SoftmaxCrossEntropyLoss"),
-                          .optimizer = client::Named(
-                              "sgd", {{"learning_rate", recipe.learning_rate}, {"momentum", 0.9}}),
+                          .optimizer = client::Named("sgd", {{"learning_rate", recipe.learning_rate}, {"momentum", 0.9}}),
                           .lr_scheduler = client::Named(
-                              "cosine", {{"max_update", all_steps},
-                                         {"warmup_steps", std::min<int64_t>(100, all_steps / 10)}}),
+                              "cosine", {{"max_update", all_steps}, {"warmup_steps", std::min<int64_t>(100, all_steps / 10)}}),
                           .metrics = {client::Named("accuracy")}})
           .status());
   return model;
@@ -110,7 +100,8 @@ absl::StatusOr<std::pair<client::Model, int64_t>> Resume(const client::Client& c
   const client::Model model = client.GetModel(name);
   CLIENT_ASSIGN_OR_RETURN(const v1::Model found, model.Describe());
   if (!found.has_trainer()) {
-    return absl::FailedPreconditionError(absl::StrCat("model '", name, "' has no trainer, so that nothing goes on; leave --resume out, "
+    return absl::FailedPreconditionError(absl::StrCat("model '", name,
+                                                      "' has no trainer, so that nothing goes on; leave --resume out, "
                                                       "and --replace replaces it"));
   }
   return std::pair(model, found.step());
@@ -128,9 +119,9 @@ double Accuracy(const google::protobuf::Map<std::string, double>& metrics) {
 }
 
 // One pass over the training images, from position `begin` on. Appends each call's loss to the curve.
-absl::StatusOr<EpochReport> TrainEpoch(const client::Model& model, const std::string& dataset,
-                                       const TrainOptions& options, int64_t epoch, int64_t begin, int64_t images,
-                                       const Progress& progress, TrainingCurve* curve) {
+absl::StatusOr<EpochReport> TrainEpoch(const client::Model& model, const std::string& dataset, const TrainOptions& options,
+                                       int64_t epoch, int64_t begin, int64_t images, const Progress& progress,
+                                       TrainingCurve* curve) {
   v1::Rows rows;
   rows.set_dataset(dataset);
   rows.set_shuffle(true);
@@ -139,13 +130,11 @@ absl::StatusOr<EpochReport> TrainEpoch(const client::Model& model, const std::st
   rows.set_begin(begin);
   EpochReport report;
   while (rows.begin() < images) {
-    CLIENT_ASSIGN_OR_RETURN(const v1::TrainStepResponse step,
-                            model.TrainStep(rows, options.batch_size, kStepsPerCall));
+    CLIENT_ASSIGN_OR_RETURN(const v1::TrainStepResponse step, model.TrainStep(rows, options.batch_size, kStepsPerCall));
     if (step.report().nonfinite()) {
-      return absl::OutOfRangeError(
-          absl::StrCat("the gradient is no longer finite at step ", step.report().step(),
-                       ": the training diverged. Try a smaller --learning_rate than ",
-                       options.learning_rate, "."));
+      return absl::OutOfRangeError(absl::StrCat("the gradient is no longer finite at step ", step.report().step(),
+                                                ": the training diverged. Try a smaller --learning_rate than ",
+                                                options.learning_rate, "."));
     }
     if (step.next_begin() <= rows.begin()) return absl::InternalError("the server took no step.");
     rows.set_begin(step.next_begin());
@@ -169,8 +158,7 @@ absl::Status TrainFrom(int64_t done, const client::Model& model, const std::stri
                        int64_t images) {
   const int64_t steps_per_epoch = (images + options.batch_size - 1) / options.batch_size;
   TrainingCurve curve;
-  curve.title = absl::StrFormat("%s on %s, batch %d, seed %d", options.recipe, dataset,
-                                options.batch_size, options.seed);
+  curve.title = absl::StrFormat("%s on %s, batch %d, seed %d", options.recipe, dataset, options.batch_size, options.seed);
   const Progress progress(options.epochs, images, isatty(STDOUT_FILENO) == 1);
   for (int64_t epoch = done / steps_per_epoch; epoch < options.epochs; ++epoch) {
     const int64_t begin = epoch == done / steps_per_epoch ? done % steps_per_epoch * options.batch_size : 0;
@@ -187,8 +175,7 @@ absl::Status TrainFrom(int64_t done, const client::Model& model, const std::stri
   }
 
   if (options.checkpoint != "-") {
-    CLIENT_ASSIGN_OR_RETURN(const v1::Checkpoint saved,
-                            model.Save(options.checkpoint, options.replace));
+    CLIENT_ASSIGN_OR_RETURN(const v1::Checkpoint saved, model.Save(options.checkpoint, options.replace));
     std::cout << "checkpoint: " << saved.name() << ", step " << saved.step() << "\n";
   }
   if (options.curve != "-") {
@@ -211,13 +198,11 @@ absl::Status Run(TrainOptions options, const ServerOptions& server) {
   const client::Shape shape = train.images.shape();
   const int64_t steps_per_epoch = (images + options.batch_size - 1) / options.batch_size;
   const int64_t steps = options.epochs * steps_per_epoch;
-  if (steps == 0)
-    return absl::InvalidArgumentError("there are no training images in " + options.data);
+  if (steps == 0) return absl::InvalidArgumentError("there are no training images in " + options.data);
 
   CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   const std::string name = std::filesystem::path(options.data + "/").parent_path().filename();
-  std::cout << "sending " << images << " training and " << test.count() << " test images"
-            << std::endl;
+  std::cout << "sending " << images << " training and " << test.count() << " test images" << std::endl;
   CLIENT_RETURN_IF_ERROR(Upload(client, name + "-train", std::move(train)));
   CLIENT_RETURN_IF_ERROR(Upload(client, name + "-test", std::move(test)));
 
@@ -239,11 +224,10 @@ absl::Status Run(TrainOptions options, const ServerOptions& server) {
 absl::Status Train(const Arguments& arguments) {
   TrainOptions train;
   ServerOptions server;
-  Options options(
-      "gluond train",
-      "Defines a network on a server, trains it there on labelled images, measures it on the "
-      "test images after each epoch, saves a checkpoint and draws the training curve. The "
-      "last line is the accuracy on the test images.");
+  Options options("gluond train",
+                  "Defines a network on a server, trains it there on labelled images, measures it on the "
+                  "test images after each epoch, saves a checkpoint and draws the training curve. The "
+                  "last line is the accuracy on the test images.");
   options.AddExample("gluond train --curve=lenet.svg");
   options.AddExample("gluond train --curve=lenet.svg --resume");
   options.AddExample("gluond train --recipe=mlp --model=mlp2 --epochs=3 --address=gpu-box:50051");

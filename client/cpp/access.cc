@@ -60,8 +60,7 @@ class WithToken final : public grpc::experimental::Interceptor {
  public:
   explicit WithToken(const std::string& authorization) : authorization_(authorization) {}
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
-    if (methods->QueryInterceptionHookPoint(
-            grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+    if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       methods->GetSendInitialMetadata()->emplace("authorization", authorization_);
     }
     methods->Proceed();
@@ -85,8 +84,7 @@ class TokenFactory final : public grpc::experimental::ClientInterceptorFactoryIn
 }  // namespace
 
 Access Access::FromEnvironment() {
-  return {Variable("GLUOND_TLS_CA"), Variable("GLUOND_TLS_CERT"), Variable("GLUOND_TLS_KEY"),
-          Variable("GLUOND_TOKEN_FILE")};
+  return {Variable("GLUOND_TLS_CA"), Variable("GLUOND_TLS_CERT"), Variable("GLUOND_TLS_KEY"), Variable("GLUOND_TOKEN_FILE")};
 }
 
 grpc::ChannelArguments NewChannelArguments() {
@@ -117,13 +115,12 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& add
     return absl::InvalidArgumentError(absl::StrCat("the token of token_file would travel to ", address,
                                                    " in clear; give tls_ca, the authority of the server's certificate"));
   }
-  const auto credentials = authorities.empty() ? grpc::InsecureChannelCredentials()
-                                               : grpc::SslCredentials({authorities, key, certificate});
+  const auto credentials =
+      authorities.empty() ? grpc::InsecureChannelCredentials() : grpc::SslCredentials({authorities, key, certificate});
   if (token.empty()) return grpc::CreateCustomChannel(address, credentials, arguments);
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<TokenFactory>(token));
-  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments,
-                                                                std::move(interceptors));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments, std::move(interceptors));
 }
 
 bool IsUnreachable(const grpc::Status& status) {

@@ -20,8 +20,8 @@ constexpr int32_t kPageSize = 1000;
 
 // All entries, page by page, of a method that lists them. `field` gives those of an answer.
 template <class Entry, class Method, class Request, class Field>
-absl::StatusOr<std::vector<Entry>> ListAll(Connection& connection, Method method, Request request,
-                                           Field field, absl::Duration timeout) {
+absl::StatusOr<std::vector<Entry>> ListAll(Connection& connection, Method method, Request request, Field field,
+                                           absl::Duration timeout) {
   std::vector<Entry> all;
   request.set_page_size(kPageSize);
   for (;;) {
@@ -33,8 +33,7 @@ absl::StatusOr<std::vector<Entry>> ListAll(Connection& connection, Method method
 }
 
 template <class Request>
-Request ForOperator(const std::string& op, const std::vector<Tensor>& inputs,
-                    const Attributes& attributes) {
+Request ForOperator(const std::string& op, const std::vector<Tensor>& inputs, const Attributes& attributes) {
   Request request;
   request.set_op(op);
   for (const Tensor& input : inputs) *request.add_inputs() = input.ToProto();
@@ -58,8 +57,7 @@ absl::StatusOr<Client> Client::Connect(const std::string& address, Options optio
 }
 
 absl::StatusOr<Client> Client::Connect(std::shared_ptr<grpc::Channel> channel, Options options) {
-  return Connect(
-      std::make_shared<Connection>("the channel", std::move(options), std::move(channel)));
+  return Connect(std::make_shared<Connection>("the channel", std::move(options), std::move(channel)));
 }
 
 absl::StatusOr<Client> Client::Connect(std::shared_ptr<Connection> connection) {
@@ -67,8 +65,7 @@ absl::StatusOr<Client> Client::Connect(std::shared_ptr<Connection> connection) {
   CLIENT_ASSIGN_OR_RETURN(const auto server, client.GetServerInfo());
   CLIENT_RETURN_IF_ERROR(CheckServer(server));
   if (server.limits().max_chunk_bytes() > 0) {
-    connection->set_chunk_bytes(
-        std::min<int64_t>(server.limits().max_chunk_bytes(), kLargestChunk));
+    connection->set_chunk_bytes(std::min<int64_t>(server.limits().max_chunk_bytes(), kLargestChunk));
   }
   return client;
 }
@@ -76,10 +73,9 @@ absl::StatusOr<Client> Client::Connect(std::shared_ptr<Connection> connection) {
 absl::Status CheckServer(const v1::GetServerInfoResponse& server, uint32_t lowest) {
   const uint32_t protocol = std::max<uint32_t>(server.protocol(), 1);
   if (protocol >= lowest) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the server is too old: gluond ", server.version(), " speaks protocol ", protocol,
-      ", and this client, gluond ", kRelease, ", needs ", lowest,
-      " or newer; start a newer server, or use the client of the server's release"));
+  return absl::FailedPreconditionError(absl::StrCat("the server is too old: gluond ", server.version(), " speaks protocol ",
+                                                    protocol, ", and this client, gluond ", kRelease, ", needs ", lowest,
+                                                    " or newer; start a newer server, or use the client of the server's release"));
 }
 
 Client Client::WithTimeout(absl::Duration timeout) const {
@@ -89,8 +85,7 @@ Client Client::WithTimeout(absl::Duration timeout) const {
 }
 
 absl::StatusOr<Model> Client::DefineModel(const std::string& name, const v1::Block& block,
-                                          const std::vector<v1::Variable>& variables,
-                                          const DefineOptions& options) const {
+                                          const std::vector<v1::Variable>& variables, const DefineOptions& options) const {
   v1::DefineModelRequest request;
   request.set_model(name);
   *request.mutable_block() = block;
@@ -98,16 +93,14 @@ absl::StatusOr<Model> Client::DefineModel(const std::string& name, const v1::Blo
 }
 
 absl::StatusOr<Model> Client::DefineModel(const std::string& name, const v1::Graph& graph,
-                                          const std::vector<v1::Variable>& variables,
-                                          const DefineOptions& options) const {
+                                          const std::vector<v1::Variable>& variables, const DefineOptions& options) const {
   v1::DefineModelRequest request;
   request.set_model(name);
   *request.mutable_graph() = graph;
   return Define(std::move(request), variables, options);
 }
 
-absl::StatusOr<Model> Client::Define(v1::DefineModelRequest request,
-                                     const std::vector<v1::Variable>& variables,
+absl::StatusOr<Model> Client::Define(v1::DefineModelRequest request, const std::vector<v1::Variable>& variables,
                                      const DefineOptions& options) const {
   request.mutable_variables()->Add(variables.begin(), variables.end());
   request.set_device(options.device);
@@ -117,20 +110,18 @@ absl::StatusOr<Model> Client::Define(v1::DefineModelRequest request,
     request.mutable_ttl()->set_seconds(absl::ToInt64Seconds(options.ttl));
   }
   Model model = GetModel(request.model());
-  CLIENT_RETURN_IF_ERROR(
-      connection_->Apply(&Models::DefineModel, std::move(request), timeout_).status());
+  CLIENT_RETURN_IF_ERROR(connection_->Apply(&Models::DefineModel, std::move(request), timeout_).status());
   return model;
 }
 
 Model Client::GetModel(std::string name) const { return Model(connection_, std::move(name)); }
 
 absl::StatusOr<std::vector<v1::Model>> Client::ListModels() const {
-  return ListAll<v1::Model>(*connection_, &Models::ListModels, v1::ListModelsRequest(),
-                 [](auto& page) { return page.mutable_models(); }, timeout_);
+  return ListAll<v1::Model>(
+      *connection_, &Models::ListModels, v1::ListModelsRequest(), [](auto& page) { return page.mutable_models(); }, timeout_);
 }
 
-absl::StatusOr<Model> Client::LoadCheckpoint(const std::string& checkpoint,
-                                             const std::string& model,
+absl::StatusOr<Model> Client::LoadCheckpoint(const std::string& checkpoint, const std::string& model,
                                              const LoadOptions& options) const {
   v1::LoadCheckpointRequest request;
   request.set_checkpoint(checkpoint);
@@ -138,14 +129,14 @@ absl::StatusOr<Model> Client::LoadCheckpoint(const std::string& checkpoint,
   request.set_replace(options.replace);
   request.set_parameters_only(options.parameters_only);
   request.set_device(options.device);
-  CLIENT_RETURN_IF_ERROR(
-      connection_->Apply(&Models::LoadCheckpoint, std::move(request), timeout_).status());
+  CLIENT_RETURN_IF_ERROR(connection_->Apply(&Models::LoadCheckpoint, std::move(request), timeout_).status());
   return GetModel(model);
 }
 
 absl::StatusOr<std::vector<v1::Checkpoint>> Client::ListCheckpoints() const {
-  return ListAll<v1::Checkpoint>(*connection_, &Models::ListCheckpoints, v1::ListCheckpointsRequest(),
-                 [](auto& page) { return page.mutable_checkpoints(); }, timeout_);
+  return ListAll<v1::Checkpoint>(
+      *connection_, &Models::ListCheckpoints, v1::ListCheckpointsRequest(), [](auto& page) { return page.mutable_checkpoints(); },
+      timeout_);
 }
 
 absl::Status Client::DeleteCheckpoint(const std::string& checkpoint) const {
@@ -157,14 +148,12 @@ absl::Status Client::DeleteCheckpoint(const std::string& checkpoint) const {
 absl::StatusOr<std::vector<v1::ServedVersion>> Client::ListVersions(const std::string& served) const {
   v1::ListVersionsRequest request;
   request.set_served(served);
-  return ListAll<v1::ServedVersion>(*connection_, &Serving::ListVersions, request,
-                                    [](auto& page) { return page.mutable_versions(); }, timeout_);
+  return ListAll<v1::ServedVersion>(
+      *connection_, &Serving::ListVersions, request, [](auto& page) { return page.mutable_versions(); }, timeout_);
 }
 
-absl::StatusOr<std::vector<v1::ServedVersion>> Client::RouteVersions(
-    const v1::RouteVersionsRequest& routes) const {
-  CLIENT_ASSIGN_OR_RETURN(const auto response,
-                          connection_->Call(&Serving::RouteVersions, routes, timeout_));
+absl::StatusOr<std::vector<v1::ServedVersion>> Client::RouteVersions(const v1::RouteVersionsRequest& routes) const {
+  CLIENT_ASSIGN_OR_RETURN(const auto response, connection_->Call(&Serving::RouteVersions, routes, timeout_));
   return std::vector<v1::ServedVersion>(response.versions().begin(), response.versions().end());
 }
 
@@ -176,8 +165,9 @@ absl::Status Client::RetireVersion(const std::string& served, int64_t version) c
 }
 
 absl::StatusOr<std::vector<v1::Dataset>> Client::ListDatasets() const {
-  return ListAll<v1::Dataset>(*connection_, &Training::ListDatasets, v1::ListDatasetsRequest(),
-                 [](auto& page) { return page.mutable_datasets(); }, timeout_);
+  return ListAll<v1::Dataset>(
+      *connection_, &Training::ListDatasets, v1::ListDatasetsRequest(), [](auto& page) { return page.mutable_datasets(); },
+      timeout_);
 }
 
 absl::Status Client::DeleteDataset(const std::string& name) const {
@@ -187,13 +177,12 @@ absl::Status Client::DeleteDataset(const std::string& name) const {
 }
 
 absl::StatusOr<std::vector<v1::SavedSession>> Client::ListSavedSessions() const {
-  return ListAll<v1::SavedSession>(*connection_, &Sessions::ListSavedSessions, v1::ListSavedSessionsRequest(),
-                                   [](auto& page) { return page.mutable_sessions(); }, timeout_);
+  return ListAll<v1::SavedSession>(
+      *connection_, &Sessions::ListSavedSessions, v1::ListSavedSessionsRequest(),
+      [](auto& page) { return page.mutable_sessions(); }, timeout_);
 }
 
-absl::StatusOr<std::vector<Tensor>> Client::Invoke(const std::string& op,
-                                                   std::vector<Tensor> inputs,
-                                                   const Attributes& attributes,
+absl::StatusOr<std::vector<Tensor>> Client::Invoke(const std::string& op, std::vector<Tensor> inputs, const Attributes& attributes,
                                                    const InvokeOptions& options) const {
   auto request = ForOperator<v1::InvokeRequest>(op, std::move(inputs), attributes);
   request.set_encoding(v1::Tensor::RAW);
@@ -208,33 +197,29 @@ absl::StatusOr<std::vector<Tensor>> Client::Invoke(const std::string& op,
   return outputs;
 }
 
-absl::StatusOr<std::vector<v1::Operator>> Client::ListOperators(const std::string& contains,
-                                                                bool full) const {
+absl::StatusOr<std::vector<v1::Operator>> Client::ListOperators(const std::string& contains, bool full) const {
   v1::ListOperatorsRequest request;
   request.set_contains(contains);
   request.set_full(full);
-  return ListAll<v1::Operator>(*connection_, &Operators::ListOperators, request,
-                 [](auto& page) { return page.mutable_operators(); }, timeout_);
+  return ListAll<v1::Operator>(
+      *connection_, &Operators::ListOperators, request, [](auto& page) { return page.mutable_operators(); }, timeout_);
 }
 
 absl::StatusOr<v1::Operator> Client::DescribeOperator(const std::string& op) const {
   v1::DescribeOperatorRequest request;
   request.set_op(op);
-  CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Call(&Operators::DescribeOperator, request, timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Operators::DescribeOperator, request, timeout_));
   return std::move(*response.mutable_operator_());
 }
 
-absl::StatusOr<v1::CheckGradientResponse> Client::CheckGradient(
-    const std::string& op, std::vector<Tensor> inputs, const Attributes& attributes) const {
-  return connection_->Call(&Operators::CheckGradient,
-                           ForOperator<v1::CheckGradientRequest>(op, std::move(inputs), attributes),
+absl::StatusOr<v1::CheckGradientResponse> Client::CheckGradient(const std::string& op, std::vector<Tensor> inputs,
+                                                                const Attributes& attributes) const {
+  return connection_->Call(&Operators::CheckGradient, ForOperator<v1::CheckGradientRequest>(op, std::move(inputs), attributes),
                            timeout_);
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo() const {
-  return connection_->Call(&v1::ServerService::Stub::GetServerInfo, v1::GetServerInfoRequest(),
-                           timeout_);
+  return connection_->Call(&v1::ServerService::Stub::GetServerInfo, v1::GetServerInfoRequest(), timeout_);
 }
 
 }  // namespace gluond::client

@@ -41,8 +41,7 @@ absl::Status CheckServer(const v1::GetServerInfoResponse& server, uint32_t lowes
 struct DefineOptions {
   std::string device = "";  // Default: the server's first.
   uint64_t seed = 0;
-  absl::Duration ttl =
-      absl::InfiniteDuration();  // Without a call for so long, the model is deleted.
+  absl::Duration ttl = absl::InfiniteDuration();  // Without a call for so long, the model is deleted.
   bool replace = false;
 };
 
@@ -73,18 +72,15 @@ class Client {
   static absl::StatusOr<Client> Connect(const std::string& address, Options options = {});
 
   // The same over a channel that the caller made, for tests and unusual transports.
-  static absl::StatusOr<Client> Connect(std::shared_ptr<grpc::Channel> channel,
-                                        Options options = {});
+  static absl::StatusOr<Client> Connect(std::shared_ptr<grpc::Channel> channel, Options options = {});
 
   // The same client, with another deadline for each call. Models keep the one that they have.
   Client WithTimeout(absl::Duration timeout) const;
 
   absl::StatusOr<Model> DefineModel(const std::string& name, const v1::Block& block,
-                                    const std::vector<v1::Variable>& variables = {},
-                                    const DefineOptions& options = {}) const;
+                                    const std::vector<v1::Variable>& variables = {}, const DefineOptions& options = {}) const;
   absl::StatusOr<Model> DefineModel(const std::string& name, const v1::Graph& graph,
-                                    const std::vector<v1::Variable>& variables = {},
-                                    const DefineOptions& options = {}) const;
+                                    const std::vector<v1::Variable>& variables = {}, const DefineOptions& options = {}) const;
 
   // A view of a model that exists already. Asks nothing: the model's first call says whether it exists.
   Model GetModel(std::string name) const;
@@ -98,8 +94,7 @@ class Client {
   // Uploads and commits. Goes on where an upload by the same client_id stopped. Where the server
   // has the same columns already, checksums included, it does nothing; ALREADY_EXISTS: it has
   // others.
-  absl::Status UploadDataset(const std::string& name,
-                             const std::vector<DatasetColumn>& columns) const;
+  absl::Status UploadDataset(const std::string& name, const std::vector<DatasetColumn>& columns) const;
   absl::StatusOr<std::vector<v1::Dataset>> ListDatasets() const;
   absl::Status DeleteDataset(const std::string& name) const;
 
@@ -113,14 +108,11 @@ class Client {
   // Ends a version for good, when its last request is answered.
   absl::Status RetireVersion(const std::string& served, int64_t version) const;
 
-  absl::StatusOr<std::vector<Tensor>> Invoke(const std::string& op, std::vector<Tensor> inputs,
-                                             const Attributes& attributes = {},
+  absl::StatusOr<std::vector<Tensor>> Invoke(const std::string& op, std::vector<Tensor> inputs, const Attributes& attributes = {},
                                              const InvokeOptions& options = {}) const;
-  absl::StatusOr<std::vector<v1::Operator>> ListOperators(const std::string& contains = "",
-                                                          bool full = false) const;
+  absl::StatusOr<std::vector<v1::Operator>> ListOperators(const std::string& contains = "", bool full = false) const;
   absl::StatusOr<v1::Operator> DescribeOperator(const std::string& op) const;
-  absl::StatusOr<v1::CheckGradientResponse> CheckGradient(const std::string& op,
-                                                          std::vector<Tensor> inputs,
+  absl::StatusOr<v1::CheckGradientResponse> CheckGradient(const std::string& op, std::vector<Tensor> inputs,
                                                           const Attributes& attributes = {}) const;
 
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo() const;
@@ -130,8 +122,7 @@ class Client {
  private:
   explicit Client(std::shared_ptr<Connection> connection);
   static absl::StatusOr<Client> Connect(std::shared_ptr<Connection> connection);
-  absl::StatusOr<Model> Define(v1::DefineModelRequest request,
-                               const std::vector<v1::Variable>& variables,
+  absl::StatusOr<Model> Define(v1::DefineModelRequest request, const std::vector<v1::Variable>& variables,
                                const DefineOptions& options) const;
 
   std::shared_ptr<Connection> connection_;

@@ -47,9 +47,8 @@ Connection::Connection(std::string address, Options options, std::shared_ptr<grp
       options_(WithId(options)),
       known_client_(!options.client_id.empty()),
       channel_(std::move(channel)),
-      stubs_(v1::OperatorService::NewStub(channel_), v1::ModelService::NewStub(channel_),
-             v1::TrainingService::NewStub(channel_), v1::ServingService::NewStub(channel_),
-             v1::ServerService::NewStub(channel_), v1::SessionService::NewStub(channel_),
+      stubs_(v1::OperatorService::NewStub(channel_), v1::ModelService::NewStub(channel_), v1::TrainingService::NewStub(channel_),
+             v1::ServingService::NewStub(channel_), v1::ServerService::NewStub(channel_), v1::SessionService::NewStub(channel_),
              inference::GRPCInferenceService::NewStub(channel_)) {}
 
 absl::Status Connection::ToStatus(const grpc::Status& status) const {
@@ -72,8 +71,7 @@ absl::Status Connection::ToStatus(const grpc::Status& status) const {
   return result;
 }
 
-absl::Status Connection::Run(absl::Time deadline,
-                             absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,
+absl::Status Connection::Run(absl::Time deadline, absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,
                              absl::FunctionRef<absl::Status()> resume) {
   const absl::Time give_up = std::min(deadline, absl::Now() + options_.retry_for);
   for (absl::Duration backoff = kFirstBackoff;; backoff = std::min(2 * backoff, kLongestBackoff)) {
@@ -100,9 +98,10 @@ void Connection::Pause(absl::Duration time) {
 
 Connection::Turn::Turn(const std::string& model, Line* line) : line_(line) {
   if (line->in_turn == std::this_thread::get_id()) {
-    status_ = absl::FailedPreconditionError(absl::StrCat(
-        "a call that changes model '", model, "' was made within another one, by the function that tells of its progress, or "
-        "gives its batches: it would wait for itself. Make it after that one has returned"));
+    status_ = absl::FailedPreconditionError(
+        absl::StrCat("a call that changes model '", model,
+                     "' was made within another one, by the function that tells of its progress, or "
+                     "gives its batches: it would wait for itself. Make it after that one has returned"));
     return;
   }
   line->mu.lock();
@@ -122,29 +121,24 @@ Connection::Line& Connection::LineOf(const std::string& model) {
   return it->second;
 }
 
-bool IsRewound(const absl::Status& status) {
-  return ReasonOf(status) == "REWOUND";
-}
+bool IsRewound(const absl::Status& status) { return ReasonOf(status) == "REWOUND"; }
 
-absl::StatusOr<v1::GetSequenceResponse> Connection::AskSequence(const std::string& model,
-                                                                absl::Time deadline) {
+absl::StatusOr<v1::GetSequenceResponse> Connection::AskSequence(const std::string& model, absl::Time deadline) {
   v1::GetSequenceRequest request;
   request.set_client_id(options_.client_id);
   request.set_model(model);
   return Call(&v1::TrainingService::Stub::GetSequence, request, deadline - absl::Now());
 }
 
-absl::Status Connection::Rewound(const std::string& model, const v1::GetSequenceResponse& place,
-                                 uint64_t expected) const {
+absl::Status Connection::Rewound(const std::string& model, const v1::GetSequenceResponse& place, uint64_t expected) const {
   const std::string lost = place.in_part() && place.last() == expected
                                ? "has the first steps alone of this client's last Train"
                                : absl::StrCat("knows of ", place.last(), " calls by this client, expected ", expected);
-  return WithReason(
-      absl::AbortedError(absl::StrCat(
-          "model '", model, "': ", address_, " was started anew and ", lost, "; the model's trainer has taken ", place.step(),
-          " steps: go on with step ", place.step() + 1,
-          ". Load a checkpoint or define the model again where it is not as you need it.")),
-      "REWOUND", {{"last", absl::StrCat(place.last())}, {"step", absl::StrCat(place.step())}});
+  return WithReason(absl::AbortedError(
+                        absl::StrCat("model '", model, "': ", address_, " was started anew and ", lost,
+                                     "; the model's trainer has taken ", place.step(), " steps: go on with step ", place.step() + 1,
+                                     ". Load a checkpoint or define the model again where it is not as you need it.")),
+                    "REWOUND", {{"last", absl::StrCat(place.last())}, {"step", absl::StrCat(place.step())}});
 }
 
 absl::Status Connection::Synchronize(const std::string& model, absl::Time deadline, Line& line) {
@@ -156,8 +150,7 @@ absl::Status Connection::Synchronize(const std::string& model, absl::Time deadli
   return absl::OkStatus();
 }
 
-absl::Status Connection::CheckNotForgotten(const std::string& model, absl::Time deadline,
-                                           Line& line, uint64_t sent) {
+absl::Status Connection::CheckNotForgotten(const std::string& model, absl::Time deadline, Line& line, uint64_t sent) {
   const auto place = AskSequence(model, deadline);
   if (!place.ok()) return place.status();
   const uint64_t last = place->last();
@@ -166,8 +159,7 @@ absl::Status Connection::CheckNotForgotten(const std::string& model, absl::Time 
   return Rewound(model, *place, line.next - 1);
 }
 
-absl::Status Connection::Advance(absl::Status status, const std::string& model,
-                                 absl::Time deadline, Line& line) {
+absl::Status Connection::Advance(absl::Status status, const std::string& model, absl::Time deadline, Line& line) {
   if (status.ok()) {
     ++line.next;
     return status;

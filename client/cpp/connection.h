@@ -27,14 +27,14 @@
 #include "absl/time/time.h"
 #include "client/cpp/access.h"
 #include "client/cpp/tensor_message.h"
-#include "grpcpp/generic/generic_stub.h"
-#include "grpcpp/grpcpp.h"
 #include "gluond/v1/model.grpc.pb.h"
 #include "gluond/v1/operator.grpc.pb.h"
 #include "gluond/v1/server.grpc.pb.h"
 #include "gluond/v1/serving.grpc.pb.h"
 #include "gluond/v1/session.grpc.pb.h"
 #include "gluond/v1/training.grpc.pb.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
 #include "proto/inference/grpc_service.grpc.pb.h"
 
 namespace gluond::client {
@@ -62,8 +62,8 @@ struct TensorMethod {
   int field;
 };
 
-inline constexpr TensorMethod<v1::TrainStepRequest, v1::TrainStepResponse> kTrainStep = {
-    "/gluond.v1.TrainingService/TrainStep", v1::TrainStepRequest::kInputsFieldNumber};
+inline constexpr TensorMethod<v1::TrainStepRequest, v1::TrainStepResponse> kTrainStep = {"/gluond.v1.TrainingService/TrainStep",
+                                                                                         v1::TrainStepRequest::kInputsFieldNumber};
 
 // Whether the server has lost the calls before this one: it was started anew.
 bool IsRewound(const absl::Status& status);
@@ -77,15 +77,14 @@ class Connection {
 
   // Calls a method that changes no model.
   template <class Stub, class Request, class Response>
-  absl::StatusOr<Response> Call(Method<Stub, Request, Response> method, const Request& request,
-                                absl::Duration timeout) {
+  absl::StatusOr<Response> Call(Method<Stub, Request, Response> method, const Request& request, absl::Duration timeout) {
     return CallBy<Response>(timeout, [&](grpc::ClientContext* context, Response* response) {
       return (stub<Stub>().*method)(context, request, response);
     });
   }
   template <class Request, class Response>
-  absl::StatusOr<Response> Call(TensorMethod<Request, Response> method, const Request& request,
-                                const Tensors& tensors, absl::Duration timeout) {
+  absl::StatusOr<Response> Call(TensorMethod<Request, Response> method, const Request& request, const Tensors& tensors,
+                                absl::Duration timeout) {
     return CallBy<Response>(timeout, [&](grpc::ClientContext* context, Response* response) {
       return Send(method, request, tensors, context, response);
     });
@@ -94,15 +93,11 @@ class Connection {
   // Calls a method that deletes. A repetition that finds nothing tells that an earlier attempt has
   // deleted it, and only its answer was lost.
   template <class Stub, class Request, class Response>
-  absl::Status Delete(Method<Stub, Request, Response> method, const Request& request,
-                      absl::Duration timeout) {
+  absl::Status Delete(Method<Stub, Request, Response> method, const Request& request, absl::Duration timeout) {
     bool is_repetition = false;
     Response response;
     const absl::Status status = Run(
-        absl::Now() + timeout,
-        [&](grpc::ClientContext* context) {
-          return (stub<Stub>().*method)(context, request, &response);
-        },
+        absl::Now() + timeout, [&](grpc::ClientContext* context) { return (stub<Stub>().*method)(context, request, &response); },
         [&] {
           is_repetition = true;
           return absl::OkStatus();
@@ -114,27 +109,23 @@ class Connection {
   // ABORTED, with the reason REWOUND: the server was started anew, without the last calls on the model. The
   // message says from which step to go on.
   template <class Stub, class Request, class Response>
-  absl::StatusOr<Response> Apply(Method<Stub, Request, Response> method, Request request,
-                                 absl::Duration timeout) {
-    return ApplyBy<Response>(&request, timeout,
-                             [&](grpc::ClientContext* context, Response* response) {
-                               return (stub<Stub>().*method)(context, request, response);
-                             });
+  absl::StatusOr<Response> Apply(Method<Stub, Request, Response> method, Request request, absl::Duration timeout) {
+    return ApplyBy<Response>(&request, timeout, [&](grpc::ClientContext* context, Response* response) {
+      return (stub<Stub>().*method)(context, request, response);
+    });
   }
   template <class Request, class Response>
-  absl::StatusOr<Response> Apply(TensorMethod<Request, Response> method, Request request,
-                                 const Tensors& tensors, absl::Duration timeout) {
-    return ApplyBy<Response>(&request, timeout,
-                             [&](grpc::ClientContext* context, Response* response) {
-                               return Send(method, request, tensors, context, response);
-                             });
+  absl::StatusOr<Response> Apply(TensorMethod<Request, Response> method, Request request, const Tensors& tensors,
+                                 absl::Duration timeout) {
+    return ApplyBy<Response>(&request, timeout, [&](grpc::ClientContext* context, Response* response) {
+      return Send(method, request, tensors, context, response);
+    });
   }
 
   // Applies a TrainStep to each batch that `next` gives, until it gives none. Several are under way
   // at once. `report` gets the answers in order, each once. The calls that a crash of the server could
   // take back are kept, and sent again after one.
-  absl::Status TrainOnBatches(const std::string& model, absl::Duration timeout,
-                              absl::FunctionRef<std::optional<Tensors>()> next,
+  absl::Status TrainOnBatches(const std::string& model, absl::Duration timeout, absl::FunctionRef<std::optional<Tensors>()> next,
                               absl::FunctionRef<void(const v1::TrainStepResponse&)> report);
 
   // Calls Train, which has no deadline. It is sent again, or goes on from where it was, while the server is
@@ -147,18 +138,16 @@ class Connection {
 
   // Bytes of data to put in one chunk, by the server's limit.
   uint64_t chunk_bytes() const { return chunk_bytes_; }
-  void set_chunk_bytes(uint64_t bytes) {
-    chunk_bytes_ = bytes;
-  }  // Before the connection is shared.
+  void set_chunk_bytes(uint64_t bytes) { chunk_bytes_ = bytes; }  // Before the connection is shared.
 
  private:
   // The calls of this client that change one model.
   struct Line {
     std::mutex mu;
     std::atomic<std::thread::id> in_turn;  // The thread that holds mu; none has the default id.
-    uint64_t next = 1;      // Guarded by mu.
-    bool in_doubt = false;  // Guarded by mu. Whether the server alone knows `next`.
-    uint64_t in_part = 0;   // Guarded by mu. The call of which, as was told, a crash has left the first steps alone.
+    uint64_t next = 1;                     // Guarded by mu.
+    bool in_doubt = false;                 // Guarded by mu. Whether the server alone knows `next`.
+    uint64_t in_part = 0;                  // Guarded by mu. The call of which, as was told, a crash has left the first steps alone.
   };
 
   // A call's turn in its model's line, for as long as the object lives. FAILED_PRECONDITION, and no turn, within another
@@ -199,8 +188,7 @@ class Connection {
   }
 
   template <class Response, class Request>
-  absl::StatusOr<Response> ApplyBy(Request* request, absl::Duration timeout,
-                                   Attempt<Response> attempt) {
+  absl::StatusOr<Response> ApplyBy(Request* request, absl::Duration timeout, Attempt<Response> attempt) {
     const absl::Time deadline = absl::Now() + timeout;
     Line& line = LineOf(request->model());
     const Turn turn(request->model(), &line);
@@ -224,9 +212,8 @@ class Connection {
 
   // Sends a request. `response` and `status` are there when `queue` gives `tag`.
   template <class Request, class Response>
-  void Start(TensorMethod<Request, Response> method, const Request& request, const Tensors& tensors,
-             grpc::ClientContext* context, Response* response, grpc::Status* status,
-             grpc::CompletionQueue* queue, void* tag) {
+  void Start(TensorMethod<Request, Response> method, const Request& request, const Tensors& tensors, grpc::ClientContext* context,
+             Response* response, grpc::Status* status, grpc::CompletionQueue* queue, void* tag) {
     auto call = grpc::TemplatedGenericStub<grpc::ByteBuffer, Response>(channel_).PrepareUnaryCall(
         context, method.path, WithTensors(request, method.field, tensors), queue);
     call->StartCall();
@@ -234,8 +221,8 @@ class Connection {
   }
 
   template <class Request, class Response>
-  grpc::Status Send(TensorMethod<Request, Response> method, const Request& request,
-                    const Tensors& tensors, grpc::ClientContext* context, Response* response) {
+  grpc::Status Send(TensorMethod<Request, Response> method, const Request& request, const Tensors& tensors,
+                    grpc::ClientContext* context, Response* response) {
     grpc::Status status;
     grpc::CompletionQueue queue;
     Start(method, request, tensors, context, response, &status, &queue, nullptr);
@@ -248,38 +235,31 @@ class Connection {
   absl::Status ToStatus(const grpc::Status& status) const;
 
   // Runs `attempt`, and while another one may do better and time is left, `resume` and `attempt` again.
-  absl::Status Run(absl::Time deadline,
-                   absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,
+  absl::Status Run(absl::Time deadline, absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,
                    absl::FunctionRef<absl::Status()> resume);
 
   Line& LineOf(const std::string& model);
   absl::Status Synchronize(const std::string& model, absl::Time deadline, Line& line);
   // Whether the server may have applied the calls from line.next on, `sent` of them, and has those
   // before.
-  absl::Status CheckNotForgotten(const std::string& model, absl::Time deadline, Line& line,
-                                 uint64_t sent = 1);
+  absl::Status CheckNotForgotten(const std::string& model, absl::Time deadline, Line& line, uint64_t sent = 1);
   // Waits for so long, or until a connection that was broken is there again: gRPC connects only while somebody waits for
   // the channel, and else looks every 5 seconds.
   void Pause(absl::Duration time);
   // Goes on to the next number, or, where the call failed, returns the reason.
-  absl::Status Advance(absl::Status status, const std::string& model, absl::Time deadline,
-                       Line& line);
+  absl::Status Advance(absl::Status status, const std::string& model, absl::Time deadline, Line& line);
   // The last of this client's calls on the model that the server has applied, and the trainer's step.
-  absl::StatusOr<v1::GetSequenceResponse> AskSequence(const std::string& model,
-                                                      absl::Time deadline);
-  absl::Status Rewound(const std::string& model, const v1::GetSequenceResponse& place,
-                       uint64_t expected) const;
+  absl::StatusOr<v1::GetSequenceResponse> AskSequence(const std::string& model, absl::Time deadline);
+  absl::Status Rewound(const std::string& model, const v1::GetSequenceResponse& place, uint64_t expected) const;
 
   const std::string address_;
   const Options options_;
   const bool known_client_;  // The server may know this client from an earlier run.
   const std::shared_ptr<grpc::Channel> channel_;
-  const std::tuple<
-      std::unique_ptr<v1::OperatorService::Stub>, std::unique_ptr<v1::ModelService::Stub>,
-      std::unique_ptr<v1::TrainingService::Stub>, std::unique_ptr<v1::ServingService::Stub>,
-      std::unique_ptr<v1::ServerService::Stub>,
-      std::unique_ptr<v1::SessionService::Stub>,
-      std::unique_ptr<inference::GRPCInferenceService::Stub>>
+  const std::tuple<std::unique_ptr<v1::OperatorService::Stub>, std::unique_ptr<v1::ModelService::Stub>,
+                   std::unique_ptr<v1::TrainingService::Stub>, std::unique_ptr<v1::ServingService::Stub>,
+                   std::unique_ptr<v1::ServerService::Stub>, std::unique_ptr<v1::SessionService::Stub>,
+                   std::unique_ptr<inference::GRPCInferenceService::Stub>>
       stubs_;
   uint64_t chunk_bytes_ = 1 << 20;
   std::mutex mu_;

@@ -31,15 +31,12 @@ uint64_t Received(const v1::UploadDatasetResponse& progress, const std::string& 
 
 // Whether the dataset has the column as declared; fields that the declaration leaves open do not count.
 bool Has(const v1::Dataset& dataset, const v1::Column& declared) {
-  return std::any_of(
-      dataset.columns().begin(), dataset.columns().end(), [&](const v1::Column& column) {
-        return column.name() == declared.name() && column.dtype() == declared.dtype() &&
-               std::equal(column.shape().begin(), column.shape().end(), declared.shape().begin(),
-                          declared.shape().end()) &&
-               (declared.has_scale() ? declared.scale() : 1.0) ==
-                   (column.has_scale() ? column.scale() : 1.0) &&
-               declared.shift() == column.shift() && column.crc32c() == declared.crc32c();
-      });
+  return std::any_of(dataset.columns().begin(), dataset.columns().end(), [&](const v1::Column& column) {
+    return column.name() == declared.name() && column.dtype() == declared.dtype() &&
+           std::equal(column.shape().begin(), column.shape().end(), declared.shape().begin(), declared.shape().end()) &&
+           (declared.has_scale() ? declared.scale() : 1.0) == (column.has_scale() ? column.scale() : 1.0) &&
+           declared.shift() == column.shift() && column.crc32c() == declared.crc32c();
+  });
 }
 
 // Sends the bytes that `had` lacks, and the commit. NOT_FOUND: the server does not have the upload any more.
@@ -60,8 +57,7 @@ absl::Status SendRest(Connection& connection, const std::string& name, const std
       if (!progress.ok()) return progress.status();
       const uint64_t received = Received(*progress, column.name);
       if (received <= offset || received > bytes.size()) {
-        return absl::DataLossError(absl::StrCat("UploadDataset: ", name, ".", column.name,
-                                                ": sent ", offset + data.size(),
+        return absl::DataLossError(absl::StrCat("UploadDataset: ", name, ".", column.name, ": sent ", offset + data.size(),
                                                 " bytes, the server has ", received));
       }
       offset = received;
@@ -76,8 +72,7 @@ absl::Status SendRest(Connection& connection, const std::string& name, const std
 
 }  // namespace
 
-absl::Status Client::UploadDataset(const std::string& name,
-                                   const std::vector<DatasetColumn>& columns) const {
+absl::Status Client::UploadDataset(const std::string& name, const std::vector<DatasetColumn>& columns) const {
   v1::UploadDatasetRequest request;
   request.set_dataset(name);
   request.mutable_call()->set_client_id(connection_->options().client_id);
@@ -87,8 +82,7 @@ absl::Status Client::UploadDataset(const std::string& name,
   if (absl::IsAlreadyExists(response.status())) {
     CLIENT_ASSIGN_OR_RETURN(const std::vector<v1::Dataset> datasets, ListDatasets());
     for (const v1::Dataset& dataset : datasets) {
-      if (dataset.name() == name && dataset.committed() &&
-          dataset.columns_size() == request.columns_size() &&
+      if (dataset.name() == name && dataset.committed() && dataset.columns_size() == request.columns_size() &&
           std::all_of(request.columns().begin(), request.columns().end(),
                       [&](const v1::Column& column) { return Has(dataset, column); })) {
         return absl::OkStatus();

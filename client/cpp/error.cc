@@ -7,8 +7,7 @@ constexpr char kErrorInfo[] = "type.googleapis.com/google.rpc.ErrorInfo";
 
 }  // namespace
 
-absl::Status WithReason(absl::Status status, const std::string& reason,
-                        const std::map<std::string, std::string>& metadata) {
+absl::Status WithReason(absl::Status status, const std::string& reason, const std::map<std::string, std::string>& metadata) {
   google::rpc::ErrorInfo info;
   info.set_reason(reason);
   info.set_domain("gluond");

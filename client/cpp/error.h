@@ -19,8 +19,7 @@ namespace gluond::client {
 std::optional<google::rpc::ErrorInfo> ErrorInfoOf(const absl::Status& status);
 
 // `status` with this reason, as an error of the server's would have it.
-absl::Status WithReason(absl::Status status, const std::string& reason,
-                        const std::map<std::string, std::string>& metadata);
+absl::Status WithReason(absl::Status status, const std::string& reason, const std::map<std::string, std::string>& metadata);
 
 // The traceback of the client whose operator failed; empty where none did.
 std::string TracebackOf(const absl::Status& status);

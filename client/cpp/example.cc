@@ -7,12 +7,13 @@ using namespace gluond::client;
 int main(int argc, char** argv) {
   Client client = Client::Connect(argc > 1 ? argv[1] : "127.0.0.1:50051").value();
   auto net = Sequential({Dense(32, {{"activation", "relu"}}), Dense(2)});
-  Model model =
-      client.DefineModel("moons", net, {Input("data", {-1, 2})}, {.replace = true}).value();
+  Model model = client.DefineModel("moons", net, {Input("data", {-1, 2})}, {.replace = true}).value();
   if (!model.Initialize(Named("Xavier")).ok()) return 1;
-  model.CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss"),
-                       .optimizer = Named("adam", {{"learning_rate", 0.01}}),
-                       .metrics = {Named("accuracy")}}).value();
+  model
+      .CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss"),
+                      .optimizer = Named("adam", {{"learning_rate", 0.01}}),
+                      .metrics = {Named("accuracy")}})
+      .value();
   std::vector<float> xy, moon;
   for (int i = 0; i < 200; ++i) {  // The first moon opens downwards, the second upwards.
     const float turn = i * M_PI / 100, upper = i < 100;

@@ -15,17 +15,15 @@ struct Datatype {
   const char* name;
   DType dtype;
 };
-constexpr Datatype kDatatypes[] = {
-    {"FP32", v1::Tensor::FLOAT32},   {"FP64", v1::Tensor::FLOAT64}, {"FP16", v1::Tensor::FLOAT16},
-    {"BF16", v1::Tensor::BFLOAT16},  {"UINT8", v1::Tensor::UINT8},  {"INT8", v1::Tensor::INT8},
-    {"INT32", v1::Tensor::INT32},    {"INT64", v1::Tensor::INT64},  {"BOOL", v1::Tensor::BOOL}};
+constexpr Datatype kDatatypes[] = {{"FP32", v1::Tensor::FLOAT32},  {"FP64", v1::Tensor::FLOAT64}, {"FP16", v1::Tensor::FLOAT16},
+                                   {"BF16", v1::Tensor::BFLOAT16}, {"UINT8", v1::Tensor::UINT8},  {"INT8", v1::Tensor::INT8},
+                                   {"INT32", v1::Tensor::INT32},   {"INT64", v1::Tensor::INT64},  {"BOOL", v1::Tensor::BOOL}};
 
 template <class Is>
 absl::StatusOr<Datatype> Find(const std::string& tensor, const Is& is) {
   const auto* const found = std::find_if(std::begin(kDatatypes), std::end(kDatatypes), is);
   if (found != std::end(kDatatypes)) return *found;
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", tensor, "' has a dtype that is not both the protocol's and the client's"));
+  return absl::InvalidArgumentError(absl::StrCat("'", tensor, "' has a dtype that is not both the protocol's and the client's"));
 }
 
 }  // namespace
@@ -36,9 +34,8 @@ absl::StatusOr<Tensors> Model::Infer(const Tensors& inputs, const std::string& v
   request.set_model_version(version);
   for (const auto& [name, value] : inputs) {
     const Tensor& tensor = value;
-    CLIENT_ASSIGN_OR_RETURN(const Datatype datatype, Find(name, [&](const Datatype& each) {
-                              return each.dtype == tensor.dtype();
-                            }));
+    CLIENT_ASSIGN_OR_RETURN(const Datatype datatype,
+                            Find(name, [&](const Datatype& each) { return each.dtype == tensor.dtype(); }));
     auto* const input = request.add_inputs();
     input->set_name(name);
     input->set_datatype(datatype.name);
@@ -46,8 +43,7 @@ absl::StatusOr<Tensors> Model::Infer(const Tensors& inputs, const std::string& v
     request.add_raw_input_contents(tensor.bytes().data(), tensor.bytes().size());
   }
   using Service = inference::GRPCInferenceService::Stub;
-  CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Call(&Service::ModelInfer, request, timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Service::ModelInfer, request, timeout_));
   if (response.outputs_size() != response.raw_output_contents_size()) {
     return absl::DataLossError(absl::StrCat("'", name_, "': ", response.outputs_size(), " outputs came with ",
                                             response.raw_output_contents_size(), " values"));
@@ -55,13 +51,11 @@ absl::StatusOr<Tensors> Model::Infer(const Tensors& inputs, const std::string& v
   Tensors outputs;
   for (int i = 0; i < response.outputs_size(); ++i) {
     const auto& output = response.outputs(i);
-    CLIENT_ASSIGN_OR_RETURN(const Datatype datatype, Find(output.name(), [&](const Datatype& each) {
-                              return output.datatype() == each.name;
-                            }));
-    CLIENT_ASSIGN_OR_RETURN(
-        outputs[output.name()],
-        Tensor::FromBytes(datatype.dtype, Shape(output.shape().begin(), output.shape().end()),
-                          std::move(*response.mutable_raw_output_contents(i))));
+    CLIENT_ASSIGN_OR_RETURN(const Datatype datatype,
+                            Find(output.name(), [&](const Datatype& each) { return output.datatype() == each.name; }));
+    CLIENT_ASSIGN_OR_RETURN(outputs[output.name()],
+                            Tensor::FromBytes(datatype.dtype, Shape(output.shape().begin(), output.shape().end()),
+                                              std::move(*response.mutable_raw_output_contents(i))));
   }
   return outputs;
 }

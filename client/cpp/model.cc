@@ -11,17 +11,16 @@ namespace {
 using Models = v1::ModelService::Stub;
 using Training = v1::TrainingService::Stub;
 
-constexpr TensorMethod<v1::PredictRequest, v1::PredictResponse> kPredict = {
-    "/gluond.v1.ModelService/Predict", v1::PredictRequest::kInputsFieldNumber};
-constexpr TensorMethod<v1::ForwardRequest, v1::ForwardResponse> kForward = {
-    "/gluond.v1.TrainingService/Forward", v1::ForwardRequest::kInputsFieldNumber};
-constexpr TensorMethod<v1::BackwardRequest, v1::BackwardResponse> kBackward = {
-    "/gluond.v1.TrainingService/Backward", v1::BackwardRequest::kHeadGradientsFieldNumber};
-constexpr TensorMethod<v1::EvaluateRequest, v1::EvaluateResponse> kEvaluate = {
-    "/gluond.v1.TrainingService/Evaluate", v1::EvaluateRequest::kInputsFieldNumber};
-constexpr TensorMethod<v1::SetOptimizerStateRequest, v1::SetOptimizerStateResponse>
-    kSetOptimizerState = {"/gluond.v1.TrainingService/SetOptimizerState",
-                          v1::SetOptimizerStateRequest::kStatesFieldNumber};
+constexpr TensorMethod<v1::PredictRequest, v1::PredictResponse> kPredict = {"/gluond.v1.ModelService/Predict",
+                                                                            v1::PredictRequest::kInputsFieldNumber};
+constexpr TensorMethod<v1::ForwardRequest, v1::ForwardResponse> kForward = {"/gluond.v1.TrainingService/Forward",
+                                                                            v1::ForwardRequest::kInputsFieldNumber};
+constexpr TensorMethod<v1::BackwardRequest, v1::BackwardResponse> kBackward = {"/gluond.v1.TrainingService/Backward",
+                                                                               v1::BackwardRequest::kHeadGradientsFieldNumber};
+constexpr TensorMethod<v1::EvaluateRequest, v1::EvaluateResponse> kEvaluate = {"/gluond.v1.TrainingService/Evaluate",
+                                                                               v1::EvaluateRequest::kInputsFieldNumber};
+constexpr TensorMethod<v1::SetOptimizerStateRequest, v1::SetOptimizerStateResponse> kSetOptimizerState = {
+    "/gluond.v1.TrainingService/SetOptimizerState", v1::SetOptimizerStateRequest::kStatesFieldNumber};
 
 template <class Request>
 Request For(const std::string& model) {
@@ -33,22 +32,18 @@ Request For(const std::string& model) {
 // Whether the answer is a stored one, with statistics in place of the values of a large tensor.
 template <class Response, class Tensors>
 bool LacksValues(const Response& response, const Tensors& tensors) {
-  return response.replayed() && std::any_of(tensors.begin(), tensors.end(), [](const auto& each) {
-           return each.second.has_statistics();
-         });
+  return response.replayed() &&
+         std::any_of(tensors.begin(), tensors.end(), [](const auto& each) { return each.second.has_statistics(); });
 }
 
-void Append(const std::vector<std::string>& names,
-            google::protobuf::RepeatedPtrField<std::string>* field) {
+void Append(const std::vector<std::string>& names, google::protobuf::RepeatedPtrField<std::string>* field) {
   field->Add(names.begin(), names.end());
 }
 
 }  // namespace
 
 Model::Model(std::shared_ptr<Connection> connection, std::string name)
-    : connection_(std::move(connection)),
-      name_(std::move(name)),
-      timeout_(connection_->options().timeout) {}
+    : connection_(std::move(connection)), name_(std::move(name)), timeout_(connection_->options().timeout) {}
 
 Model Model::WithTimeout(absl::Duration timeout) const {
   Model model = *this;
@@ -64,8 +59,7 @@ absl::StatusOr<v1::Model> Model::Describe(bool graph) const {
 }
 
 absl::Status Model::Delete() const {
-  return connection_->Apply(&Models::DeleteModel, For<v1::DeleteModelRequest>(name_), timeout_)
-      .status();
+  return connection_->Apply(&Models::DeleteModel, For<v1::DeleteModelRequest>(name_), timeout_).status();
 }
 
 absl::Status Model::Initialize(const v1::Component& initializer, bool force_reinit) const {
@@ -75,8 +69,7 @@ absl::Status Model::Initialize(const v1::Component& initializer, bool force_rein
   return connection_->Apply(&Models::InitializeParameters, std::move(request), timeout_).status();
 }
 
-absl::StatusOr<Tensors> Model::Predict(const Tensors& inputs,
-                                       const std::vector<std::string>& outputs) const {
+absl::StatusOr<Tensors> Model::Predict(const Tensors& inputs, const std::vector<std::string>& outputs) const {
   auto request = For<v1::PredictRequest>(name_);
   Append(outputs, request.mutable_outputs());
   request.set_encoding(v1::Tensor::RAW);
@@ -88,25 +81,23 @@ absl::StatusOr<Tensors> Model::Forward(const Tensors& inputs, bool training) con
   auto request = For<v1::ForwardRequest>(name_);
   request.set_training(training);
   request.set_encoding(v1::Tensor::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Apply(kForward, std::move(request), inputs, timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(kForward, std::move(request), inputs, timeout_));
   if (LacksValues(response, response.outputs())) {
     if (!training) return Predict(inputs);
-    return absl::DataLossError(absl::StrCat(
-        "model '", name_, "': Forward in training mode was applied, and Backward works, but the connection broke "
-        "before the outputs were here, and the server keeps none over 64 KiB. Call Predict or Forward in inference "
-        "mode for values, or give the model a smaller output"));
+    return absl::DataLossError(
+        absl::StrCat("model '", name_,
+                     "': Forward in training mode was applied, and Backward works, but the connection broke "
+                     "before the outputs were here, and the server keeps none over 64 KiB. Call Predict or Forward in inference "
+                     "mode for values, or give the model a smaller output"));
   }
   return FromProto(response.mutable_outputs());
 }
 
-absl::StatusOr<Tensors> Model::Backward(const Tensors& head_gradients,
-                                        const std::vector<std::string>& gradients) const {
+absl::StatusOr<Tensors> Model::Backward(const Tensors& head_gradients, const std::vector<std::string>& gradients) const {
   auto request = For<v1::BackwardRequest>(name_);
   Append(gradients, request.mutable_gradients());
   request.set_encoding(v1::Tensor::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Apply(kBackward, std::move(request), head_gradients, timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(kBackward, std::move(request), head_gradients, timeout_));
   // A stored answer has no large values. The model has them until another client's call changes the gradients.
   if (LacksValues(response, response.gradients())) return GetGradients(gradients);
   return FromProto(response.mutable_gradients());
@@ -116,23 +107,19 @@ absl::StatusOr<v1::StepReport> Model::Step(int64_t batch_size, bool ignore_stale
   auto request = For<v1::StepRequest>(name_);
   request.set_batch_size(batch_size);
   request.set_ignore_stale_grad(ignore_stale_grad);
-  CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Apply(&Training::Step, std::move(request), timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&Training::Step, std::move(request), timeout_));
   return std::move(*response.mutable_report());
 }
 
 absl::Status Model::ZeroGradients() const {
-  return connection_
-      ->Apply(&Training::ZeroGradients, For<v1::ZeroGradientsRequest>(name_), timeout_)
-      .status();
+  return connection_->Apply(&Training::ZeroGradients, For<v1::ZeroGradientsRequest>(name_), timeout_).status();
 }
 
 absl::StatusOr<Tensors> Model::GetGradients(const std::vector<std::string>& names) const {
   auto request = For<v1::GetGradientsRequest>(name_);
   Append(names, request.mutable_names());
   request.set_encoding(v1::Tensor::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Call(&Training::GetGradients, request, timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::GetGradients, request, timeout_));
   return FromProto(response.mutable_gradients());
 }
 
@@ -153,15 +140,12 @@ absl::StatusOr<v1::Trainer> Model::CreateTrainer(const TrainerOptions& options) 
   request.set_skip_nonfinite(options.skip_nonfinite);
   request.set_report_gradient_norm(options.report_gradient_norm);
   request.set_replace(options.replace);
-  CLIENT_ASSIGN_OR_RETURN(
-      auto response, connection_->Apply(&Training::CreateTrainer, std::move(request), timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&Training::CreateTrainer, std::move(request), timeout_));
   return std::move(*response.mutable_trainer());
 }
 
 absl::StatusOr<v1::Trainer> Model::GetTrainer() const {
-  CLIENT_ASSIGN_OR_RETURN(
-      auto response,
-      connection_->Call(&Training::GetTrainer, For<v1::GetTrainerRequest>(name_), timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::GetTrainer, For<v1::GetTrainerRequest>(name_), timeout_));
   return std::move(*response.mutable_trainer());
 }
 
@@ -175,9 +159,8 @@ absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const Tensors& batch) con
   return connection_->Apply(kTrainStep, For<v1::TrainStepRequest>(name_), batch, timeout_);
 }
 
-absl::Status Model::TrainOnBatches(
-    absl::FunctionRef<std::optional<Tensors>()> next,
-    absl::FunctionRef<void(const v1::TrainStepResponse&)> report) const {
+absl::Status Model::TrainOnBatches(absl::FunctionRef<std::optional<Tensors>()> next,
+                                   absl::FunctionRef<void(const v1::TrainStepResponse&)> report) const {
   return connection_->TrainOnBatches(name_, timeout_, next, report);
 }
 
@@ -190,16 +173,15 @@ absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const v1::Rows& rows, int
   return connection_->Apply(&Training::TrainStep, std::move(request), timeout_);
 }
 
-absl::StatusOr<v1::TrainProgress> Model::Train(
-    v1::TrainRequest request, absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const {
+absl::StatusOr<v1::TrainProgress> Model::Train(v1::TrainRequest request,
+                                               absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const {
   request.set_model(name_);
   return connection_->Train(std::move(request), timeout_, progress);
 }
 
 absl::StatusOr<bool> Model::CancelTraining() const {
   CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Call(&Training::CancelTraining,
-                                            For<v1::CancelTrainingRequest>(name_), timeout_));
+                          connection_->Call(&Training::CancelTraining, For<v1::CancelTrainingRequest>(name_), timeout_));
   return response.cancelled();
 }
 
@@ -207,8 +189,7 @@ absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const Tensors& batch) const
   return connection_->Call(kEvaluate, For<v1::EvaluateRequest>(name_), batch, timeout_);
 }
 
-absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const v1::Rows& rows,
-                                                     std::optional<int64_t> batch_size) const {
+absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const v1::Rows& rows, std::optional<int64_t> batch_size) const {
   auto request = For<v1::EvaluateRequest>(name_);
   *request.mutable_rows() = rows;
   if (batch_size.has_value()) request.set_batch_size(*batch_size);
@@ -218,8 +199,7 @@ absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const v1::Rows& rows,
 absl::StatusOr<Tensors> Model::GetOptimizerState() const {
   auto request = For<v1::GetOptimizerStateRequest>(name_);
   request.set_encoding(v1::Tensor::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response,
-                          connection_->Call(&Training::GetOptimizerState, request, timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::GetOptimizerState, request, timeout_));
   return FromProto(response.mutable_states());
 }
 
@@ -233,20 +213,17 @@ absl::StatusOr<v1::Checkpoint> Model::Save(const std::string& checkpoint, bool o
   auto request = For<v1::SaveCheckpointRequest>(name_);
   request.set_checkpoint(checkpoint);
   request.set_overwrite(overwrite);
-  CLIENT_ASSIGN_OR_RETURN(
-      auto response, connection_->Apply(&Models::SaveCheckpoint, std::move(request), timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&Models::SaveCheckpoint, std::move(request), timeout_));
   return std::move(*response.mutable_checkpoint());
 }
 
-absl::StatusOr<v1::ServedVersion> Model::Publish(const std::vector<std::string>& labels,
-                                                 const v1::ServingOptions& options,
+absl::StatusOr<v1::ServedVersion> Model::Publish(const std::vector<std::string>& labels, const v1::ServingOptions& options,
                                                  const std::string& served) const {
   auto request = For<v1::PublishModelRequest>(name_);
   request.set_served(served);
   request.mutable_labels()->Assign(labels.begin(), labels.end());
   *request.mutable_options() = options;
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&v1::ServingService::Stub::PublishModel,
-                                                            std::move(request), timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&v1::ServingService::Stub::PublishModel, std::move(request), timeout_));
   return std::move(*response.mutable_version());
 }
 

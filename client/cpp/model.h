@@ -27,7 +27,7 @@ struct TrainerOptions {
   std::optional<v1::Component> lr_scheduler = {};
   std::vector<v1::Component> metrics = {};
   std::string loss_output = "";
-  std::string prediction = "";  // The output that loss and metrics read. Default: the first.
+  std::string prediction = "";                  // The output that loss and metrics read. Default: the first.
   std::optional<double> clip_global_norm = {};  // Above 0. Absent: never.
   bool skip_nonfinite = true;
   bool report_gradient_norm = true;  // Otherwise only where one of the two above needs it.
@@ -57,8 +57,7 @@ class Model {
   // ABORTED: the model is being trained too fast to be read in chunks.
   absl::StatusOr<Tensors> GetParameters(const std::vector<std::string>& names = {}) const;
 
-  absl::StatusOr<Tensors> Predict(const Tensors& inputs,
-                                  const std::vector<std::string>& outputs = {}) const;
+  absl::StatusOr<Tensors> Predict(const Tensors& inputs, const std::vector<std::string>& outputs = {}) const;
   // The outputs of a published version, by its number or label; empty: the routes choose. For callers
   // who may only infer, too; no training makes them wait.
   absl::StatusOr<Tensors> Infer(const Tensors& inputs, const std::string& version = "") const;
@@ -66,8 +65,7 @@ class Model {
   // Training by hand. Backward returns the gradients named; GetGradients all of them.
   // DATA_LOSS: Forward in training mode was applied, and the connection broke before large outputs were here.
   absl::StatusOr<Tensors> Forward(const Tensors& inputs, bool training = true) const;
-  absl::StatusOr<Tensors> Backward(const Tensors& head_gradients = {},
-                                   const std::vector<std::string>& gradients = {}) const;
+  absl::StatusOr<Tensors> Backward(const Tensors& head_gradients = {}, const std::vector<std::string>& gradients = {}) const;
   absl::StatusOr<v1::StepReport> Step(int64_t batch_size, bool ignore_stale_grad = false) const;
   absl::Status ZeroGradients() const;
   absl::StatusOr<Tensors> GetGradients(const std::vector<std::string>& names = {}) const;
@@ -102,37 +100,32 @@ class Model {
   // call's on. The last message says whether it was cancelled, or which error ended it after some steps; a
   // later call with `start_at` = `next` goes on. ABORTED, with the reason REWOUND: a crash of the server has
   // left a part of the steps; the message says how many.
-  absl::StatusOr<v1::TrainProgress> Train(
-      v1::TrainRequest request,
-      absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const;
+  absl::StatusOr<v1::TrainProgress> Train(v1::TrainRequest request,
+                                          absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const;
 
   // Ends the training of this model that is under way, whoever has begun it. False: there is none.
   absl::StatusOr<bool> CancelTraining() const;
 
   // Loss and metrics in inference mode.
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const Tensors& batch) const;
-  absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows,
-                                                std::optional<int64_t> batch_size = {}) const;
+  absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::Rows& rows, std::optional<int64_t> batch_size = {}) const;
 
   // The optimizer's state by "<parameter>/<state>".
   absl::StatusOr<Tensors> GetOptimizerState() const;
   absl::Status SetOptimizerState(const Tensors& states, std::optional<int64_t> step = {}) const;
 
   // Saves everything that a resumed run needs. Default name: the model's.
-  absl::StatusOr<v1::Checkpoint> Save(const std::string& checkpoint = "",
-                                      bool overwrite = false) const;
+  absl::StatusOr<v1::Checkpoint> Save(const std::string& checkpoint = "", bool overwrite = false) const;
 
   // Makes an immutable version of the model as it is between two steps, and serves it to clients of the open
   // inference protocol. `served`: the name that is asked for. Default: the model's.
-  absl::StatusOr<v1::ServedVersion> Publish(const std::vector<std::string>& labels = {},
-                                            const v1::ServingOptions& options = {},
+  absl::StatusOr<v1::ServedVersion> Publish(const std::vector<std::string>& labels = {}, const v1::ServingOptions& options = {},
                                             const std::string& served = "") const;
 
  private:
   absl::Status Upload(const std::string& parameter, const Tensor& value) const;
   absl::StatusOr<Tensors> Download(const std::vector<std::string>& names) const;
-  absl::StatusOr<Tensor> DownloadOne(const std::string& parameter,
-                                     std::optional<uint64_t>* version) const;
+  absl::StatusOr<Tensor> DownloadOne(const std::string& parameter, std::optional<uint64_t>* version) const;
 
   std::shared_ptr<Connection> connection_;
   std::string name_;

@@ -6,8 +6,7 @@
 namespace gluond::client {
 namespace {
 
-void Fill(const Attributes& attributes,
-          google::protobuf::Map<std::string, google::protobuf::Value>* map) {
+void Fill(const Attributes& attributes, google::protobuf::Map<std::string, google::protobuf::Value>* map) {
   for (const auto& [name, value] : attributes) (*map)[name] = value.proto;
 }
 
@@ -50,17 +49,12 @@ v1::Block WithName(v1::Block block, std::string name) {
   return block;
 }
 
-v1::Block Sequential(std::vector<v1::Block> children) {
-  return Block("HybridSequential", {}, std::move(children));
-}
+v1::Block Sequential(std::vector<v1::Block> children) { return Block("HybridSequential", {}, std::move(children)); }
 
-v1::Block Dense(int64_t units, Attributes attributes) {
-  return Block("Dense", WithFirst("units", units, std::move(attributes)));
-}
+v1::Block Dense(int64_t units, Attributes attributes) { return Block("Dense", WithFirst("units", units, std::move(attributes))); }
 
 v1::Block Conv2D(int64_t channels, int64_t kernel_size, Attributes attributes) {
-  return Block("Conv2D", WithFirst("channels", channels,
-                                   WithFirst("kernel_size", kernel_size, std::move(attributes))));
+  return Block("Conv2D", WithFirst("channels", channels, WithFirst("kernel_size", kernel_size, std::move(attributes))));
 }
 
 v1::Block MaxPool2D(int64_t pool_size, Attributes attributes) {
@@ -76,8 +70,7 @@ v1::Variable Input(std::string name, const Shape& shape, DType dtype) {
   return variable;
 }
 
-std::string GraphBuilder::Add(std::string op, std::vector<std::string> inputs,
-                              const Attributes& attributes, std::string name) {
+std::string GraphBuilder::Add(std::string op, std::vector<std::string> inputs, const Attributes& attributes, std::string name) {
   if (name.empty()) name = absl::StrCat(absl::AsciiStrToLower(op), used_[op]++);
   v1::Node* node = graph_.add_nodes();
   node->set_name(name);

@@ -30,8 +30,7 @@ namespace gluond::client {
 struct Value {
   Value(bool value) { proto.set_bool_value(value); }
   template <class Number>
-  requires(std::integral<Number> || std::floating_point<Number>) &&
-      (!std::same_as<Number, bool>)Value(Number value) {
+  requires(std::integral<Number> || std::floating_point<Number>) && (!std::same_as<Number, bool>)Value(Number value) {
     const auto number = static_cast<double>(value);
     constexpr double kExact = 9007199254740992;  // From 2^53 on, a double loses an integer's digits.
     if (std::integral<Number> && (number >= kExact || number <= -kExact)) {
@@ -54,8 +53,7 @@ using Attributes = std::vector<std::pair<std::string, Value>>;
 v1::Component Named(std::string name, const Attributes& attributes = {});
 
 // Any block, by Gluon's name.
-v1::Block Block(std::string block, const Attributes& attributes = {},
-                std::vector<v1::Block> children = {});
+v1::Block Block(std::string block, const Attributes& attributes = {}, std::vector<v1::Block> children = {});
 
 // `block` under a name of its own, which leads its parameters' names.
 v1::Block WithName(v1::Block block, std::string name);
@@ -72,8 +70,7 @@ class GraphBuilder {
  public:
   // Adds a node and returns the reference to its first output. Without a name it gets the
   // operator's and a number.
-  std::string Add(std::string op, std::vector<std::string> inputs,
-                  const Attributes& attributes = {}, std::string name = "");
+  std::string Add(std::string op, std::vector<std::string> inputs, const Attributes& attributes = {}, std::string name = "");
 
   // The graph so far, with these outputs.
   v1::Graph Outputs(const std::vector<std::string>& outputs) const;

@@ -15,10 +15,8 @@ using Models = v1::ModelService::Stub;
 constexpr int kReadAttempts = 5;
 
 absl::Status Checked(const std::string& parameter, const v1::Chunk& chunk, uint64_t offset) {
-  if (chunk.offset() != offset || chunk.data().empty() ||
-      (chunk.has_crc32c() && chunk.crc32c() != Crc32c(chunk.data()))) {
-    return absl::DataLossError(
-        absl::StrCat(parameter, ": a damaged chunk came for offset ", offset));
+  if (chunk.offset() != offset || chunk.data().empty() || (chunk.has_crc32c() && chunk.crc32c() != Crc32c(chunk.data()))) {
+    return absl::DataLossError(absl::StrCat(parameter, ": a damaged chunk came for offset ", offset));
   }
   return absl::OkStatus();
 }
@@ -55,11 +53,10 @@ absl::Status Model::Upload(const std::string& parameter, const Tensor& value) co
     request.mutable_chunk()->set_offset(offset);
     request.mutable_chunk()->set_data(data.data(), data.size());
     request.mutable_chunk()->set_crc32c(Crc32c(data));
-    CLIENT_ASSIGN_OR_RETURN(auto response,
-                            connection_->Call(&Models::UploadParameter, request, timeout_));
+    CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::UploadParameter, request, timeout_));
     if (response.received() <= offset || response.received() > total) {
-      return absl::DataLossError(absl::StrCat(parameter, ": sent ", offset + data.size(),
-                                              " bytes, the server has ", response.received()));
+      return absl::DataLossError(
+          absl::StrCat(parameter, ": sent ", offset + data.size(), " bytes, the server has ", response.received()));
     }
     offset = response.received();
     request.set_restart(false);
@@ -97,15 +94,13 @@ absl::StatusOr<Tensors> Model::Download(const std::vector<std::string>& names) c
     if (status.ok()) return values;
     if (!absl::IsFailedPrecondition(status)) return status;
   }
-  return absl::AbortedError(absl::StrCat("GetParameters: '", name_, "' changed during each of ",
-                                         kReadAttempts,
+  return absl::AbortedError(absl::StrCat("GetParameters: '", name_, "' changed during each of ", kReadAttempts,
                                          " downloads. Pause its training, or save a "
                                          "checkpoint and load it as another model."));
 }
 
 // Sets `version` where it has none; later calls insist on it.
-absl::StatusOr<Tensor> Model::DownloadOne(const std::string& parameter,
-                                          std::optional<uint64_t>* version) const {
+absl::StatusOr<Tensor> Model::DownloadOne(const std::string& parameter, std::optional<uint64_t>* version) const {
   v1::DownloadParameterRequest request;
   request.set_model(name_);
   request.set_parameter(parameter);
@@ -113,17 +108,14 @@ absl::StatusOr<Tensor> Model::DownloadOne(const std::string& parameter,
   while (true) {
     request.set_offset(bytes.size());
     if (version->has_value()) request.set_version(**version);
-    CLIENT_ASSIGN_OR_RETURN(auto response,
-                            connection_->Call(&Models::DownloadParameter, request, timeout_));
+    CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::DownloadParameter, request, timeout_));
     *version = response.version();
     if (response.total() > 0) {
       CLIENT_RETURN_IF_ERROR(Checked(parameter, response.chunk(), bytes.size()));
       bytes += response.chunk().data();
     }
     if (bytes.size() >= response.total()) {
-      return Tensor::FromBytes(response.dtype(),
-                               Shape(response.shape().begin(), response.shape().end()),
-                               std::move(bytes));
+      return Tensor::FromBytes(response.dtype(), Shape(response.shape().begin(), response.shape().end()), std::move(bytes));
     }
   }
 }

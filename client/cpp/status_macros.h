@@ -18,8 +18,7 @@
     return status_of_expr
 
 // Assigns the value of the StatusOr `expr` to `lhs`, or returns its error.
-#define CLIENT_ASSIGN_OR_RETURN(lhs, expr) \
-  CLIENT_ASSIGN_OR_RETURN_INNER(GLUOND_CLIENT_CONCAT(status_or_, __LINE__), lhs, expr)
+#define CLIENT_ASSIGN_OR_RETURN(lhs, expr) CLIENT_ASSIGN_OR_RETURN_INNER(GLUOND_CLIENT_CONCAT(status_or_, __LINE__), lhs, expr)
 #define CLIENT_ASSIGN_OR_RETURN_INNER(var, lhs, expr) \
   auto var = (expr);                                  \
   if (!var.ok()) return std::move(var).status();      \

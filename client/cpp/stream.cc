@@ -136,15 +136,9 @@ void Stream::Take(void* tag, bool ok) {
         unwritten_bytes_ = 0;
       }
       break;
-    case kHalfClosed:
-      is_writing_ = false;
-      break;
-    case kFinished:
-      has_ended_ = true;
-      break;
-    case kAlarm:
-      has_alarm_ = false;
-      break;
+    case kHalfClosed: is_writing_ = false; break;
+    case kFinished: has_ended_ = true; break;
+    case kAlarm: has_alarm_ = false; break;
   }
 }
 

@@ -95,24 +95,24 @@ class Stream {
   int64_t writing_bytes_ = 0;
   bool is_writing_ = false;
   bool says_when_written_ = false;
-  bool finishes_ = false;       // Whether the half-close is due, ...
-  bool has_finished_ = false;   // ... and has been given.
-  grpc::ByteBuffer received_;   // The message that is being read, or has come.
-  int64_t number_ = 0;          // The number of the message that has come; 0: there is none.
+  bool finishes_ = false;      // Whether the half-close is due, ...
+  bool has_finished_ = false;  // ... and has been given.
+  grpc::ByteBuffer received_;  // The message that is being read, or has come.
+  int64_t number_ = 0;         // The number of the message that has come; 0: there is none.
   int64_t messages_ = 0;
-  std::thread::id holder_;      // The thread that has got the message; none: nobody yet.
+  std::thread::id holder_;  // The thread that has got the message; none: nobody yet.
   bool is_reading_ = false;
-  bool is_ending_ = false;      // Whether the status is asked for.
+  bool is_ending_ = false;  // Whether the status is asked for.
   bool has_ended_ = false;
   grpc::Status status_;
-  bool is_asked_ = false;       // Whether a thread asks gRPC.
-  bool is_wanted_ = false;      // Whether Lead() was busy.
+  bool is_asked_ = false;   // Whether a thread asks gRPC.
+  bool is_wanted_ = false;  // Whether Lead() was busy.
   bool is_kicked_ = false;
   bool has_alarm_ = false;
-  int inside_ = 0;              // Threads in Lead().
-  bool waits_for_asker_ = false;  // Whether Attend() waits until the asking thread leaves.
+  int inside_ = 0;                      // Threads in Lead().
+  bool waits_for_asker_ = false;        // Whether Attend() waits until the asking thread leaves.
   std::chrono::milliseconds pause_{0};  // Attend()'s.
-  Clock::time_point last_;      // When a thread in Lead() has asked, or Attend() has got a message.
+  Clock::time_point last_;              // When a thread in Lead() has asked, or Attend() has got a message.
 };
 
 }  // namespace gluond::client

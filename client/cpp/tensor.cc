@@ -19,8 +19,7 @@ absl::StatusOr<int64_t> ByteSize(DType dtype, const Shape& shape) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   for (int64_t d : shape) {
     if (d < 0 || __builtin_mul_overflow(size, d, &size)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("Tensor: no tensor has the shape ", ToString(shape)));
+      return absl::InvalidArgumentError(absl::StrCat("Tensor: no tensor has the shape ", ToString(shape)));
     }
   }
   return size;
@@ -33,9 +32,7 @@ std::string Pack(const Field& field) {
 }
 
 // Half types: typed replies carry them as float, which the client leaves in their own bytes.
-uint16_t ToBfloat16(float value) {
-  return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
-}
+uint16_t ToBfloat16(float value) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16); }
 
 // Exact for every float that came from a half.
 uint16_t ToFloat16(float value) {
@@ -52,26 +49,16 @@ std::string PackHalf(const google::protobuf::RepeatedField<float>& field, Conver
 
 std::string PackTyped(const v1::Tensor& proto) {
   switch (proto.dtype()) {
-    case v1::Tensor::FLOAT32:
-      return Pack<float>(proto.float_data());
-    case v1::Tensor::FLOAT64:
-      return Pack<double>(proto.double_data());
-    case v1::Tensor::FLOAT16:
-      return PackHalf(proto.float_data(), ToFloat16);
-    case v1::Tensor::BFLOAT16:
-      return PackHalf(proto.float_data(), ToBfloat16);
-    case v1::Tensor::UINT8:
-      return Pack<uint8_t>(proto.int_data());
-    case v1::Tensor::INT8:
-      return Pack<int8_t>(proto.int_data());
-    case v1::Tensor::INT32:
-      return Pack<int32_t>(proto.int_data());
-    case v1::Tensor::INT64:
-      return Pack<int64_t>(proto.int64_data());
-    case v1::Tensor::BOOL:
-      return Pack<uint8_t>(proto.bool_data());
-    default:
-      return "";
+    case v1::Tensor::FLOAT32: return Pack<float>(proto.float_data());
+    case v1::Tensor::FLOAT64: return Pack<double>(proto.double_data());
+    case v1::Tensor::FLOAT16: return PackHalf(proto.float_data(), ToFloat16);
+    case v1::Tensor::BFLOAT16: return PackHalf(proto.float_data(), ToBfloat16);
+    case v1::Tensor::UINT8: return Pack<uint8_t>(proto.int_data());
+    case v1::Tensor::INT8: return Pack<int8_t>(proto.int_data());
+    case v1::Tensor::INT32: return Pack<int32_t>(proto.int_data());
+    case v1::Tensor::INT64: return Pack<int64_t>(proto.int64_data());
+    case v1::Tensor::BOOL: return Pack<uint8_t>(proto.bool_data());
+    default: return "";
   }
 }
 
@@ -81,32 +68,24 @@ int64_t ElementSize(DType dtype) {
   switch (dtype) {
     case v1::Tensor::UINT8:
     case v1::Tensor::INT8:
-    case v1::Tensor::BOOL:
-      return 1;
+    case v1::Tensor::BOOL: return 1;
     case v1::Tensor::FLOAT16:
-    case v1::Tensor::BFLOAT16:
-      return 2;
+    case v1::Tensor::BFLOAT16: return 2;
     case v1::Tensor::FLOAT32:
-    case v1::Tensor::INT32:
-      return 4;
+    case v1::Tensor::INT32: return 4;
     case v1::Tensor::FLOAT64:
-    case v1::Tensor::INT64:
-      return 8;
-    default:
-      return 0;
+    case v1::Tensor::INT64: return 8;
+    default: return 0;
   }
 }
 
-std::string ToString(const Shape& shape) {
-  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
-}
+std::string ToString(const Shape& shape) { return absl::StrCat("(", absl::StrJoin(shape, ", "), ")"); }
 
 absl::StatusOr<Tensor> Tensor::FromBytes(DType dtype, Shape shape, std::string bytes) {
   CLIENT_ASSIGN_OR_RETURN(const int64_t size, ByteSize(dtype, shape));
   if (size != static_cast<int64_t>(bytes.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("Tensor: ", v1::Tensor::DType_Name(dtype), " of shape ",
-                                                   ToString(shape), " has ", size, " bytes, got ",
-                                                   bytes.size()));
+    return absl::InvalidArgumentError(absl::StrCat("Tensor: ", v1::Tensor::DType_Name(dtype), " of shape ", ToString(shape),
+                                                   " has ", size, " bytes, got ", bytes.size()));
   }
   Tensor tensor;
   tensor.dtype_ = dtype;
@@ -152,8 +131,7 @@ absl::StatusOr<Tensors> FromProto(google::protobuf::Map<std::string, v1::Tensor>
   for (auto& [name, proto] : *map) {
     absl::StatusOr<Tensor> tensor = Tensor::FromProto(std::move(proto));
     if (!tensor.ok()) {
-      return absl::Status(tensor.status().code(),
-                          absl::StrCat(name, ": ", tensor.status().message()));
+      return absl::Status(tensor.status().code(), absl::StrCat(name, ": ", tensor.status().message()));
     }
     tensors.emplace(name, *std::move(tensor));
   }

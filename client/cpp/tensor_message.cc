@@ -19,8 +19,7 @@ constexpr int kKey = 1, kValue = 2;
 
 void AppendVarint(uint64_t value, std::string* out) {
   uint8_t bytes[10];
-  const uint8_t* end =
-      google::protobuf::io::CodedOutputStream::WriteVarint64ToArray(value, bytes);
+  const uint8_t* end = google::protobuf::io::CodedOutputStream::WriteVarint64ToArray(value, bytes);
   out->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
 }
 
@@ -37,14 +36,12 @@ grpc::Slice SliceOf(std::shared_ptr<const std::string> bytes) {
   const size_t size = bytes->size();
   auto* kept = new std::shared_ptr<const std::string>(std::move(bytes));
   return grpc::Slice(
-      data, size,
-      [](void* p) { delete static_cast<std::shared_ptr<const std::string>*>(p); }, kept);
+      data, size, [](void* p) { delete static_cast<std::shared_ptr<const std::string>*>(p); }, kept);
 }
 
 }  // namespace
 
-grpc::ByteBuffer WithTensors(const google::protobuf::Message& message, int field,
-                             const Tensors& tensors) {
+grpc::ByteBuffer WithTensors(const google::protobuf::Message& message, int field, const Tensors& tensors) {
   std::vector<grpc::Slice> slices;
   std::string text = message.SerializeAsString();
   for (const auto& [name, tensor] : tensors) {
@@ -52,8 +49,7 @@ grpc::ByteBuffer WithTensors(const google::protobuf::Message& message, int field
     std::string value = tensor.ToProtoWithoutBytes().SerializeAsString();
     value += Head(v1::Tensor::kRawFieldNumber, tensor.bytes().size());
     const std::string entry =
-        absl::StrCat(Head(kKey, name.size()), name,
-                     Head(kValue, value.size() + tensor.bytes().size()), value);
+        absl::StrCat(Head(kKey, name.size()), name, Head(kValue, value.size() + tensor.bytes().size()), value);
     absl::StrAppend(&text, Head(field, entry.size() + tensor.bytes().size()), entry);
     slices.emplace_back(text);
     text.clear();

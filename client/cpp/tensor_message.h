@@ -12,8 +12,7 @@ namespace gluond::client {
 
 // `message` followed by `tensors` as entries of its field number `field`, a map<string, Tensor>.
 // The buffer keeps the tensors' bytes.
-grpc::ByteBuffer WithTensors(const google::protobuf::Message& message, int field,
-                             const Tensors& tensors);
+grpc::ByteBuffer WithTensors(const google::protobuf::Message& message, int field, const Tensors& tensors);
 
 }  // namespace gluond::client
 

@@ -23,9 +23,8 @@ bool IsInterrupted(const TrainProgress& last) {
 
 }  // namespace
 
-absl::StatusOr<TrainProgress> Connection::Train(
-    v1::TrainRequest request, absl::Duration timeout,
-    absl::FunctionRef<bool(const TrainProgress&)> progress) {
+absl::StatusOr<TrainProgress> Connection::Train(v1::TrainRequest request, absl::Duration timeout,
+                                                absl::FunctionRef<bool(const TrainProgress&)> progress) {
   const std::string model = request.model();
   Line& line = LineOf(model);
   const Turn turn(model, &line);
@@ -69,8 +68,7 @@ absl::StatusOr<TrainProgress> Connection::Train(
     request.mutable_call()->set_sequence(line.next);
     do {  // A call that was heard of may take longer than a server is waited for.
       heard = false;
-      status = Run(absl::InfiniteFuture(), attempt,
-                   [&] { return CheckNotForgotten(model, absl::Now() + timeout, line); });
+      status = Run(absl::InfiniteFuture(), attempt, [&] { return CheckNotForgotten(model, absl::Now() + timeout, line); });
     } while (wanted && heard && absl::IsUnavailable(status));
     if (ReasonOf(status) == "ANSWER_FORGOTTEN") {  // A crash has left a part of its steps.
       line.in_doubt = true;

@@ -26,7 +26,7 @@ struct Flight {
   grpc::Status status;
   bool landed = true;     // Nothing is under way.
   bool reported = false;  // The caller has had an answer.
-  bool ahead = false;  // It was sent before the answer to the step before it had come.
+  bool ahead = false;     // It was sent before the answer to the step before it had come.
 };
 
 class Flights {
@@ -65,16 +65,13 @@ uint64_t BytesOf(const Tensors& batch) {
 }
 
 // Whether the server has applied the call, and has its answer no more.
-bool IsApplied(const absl::Status& status) {
-  return ReasonOf(status) == "ANSWER_FORGOTTEN";
-}
+bool IsApplied(const absl::Status& status) { return ReasonOf(status) == "ANSWER_FORGOTTEN"; }
 
 }  // namespace
 
-absl::Status Connection::TrainOnBatches(
-    const std::string& model, absl::Duration timeout,
-    absl::FunctionRef<std::optional<Tensors>()> next,
-    absl::FunctionRef<void(const v1::TrainStepResponse&)> report) {
+absl::Status Connection::TrainOnBatches(const std::string& model, absl::Duration timeout,
+                                        absl::FunctionRef<std::optional<Tensors>()> next,
+                                        absl::FunctionRef<void(const v1::TrainStepResponse&)> report) {
   Line& line = LineOf(model);
   const Turn turn(model, &line);
   if (!turn.status().ok()) return turn.status();
@@ -91,8 +88,8 @@ absl::Status Connection::TrainOnBatches(
     flight.context = std::make_unique<grpc::ClientContext>();
     flight.context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
     flight.response.Clear();
-    Start(kTrainStep, flight.request, flight.batch, flight.context.get(), &flight.response,
-          &flight.status, flights.queue(), &flight);
+    Start(kTrainStep, flight.request, flight.batch, flight.context.get(), &flight.response, &flight.status, flights.queue(),
+          &flight);
   };
   for (bool more = true;;) {
     while (sent - answered < kUnderWay) {
@@ -114,8 +111,7 @@ absl::Status Connection::TrainOnBatches(
     flights.Land(first);
     status = ToStatus(first.status);
     const std::string reason = ReasonOf(status);
-    if (first.ahead && (reason == "SEQUENCE_GAP" || reason == "TOO_MANY_CALLS" || reason == "LIMIT" ||
-                        reason == "REWOUND")) {
+    if (first.ahead && (reason == "SEQUENCE_GAP" || reason == "TOO_MANY_CALLS" || reason == "LIMIT" || reason == "REWOUND")) {
       // The step overtook the one before it on the way, which the server cannot allow; or there were
       // too many at once. It is sent again.
       flights.LandAll();
@@ -145,8 +141,7 @@ absl::Status Connection::TrainOnBatches(
       flights.LandAll();
       const auto place = AskSequence(model, absl::Now() + timeout);
       const uint64_t oldest = all.front().request.call().sequence();
-      if (place.ok() && !place->in_part() && place->last() + 1 >= oldest &&
-          place->last() < first.request.call().sequence()) {
+      if (place.ok() && !place->in_part() && place->last() + 1 >= oldest && place->last() < first.request.call().sequence()) {
         answered = sent = place->last() + 1 - oldest;
         line.next = place->last() + 1;
         continue;
@@ -161,9 +156,8 @@ absl::Status Connection::TrainOnBatches(
     status = Advance(std::move(status), model, absl::Now() + timeout, line);
     if (!status.ok()) return status;
     if (!std::exchange(first.reported, true)) report(first.response);
-    const uint64_t durable = first.response.has_durable_sequence()
-                                 ? first.response.durable_sequence()
-                                 : first.request.call().sequence();
+    const uint64_t durable =
+        first.response.has_durable_sequence() ? first.response.durable_sequence() : first.request.call().sequence();
     for (++answered; answered > 0; --answered, --sent) {
       if (all.front().request.call().sequence() > durable && bytes <= options_.keep_bytes) break;
       bytes -= BytesOf(all.front().batch);

@@ -18,9 +18,16 @@ ROOT = HERE.parents[1]
 MESSAGES = pathlib.Path("gluond", "_proto", "descriptors.binpb")
 OUTPUT = HERE / MESSAGES
 # The files of the client's protocol, and those that they import.
-SOURCES = ["gluond/v1/session.proto", "gluond/v1/operator.proto", "gluond/v1/server.proto", "gluond/v1/model.proto",
-           "gluond/v1/training.proto", "gluond/v1/serving.proto", "google/rpc/error_details.proto",
-           "inference/grpc_service.proto"]
+SOURCES = [
+    "gluond/v1/session.proto",
+    "gluond/v1/operator.proto",
+    "gluond/v1/server.proto",
+    "gluond/v1/model.proto",
+    "gluond/v1/training.proto",
+    "gluond/v1/serving.proto",
+    "google/rpc/error_details.proto",
+    "inference/grpc_service.proto",
+]
 
 
 def compiler() -> list[str]:
@@ -31,8 +38,10 @@ def compiler() -> list[str]:
     try:
         import grpc_tools  # noqa: F401
     except ImportError:
-        raise SystemExit("build_stubs.py: neither protoc nor grpcio-tools is installed; "
-                         "try `pip install grpcio-tools` or `apt-get install protobuf-compiler`") from None
+        raise SystemExit(
+            "build_stubs.py: neither protoc nor grpcio-tools is installed; "
+            "try `pip install grpcio-tools` or `apt-get install protobuf-compiler`"
+        ) from None
     well_known = pathlib.Path(grpc_tools.__file__).parent / "_proto"
     return [sys.executable, "-m", "grpc_tools.protoc", f"-I{well_known}"]
 
@@ -42,11 +51,24 @@ def build(output: pathlib.Path = OUTPUT) -> None:
     if not (ROOT / "proto" / SOURCES[0]).exists():
         if output.exists():
             return
-        raise SystemExit(f"gluond is installed from its checkout, whose proto/ has the messages of the wire, and {HERE} lies in "
-                         "none: `pip install CHECKOUT/client/python`, or the wheel of `bazel build //client/python:wheel`")
+        raise SystemExit(
+            f"gluond is installed from its checkout, whose proto/ has the messages of the wire, and {HERE} lies in "
+            "none: `pip install CHECKOUT/client/python`, or the wheel of `bazel build //client/python:wheel`"
+        )
     output.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([*compiler(), f"-I{ROOT / 'proto'}", f"-I{ROOT / 'third_party/googleapis'}", f"-I{ROOT}",
-                    "--include_imports", f"--descriptor_set_out={output}", *SOURCES], cwd=ROOT, check=True)
+    subprocess.run(
+        [
+            *compiler(),
+            f"-I{ROOT / 'proto'}",
+            f"-I{ROOT / 'third_party/googleapis'}",
+            f"-I{ROOT}",
+            "--include_imports",
+            f"--descriptor_set_out={output}",
+            *SOURCES,
+        ],
+        cwd=ROOT,
+        check=True,
+    )
 
 
 if __name__ == "__main__":

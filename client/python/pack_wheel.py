@@ -45,8 +45,13 @@ def libraries(program: pathlib.Path) -> Dict[str, pathlib.Path]:
 
 def metadata(project: Dict) -> str:
     """The METADATA file, from pyproject.toml's [project]."""
-    lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {project['version']}",
-             f"Summary: {project['description']}", f"Requires-Python: {project['requires-python']}"]
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {project['name']}",
+        f"Version: {project['version']}",
+        f"Summary: {project['description']}",
+        f"Requires-Python: {project['requires-python']}",
+    ]
     return "\n".join(lines + [f"Requires-Dist: {each}" for each in project["dependencies"]]) + "\n"
 
 
@@ -67,8 +72,9 @@ class Wheel:
 
     def close(self, folder: str) -> None:
         """Adds the list of all files."""
-        self._zip.writestr(zipfile.ZipInfo(f"{folder}/RECORD", (1980, 1, 1, 0, 0, 0)),
-                           "\n".join([*self._record, f"{folder}/RECORD,,"]) + "\n")
+        self._zip.writestr(
+            zipfile.ZipInfo(f"{folder}/RECORD", (1980, 1, 1, 0, 0, 0)), "\n".join([*self._record, f"{folder}/RECORD,,"]) + "\n"
+        )
         self._zip.close()
 
 

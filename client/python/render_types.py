@@ -13,9 +13,16 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent / "gluond"
 HEADER = '"""Rendered by client/python/render_types.py."""\n\n'
 # The Python types of parameters, by the beginning of the server's names for them.
-TYPES = (("boolean", "bool"), ("int", "int"), ("long", "int"), ("float", "float"),
-         ("tuple of float", "Union[float, Sequence[float]]"), ("tuple", "Union[int, Sequence[Optional[int]]]"),
-         ("string", "str"), ("{", "str"))
+TYPES = (
+    ("boolean", "bool"),
+    ("int", "int"),
+    ("long", "int"),
+    ("float", "float"),
+    ("tuple of float", "Union[float, Sequence[float]]"),
+    ("tuple", "Union[int, Sequence[Optional[int]]]"),
+    ("string", "str"),
+    ("{", "str"),
+)
 
 
 def python_type(parameter):
@@ -44,8 +51,13 @@ def function(info, name, signature, tensor, method=False):
             shown.append("*")
             starred = True
         known = info.parameters.get(parameter.name)
-        kind = f"Optional[{tensor}]" if parameter.name in {each.name for each in info.inputs} else "Any" if known is None else (
-            python_type(known))
+        kind = (
+            f"Optional[{tensor}]"
+            if parameter.name in {each.name for each in info.inputs}
+            else "Any"
+            if known is None
+            else (python_type(known))
+        )
         shown.append(f"{parameter.name}: {kind} = ...")
     return f"def {name}({', '.join(shown)}) -> {result_type(info, tensor)}: ..."
 
@@ -56,8 +68,11 @@ def exports(path):
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.ImportFrom) and statement.module != "__future__":
             source = "." * statement.level + (statement.module or "")
-            lines += [f"from {source} import {each.name} as {each.asname or each.name}" for each in statement.names
-                      if each.name not in ("fill_module", "make_function")]
+            lines += [
+                f"from {source} import {each.name} as {each.asname or each.name}"
+                for each in statement.names
+                if each.name not in ("fill_module", "make_function")
+            ]
     return lines
 
 
@@ -84,8 +99,7 @@ def methods(names):
     """The stub of NDArray's methods that are operators."""
     from gluond import _documentation, _operators
 
-    lines = [HEADER + "from typing import Any, Optional, Sequence, Union", "", "from .array import NDArray", "",
-             "class Fluent:"]
+    lines = [HEADER + "from typing import Any, Optional, Sequence, Union", "", "from .array import NDArray", "", "class Fluent:"]
     for name in sorted(names):
         info = _operators.find(name)
         lines.append("    " + function(info, name, _documentation.signature(info), "NDArray", method=True))
@@ -99,11 +113,16 @@ def rendered():
     from gluond._methods import OPERATORS
 
     yield ROOT / "_array" / "fluent.pyi", methods(OPERATORS)
-    yield (ROOT / "ndarray" / "__init__.pyi",
-           module(mx.nd, ROOT / "ndarray" / "__init__.py", "NDArray", _documentation.signature, ".._array.array"))
-    yield (ROOT / "symbol" / "__init__.pyi",
-           module(mx.sym, ROOT / "symbol" / "__init__.py", "Symbol",
-                  lambda info: _documentation.signature(info, out=False), ".symbol"))
+    yield (
+        ROOT / "ndarray" / "__init__.pyi",
+        module(mx.nd, ROOT / "ndarray" / "__init__.py", "NDArray", _documentation.signature, ".._array.array"),
+    )
+    yield (
+        ROOT / "symbol" / "__init__.pyi",
+        module(
+            mx.sym, ROOT / "symbol" / "__init__.py", "Symbol", lambda info: _documentation.signature(info, out=False), ".symbol"
+        ),
+    )
 
 
 def main():

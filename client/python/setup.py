@@ -33,5 +33,7 @@ class SourceWithMessages(sdist):
 
 # Elsewhere, as the files of an earlier build would be packed as well.
 with tempfile.TemporaryDirectory() as folder:
-    setup(cmdclass={"build_py": BuildWithMessages, "sdist": SourceWithMessages},
-          options={"build": {"build_base": folder}, "egg_info": {"egg_base": folder}})
+    setup(
+        cmdclass={"build_py": BuildWithMessages, "sdist": SourceWithMessages},
+        options={"build": {"build_base": folder}, "egg_info": {"egg_base": folder}},
+    )

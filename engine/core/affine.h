@@ -13,8 +13,8 @@ namespace gluond {
 // A function y = scale x + shift, with one scale and one shift for each place along an axis of x.
 struct Affine {
   NodeEntry x;
-  int axis = 0;             // Counted from the end where it is negative.
-  NodeEntry scale, shift;   // One element for each place, of the type `dtype`.
+  int axis = 0;            // Counted from the end where it is negative.
+  NodeEntry scale, shift;  // One element for each place, of the type `dtype`.
   DType dtype = DType::kFloat32;
 };
 

@@ -12,8 +12,10 @@ using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <class To, class From>
 void ConvertEach(const Stored<From>* from, To* to, int64_t n, double scale, double shift) {
   const auto value = [from](int64_t i) {
-    if constexpr (std::is_same_v<From, bool>) return from[i] != 0;
-    else return from[i];
+    if constexpr (std::is_same_v<From, bool>)
+      return from[i] != 0;
+    else
+      return from[i];
   };
   using Wide = std::conditional_t<sizeof(From) == 1 && std::is_same_v<To, float>, float, double>;
   if (scale == 1 && shift == 0) {

@@ -14,7 +14,8 @@
 
 namespace gluond {
 
-template <class T> inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 // Floating point to integer truncates; a value that does not fit becomes the nearest integer that does, and NaN 0.
 // Integer to smaller integer wraps. A number becomes true unless it is 0.
@@ -64,7 +65,9 @@ auto DispatchType(DType dtype, const Fn& fn) {
 template <class Fn>
 auto DispatchCompute(DType dtype, const Fn& fn) {
   switch (dtype) {
-    case DType::kFloat32: case DType::kFloat16: case DType::kBfloat16: return fn(float{});
+    case DType::kFloat32:
+    case DType::kFloat16:
+    case DType::kBfloat16: return fn(float{});
     case DType::kFloat64: return fn(double{});
     default: return fn(int64_t{});
   }
@@ -125,8 +128,7 @@ HOST_DEVICE void StoreAs(DType dtype, void* y, int64_t i, C v, bool add) {
 
 // to[i] = scale * from[i] + shift for n values on the host. The computation is in double where there is a scale or a
 // shift, and in float from bytes to float32. A bool's byte may hold more than 0 and 1: the value is "not 0".
-void ConvertValues(const void* from, DType from_type, void* to, DType to_type, int64_t n, double scale = 1,
-                   double shift = 0);
+void ConvertValues(const void* from, DType from_type, void* to, DType to_type, int64_t n, double scale = 1, double shift = 0);
 
 }  // namespace gluond
 

@@ -32,7 +32,7 @@ using CustomHostPtr = std::shared_ptr<CustomHost>;
 struct CustomOperator {
   std::string scope;  // The client's credential. Empty: a shared one. No attribute has it, and so no graph does.
   std::string op_type;
-  AttrDict attrs;     // The client's own.
+  AttrDict attrs;                   // The client's own.
   bool is_unknown_clients = false;  // No credential came with the graph.
   CustomHostPtr host = nullptr;     // Null: nobody computes it.
 };
@@ -46,7 +46,7 @@ struct CustomCall {
   uint64_t instance = 0;  // The function's number, for kFunction.
   bool keep = false;
   bool training = false;
-  Device device;          // Where the graph runs.
+  Device device;  // Where the graph runs.
   std::vector<TBlob> out_grads, arguments, outputs, auxiliary;
   std::vector<TBlob> results;        // Outputs of the forward pass, gradients of the backward one.
   std::vector<OpReqType> requests;   // One for each result; the host honours them.

@@ -55,8 +55,8 @@ absl::Status Read(absl::string_view key, absl::string_view value, CustomSpec* sp
     known = false;
   }
   return known ? absl::OkStatus()
-               : absl::InvalidArgumentError(absl::StrCat("'", kCustomAttribute, "' has '", Excerpt(key), "=",
-                                                         Excerpt(value), "', which is no word about an operator"));
+               : absl::InvalidArgumentError(absl::StrCat("'", kCustomAttribute, "' has '", Excerpt(key), "=", Excerpt(value),
+                                                         "', which is no word about an operator"));
 }
 
 }  // namespace
@@ -66,9 +66,8 @@ absl::Status CustomSpec::Check() const {
     if (function->inputs <= kMostCustomArrays && function->outputs <= kMostCustomArrays && function->outputs > 0) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(absl::StrCat("the function has ", function->inputs, " inputs and ",
-                                                   function->outputs, " outputs, expected an output, and at most ",
-                                                   kMostCustomArrays, " of each"));
+    return absl::InvalidArgumentError(absl::StrCat("the function has ", function->inputs, " inputs and ", function->outputs,
+                                                   " outputs, expected an output, and at most ", kMostCustomArrays, " of each"));
   }
   RETURN_IF_ERROR(CheckNames("arguments", arguments));
   RETURN_IF_ERROR(CheckNames("outputs", outputs));
@@ -78,8 +77,8 @@ absl::Status CustomSpec::Check() const {
   if (!dependencies.has_value()) return absl::OkStatus();
   for (const uint32_t number : *dependencies) {
     if (number < most) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the custom operator's dependencies have ", number,
-                                                   ", expected numbers below ", most));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the custom operator's dependencies have ", number, ", expected numbers below ", most));
   }
   return absl::OkStatus();
 }
@@ -88,8 +87,7 @@ std::string CustomSpec::ToText() const {
   if (function.has_value()) {
     return absl::StrCat("function=", function->number, ",", function->inputs, ",", function->outputs);
   }
-  std::string text =
-      absl::StrCat("arguments=", absl::StrJoin(arguments, ","), ";outputs=", absl::StrJoin(outputs, ","));
+  std::string text = absl::StrCat("arguments=", absl::StrJoin(arguments, ","), ";outputs=", absl::StrJoin(outputs, ","));
   if (!auxiliary.empty()) absl::StrAppend(&text, ";auxiliary=", absl::StrJoin(auxiliary, ","));
   if (dependencies.has_value()) absl::StrAppend(&text, ";reads=", absl::StrJoin(*dependencies, ","));
   if (same_shape) absl::StrAppend(&text, ";same_shape");

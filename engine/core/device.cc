@@ -18,9 +18,7 @@ namespace {
 class CpuDriver final : public DeviceDriver {
  public:
   std::string description() const override { return absl::StrCat(sysconf(_SC_NPROCESSORS_ONLN), " CPUs"); }
-  int64_t total_bytes() const override {
-    return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  }
+  int64_t total_bytes() const override { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
   int64_t used_bytes() const override {
     std::ifstream statm("/proc/self/statm");
     int64_t size = 0, resident = 0;
@@ -38,12 +36,8 @@ class CpuDriver final : public DeviceDriver {
   void DestroyStream(void*) override {}
   absl::Status Synchronize(void*) override { return absl::OkStatus(); }
   absl::Status Pace(void*, size_t) override { return absl::OkStatus(); }
-  absl::Status CopyFromHost(void* to, const void* from, size_t bytes, void*) override {
-    return Copy(to, from, bytes, nullptr);
-  }
-  absl::Status CopyToHost(void* to, const void* from, size_t bytes, void*) override {
-    return Copy(to, from, bytes, nullptr);
-  }
+  absl::Status CopyFromHost(void* to, const void* from, size_t bytes, void*) override { return Copy(to, from, bytes, nullptr); }
+  absl::Status CopyToHost(void* to, const void* from, size_t bytes, void*) override { return Copy(to, from, bytes, nullptr); }
   absl::Status Copy(void* to, const void* from, size_t bytes, void*) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
     return absl::OkStatus();
@@ -67,9 +61,7 @@ Drivers& AllDrivers() {
 
 }  // namespace
 
-std::string Device::ToString() const {
-  return type == DeviceType::kCpu ? "cpu" : absl::StrCat("gpu:", id);
-}
+std::string Device::ToString() const { return type == DeviceType::kCpu ? "cpu" : absl::StrCat("gpu:", id); }
 
 absl::StatusOr<Device> Device::Parse(absl::string_view text) {
   Device device;
@@ -80,11 +72,9 @@ absl::StatusOr<Device> Device::Parse(absl::string_view text) {
     rest = "?";
   }
   if (rest.empty()) return device;
-  const bool has_id =
-      absl::ConsumePrefix(&rest, "(") ? absl::ConsumeSuffix(&rest, ")") : absl::ConsumePrefix(&rest, ":");
+  const bool has_id = absl::ConsumePrefix(&rest, "(") ? absl::ConsumeSuffix(&rest, ")") : absl::ConsumePrefix(&rest, ":");
   if (has_id && absl::SimpleAtoi(rest, &device.id) && device.id >= 0) return device;
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text.substr(0, 40), "' is not a device; want 'cpu' or 'gpu:0'"));
+  return absl::InvalidArgumentError(absl::StrCat("'", text.substr(0, 40), "' is not a device; want 'cpu' or 'gpu:0'"));
 }
 
 absl::StatusOr<DeviceDriver*> FindDriver(Device device) {
@@ -94,9 +84,9 @@ absl::StatusOr<DeviceDriver*> FindDriver(Device device) {
   if (device.id >= 0 && device.id < static_cast<int>(drivers.gpus.size())) {
     return drivers.gpus[device.id].get();
   }
-  return absl::UnavailableError(absl::StrCat(
-      "device ", device.ToString(), " is not here; this process has the CPU",
-      drivers.gpus.empty() ? std::string(" only") : absl::StrCat(" and gpu:0 to gpu:", drivers.gpus.size() - 1)));
+  return absl::UnavailableError(
+      absl::StrCat("device ", device.ToString(), " is not here; this process has the CPU",
+                   drivers.gpus.empty() ? std::string(" only") : absl::StrCat(" and gpu:0 to gpu:", drivers.gpus.size() - 1)));
 }
 
 void RegisterGpuDriver(std::unique_ptr<DeviceDriver> driver) {

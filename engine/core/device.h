@@ -32,8 +32,12 @@ struct Device {
 };
 
 // Tags for templates and attribute keys, as in FCompute<cpu>.
-struct cpu { static constexpr DeviceType kType = DeviceType::kCpu; };
-struct gpu { static constexpr DeviceType kType = DeviceType::kGpu; };
+struct cpu {
+  static constexpr DeviceType kType = DeviceType::kCpu;
+};
+struct gpu {
+  static constexpr DeviceType kType = DeviceType::kGpu;
+};
 
 // Memory and order of execution on one device. Thread-safe. `stream` is nullptr on a CPU, a cudaStream_t on
 // a GPU; work on one stream runs in order.

@@ -28,9 +28,9 @@ absl::StatusOr<DType> ParseDType(absl::string_view text) {
   for (DType type : kAllDTypes) {
     if (text == Name(type) || (is_number && flag == static_cast<int>(type))) return type;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", text, "' is not a dtype; want one of ",
-      absl::StrJoin(kAllDTypes, ", ", [](std::string* out, DType t) { absl::StrAppend(out, Name(t)); })));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is not a dtype; want one of ",
+                   absl::StrJoin(kAllDTypes, ", ", [](std::string* out, DType t) { absl::StrAppend(out, Name(t)); })));
 }
 
 }  // namespace gluond

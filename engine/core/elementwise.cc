@@ -12,23 +12,25 @@ absl::string_view Side(absl::string_view list) { return list == "in" ? "input" :
 absl::Status AssignShape(absl::string_view list, ShapeVector* shapes, size_t i, const Shape& shape) {
   const Shape provided = (*shapes)[i];
   if (ShapeAssign(&(*shapes)[i], shape)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(Side(list), " ", i, ": Shape inconsistent, Provided = ",
-                                                 provided.ToString(), ", inferred shape=", shape.ToString()));
+  return absl::InvalidArgumentError(absl::StrCat(Side(list), " ", i, ": Shape inconsistent, Provided = ", provided.ToString(),
+                                                 ", inferred shape=", shape.ToString()));
 }
 
 absl::Status AssignType(absl::string_view list, TypeVector* types, size_t i, DType type) {
   const DType provided = (*types)[i];
   if (TypeAssign(&(*types)[i], type)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(Side(list), " ", i, ": Type inconsistent, Provided = ",
-                                                 Name(provided), ", inferred type=", Name(type)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(Side(list), " ", i, ": Type inconsistent, Provided = ", Name(provided), ", inferred type=", Name(type)));
 }
 
 bool AllKnown(const ShapeVector& shapes) {
-  for (const Shape& s : shapes) if (!s.known()) return false;
+  for (const Shape& s : shapes)
+    if (!s.known()) return false;
   return true;
 }
 bool AllKnown(const TypeVector& types) {
-  for (DType t : types) if (t == DType::kUnknown) return false;
+  for (DType t : types)
+    if (t == DType::kUnknown) return false;
   return true;
 }
 
@@ -36,13 +38,13 @@ absl::StatusOr<bool> SameShape(const NodeAttrs&, ShapeVector* in, ShapeVector* o
   Shape shape;
   for (size_t i = 0; i < in->size(); ++i) {
     if (ShapeAssign(&shape, (*in)[i])) continue;
-    return absl::InvalidArgumentError(absl::StrCat("input ", i, " has shape ", (*in)[i].ToString(), ", expected ",
-                                                   shape.ToString(), "; insert a broadcast or a reshape"));
+    return absl::InvalidArgumentError(absl::StrCat("input ", i, " has shape ", (*in)[i].ToString(), ", expected ", shape.ToString(),
+                                                   "; insert a broadcast or a reshape"));
   }
   for (size_t i = 0; i < out->size(); ++i) {
     if (ShapeAssign(&shape, (*out)[i])) continue;
-    return absl::InvalidArgumentError(absl::StrCat("output ", i, " has shape ", (*out)[i].ToString(), ", expected ",
-                                                   shape.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("output ", i, " has shape ", (*out)[i].ToString(), ", expected ", shape.ToString()));
   }
   for (size_t i = 0; i < in->size(); ++i) SHAPE_ASSIGN_CHECK(in, i, shape);
   for (size_t i = 0; i < out->size(); ++i) SHAPE_ASSIGN_CHECK(out, i, shape);
@@ -53,8 +55,8 @@ absl::StatusOr<bool> SameType(const NodeAttrs&, TypeVector* in, TypeVector* out)
   DType type = DType::kUnknown;
   for (size_t i = 0; i < in->size(); ++i) {
     if (TypeAssign(&type, (*in)[i])) continue;
-    return absl::InvalidArgumentError(absl::StrCat("input ", i, " is ", Name((*in)[i]), ", expected ", Name(type),
-                                                   "; insert a Cast"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", i, " is ", Name((*in)[i]), ", expected ", Name(type), "; insert a Cast"));
   }
   for (DType t : *out) {
     if (!TypeAssign(&type, t)) {

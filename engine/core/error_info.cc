@@ -12,8 +12,7 @@ constexpr char kEnd = '\0';  // Each text but the last ends so: the reason, then
 
 }  // namespace
 
-absl::Status WithInfo(absl::Status status, absl::string_view reason,
-                      std::vector<std::pair<std::string, std::string>> metadata) {
+absl::Status WithInfo(absl::Status status, absl::string_view reason, std::vector<std::pair<std::string, std::string>> metadata) {
   std::string text(reason);
   for (const auto& [key, value] : metadata) {
     for (const std::string& part : {key, value}) absl::StrAppend(&text, absl::string_view(&kEnd, 1), part);

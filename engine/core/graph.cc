@@ -54,8 +54,7 @@ NodeEntry MakeVariable(std::string name, AttrDict dict) {
   return {std::move(node), 0};
 }
 
-absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op_name, std::string name, std::vector<NodeEntry> inputs,
-                                    AttrDict dict) {
+absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op_name, std::string name, std::vector<NodeEntry> inputs, AttrDict dict) {
   ASSIGN_OR_RETURN(const Op* op, Op::Get(op_name));
   auto node = std::make_shared<Node>();
   node->attrs.op = op;
@@ -66,8 +65,7 @@ absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op_name, std::string name,
   if (expected != kVarg && expected != inputs.size()) {
     constexpr uint32_t kMostNamed = 32;
     const std::string names =
-        expected > kMostNamed ? ""
-                              : absl::StrCat(" (", absl::StrJoin(op->input_names(node->attrs, expected), ", "), ")");
+        expected > kMostNamed ? "" : absl::StrCat(" (", absl::StrJoin(op->input_names(node->attrs, expected), ", "), ")");
     return absl::InvalidArgumentError(
         absl::StrCat("operator '", op->name(), "' takes ", expected, " inputs", names, ", got ", inputs.size()));
   }
@@ -130,9 +128,8 @@ std::vector<NodeEntry> NearestFirst(const std::vector<NodeEntry>& outputs) {
     depths[node.get()] = depth;
   });
   std::vector<NodeEntry> sorted = outputs;
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const NodeEntry& a, const NodeEntry& b) {
-    return depths.at(a.node.get()) < depths.at(b.node.get());
-  });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const NodeEntry& a, const NodeEntry& b) { return depths.at(a.node.get()) < depths.at(b.node.get()); });
   return sorted;
 }
 

@@ -44,7 +44,9 @@ struct Node {
   const std::string& name() const { return attrs.name; }
   bool is_variable() const { return attrs.op == nullptr; }
   template <class P>
-  const P& param() const { return attrs.param<P>(); }
+  const P& param() const {
+    return attrs.param<P>();
+  }
   uint32_t num_inputs() const { return static_cast<uint32_t>(inputs.size()); }
   const OpFacts& facts() const;
   uint32_t num_outputs() const;  // 1 for a variable.
@@ -58,8 +60,7 @@ struct Graph {
 NodeEntry MakeVariable(std::string name, AttrDict dict = {});
 
 // Output 0 of a call of the operator `op`. The status says which attribute or how many inputs are wrong.
-absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op, std::string name, std::vector<NodeEntry> inputs,
-                                    AttrDict dict = {});
+absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op, std::string name, std::vector<NodeEntry> inputs, AttrDict dict = {});
 
 // The same for calls that our own code writes, gradients above all: the process ends if they are wrong.
 NodeEntry MakeNode(absl::string_view op, std::string name, std::vector<NodeEntry> inputs, AttrDict dict = {});
@@ -77,8 +78,8 @@ NodeEntry operator/(const NodeEntry& a, double b);
 NodeEntry operator-(const NodeEntry& a);
 
 // The nodes that the outputs need, inputs first. The walk does not enter a node for which `skip` is true.
-std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs,
-                               absl::FunctionRef<bool(const Node*)> skip = [](const Node*) { return false; });
+std::vector<NodePtr> PostOrder(
+    absl::Span<const NodeEntry> outputs, absl::FunctionRef<bool(const Node*)> skip = [](const Node*) { return false; });
 
 template <class Visit>
 void PostOrderVisit(absl::Span<const NodeEntry> outputs, Visit visit) {

@@ -33,7 +33,7 @@ struct Half {
     const uint32_t magnitude = x & 0x7fffffffu;
     if (magnitude >= 0x7f800000u) return sign | (magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u);
     if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // 65520 and more round to infinity.
-    if (magnitude < 0x38800000u) {                         // Below 2^-14: a multiple of 2^-24.
+    if (magnitude < 0x38800000u) {                        // Below 2^-14: a multiple of 2^-24.
       // Adding 0.5 aligns the unit in the last place of the sum with 2^-24 and rounds in hardware.
       const float aligned = BitCast<float>(magnitude) + 0.5f;
       return sign | (BitCast<uint32_t>(aligned) - 0x3f000000u);
@@ -57,9 +57,7 @@ struct BFloat16 {
 
   BFloat16() = default;
   HOST_DEVICE explicit BFloat16(float f) : bits(FromFloat(f)) {}
-  HOST_DEVICE explicit operator float() const {
-    return BitCast<float>(static_cast<uint32_t>(bits) << 16);
-  }
+  HOST_DEVICE explicit operator float() const { return BitCast<float>(static_cast<uint32_t>(bits) << 16); }
 
   HOST_DEVICE static uint16_t FromFloat(float f) {
     const uint32_t x = BitCast<uint32_t>(f);

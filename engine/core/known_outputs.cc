@@ -43,7 +43,8 @@ DType OutputTypeOf(const NodeAttrs& attrs, uint32_t num_inputs, DType first) {
   if (!in.empty()) in[0] = first;
   if (!InferType(attrs, &in, &out).ok()) return DType::kUnknown;
   out.resize(attrs.facts->num_visible);
-  for (const DType type : out) if (type != out[0]) return DType::kUnknown;
+  for (const DType type : out)
+    if (type != out[0]) return DType::kUnknown;
   return out.empty() ? DType::kUnknown : out[0];
 }
 

@@ -37,7 +37,9 @@ struct NodeAttrs {
   // Requires: the operator's parser stored a P. The program that stored it finds it: to a plugin, built from the same
   // text, a type of an unnamed namespace is another one, which any_cast does not find.
   template <class P>
-  const P& param() const { return *static_cast<const P*>(mutable_param(const_cast<std::any&>(parsed))); }
+  const P& param() const {
+    return *static_cast<const P*>(mutable_param(const_cast<std::any&>(parsed)));
+  }
 };
 
 }  // namespace gluond

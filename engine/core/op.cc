@@ -61,8 +61,8 @@ absl::StatusOr<const Op*> Op::Get(absl::string_view name) {
   if (const Op* op = Find(name)) return op;
   std::vector<std::string> names;
   for (const auto& [known, op] : GetRegistry().names) names.push_back(known);
-  return absl::NotFoundError(absl::StrCat("operator '", Excerpt(name), "' is not registered",
-                                          DidYouMean(name, names), "; ListOperators lists all of them"));
+  return absl::NotFoundError(absl::StrCat("operator '", Excerpt(name), "' is not registered", DidYouMean(name, names),
+                                          "; ListOperators lists all of them"));
 }
 
 std::vector<std::string> Op::ListNames() {
@@ -134,8 +134,7 @@ OpRegistration& OpRegistration::describe(std::string text) { return op_->descrip
 OpRegistration& OpRegistration::add_alias(const char* alias) {
   op_->aliases_.push_back(alias);
   if (!GetRegistry().names.emplace(alias, op_).second) {
-    GetRegistry().mistakes.push_back(
-        absl::StrCat(Place(file_, line_), ": alias '", alias, "' of '", op_->name(), "' is taken"));
+    GetRegistry().mistakes.push_back(absl::StrCat(Place(file_, line_), ": alias '", alias, "' of '", op_->name(), "' is taken"));
   }
   return *this;
 }
@@ -152,15 +151,13 @@ OpRegistration& OpRegistration::set_num_inputs(uint32_t n) { return op_->num_inp
 OpRegistration& OpRegistration::set_num_inputs(FCount count) { return op_->num_inputs_ = std::move(count), *this; }
 OpRegistration& OpRegistration::set_num_outputs(uint32_t n) { return op_->num_outputs_ = n, *this; }
 OpRegistration& OpRegistration::set_num_outputs(FCount count) { return op_->num_outputs_ = std::move(count), *this; }
-OpRegistration& OpRegistration::set_attr_parser(FAttrParser parser) {
-  return op_->attr_parser_ = std::move(parser), *this;
-}
+OpRegistration& OpRegistration::set_attr_parser(FAttrParser parser) { return op_->attr_parser_ = std::move(parser), *this; }
 
 void OpRegistration::Set(absl::string_view key, std::any value) {
   const auto [it, inserted] = op_->attrs_.try_emplace(std::string(key));
   if (!inserted) {
-    GetRegistry().mistakes.push_back(absl::StrCat(Place(file_, line_), ": operator '", op_->name(), "' sets '", key,
-                                                  "' again; first at ", it->second.place));
+    GetRegistry().mistakes.push_back(
+        absl::StrCat(Place(file_, line_), ": operator '", op_->name(), "' sets '", key, "' again; first at ", it->second.place));
     return;
   }
   it->second = {std::move(value), Place(file_, line_)};
@@ -169,8 +166,8 @@ void OpRegistration::Set(absl::string_view key, std::any value) {
 bool OpRegistration::DeclareAttr(const char* key, std::type_index type, const char* file, int line) {
   const auto [it, inserted] = GetRegistry().attrs.emplace(key, DeclaredAttr{type, Place(file, line)});
   if (!inserted && it->second.type != type) {
-    GetRegistry().mistakes.push_back(absl::StrCat(Place(file, line), ": attribute key '", key,
-                                                  "' is declared with another type than at ", it->second.place));
+    GetRegistry().mistakes.push_back(
+        absl::StrCat(Place(file, line), ": attribute key '", key, "' is declared with another type than at ", it->second.place));
   }
   return true;
 }
@@ -184,11 +181,11 @@ absl::Status CheckRegistry() {
     for (const auto& [key, attr] : op->attrs_) {
       const auto declared = registry.attrs.find(key);
       if (declared == registry.attrs.end()) {
-        mistakes.push_back(absl::StrCat(attr.place, ": operator '", name, "' sets the unknown key '", key, "'",
-                                        DidYouMean(key, keys)));
+        mistakes.push_back(
+            absl::StrCat(attr.place, ": operator '", name, "' sets the unknown key '", key, "'", DidYouMean(key, keys)));
       } else if (declared->second.type != std::type_index(attr.value.type())) {
-        mistakes.push_back(absl::StrCat(attr.place, ": operator '", name, "' sets '", key,
-                                        "' with another type than declared at ", declared->second.place));
+        mistakes.push_back(absl::StrCat(attr.place, ": operator '", name, "' sets '", key, "' with another type than declared at ",
+                                        declared->second.place));
       }
     }
   }

@@ -104,7 +104,7 @@ class Op {
 absl::Status CheckRegistry();
 
 // Makes `key` known as an attribute of type T.
-#define GLUOND_DECLARE_OP_ATTR(T, key)                                                \
+#define GLUOND_DECLARE_OP_ATTR(T, key)                                              \
   [[maybe_unused]] static const bool GLUOND_CONCAT_(gluond_op_attr_, __COUNTER__) = \
       ::gluond::OpRegistration::DeclareAttr(key, typeid(T), __FILE__, __LINE__)
 
@@ -115,21 +115,50 @@ class OpRegistration {
 
 #ifdef GLUOND_GPU
   // In the plugin: only the GPU's kernels count.
-  template <class... A> OpRegistration& describe(const A&...) { return *this; }
-  template <class... A> OpRegistration& add_alias(const A&...) { return *this; }
-  template <class... A> OpRegistration& add_argument(const A&...) { return *this; }
-  template <class... A> OpRegistration& add_arguments(const A&...) { return *this; }
-  template <class... A> OpRegistration& set_num_inputs(const A&...) { return *this; }
-  template <class... A> OpRegistration& set_num_outputs(const A&...) { return *this; }
-  template <class... A> OpRegistration& set_attr_parser(const A&...) { return *this; }
-  template <class P, class... A> OpRegistration& params(const A&...) { return *this; }
+  template <class... A>
+  OpRegistration& describe(const A&...) {
+    return *this;
+  }
+  template <class... A>
+  OpRegistration& add_alias(const A&...) {
+    return *this;
+  }
+  template <class... A>
+  OpRegistration& add_argument(const A&...) {
+    return *this;
+  }
+  template <class... A>
+  OpRegistration& add_arguments(const A&...) {
+    return *this;
+  }
+  template <class... A>
+  OpRegistration& set_num_inputs(const A&...) {
+    return *this;
+  }
+  template <class... A>
+  OpRegistration& set_num_outputs(const A&...) {
+    return *this;
+  }
+  template <class... A>
+  OpRegistration& set_attr_parser(const A&...) {
+    return *this;
+  }
+  template <class P, class... A>
+  OpRegistration& params(const A&...) {
+    return *this;
+  }
   OpRegistration& infer(const FInferShape&, const FInferType&) { return *this; }
-  template <class... A> OpRegistration& with(const A&...) { return *this; }
-  template <class T> OpRegistration& set_attr(absl::string_view key, T value) {
+  template <class... A>
+  OpRegistration& with(const A&...) {
+    return *this;
+  }
+  template <class T>
+  OpRegistration& set_attr(absl::string_view key, T value) {
     if (key == "FCompute<gpu>") Set(key, std::any(std::move(value)));
     return *this;
   }
-  template <class K> OpRegistration& compute() {
+  template <class K>
+  OpRegistration& compute() {
     return set_attr<FCompute>("FCompute<gpu>", &K::template Run<gpu>);
   }
 #else
@@ -144,7 +173,8 @@ class OpRegistration {
   OpRegistration& set_num_outputs(FCount count);
   OpRegistration& set_attr_parser(FAttrParser parser);
   // The fields of P as arguments, behind the tensors, and their parser.
-  template <class P> OpRegistration& params(FAttrParser parser = ParamParser<P>) {
+  template <class P>
+  OpRegistration& params(FAttrParser parser = ParamParser<P>) {
     return add_arguments(P::__FIELDS__()).set_attr_parser(std::move(parser));
   }
   // FInferShape and FInferType.
@@ -159,11 +189,15 @@ class OpRegistration {
     return *this;
   }
   // FCompute<cpu>, from K::Run<cpu>; the plugin's build of the same file takes K::Run<gpu>.
-  template <class K> OpRegistration& compute(int line = __builtin_LINE()) {
+  template <class K>
+  OpRegistration& compute(int line = __builtin_LINE()) {
     return set_attr<FCompute>("FCompute<cpu>", &K::template Run<cpu>, line);
   }
   // Facts that operators share: a function that sets them, and no kernel.
-  template <class Facts> OpRegistration& with(const Facts& facts) { return facts(*this), *this; }
+  template <class Facts>
+  OpRegistration& with(const Facts& facts) {
+    return facts(*this), *this;
+  }
 #endif
 
   static bool DeclareAttr(const char* key, std::type_index type, const char* file, int line);
@@ -179,7 +213,7 @@ class OpRegistration {
 // Registers the operator `name`, or goes on with it if another file has begun.
 #define GLUOND_REGISTER_OP(name) GLUOND_REGISTER_OP_NAMED(name, #name)
 // The same where the operator's name is not an identifier or comes from a table.
-#define GLUOND_REGISTER_OP_NAMED(id, text)                                                                 \
+#define GLUOND_REGISTER_OP_NAMED(id, text)                                                                \
   [[maybe_unused]] static const ::gluond::OpRegistration GLUOND_CONCAT_(gluond_op_##id##_, __COUNTER__) = \
       ::gluond::OpRegistration(text, __FILE__, __LINE__)
 

@@ -60,10 +60,14 @@ class Completion {
 
   Completion() = default;
   explicit Completion(Receiver* receiver) : receiver_(receiver) { receiver_->AddRef(); }
-  Completion(const Completion& other) : receiver_(other.receiver_) { if (receiver_ != nullptr) receiver_->AddRef(); }
+  Completion(const Completion& other) : receiver_(other.receiver_) {
+    if (receiver_ != nullptr) receiver_->AddRef();
+  }
   Completion(Completion&& other) noexcept : receiver_(std::exchange(other.receiver_, nullptr)) {}
   Completion& operator=(Completion other) noexcept { return std::swap(receiver_, other.receiver_), *this; }
-  ~Completion() { if (receiver_ != nullptr) receiver_->Release(); }
+  ~Completion() {
+    if (receiver_ != nullptr) receiver_->Release();
+  }
 
   explicit operator bool() const { return receiver_ != nullptr; }
   void operator()(absl::Status status) const { receiver_->Complete(std::move(status)); }
@@ -93,11 +97,11 @@ class Constants {
 struct OpContext {
   bool is_train = false;
   Device device;
-  void* stream = nullptr;            // cudaStream_t on a GPU.
-  Threads* threads = nullptr;        // On a CPU.
-  Scratch* scratch = nullptr;        // Null for a kAsync operator.
-  Constants* constants = nullptr;    // May be null: every input may change.
-  Philox random;                     // This node's stream for this run.
+  void* stream = nullptr;          // cudaStream_t on a GPU.
+  Threads* threads = nullptr;      // On a CPU.
+  Scratch* scratch = nullptr;      // Null for a kAsync operator.
+  Constants* constants = nullptr;  // May be null: every input may change.
+  Philox random;                   // This node's stream for this run.
 
   // For an operator with FExecType kAsync, and null for others, which have no scratch in turn. The kernel copies it,
   // starts the work and returns. The blobs stay valid until the last copy is gone, even if the run is cancelled

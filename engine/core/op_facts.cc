@@ -43,8 +43,8 @@ OpFacts::OpFacts(const NodeAttrs& attrs) {
   gpu_kernel = op.kernel(DeviceType::kGpu);
 }
 
-absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                       absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in, absl::Span<const OpReqType> req,
+                       absl::Span<const TBlob> out) {
   return (*attrs.facts->kernel(ctx.device.type))(attrs, ctx, in, req, out);
 }
 

@@ -51,8 +51,8 @@ struct OpFacts {
 };
 
 // Runs the call's kernel for ctx.device. Requires: there is one.
-absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in,
-                       absl::Span<const OpReqType> req, absl::Span<const TBlob> out);
+absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in, absl::Span<const OpReqType> req,
+                       absl::Span<const TBlob> out);
 
 // FInferShape and FInferType of the call. Without them no shape becomes known, and all types are the same.
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out);

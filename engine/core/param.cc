@@ -15,9 +15,7 @@ namespace {
 
 constexpr size_t kMaxTuple = 4096;
 
-absl::Status Expect(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("want ", what));
-}
+absl::Status Expect(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("want ", what)); }
 
 template <class T>
 std::string Shortest(T v) {
@@ -87,9 +85,7 @@ std::string FormatValue(double v) { return Shortest(v); }
 
 }  // namespace param_internal
 
-bool IsHidden(absl::string_view key) {
-  return key.size() > 4 && key.substr(0, 2) == "__" && key.substr(key.size() - 2) == "__";
-}
+bool IsHidden(absl::string_view key) { return key.size() > 4 && key.substr(0, 2) == "__" && key.substr(key.size() - 2) == "__"; }
 
 const FieldSpec* SchemaBase::Find(absl::string_view name) const {
   for (const FieldSpec& field : fields_) {
@@ -109,20 +105,20 @@ absl::Status SchemaBase::Parse(void* param, const AttrDict& dict) const {
     if (IsHidden(key) || Find(key) != nullptr) continue;
     std::vector<std::string> names;
     for (const FieldSpec& field : fields_) names.push_back(field.doc.name);
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown attribute '", Excerpt(key), "'", DidYouMean(key, names), " (possible attributes: ",
-                     names.empty() ? "none" : absl::StrJoin(names, ", "), ")"));
+    return absl::InvalidArgumentError(absl::StrCat("unknown attribute '", Excerpt(key), "'", DidYouMean(key, names),
+                                                   " (possible attributes: ", names.empty() ? "none" : absl::StrJoin(names, ", "),
+                                                   ")"));
   }
   for (const FieldSpec& field : fields_) {
     const auto it = dict.find(field.doc.name);
     if (it == dict.end() && field.doc.required) {
-      return absl::InvalidArgumentError(absl::StrCat("required attribute '", field.doc.name, "' (",
-                                                     field.doc.type, ") is missing"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("required attribute '", field.doc.name, "' (", field.doc.type, ") is missing"));
     }
     const std::string& text = it == dict.end() ? field.doc.default_text : it->second;
     if (absl::Status status = field.parse(param, text); !status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("attribute '", field.doc.name, "' (", field.doc.type,
-                                                     ") is '", Excerpt(text), "'; ", status.message()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("attribute '", field.doc.name, "' (", field.doc.type, ") is '", Excerpt(text), "'; ", status.message()));
     }
   }
   return absl::OkStatus();
@@ -135,8 +131,7 @@ absl::Status SetParam(NodeAttrs* attrs, absl::string_view name, double value) {
     return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' is not a number"));
   }
   if (absl::Status status = field->assign_number(attrs->mutable_param(attrs->parsed), value); !status.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("parameter '", name, "' is ", value, "; ", status.message()));
+    return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' is ", value, "; ", status.message()));
   }
   return absl::OkStatus();
 }

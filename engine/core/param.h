@@ -122,19 +122,35 @@ std::string FormatValue(const std::vector<T>& v) {
                       v.size() == 1 ? ",)" : ")");
 }
 
-template <class T> inline constexpr const char* kTypeText = "string";
-template <> inline constexpr const char* kTypeText<bool> = "boolean";
-template <> inline constexpr const char* kTypeText<int> = "int";
-template <> inline constexpr const char* kTypeText<int64_t> = "long";
-template <> inline constexpr const char* kTypeText<float> = "float";
-template <> inline constexpr const char* kTypeText<double> = "float";
-template <> inline constexpr const char* kTypeText<DType> = "dtype";
-template <> inline constexpr const char* kTypeText<std::vector<int64_t>> = "tuple of int";
-template <> inline constexpr const char* kTypeText<std::vector<double>> = "tuple of float";
-template <> inline constexpr const char* kTypeText<std::vector<std::optional<int64_t>>> = "tuple of int or None";
+template <class T>
+inline constexpr const char* kTypeText = "string";
+template <>
+inline constexpr const char* kTypeText<bool> = "boolean";
+template <>
+inline constexpr const char* kTypeText<int> = "int";
+template <>
+inline constexpr const char* kTypeText<int64_t> = "long";
+template <>
+inline constexpr const char* kTypeText<float> = "float";
+template <>
+inline constexpr const char* kTypeText<double> = "float";
+template <>
+inline constexpr const char* kTypeText<DType> = "dtype";
+template <>
+inline constexpr const char* kTypeText<std::vector<int64_t>> = "tuple of int";
+template <>
+inline constexpr const char* kTypeText<std::vector<double>> = "tuple of float";
+template <>
+inline constexpr const char* kTypeText<std::vector<std::optional<int64_t>>> = "tuple of int or None";
 
-template <class T> struct Optional : std::false_type { using Value = T; };
-template <class T> struct Optional<std::optional<T>> : std::true_type { using Value = T; };
+template <class T>
+struct Optional : std::false_type {
+  using Value = T;
+};
+template <class T>
+struct Optional<std::optional<T>> : std::true_type {
+  using Value = T;
+};
 
 }  // namespace param_internal
 
@@ -185,20 +201,21 @@ class FieldBuilder {
                  absl::StrCat("want ", param_internal::FormatValue(low), " to ", param_internal::FormatValue(high)));
   }
   FieldBuilder& AtLeast(Value low) {
-    return Check([=](const Value& v) { return v >= low; },
-                 absl::StrCat("want ", param_internal::FormatValue(low), " or more"));
+    return Check([=](const Value& v) { return v >= low; }, absl::StrCat("want ", param_internal::FormatValue(low), " or more"));
   }
   FieldBuilder& Above(Value low) {
-    return Check([=](const Value& v) { return v > low; },
-                 absl::StrCat("want more than ", param_internal::FormatValue(low)));
+    return Check([=](const Value& v) { return v > low; }, absl::StrCat("want more than ", param_internal::FormatValue(low)));
   }
   // For tuples: every element in [low, high].
   template <class E>
   FieldBuilder& Elements(E low, E high) {
-    return Check([=](const Value& v) {
-      for (auto e : v) if (!(e >= low && e <= high)) return false;
-      return true;
-    }, absl::StrCat("want each element ", low, " to ", high));
+    return Check(
+        [=](const Value& v) {
+          for (auto e : v)
+            if (!(e >= low && e <= high)) return false;
+          return true;
+        },
+        absl::StrCat("want each element ", low, " to ", high));
   }
   // `ok` says whether a value is allowed; `want` is the error message. All checks of a field count.
   FieldBuilder& Check(std::function<bool(const Value&)> ok, std::string want) {
@@ -212,7 +229,8 @@ class FieldBuilder {
  private:
   std::string TextOf(const Value& value) const {
     if constexpr (std::is_same_v<Value, int>) {
-      for (const auto& [name, number] : rules_->names) if (number == value) return name;
+      for (const auto& [name, number] : rules_->names)
+        if (number == value) return name;
     }
     return param_internal::FormatValue(value);
   }
@@ -227,13 +245,12 @@ class Schema : public SchemaBase {
   Schema() { fields_.reserve(kMaxFields); }  // So that a FieldBuilder's pointer stays valid.
 
   template <class T>
-  FieldBuilder<T> Field(std::string name, T P::* member) {
+  FieldBuilder<T> Field(std::string name, T P::*member) {
     using Value = typename param_internal::Optional<T>::Value;
     auto rules = std::make_shared<typename FieldBuilder<T>::Rules>();
     FieldSpec& spec = fields_.emplace_back();
     spec.doc.name = std::move(name);
-    spec.doc.type = absl::StrCat(param_internal::kTypeText<Value>,
-                                 param_internal::Optional<T>::value ? " or None" : "");
+    spec.doc.type = absl::StrCat(param_internal::kTypeText<Value>, param_internal::Optional<T>::value ? " or None" : "");
     spec.doc.decides = std::is_same_v<Value, DType>;
     const auto check = [rules](const T& value) -> absl::Status {
       if (!rules->check) return absl::OkStatus();

@@ -14,9 +14,11 @@ constexpr int64_t kMaxElements = int64_t{1} << 48;
 constexpr int64_t kMaxBesideEmpty = int64_t{1} << 28;
 
 std::string DimsText(absl::Span<const int64_t> dims) {
-  return absl::StrCat("[", absl::StrJoin(dims, ",", [](std::string* out, int64_t d) {
-    absl::StrAppend(out, d == Shape::kUnknown ? "?" : absl::StrCat(d));
-  }), "]");
+  return absl::StrCat(
+      "[",
+      absl::StrJoin(dims, ",",
+                    [](std::string* out, int64_t d) { absl::StrAppend(out, d == Shape::kUnknown ? "?" : absl::StrCat(d)); }),
+      "]");
 }
 
 }  // namespace
@@ -34,21 +36,19 @@ Shape Shape::OfRank(int rank) {
 
 absl::StatusOr<Shape> Shape::FromDims(absl::Span<const int64_t> dims) {
   if (dims.size() > kMaxRank) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shape has rank ", dims.size(), "; at most ", kMaxRank, " is supported"));
+    return absl::InvalidArgumentError(absl::StrCat("shape has rank ", dims.size(), "; at most ", kMaxRank, " is supported"));
   }
   int64_t elements = 1;  // Without empty dimensions, so that no product of some of the dimensions overflows.
   for (int64_t d : dims) {
     if (d < kUnknown) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "shape ", DimsText(dims), " has dimension ", d, "; want 0 or more, or -1 for unknown"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", DimsText(dims), " has dimension ", d, "; want 0 or more, or -1 for unknown"));
     }
   }
   for (int64_t d : dims) {
     if (d <= 1) continue;
     if (elements > kMaxElements / d) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("shape ", DimsText(dims), " has more than 2^48 elements"));
+      return absl::InvalidArgumentError(absl::StrCat("shape ", DimsText(dims), " has more than 2^48 elements"));
     }
     elements *= d;
   }
@@ -71,9 +71,7 @@ int64_t Shape::Size(int first, int last) const {
 
 std::string Shape::ToString() const { return ndim_ < 0 ? "?" : DimsText(dims()); }
 
-bool operator==(const Shape& a, const Shape& b) {
-  return a.ndim_ == b.ndim_ && std::equal(a.begin(), a.end(), b.begin());
-}
+bool operator==(const Shape& a, const Shape& b) { return a.ndim_ == b.ndim_ && std::equal(a.begin(), a.end(), b.begin()); }
 
 bool ShapeAssign(Shape* to, const Shape& from) {
   if (!from.rank_known()) return true;
@@ -95,16 +93,15 @@ bool ShapeAssign(Shape* to, const Shape& from) {
 
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int ndim) {
   if (axis < -ndim || axis >= ndim) {
-    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is out of range for rank ", ndim,
-                                                   "; want ", -ndim, " to ", ndim - 1));
+    return absl::InvalidArgumentError(
+        absl::StrCat("axis ", axis, " is out of range for rank ", ndim, "; want ", -ndim, " to ", ndim - 1));
   }
   return static_cast<int>(axis < 0 ? axis + ndim : axis);
 }
 
 absl::StatusOr<int64_t> CheckedBytes(const Shape& shape, int64_t element_bytes) {
   if (!shape.known()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shape ", shape.ToString(), " is not fully known"));
+    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " is not fully known"));
   }
   RETURN_IF_ERROR(Shape::FromDims(shape.dims()).status());
   return shape.Size() * element_bytes;

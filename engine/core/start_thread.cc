@@ -28,9 +28,9 @@ bool TryToStart(std::thread* thread, std::function<void()> body) {
 
 void StartOrExit(std::thread* thread, absl::string_view what, std::function<void()> body) {
   if (TryToStart(thread, std::move(body))) return;
-  const std::string line = line_of_no_thread(
-      absl::StrCat("cannot start the thread of ", what, ": the process has all threads that it may have; raise the limit "
-                   "(ulimit -u, or a container's pids.max)"));
+  const std::string line = line_of_no_thread(absl::StrCat("cannot start the thread of ", what,
+                                                          ": the process has all threads that it may have; raise the limit "
+                                                          "(ulimit -u, or a container's pids.max)"));
   (void)!write(STDERR_FILENO, line.data(), line.size());
   _exit(1);
 }

@@ -61,7 +61,9 @@ struct TBlob {
   size_t bytes() const { return static_cast<size_t>(Size() * SizeOf(dtype)); }
   // Requires: T is the C++ type of dtype.
   template <class T>
-  T* dptr() const { return static_cast<T*>(data); }
+  T* dptr() const {
+    return static_cast<T*>(data);
+  }
 };
 
 class Tensor {
@@ -88,7 +90,9 @@ class Tensor {
   void* data() const { return static_cast<char*>(buffer_->data()) + offset_; }
   // Requires: the tensor is on a CPU and T is the C++ type of dtype().
   template <class T>
-  T* data() const { return static_cast<T*>(data()); }
+  T* data() const {
+    return static_cast<T*>(data());
+  }
 
   TBlob blob() const { return {data(), shape_, dtype_, device()}; }
   // The same memory under another shape. Requires: equal Size().

@@ -51,9 +51,9 @@ struct RecordedNode : Node {
 using RecordedNodePtr = std::shared_ptr<RecordedNode>;
 
 struct Array {
-  ValuePtr value;   // Null: an empty array.
-  NodeEntry entry;  // The place on the tape. No node: a constant for gradients.
-  MarkPtr mark;     // Null: no gradient is wanted.
+  ValuePtr value;      // Null: an empty array.
+  NodeEntry entry;     // The place on the tape. No node: a constant for gradients.
+  MarkPtr mark;        // Null: no gradient is wanted.
   uint64_t state = 0;  // The caller's name of an array that calls write; a gradient finds it by this. 0: none.
 
   explicit operator bool() const { return value != nullptr; }

@@ -92,9 +92,8 @@ absl::StatusOr<ValuePtr> CheckHeadGradient(const std::shared_ptr<Scheduler>& sch
     if (failure() != nullptr) return absl::OkStatus();
     const Tensor &g = gradient->tensor(), &y = head->tensor();
     if (g.shape() == y.shape() && g.dtype() == y.dtype()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("a head gradient is ", Name(g.dtype()), g.shape().ToString(), ", expected ", Name(y.dtype()),
-                     y.shape().ToString(), " like its head"));
+    return absl::InvalidArgumentError(absl::StrCat("a head gradient is ", Name(g.dtype()), g.shape().ToString(), ", expected ",
+                                                   Name(y.dtype()), y.shape().ToString(), " like its head"));
   };
   if (gradient->known() && head->known()) {
     RETURN_IF_ERROR(check());
@@ -115,9 +114,9 @@ absl::StatusOr<ValuePtr> CheckHeadGradient(const std::shared_ptr<Scheduler>& sch
 }  // namespace
 
 absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
-                                     absl::Span<const Array> variables) {
+                                             absl::Span<const Array> variables) {
   const bool retain = options_.retain_graph || options_.create_graph;
-  std::vector<Array> given;  // Arrays whose values the tape need not have.
+  std::vector<Array> given;    // Arrays whose values the tape need not have.
   std::vector<size_t> places;  // Their places among `heads`.
   History history;
   std::vector<NodeEntry> ys;
@@ -143,8 +142,8 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
     Array gradient;
     if (places[i] < head_gradients.size() && head_gradients[places[i]]) {
       gradient = head_gradients[places[i]];
-      ASSIGN_OR_RETURN(gradient.value, CheckHeadGradient(imperative_.scheduler_, gradient.value, heads[places[i]].value,
-                                                         options_.command));
+      ASSIGN_OR_RETURN(gradient.value,
+                       CheckHeadGradient(imperative_.scheduler_, gradient.value, heads[places[i]].value, options_.command));
     } else if (options_.create_graph) {
       // The ones are not recorded as computed from the head: freeing the gradient's history would free the head's.
       ASSIGN_OR_RETURN(const PreparedOpPtr ones, PrepareOp("ones_like", {}, 1));
@@ -184,8 +183,7 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
 // A call's gradient has the call's mode: that of a BatchNorm recorded in predict mode is the one of its running means.
 absl::StatusOr<Gradients> Imperative::BackwardWalk::BuildGradients(const std::vector<NodePtr>& history,
                                                                    const std::vector<NodeEntry>& ys,
-                                                                   const std::vector<NodeEntry>& xs,
-                                                                   const Gradients& heads) {
+                                                                   const std::vector<NodeEntry>& xs, const Gradients& heads) {
   const auto mode_of = [](const Node& node) { return static_cast<const RecordedNode&>(node).training; };
   const auto is_other = [&](const NodePtr& node) { return !node->is_variable() && mode_of(*node) != options_.training; };
   if (std::none_of(history.begin(), history.end(), is_other)) return BuildGradient(ys, xs, heads);
@@ -221,8 +219,10 @@ absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
     std::vector<Array*> states;
     for (const uint32_t i : op->facts().mutated) states.push_back(TakeState(&inputs_[i]));
     Results results = imperative_.Begin(op, std::move(inputs_), invoke, now);
-    for (size_t i = 0; i < states.size(); ++i) if (states[i] != nullptr) states[i]->value = results.written[i].second;
-    for (uint32_t i = 0; i < num_outputs; ++i) if (wanted[i]) values_.Put({node, i}, std::move(results.outputs[i]));
+    for (size_t i = 0; i < states.size(); ++i)
+      if (states[i] != nullptr) states[i]->value = results.written[i].second;
+    for (uint32_t i = 0; i < num_outputs; ++i)
+      if (wanted[i]) values_.Put({node, i}, std::move(results.outputs[i]));
   }
   return nullptr;
 }
@@ -240,8 +240,8 @@ absl::Status Imperative::BackwardWalk::Continue(std::vector<Array> outputs) {
     return absl::InvalidArgumentError(absl::StrCat(outputs.size(), " gradients, expected ", node->num_outputs()));
   }
   for (uint32_t i = 0; i < outputs.size(); ++i) {
-    ASSIGN_OR_RETURN(outputs[i].value, CheckHeadGradient(imperative_.scheduler_, outputs[i].value, inputs_[i].value,
-                                                         options_.command));
+    ASSIGN_OR_RETURN(outputs[i].value,
+                     CheckHeadGradient(imperative_.scheduler_, outputs[i].value, inputs_[i].value, options_.command));
     if (!outputs[i].entry) imperative_.tape_.Put(&outputs[i]);
     values_.Put({node, i}, std::move(outputs[i]));
   }
@@ -318,8 +318,7 @@ PreparedOpPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
   // A client's function is called once or twice, each by a call of its own.
   if (!node->facts().async || node->op()->name() == "_backward_CustomFunction") return PreparedAlone(node, recordable);
   PreparedOps& calls = recordable ? recordable_gradient_calls_ : gradient_calls_;
-  return *calls.Find(node->op()->name(), node->attrs.dict, node->num_inputs(),
-                     [&] { return PreparedAlone(node, recordable); });
+  return *calls.Find(node->op()->name(), node->attrs.dict, node->num_inputs(), [&] { return PreparedAlone(node, recordable); });
 }
 
 }  // namespace gluond

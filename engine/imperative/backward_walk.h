@@ -23,8 +23,7 @@ class Imperative::BackwardWalk {
   BackwardWalk(Imperative& imperative, const BackwardOptions& options) : imperative_(imperative), options_(options) {}
 
   // As Imperative::Backward. The recorded arrays may change afterwards.
-  absl::Status Begin(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
-                     absl::Span<const Array> variables);
+  absl::Status Begin(absl::Span<const Array> heads, absl::Span<const Array> head_gradients, absl::Span<const Array> variables);
   // Goes on to the next node of BackwardOptions::stop_at, or to the end: null.
   absl::StatusOr<const Node*> Run();
   // The inputs of the node where it stopped.
@@ -76,8 +75,8 @@ class Imperative::BackwardWalk {
   std::vector<NodeEntry> xs_;   // By gradient, with create_graph.
   Gradients gradients_;
   absl::flat_hash_map<const Node*, bool> training_;  // Modes of the gradient's own nodes; empty: all have the options'.
-  std::vector<NodePtr> order_;  // The gradient's own nodes, each after those that it reads.
-  size_t next_ = 0;             // The next of order_.
+  std::vector<NodePtr> order_;                       // The gradient's own nodes, each after those that it reads.
+  size_t next_ = 0;                                  // The next of order_.
   Values values_;
   std::vector<Array> inputs_;  // The current node's.
 };

@@ -41,9 +41,9 @@ absl::Status Infer(const PreparedOp& op, DirectRun* run) {
   RETURN_IF_ERROR(InferType(attrs, &run->in_types, &run->out_types).status());
   for (size_t i = 0; i < run->inputs.size(); ++i) {
     if (run->in_shapes[i] == run->inputs[i].shape() && run->in_types[i] == run->inputs[i].dtype()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "input ", i, " is ", Name(run->inputs[i].dtype()), run->inputs[i].shape().ToString(), ", expected ",
-        Name(run->in_types[i]), run->in_shapes[i].ToString()));
+    return absl::InvalidArgumentError(absl::StrCat("input ", i, " is ", Name(run->inputs[i].dtype()),
+                                                   run->inputs[i].shape().ToString(), ", expected ", Name(run->in_types[i]),
+                                                   run->in_shapes[i].ToString()));
   }
   if (AllKnown(run->out_shapes) && AllKnown(run->out_types)) return absl::OkStatus();
   return absl::FailedPreconditionError("its inputs do not tell the shape and type of its output");
@@ -127,8 +127,8 @@ absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator,
   return status.ok() ? status : OperatorError(*op.node, status);
 }
 
-absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
-                              DirectRun* run, std::vector<Tensor>* before) {
+absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run,
+                              std::vector<Tensor>* before) {
   for (const uint32_t i : graph.written) before->push_back(run->inputs[i]);  // Held, they are copied for the run.
   RETURN_IF_ERROR(TakeWritten(graph.written, lane, allocator, run));
   Run bound = executor.NewRun();

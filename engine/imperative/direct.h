@@ -35,8 +35,8 @@ absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator,
 
 // A Run of the graph on the inputs. Takes run->written from the inputs, as copies: operators may fail behind those that
 // write. `before` are the tensors themselves.
-absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
-                              DirectRun* run, std::vector<Tensor>* before);
+absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run,
+                              std::vector<Tensor>* before);
 
 }  // namespace gluond
 

@@ -97,9 +97,7 @@ absl::StatusOr<Gradients> GraphGradient(const NodePtr& node, const Gradients& he
 }
 
 uint32_t NumInputs(const NodeAttrs& attrs) { return static_cast<uint32_t>(GraphCall::Of(attrs)->inputs.size()); }
-uint32_t NumOutputs(const NodeAttrs& attrs) {
-  return static_cast<uint32_t>(GraphCall::Of(attrs)->graph->outputs.size());
-}
+uint32_t NumOutputs(const NodeAttrs& attrs) { return static_cast<uint32_t>(GraphCall::Of(attrs)->graph->outputs.size()); }
 uint32_t NumVisible(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->num_visible; }
 bool Begins(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->begins_gradient; }
 std::vector<uint32_t> Written(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->written; }
@@ -142,7 +140,9 @@ ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training)
 }
 
 CachedGraph::CachedGraph(GraphCallPtr plain)
-    : plain_(std::move(plain)), plain_call_(PrepareGraph("_CachedOp", plain_)), auxiliary_(plain_->inputs.size()),
+    : plain_(std::move(plain)),
+      plain_call_(PrepareGraph("_CachedOp", plain_)),
+      auxiliary_(plain_->inputs.size()),
       differentiable_(kMostKept) {
   for (const uint32_t i : plain_->written) auxiliary_[i] = true;
 }
@@ -156,16 +156,15 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
     if (node->is_variable() && !named.contains(node->name())) missing = node->name();
   });
   if (!missing.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("variable '", Excerpt(missing), "' of the graph is not in `inputs`"));
+    return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(missing), "' of the graph is not in `inputs`"));
   }
   auto call = std::make_shared<GraphCall>();
   const absl::flat_hash_set<std::string> written = MutatedVariables(graph.outputs);
-  for (uint32_t i = 0; i < inputs.size(); ++i) if (written.contains(inputs[i])) call->written.push_back(i);
+  for (uint32_t i = 0; i < inputs.size(); ++i)
+    if (written.contains(inputs[i])) call->written.push_back(i);
   call->num_visible = static_cast<uint32_t>(graph.outputs.size());
-  PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
-    call->begins_gradient = call->begins_gradient || node->facts().begins_gradient;
-  });
+  PostOrderVisit(graph.outputs,
+                 [&](const NodePtr& node) { call->begins_gradient = call->begins_gradient || node->facts().begins_gradient; });
   call->graph = std::make_shared<Graph>(std::move(graph));
   call->inputs = std::move(inputs);
   return std::shared_ptr<CachedGraph>(new CachedGraph(std::move(call)));

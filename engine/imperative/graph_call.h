@@ -28,7 +28,7 @@ class GraphCall {
   std::vector<std::string> inputs;     // The variables, in the order of the call's inputs.
   std::vector<uint32_t> written;       // The inputs that the graph's operators write.
   uint32_t num_visible = 0;
-  bool begins_gradient = false;        // One of the operators begins a gradient.
+  bool begins_gradient = false;  // One of the operators begins a gradient.
   // A forward call whose gradient is wanted has the backward call, whose outputs are the gradients of the inputs
   // `gradients`. The backward call reads the head gradients, the hidden outputs, and then the forward call's inputs
   // `backward_reads`.

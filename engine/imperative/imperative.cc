@@ -10,21 +10,21 @@ namespace gluond {
 constexpr size_t kMostGradientCalls = 256;
 
 Imperative::Imperative(std::shared_ptr<Scheduler> scheduler, int64_t most_nodes)
-    : scheduler_(std::move(scheduler)), tape_(most_nodes), gradient_calls_(kMostGradientCalls),
+    : scheduler_(std::move(scheduler)),
+      tape_(most_nodes),
+      gradient_calls_(kMostGradientCalls),
       recordable_gradient_calls_(kMostGradientCalls) {}
 
 Imperative::Results Imperative::Invoke(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options) {
   return Begin(op, std::move(inputs), options, /*now=*/true);
 }
 
-Imperative::Results Imperative::Begin(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options,
-                                      bool now) {
+Imperative::Results Imperative::Begin(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options, bool now) {
   const OpFacts& facts = op->facts();
   Results results;
   results.outputs.resize(options.wanted != nullptr ? facts.num_outputs : facts.num_visible);
-  Invocation invoked(op, [&](size_t i) {
-    return i < results.outputs.size() && (options.wanted == nullptr || (*options.wanted)[i]);
-  });
+  Invocation invoked(op,
+                     [&](size_t i) { return i < results.outputs.size() && (options.wanted == nullptr || (*options.wanted)[i]); });
   for (uint32_t i = 0; i < results.outputs.size(); ++i) results.outputs[i].value = invoked.out[i];
   for (size_t i = 0; i < facts.mutated.size(); ++i) results.written.emplace_back(facts.mutated[i], invoked.written[i]);
   invoked.training = options.training;

@@ -23,8 +23,8 @@
 #include "absl/types/span.h"
 #include "engine/core/device.h"
 #include "engine/imperative/array.h"
-#include "engine/imperative/prepared_op.h"
 #include "engine/imperative/graph_call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/imperative/scheduler.h"
 #include "engine/imperative/tape.h"
 #include "engine/runtime/random_state.h"
@@ -39,12 +39,12 @@ class Imperative {
   struct Options {
     bool recording = false;  // Records the call if an input's gradient is wanted.
     bool training = false;
-    Device device = {};      // For an operator without inputs.
-    uint64_t command = 0;    // The caller's number, for failures.
+    Device device = {};                         // For an operator without inputs.
+    uint64_t command = 0;                       // The caller's number, for failures.
     const std::vector<bool>* wanted = nullptr;  // By output, hidden ones too. Null: the visible ones.
   };
   struct Results {
-    std::vector<Array> outputs;  // The visible ones, or, with Options::wanted, all; empty where not wanted.
+    std::vector<Array> outputs;                          // The visible ones, or, with Options::wanted, all; empty where not wanted.
     std::vector<std::pair<uint32_t, ValuePtr>> written;  // New values of inputs that the call writes.
   };
   // The call may overwrite an input that nobody else holds: so move in an array that is about to be replaced.
@@ -56,8 +56,8 @@ class Imperative {
 
   struct BackwardOptions {
     bool retain_graph = false;
-    bool create_graph = false;  // Implies retain_graph.
-    bool training = true;  // For what no recorded call makes: a call's gradient has the call's own mode.
+    bool create_graph = false;    // Implies retain_graph.
+    bool training = true;         // For what no recorded call makes: a call's gradient has the call's own mode.
     bool skip_constants = false;  // Leaves out heads that were not recorded.
     std::string stop_at;          // For BackwardWalk: the operator whose nodes the caller computes. Empty: none.
     // The array of an Array::state, null if it is gone: a gradient that writes it reads its value of that moment.

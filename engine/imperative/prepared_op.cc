@@ -39,9 +39,11 @@ void FindGradientReads(const NodePtr& node, PreparedOp* op) {
     for (std::vector<bool>::reference mark : marks->second) mark = true;
     unread.erase(marks);
   };
-  for (const NodeEntry& entry : *gradients) if (entry) read(entry);
+  for (const NodeEntry& entry : *gradients)
+    if (entry) read(entry);
   PostOrderVisit(*gradients, [&](const NodePtr& visited) {
-    if (visited != node) for (const NodeEntry& input : visited->inputs) read(input);
+    if (visited != node)
+      for (const NodeEntry& input : visited->inputs) read(input);
   });
   // Zeros like the output stand for a missing head gradient. A single visible output has a head gradient, unless the
   // node begins a gradient.

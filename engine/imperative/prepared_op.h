@@ -22,8 +22,8 @@ namespace gluond {
 class GraphCall;
 
 struct PreparedOp {
-  NodePtr node;  // Only its operator, attributes and number of inputs count.
-  bool copies = false;  // From one device to another (copy_op.h).
+  NodePtr node;                            // Only its operator, attributes and number of inputs count.
+  bool copies = false;                     // From one device to another (copy_op.h).
   std::shared_ptr<const GraphCall> graph;  // Runs instead of a kernel: the graph of _CachedOp, or of an async operator.
 
   // By input, and by output: whether the gradient reads it.

@@ -31,15 +31,13 @@ class Scheduler::Memory final : public Allocator {
   ExecutorCache* cache_ = nullptr;
 };
 
-std::shared_ptr<Scheduler> Scheduler::Create(std::vector<Place> places, OnFailure on_failure,
-                                             int64_t most_idle_bytes) {
+std::shared_ptr<Scheduler> Scheduler::Create(std::vector<Place> places, OnFailure on_failure, int64_t most_idle_bytes) {
   for (Place& place : places) place.allocator = std::make_shared<Memory>(std::move(place.allocator));
   return std::shared_ptr<Scheduler>(new Scheduler(std::move(places), std::move(on_failure), most_idle_bytes));
 }
 
 Scheduler::Scheduler(std::vector<Place> places, OnFailure on_failure, int64_t most_idle_bytes)
-    : places_(std::move(places)), on_failure_(std::move(on_failure)),
-      queue_(std::make_shared<ReadyQueue>(*home().lane)) {
+    : places_(std::move(places)), on_failure_(std::move(on_failure)), queue_(std::make_shared<ReadyQueue>(*home().lane)) {
   constexpr size_t kMostIdle = 32;
   for (const Place& place : places_) {
     caches_.push_back(std::make_unique<ExecutorCache>(*place.lane, *place.allocator, kMostIdle, most_idle_bytes));
@@ -48,7 +46,8 @@ Scheduler::Scheduler(std::vector<Place> places, OnFailure on_failure, int64_t mo
 }
 
 const Scheduler::Place* Scheduler::Find(Device device) const {
-  for (const Place& place : places_) if (place.device == device) return &place;
+  for (const Place& place : places_)
+    if (place.device == device) return &place;
   return nullptr;
 }
 
@@ -62,8 +61,7 @@ void Scheduler::Run(Invocation&& invoked, bool now) {
   home().lane->CheckHeld();
   ++pending_;
   now = now && home().lane->IsCurrent();
-  const bool known =
-      std::all_of(invoked.in.begin(), invoked.in.end(), [](const ValuePtr& value) { return value->known(); });
+  const bool known = std::all_of(invoked.in.begin(), invoked.in.end(), [](const ValuePtr& value) { return value->known(); });
   if (known && now && StartHere(invoked)) return;
   const auto kept = std::make_shared<Invocation>(std::move(invoked));
   std::function<void()> start = [self = shared_from_this(), kept] { self->Start(kept); };
@@ -97,14 +95,14 @@ absl::StatusOr<const Scheduler::Place*> Scheduler::PlaceOf(const Invocation& inv
   for (size_t i = 1; i < invoked.in.size(); ++i) {
     const Device other = invoked.in[i]->tensor().device();
     if (other == device) continue;
-    return absl::InvalidArgumentError(absl::StrCat("input 0 is on ", device.ToString(), ", input ", i, " on ",
-                                                   other.ToString(), "; bring them to one device first"));
+    return absl::InvalidArgumentError(absl::StrCat("input 0 is on ", device.ToString(), ", input ", i, " on ", other.ToString(),
+                                                   "; bring them to one device first"));
   }
   const Place* place = Find(device);
   if (place == nullptr) return absl::NotFoundError(absl::StrCat("there is no device ", device.ToString(), " here"));
   if (invoked.op->graph == nullptr && invoked.op->facts().kernel(device.type) == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat("it has no kernel for ", device.ToString(),
-                                                      "; bring its inputs to another device"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("it has no kernel for ", device.ToString(), "; bring its inputs to another device"));
   }
   return place;
 }
@@ -166,8 +164,9 @@ void Scheduler::StartThere(InvocationPtr invoked, const Place& place) {
   place.lane->Post([self = shared_from_this(), &place, invoked = std::move(invoked), direct]() mutable {
     absl::Status status = RunDirectly(*invoked->op, *place.lane, *place.allocator, direct.get());
     Lane& home = *self->home().lane;
-    home.Post([self = std::move(self), invoked = std::move(invoked), direct = std::move(direct),
-               status = std::move(status)] { self->Finish(*invoked, status, *direct); });
+    home.Post([self = std::move(self), invoked = std::move(invoked), direct = std::move(direct), status = std::move(status)] {
+      self->Finish(*invoked, status, *direct);
+    });
   });
 }
 
@@ -177,8 +176,7 @@ void Scheduler::StartCopy(InvocationPtr invoked) {
   const Place* const to = Find(device != nullptr ? *device : invoked->in[1]->tensor().device());
   auto direct = std::make_shared<DirectRun>();
   if (to == nullptr) {
-    return Finish(*invoked, absl::NotFoundError(absl::StrCat("there is no device ", device->ToString(), " here")),
-                  *direct);
+    return Finish(*invoked, absl::NotFoundError(absl::StrCat("there is no device ", device->ToString(), " here")), *direct);
   }
   if (from.device() == to->device) {
     direct->outputs = {from};
@@ -186,14 +184,14 @@ void Scheduler::StartCopy(InvocationPtr invoked) {
   }
   // The GPU's lane copies; between two GPUs, the lane of the source.
   const Place* const by = from.device().type == DeviceType::kCpu ? to : Find(from.device());
-  by->lane->Post([self = shared_from_this(), from = std::move(from), to, by, invoked = std::move(invoked),
-                  direct]() mutable {
+  by->lane->Post([self = shared_from_this(), from = std::move(from), to, by, invoked = std::move(invoked), direct]() mutable {
     absl::StatusOr<Tensor> copy = CopyBetween(from, by->lane->lanes(), to->lane->lanes(), *to->allocator);
     if (copy.ok()) direct->outputs = {*copy};
     from = {};
     Scheduler& scheduler = *self;
-    scheduler.AtHome([self = std::move(self), invoked = std::move(invoked), direct = std::move(direct),
-                      status = copy.status()] { self->Finish(*invoked, status, *direct); });
+    scheduler.AtHome([self = std::move(self), invoked = std::move(invoked), direct = std::move(direct), status = copy.status()] {
+      self->Finish(*invoked, status, *direct);
+    });
   });
 }
 
@@ -224,11 +222,14 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
   if (place.lane->IsCurrent()) {
     if (ExecutorLease lease = cache.TakeIdle(key)) return run(std::move(lease));
   }
-  cache.Checkout(key, [run, &graph, direct, end](absl::StatusOr<ExecutorLease> lease) {
-    if (lease.ok()) return run(*std::move(lease));
-    for (const uint32_t i : graph.written) direct->written.push_back(direct->inputs[i]);
-    end(lease.status());
-  }, cancellation);
+  cache.Checkout(
+      key,
+      [run, &graph, direct, end](absl::StatusOr<ExecutorLease> lease) {
+        if (lease.ok()) return run(*std::move(lease));
+        for (const uint32_t i : graph.written) direct->written.push_back(direct->inputs[i]);
+        end(lease.status());
+      },
+      cancellation);
 }
 
 void Scheduler::Finish(Invocation& invoked, const absl::Status& status, DirectRun& direct) {
@@ -247,7 +248,8 @@ void Scheduler::Finish(Invocation& invoked, const absl::Status& status, DirectRu
 void Scheduler::Fail(Invocation& invoked, const FailurePtr& failure, std::vector<Tensor> before) {
   home().lane->CheckHeld();
   --pending_;
-  for (const ValuePtr& value : invoked.out) if (value != nullptr) value->Fail(failure, *queue_);
+  for (const ValuePtr& value : invoked.out)
+    if (value != nullptr) value->Fail(failure, *queue_);
   const std::vector<uint32_t>& mutated = invoked.op->facts().mutated;
   for (size_t k = 0; before.empty() && k < mutated.size() && mutated[k] < invoked.in.size(); ++k) {
     const ValuePtr& value = invoked.in[mutated[k]];

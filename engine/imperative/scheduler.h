@@ -20,8 +20,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "engine/core/device.h"
-#include "engine/imperative/prepared_op.h"
 #include "engine/imperative/direct.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/imperative/value.h"
 #include "engine/runtime/cancellation.h"
 #include "engine/runtime/executor_cache.h"
@@ -35,7 +35,8 @@ struct Invocation {
   template <class IsWanted>
   Invocation(PreparedOpPtr prepared, IsWanted is_wanted) : op(std::move(prepared)) {
     out.resize(op->facts().num_outputs);
-    for (size_t i = 0; i < out.size(); ++i) if (is_wanted(i)) out[i] = std::make_shared<Value>();
+    for (size_t i = 0; i < out.size(); ++i)
+      if (is_wanted(i)) out[i] = std::make_shared<Value>();
     for (size_t i = 0; i < op->facts().mutated.size(); ++i) written.push_back(std::make_shared<Value>());
   }
 
@@ -62,9 +63,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // `on_failure` hears of each call that fails, but not of calls that fail because an input has failed.
   using OnFailure = std::function<void(const FailurePtr&)>;
   // `most_idle_bytes`: as of each place's ExecutorCache.
-  static std::shared_ptr<Scheduler> Create(std::vector<Place> places,
-                                           OnFailure on_failure = [](const FailurePtr&) {},
-                                           int64_t most_idle_bytes = std::numeric_limits<int64_t>::max());
+  static std::shared_ptr<Scheduler> Create(
+      std::vector<Place> places, OnFailure on_failure = [](const FailurePtr&) {},
+      int64_t most_idle_bytes = std::numeric_limits<int64_t>::max());
 
   // Runs the call. `now`: within this function, where the inputs are known and the lane is the caller's.
   void Run(Invocation&& invoked, bool now);
@@ -113,7 +114,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool cancelled_ = false;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
   std::vector<std::unique_ptr<ExecutorCache>> caches_;  // By place.
-  DirectPtr direct_;  // The home lane's, reused so that a kernel allocates none.
+  DirectPtr direct_;                                    // The home lane's, reused so that a kernel allocates none.
 };
 
 }  // namespace gluond

@@ -28,7 +28,8 @@ absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::S
   }
   if (!wanted) return absl::OkStatus();
   if (*size_ >= most_nodes_) {
-    return OverLimit("--max_session_arrays", "the tape holds ", size_->load(), " recorded calls and variables, the "
+    return OverLimit("--max_session_arrays", "the tape holds ", size_->load(),
+                     " recorded calls and variables, the "
                      "limit of --max_session_arrays; call backward, or record less at once");
   }
   const auto node = NewNode();

@@ -46,7 +46,8 @@ void WhenKnown(absl::Span<const ValuePtr> values, std::function<void()> then) {
   for (const ValuePtr& value : values) unknown += !value->known();
   if (unknown == 0) return then();
   if (unknown == 1) {
-    for (const ValuePtr& value : values) if (!value->known()) return value->Await(std::move(then));
+    for (const ValuePtr& value : values)
+      if (!value->known()) return value->Await(std::move(then));
   }
   auto left = std::make_shared<size_t>(unknown);
   auto last = std::make_shared<std::function<void()>>(std::move(then));

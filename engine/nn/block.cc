@@ -65,8 +65,7 @@ class Expansion {
  private:
   class Children : public BlockChildren {
    public:
-    Children(Expansion* expansion, const BlockSpec* block, const BlockScope* scope, std::vector<std::string> names,
-             int depth)
+    Children(Expansion* expansion, const BlockSpec* block, const BlockScope* scope, std::vector<std::string> names, int depth)
         : expansion_(expansion), block_(block), scope_(scope), names_(std::move(names)), depth_(depth) {}
 
     absl::StatusOr<NodeEntry> Expand(size_t child, NodeEntry x) const override {
@@ -90,8 +89,8 @@ class Expansion {
       return absl::ResourceExhaustedError(absl::StrCat("blocks are nested over ", limits_.max_depth, " deep"));
     }
     if (scope.path().size() > kLongestPath) {
-      return absl::InvalidArgumentError(absl::StrCat("the path of its name has ", scope.path().size(),
-                                                     " bytes, at most ", kLongestPath, " are allowed"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the path of its name has ", scope.path().size(), " bytes, at most ", kLongestPath, " are allowed"));
     }
     if (++num_blocks_ > limits_.max_blocks) {
       return absl::ResourceExhaustedError(absl::StrCat("a model has at most ", limits_.max_blocks, " blocks"));
@@ -136,8 +135,8 @@ absl::Status BlockScope::Count() const {
                                                    "shorter"));
 }
 
-absl::StatusOr<NodeEntry> BlockScope::Call(absl::string_view op, absl::string_view suffix,
-                                           std::vector<NodeEntry> inputs, AttrDict attrs) const {
+absl::StatusOr<NodeEntry> BlockScope::Call(absl::string_view op, absl::string_view suffix, std::vector<NodeEntry> inputs,
+                                           AttrDict attrs) const {
   RETURN_IF_ERROR(Count());
   ASSIGN_OR_RETURN(NodePtr node, TryMakeNode(op, Join(suffix), std::move(inputs), std::move(attrs)));
   return NodeEntry{std::move(node), 0};
@@ -150,8 +149,7 @@ Formula BlockScope::NewFormula(std::string prefix) const {
   });
 }
 
-absl::StatusOr<ModelDefinition> ExpandBlock(const BlockSpec& block, std::vector<ModelInput> inputs,
-                                            const BlockLimits& limits) {
+absl::StatusOr<ModelDefinition> ExpandBlock(const BlockSpec& block, std::vector<ModelInput> inputs, const BlockLimits& limits) {
   if (inputs.size() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("a tree of blocks has one input, got ", inputs.size(), "; define other graphs from nodes"));
@@ -160,8 +158,7 @@ absl::StatusOr<ModelDefinition> ExpandBlock(const BlockSpec& block, std::vector<
   ModelDefinition& definition = expanded.definition;
   definition.inputs = std::move(inputs);
   Expansion expansion(limits);
-  ASSIGN_OR_RETURN(NodeEntry y, expansion.Expand(block, BlockScope(&expanded, ""),
-                                                 MakeVariable(definition.inputs[0].name), 1));
+  ASSIGN_OR_RETURN(NodeEntry y, expansion.Expand(block, BlockScope(&expanded, ""), MakeVariable(definition.inputs[0].name), 1));
   definition.outputs = {std::move(y)};
   definition.output_names = {"output"};
   MarkAuxiliary(&definition);

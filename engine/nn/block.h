@@ -25,7 +25,7 @@ namespace gluond {
 class Cell;
 
 struct BlockSpec {
-  std::string type;  // "Dense".
+  std::string type;       // "Dense".
   std::string name = {};  // Unique among siblings; empty: the index, or a name that Gluon gives (cell.h).
   AttrDict attrs = {};
   std::vector<BlockSpec> children = {};
@@ -40,8 +40,7 @@ struct BlockLimits {
 // INVALID_ARGUMENT: a wrong attribute, number of children or name, with the path of the block. NOT_FOUND: an unknown
 // block type or operator. RESOURCE_EXHAUSTED: over a limit.
 // `inputs` has one element, unless the tree is made for more. The output is named "output".
-absl::StatusOr<ModelDefinition> ExpandBlock(const BlockSpec& block, std::vector<ModelInput> inputs,
-                                            const BlockLimits& limits = {});
+absl::StatusOr<ModelDefinition> ExpandBlock(const BlockSpec& block, std::vector<ModelInput> inputs, const BlockLimits& limits = {});
 
 // An Expansion's result so far, and how much more it may have.
 struct ExpandedSoFar {
@@ -86,8 +85,7 @@ class BlockChildren {
 };
 
 // Expands one block on input `x`.
-using BlockCatalog = Catalog<absl::StatusOr<NodeEntry>(const BlockSpec&, const BlockScope&, NodeEntry x,
-                                                       const BlockChildren&)>;
+using BlockCatalog = Catalog<absl::StatusOr<NodeEntry>(const BlockSpec&, const BlockScope&, NodeEntry x, const BlockChildren&)>;
 const BlockCatalog& Blocks();
 
 }  // namespace gluond

@@ -6,8 +6,7 @@
 
 namespace gluond {
 
-absl::StatusOr<std::vector<int64_t>> SizesOfAxes(absl::string_view name, std::vector<int64_t> sizes, size_t count,
-                                                 int64_t low) {
+absl::StatusOr<std::vector<int64_t>> SizesOfAxes(absl::string_view name, std::vector<int64_t> sizes, size_t count, int64_t low) {
   if (sizes.size() == 1) sizes.resize(count, sizes[0]);
   if (sizes.size() == count && std::all_of(sizes.begin(), sizes.end(), [low](int64_t n) { return n >= low; })) {
     return sizes;
@@ -20,8 +19,8 @@ absl::StatusOr<std::vector<int64_t>> SizesOfAxes(absl::string_view name, std::ve
 const BlockCatalog& Blocks() {
   static const BlockCatalog& catalog = *[] {
     std::vector<BlockCatalog::Entry> entries = ContainerBlocks();
-    for (auto family : {&BasicBlocks, &ActivationBlocks, &ConvolutionBlocks, &PoolingBlocks, &NormalizationBlocks,
-                        &RecurrentBlocks, &CellBlocks}) {
+    for (auto family : {&BasicBlocks, &ActivationBlocks, &ConvolutionBlocks, &PoolingBlocks, &NormalizationBlocks, &RecurrentBlocks,
+                        &CellBlocks}) {
       for (BlockCatalog::Entry& entry : family()) entries.push_back(std::move(entry));
     }
     return new BlockCatalog("block", std::move(entries));

@@ -25,21 +25,20 @@ std::vector<BlockCatalog::Entry> CellBlocks();
 // The entry of a layer: `expand(param, scope, x)`, no children, attributes a P.
 template <class P, class Expand>
 BlockCatalog::Entry Layer(const char* name, const char* description, Expand expand) {
-  return {name, description, P::__FIELDS__(),
-          [expand](const BlockSpec& block, const BlockScope& scope, NodeEntry x,
-                   const BlockChildren&) -> absl::StatusOr<NodeEntry> {
-            if (!block.children.empty()) {
-              return absl::InvalidArgumentError(absl::StrCat("takes no children, got ", block.children.size()));
-            }
-            ASSIGN_OR_RETURN(const P p, ParseAttrs<P>(block.attrs));
-            return expand(p, scope, std::move(x));
-          }};
+  return {
+      name, description, P::__FIELDS__(),
+      [expand](const BlockSpec& block, const BlockScope& scope, NodeEntry x, const BlockChildren&) -> absl::StatusOr<NodeEntry> {
+        if (!block.children.empty()) {
+          return absl::InvalidArgumentError(absl::StrCat("takes no children, got ", block.children.size()));
+        }
+        ASSIGN_OR_RETURN(const P p, ParseAttrs<P>(block.attrs));
+        return expand(p, scope, std::move(x));
+      }};
 }
 
 // A parameter of a layer; `initializer` as ParseInitializer reads it. nullopt: by its name, else the model's.
-inline absl::StatusOr<NodeEntry> LayerParameter(const BlockScope& scope, absl::string_view name, const Shape& shape,
-                                                DType dtype, const std::optional<std::string>& initializer,
-                                                bool differentiable = true) {
+inline absl::StatusOr<NodeEntry> LayerParameter(const BlockScope& scope, absl::string_view name, const Shape& shape, DType dtype,
+                                                const std::optional<std::string>& initializer, bool differentiable = true) {
   Parameter parameter;
   parameter.shape = shape;
   parameter.dtype = dtype;
@@ -50,8 +49,7 @@ inline absl::StatusOr<NodeEntry> LayerParameter(const BlockScope& scope, absl::s
 }
 
 // y = act(x), or x without a name.
-inline absl::StatusOr<NodeEntry> Activate(const BlockScope& scope, const std::optional<std::string>& activation,
-                                          NodeEntry x) {
+inline absl::StatusOr<NodeEntry> Activate(const BlockScope& scope, const std::optional<std::string>& activation, NodeEntry x) {
   if (!activation.has_value()) return x;
   return scope.Call("Activation", "activation", {std::move(x)}, {{"act_type", *activation}});
 }
@@ -60,11 +58,12 @@ inline absl::StatusOr<NodeEntry> Activate(const BlockScope& scope, const std::op
 inline int64_t SizeOrUnknown(int64_t size) { return size == 0 ? Shape::kUnknown : size; }
 
 // One number for each of `count` axes; one number stands for all. INVALID_ARGUMENT: another count, or one below `low`.
-absl::StatusOr<std::vector<int64_t>> SizesOfAxes(absl::string_view name, std::vector<int64_t> sizes, size_t count,
-                                                 int64_t low);
+absl::StatusOr<std::vector<int64_t>> SizesOfAxes(absl::string_view name, std::vector<int64_t> sizes, size_t count, int64_t low);
 
 template <class T>
-std::string Text(const T& value) { return param_internal::FormatValue(value); }
+std::string Text(const T& value) {
+  return param_internal::FormatValue(value);
+}
 
 }  // namespace gluond
 

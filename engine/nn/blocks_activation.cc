@@ -30,9 +30,12 @@ struct PReluParam : Param<PReluParam> {
   std::optional<std::string> alpha_initializer;
   int64_t in_channels;
   static void Fields(Schema<PReluParam>& s) {
-    s.Field("alpha_initializer", &PReluParam::alpha_initializer).Default(std::nullopt)
+    s.Field("alpha_initializer", &PReluParam::alpha_initializer)
+        .Default(std::nullopt)
         .Describe("Of the slopes; None: Constant(value=0.25).");
-    s.Field("in_channels", &PReluParam::in_channels).Default(int64_t{1}).AtLeast(1)
+    s.Field("in_channels", &PReluParam::in_channels)
+        .Default(int64_t{1})
+        .AtLeast(1)
         .Describe("Slopes: one for all, or one for each channel of axis 1.");
   }
 };
@@ -44,8 +47,7 @@ struct SwishParam : Param<SwishParam> {
   }
 };
 
-absl::StatusOr<NodeEntry> LeakyRelu(const BlockScope& scope, std::vector<NodeEntry> inputs, const char* type,
-                                    AttrDict attrs = {}) {
+absl::StatusOr<NodeEntry> LeakyRelu(const BlockScope& scope, std::vector<NodeEntry> inputs, const char* type, AttrDict attrs = {}) {
   attrs["act_type"] = type;
   return scope.Call("LeakyReLU", "fwd", std::move(inputs), std::move(attrs));
 }

@@ -19,32 +19,32 @@ struct DenseParam : Param<DenseParam> {
   int64_t in_units;
   static void Fields(Schema<DenseParam>& s) {
     s.Field("units", &DenseParam::units).AtLeast(1).Describe("Outputs.");
-    s.Field("activation", &DenseParam::activation).Default(std::nullopt)
-        .Describe("relu, sigmoid, tanh, softrelu, softsign.");
+    s.Field("activation", &DenseParam::activation).Default(std::nullopt).Describe("relu, sigmoid, tanh, softrelu, softsign.");
     s.Field("use_bias", &DenseParam::use_bias).Default(true).Describe("Adds a bias.");
-    s.Field("flatten", &DenseParam::flatten).Default(true)
+    s.Field("flatten", &DenseParam::flatten)
+        .Default(true)
         .Describe("All axes but the first are one; otherwise the last axis is transformed.");
     s.Field("dtype", &DenseParam::dtype).Default(DType::kFloat32).Describe("Of weight and bias.");
-    s.Field("weight_initializer", &DenseParam::weight_initializer).Default(std::nullopt)
+    s.Field("weight_initializer", &DenseParam::weight_initializer)
+        .Default(std::nullopt)
         .Describe("As 'Xavier(magnitude=2)'; None: the model's.");
     s.Field("bias_initializer", &DenseParam::bias_initializer).Default("zeros").Describe("As weight_initializer.");
-    s.Field("in_units", &DenseParam::in_units).Default(int64_t{0}).AtLeast(0)
-        .Describe("Inputs; 0: from the first batch.");
+    s.Field("in_units", &DenseParam::in_units).Default(int64_t{0}).AtLeast(0).Describe("Inputs; 0: from the first batch.");
   }
 };
 
 // y = act(x W' + b).
 absl::StatusOr<NodeEntry> Dense(const DenseParam& p, const BlockScope& scope, NodeEntry x) {
-  ASSIGN_OR_RETURN(NodeEntry weight, LayerParameter(scope, "weight", {p.units, SizeOrUnknown(p.in_units)}, p.dtype,
-                                                    p.weight_initializer));
+  ASSIGN_OR_RETURN(NodeEntry weight,
+                   LayerParameter(scope, "weight", {p.units, SizeOrUnknown(p.in_units)}, p.dtype, p.weight_initializer));
   std::vector<NodeEntry> inputs = {std::move(x), std::move(weight)};
   if (p.use_bias) {
     ASSIGN_OR_RETURN(NodeEntry bias, LayerParameter(scope, "bias", {p.units}, p.dtype, p.bias_initializer));
     inputs.push_back(std::move(bias));
   }
-  ASSIGN_OR_RETURN(NodeEntry y, scope.Call("FullyConnected", "fwd", std::move(inputs),
-                                           {{"num_hidden", Text(p.units)}, {"no_bias", Text(!p.use_bias)},
-                                            {"flatten", Text(p.flatten)}}));
+  ASSIGN_OR_RETURN(NodeEntry y,
+                   scope.Call("FullyConnected", "fwd", std::move(inputs),
+                              {{"num_hidden", Text(p.units)}, {"no_bias", Text(!p.use_bias)}, {"flatten", Text(p.flatten)}}));
   return Activate(scope, p.activation, std::move(y));
 }
 
@@ -59,7 +59,8 @@ void AddEmbeddingFields(Schema<P>& s) {
   s.template Field<int64_t>("input_dim", &P::input_dim).AtLeast(1).Describe("Size of the vocabulary.");
   s.template Field<int64_t>("output_dim", &P::output_dim).AtLeast(1).Describe("Size of a vector.");
   s.template Field<DType>("dtype", &P::dtype).Default(DType::kFloat32).Describe("Of the vectors.");
-  s.template Field<std::optional<std::string>>("weight_initializer", &P::weight_initializer).Default(std::nullopt)
+  s.template Field<std::optional<std::string>>("weight_initializer", &P::weight_initializer)
+      .Default(std::nullopt)
       .Describe("As 'Normal(sigma=0.1)'; None: the model's.");
 }
 
@@ -75,8 +76,7 @@ struct SparseEmbeddingParam : Param<SparseEmbeddingParam>, EmbeddingFields {
 };
 
 absl::StatusOr<NodeEntry> Embedding(const EmbeddingFields& p, const BlockScope& scope, NodeEntry x) {
-  ASSIGN_OR_RETURN(NodeEntry weight, LayerParameter(scope, "weight", {p.input_dim, p.output_dim}, p.dtype,
-                                                    p.weight_initializer));
+  ASSIGN_OR_RETURN(NodeEntry weight, LayerParameter(scope, "weight", {p.input_dim, p.output_dim}, p.dtype, p.weight_initializer));
   return scope.Call("Embedding", "fwd", {std::move(x), std::move(weight)},
                     {{"input_dim", Text(p.input_dim)}, {"output_dim", Text(p.output_dim)}, {"dtype", Text(p.dtype)}});
 }
@@ -132,15 +132,13 @@ std::vector<BlockCatalog::Entry> BasicBlocks() {
       Layer<DenseParam>("Dense", "y = activation(x weight' + bias).", &Dense),
       Layer<EmbeddingParam>("Embedding", "Looks up the vector of each index.", &Embedding),
       Layer<SparseEmbeddingParam>("SparseEmbedding", "Embedding; gradients here are dense.", &Embedding),
-      Layer<NoParam>("Flatten", "All axes but the first become one.",
-                     [](const NoParam&, const BlockScope& scope, NodeEntry x) {
-                       return scope.Call("Flatten", "fwd", {std::move(x)});
-                     }),
+      Layer<NoParam>(
+          "Flatten", "All axes but the first become one.",
+          [](const NoParam&, const BlockScope& scope, NodeEntry x) { return scope.Call("Flatten", "fwd", {std::move(x)}); }),
       Layer<DropoutParam>("Dropout", "In training, zeroes a share of the elements and scales up the others.", &Dropout),
       Layer<NoParam>("Identity", "Its input: a branch of HybridConcurrent that skips.",
                      [](const NoParam&, const BlockScope&, NodeEntry x) -> absl::StatusOr<NodeEntry> { return x; }),
-      {"Lambda", "Any operator by name. Its first input is the block's; others become parameters.",
-       function, &Lambda},
+      {"Lambda", "Any operator by name. Its first input is the block's; others become parameters.", function, &Lambda},
       {"HybridLambda", "The same as Lambda.", function, &Lambda},
   };
 }

@@ -12,8 +12,7 @@ struct ConcurrentParam : Param<ConcurrentParam> {
   }
 };
 
-absl::StatusOr<NodeEntry> Sequential(const BlockSpec& block, const BlockScope&, NodeEntry x,
-                                     const BlockChildren& children) {
+absl::StatusOr<NodeEntry> Sequential(const BlockSpec& block, const BlockScope&, NodeEntry x, const BlockChildren& children) {
   RETURN_IF_ERROR(ParseAttrs<NoParam>(block.attrs).status());
   for (size_t i = 0; i < block.children.size(); ++i) {
     ASSIGN_OR_RETURN(x, children.Expand(i, std::move(x)));
@@ -21,8 +20,7 @@ absl::StatusOr<NodeEntry> Sequential(const BlockSpec& block, const BlockScope&, 
   return x;
 }
 
-absl::StatusOr<NodeEntry> Concurrent(const BlockSpec& block, const BlockScope& scope, NodeEntry x,
-                                     const BlockChildren& children) {
+absl::StatusOr<NodeEntry> Concurrent(const BlockSpec& block, const BlockScope& scope, NodeEntry x, const BlockChildren& children) {
   ASSIGN_OR_RETURN(const ConcurrentParam p, ParseAttrs<ConcurrentParam>(block.attrs));
   if (block.children.empty()) return absl::InvalidArgumentError("wants at least one child");
   std::vector<NodeEntry> parts;
@@ -33,8 +31,7 @@ absl::StatusOr<NodeEntry> Concurrent(const BlockSpec& block, const BlockScope& s
   return scope.Call("concat", "concat", std::move(parts), {{"dim", absl::StrCat(p.axis)}});
 }
 
-absl::StatusOr<NodeEntry> Residual(const BlockSpec& block, const BlockScope& scope, NodeEntry x,
-                                   const BlockChildren& children) {
+absl::StatusOr<NodeEntry> Residual(const BlockSpec& block, const BlockScope& scope, NodeEntry x, const BlockChildren& children) {
   RETURN_IF_ERROR(ParseAttrs<NoParam>(block.attrs).status());
   if (block.children.empty() || block.children.size() > 2) {
     return absl::InvalidArgumentError(
@@ -53,11 +50,13 @@ std::vector<BlockCatalog::Entry> ContainerBlocks() {
   return {
       {"Sequential", "The children one after the other.", {}, &Sequential},
       {"HybridSequential", "The same as Sequential: every block here is compiled.", {}, &Sequential},
-      {"Concurrent", "The children side by side on one input, their outputs joined along an axis.",
-       ConcurrentParam::__FIELDS__(), &Concurrent},
+      {"Concurrent", "The children side by side on one input, their outputs joined along an axis.", ConcurrentParam::__FIELDS__(),
+       &Concurrent},
       {"HybridConcurrent", "The same as Concurrent.", ConcurrentParam::__FIELDS__(), &Concurrent},
-      {"Residual", "body(x) + shortcut(x): the first child is the body, the second the shortcut, without one x itself.",
-       {}, &Residual},
+      {"Residual",
+       "body(x) + shortcut(x): the first child is the body, the second the shortcut, without one x itself.",
+       {},
+       &Residual},
   };
 }
 

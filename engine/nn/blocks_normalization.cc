@@ -17,9 +17,9 @@ struct NormFields {
 template <class P>
 void SwitchFields(Schema<P>& s, bool scale = true) {
   s.template Field<double>("epsilon", &P::epsilon).Default(1e-5).AtLeast(0).Describe("Added to the variance.");
-  s.template Field<bool>("center", &P::center).Default(true)
-      .Describe("Trains beta; otherwise it stays as initialized.");
-  s.template Field<bool>("scale", &P::scale).Default(scale)
+  s.template Field<bool>("center", &P::center).Default(true).Describe("Trains beta; otherwise it stays as initialized.");
+  s.template Field<bool>("scale", &P::scale)
+      .Default(scale)
       .Describe("Trains gamma; otherwise it stays as initialized, and is 1 in a BatchNorm.");
 }
 template <class P>
@@ -29,13 +29,12 @@ void InitializerFields(Schema<P>& s) {
 }
 template <class P>
 void ChannelsField(Schema<P>& s) {
-  s.template Field<int64_t>("in_channels", &P::in_channels).Default(int64_t{0}).AtLeast(0)
-      .Describe("0: from the first batch.");
+  s.template Field<int64_t>("in_channels", &P::in_channels).Default(int64_t{0}).AtLeast(0).Describe("0: from the first batch.");
 }
 
 // `op` on x, gamma, beta and `more`, which are (in_channels).
-absl::StatusOr<NodeEntry> Normalize(const NormFields& p, const BlockScope& scope, const char* op, NodeEntry x,
-                                    AttrDict attrs, std::vector<std::pair<const char*, Initializer>> more = {}) {
+absl::StatusOr<NodeEntry> Normalize(const NormFields& p, const BlockScope& scope, const char* op, NodeEntry x, AttrDict attrs,
+                                    std::vector<std::pair<const char*, Initializer>> more = {}) {
   const Shape shape = {SizeOrUnknown(p.in_channels)};
   const DType f32 = DType::kFloat32;
   ASSIGN_OR_RETURN(NodeEntry gamma, LayerParameter(scope, "gamma", shape, f32, p.gamma_initializer, p.scale));
@@ -60,12 +59,15 @@ void MomentumField(Schema<P>& s) {
 }
 template <class P>
 void StatisticsFields(Schema<P>& s) {
-  s.template Field<bool>("use_global_stats", &P::use_global_stats).Default(false)
+  s.template Field<bool>("use_global_stats", &P::use_global_stats)
+      .Default(false)
       .Describe("Normalizes with the running values in training, too.");
   InitializerFields(s);
-  s.template Field<Initializer>("running_mean_initializer", &P::running_mean_initializer).Default("zeros")
+  s.template Field<Initializer>("running_mean_initializer", &P::running_mean_initializer)
+      .Default("zeros")
       .Describe("Of running_mean.");
-  s.template Field<Initializer>("running_variance_initializer", &P::running_variance_initializer).Default("ones")
+  s.template Field<Initializer>("running_variance_initializer", &P::running_variance_initializer)
+      .Default("ones")
       .Describe("Of running_var.");
 }
 
@@ -83,7 +85,9 @@ struct SyncBatchNormParam : Param<SyncBatchNormParam>, BatchNormFields {
   std::optional<int> num_devices;
   static void Fields(Schema<SyncBatchNormParam>& s) {
     ChannelsField(s);
-    s.Field("num_devices", &SyncBatchNormParam::num_devices).Default(std::nullopt).Range(1, 1)
+    s.Field("num_devices", &SyncBatchNormParam::num_devices)
+        .Default(std::nullopt)
+        .Range(1, 1)
         .Describe("1 or None: a model is on one device.");
     MomentumField(s);
     SwitchFields(s);
@@ -93,7 +97,9 @@ struct SyncBatchNormParam : Param<SyncBatchNormParam>, BatchNormFields {
 
 absl::StatusOr<NodeEntry> BatchNorm(const BatchNormFields& p, const BlockScope& scope, NodeEntry x) {
   return Normalize(p, scope, "BatchNorm", std::move(x),
-                   {{"axis", Text(p.axis)}, {"momentum", Text(p.momentum)}, {"fix_gamma", Text(!p.scale)},
+                   {{"axis", Text(p.axis)},
+                    {"momentum", Text(p.momentum)},
+                    {"fix_gamma", Text(!p.scale)},
                     {"use_global_stats", Text(p.use_global_stats)}},
                    {{"running_mean", p.running_mean_initializer}, {"running_var", p.running_variance_initializer}});
 }
@@ -132,11 +138,15 @@ absl::StatusOr<NodeEntry> InstanceNorm(const InstanceNormParam& p, const BlockSc
 struct GroupNormParam : Param<GroupNormParam>, NormFields {
   int64_t num_groups;
   static void Fields(Schema<GroupNormParam>& s) {
-    s.Field("num_groups", &GroupNormParam::num_groups).Default(int64_t{1}).AtLeast(1)
+    s.Field("num_groups", &GroupNormParam::num_groups)
+        .Default(int64_t{1})
+        .AtLeast(1)
         .Describe("Parts that the channels are split into.");
     SwitchFields(s);
     InitializerFields(s);
-    s.Field<int64_t>("in_channels", &GroupNormParam::in_channels).Default(int64_t{0}).AtLeast(0)
+    s.Field<int64_t>("in_channels", &GroupNormParam::in_channels)
+        .Default(int64_t{0})
+        .AtLeast(0)
         .Describe("Numbers in gamma and beta, which is num_groups; 0: from the first batch.");
   }
 };
@@ -155,8 +165,7 @@ std::vector<BlockCatalog::Entry> NormalizationBlocks() {
       Layer<InstanceNormParam>("InstanceNorm", "Normalizes each channel of each sample.", &InstanceNorm),
       Layer<GroupNormParam>("GroupNorm", "Normalizes each group of channels of each sample.",
                             [](const GroupNormParam& p, const BlockScope& scope, NodeEntry x) {
-                              return Normalize(p, scope, "GroupNorm", std::move(x),
-                                               {{"num_groups", Text(p.num_groups)}});
+                              return Normalize(p, scope, "GroupNorm", std::move(x), {{"num_groups", Text(p.num_groups)}});
                             }),
   };
 }

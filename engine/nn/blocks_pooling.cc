@@ -12,7 +12,8 @@ constexpr const char* kLayouts[] = {"", "NCW", "NCHW", "NCDHW"};
 template <class P>
 void LayoutField(Schema<P>& s, int axes) {
   const std::string layout = kLayouts[axes];
-  s.Field("layout", &P::layout).Default(std::nullopt)
+  s.Field("layout", &P::layout)
+      .Default(std::nullopt)
       .Check([layout](const std::string& v) { return v == layout; }, absl::StrCat("want ", layout))
       .Describe(absl::StrCat("Only ", layout, "."));
 }
@@ -42,8 +43,11 @@ absl::StatusOr<NodeEntry> Pool(const PoolParam<kAxes, kAverage>& p, const BlockS
   ASSIGN_OR_RETURN(const Sizes kernel, SizesOfAxes("pool_size", p.pool_size, kAxes, 1));
   ASSIGN_OR_RETURN(const Sizes stride, SizesOfAxes("strides", p.strides.value_or(kernel), kAxes, 1));
   ASSIGN_OR_RETURN(const Sizes pad, SizesOfAxes("padding", p.padding, kAxes, 0));
-  AttrDict attrs = {{"kernel", Text(kernel)}, {"stride", Text(stride)}, {"pad", Text(pad)},
-                    {"pooling_convention", p.ceil_mode ? "full" : "valid"}, {"pool_type", kAverage ? "avg" : "max"}};
+  AttrDict attrs = {{"kernel", Text(kernel)},
+                    {"stride", Text(stride)},
+                    {"pad", Text(pad)},
+                    {"pooling_convention", p.ceil_mode ? "full" : "valid"},
+                    {"pool_type", kAverage ? "avg" : "max"}};
   if (kAverage) attrs["count_include_pad"] = Text(p.count_include_pad);
   return scope.Call("Pooling", "fwd", {std::move(x)}, std::move(attrs));
 }
@@ -56,17 +60,18 @@ struct GlobalPoolParam : Param<GlobalPoolParam<kAxes>> {
 
 template <int kAxes>
 BlockCatalog::Entry GlobalPool(const char* name, const char* description, const char* type) {
-  return Layer<GlobalPoolParam<kAxes>>(name, description,
-                                       [type](const GlobalPoolParam<kAxes>&, const BlockScope& scope, NodeEntry x) {
-    return scope.Call("Pooling", "fwd", {std::move(x)},
-                      {{"kernel", Text(Sizes(kAxes, 1))}, {"global_pool", "True"}, {"pool_type", type}});
-  });
+  return Layer<GlobalPoolParam<kAxes>>(
+      name, description, [type](const GlobalPoolParam<kAxes>&, const BlockScope& scope, NodeEntry x) {
+        return scope.Call("Pooling", "fwd", {std::move(x)},
+                          {{"kernel", Text(Sizes(kAxes, 1))}, {"global_pool", "True"}, {"pool_type", type}});
+      });
 }
 
 struct ReflectionPadParam : Param<ReflectionPadParam> {
   Sizes padding;
   static void Fields(Schema<ReflectionPadParam>& s) {
-    s.Field("padding", &ReflectionPadParam::padding).Default(Sizes{0})
+    s.Field("padding", &ReflectionPadParam::padding)
+        .Default(Sizes{0})
         .Check([](const Sizes& v) { return v.size() == 1 || v.size() == 8; }, "want one number or eight")
         .Describe("Rows and columns on each side; or eight numbers, before and after each axis.");
   }
@@ -102,32 +107,34 @@ absl::StatusOr<NodeEntry> PixelShuffle(const PixelShuffleParam& p, const BlockSc
 }
 
 BlockCatalog::Entry PixelShuffleEntry(const char* name, const char* description, int axes) {
-  return Layer<PixelShuffleParam>(name, description,
-                                  [axes](const PixelShuffleParam& p, const BlockScope& scope, NodeEntry x) {
-                                    return PixelShuffle(p, scope, std::move(x), axes);
-                                  });
+  return Layer<PixelShuffleParam>(name, description, [axes](const PixelShuffleParam& p, const BlockScope& scope, NodeEntry x) {
+    return PixelShuffle(p, scope, std::move(x), axes);
+  });
 }
 
 template <int kAxes, bool kAverage>
 BlockCatalog::Entry PoolEntry(const char* name) {
-  return Layer<PoolParam<kAxes, kAverage>>(
-      name, kAverage ? "The mean of each window." : "The largest value of each window.", &Pool<kAxes, kAverage>);
+  return Layer<PoolParam<kAxes, kAverage>>(name, kAverage ? "The mean of each window." : "The largest value of each window.",
+                                           &Pool<kAxes, kAverage>);
 }
 
 }  // namespace
 
 std::vector<BlockCatalog::Entry> PoolingBlocks() {
   return {
-      PoolEntry<1, false>("MaxPool1D"), PoolEntry<2, false>("MaxPool2D"), PoolEntry<3, false>("MaxPool3D"),
-      PoolEntry<1, true>("AvgPool1D"), PoolEntry<2, true>("AvgPool2D"), PoolEntry<3, true>("AvgPool3D"),
+      PoolEntry<1, false>("MaxPool1D"),
+      PoolEntry<2, false>("MaxPool2D"),
+      PoolEntry<3, false>("MaxPool3D"),
+      PoolEntry<1, true>("AvgPool1D"),
+      PoolEntry<2, true>("AvgPool2D"),
+      PoolEntry<3, true>("AvgPool3D"),
       GlobalPool<1>("GlobalMaxPool1D", "The largest value of each channel, shape (batch, channels, 1).", "max"),
       GlobalPool<2>("GlobalMaxPool2D", "The largest value of each channel, shape (batch, channels, 1, 1).", "max"),
       GlobalPool<3>("GlobalMaxPool3D", "The largest value of each channel, shape (batch, channels, 1, 1, 1).", "max"),
       GlobalPool<1>("GlobalAvgPool1D", "The mean of each channel, shape (batch, channels, 1).", "avg"),
       GlobalPool<2>("GlobalAvgPool2D", "The mean of each channel, shape (batch, channels, 1, 1).", "avg"),
       GlobalPool<3>("GlobalAvgPool3D", "The mean of each channel, shape (batch, channels, 1, 1, 1).", "avg"),
-      Layer<ReflectionPadParam>("ReflectionPad2D", "More rows and columns on each side, mirrored at the border.",
-                                &ReflectionPad),
+      Layer<ReflectionPadParam>("ReflectionPad2D", "More rows and columns on each side, mirrored at the border.", &ReflectionPad),
       PixelShuffleEntry("PixelShuffle1D", "(N, C f, W) to (N, C, W f): channels become finer positions.", 1),
       PixelShuffleEntry("PixelShuffle2D", "(N, C f1 f2, H, W) to (N, C, H f1, W f2).", 2),
       PixelShuffleEntry("PixelShuffle3D", "(N, C f1 f2 f3, D, H, W) to (N, C, D f1, H f2, W f3).", 3),

@@ -21,28 +21,40 @@ struct RecurrentFields {
 };
 template <class P>
 void SizeFields(Schema<P>& s) {
-  s.template Field<int64_t>("hidden_size", &P::hidden_size).Range(1, 1 << 20)
-      .Describe("Units of each layer and direction.");
-  s.template Field<int64_t>("num_layers", &P::num_layers).Default(int64_t{1}).Range(1, 1 << 10)
+  s.template Field<int64_t>("hidden_size", &P::hidden_size).Range(1, 1 << 20).Describe("Units of each layer and direction.");
+  s.template Field<int64_t>("num_layers", &P::num_layers)
+      .Default(int64_t{1})
+      .Range(1, 1 << 10)
       .Describe("Layers, one on top of the other.");
 }
 template <class P>
 void SequenceFields(Schema<P>& s) {
-  s.template Field<int>("layout", &P::layout).Enum({{"TNC", kTNC}, {"NTC", kNTC}}).Default("TNC")
+  s.template Field<int>("layout", &P::layout)
+      .Enum({{"TNC", kTNC}, {"NTC", kNTC}})
+      .Default("TNC")
       .Describe("Axes of input and output: T steps, N samples, C numbers.");
-  s.template Field<double>("dropout", &P::dropout).Default(0.0).AtLeast(0)
+  s.template Field<double>("dropout", &P::dropout)
+      .Default(0.0)
+      .AtLeast(0)
       .Describe("Share of the elements between layers that training zeroes.");
-  s.template Field<bool>("bidirectional", &P::bidirectional).Default(false)
+  s.template Field<bool>("bidirectional", &P::bidirectional)
+      .Default(false)
       .Describe("Layers read the sequence backwards, too; the output is both, side by side.");
-  s.template Field<int64_t>("input_size", &P::input_size).Default(int64_t{0}).AtLeast(0)
+  s.template Field<int64_t>("input_size", &P::input_size)
+      .Default(int64_t{0})
+      .AtLeast(0)
       .Describe("Numbers of a step; 0: from the first batch.");
-  s.template Field<Initializer>("i2h_weight_initializer", &P::i2h_weight_initializer).Default(std::nullopt)
+  s.template Field<Initializer>("i2h_weight_initializer", &P::i2h_weight_initializer)
+      .Default(std::nullopt)
       .Describe("As 'Xavier(magnitude=2)'; None: the model's.");
-  s.template Field<Initializer>("h2h_weight_initializer", &P::h2h_weight_initializer).Default(std::nullopt)
+  s.template Field<Initializer>("h2h_weight_initializer", &P::h2h_weight_initializer)
+      .Default(std::nullopt)
       .Describe("As i2h_weight_initializer.");
-  s.template Field<Initializer>("i2h_bias_initializer", &P::i2h_bias_initializer).Default("zeros")
+  s.template Field<Initializer>("i2h_bias_initializer", &P::i2h_bias_initializer)
+      .Default("zeros")
       .Describe("As i2h_weight_initializer.");
-  s.template Field<Initializer>("h2h_bias_initializer", &P::h2h_bias_initializer).Default("zeros")
+  s.template Field<Initializer>("h2h_bias_initializer", &P::h2h_bias_initializer)
+      .Default("zeros")
       .Describe("As i2h_weight_initializer.");
   s.template Field<DType>("dtype", &P::dtype).Default(DType::kFloat32).Describe("Of the parameters.");
 }
@@ -53,7 +65,9 @@ struct RnnLayerParam : Param<RnnLayerParam>, RecurrentFields {
   int activation;
   static void Fields(Schema<RnnLayerParam>& s) {
     SizeFields(s);
-    s.Field("activation", &RnnLayerParam::activation).Enum({{"relu", kRelu}, {"tanh", kTanh}}).Default("relu")
+    s.Field("activation", &RnnLayerParam::activation)
+        .Enum({{"relu", kRelu}, {"tanh", kTanh}})
+        .Default("relu")
         .Describe("Of each step.");
     SequenceFields(s);
   }
@@ -68,14 +82,19 @@ struct LstmLayerParam : Param<LstmLayerParam>, RecurrentFields {
     using P = LstmLayerParam;
     SizeFields(s);
     SequenceFields(s);
-    s.Field("projection_size", &P::projection_size).Default(std::nullopt)
+    s.Field("projection_size", &P::projection_size)
+        .Default(std::nullopt)
         .Check([](int64_t) { return false; }, "want None; projections are not offered, but LSTMPCell is")
         .Describe("Only None.");
     s.Field("h2r_weight_initializer", &P::h2r_weight_initializer).Default(std::nullopt).Describe("Not used.");
-    s.Field("state_clip_min", &P::state_clip_min).Default(std::nullopt)
-        .Check([](double) { return false; }, "want None; clipped states are not offered").Describe("Only None.");
-    s.Field("state_clip_max", &P::state_clip_max).Default(std::nullopt)
-        .Check([](double) { return false; }, "want None; clipped states are not offered").Describe("Only None.");
+    s.Field("state_clip_min", &P::state_clip_min)
+        .Default(std::nullopt)
+        .Check([](double) { return false; }, "want None; clipped states are not offered")
+        .Describe("Only None.");
+    s.Field("state_clip_max", &P::state_clip_max)
+        .Default(std::nullopt)
+        .Check([](double) { return false; }, "want None; clipped states are not offered")
+        .Describe("Only None.");
     s.Field("state_clip_nan", &P::state_clip_nan).Default(false).Describe("Not used: states are not clipped.");
   }
 };
@@ -109,8 +128,7 @@ absl::StatusOr<NodeEntry> Recurrent(const RecurrentFields& p, RecurrentMode mode
   if (p.layout == kNTC) x = f("SwapAxis", {x}, {{"dim1", "0"}, {"dim2", "1"}});
   const int64_t rows = mode.gates * p.hidden_size, directions = p.bidirectional ? 2 : 1;
   std::vector<NodeEntry> weights, biases;
-  const auto add = [&](std::vector<NodeEntry>& to, const std::string& name, const Shape& shape,
-                       const Initializer& init) {
+  const auto add = [&](std::vector<NodeEntry>& to, const std::string& name, const Shape& shape, const Initializer& init) {
     const NodeEntry parameter = f.Take(LayerParameter(scope, name, shape, p.dtype, init));
     to.push_back(f("Reshape", {parameter}, {{"shape", "(-1,)"}}));
   };
@@ -131,8 +149,11 @@ absl::StatusOr<NodeEntry> Recurrent(const RecurrentFields& p, RecurrentMode mode
     operands.push_back(ZeroState(f, x, p.num_layers * directions, p.hidden_size));
   }
   NodeEntry y = f("RNN", std::move(operands),
-                  {{"state_size", Text(p.hidden_size)}, {"num_layers", Text(p.num_layers)}, {"mode", mode.name},
-                   {"bidirectional", Text(p.bidirectional)}, {"p", Text(p.dropout)}});
+                  {{"state_size", Text(p.hidden_size)},
+                   {"num_layers", Text(p.num_layers)},
+                   {"mode", mode.name},
+                   {"bidirectional", Text(p.bidirectional)},
+                   {"p", Text(p.dropout)}});
   if (p.layout == kNTC) y = f("SwapAxis", {y}, {{"dim1", "0"}, {"dim2", "1"}});
   return f.Result(y);
 }

@@ -11,8 +11,13 @@
 namespace gluond {
 BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterMemory& memory,
                        std::function<absl::Status()> initialize, ExecutorCache& cache, Lane& lane)
-    : outputs_(std::move(outputs)), options_(std::move(options)), memory_(memory), parameters_(memory.store()),
-      initialize_(std::move(initialize)), cache_(cache), lane_(lane) {
+    : outputs_(std::move(outputs)),
+      options_(std::move(options)),
+      memory_(memory),
+      parameters_(memory.store()),
+      initialize_(std::move(initialize)),
+      cache_(cache),
+      lane_(lane) {
   auto graph = std::make_shared<Graph>();
   for (const GraphOutput& output : outputs_) {
     graph->outputs.push_back(output.entry);
@@ -21,12 +26,11 @@ BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions optio
   graph_ = std::move(graph);
 }
 
-absl::StatusOr<std::unique_ptr<BoundGraph>> BoundGraph::Create(std::vector<GraphOutput> outputs,
-                                                               BoundGraphOptions options, ParameterMemory& memory,
-                                                               std::function<absl::Status()> initialize,
+absl::StatusOr<std::unique_ptr<BoundGraph>> BoundGraph::Create(std::vector<GraphOutput> outputs, BoundGraphOptions options,
+                                                               ParameterMemory& memory, std::function<absl::Status()> initialize,
                                                                ExecutorCache& cache, Lane& lane) {
-  std::unique_ptr<BoundGraph> graph(new BoundGraph(std::move(outputs), std::move(options), memory,
-                                                   std::move(initialize), cache, lane));
+  std::unique_ptr<BoundGraph> graph(
+      new BoundGraph(std::move(outputs), std::move(options), memory, std::move(initialize), cache, lane));
   RETURN_IF_ERROR(CheckKernels(*graph->graph_, lane.device().type));
   return graph;
 }
@@ -72,8 +76,7 @@ absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compi
   }
   if (uninitialized.empty()) return absl::OkStatus();
   if (uninitialized.size() > 8) uninitialized.resize(8), uninitialized.push_back("...");
-  return absl::FailedPreconditionError(absl::StrCat("parameters are not initialized: ",
-                                                    absl::StrJoin(uninitialized, ", "),
+  return absl::FailedPreconditionError(absl::StrCat("parameters are not initialized: ", absl::StrJoin(uninitialized, ", "),
                                                     ". Initialize the model, or upload their values"));
 }
 
@@ -91,7 +94,8 @@ absl::Status BoundGraph::FillRun(Request* request) {
       run_.inputs[i] = request->inputs[index];
       continue;
     }
-    for (const auto& [parameter, tensor] : request->instead) if (parameter == index) run_.inputs[i] = tensor;
+    for (const auto& [parameter, tensor] : request->instead)
+      if (parameter == index) run_.inputs[i] = tensor;
     if (run_.inputs[i].defined()) continue;
     if (executor_->inputs()[i].mutated && options_.is_train) {
       ASSIGN_OR_RETURN(run_.inputs[i], Draft(index, ParameterMemory::Part::kValues));
@@ -143,10 +147,9 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
     }
     compiled.key = ExecutorKey::Make(graph_, *std::move(signatures), {.is_train = options_.is_train});
   }
-  CO_ASSIGN_OR_RETURN(ExecutorLease lease,
-                      co_await Callback<absl::StatusOr<ExecutorLease>>([&](ExecutorCache::Ready ready) {
-    cache_.Checkout(compiled.key, std::move(ready), cancellation);
-  }));
+  CO_ASSIGN_OR_RETURN(ExecutorLease lease, co_await Callback<absl::StatusOr<ExecutorLease>>([&](ExecutorCache::Ready ready) {
+                        cache_.Checkout(compiled.key, std::move(ready), cancellation);
+                      }));
   if (known == nullptr) {
     CO_RETURN_IF_ERROR(FindSources(*lease, &compiled.sources));
     current_ = &compiled_.Insert(inputs, std::move(compiled));
@@ -161,10 +164,9 @@ Task<absl::Status> BoundGraph::Run(Request request) {
   absl::Status status = FillRun(&request);
   if (status.ok()) {
     // A run that fails leaves gradients behind that belong to no pass.
-    for (const size_t i : gradients_) if (parameters_[i].grad_req == GradReq::kWrite) memory_.set_fresh(i, false);
-    status = co_await Callback<absl::Status>([&](Executor::Done done) {
-      executor_->StartHere(std::move(run_), std::move(done));
-    });
+    for (const size_t i : gradients_)
+      if (parameters_[i].grad_req == GradReq::kWrite) memory_.set_fresh(i, false);
+    status = co_await Callback<absl::Status>([&](Executor::Done done) { executor_->StartHere(std::move(run_), std::move(done)); });
     run_ = executor_->TakeRun();
     if (!executor_->idle()) executor_ = {};  // A client's late answer keeps it: it holds the parameters until then.
   }

@@ -44,8 +44,7 @@ class BoundGraph {
   // `initialize` gives values to parameters whose shape has become known. References must outlive the graph.
   // INVALID_ARGUMENT: an operator has no kernel on the lane's device.
   static absl::StatusOr<std::unique_ptr<BoundGraph>> Create(std::vector<GraphOutput> outputs, BoundGraphOptions options,
-                                                            ParameterMemory& memory,
-                                                            std::function<absl::Status()> initialize,
+                                                            ParameterMemory& memory, std::function<absl::Status()> initialize,
                                                             ExecutorCache& cache, Lane& lane);
 
   struct Request {
@@ -64,7 +63,8 @@ class BoundGraph {
   Task<absl::Status> Run(Request request);
   // Gives the parameters what the last run has made of their states, or of their sums. A second call takes that back.
   void Swap(ParameterMemory::Part part) {
-    for (const auto& [parameter, its] : drafts_) if (its == part) memory_.Swap(parameter, part);
+    for (const auto& [parameter, its] : drafts_)
+      if (its == part) memory_.Swap(parameter, part);
   }
   void Swap() {
     for (const auto& [parameter, part] : drafts_) memory_.Swap(parameter, part);
@@ -106,9 +106,9 @@ class BoundGraph {
   std::shared_ptr<const Graph> graph_;
   std::vector<size_t> gradients_;
   SignatureTable<Compiled> compiled_;
-  const Compiled* current_ = nullptr;  // For the last prepared inputs; null if that failed.
-  ExecutorLease executor_;             // For current_, or empty.
-  gluond::Run run_;  // The executor's last run. Holds no inputs between runs.
+  const Compiled* current_ = nullptr;                             // For the last prepared inputs; null if that failed.
+  ExecutorLease executor_;                                        // For current_, or empty.
+  gluond::Run run_;                                               // The executor's last run. Holds no inputs between runs.
   std::vector<std::pair<size_t, ParameterMemory::Part>> drafts_;  // The last run's, by parameter.
 };
 

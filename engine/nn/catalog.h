@@ -54,10 +54,13 @@ class Catalog {
     std::function<Signature> make;
     std::vector<std::string> aliases;  // Other names.
 
-    Entry(std::string name, std::string description, std::vector<ArgumentDoc> attributes,
-          std::function<Signature> make, std::vector<std::string> aliases = {})
-        : name(std::move(name)), description(std::move(description)), attributes(std::move(attributes)),
-          make(std::move(make)), aliases(std::move(aliases)) {}
+    Entry(std::string name, std::string description, std::vector<ArgumentDoc> attributes, std::function<Signature> make,
+          std::vector<std::string> aliases = {})
+        : name(std::move(name)),
+          description(std::move(description)),
+          attributes(std::move(attributes)),
+          make(std::move(make)),
+          aliases(std::move(aliases)) {}
 
     bool IsCalled(absl::string_view other) const {
       const auto same = [other](const std::string& one) { return absl::EqualsIgnoreCase(one, other); };
@@ -76,8 +79,8 @@ class Catalog {
       if (entry.IsCalled(name)) return &entry;
       names.push_back(entry.name);
     }
-    return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",
-                                            DidYouMean(name, names), " (known: ", absl::StrJoin(names, ", "), ")"));
+    return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'", DidYouMean(name, names),
+                                            " (known: ", absl::StrJoin(names, ", "), ")"));
   }
 
   // Finds and makes; the message of a wrong attribute starts with the entry's name.
@@ -93,7 +96,9 @@ class Catalog {
  private:
   static const absl::Status& StatusOf(const absl::Status& status) { return status; }
   template <class T>
-  static const absl::Status& StatusOf(const absl::StatusOr<T>& result) { return result.status(); }
+  static const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
+    return result.status();
+  }
 
   const std::string kind_;
   const std::vector<Entry> entries_;

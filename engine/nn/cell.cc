@@ -16,15 +16,18 @@ struct UnrollParam : Param<UnrollParam> {
   int64_t length;
   int layout;
   static void Fields(Schema<UnrollParam>& s) {
-    s.Field("length", &UnrollParam::length).Range(1, 1 << 16)
+    s.Field("length", &UnrollParam::length)
+        .Range(1, 1 << 16)
         .Describe("Steps of the sequence. Cells within a cell have neither length nor layout.");
-    s.Field("layout", &UnrollParam::layout).Enum({{"NTC", kNTC}, {"TNC", kTNC}}).Default("NTC")
+    s.Field("layout", &UnrollParam::layout)
+        .Enum({{"NTC", kNTC}, {"TNC", kTNC}})
+        .Default("NTC")
         .Describe("Axes of input and output: T steps, N samples, C numbers.");
   }
 };
 
-absl::StatusOr<NodeEntry> UnrollAsBlock(const CellCatalog::Entry& entry, const BlockSpec& block,
-                                        const BlockScope& scope, NodeEntry x, const BlockChildren& children) {
+absl::StatusOr<NodeEntry> UnrollAsBlock(const CellCatalog::Entry& entry, const BlockSpec& block, const BlockScope& scope,
+                                        NodeEntry x, const BlockChildren& children) {
   AttrDict unroll;
   BlockSpec cell = block;
   for (const FieldSpec& field : UnrollParam::GetSchema().fields()) {
@@ -82,8 +85,7 @@ std::vector<BlockCatalog::Entry> CellBlocks() {
     std::vector<ArgumentDoc> attributes = entry.attributes;
     for (ArgumentDoc& doc : UnrollParam::__FIELDS__()) attributes.push_back(std::move(doc));
     blocks.push_back({entry.name, entry.description, std::move(attributes),
-                      [&entry](const BlockSpec& block, const BlockScope& scope, NodeEntry x,
-                               const BlockChildren& children) {
+                      [&entry](const BlockSpec& block, const BlockScope& scope, NodeEntry x, const BlockChildren& children) {
                         return UnrollAsBlock(entry, block, scope, std::move(x), children);
                       }});
   }

@@ -49,8 +49,7 @@ class Cell {
   int steps_ = 0;
 };
 
-using CellCatalog =
-    Catalog<absl::StatusOr<std::unique_ptr<Cell>>(const BlockSpec&, const BlockScope&, const BlockChildren&)>;
+using CellCatalog = Catalog<absl::StatusOr<std::unique_ptr<Cell>>(const BlockSpec&, const BlockScope&, const BlockChildren&)>;
 const CellCatalog& Cells();
 
 // The names of a cell's children that have none, in Gluon: attributes of the Python object. Empty: their indices.

@@ -23,8 +23,8 @@ CellCatalog::Entry CellEntry(const char* name, const char* description, int coun
           [count, make](const BlockSpec& block, const BlockScope& scope, const BlockChildren& children) -> MadeCell {
             const int given = static_cast<int>(block.children.size());
             if (count >= 0 ? given != count : given == 0) {
-              return absl::InvalidArgumentError(absl::StrCat("wants ", count < 0 ? "one or more" : absl::StrCat(count),
-                                                             " cells as children, got ", given));
+              return absl::InvalidArgumentError(
+                  absl::StrCat("wants ", count < 0 ? "one or more" : absl::StrCat(count), " cells as children, got ", given));
             }
             ASSIGN_OR_RETURN(const P p, ParseAttrs<P>(block.attrs));
             std::vector<std::unique_ptr<Cell>> cells;

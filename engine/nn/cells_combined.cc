@@ -59,8 +59,9 @@ class BidirectionalCell : public CellOfCells {
   using CellOfCells::CellOfCells;
 
   absl::StatusOr<NodeEntry> Step(NodeEntry, Entries*) override {
-    return absl::InvalidArgumentError("a BidirectionalCell cannot be stepped: it reads whole sequences. Put the cell "
-                                      "that is around it around the cells in it");
+    return absl::InvalidArgumentError(
+        "a BidirectionalCell cannot be stepped: it reads whole sequences. Put the cell "
+        "that is around it around the cells in it");
   }
   absl::StatusOr<Entries> Unroll(Entries steps) override {
     Entries reversed(steps.rbegin(), steps.rend());
@@ -117,17 +118,20 @@ class CellAround : public CellOfCells {
 struct ZoneoutParam : Param<ZoneoutParam> {
   double zoneout_outputs, zoneout_states;
   static void Fields(Schema<ZoneoutParam>& s) {
-    s.Field("zoneout_outputs", &ZoneoutParam::zoneout_outputs).Default(0.0).Range(0, 1)
+    s.Field("zoneout_outputs", &ZoneoutParam::zoneout_outputs)
+        .Default(0.0)
+        .Range(0, 1)
         .Describe("Share of the output that training keeps as it was one step before.");
-    s.Field("zoneout_states", &ZoneoutParam::zoneout_states).Default(0.0).Range(0, 1)
+    s.Field("zoneout_states", &ZoneoutParam::zoneout_states)
+        .Default(0.0)
+        .Range(0, 1)
         .Describe("Share of the states that training keeps.");
   }
 };
 
 class ZoneoutCell : public CellAround {
  public:
-  ZoneoutCell(const ZoneoutParam& p, const BlockScope& scope, CellList cells)
-      : CellAround(scope, std::move(cells)), p_(p) {}
+  ZoneoutCell(const ZoneoutParam& p, const BlockScope& scope, CellList cells) : CellAround(scope, std::move(cells)), p_(p) {}
 
   absl::StatusOr<NodeEntry> Step(NodeEntry x, Entries* states) override {
     const Entries old = *states;
@@ -185,8 +189,7 @@ struct VariationalDropoutParam : Param<VariationalDropoutParam> {
 class VariationalDropoutCell : public CellAround {
  public:
   VariationalDropoutCell(const VariationalDropoutParam& p, const BlockScope& scope, CellList cells)
-      : CellAround(scope, std::move(cells)), inputs_{p.drop_inputs, {}}, states_{p.drop_states, {}},
-        outputs_{p.drop_outputs, {}} {}
+      : CellAround(scope, std::move(cells)), inputs_{p.drop_inputs, {}}, states_{p.drop_states, {}}, outputs_{p.drop_outputs, {}} {}
 
   absl::StatusOr<NodeEntry> Step(NodeEntry x, Entries* states) override {
     Formula before = NextStep();
@@ -222,8 +225,9 @@ MadeCell MakeCellOfCells(const NoParam&, const BlockScope& scope, CellList cells
 // Zoneout steps its cell, and is no cell of a whole row, as in Gluon.
 MadeCell MakeZoneout(const ZoneoutParam& p, const BlockScope& scope, CellList cells) {
   if (cells[0]->IsRow() || cells[0]->IsBidirectional()) {
-    return absl::InvalidArgumentError("is not offered around a row of cells or a BidirectionalCell; put it around the "
-                                      "cells in it");
+    return absl::InvalidArgumentError(
+        "is not offered around a row of cells or a BidirectionalCell; put it around the "
+        "cells in it");
   }
   return std::make_unique<ZoneoutCell>(p, scope, std::move(cells));
 }
@@ -234,21 +238,20 @@ std::vector<CellCatalog::Entry> CellsOfCells() {
   return {
       CellEntry<NoParam>("SequentialRNNCell", "CellList one above the other.", -1, &MakeCellOfCells<CellRow>),
       CellEntry<NoParam>("HybridSequentialRNNCell", "The same as SequentialRNNCell.", -1, &MakeCellOfCells<CellRow>),
-      CellEntry<NoParam>("BidirectionalCell", "One cell forwards and one backwards; the output is both, side by side.",
-                         2, &MakeCellOfCells<BidirectionalCell>),
+      CellEntry<NoParam>("BidirectionalCell", "One cell forwards and one backwards; the output is both, side by side.", 2,
+                         &MakeCellOfCells<BidirectionalCell>),
       CellEntry<DropoutCellParam>("DropoutCell", "Dropout of its input.", 0,
-                              [](const DropoutCellParam& p, const BlockScope& scope, CellList) -> MadeCell {
-                                return std::make_unique<DropoutCell>(p, scope);
-                              }),
-      CellEntry<ZoneoutParam>("ZoneoutCell", "A cell whose output and states, in training, partly stay as they were.",
-                              1, &MakeZoneout),
-      CellEntry<NoParam>("ResidualCell", "A cell whose input is added to its output.", 1,
-                         &MakeCellOfCells<ResidualCell>),
-      CellEntry<VariationalDropoutParam>(
-          "VariationalDropoutCell", "Dropout with one mask for all steps (Gal and Ghahramani, 2016).", 1,
-          [](const VariationalDropoutParam& p, const BlockScope& scope, CellList cells) -> MadeCell {
-            return std::make_unique<VariationalDropoutCell>(p, scope, std::move(cells));
-          }),
+                                  [](const DropoutCellParam& p, const BlockScope& scope, CellList) -> MadeCell {
+                                    return std::make_unique<DropoutCell>(p, scope);
+                                  }),
+      CellEntry<ZoneoutParam>("ZoneoutCell", "A cell whose output and states, in training, partly stay as they were.", 1,
+                              &MakeZoneout),
+      CellEntry<NoParam>("ResidualCell", "A cell whose input is added to its output.", 1, &MakeCellOfCells<ResidualCell>),
+      CellEntry<VariationalDropoutParam>("VariationalDropoutCell",
+                                         "Dropout with one mask for all steps (Gal and Ghahramani, 2016).", 1,
+                                         [](const VariationalDropoutParam& p, const BlockScope& scope, CellList cells) -> MadeCell {
+                                           return std::make_unique<VariationalDropoutCell>(p, scope, std::move(cells));
+                                         }),
   };
 }
 

@@ -18,18 +18,24 @@ void HiddenField(Schema<P>& s) {
 }
 template <class P>
 void WeightFields(Schema<P>& s) {
-  s.template Field<Initializer>("i2h_weight_initializer", &P::i2h_weight_initializer).Default(std::nullopt)
+  s.template Field<Initializer>("i2h_weight_initializer", &P::i2h_weight_initializer)
+      .Default(std::nullopt)
       .Describe("As 'Xavier(magnitude=2)'; None: the model's.");
-  s.template Field<Initializer>("h2h_weight_initializer", &P::h2h_weight_initializer).Default(std::nullopt)
+  s.template Field<Initializer>("h2h_weight_initializer", &P::h2h_weight_initializer)
+      .Default(std::nullopt)
       .Describe("As i2h_weight_initializer.");
 }
 template <class P>
 void BiasFields(Schema<P>& s) {
-  s.template Field<Initializer>("i2h_bias_initializer", &P::i2h_bias_initializer).Default("zeros")
+  s.template Field<Initializer>("i2h_bias_initializer", &P::i2h_bias_initializer)
+      .Default("zeros")
       .Describe("As i2h_weight_initializer.");
-  s.template Field<Initializer>("h2h_bias_initializer", &P::h2h_bias_initializer).Default("zeros")
+  s.template Field<Initializer>("h2h_bias_initializer", &P::h2h_bias_initializer)
+      .Default("zeros")
       .Describe("As i2h_weight_initializer.");
-  s.template Field<int64_t>("input_size", &P::input_size).Default(int64_t{0}).AtLeast(0)
+  s.template Field<int64_t>("input_size", &P::input_size)
+      .Default(int64_t{0})
+      .AtLeast(0)
       .Describe("Numbers of a step; 0: from the first batch.");
 }
 
@@ -37,8 +43,7 @@ struct RnnCellParam : Param<RnnCellParam>, GatedFields {
   std::string activation;
   static void Fields(Schema<RnnCellParam>& s) {
     HiddenField(s);
-    s.Field("activation", &RnnCellParam::activation).Default("tanh")
-        .Describe("relu, sigmoid, tanh, softrelu, softsign.");
+    s.Field("activation", &RnnCellParam::activation).Default("tanh").Describe("relu, sigmoid, tanh, softrelu, softsign.");
     WeightFields(s);
     BiasFields(s);
   }
@@ -60,10 +65,12 @@ struct ProjectedParam : Param<ProjectedParam>, GatedFields {
   Initializer h2r_weight_initializer;
   static void Fields(Schema<ProjectedParam>& s) {
     HiddenField(s);
-    s.Field("projection_size", &ProjectedParam::projection_size).Range(1, 1 << 20)
+    s.Field("projection_size", &ProjectedParam::projection_size)
+        .Range(1, 1 << 20)
         .Describe("Numbers of the output and of the first state.");
     WeightFields(s);
-    s.Field("h2r_weight_initializer", &ProjectedParam::h2r_weight_initializer).Default(std::nullopt)
+    s.Field("h2r_weight_initializer", &ProjectedParam::h2r_weight_initializer)
+        .Default(std::nullopt)
         .Describe("As i2h_weight_initializer.");
     BiasFields(s);
   }
@@ -75,9 +82,12 @@ class Gated : public Cell {
  public:
   // `sizes`: the states'.
   Gated(const P& p, const BlockScope& scope, int64_t gates, std::vector<int64_t> sizes)
-      : Cell(scope), p_(p), rows_(gates * p.hidden_size), sizes_(std::move(sizes)),
-        i2h_weight_(LayerParameter(scope, "i2h_weight", {rows_, SizeOrUnknown(p.input_size)}, DType::kFloat32,
-                                   p.i2h_weight_initializer)),
+      : Cell(scope),
+        p_(p),
+        rows_(gates * p.hidden_size),
+        sizes_(std::move(sizes)),
+        i2h_weight_(
+            LayerParameter(scope, "i2h_weight", {rows_, SizeOrUnknown(p.input_size)}, DType::kFloat32, p.i2h_weight_initializer)),
         h2h_weight_(LayerParameter(scope, "h2h_weight", {rows_, sizes_[0]}, DType::kFloat32, p.h2h_weight_initializer)),
         i2h_bias_(LayerParameter(scope, "i2h_bias", {rows_}, DType::kFloat32, p.i2h_bias_initializer)),
         h2h_bias_(LayerParameter(scope, "h2h_bias", {rows_}, DType::kFloat32, p.h2h_bias_initializer)) {}
@@ -128,8 +138,7 @@ class RnnCell : public Gated<RnnCellParam> {
 // c' = f c + i g, h' = o activation(c').
 class LstmCell : public Gated<ActivatedParam> {
  public:
-  LstmCell(const ActivatedParam& p, const BlockScope& scope)
-      : Gated(p, scope, 4, {p.hidden_size, p.hidden_size}) {}
+  LstmCell(const ActivatedParam& p, const BlockScope& scope) : Gated(p, scope, 4, {p.hidden_size, p.hidden_size}) {}
 
   absl::StatusOr<NodeEntry> Step(NodeEntry x, Entries* states) override {
     Formula f = NextStep();
@@ -168,8 +177,8 @@ class LstmpCell : public Gated<ProjectedParam> {
  public:
   LstmpCell(const ProjectedParam& p, const BlockScope& scope)
       : Gated(p, scope, 4, {p.projection_size, p.hidden_size}),
-        h2r_weight_(LayerParameter(scope, "h2r_weight", {p.projection_size, p.hidden_size}, DType::kFloat32,
-                                   p.h2r_weight_initializer)) {}
+        h2r_weight_(
+            LayerParameter(scope, "h2r_weight", {p.projection_size, p.hidden_size}, DType::kFloat32, p.h2r_weight_initializer)) {}
 
   absl::Status Check() const override {
     RETURN_IF_ERROR(Gated::Check());
@@ -178,11 +187,11 @@ class LstmpCell : public Gated<ProjectedParam> {
   absl::StatusOr<NodeEntry> Step(NodeEntry x, Entries* states) override {
     Formula f = NextStep();
     const Entries gates = Split(f, f.Add(Project(f, x), ProjectState(f, (*states)[0])));
-    const NodeEntry c = f.Add(f.Mul(f("sigmoid", {gates[1]}), (*states)[1]),
-                              f.Mul(f("sigmoid", {gates[0]}), f("tanh", {gates[2]})));
+    const NodeEntry c =
+        f.Add(f.Mul(f("sigmoid", {gates[1]}), (*states)[1]), f.Mul(f("sigmoid", {gates[0]}), f("tanh", {gates[2]})));
     const NodeEntry h = f.Mul(f("sigmoid", {gates[3]}), f("tanh", {c}));
-    const NodeEntry r = f("FullyConnected", {h, f.Take(h2r_weight_)},
-                          {{"num_hidden", Text(p_.projection_size)}, {"no_bias", "True"}});
+    const NodeEntry r =
+        f("FullyConnected", {h, f.Take(h2r_weight_)}, {{"num_hidden", Text(p_.projection_size)}, {"no_bias", "True"}});
     *states = {r, c};
     return f.Result(r);
   }

@@ -37,8 +37,8 @@ struct ModelOptions {
   std::shared_ptr<Allocator> allocator;       // The device's memory: parameters, gradients, arenas.
   std::shared_ptr<Allocator> host_allocator;  // The host's memory; may be the same.
   int max_compiled = 32;                      // Compiled graphs kept; the least recently used one goes first.
-  bool clients_are_away = false;  // The clients that compute some operators cannot be asked yet: what only they know is
-                                  // left open. Otherwise that is UNAVAILABLE.
+  bool clients_are_away = false;              // The clients that compute some operators cannot be asked yet: what only they know is
+                                              // left open. Otherwise that is UNAVAILABLE.
 };
 
 struct ModelOutput {

@@ -24,8 +24,8 @@ namespace gluond {
 class Formula {
  public:
   // Output 0 of a call; `suffix` is unique among the calls of one formula and ends the node's name.
-  using Call = std::function<absl::StatusOr<NodeEntry>(absl::string_view op, std::string suffix,
-                                                       std::vector<NodeEntry> inputs, AttrDict attrs)>;
+  using Call = std::function<absl::StatusOr<NodeEntry>(absl::string_view op, std::string suffix, std::vector<NodeEntry> inputs,
+                                                       AttrDict attrs)>;
   explicit Formula(Call call) : call_(std::move(call)) {}
 
   NodeEntry operator()(absl::string_view op, std::vector<NodeEntry> inputs, AttrDict attrs = {}) {

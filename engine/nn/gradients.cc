@@ -7,8 +7,7 @@
 
 namespace gluond {
 
-absl::StatusOr<std::vector<GraphOutput>> GradientOutputs(const std::vector<NodeEntry>& ys,
-                                                         const std::vector<NodeEntry>& heads,
+absl::StatusOr<std::vector<GraphOutput>> GradientOutputs(const std::vector<NodeEntry>& ys, const std::vector<NodeEntry>& heads,
                                                          const ParameterStore& parameters) {
   std::map<size_t, NodePtr> variables;
   PostOrderVisit(ys, [&](const NodePtr& node) {

@@ -12,8 +12,7 @@ namespace gluond {
 
 // One output for each parameter that `ys` depend on and whose grad_req is not kNull, in the store's order. `heads` as
 // BuildGradient's out_grads. INVALID_ARGUMENT: as BuildGradient.
-absl::StatusOr<std::vector<GraphOutput>> GradientOutputs(const std::vector<NodeEntry>& ys,
-                                                         const std::vector<NodeEntry>& heads,
+absl::StatusOr<std::vector<GraphOutput>> GradientOutputs(const std::vector<NodeEntry>& ys, const std::vector<NodeEntry>& heads,
                                                          const ParameterStore& parameters);
 
 }  // namespace gluond

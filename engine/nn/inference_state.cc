@@ -81,7 +81,7 @@ class ConstantEntries {
       for (const IndexedGraph::Input& input : indexed.inputs) {
         const auto variable = variables_.find(input.entry);
         copy->inputs.push_back(variable != variables_.end() && !is_constant_[id] ? variable->second
-                                                                                : NodeEntry{becomes[input.node], input.index});
+                                                                                 : NodeEntry{becomes[input.node], input.index});
       }
       becomes.push_back(indexed.node->is_variable() ? indexed.node : std::move(copy));
     }
@@ -111,7 +111,7 @@ class ConstantEntries {
   }
 
   const IndexedGraph& graph_;
-  std::vector<bool> is_constant_;  // By node.
+  std::vector<bool> is_constant_;                       // By node.
   absl::flat_hash_map<uint32_t, NodeEntry> variables_;  // By entry.
   std::vector<NodeEntry> entries_;
   std::vector<std::string> names_;
@@ -119,14 +119,12 @@ class ConstantEntries {
 
 // The values of the entries, which depend on `values` alone. RESOURCE_EXHAUSTED: they are much more than `most_bytes`.
 Task<absl::StatusOr<std::vector<Tensor>>> Compute(const std::vector<NodeEntry>& entries, const Signatures& known,
-                                                  const Values& values, int64_t most_bytes, Lane& lane,
-                                                  Allocator& allocator) {
+                                                  const Values& values, int64_t most_bytes, Lane& lane, Allocator& allocator) {
   const Graph graph{entries};
   const IndexedGraph indexed(graph);
   CO_ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
   for (const IndexedGraph::Input& output : indexed.outputs()) {
-    CO_ASSIGN_OR_RETURN(const int64_t bytes,
-                        CheckedBytes(inferred.shapes[output.entry], SizeOf(inferred.types[output.entry])));
+    CO_ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(inferred.shapes[output.entry], SizeOf(inferred.types[output.entry])));
     if ((most_bytes -= bytes) < 0) co_return absl::ResourceExhaustedError("constants would take too many bytes");
   }
   CO_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Compile(graph, known, {}, lane, allocator));

@@ -38,9 +38,8 @@ void FillConstant(const InitializerTarget& to, double value) {
 // The scale is sqrt(magnitude / fan), as Glorot's and He's; the fan is the number of weights into, or out of, one unit.
 absl::Status FillXavier(const InitializerTarget& to, int distribution, int factor, double magnitude) {
   if (to.shape.ndim() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Xavier initializer cannot be applied to vector ", to.name,
-                     ". It requires at least 2D, got shape ", to.shape.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat("Xavier initializer cannot be applied to vector ", to.name,
+                                                   ". It requires at least 2D, got shape ", to.shape.ToString()));
   }
   const double area = static_cast<double>(to.shape.Size(2, to.shape.ndim()));
   const double fan_in = static_cast<double>(to.shape[1]) * area;
@@ -55,8 +54,7 @@ absl::Status FillXavier(const InitializerTarget& to, int distribution, int facto
 struct ConstantParam : Param<ConstantParam> {
   std::vector<double> value;
   static void Fields(Schema<ConstantParam>& s) {
-    s.Field("value", &ConstantParam::value)
-        .Describe("The value of every element, or all elements' values, the last axis first.");
+    s.Field("value", &ConstantParam::value).Describe("The value of every element, or all elements' values, the last axis first.");
   }
 };
 
@@ -79,8 +77,10 @@ struct OrthogonalParam : Param<OrthogonalParam> {
   int rand_type;
   static void Fields(Schema<OrthogonalParam>& s) {
     s.Field("scale", &OrthogonalParam::scale).Default(1.414).Describe("Length of each row (column, if tall).");
-    s.Field("rand_type", &OrthogonalParam::rand_type).Enum({{"uniform", kUniform}, {"normal", kGaussian}})
-        .Default("uniform").Describe("Distribution of the matrix that is made orthogonal.");
+    s.Field("rand_type", &OrthogonalParam::rand_type)
+        .Enum({{"uniform", kUniform}, {"normal", kGaussian}})
+        .Default("uniform")
+        .Describe("Distribution of the matrix that is made orthogonal.");
   }
 };
 
@@ -89,10 +89,14 @@ struct XavierParam : Param<XavierParam> {
   int factor_type;
   double magnitude;
   static void Fields(Schema<XavierParam>& s) {
-    s.Field("rnd_type", &XavierParam::rnd_type).Enum({{"uniform", kUniform}, {"gaussian", kGaussian}})
-        .Default("uniform").Describe("Distribution.");
-    s.Field("factor_type", &XavierParam::factor_type).Enum({{"avg", kAvg}, {"in", kIn}, {"out", kOut}})
-        .Default("avg").Describe("The fan that divides: incoming, outgoing, or their mean.");
+    s.Field("rnd_type", &XavierParam::rnd_type)
+        .Enum({{"uniform", kUniform}, {"gaussian", kGaussian}})
+        .Default("uniform")
+        .Describe("Distribution.");
+    s.Field("factor_type", &XavierParam::factor_type)
+        .Enum({{"avg", kAvg}, {"in", kIn}, {"out", kOut}})
+        .Default("avg")
+        .Describe("The fan that divides: incoming, outgoing, or their mean.");
     s.Field("magnitude", &XavierParam::magnitude).Default(3.0).AtLeast(0).Describe("scale = sqrt(magnitude / fan).");
   }
 };
@@ -101,8 +105,10 @@ struct MsraPreluParam : Param<MsraPreluParam> {
   int factor_type;
   double slope;
   static void Fields(Schema<MsraPreluParam>& s) {
-    s.Field("factor_type", &MsraPreluParam::factor_type).Enum({{"avg", kAvg}, {"in", kIn}, {"out", kOut}})
-        .Default("avg").Describe("The fan that divides: incoming, outgoing, or their mean.");
+    s.Field("factor_type", &MsraPreluParam::factor_type)
+        .Enum({{"avg", kAvg}, {"in", kIn}, {"out", kOut}})
+        .Default("avg")
+        .Describe("The fan that divides: incoming, outgoing, or their mean.");
     s.Field("slope", &MsraPreluParam::slope).Default(0.25).Describe("Of the PReLU that follows.");
   }
 };
@@ -110,8 +116,7 @@ struct MsraPreluParam : Param<MsraPreluParam> {
 struct LstmBiasParam : Param<LstmBiasParam> {
   double forget_bias;
   static void Fields(Schema<LstmBiasParam>& s) {
-    s.Field("forget_bias", &LstmBiasParam::forget_bias).Default(1.0)
-        .Describe("Of the forget gates, the second quarter.");
+    s.Field("forget_bias", &LstmBiasParam::forget_bias).Default(1.0).Describe("Of the forget gates, the second quarter.");
   }
 };
 
@@ -137,8 +142,8 @@ struct FusedRnnParam : Param<FusedRnnParam> {
 };
 
 absl::Status WrongShape(const char* initializer, const InitializerTarget& to, absl::string_view want) {
-  return absl::InvalidArgumentError(absl::StrCat(initializer, " initializer cannot be applied to ", to.name,
-                                                 " of shape ", to.shape.ToString(), "; want ", want));
+  return absl::InvalidArgumentError(
+      absl::StrCat(initializer, " initializer cannot be applied to ", to.name, " of shape ", to.shape.ToString(), "; want ", want));
 }
 
 absl::Status Constant(const ConstantParam& p, const InitializerTarget& to) {
@@ -206,8 +211,7 @@ absl::Status FusedRnn(const FusedRnnParam& p, const InitializerTarget& to) {
 
 template <class P, class Fill>
 InitializerCatalog::Entry Entry(const char* name, const char* description, Fill fill) {
-  return {name, description, P::__FIELDS__(),
-          [fill](const AttrDict& attrs, const InitializerTarget& to) -> absl::Status {
+  return {name, description, P::__FIELDS__(), [fill](const AttrDict& attrs, const InitializerTarget& to) -> absl::Status {
             ASSIGN_OR_RETURN(const P p, ParseAttrs<P>(attrs));
             return fill(p, to);
           }};
@@ -227,29 +231,29 @@ const InitializerCatalog& Initializers() {
   const auto constant = [](double value) {
     return [value](const NoParam&, const To& to) { return FillConstant(to, value), absl::OkStatus(); };
   };
-  static const InitializerCatalog& catalog = *new InitializerCatalog("initializer", {
-      Entry<NoParam>("Zero", "0.", constant(0)),
-      Entry<NoParam>("One", "1.", constant(1)),
-      Entry<ConstantParam>("Constant", "One value everywhere, or given ones.", &Constant),
-      Entry<UniformParam>("Uniform", "Uniform in (-scale, scale).",
-          [](const UniformParam& p, const To& to) { return FillUniform(to, p.scale), absl::OkStatus(); }),
-      Entry<NormalParam>("Normal", "Normal with mean 0 and deviation sigma.",
-          [](const NormalParam& p, const To& to) { return FillNormal(to, p.sigma), absl::OkStatus(); }),
-      Entry<OrthogonalParam>("Orthogonal", "A random matrix with orthogonal rows (columns, if there are more rows).",
-                             &Orthogonal),
-      Entry<XavierParam>("Xavier", "Glorot and Bengio: scale = sqrt(magnitude / fan).",
-          [](const XavierParam& p, const To& to) {
-            return FillXavier(to, p.rnd_type, p.factor_type, p.magnitude);
-          }),
-      Entry<MsraPreluParam>("MSRAPrelu", "He et al.: normal, magnitude 2 / (1 + slope^2).",
-          [](const MsraPreluParam& p, const To& to) {
-            return FillXavier(to, kGaussian, p.factor_type, 2 / (1 + p.slope * p.slope));
-          }),
-      Entry<NoParam>("Bilinear", "The weight of a Deconvolution that enlarges by bilinear interpolation.", &Bilinear),
-      Entry<LstmBiasParam>("LSTMBias", "The bias of an LSTM: 0, but for the forget gates.", &LstmBias),
-      Entry<FusedRnnParam>("FusedRNN", "The RNN operator's parameters: matrices by another initializer, biases.",
-                           &FusedRnn),
-  });
+  static const InitializerCatalog& catalog = *new InitializerCatalog(
+      "initializer",
+      {
+          Entry<NoParam>("Zero", "0.", constant(0)),
+          Entry<NoParam>("One", "1.", constant(1)),
+          Entry<ConstantParam>("Constant", "One value everywhere, or given ones.", &Constant),
+          Entry<UniformParam>("Uniform", "Uniform in (-scale, scale).",
+                              [](const UniformParam& p, const To& to) { return FillUniform(to, p.scale), absl::OkStatus(); }),
+          Entry<NormalParam>("Normal", "Normal with mean 0 and deviation sigma.",
+                             [](const NormalParam& p, const To& to) { return FillNormal(to, p.sigma), absl::OkStatus(); }),
+          Entry<OrthogonalParam>("Orthogonal", "A random matrix with orthogonal rows (columns, if there are more rows).",
+                                 &Orthogonal),
+          Entry<XavierParam>(
+              "Xavier", "Glorot and Bengio: scale = sqrt(magnitude / fan).",
+              [](const XavierParam& p, const To& to) { return FillXavier(to, p.rnd_type, p.factor_type, p.magnitude); }),
+          Entry<MsraPreluParam>("MSRAPrelu", "He et al.: normal, magnitude 2 / (1 + slope^2).",
+                                [](const MsraPreluParam& p, const To& to) {
+                                  return FillXavier(to, kGaussian, p.factor_type, 2 / (1 + p.slope * p.slope));
+                                }),
+          Entry<NoParam>("Bilinear", "The weight of a Deconvolution that enlarges by bilinear interpolation.", &Bilinear),
+          Entry<LstmBiasParam>("LSTMBias", "The bias of an LSTM: 0, but for the forget gates.", &LstmBias),
+          Entry<FusedRnnParam>("FusedRNN", "The RNN operator's parameters: matrices by another initializer, biases.", &FusedRnn),
+      });
   return catalog;
 }
 

@@ -76,8 +76,8 @@ absl::StatusOr<Spec> ParseInitializer(absl::string_view text) {
   for (absl::string_view pair : SplitAtCommas(rest)) {
     const std::vector<absl::string_view> sides = absl::StrSplit(pair, absl::MaxSplits(json ? ':' : '=', 1));
     if (sides.size() != 2) {
-      return absl::InvalidArgumentError(absl::StrCat("initializer '", Excerpt(text), "': want name=value, got '",
-                                                     Excerpt(pair), "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("initializer '", Excerpt(text), "': want name=value, got '", Excerpt(pair), "'"));
     }
     spec.attrs[Unquoted(sides[0])] = Unquoted(sides[1]);
   }

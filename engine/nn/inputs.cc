@@ -46,17 +46,15 @@ absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to,
     }
     if (!Fits(to[i].shape, given.tensor.shape())) {
       return InField(FieldOf(to[i].name),
-                     absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' has shape ",
-                                                             given.tensor.shape().ToString(), ", expected ",
-                                                             to[i].shape.ToString())));
+                     absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' has shape ", given.tensor.shape().ToString(),
+                                                             ", expected ", to[i].shape.ToString())));
     }
     tensors[i] = std::move(given.tensor);
   }
   for (size_t i = 0; i + optional < to.size(); ++i) {
     if (tensors[i].defined()) continue;
-    return InField(FieldOf(to[i].name),
-                   absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' of shape ", to[i].shape.ToString(),
-                                                           " is missing")));
+    return InField(FieldOf(to[i].name), absl::InvalidArgumentError(absl::StrCat("input '", to[i].name, "' of shape ",
+                                                                                to[i].shape.ToString(), " is missing")));
   }
   return tensors;
 }

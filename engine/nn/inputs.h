@@ -14,8 +14,7 @@ namespace gluond {
 
 // Tensors of `from` in the order of `to`. The last `optional` inputs may be missing; their tensors are undefined.
 // INVALID_ARGUMENT: an input is missing, unknown or given twice, or its shape does not fit.
-absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to, NamedTensors from,
-                                                size_t optional = 0);
+absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to, NamedTensors from, size_t optional = 0);
 
 }  // namespace gluond
 

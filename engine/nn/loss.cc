@@ -27,20 +27,15 @@ class LossFormula : public Formula {
   LossFormula()
       : Formula([](absl::string_view op, const std::string& suffix, std::vector<NodeEntry> inputs,
                    AttrDict attrs) -> absl::StatusOr<NodeEntry> {
-          ASSIGN_OR_RETURN(NodePtr node, TryMakeNode(op, absl::StrCat("__loss_", suffix), std::move(inputs),
-                                                     std::move(attrs)));
+          ASSIGN_OR_RETURN(NodePtr node, TryMakeNode(op, absl::StrCat("__loss_", suffix), std::move(inputs), std::move(attrs)));
           return NodeEntry{std::move(node), 0};
         }) {}
 
   NodeEntry SoftRelu(NodeEntry x) { return Activation(std::move(x), "softrelu"); }
   NodeEntry LabelLike(const LossInputs& in) { return (*this)("reshape_like", {in.label, in.prediction}); }
-  NodeEntry LogSoftmax(NodeEntry x, int axis) {
-    return (*this)("log_softmax", {std::move(x)}, {{"axis", Text(axis)}});
-  }
+  NodeEntry LogSoftmax(NodeEntry x, int axis) { return (*this)("log_softmax", {std::move(x)}, {{"axis", Text(axis)}}); }
   // log(x + epsilon).
-  NodeEntry LogOf(NodeEntry x, double epsilon) {
-    return (*this)("log", {Scalar("_plus_scalar", std::move(x), epsilon)});
-  }
+  NodeEntry LogOf(NodeEntry x, double epsilon) { return (*this)("log", {Scalar("_plus_scalar", std::move(x), epsilon)}); }
   // relu(x) - x z + log(1 + exp(-|x|)): the cross entropy of sigmoid(x) and z.
   NodeEntry SigmoidCrossEntropy(const NodeEntry& x, const NodeEntry& z) {
     const NodeEntry soft = SoftRelu((*this)("negative", {(*this)("abs", {x})}));
@@ -54,8 +49,8 @@ class LossFormula : public Formula {
   // Weighs, then reduces ("mean" or "sum") all axes but the batch's.
   absl::StatusOr<NodeEntry> Finish(NodeEntry loss, const LossAttributes& common, const LossInputs& in,
                                    absl::string_view reduce = "mean") {
-    return Result((*this)(reduce, {Weigh(std::move(loss), common.weight, in)},
-                          {{"axis", Text(common.batch_axis)}, {"exclude", "True"}}));
+    return Result(
+        (*this)(reduce, {Weigh(std::move(loss), common.weight, in)}, {{"axis", Text(common.batch_axis)}, {"exclude", "True"}}));
   }
 };
 
@@ -83,7 +78,8 @@ struct SoftmaxParam : Param<SoftmaxParam>, LossAttributes {
   bool from_logits;
   static void Fields(Schema<SoftmaxParam>& s) {
     s.Field("axis", &SoftmaxParam::axis).Default(-1).Describe("The classes' axis.");
-    s.Field("sparse_label", &SoftmaxParam::sparse_label).Default(true)
+    s.Field("sparse_label", &SoftmaxParam::sparse_label)
+        .Default(true)
         .Describe("Labels are class numbers; otherwise probabilities, shaped like the prediction.");
     s.Field("from_logits", &SoftmaxParam::from_logits).Default(false).Describe("Predictions are log probabilities.");
     CommonFields(s);
@@ -97,8 +93,8 @@ absl::StatusOr<NodeEntry> SoftmaxCrossEntropy(const SoftmaxParam& p, const LossI
   // weight 0. Without weights such a label is a mistake.
   AttrDict pick = keep;
   if (!in.sample_weight) pick["mode"] = "raise";
-  const NodeEntry likelihood = p.sparse_label ? f("pick", {log_p, in.label}, pick)
-                                              : f("sum", {f.Mul(log_p, f("reshape_like", {in.label, log_p}))}, keep);
+  const NodeEntry likelihood =
+      p.sparse_label ? f("pick", {log_p, in.label}, pick) : f("sum", {f.Mul(log_p, f("reshape_like", {in.label, log_p}))}, keep);
   return f.Finish(f("negative", {likelihood}), p, in);
 }
 
@@ -119,8 +115,7 @@ absl::StatusOr<NodeEntry> SigmoidBinaryCrossEntropy(const SigmoidParam& p, const
     constexpr double kEpsilon = 1e-12;
     NodeEntry positive = f.Mul(f.LogOf(x, kEpsilon), z);
     if (p.pos_weight.has_value()) positive = f.Scalar("_mul_scalar", positive, *p.pos_weight);
-    const NodeEntry negative = f.Mul(f.LogOf(f.Scalar("_rminus_scalar", x, 1), kEpsilon),
-                                     f.Scalar("_rminus_scalar", z, 1));
+    const NodeEntry negative = f.Mul(f.LogOf(f.Scalar("_rminus_scalar", x, 1), kEpsilon), f.Scalar("_rminus_scalar", z, 1));
     loss = f("negative", {f.Add(positive, negative)});
   } else if (!p.pos_weight.has_value()) {
     loss = f.SigmoidCrossEntropy(x, z);
@@ -174,8 +169,10 @@ struct LogisticParam : Param<LogisticParam>, LossAttributes {
   int label_format;
   static void Fields(Schema<LogisticParam>& s) {
     CommonFields(s);
-    s.Field("label_format", &LogisticParam::label_format).Enum({{"signed", kSigned}, {"binary", kBinary}})
-        .Default("signed").Describe("Labels are -1 and 1, or 0 and 1.");
+    s.Field("label_format", &LogisticParam::label_format)
+        .Enum({{"signed", kSigned}, {"binary", kBinary}})
+        .Default("signed")
+        .Describe("Labels are -1 and 1, or 0 and 1.");
   }
 };
 absl::StatusOr<NodeEntry> Logistic(const LogisticParam& p, const LossInputs& in) {
@@ -209,9 +206,13 @@ struct CtcParam : Param<CtcParam> {
   int layout, label_layout;
   std::optional<double> weight;
   static void Fields(Schema<CtcParam>& s) {
-    s.Field("layout", &CtcParam::layout).Enum({{"NTC", kNTC}, {"TNC", kTNC}}).Default("NTC")
+    s.Field("layout", &CtcParam::layout)
+        .Enum({{"NTC", kNTC}, {"TNC", kTNC}})
+        .Default("NTC")
         .Describe("Axes of the prediction: N samples, T steps, C classes, of which the last is the blank.");
-    s.Field("label_layout", &CtcParam::label_layout).Enum({{"NT", kNT}, {"TN", kTN}}).Default("NT")
+    s.Field("label_layout", &CtcParam::label_layout)
+        .Enum({{"NT", kNT}, {"TN", kTN}})
+        .Default("NT")
         .Describe("Axes of the label; short ones are padded with -1.");
     s.Field("weight", &CtcParam::weight).Default(std::nullopt).Describe("Multiplies the loss.");
   }
@@ -228,15 +229,16 @@ struct PoissonParam : Param<PoissonParam>, LossAttributes {
   bool from_logits, compute_full;
   double epsilon;
   static void Fields(Schema<PoissonParam>& s) {
-    s.Field<std::optional<double>>("weight", &PoissonParam::weight).Default(std::nullopt)
-        .Describe("Multiplies the loss.");
-    s.Field("from_logits", &PoissonParam::from_logits).Default(true)
-        .Describe("Predictions are logarithms of the expected counts.");
-    s.Field<int>("batch_axis", &PoissonParam::batch_axis).Default(0)
+    s.Field<std::optional<double>>("weight", &PoissonParam::weight).Default(std::nullopt).Describe("Multiplies the loss.");
+    s.Field("from_logits", &PoissonParam::from_logits).Default(true).Describe("Predictions are logarithms of the expected counts.");
+    s.Field<int>("batch_axis", &PoissonParam::batch_axis)
+        .Default(0)
         .Describe("Not used: the loss is the mean of everything, as in Gluon.");
-    s.Field("compute_full", &PoissonParam::compute_full).Default(false)
+    s.Field("compute_full", &PoissonParam::compute_full)
+        .Default(false)
         .Describe("Adds Stirling's approximation of log(label!) to labels over 1.");
-    s.Field("epsilon", &PoissonParam::epsilon).Default(1e-8)
+    s.Field("epsilon", &PoissonParam::epsilon)
+        .Default(1e-8)
         .Describe("Added to predictions that are no logarithms, before theirs are taken.");
   }
 };
@@ -256,7 +258,9 @@ absl::StatusOr<NodeEntry> PoissonNLL(const PoissonParam& p, const LossInputs& in
 struct SdmlParam : Param<SdmlParam>, LossAttributes {
   double smoothing_parameter;
   static void Fields(Schema<SdmlParam>& s) {
-    s.Field("smoothing_parameter", &SdmlParam::smoothing_parameter).Default(0.3).Range(0, 1)
+    s.Field("smoothing_parameter", &SdmlParam::smoothing_parameter)
+        .Default(0.3)
+        .Range(0, 1)
         .Describe("Share of the label that the rows have which do not belong together.");
     s.Field<std::optional<double>>("weight", &SdmlParam::weight).Default(1.0).Describe("Not used, as in Gluon.");
     s.Field<int>("batch_axis", &SdmlParam::batch_axis).Default(0).Describe("Only 0.").Range(0, 0);
@@ -265,17 +269,16 @@ struct SdmlParam : Param<SdmlParam>, LossAttributes {
 // Row i of prediction and label belong together: labels are the identity matrix, smoothed.
 absl::StatusOr<NodeEntry> Sdml(const SdmlParam& p, const LossInputs& in) {
   LossFormula f;
-  const NodeEntry apart = f("broadcast_sub", {f("expand_dims", {in.prediction}, {{"axis", "1"}}),
-                                              f("expand_dims", {in.label}, {{"axis", "0"}})});
+  const NodeEntry apart =
+      f("broadcast_sub", {f("expand_dims", {in.prediction}, {{"axis", "1"}}), f("expand_dims", {in.label}, {{"axis", "0"}})});
   const NodeEntry distances = f("sum", {f("square", {apart})}, {{"axis", "2"}});
   const NodeEntry log_p = f.LogSoftmax(f("negative", {distances}), 1);
   const NodeEntry column = f("slice_axis", {log_p}, {{"axis", "1"}, {"begin", "0"}, {"end", "1"}});
   const NodeEntry count = f("sum", {f("ones_like", {column})});
   const NodeEntry ones = f("ones_like", {log_p});
   const NodeEntry same = f("_equal", {f("cumsum", {ones}, {{"axis", "0"}}), f("cumsum", {ones}, {{"axis", "1"}})});
-  const NodeEntry others = f("broadcast_div", {
-      f.Scalar("_mul_scalar", f.Scalar("_rminus_scalar", same, 1), p.smoothing_parameter),
-      f.Scalar("_minus_scalar", count, 1)});
+  const NodeEntry others = f("broadcast_div", {f.Scalar("_mul_scalar", f.Scalar("_rminus_scalar", same, 1), p.smoothing_parameter),
+                                               f.Scalar("_minus_scalar", count, 1)});
   const NodeEntry label = f.Add(f.Scalar("_mul_scalar", same, 1 - p.smoothing_parameter), others);
   return f.Finish(KLDivOf(f, log_p, label), {std::nullopt, 0}, in, "sum");
 }
@@ -293,25 +296,28 @@ LossCatalog::Entry Entry(const char* name, const char* description,
 }  // namespace
 
 const LossCatalog& Losses() {
-  static const LossCatalog& catalog = *new LossCatalog("loss", {
-      Entry("L1Loss", "|label - prediction|, the mean over a sample.", &L1),
-      Entry("L2Loss", "(label - prediction)^2 / 2, the mean over a sample.", &L2),
-      Entry("SoftmaxCrossEntropyLoss", "-log softmax(prediction)[label].", &SoftmaxCrossEntropy),
-      Entry("SoftmaxCELoss", "The same as SoftmaxCrossEntropyLoss.", &SoftmaxCrossEntropy),
-      Entry("SigmoidBinaryCrossEntropyLoss", "Cross entropy of independent labels, 0 to 1.",
-            &SigmoidBinaryCrossEntropy),
-      Entry("SigmoidBCELoss", "The same as SigmoidBinaryCrossEntropyLoss.", &SigmoidBinaryCrossEntropy),
-      Entry("HuberLoss", "Square below rho, line above.", &Huber),
-      Entry("HingeLoss", "max(0, margin - prediction * label).", &Hinge),
-      Entry("SquaredHingeLoss", "max(0, margin - prediction * label)^2.", &SquaredHinge),
-      Entry("LogisticLoss", "log(1 + exp(-prediction * label)).", &Logistic),
-      Entry("KLDivLoss", "label * (log label - prediction), the sum over a sample.", &KLDiv),
-      Entry("CTCLoss", "-log of the probability of a label sequence (Graves et al., 2006).", &Ctc),
-      Entry("PoissonNLLLoss", "exp(prediction) - label * prediction, of counts; one number, the mean of everything.",
-            &PoissonNLL),
-      Entry("SDMLLoss", "Smoothed deep metric learning (Bonadiman et al., 2019) of two batches of vectors, prediction "
-            "and label, in which equal rows belong together.", &Sdml),
-  });
+  static const LossCatalog& catalog = *new LossCatalog(
+      "loss",
+      {
+          Entry("L1Loss", "|label - prediction|, the mean over a sample.", &L1),
+          Entry("L2Loss", "(label - prediction)^2 / 2, the mean over a sample.", &L2),
+          Entry("SoftmaxCrossEntropyLoss", "-log softmax(prediction)[label].", &SoftmaxCrossEntropy),
+          Entry("SoftmaxCELoss", "The same as SoftmaxCrossEntropyLoss.", &SoftmaxCrossEntropy),
+          Entry("SigmoidBinaryCrossEntropyLoss", "Cross entropy of independent labels, 0 to 1.", &SigmoidBinaryCrossEntropy),
+          Entry("SigmoidBCELoss", "The same as SigmoidBinaryCrossEntropyLoss.", &SigmoidBinaryCrossEntropy),
+          Entry("HuberLoss", "Square below rho, line above.", &Huber),
+          Entry("HingeLoss", "max(0, margin - prediction * label).", &Hinge),
+          Entry("SquaredHingeLoss", "max(0, margin - prediction * label)^2.", &SquaredHinge),
+          Entry("LogisticLoss", "log(1 + exp(-prediction * label)).", &Logistic),
+          Entry("KLDivLoss", "label * (log label - prediction), the sum over a sample.", &KLDiv),
+          Entry("CTCLoss", "-log of the probability of a label sequence (Graves et al., 2006).", &Ctc),
+          Entry("PoissonNLLLoss", "exp(prediction) - label * prediction, of counts; one number, the mean of everything.",
+                &PoissonNLL),
+          Entry("SDMLLoss",
+                "Smoothed deep metric learning (Bonadiman et al., 2019) of two batches of vectors, prediction "
+                "and label, in which equal rows belong together.",
+                &Sdml),
+      });
   return catalog;
 }
 

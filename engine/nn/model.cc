@@ -20,9 +20,11 @@ constexpr size_t kLargeCopy = 1 << 20;
 }  // namespace
 
 Model::Model(ModelDefinition definition, const ModelOptions& options)
-    : definition_(std::move(definition)), options_(options),
+    : definition_(std::move(definition)),
+      options_(options),
       memory_(*options.lane, options.allocator, options.host_allocator),
-      runs_(definition_, outputs_, options_, memory_), strand_(*options.lane) {}
+      runs_(definition_, outputs_, options_, memory_),
+      strand_(*options.lane) {}
 
 absl::StatusOr<std::shared_ptr<Model>> Model::Create(ModelDefinition definition, const ModelOptions& options) {
   RETURN_IF_ERROR(Validate(Graph{definition.outputs}));
@@ -41,7 +43,8 @@ absl::Status Model::CheckInputsAreOnlyRead() const {
   const absl::flat_hash_set<std::string> mutated = MutatedVariables(definition_.outputs);
   for (const ModelInput& input : definition_.inputs) {
     if (!mutated.contains(input.name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the input '", Excerpt(input.name), "' is written by an operator (a "
+    return absl::InvalidArgumentError(absl::StrCat("the input '", Excerpt(input.name),
+                                                   "' is written by an operator (a "
                                                    "running mean, for example); make it a parameter"));
   }
   return absl::OkStatus();
@@ -60,8 +63,7 @@ absl::Status Model::InferAtDefinition() {
   for (uint32_t id : graph.variables()) {
     const std::string& name = graph[id].node->name();
     if (known.contains(name)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("variable '", Excerpt(name), "' is neither an input nor a parameter"));
+    return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(name), "' is neither an input nor a parameter"));
   }
   const absl::StatusOr<Inferred> inferred = InferPartially(graph, known);
   if (options_.clients_are_away && absl::IsUnavailable(inferred.status())) {
@@ -111,11 +113,13 @@ void Model::SetParameters(NamedTensors values, OnStatus done) {
 }
 
 void Model::AdoptParameters(NamedTensors values, std::shared_ptr<Constants> constants, OnStatus done) {
-  strand_.Do<absl::Status>([self = shared_from_this(), values = std::move(values), constants = std::move(constants)] {
-    absl::Status status = self->memory_.Adopt(values, constants);
-    if (status.ok()) self->runs_.ForgetForward();
-    return status;
-  }, std::move(done));
+  strand_.Do<absl::Status>(
+      [self = shared_from_this(), values = std::move(values), constants = std::move(constants)] {
+        absl::Status status = self->memory_.Adopt(values, constants);
+        if (status.ok()) self->runs_.ForgetForward();
+        return status;
+      },
+      std::move(done));
 }
 
 void Model::GetParameters(std::vector<std::string> names, OnTensors done) {
@@ -133,13 +137,12 @@ void Model::ZeroGradients(OnStatus done) {
 }
 
 void Model::Configure(std::string name, ParameterOptions options, OnStatus done) {
-  strand_.Do<absl::Status>([self = shared_from_this(), name = std::move(name), options] {
-    return self->memory_.Configure(name, options);
-  }, std::move(done));
+  strand_.Do<absl::Status>(
+      [self = shared_from_this(), name = std::move(name), options] { return self->memory_.Configure(name, options); },
+      std::move(done));
 }
 
-void Model::Predict(NamedTensors inputs, std::vector<std::string> outputs, CancellationPtr cancellation,
-                    OnTensors done) {
+void Model::Predict(NamedTensors inputs, std::vector<std::string> outputs, CancellationPtr cancellation, OnTensors done) {
   strand_.Run<absl::StatusOr<NamedTensors>>(
       [self = shared_from_this(), inputs = std::move(inputs), outputs = std::move(outputs),
        cancellation = std::move(cancellation)]() mutable {
@@ -170,12 +173,12 @@ void Model::Snapshot(std::function<void(absl::StatusOr<ModelState>)> done) {
   using Held = absl::StatusOr<ModelState>;
   strand_.Do<Held>([self = shared_from_this()] { return Held(self->SnapshotNow()); },
                    [self = shared_from_this(), done = std::move(done)](Held held) {
-    if (!held.ok()) return done(held.status());
-    const auto state = std::make_shared<ModelState>(*std::move(held));
-    self->BringToHost({&state->parameters}, [state, done](const absl::Status& status) {
-      status.ok() ? done(std::move(*state)) : done(status);
-    });
-  });
+                     if (!held.ok()) return done(held.status());
+                     const auto state = std::make_shared<ModelState>(*std::move(held));
+                     self->BringToHost({&state->parameters}, [state, done](const absl::Status& status) {
+                       status.ok() ? done(std::move(*state)) : done(status);
+                     });
+                   });
 }
 
 void Model::BringToHost(std::vector<NamedTensors*> tensors, OnStatus done) {
@@ -208,9 +211,9 @@ void Model::Restore(ModelState state, OnStatus done, std::function<absl::Status(
     co_await BackOn(*model.options_.lane);
     co_return status;
   };
-  strand_.Run<absl::Status>([self = shared_from_this(), restore, state = std::move(state), then = std::move(then)] {
-    return restore(*self, state, then);
-  }, std::move(done));
+  strand_.Run<absl::Status>([self = shared_from_this(), restore, state = std::move(state),
+                             then = std::move(then)] { return restore(*self, state, then); },
+                            std::move(done));
 }
 
 ModelState Model::SnapshotNow() const {

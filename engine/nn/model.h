@@ -96,8 +96,7 @@ class Model : public std::enable_shared_from_this<Model> {
   // FAILED_PRECONDITION: no Forward in kTrain mode to go back from; one of `gradients` has none. NOT_FOUND: no such
   // parameter.
   using OnBackward = std::function<void(absl::StatusOr<BackwardReport>)>;
-  void Backward(NamedTensors head_gradients, std::vector<std::string> gradients, CancellationPtr cancellation,
-                OnBackward done);
+  void Backward(NamedTensors head_gradients, std::vector<std::string> gradients, CancellationPtr cancellation, OnBackward done);
 
   // The state at one moment; callers only read it. The state holds the parameters' own memory, or is copied to the host
   // beside the lane. Later calls wait for a copy of one tensor at most; they write to other memory (or fail with

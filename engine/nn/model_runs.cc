@@ -34,15 +34,21 @@ absl::Status NoSuchOutput(absl::string_view name, const std::vector<ModelOutput>
 
 }  // namespace
 
-ModelRuns::ModelRuns(const ModelDefinition& definition, const std::vector<ModelOutput>& outputs,
-                     const ModelOptions& options, ParameterMemory& parameters)
-    : definition_(definition), outputs_(outputs), options_(options), memory_(parameters), parameters_(parameters.store()),
-      random_{options.seed, 0}, predict_random_{~options.seed, 0},
+ModelRuns::ModelRuns(const ModelDefinition& definition, const std::vector<ModelOutput>& outputs, const ModelOptions& options,
+                     ParameterMemory& parameters)
+    : definition_(definition),
+      outputs_(outputs),
+      options_(options),
+      memory_(parameters),
+      parameters_(parameters.store()),
+      random_{options.seed, 0},
+      predict_random_{~options.seed, 0},
       cache_(*options.lane, *options.allocator, static_cast<size_t>(options.max_compiled)) {}
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> ModelRuns::Bind(std::vector<GraphOutput> outputs, BoundGraphOptions options) {
-  return BoundGraph::Create(std::move(outputs), std::move(options), memory_,
-                            [this] { return memory_.InitializeDeferred(random_.seed); }, cache_, *options_.lane);
+  return BoundGraph::Create(
+      std::move(outputs), std::move(options), memory_, [this] { return memory_.InitializeDeferred(random_.seed); }, cache_,
+      *options_.lane);
 }
 
 absl::StatusOr<std::vector<size_t>> ModelRuns::FindOutputs(const std::vector<std::string>& names) const {
@@ -77,8 +83,7 @@ absl::StatusOr<std::vector<Tensor>> ModelRuns::PrepareInputs(NamedTensors inputs
 }
 
 absl::StatusOr<BoundGraph*> ModelRuns::ForwardGraph(Mode mode, const std::vector<size_t>& outputs) {
-  const std::string purpose =
-      absl::StrCat(mode == Mode::kTrain ? "train" : "predict", ":", absl::StrJoin(outputs, ","));
+  const std::string purpose = absl::StrCat(mode == Mode::kTrain ? "train" : "predict", ":", absl::StrJoin(outputs, ","));
   if (graphs_.size() > kMaxGraphs && !graphs_.contains(purpose)) graphs_.clear();
   std::unique_ptr<BoundGraph>& graph = graphs_[purpose];
   if (graph != nullptr) return graph.get();
@@ -125,8 +130,8 @@ std::shared_ptr<const ModelRuns::RememberedForward> ModelRuns::Remember(const st
   return forward;
 }
 
-Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::vector<std::string> output_names,
-                                                      Mode mode, CancellationPtr cancellation) {
+Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::vector<std::string> output_names, Mode mode,
+                                                      CancellationPtr cancellation) {
   CO_ASSIGN_OR_RETURN(const std::vector<size_t> outputs, FindOutputs(output_names));
   BoundGraph::Request request;
   CO_ASSIGN_OR_RETURN(request.inputs, PrepareInputs(std::move(inputs)));
@@ -165,8 +170,7 @@ absl::StatusOr<NamedTensors> ModelRuns::CollectOutputs(const BoundGraph& graph, 
   return tensors;
 }
 
-absl::Status ModelRuns::PrepareHeads(const NamedTensors& given, std::vector<size_t>* heads,
-                                     std::vector<Tensor>* inputs) const {
+absl::Status ModelRuns::PrepareHeads(const NamedTensors& given, std::vector<size_t>* heads, std::vector<Tensor>* inputs) const {
   std::vector<std::string> names;
   for (const NamedTensor& head : given) names.push_back(head.name);
   ASSIGN_OR_RETURN(*heads, FindOutputs(names));
@@ -175,8 +179,7 @@ absl::Status ModelRuns::PrepareHeads(const NamedTensors& given, std::vector<size
     Shape merged = want.shape;
     if (!ShapeAssign(&merged, given[i].tensor.shape())) {
       return absl::InvalidArgumentError(absl::StrCat("the head gradient of '", names[i], "' has shape ",
-                                                     given[i].tensor.shape().ToString(), ", expected ",
-                                                     want.shape.ToString()));
+                                                     given[i].tensor.shape().ToString(), ", expected ", want.shape.ToString()));
     }
     const DType dtype = want.dtype == DType::kUnknown ? given[i].tensor.dtype() : want.dtype;
     ASSIGN_OR_RETURN(Tensor head, ToDevice(given[i].tensor, dtype));

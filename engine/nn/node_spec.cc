@@ -29,8 +29,7 @@ constexpr int64_t kEntriesPerNode = 16;
 
 class NodeExpansion {
  public:
-  NodeExpansion(const std::vector<NodeSpec>& specs, int64_t max_nodes)
-      : specs_(specs), max_entries_(kEntriesPerNode * max_nodes) {}
+  NodeExpansion(const std::vector<NodeSpec>& specs, int64_t max_nodes) : specs_(specs), max_entries_(kEntriesPerNode * max_nodes) {}
 
   absl::Status Index(const std::vector<ModelInput>& inputs) {
     for (const ModelInput& input : inputs) {
@@ -57,22 +56,24 @@ class NodeExpansion {
         const auto it = index_.find(input.node);
         if (it == index_.end()) {
           if (made_.contains(input.node)) continue;
-          return At(specs_[i], absl::InvalidArgumentError(absl::StrCat(
-                                   "there is no node or input '", Excerpt(input.node), "'", Suggestion(input.node))));
+          return At(specs_[i], absl::InvalidArgumentError(
+                                   absl::StrCat("there is no node or input '", Excerpt(input.node), "'", Suggestion(input.node))));
         }
         ++missing[i];
         users[it->second].push_back(i);
       }
     }
     std::vector<size_t> ready;
-    for (size_t i = specs_.size(); i-- > 0;) if (missing[i] == 0) ready.push_back(i);
+    for (size_t i = specs_.size(); i-- > 0;)
+      if (missing[i] == 0) ready.push_back(i);
     size_t num_made = 0;
     while (!ready.empty()) {
       const size_t i = ready.back();
       ready.pop_back();
       RETURN_IF_ERROR(At(specs_[i], Make(specs_[i], known)));
       ++num_made;
-      for (size_t user : users[i]) if (--missing[user] == 0) ready.push_back(user);
+      for (size_t user : users[i])
+        if (--missing[user] == 0) ready.push_back(user);
     }
     if (num_made == specs_.size()) return absl::OkStatus();
     return Cycle(missing);
@@ -81,8 +82,7 @@ class NodeExpansion {
   absl::StatusOr<NodeEntry> Entry(const EntrySpec& spec) const {
     const auto it = made_.find(spec.node);
     if (it == made_.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("there is no node '", Excerpt(spec.node), "'", Suggestion(spec.node)));
+      return absl::InvalidArgumentError(absl::StrCat("there is no node '", Excerpt(spec.node), "'", Suggestion(spec.node)));
     }
     const uint32_t count = it->second->num_outputs();
     if (spec.index >= count) {
@@ -95,7 +95,8 @@ class NodeExpansion {
   // Every visible output that no node uses.
   std::vector<EntrySpec> Unused() const {
     absl::flat_hash_map<std::string, bool> used;
-    for (const NodeSpec& spec : specs_) for (const EntrySpec& input : spec.inputs) used[input.node] = true;
+    for (const NodeSpec& spec : specs_)
+      for (const EntrySpec& input : spec.inputs) used[input.node] = true;
     std::vector<EntrySpec> entries;
     for (const NodeSpec& spec : specs_) {
       if (IsVariable(spec) || used.contains(spec.name)) continue;
@@ -136,9 +137,10 @@ class NodeExpansion {
     made_[spec.name] = node;
     num_entries_ += int64_t{node->num_inputs()} + node->num_outputs();
     if (num_entries_ <= max_entries_) return absl::OkStatus();
-    return absl::ResourceExhaustedError(absl::StrCat("the graph's nodes up to here have ", num_entries_, " inputs and "
-                                                     "outputs, more than ", kEntriesPerNode, " for each of ",
-                                                     max_entries_ / kEntriesPerNode, " nodes"));
+    return absl::ResourceExhaustedError(absl::StrCat("the graph's nodes up to here have ", num_entries_,
+                                                     " inputs and "
+                                                     "outputs, more than ",
+                                                     kEntriesPerNode, " for each of ", max_entries_ / kEntriesPerNode, " nodes"));
   }
 
   // As when MXNet composes symbols: "fc1" without a weight gets the variable "fc1_weight".
@@ -184,11 +186,12 @@ class NodeExpansion {
     if (const auto it = attrs.find("__shape__"); it != attrs.end()) {
       std::vector<int64_t> dims;
       RETURN_IF_ERROR(Annotate(param_internal::ParseText(it->second, &dims), "__shape__"));
-      for (int64_t& d : dims) if (d == 0) d = Shape::kUnknown;  // MXNet's files write 0 for unknown.
+      for (int64_t& d : dims)
+        if (d == 0) d = Shape::kUnknown;  // MXNet's files write 0 for unknown.
       ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
       if (!ShapeAssign(&parameter.shape, shape)) {
-        return absl::InvalidArgumentError(absl::StrCat("__shape__ is ", shape.ToString(), ", the parameter's shape ",
-                                                       parameter.shape.ToString()));
+        return absl::InvalidArgumentError(
+            absl::StrCat("__shape__ is ", shape.ToString(), ", the parameter's shape ", parameter.shape.ToString()));
       }
     }
     if (const auto it = attrs.find("__dtype__"); it != attrs.end() && it->second != "-1") {
@@ -236,8 +239,7 @@ absl::Status OrderAs(const std::vector<Parameter>& listed, std::vector<Parameter
     std::vector<std::string> names;
     for (const Parameter& parameter : *parameters) place.erase(parameter.name), names.push_back(parameter.name);
     const std::string& name = place.begin()->first;
-    return absl::InvalidArgumentError(
-        absl::StrCat("no node has the parameter '", Excerpt(name), "'", DidYouMean(name, names)));
+    return absl::InvalidArgumentError(absl::StrCat("no node has the parameter '", Excerpt(name), "'", DidYouMean(name, names)));
   }
   const auto rank = [&place](const Parameter& p) {
     const auto it = place.find(p.name);
@@ -254,20 +256,21 @@ absl::Status CheckNodeName(absl::string_view name) {
   constexpr size_t kMost = 128;
   const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isprint(c); });
   if (printable && !name.empty() && name.size() <= kMost && !absl::StrContains(name, ":")) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(name), "' is no name of a node; want 1 to ", kMost,
-                                                 " printable characters without ':'"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", Excerpt(name), "' is no name of a node; want 1 to ", kMost, " printable characters without ':'"));
 }
 
 absl::StatusOr<const Op*> OfferedOp(absl::string_view name) {
   ASSIGN_OR_RETURN(const Op* op, Op::Get(name));
   if (!absl::StartsWith(op->name(), "_backward_")) return op;
-  return absl::InvalidArgumentError(absl::StrCat("operator '", op->name(), "' is a part of gradients, which the server "
+  return absl::InvalidArgumentError(absl::StrCat("operator '", op->name(),
+                                                 "' is a part of gradients, which the server "
                                                  "makes itself; differentiate the operator that it belongs to"));
 }
 
 absl::StatusOr<ModelDefinition> ExpandNodes(const std::vector<NodeSpec>& nodes, std::vector<ModelInput> inputs,
-                                            const std::vector<EntrySpec>& outputs,
-                                            const std::vector<Parameter>& parameters, int64_t max_nodes) {
+                                            const std::vector<EntrySpec>& outputs, const std::vector<Parameter>& parameters,
+                                            int64_t max_nodes) {
   if (static_cast<int64_t>(nodes.size()) > max_nodes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the graph has ", nodes.size(), " nodes, at most ", max_nodes, " are allowed"));

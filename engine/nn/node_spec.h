@@ -38,8 +38,7 @@ absl::StatusOr<const Op*> OfferedOp(absl::string_view name);
 // INVALID_ARGUMENT: a cycle, a name twice, an unknown node, an index out of range, wrong attributes or counts; the
 // message names the node. NOT_FOUND: an unknown operator. RESOURCE_EXHAUSTED: over `max_nodes`.
 absl::StatusOr<ModelDefinition> ExpandNodes(const std::vector<NodeSpec>& nodes, std::vector<ModelInput> inputs,
-                                            const std::vector<EntrySpec>& outputs,
-                                            const std::vector<Parameter>& parameters = {},
+                                            const std::vector<EntrySpec>& outputs, const std::vector<Parameter>& parameters = {},
                                             int64_t max_nodes = 1 << 20);
 
 // The nodes of a graph in topological order; entries refer to them by name.

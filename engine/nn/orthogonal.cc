@@ -21,8 +21,8 @@ absl::Status Orthogonalize(absl::Span<float> matrix, int64_t rows, int64_t cols,
   const int64_t count = std::min(rows, cols), length = std::max(rows, cols);
   const double elements = static_cast<double>(rows) * static_cast<double>(cols);
   if (elements > 0x1p26 || elements * static_cast<double>(count) > 0x1p37) {
-    return absl::InvalidArgumentError(absl::StrCat("Orthogonal: a matrix of ", rows, " by ", cols,
-                                                   " takes too long, or too much; use Xavier, or upload values"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Orthogonal: a matrix of ", rows, " by ", cols, " takes too long, or too much; use Xavier, or upload values"));
   }
   const bool tall = rows > cols;
   const auto element = [&](int64_t v, int64_t i) -> float& { return matrix[tall ? i * cols + v : v * cols + i]; };

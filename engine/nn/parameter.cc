@@ -23,8 +23,8 @@ absl::StatusOr<GradReq> ParseGradReq(absl::string_view text) {
 
 absl::Status ParameterStore::Add(Parameter parameter) {
   if (parameter.name.empty() || parameter.name.size() > 1024) {
-    return absl::InvalidArgumentError(absl::StrCat("a parameter's name has 1 to 1024 bytes, got ",
-                                                   parameter.name.size(), ": '", Excerpt(parameter.name), "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a parameter's name has 1 to 1024 bytes, got ", parameter.name.size(), ": '", Excerpt(parameter.name), "'"));
   }
   if (parameter.auxiliary || !parameter.differentiable) parameter.grad_req = GradReq::kNull;
   MutexLock lock(mu_);
@@ -42,8 +42,7 @@ absl::StatusOr<size_t> ParameterStore::Find(absl::string_view name) const {
   if (it != index_.end()) return it->second;
   std::vector<std::string> names;
   for (const auto& parameter : parameters_) names.push_back(parameter->name);
-  return absl::NotFoundError(
-      absl::StrCat("there is no parameter '", Excerpt(name), "'", DidYouMean(name, names)));
+  return absl::NotFoundError(absl::StrCat("there is no parameter '", Excerpt(name), "'", DidYouMean(name, names)));
 }
 
 absl::StatusOr<Parameter> ParameterStore::Get(absl::string_view name) const {
@@ -70,8 +69,8 @@ absl::Status ParameterStore::MergeShape(size_t index, const Shape& shape) {
   const Shape before = parameter.shape;
   if (ShapeAssign(&parameter.shape, shape)) return absl::OkStatus();
   parameter.shape = before;
-  return absl::InvalidArgumentError(absl::StrCat("parameter '", parameter.name, "' has shape ", before.ToString(),
-                                                 ", inferred ", shape.ToString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameter '", parameter.name, "' has shape ", before.ToString(), ", inferred ", shape.ToString()));
 }
 
 void ParameterStore::SetTensors(size_t index, Tensor data, Tensor grad) {

@@ -58,8 +58,8 @@ absl::Status ParameterMemory::Fill(size_t parameter, const Spec& initializer, ui
   ASSIGN_OR_RETURN(Tensor values, Tensor::Empty(*host_, p.shape, DType::kFloat32));
   const InitializerTarget target = {p.name, p.shape, RandomStream(seed, RandomDomain::kParameter, NameHash(p.name)),
                                     absl::MakeSpan(values.data<float>(), static_cast<size_t>(values.Size()))};
-  RETURN_IF_ERROR(Annotate(Initializers().Make(initializer.type, initializer.attrs, target),
-                           absl::StrCat("parameter '", p.name, "'")));
+  RETURN_IF_ERROR(
+      Annotate(Initializers().Make(initializer.type, initializer.attrs, target), absl::StrCat("parameter '", p.name, "'")));
   ASSIGN_OR_RETURN(Memory memory, MemoryFor(parameter, p.shape));
   ASSIGN_OR_RETURN(const Tensor converted, AsType(values, p.dtype, *host_));
   RETURN_IF_ERROR(CopyToDevice(converted, lane_.lanes(), memory.data));
@@ -110,9 +110,8 @@ absl::StatusOr<std::vector<size_t>> ParameterMemory::FindFor(const NamedTensors&
     const Parameter& p = store_[i];
     Shape merged = p.shape;
     if (!ShapeAssign(&merged, value.tensor.shape()) || value.tensor.dtype() != p.dtype) {
-      return absl::InvalidArgumentError(absl::StrCat("parameter '", p.name, "' is ", Name(p.dtype), p.shape.ToString(),
-                                                     ", got ", Name(value.tensor.dtype()),
-                                                     value.tensor.shape().ToString()));
+      return absl::InvalidArgumentError(absl::StrCat("parameter '", p.name, "' is ", Name(p.dtype), p.shape.ToString(), ", got ",
+                                                     Name(value.tensor.dtype()), value.tensor.shape().ToString()));
     }
     if (std::find(indices.begin(), indices.end(), i) != indices.end()) {
       return absl::InvalidArgumentError(absl::StrCat("parameter '", p.name, "' is given twice"));

@@ -55,10 +55,7 @@ class ParameterMemory {
   absl::StatusOr<NamedTensors> Hold(const std::vector<std::string>& names) const;
   // To be called before anything but this class writes the parameter's values. RESOURCE_EXHAUSTED: somebody else holds
   // them, and there is no memory for a copy.
-  absl::Status Own(size_t parameter) {
-    return Annotate(gluond::Own(&store_.data(parameter), lane_.lanes(), *device_),
-                    kHeld);
-  }
+  absl::Status Own(size_t parameter) { return Annotate(gluond::Own(&store_.data(parameter), lane_.lanes(), *device_), kHeld); }
   // A draft is a copy of what a parameter has, for a run to write. Swap gives the parameter the draft in place of what it
   // has, which becomes the draft: a second Swap takes the first one back. A later Draft ends this one, and takes its
   // memory if nobody else holds it. Errors as Own's.
@@ -75,19 +72,16 @@ class ParameterMemory {
   void set_fresh(size_t parameter, bool fresh) { fresh_[parameter] = fresh; }
 
  private:
-  static constexpr char kHeld[] = "a checkpoint being saved, or a session that has opened the model, holds the values, "
-                                  "and a change of them needs other memory";
+  static constexpr char kHeld[] =
+      "a checkpoint being saved, or a session that has opened the model, holds the values, "
+      "and a change of them needs other memory";
 
   struct Memory {
     Tensor data;
     Tensor grad;
   };
-  Tensor& PartOf(size_t parameter, Part part) {
-    return part == Part::kValues ? store_.data(parameter) : store_.grad(parameter);
-  }
-  Tensor& DraftOf(size_t parameter, Part part) {
-    return part == Part::kValues ? drafts_[parameter].data : drafts_[parameter].grad;
-  }
+  Tensor& PartOf(size_t parameter, Part part) { return part == Part::kValues ? store_.data(parameter) : store_.grad(parameter); }
+  Tensor& DraftOf(size_t parameter, Part part) { return part == Part::kValues ? drafts_[parameter].data : drafts_[parameter].grad; }
   // The parameters of these names. Errors as Set's.
   absl::StatusOr<std::vector<size_t>> FindFor(const NamedTensors& values) const;
   // Uninitialized memory for new values, and the gradient. The parameter gets it from SetTensors once the values are

@@ -48,25 +48,27 @@ class Strand {
   // task relies on.
   template <class T>
   void Run(std::function<Task<T>()> make, std::function<void(T)> done, bool reader = false) {
-    Enqueue([make = std::move(make), done = std::move(done),
-             condition = ScopedCondition::current()](Finished finished) mutable {
-      if (Refused<T>(condition, done, finished)) return;
-      RunTask<T>(std::move(make), [done = std::move(done), finished = std::move(finished)](T result) {
-        finished();
-        done(std::move(result));
-      });
-    }, reader);
+    Enqueue(
+        [make = std::move(make), done = std::move(done), condition = ScopedCondition::current()](Finished finished) mutable {
+          if (Refused<T>(condition, done, finished)) return;
+          RunTask<T>(std::move(make), [done = std::move(done), finished = std::move(finished)](T result) {
+            finished();
+            done(std::move(result));
+          });
+        },
+        reader);
   }
   // The same for a function that does not wait.
   template <class T>
   void Do(std::function<T()> work, std::function<void(T)> done) {
-    Enqueue([work = std::move(work), done = std::move(done),
-             condition = ScopedCondition::current()](const Finished& finished) {
-      if (Refused<T>(condition, done, finished)) return;
-      T result = work();
-      finished();
-      done(std::move(result));
-    }, /*reader=*/false);
+    Enqueue(
+        [work = std::move(work), done = std::move(done), condition = ScopedCondition::current()](const Finished& finished) {
+          if (Refused<T>(condition, done, finished)) return;
+          T result = work();
+          finished();
+          done(std::move(result));
+        },
+        /*reader=*/false);
   }
 
   // The running task awaits this: it goes on when the readers that are first in the queue now have run.
@@ -77,10 +79,13 @@ class Strand {
         MutexLock lock(queue->mu);
         while (readers < queue->waiting.size() && queue->waiting[readers].reader) ++readers;
       }
-      YieldOn(queue, readers, [queue, begun = queue->begun, resume] {
-        queue->begun = begun;  // Not when the last reader began.
-        resume(absl::OkStatus());
-      }, CurrentAccount());
+      YieldOn(
+          queue, readers,
+          [queue, begun = queue->begun, resume] {
+            queue->begun = begun;  // Not when the last reader began.
+            resume(absl::OkStatus());
+          },
+          CurrentAccount());
     });
   }
 
@@ -111,8 +116,7 @@ class Strand {
 
   // Whether the condition does not hold; then the work has ended.
   template <class T>
-  static bool Refused(const ScopedCondition::Condition& condition, const std::function<void(T)>& done,
-                      const Finished& finished) {
+  static bool Refused(const ScopedCondition::Condition& condition, const std::function<void(T)>& done, const Finished& finished) {
     if (condition == nullptr) return false;
     absl::Status status = condition();
     if (status.ok()) return false;
@@ -154,8 +158,7 @@ class Strand {
   }
 
   // `by`: the yielding task's account.
-  static void YieldOn(const std::shared_ptr<Queue>& queue, size_t readers, std::function<void()> resume,
-                      const AccountPtr& by) {
+  static void YieldOn(const std::shared_ptr<Queue>& queue, size_t readers, std::function<void()> resume, const AccountPtr& by) {
     if (readers == 0) {
       const ScopedAccount account(by);
       return queue->lane.Post(std::move(resume));

@@ -20,8 +20,7 @@ namespace {
 class Blocker {
  public:
   Blocker(const IndexedGraph& graph, const Inferred& inferred)
-      : graph_(graph), inferred_(inferred), readers_(ReadersOf(graph)), plain_(graph.num_entries()),
-        blocked_(graph.num_entries()) {
+      : graph_(graph), inferred_(inferred), readers_(ReadersOf(graph)), plain_(graph.num_entries()), blocked_(graph.num_entries()) {
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
       if (!PutBlocked(id)) PutPlain(id);
     }
@@ -52,8 +51,7 @@ class Blocker {
     if (blocked.block == block) return blocked.value;
     const NodeEntry plain = Plain(entry);
     copied_ += ElementsOf(entry);
-    blocked = {MakeNode("_to_blocked", absl::StrCat(plain.node->name(), "_to_blocked"), {plain},
-                        {{"block", absl::StrCat(block)}}),
+    blocked = {MakeNode("_to_blocked", absl::StrCat(plain.node->name(), "_to_blocked"), {plain}, {{"block", absl::StrCat(block)}}),
                block};
     return blocked.value;
   }
@@ -67,8 +65,7 @@ class Blocker {
   // Images whose channels, if `block` is known, fill blocks.
   bool MayBeBlocked(uint32_t entry, int64_t block) const {
     const Shape& shape = inferred_.shapes[entry];
-    return shape.ndim() == 4 && shape[1] > 0 && (block == 0 || shape[1] % block == 0) &&
-           inferred_.types[entry] == DType::kFloat32;
+    return shape.ndim() == 4 && shape[1] > 0 && (block == 0 || shape[1] % block == 0) && inferred_.types[entry] == DType::kFloat32;
   }
 
   // False: the call stays as it is.
@@ -122,8 +119,8 @@ class Blocker {
     const std::string channels = absl::StrCat(inferred_.shapes[output][1]);
     const NodeEntry filters =
         MakeNode("Reshape", absl::StrCat(node.name(), "_scale"), {affine.scale}, {{"shape", "(-1, 1, 1, 1)"}});
-    const AttrDict dict = {{"kernel", "(1, 1)"}, {"num_filter", channels}, {"num_group", channels},
-                           {"block", absl::StrCat(x.block)}};
+    const AttrDict dict = {
+        {"kernel", "(1, 1)"}, {"num_filter", channels}, {"num_group", channels}, {"block", absl::StrCat(x.block)}};
     blocked_[output] = {MakeNode("_blocked_Convolution", node.name(), {x.value, filters, affine.shift}, dict), x.block};
     return true;
   }
@@ -131,9 +128,7 @@ class Blocker {
   void PutPlain(uint32_t id) {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
     NodePtr node = indexed.node;
-    const auto same = [this](const IndexedGraph::Input& input) {
-      return Plain(input.entry).node == graph_[input.node].node;
-    };
+    const auto same = [this](const IndexedGraph::Input& input) { return Plain(input.entry).node == graph_[input.node].node; };
     if (!std::all_of(indexed.inputs.begin(), indexed.inputs.end(), same)) {
       const auto copy = std::make_shared<Node>();
       copy->attrs = node->attrs;

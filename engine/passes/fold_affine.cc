@@ -77,13 +77,12 @@ class Folder {
   const Inferred& inferred_;
   const absl::flat_hash_set<std::string>& constants_;
   const std::vector<int> readers_;
-  std::vector<NodePtr> becomes_;   // By node.
+  std::vector<NodePtr> becomes_;  // By node.
 };
 
 }  // namespace
 
-absl::StatusOr<Graph> FoldAffine(const Graph& graph, const Signatures& known,
-                                 const absl::flat_hash_set<std::string>& constants) {
+absl::StatusOr<Graph> FoldAffine(const Graph& graph, const Signatures& known, const absl::flat_hash_set<std::string>& constants) {
   const IndexedGraph indexed(graph);
   ASSIGN_OR_RETURN(const Inferred inferred, InferPartially(indexed, known));
   const Folder folder(indexed, inferred, constants);

@@ -19,8 +19,7 @@ namespace gluond {
 // A call stays where another reader has the output before the call, or an output of the call but the first. A call stays,
 // too, where a scale, a weight or a bias depends on more than the variables named by `constants`. Does not change
 // `graph`'s nodes. Errors as InferPartially's.
-absl::StatusOr<Graph> FoldAffine(const Graph& graph, const Signatures& known,
-                                 const absl::flat_hash_set<std::string>& constants);
+absl::StatusOr<Graph> FoldAffine(const Graph& graph, const Signatures& known, const absl::flat_hash_set<std::string>& constants);
 
 }  // namespace gluond
 

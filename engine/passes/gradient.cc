@@ -24,8 +24,7 @@ struct Visited {
 
 class ReverseAccumulation {
  public:
-  ReverseAccumulation(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs,
-                      const OnDifferentiated& differentiated)
+  ReverseAccumulation(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs, const OnDifferentiated& differentiated)
       : order_(PostOrder(ys)), differentiated_(differentiated) {
     for (const NodePtr& node : order_) visited_[node.get()].terms.resize(node->num_outputs());
     for (const NodeEntry& x : xs) {
@@ -127,8 +126,8 @@ absl::StatusOr<Gradients> BuildGradient(absl::Span<const NodeEntry> ys, absl::Sp
   ReverseAccumulation reverse(ys, xs, differentiated);
   for (size_t i = 0; i < ys.size(); ++i) {
     if (!reverse.LeadsToX(ys[i])) continue;
-    reverse.Contribute(ys[i], out_grads[i] ? out_grads[i]
-                                           : MakeNode("ones_like", absl::StrCat(ys[i].node->name(), "_ones"), {ys[i]}));
+    reverse.Contribute(ys[i],
+                       out_grads[i] ? out_grads[i] : MakeNode("ones_like", absl::StrCat(ys[i].node->name(), "_ones"), {ys[i]}));
   }
   RETURN_IF_ERROR(reverse.Run());
   Gradients gradients;

@@ -23,8 +23,7 @@ namespace gluond {
 // `differentiated`, if given, hears of each node and what its FGradient has made.
 using OnDifferentiated = std::function<void(const Node& node, const Gradients& made)>;
 absl::StatusOr<Gradients> BuildGradient(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs,
-                                        absl::Span<const NodeEntry> out_grads,
-                                        const OnDifferentiated& differentiated = nullptr);
+                                        absl::Span<const NodeEntry> out_grads, const OnDifferentiated& differentiated = nullptr);
 
 }  // namespace gluond
 

@@ -45,8 +45,12 @@ class FixedPoint {
   using Value = typename Kind::Value;
 
   FixedPoint(const IndexedGraph& graph, std::vector<Value>* values)
-      : graph_(graph), values_(*values), producers_(graph.num_entries()), first_user_(graph.num_entries() + 1),
-        done_(graph.num_nodes()), queued_(graph.num_nodes()) {
+      : graph_(graph),
+        values_(*values),
+        producers_(graph.num_entries()),
+        first_user_(graph.num_entries() + 1),
+        done_(graph.num_nodes()),
+        queued_(graph.num_nodes()) {
     for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
       const uint32_t num_outputs = graph[id].node->num_outputs();
       for (uint32_t i = 0; i < num_outputs; ++i) producers_[graph[id].first_entry + i] = id;
@@ -118,14 +122,13 @@ class FixedPoint {
     return absl::OkStatus();
   }
 
-  absl::Status Merge(uint32_t id, uint32_t entry, const Value& found, bool is_input, uint32_t i, bool* changed,
-                     bool* known) {
+  absl::Status Merge(uint32_t id, uint32_t entry, const Value& found, bool is_input, uint32_t i, bool* changed, bool* known) {
     Value value = values_[entry];
     if (!Kind::Assign(&value, found)) {
       return OperatorError(*graph_[id].node,
-                           absl::InvalidArgumentError(absl::StrCat(
-                               is_input ? "input " : "output ", i, ": ", Kind::kNoun, " inconsistent, Provided = ",
-                               Kind::Text(values_[entry]), ", inferred ", Kind::kNoun, "=", Kind::Text(found))));
+                           absl::InvalidArgumentError(absl::StrCat(is_input ? "input " : "output ", i, ": ", Kind::kNoun,
+                                                                   " inconsistent, Provided = ", Kind::Text(values_[entry]),
+                                                                   ", inferred ", Kind::kNoun, "=", Kind::Text(found))));
     }
     *known = *known && Kind::Known(value);
     if (value == values_[entry]) return absl::OkStatus();
@@ -145,11 +148,11 @@ class FixedPoint {
   std::vector<uint32_t> producers_;   // By entry: the node that makes it.
   std::vector<uint32_t> first_user_;  // By entry: where in users_ the nodes begin that look at it.
   std::vector<uint32_t> users_;
-  std::vector<bool> done_;            // By node: all that it looks at is known, and it agrees.
-  std::vector<bool> queued_;          // By node: in one of the queues.
+  std::vector<bool> done_;    // By node: all that it looks at is known, and it agrees.
+  std::vector<bool> queued_;  // By node: in one of the queues.
   std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> up_;
   std::priority_queue<uint32_t> down_;
-  std::vector<Value> in_, out_;       // By argument of the node that is visited.
+  std::vector<Value> in_, out_;  // By argument of the node that is visited.
 };
 
 constexpr size_t kMaxNamed = 8;  // Unknown arguments that a message lists.
@@ -167,19 +170,18 @@ absl::Status Declare(const Node& variable, const Signatures& known, Shape* shape
   const auto it = known.find(variable.name());
   if (it == known.end()) return absl::OkStatus();
   if (!ShapeAssign(shape, it->second.shape)) {
-    return absl::InvalidArgumentError(absl::StrCat("its attribute '__shape__' is ", shape->ToString(), ", got shape ",
-                                                   it->second.shape.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("its attribute '__shape__' is ", shape->ToString(), ", got shape ", it->second.shape.ToString()));
   }
   if (!TypeAssign(dtype, it->second.dtype)) {
-    return absl::InvalidArgumentError(absl::StrCat("its attribute '__dtype__' is ", Name(*dtype), ", got type ",
-                                                   Name(it->second.dtype)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("its attribute '__dtype__' is ", Name(*dtype), ", got type ", Name(it->second.dtype)));
   }
   return absl::OkStatus();
 }
 
 // "input 0 'data' (variable 'x') has shape [8,?]" for each thing that is unknown at `node`.
-std::vector<std::string> Unknowns(const IndexedGraph::IndexedNode& indexed, const IndexedGraph& graph,
-                                  const Inferred& inferred) {
+std::vector<std::string> Unknowns(const IndexedGraph::IndexedNode& indexed, const IndexedGraph& graph, const Inferred& inferred) {
   std::vector<std::string> unknowns;
   const auto look = [&](uint32_t entry, auto name) {  // Names cost more than looking.
     const Shape& shape = inferred.shapes[entry];
@@ -190,8 +192,8 @@ std::vector<std::string> Unknowns(const IndexedGraph::IndexedNode& indexed, cons
   for (uint32_t i = 0; i < indexed.inputs.size() && unknowns.size() < kMaxNamed; ++i) {
     look(indexed.inputs[i].entry, [&] {
       const Node& from = *graph[indexed.inputs[i].node].node;
-      return absl::StrCat(ArgumentText(node, true, i), from.is_variable() ? " (variable '" : " (from '",
-                          Excerpt(from.name()), "')");
+      return absl::StrCat(ArgumentText(node, true, i), from.is_variable() ? " (variable '" : " (from '", Excerpt(from.name()),
+                          "')");
     });
   }
   if (!unknowns.empty()) return unknowns;
@@ -208,16 +210,16 @@ absl::Status CheckComplete(const IndexedGraph& graph, const Inferred& inferred) 
     if (node.is_variable()) continue;
     const std::vector<std::string> unknowns = Unknowns(indexed, graph, inferred);
     if (unknowns.empty()) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("operator ", Excerpt(node.name()), " (", node.op()->name(), ") is not fully known: ",
-                     absl::StrJoin(unknowns, "; "), ". Give the shapes and types of the variables that it needs."));
+    return absl::FailedPreconditionError(absl::StrCat("operator ", Excerpt(node.name()), " (", node.op()->name(),
+                                                      ") is not fully known: ", absl::StrJoin(unknowns, "; "),
+                                                      ". Give the shapes and types of the variables that it needs."));
   }
   for (const uint32_t id : graph.variables()) {
     const uint32_t entry = graph[id].first_entry;
     if (inferred.shapes[entry].known() && inferred.types[entry] != DType::kUnknown) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("variable '", Excerpt(graph[id].node->name()), "' has shape ", inferred.shapes[entry].ToString(),
-                     " and type ", Name(inferred.types[entry]), "; give both."));
+    return absl::FailedPreconditionError(absl::StrCat("variable '", Excerpt(graph[id].node->name()), "' has shape ",
+                                                      inferred.shapes[entry].ToString(), " and type ", Name(inferred.types[entry]),
+                                                      "; give both."));
   }
   return absl::OkStatus();
 }

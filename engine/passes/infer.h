@@ -14,7 +14,7 @@
 namespace gluond {
 
 struct Signature {
-  Shape shape;                     // May be unknown, wholly or in part.
+  Shape shape;  // May be unknown, wholly or in part.
   DType dtype = DType::kUnknown;
 };
 using Signatures = absl::flat_hash_map<std::string, Signature>;  // By variable name.

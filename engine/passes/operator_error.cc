@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/core/op.h"
@@ -36,8 +36,7 @@ absl::Status OperatorError(const Node& node, const absl::Status& status) {
     const bool named = absl::StartsWith(rest, " '");  // The operator has put the name in itself.
     if (!named && absl::SimpleAtoi(digits, &i)) text = absl::StrCat(ArgumentText(node, is_input, i), rest);
   }
-  return WithMessage(
-      status, absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(), "): ", text));
+  return WithMessage(status, absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(), "): ", text));
 }
 
 }  // namespace gluond

@@ -225,15 +225,15 @@ class Planner {
   const Inferred& inferred_;
   MemoryPlan plan_;
   ArenaLayout layout_;
-  std::vector<bool> summed_in_place_;   // By node: a sum that kAddTo writes.
-  std::vector<int64_t> bytes_;          // By entry, as are the following.
-  std::vector<uint32_t> reads_;         // By nodes that run.
-  std::vector<uint32_t> last_reader_;   // Valid where reads_ is not 0.
+  std::vector<bool> summed_in_place_;  // By node: a sum that kAddTo writes.
+  std::vector<int64_t> bytes_;         // By entry, as are the following.
+  std::vector<uint32_t> reads_;        // By nodes that run.
+  std::vector<uint32_t> last_reader_;  // Valid where reads_ is not 0.
   std::vector<bool> is_output_;
-  std::vector<bool> mutated_;           // Some node writes it as its input.
+  std::vector<bool> mutated_;  // Some node writes it as its input.
   std::vector<int32_t> storage_of_;
   std::vector<Storage> storages_;
-  std::vector<int32_t> allowed_;        // StorageOfDyingInput's, kept for its capacity.
+  std::vector<int32_t> allowed_;  // StorageOfDyingInput's, kept for its capacity.
 };
 
 }  // namespace

@@ -23,9 +23,7 @@ struct CallKey {
   explicit CallKey(const Node& node) : op(node.op()), dict(node.attrs.dict.begin(), node.attrs.dict.end()) {
     for (const NodeEntry& e : node.inputs) inputs.emplace_back(e.node.get(), e.index);
   }
-  friend bool operator==(const CallKey& a, const CallKey& b) {
-    return a.op == b.op && a.inputs == b.inputs && a.dict == b.dict;
-  }
+  friend bool operator==(const CallKey& a, const CallKey& b) { return a.op == b.op && a.inputs == b.inputs && a.dict == b.dict; }
   template <class H>
   friend H AbslHashValue(H h, const CallKey& k) {
     return H::combine(std::move(h), k.op, k.dict, k.inputs);
@@ -64,9 +62,9 @@ class Simplifier {
 
   // The first node that makes the same call, or this one.
   NodePtr Merge(const NodePtr& node) {
-    const bool reads_mutated = !mutated_.empty() && std::any_of(
-        node->inputs.begin(), node->inputs.end(),
-        [this](const NodeEntry& e) { return mutated_.contains(Entry(e.node.get(), e.index)); });
+    const bool reads_mutated =
+        !mutated_.empty() && std::any_of(node->inputs.begin(), node->inputs.end(),
+                                         [this](const NodeEntry& e) { return mutated_.contains(Entry(e.node.get(), e.index)); });
     if (reads_mutated || !node->facts().pure) return node;
     return calls_.try_emplace(CallKey(*node), node).first->second;
   }

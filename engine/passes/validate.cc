@@ -30,8 +30,8 @@ std::string List(const std::vector<std::string>& names) {
 absl::Status CheckEntry(const NodeEntry& entry, bool client_graph, absl::string_view user) {
   const uint32_t count = entry.node->num_outputs();
   if (entry.index >= count) {
-    return absl::InvalidArgumentError(absl::StrCat(user, " is output ", entry.index, " of ", Describe(*entry.node),
-                                                   ", which has ", count, " outputs"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(user, " is output ", entry.index, " of ", Describe(*entry.node), ", which has ", count, " outputs"));
   }
   if (!client_graph || entry.node->is_variable()) return absl::OkStatus();
   const uint32_t visible = entry.node->facts().num_visible;
@@ -47,9 +47,8 @@ absl::Status CheckNode(const Node& node, bool client_graph) {
   }
   const uint32_t expected = node.op()->num_inputs(node.attrs);
   if (expected != kVarg && expected != node.num_inputs()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Describe(node), " has ", node.num_inputs(), " inputs, expected ", expected, " (",
-                     absl::StrJoin(node.op()->input_names(node.attrs, expected), ", "), ")"));
+    return absl::InvalidArgumentError(absl::StrCat(Describe(node), " has ", node.num_inputs(), " inputs, expected ", expected, " (",
+                                                   absl::StrJoin(node.op()->input_names(node.attrs, expected), ", "), ")"));
   }
   for (uint32_t i = 0; i < node.num_inputs(); ++i) {
     RETURN_IF_ERROR(CheckEntry(node.inputs[i], client_graph, absl::StrCat("input ", i, " of ", Describe(node))));
@@ -97,8 +96,8 @@ class Walk {
     if (is_new) {
       path_.push_back({node, 0});
       if (static_cast<int64_t>(on_path_.size()) <= max_nodes_) return absl::OkStatus();
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the graph has more than ", max_nodes_, " nodes, the limit on graph nodes; split it, or raise the limit"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the graph has more than ", max_nodes_, " nodes, the limit on graph nodes; split it, or raise the limit"));
     }
     return it->second ? Cycle(node) : absl::OkStatus();
   }
@@ -109,8 +108,8 @@ class Walk {
       names.push_back(Describe(*path_[i].node));
       if (path_[i].node == closing) break;
     }
-    return absl::InvalidArgumentError(absl::StrCat("the graph has a cycle of ", names.size(), " nodes: ",
-                                                   List(names), "; a node cannot need its own result"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph has a cycle of ", names.size(), " nodes: ", List(names), "; a node cannot need its own result"));
   }
 
   const int64_t max_nodes_;
@@ -152,10 +151,13 @@ absl::Status CheckKernels(const Graph& graph, DeviceType device) {
   });
   if (missing.empty()) return absl::OkStatus();
   const absl::string_view name = device == DeviceType::kCpu ? "CPU" : "GPU";
-  return absl::InvalidArgumentError(absl::StrCat(
-      "no ", name, " kernel for ", absl::StrJoin(missing, "; ", [](std::string* out, const auto& entry) {
-        absl::StrAppend(out, entry.first, " (nodes ", List(entry.second), ")");
-      }), "; use other operators or another device"));
+  return absl::InvalidArgumentError(absl::StrCat("no ", name, " kernel for ",
+                                                 absl::StrJoin(missing, "; ",
+                                                               [](std::string* out, const auto& entry) {
+                                                                 absl::StrAppend(out, entry.first, " (nodes ", List(entry.second),
+                                                                                 ")");
+                                                               }),
+                                                 "; use other operators or another device"));
 }
 
 }  // namespace gluond

@@ -57,7 +57,8 @@ class AsyncCall final : public Completion::Receiver {
 class AsyncCalls {
  public:
   const std::shared_ptr<AsyncCall>& Next() {
-    for (const auto& call : calls_) if (!call->in_use()) return call;
+    for (const auto& call : calls_)
+      if (!call->in_use()) return call;
     return calls_.emplace_back(std::make_shared<AsyncCall>());
   }
 

@@ -26,8 +26,7 @@ bool AwaitFactOnLane(const absl::Status& status, Lane& lane, std::shared_ptr<Can
 // co_await Answer(...): OK where `status` came from a question that has been answered, so that another try is worth the
 // work. Otherwise the result is `status`, or the error of `cancellation`, which may be null. The task goes on on the
 // lane.
-inline Callback<absl::Status> Answer(const absl::Status& status, Lane& lane,
-                                     std::shared_ptr<Cancellation> cancellation) {
+inline Callback<absl::Status> Answer(const absl::Status& status, Lane& lane, std::shared_ptr<Cancellation> cancellation) {
   return Callback<absl::Status>([=, &lane](const Callback<absl::Status>::Done& done) {
     if (!AwaitFactOnLane(status, lane, cancellation, done)) done(status);
   });
@@ -36,15 +35,13 @@ inline Callback<absl::Status> Answer(const absl::Status& status, Lane& lane,
 // co_await RunAside(lane): the code that follows takes long and computes no operator. It runs beside the lanes, and the
 // lane's next work waits for it. Requires: the caller is the lane.
 inline Callback<absl::Status> RunAside(Lane& lane) {
-  return Callback<absl::Status>([&lane](Callback<absl::Status>::Done done) {
-    lane.ContinueAside([done = std::move(done)] { done(absl::OkStatus()); });
-  });
+  return Callback<absl::Status>(
+      [&lane](Callback<absl::Status>::Done done) { lane.ContinueAside([done = std::move(done)] { done(absl::OkStatus()); }); });
 }
 // co_await BackOn(lane): the code that follows is the lane's work again.
 inline Callback<absl::Status> BackOn(Lane& lane) {
-  return Callback<absl::Status>([&lane](Callback<absl::Status>::Done done) {
-    lane.Post([done = std::move(done)] { done(absl::OkStatus()); });
-  });
+  return Callback<absl::Status>(
+      [&lane](Callback<absl::Status>::Done done) { lane.Post([done = std::move(done)] { done(absl::OkStatus()); }); });
 }
 
 }  // namespace gluond

@@ -13,9 +13,9 @@ namespace {
 
 absl::Status CheckTensor(const Tensor& tensor, const Shape& shape, DType dtype, Device device) {
   if (tensor.shape() == shape && tensor.dtype() == dtype && tensor.device() == device) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "compiled for ", Name(dtype), " ", shape.ToString(), " on ", device.ToString(), ", got ", Name(tensor.dtype()),
-      " ", tensor.shape().ToString(), " on ", tensor.device().ToString()));
+  return absl::InvalidArgumentError(absl::StrCat("compiled for ", Name(dtype), " ", shape.ToString(), " on ", device.ToString(),
+                                                 ", got ", Name(tensor.dtype()), " ", tensor.shape().ToString(), " on ",
+                                                 tensor.device().ToString()));
 }
 
 }  // namespace
@@ -76,9 +76,8 @@ absl::Status Binding::CheckOutputs(Run* run) {
   const size_t n = program_.outputs.size();
   if (run->outputs.empty()) run->outputs.resize(n);
   if (run->outputs.size() != n || (!run->output_reqs.empty() && run->output_reqs.size() != n)) {
-    return absl::InvalidArgumentError(absl::StrCat("the graph has ", n, " outputs, the run binds ",
-                                                   run->outputs.size(), " with ", run->output_reqs.size(),
-                                                   " requests"));
+    return absl::InvalidArgumentError(absl::StrCat("the graph has ", n, " outputs, the run binds ", run->outputs.size(), " with ",
+                                                   run->output_reqs.size(), " requests"));
   }
   targets_.assign(n, Target());
   for (uint32_t k = 0; k < n; ++k) {
@@ -89,8 +88,7 @@ absl::Status Binding::CheckOutputs(Run* run) {
     target.staged = place.read && target.req != kWriteTo && program_.IsWanted(place.step, run->output_reqs);
     if (target.req == kNullOp) continue;
     if (run->outputs[k].defined()) {
-      absl::Status status =
-          CheckTensor(run->outputs[k], program_.outputs[k].shape, program_.outputs[k].dtype, device_);
+      absl::Status status = CheckTensor(run->outputs[k], program_.outputs[k].shape, program_.outputs[k].dtype, device_);
       if (!status.ok()) return Annotate(status, absl::StrCat("output ", k));
       target.to = run->outputs[k].data();
     } else if (target.req == kAddTo) {
@@ -134,8 +132,10 @@ absl::Status Binding::OnOverlap(const Range& a, const Range& b) {
     const Executor::Variable& one = program_.inputs[a.index];
     const Executor::Variable& two = program_.inputs[b.index];
     if (!one.mutated && !two.mutated) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("inputs '", one.name, "' and '", two.name, "' overlap, and an "
-                                                   "operator writes '", (one.mutated ? one : two).name, "'"));
+    return absl::InvalidArgumentError(absl::StrCat("inputs '", one.name, "' and '", two.name,
+                                                   "' overlap, and an "
+                                                   "operator writes '",
+                                                   (one.mutated ? one : two).name, "'"));
   }
   const uint32_t v = a.output ? b.index : a.index;
   const uint32_t k = a.output ? a.index : b.index;
@@ -144,8 +144,8 @@ absl::Status Binding::OnOverlap(const Range& a, const Range& b) {
   const bool same = a.begin == b.begin && a.end == b.end;
   if (place.kind == ProgramOutput::kVariable) {
     if (!program_.read_at_end[v] || (place.slot == v && same)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "output ", k, " overlaps input '", program_.inputs[v].name, "', which is an output, too; copy it first"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("output ", k, " overlaps input '", program_.inputs[v].name, "', which is an output, too; copy it first"));
   }
   if (place.kind != ProgramOutput::kOwnSlot) return absl::OkStatus();  // Copied when all is read.
   if (!program_.MayOverwrite(place, v)) {
@@ -207,8 +207,8 @@ absl::Status Binding::AddCopy(uint32_t k, const void* from, Run* run) {
     run->outputs[k] = own_[k];
   }
   if (target.req == kAddTo && program_.copy == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "output ", k, ": adding to it takes operator _copy, which has no kernel for ", device_.ToString()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("output ", k, ": adding to it takes operator _copy, which has no kernel for ", device_.ToString()));
   }
   copies_.push_back({from, to, target.req, k});
   return absl::OkStatus();

@@ -48,7 +48,10 @@ std::string Size(int64_t bytes) {
 }  // namespace
 
 Budget::Budget(std::string name, int64_t limit, std::string flag, std::shared_ptr<Budget> parent)
-    : name_(std::move(name)), limit_(limit), flag_(std::move(flag)), parent_(std::move(parent)),
+    : name_(std::move(name)),
+      limit_(limit),
+      flag_(std::move(flag)),
+      parent_(std::move(parent)),
       outermost_(parent_ == nullptr ? *this : parent_->outermost_) {
   if (parent_ == nullptr) return;
   MutexLock lock(outermost_.mu_);
@@ -58,8 +61,13 @@ Budget::Budget(std::string name, int64_t limit, std::string flag, std::shared_pt
 Budget::Budget(std::shared_ptr<Budget> whole, AccountPtr account, AccountGroupPtr group, std::shared_ptr<Budget> all)
     : name_(group != nullptr ? absl::StrCat("tenant '", group->name(), "'")
                              : absl::StrCat(whole->name_, ", for ", account->name())),
-      limit_(whole->limit_), flag_(group != nullptr ? kQuota : whole->flag_), parent_(std::move(whole)),
-      account_(std::move(account)), group_(std::move(group)), all_(std::move(all)), outermost_(parent_->outermost_) {
+      limit_(whole->limit_),
+      flag_(group != nullptr ? kQuota : whole->flag_),
+      parent_(std::move(whole)),
+      account_(std::move(account)),
+      group_(std::move(group)),
+      all_(std::move(all)),
+      outermost_(parent_->outermost_) {
   outermost_.within_.insert(this);
 }
 
@@ -71,8 +79,7 @@ Budget::~Budget() {
 
 // Parts, and parts of parts, have the mutex of the outermost budget, as their whole has, which clang's analysis cannot know.
 ABSL_NO_THREAD_SAFETY_ANALYSIS std::shared_ptr<Budget> Budget::PartLocked(const std::shared_ptr<Budget>& whole,
-                                                                          const AccountPtr& account,
-                                                                          const AccountGroupPtr& group) {
+                                                                          const AccountPtr& account, const AccountGroupPtr& group) {
   const void* const owner = account != nullptr ? static_cast<const void*>(account.get()) : group.get();
   std::weak_ptr<Budget>& known = whole->parts_[owner];
   std::shared_ptr<Budget> part = known.lock();
@@ -200,10 +207,12 @@ absl::Status Budget::Charge(int64_t bytes) {
     if (budget->group_ != nullptr && budget->group_->most_bytes() >= budget->limit_) continue;
     const int64_t kept = budget->left() - available;
     const std::string holders = HoldersOf(*budget);
-    return OverLimit(budget->flag_, "memory of ", budget->name_, ": ", bytes, " bytes wanted, ", budget->counted(),
-                     " of ", budget->limit(), " in use", holders.empty() ? "" : absl::StrCat(" (", holders, ")"),
-                     kept == 0 ? "" : absl::StrCat(", ", kept, " kept for clients that hold little"), "; free some, or "
-                     "raise ", budget->flag_);
+    return OverLimit(budget->flag_, "memory of ", budget->name_, ": ", bytes, " bytes wanted, ", budget->counted(), " of ",
+                     budget->limit(), " in use", holders.empty() ? "" : absl::StrCat(" (", holders, ")"),
+                     kept == 0 ? "" : absl::StrCat(", ", kept, " kept for clients that hold little"),
+                     "; free some, or "
+                     "raise ",
+                     budget->flag_);
   }
   for (Budget* budget = this; budget != nullptr; budget = budget->parent_.get()) {
     const int64_t used = budget->used_.fetch_add(bytes, std::memory_order_acq_rel) + bytes;

@@ -79,18 +79,17 @@ class Budget {
   std::string HoldersOf(const Budget& whole) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(outermost_.mu_);
   // The bytes that `budget`, this one or one around it, has now for `part`, the outermost part within it of those around
   // the charge, which wants `bytes` more. Null: there is none.
-  int64_t Available(const Budget& budget, const Budget* part, int64_t bytes) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(outermost_.mu_);
+  int64_t Available(const Budget& budget, const Budget* part, int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(outermost_.mu_);
 
   const std::string name_;
   const int64_t limit_;
   const std::string flag_;
   const std::shared_ptr<Budget> parent_;
-  const AccountPtr account_;       // The owner of this part of the parent, or
-  const AccountGroupPtr group_;    // the owners; null, both: it is no part.
+  const AccountPtr account_;           // The owner of this part of the parent, or
+  const AccountGroupPtr group_;        // the owners; null, both: it is no part.
   const std::shared_ptr<Budget> all_;  // See holder(); null: itself.
   Budget& outermost_;
-  mutable Mutex mu_;  // The outermost budget's is everybody's: a charge sees no half of another one.
+  mutable Mutex mu_;               // The outermost budget's is everybody's: a charge sees no half of another one.
   std::atomic<int64_t> used_ = 0;  // Added to with the lock.
   std::atomic<int64_t> peak_ = 0;  // Written with the lock.
   std::atomic<int64_t> held_ = 0;  // The owner's bytes, of holder(). Added to with the lock.
@@ -103,8 +102,7 @@ class Budget {
   Budget(std::shared_ptr<Budget> whole, AccountPtr account, AccountGroupPtr group, std::shared_ptr<Budget> all)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(whole->outermost_.mu_);
   static std::shared_ptr<Budget> PartLocked(const std::shared_ptr<Budget>& whole, const AccountPtr& account,
-                                            const AccountGroupPtr& group)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(whole->outermost_.mu_);
+                                            const AccountGroupPtr& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(whole->outermost_.mu_);
 };
 
 // Bytes charged to a budget, refunded at the end.
@@ -112,8 +110,7 @@ class Reservation {
  public:
   Reservation() = default;  // Charges nobody.
   explicit Reservation(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
-  Reservation(Reservation&& other) noexcept
-      : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Reservation(Reservation&& other) noexcept : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
   Reservation& operator=(Reservation&& other) noexcept {
     std::swap(budget_, other.budget_);
     std::swap(bytes_, other.bytes_);

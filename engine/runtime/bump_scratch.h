@@ -24,8 +24,7 @@ class BumpScratch final : public Scratch {
   static constexpr size_t kMostKeptBytes = 1 << 20;
 
   // Both must outlive it. `stream` uses the space: before a block is freed, the scratch waits for the stream.
-  BumpScratch(Allocator& allocator, DeviceDriver& driver, void* stream)
-      : allocator_(allocator), driver_(driver), stream_(stream) {}
+  BumpScratch(Allocator& allocator, DeviceDriver& driver, void* stream) : allocator_(allocator), driver_(driver), stream_(stream) {}
 
   absl::StatusOr<void*> Get(size_t bytes) override;
   // Makes sure that after the next Reset pieces of so many bytes together can be had, whatever becomes of the allocator,

@@ -37,8 +37,8 @@ absl::StatusOr<void*> Take(Device device, DeviceDriver& driver, size_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DeviceAllocator>> DeviceAllocator::Create(Device device,
-                                                                         std::shared_ptr<Budget> budget, bool shared) {
+absl::StatusOr<std::unique_ptr<DeviceAllocator>> DeviceAllocator::Create(Device device, std::shared_ptr<Budget> budget,
+                                                                         bool shared) {
   ASSIGN_OR_RETURN(DeviceDriver * driver, FindDriver(device));
   return std::unique_ptr<DeviceAllocator>(new DeviceAllocator(device, driver, std::move(budget), shared));
 }
@@ -55,16 +55,14 @@ absl::StatusOr<std::shared_ptr<Buffer>> DeviceAllocator::Allocate(size_t bytes) 
     payer->Refund(charge);
     const std::string holders = absl::IsResourceExhausted(data.status()) ? budget_->Holders() : "";
     if (holders.empty()) return Annotate(data.status(), device_.ToString());
-    return absl::ResourceExhaustedError(
-        absl::StrCat(device_.ToString(), ": ", data.status().message(), "; here by: ", holders));
+    return absl::ResourceExhaustedError(absl::StrCat(device_.ToString(), ": ", data.status().message(), "; here by: ", holders));
   }
   // The buffer holds the budget: it may be the last of its model's to go.
   const bool is_kept = IsKept(device_, bytes);
-  return std::make_shared<Buffer>(*data, bytes, device_,
-                                  [driver = driver_, data = *data, bytes, is_kept, budget = payer] {
-                                    is_kept ? HostBlocks::OfProcess().GiveBack(data, bytes) : driver->Free(data, bytes);
-                                    budget->Refund(static_cast<int64_t>(bytes));
-                                  });
+  return std::make_shared<Buffer>(*data, bytes, device_, [driver = driver_, data = *data, bytes, is_kept, budget = payer] {
+    is_kept ? HostBlocks::OfProcess().GiveBack(data, bytes) : driver->Free(data, bytes);
+    budget->Refund(static_cast<int64_t>(bytes));
+  });
 }
 
 }  // namespace gluond

@@ -26,9 +26,10 @@ void Execution::Event::Do() {
   (execution_->*handler_)();
 }
 
-Execution::Execution(std::unique_ptr<Program> program, const ExecutorOptions& options, Lane& lane,
-                     Allocator& allocator)
-    : program_(std::move(program)), lane_(lane), binding_(*program_, lane.device(), lane.driver(), allocator),
+Execution::Execution(std::unique_ptr<Program> program, const ExecutorOptions& options, Lane& lane, Allocator& allocator)
+    : program_(std::move(program)),
+      lane_(lane),
+      binding_(*program_, lane.device(), lane.driver(), allocator),
       context_(lane.NewContext(options.is_train)) {
   const std::vector<Step>& steps = program_->steps;
   if (std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.async; })) {
@@ -37,9 +38,7 @@ Execution::Execution(std::unique_ptr<Program> program, const ExecutorOptions& op
   }
 }
 
-bool Execution::idle() const {
-  return !running_.load(std::memory_order_acquire) && (left_ == nullptr || !left_->in_use());
-}
+bool Execution::idle() const { return !running_.load(std::memory_order_acquire) && (left_ == nullptr || !left_->in_use()); }
 
 bool Execution::Accept(Run& run, Executor::Done& done) {
   const bool busy = running_.exchange(true);
@@ -96,8 +95,7 @@ void Execution::Advance() {
       // Where there is no space for it, the steps run whole.
       if (const auto space = context_.scratch->Get(static_cast<size_t>(at_once) * ChunkSpace(*chain)); space.ok()) {
         uint32_t failed = next_;
-        absl::Status status = ComputeByRows(*program_, context_, at_once, *space, chain,
-                                            run_.cancellation.get(), &failed);
+        absl::Status status = ComputeByRows(*program_, context_, at_once, *space, chain, run_.cancellation.get(), &failed);
         if (!status.ok()) return Finish(At(failed, status));
         next_ = chain->last - 1;
         continue;
@@ -121,8 +119,8 @@ void Execution::Advance() {
 
 RowChain* Execution::ChainAt(uint32_t step) {
   std::vector<RowChain>& chains = program_->chains;
-  const auto chain = std::lower_bound(chains.begin(), chains.end(), step,
-                                      [](const RowChain& c, uint32_t s) { return c.first < s; });
+  const auto chain =
+      std::lower_bound(chains.begin(), chains.end(), step, [](const RowChain& c, uint32_t s) { return c.first < s; });
   if (chain == chains.end() || chain->first != step) return nullptr;
   return MayComputeByRows(*program_, *chain, context_.constants != nullptr) ? &*chain : nullptr;
 }

@@ -19,9 +19,7 @@
 
 namespace gluond {
 
-class Execution final : public AsyncOwner,
-                        public Cancellation::Listener,
-                        public std::enable_shared_from_this<Execution> {
+class Execution final : public AsyncOwner, public Cancellation::Listener, public std::enable_shared_from_this<Execution> {
  public:
   Execution(std::unique_ptr<Program> program, const ExecutorOptions& options, Lane& lane, Allocator& allocator);
 
@@ -81,14 +79,14 @@ class Execution final : public AsyncOwner,
   Lane& lane_;
   Binding binding_;
   OpContext context_;
-  std::vector<AsyncCalls> calls_;  // By step; empty when none is async.
+  std::vector<AsyncCalls> calls_;         // By step; empty when none is async.
   std::shared_ptr<ClientTime> own_time_;  // Names the run to CustomHost where the caller gives none.
 
   std::atomic<bool> running_ = false;
   std::shared_ptr<Execution> self_;  // While running.
   AccountPtr account_;               // The run's.
   Run run_;
-  std::shared_ptr<Buffer> arena_;    // The run's.
+  std::shared_ptr<Buffer> arena_;  // The run's.
   Executor::Done done_;
   uint32_t next_ = 0;                     // The next step.
   std::shared_ptr<AsyncCall> suspended_;  // The call that the run waits for.

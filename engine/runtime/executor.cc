@@ -10,12 +10,10 @@
 namespace gluond {
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Compile(const Graph& graph, const Signatures& known,
-                                                            const ExecutorOptions& options, Lane& lane,
-                                                            Allocator& allocator, std::shared_ptr<SharedArena> arena) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
-                   Program::Compile(graph, known, options, lane, allocator, std::move(arena)));
-  return std::unique_ptr<Executor>(
-      new Executor(std::make_shared<Execution>(std::move(program), options, lane, allocator)));
+                                                            const ExecutorOptions& options, Lane& lane, Allocator& allocator,
+                                                            std::shared_ptr<SharedArena> arena) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Compile(graph, known, options, lane, allocator, std::move(arena)));
+  return std::unique_ptr<Executor>(new Executor(std::make_shared<Execution>(std::move(program), options, lane, allocator)));
 }
 
 Executor::Executor(std::shared_ptr<Execution> execution) : execution_(std::move(execution)) {}

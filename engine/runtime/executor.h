@@ -49,9 +49,9 @@ struct Run {
   // with kWriteTo asks the executor for memory. The next run uses that memory again unless somebody still holds
   // the tensor (of run().outputs). kNullOp: the output is not wanted.
   std::vector<Tensor> outputs;
-  std::vector<OpReqType> output_reqs;  // Empty: all kWriteTo.
-  uint64_t seed = 0;                   // The model's random state's,
-  uint32_t random_run = 0;             // and its count of runs.
+  std::vector<OpReqType> output_reqs;          // Empty: all kWriteTo.
+  uint64_t seed = 0;                           // The model's random state's,
+  uint32_t random_run = 0;                     // and its count of runs.
   std::shared_ptr<Cancellation> cancellation;  // May be null. Looked at between nodes.
   std::shared_ptr<ClientTime> client_time;     // May be null. Added to.
   std::shared_ptr<Constants> constants;        // May be null. Inputs may be among them.
@@ -70,8 +70,7 @@ class Executor {
   // A numeric parameter of a node may be changed between two runs, with SetParam: the next run uses it. Requires: no
   // other node makes the same call as this one, nor as one that this one depends on.
   static absl::StatusOr<std::unique_ptr<Executor>> Compile(const Graph& graph, const Signatures& known,
-                                                           const ExecutorOptions& options, Lane& lane,
-                                                           Allocator& allocator,
+                                                           const ExecutorOptions& options, Lane& lane, Allocator& allocator,
                                                            std::shared_ptr<SharedArena> arena = nullptr);
   // A run that has started goes on to its end without it.
   ~Executor();

@@ -26,16 +26,14 @@ struct KeyEqual {
     }
     return std::all_of(a->known.begin(), a->known.end(), [&b](const auto& one) {
       const auto other = b->known.find(one.first);
-      return other != b->known.end() && other->second.shape == one.second.shape &&
-             other->second.dtype == one.second.dtype;
+      return other != b->known.end() && other->second.shape == one.second.shape && other->second.dtype == one.second.dtype;
     });
   }
 };
 
 }  // namespace
 
-ExecutorKeyPtr ExecutorKey::Make(std::shared_ptr<const Graph> graph, Signatures known,
-                                 const ExecutorOptions& options) {
+ExecutorKeyPtr ExecutorKey::Make(std::shared_ptr<const Graph> graph, Signatures known, const ExecutorOptions& options) {
   size_t hash = absl::HashOf(graph.get(), options.is_train);
   for (const auto& [name, signature] : known) {  // In any order: the sum is the same.
     hash += absl::HashOf(name, signature.shape, static_cast<int>(signature.dtype));
@@ -49,7 +47,10 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   using List = ExecutorLease::List;
 
   ExecutorPool(Lane& lane, Allocator& allocator, size_t max_idle, int64_t max_idle_bytes)
-      : lane_(lane), allocator_(allocator), arena_(std::make_shared<SharedArena>(allocator)), max_idle_(max_idle),
+      : lane_(lane),
+        allocator_(allocator),
+        arena_(std::make_shared<SharedArena>(allocator)),
+        max_idle_(max_idle),
         max_idle_bytes_(max_idle_bytes) {}
 
   Lane& lane() const { return lane_; }
@@ -163,7 +164,7 @@ void CompileAside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, Execut
                   std::shared_ptr<Cancellation> cancellation) {
   Lane& lane = pool->lane();
   lane.PostAside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready),
-                   cancellation = std::move(cancellation)]() mutable {
+                  cancellation = std::move(cancellation)]() mutable {
     auto lease = std::make_shared<absl::StatusOr<ExecutorLease>>(pool->Compile(key));
     lane.Post([&lane, lease = std::move(lease), pool = std::move(pool), key = std::move(key), ready = std::move(ready),
                cancellation = std::move(cancellation)] {
@@ -180,11 +181,11 @@ ExecutorCache::ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle, 
 
 void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Cancellation> cancellation) {
   // `ready` is moved along: its contents go when the lane is through with it, and not later on another thread.
-  pool_->lane().Post([pool = pool_, key = std::move(key), ready = std::move(ready),
-                      cancellation = std::move(cancellation)]() mutable {
-    if (ExecutorLease lease = pool->Take(key)) return ready(std::move(lease));
-    CompileAside(std::move(pool), std::move(key), std::move(ready), std::move(cancellation));
-  });
+  pool_->lane().Post(
+      [pool = pool_, key = std::move(key), ready = std::move(ready), cancellation = std::move(cancellation)]() mutable {
+        if (ExecutorLease lease = pool->Take(key)) return ready(std::move(lease));
+        CompileAside(std::move(pool), std::move(key), std::move(ready), std::move(cancellation));
+      });
 }
 
 ExecutorLease ExecutorCache::TakeIdle(const ExecutorKeyPtr& key) { return pool_->Take(key); }

@@ -69,8 +69,7 @@ class ExecutorLease {
   };
   using List = std::list<Pooled>;
 
-  ExecutorLease(std::shared_ptr<ExecutorPool> pool, List pooled)
-      : pool_(std::move(pool)), pooled_(std::move(pooled)) {}
+  ExecutorLease(std::shared_ptr<ExecutorPool> pool, List pooled) : pool_(std::move(pool)), pooled_(std::move(pooled)) {}
 
   std::shared_ptr<ExecutorPool> pool_;
   mutable List pooled_;  // One node of the pool's list, or none: moved between them without allocating.

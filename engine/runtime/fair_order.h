@@ -61,8 +61,8 @@ class WorkQueue {
 
   Work* head_ = nullptr;  // Linked by next_.
   Work** tail_ = &head_;
-  bool running_ = false;    // A work of the queue is under way.
-  uint64_t arrival_ = 0;    // When the first work began to wait.
+  bool running_ = false;  // A work of the queue is under way.
+  uint64_t arrival_ = 0;  // When the first work began to wait.
 };
 
 class FairOrder {
@@ -116,9 +116,9 @@ class FairOrder {
  private:
   // The time for which somebody has held threads.
   struct Usage {
-    double used = 0;               // Seconds, as of `at`: they fade within a second or so.
+    double used = 0;  // Seconds, as of `at`: they fade within a second or so.
     Clock::time_point at;
-    double length = 0;             // The seconds that a work takes, by the last ones.
+    double length = 0;  // The seconds that a work takes, by the last ones.
 
     double Used(Clock::time_point now) const;
     void Add(double seconds, Clock::time_point now);
@@ -126,15 +126,15 @@ class FairOrder {
   // The seconds that somebody who comes anew counts as having used: as many as whoever came before.
   struct StartingUsage {
     double used = 0;
-    Clock::time_point at;          // When that was so.
+    Clock::time_point at;  // When that was so.
   };
   struct Member;
   struct Group : Usage {
-    AccountGroupPtr group;         // Null: the accounts that are in none.
+    AccountGroupPtr group;            // Null: the accounts that are in none.
     std::vector<Member*> candidates;  // Those that may begin.
     int64_t members = 0;
-    int64_t active = 0;            // Those with work that waits or is under way.
-    int64_t running = 0;           // Works under way.
+    int64_t active = 0;   // Those with work that waits or is under way.
+    int64_t running = 0;  // Works under way.
     StartingUsage starting;
 
     double share() const { return group == nullptr ? 1 : group->share(); }
@@ -145,7 +145,7 @@ class FairOrder {
     WorkQueue own;
     std::vector<WorkQueue*> ready;  // Queues whose first work is this account's, in the order of arrival.
     bool running = false;
-    bool active = false;            // As the group counts it.
+    bool active = false;  // As the group counts it.
 
     bool may_begin() const { return !running && !ready.empty(); }
     uint64_t arrival() const { return ready.front()->arrival_; }
@@ -175,8 +175,8 @@ class FairOrder {
   absl::flat_hash_map<const Account*, std::unique_ptr<Member>> members_;
   std::vector<Group*> active_;
   std::vector<Group*> candidate_groups_;  // Those with members that may begin.
-  StartingUsage starting_;     // The groups', in seconds for a share of 1.
-  size_t forget_at_ = 64;      // So many members are worth a look for idle ones.
+  StartingUsage starting_;                // The groups', in seconds for a share of 1.
+  size_t forget_at_ = 64;                 // So many members are worth a look for idle ones.
   uint64_t arrivals_ = 0;
   Load load_;
   size_t running_ = 0;  // Pieces that were taken and not left,

@@ -30,8 +30,8 @@ class FairSemaphore {
  private:
   const uint64_t at_once_;
   Mutex mu_;
-  uint64_t next_ ABSL_GUARDED_BY(mu_) = 0;   // Ticket.
-  uint64_t ended_ ABSL_GUARDED_BY(mu_) = 0;  // FairSemaphore.
+  uint64_t next_ ABSL_GUARDED_BY(mu_) = 0;                    // Ticket.
+  uint64_t ended_ ABSL_GUARDED_BY(mu_) = 0;                   // FairSemaphore.
   std::map<uint64_t, CondVar> waiting_ ABSL_GUARDED_BY(mu_);  // By ticket.
 };
 

@@ -68,9 +68,7 @@ void FairThreads::Post(WorkQueue& queue, Work* work) {
   Wake();
 }
 
-void FairThreads::Post(WorkQueue& queue, std::function<void()> work) {
-  Post(queue, new FunctionWork(std::move(work)));
-}
+void FairThreads::Post(WorkQueue& queue, std::function<void()> work) { Post(queue, new FunctionWork(std::move(work))); }
 
 void FairThreads::Post(std::function<void()> work) {
   auto* const function = new FunctionWork(std::move(work));

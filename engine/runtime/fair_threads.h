@@ -11,8 +11,8 @@
 #include <chrono>
 #include <functional>
 #include <list>
-#include <memory>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -81,9 +81,9 @@ class FairThreads {
 
   // A thread's place in the pool.
   struct PoolThread {
-    bool joined = false;             // This thread came in later, and goes when the first threads are free.
-    bool taking = true;              // It takes work now.
-    Clock::time_point since = kIdle; // When its work began.
+    bool joined = false;              // This thread came in later, and goes when the first threads are free.
+    bool taking = true;               // It takes work now.
+    Clock::time_point since = kIdle;  // When its work began.
     // Unless work comes first. A thread that has joined in ends instead.
     Clock::time_point rests_at = Clock::time_point::max();
     std::thread os_thread;
@@ -126,10 +126,10 @@ class FairThreads {
   // Used again, so that a timer allocates nothing.
   std::vector<Timers::node_type> spare_timers_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<const Work*, Timers::iterator> timer_of_ ABSL_GUARDED_BY(mu_);
-  std::list<PoolThread> threads_ ABSL_GUARDED_BY(mu_);    // The first `threads` of them stay.
+  std::list<PoolThread> threads_ ABSL_GUARDED_BY(mu_);  // The first `threads` of them stay.
   std::list<PoolThread> retired_ ABSL_GUARDED_BY(mu_);  // Ended, and to be joined.
-  int asleep_ ABSL_GUARDED_BY(mu_) = 0;           // On wake_.
-  bool can_start_ ABSL_GUARDED_BY(mu_) = true;    // As of the last try.
+  int asleep_ ABSL_GUARDED_BY(mu_) = 0;                 // On wake_.
+  bool can_start_ ABSL_GUARDED_BY(mu_) = true;          // As of the last try.
   bool watching_ ABSL_GUARDED_BY(mu_) = false;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   std::atomic<bool> posted_ = false;  // Something was posted since a thread last took work. Set under mu_.

@@ -26,8 +26,7 @@ thread_local const Lane* aside_of = nullptr;
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Lane>> Lane::Create(Device device, const LaneOptions& options,
-                                                   Allocator& scratch_allocator) {
+absl::StatusOr<std::shared_ptr<Lane>> Lane::Create(Device device, const LaneOptions& options, Allocator& scratch_allocator) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Lanes> lanes, Lanes::Create(device, options, scratch_allocator));
   return std::shared_ptr<Lane>(lanes, lanes->Take().get());
 }
@@ -86,24 +85,27 @@ absl::Status Lane::ReserveScratch() {
   return lane_thread->scratch.Reserve(kReservedScratch);
 }
 
-absl::StatusOr<std::unique_ptr<Lanes>> Lanes::Create(Device device, const LaneOptions& options,
-                                                     Allocator& scratch_allocator) {
-  ASSIGN_OR_RETURN(DeviceDriver* driver, FindDriver(device));
+absl::StatusOr<std::unique_ptr<Lanes>> Lanes::Create(Device device, const LaneOptions& options, Allocator& scratch_allocator) {
+  ASSIGN_OR_RETURN(DeviceDriver * driver, FindDriver(device));
   ASSIGN_OR_RETURN(void* const stream, driver->CreateStream());
   const bool is_cpu = device.type == DeviceType::kCpu;
-  return std::unique_ptr<Lanes>(new Lanes(
-      device, options, *driver, std::shared_ptr<void>(stream, [driver](void* ended) { driver->DestroyStream(ended); }),
-      is_cpu ? std::make_shared<Team>(options.threads) : nullptr, scratch_allocator));
+  return std::unique_ptr<Lanes>(new Lanes(device, options, *driver,
+                                          std::shared_ptr<void>(stream, [driver](void* ended) { driver->DestroyStream(ended); }),
+                                          is_cpu ? std::make_shared<Team>(options.threads) : nullptr, scratch_allocator));
 }
 
 std::unique_ptr<Lanes> Lanes::CreateBeside(Lanes& others, const LaneOptions& options, Allocator& scratch_allocator) {
-  return std::unique_ptr<Lanes>(new Lanes(others.device_, options, others.driver_, others.stream_, others.team_,
-                                          scratch_allocator));
+  return std::unique_ptr<Lanes>(
+      new Lanes(others.device_, options, others.driver_, others.stream_, others.team_, scratch_allocator));
 }
 
 Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, std::shared_ptr<void> stream,
              std::shared_ptr<Team> team, Allocator& allocator)
-    : device_(device), driver_(driver), stream_(std::move(stream)), allocator_(allocator), host_memory_(options.host_memory),
+    : device_(device),
+      driver_(driver),
+      stream_(std::move(stream)),
+      allocator_(allocator),
+      host_memory_(options.host_memory),
       team_(std::move(team)),
       party_(team_ == nullptr ? nullptr : std::make_unique<Team::Party>(team_, options.weight, options.urgent)),
       urgent_(options.urgent),
@@ -115,8 +117,8 @@ Lanes::Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, st
                 .enter = [this] { return EnterThread(); },
                 .rest = [] { lane_thread->scratch.Release(); }}),
       aside_({.name = absl::StrCat(options.name.empty() ? device.ToString() : options.name, "-beside"),
-               // One, and more while that is held; as many at least as may be at work on the lanes.
-               .most_threads = std::max(tuning::kMostAside, options.most_at_work)}) {}
+              // One, and more while that is held; as many at least as may be at work on the lanes.
+              .most_threads = std::max(tuning::kMostAside, options.most_at_work)}) {}
 
 Lanes::~Lanes() { Drain(); }
 

@@ -36,11 +36,11 @@
 namespace gluond {
 
 struct LaneOptions {
-  int threads = 0;       // In a CPU's team; 0: one for each processor.
-  int most_at_work = 1;  // Works of a CPU's lanes that go on at once, while some are long.
-  int at_work = 1;       // Those that go on at once in any case.
-  double weight = 1;     // A CPU's: of these lanes, among all that share its team (team.h).
-  bool urgent = false;   // A CPU's: the kernel is to begin a work of theirs within others' turns (processors.h).
+  int threads = 0;        // In a CPU's team; 0: one for each processor.
+  int most_at_work = 1;   // Works of a CPU's lanes that go on at once, while some are long.
+  int at_work = 1;        // Those that go on at once in any case.
+  double weight = 1;      // A CPU's: of these lanes, among all that share its team (team.h).
+  bool urgent = false;    // A CPU's: the kernel is to begin a work of theirs within others' turns (processors.h).
   std::string name = {};  // The threads', for debuggers. Empty: the device's.
   // A GPU's: pays for what operators copy to the host's memory (OpContext::host_memory). Null: no operator may.
   std::shared_ptr<Allocator> host_memory = nullptr;
@@ -53,8 +53,7 @@ class Lane {
   using Clock = FairThreads::Clock;
 
   // The only lane of threads of its own, which end with it.
-  static absl::StatusOr<std::shared_ptr<Lane>> Create(Device device, const LaneOptions& options,
-                                                      Allocator& scratch_allocator);
+  static absl::StatusOr<std::shared_ptr<Lane>> Create(Device device, const LaneOptions& options, Allocator& scratch_allocator);
 
   void Post(std::function<void()> work);
   // The same without allocating.
@@ -106,8 +105,7 @@ class Lane {
 class Lanes {
  public:
   // `scratch_allocator` pays for the threads' scratch space and must outlive the lanes. UNAVAILABLE: no such device.
-  static absl::StatusOr<std::unique_ptr<Lanes>> Create(Device device, const LaneOptions& options,
-                                                       Allocator& scratch_allocator);
+  static absl::StatusOr<std::unique_ptr<Lanes>> Create(Device device, const LaneOptions& options, Allocator& scratch_allocator);
   // Lanes of the CPU that has `others`, in the same team; options.threads does not count. The new lanes live no
   // longer than `others`.
   static std::unique_ptr<Lanes> CreateBeside(Lanes& others, const LaneOptions& options, Allocator& scratch_allocator);
@@ -138,8 +136,8 @@ class Lanes {
 
  private:
   friend class Lane;
-  Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, std::shared_ptr<void> stream,
-        std::shared_ptr<Team> team, Allocator& allocator);
+  Lanes(Device device, const LaneOptions& options, DeviceDriver& driver, std::shared_ptr<void> stream, std::shared_ptr<Team> team,
+        Allocator& allocator);
   bool MayLook() const;
   std::shared_ptr<void> EnterThread();
 

@@ -16,8 +16,8 @@
 namespace gluond {
 
 struct ProcessorShare {
-  int count = 1;           // The mask's processors, but no more than the quota keeps busy, rounded up.
-  int64_t throttled = 0;   // Periods that ended early so far because a quota was used up.
+  int count = 1;          // The mask's processors, but no more than the quota keeps busy, rounded up.
+  int64_t throttled = 0;  // Periods that ended early so far because a quota was used up.
 };
 
 // Not thread-safe.

@@ -29,11 +29,15 @@ RandomStreams NumberStreams(const Graph& graph) {
 
 class Compiler {
  public:
-  Compiler(const IndexedGraph& graph, const RandomStreams& streams, const Inferred& inferred, const MemoryPlan& plan,
-           Device device)
-      : graph_(graph), streams_(streams), inferred_(inferred), plan_(plan), device_(device),
+  Compiler(const IndexedGraph& graph, const RandomStreams& streams, const Inferred& inferred, const MemoryPlan& plan, Device device)
+      : graph_(graph),
+        streams_(streams),
+        inferred_(inferred),
+        plan_(plan),
+        device_(device),
         program_(std::make_unique<Program>()),
-        slot_of_(graph.num_entries(), Program::kNever), step_of_(graph.num_nodes(), Program::kNever) {}
+        slot_of_(graph.num_entries(), Program::kNever),
+        step_of_(graph.num_nodes(), Program::kNever) {}
 
   absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator, std::shared_ptr<SharedArena> arena) {
     if (plan_.arena_bytes > 0) {
@@ -181,9 +185,8 @@ class Compiler {
     if (plan_.alias[output.entry] < 0) return output;
     const auto entry = static_cast<uint32_t>(plan_.alias[output.entry]);
     const auto& nodes = graph_.nodes();
-    const auto after = std::upper_bound(nodes.begin(), nodes.end(), entry, [](uint32_t e, const auto& node) {
-      return e < node.first_entry;
-    });
+    const auto after =
+        std::upper_bound(nodes.begin(), nodes.end(), entry, [](uint32_t e, const auto& node) { return e < node.first_entry; });
     const auto node = static_cast<uint32_t>(after - nodes.begin()) - 1;
     return {node, entry - graph_[node].first_entry, entry};
   }
@@ -201,8 +204,7 @@ class Compiler {
       program_->read_at_end[slot] = true;
     } else {
       place.slot = slot;
-      const auto [first, is_first] =
-          first_of_.try_emplace(slot, static_cast<uint32_t>(program_->output_places.size() - 1));
+      const auto [first, is_first] = first_of_.try_emplace(slot, static_cast<uint32_t>(program_->output_places.size() - 1));
       place.first = first->second;
       place.kind = is_first ? ProgramOutput::kOwnSlot : ProgramOutput::kRepeat;
       if (!is_first) return;
@@ -219,18 +221,15 @@ class Compiler {
     const IndexedGraph::IndexedNode& indexed = graph_[output.node];
     const std::vector<OpFacts::InPlace>& pairs = indexed.node->facts().in_place;
     const auto allowed = [&](uint32_t input) {
-      return std::any_of(pairs.begin(), pairs.end(), [&](const OpFacts::InPlace& pair) {
-        return pair.input == input && pair.output == output.index;
-      });
+      return std::any_of(pairs.begin(), pairs.end(),
+                         [&](const OpFacts::InPlace& pair) { return pair.input == input && pair.output == output.index; });
     };
     std::vector<uint32_t> variables, forbidden;
     for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
       const uint32_t slot = SlotOf(indexed.inputs[i].entry);
       if (slot < program_->inputs.size()) (allowed(i) ? variables : forbidden).push_back(slot);
     }
-    std::erase_if(variables, [&](uint32_t v) {
-      return std::find(forbidden.begin(), forbidden.end(), v) != forbidden.end();
-    });
+    std::erase_if(variables, [&](uint32_t v) { return std::find(forbidden.begin(), forbidden.end(), v) != forbidden.end(); });
     return variables;
   }
 
@@ -246,22 +245,22 @@ class Compiler {
   const MemoryPlan& plan_;
   const Device device_;
   std::unique_ptr<Program> program_;
-  std::vector<uint32_t> slot_of_;  // By entry: of variables and of outputs that have memory of their own.
-  std::vector<uint32_t> step_of_;  // By node.
-  std::vector<uint32_t> node_of_;  // By step.
+  std::vector<uint32_t> slot_of_;                     // By entry: of variables and of outputs that have memory of their own.
+  std::vector<uint32_t> step_of_;                     // By node.
+  std::vector<uint32_t> node_of_;                     // By step.
   absl::flat_hash_map<uint32_t, uint32_t> first_of_;  // By slot: the first output that has it.
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, const Signatures& known,
-                                                          const ExecutorOptions& options, const Lane& lane,
-                                                          Allocator& allocator, std::shared_ptr<SharedArena> arena) {
+                                                          const ExecutorOptions& options, const Lane& lane, Allocator& allocator,
+                                                          std::shared_ptr<SharedArena> arena) {
   RETURN_IF_ERROR(Validate(graph));
   RETURN_IF_ERROR(CheckKernels(graph, lane.device().type));
   if (allocator.device() != lane.device()) {
-    return absl::InvalidArgumentError(absl::StrCat("the lane is on ", lane.device().ToString(),
-                                                   ", the allocator on ", allocator.device().ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the lane is on ", lane.device().ToString(), ", the allocator on ", allocator.device().ToString()));
   }
   const Graph simple = Simplify(graph);
   const RandomStreams streams = NumberStreams(simple);

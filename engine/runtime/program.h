@@ -30,8 +30,8 @@ struct StagedInput {
 // One call of an operator.
 struct Step {
   const Node* node = nullptr;
-  uint32_t first_in = 0, num_in = 0;    // In Program::ins.
-  uint32_t first_out = 0, num_out = 0;  // In Program::outs and reqs.
+  uint32_t first_in = 0, num_in = 0;          // In Program::ins.
+  uint32_t first_out = 0, num_out = 0;        // In Program::outs and reqs.
   uint32_t first_staged = 0, num_staged = 0;  // In Program::staged.
   uint32_t random_stream = 0;
   bool async = false;
@@ -60,14 +60,14 @@ struct ArenaUse {
 // from an earlier output of the same value.
 struct ProgramOutput {
   enum Kind { kOwnSlot, kVariable, kArena, kRepeat } kind = kArena;
-  uint32_t slot = 0;         // Index in Program::slots; not for kArena.
-  int64_t offset = 0;        // kArena.
-  uint32_t first = 0;        // kRepeat: the earlier output.
+  uint32_t slot = 0;   // Index in Program::slots; not for kArena.
+  int64_t offset = 0;  // kArena.
+  uint32_t first = 0;  // kRepeat: the earlier output.
   // For kOwnSlot:
   uint32_t step = 0;
-  uint32_t req = 0;          // Index in Program::reqs.
-  bool async = false;        // The step may write it after the run has been cancelled.
-  bool read = false;         // By other steps: the slot must hold this value, and nothing that it was added to.
+  uint32_t req = 0;                // Index in Program::reqs.
+  bool async = false;              // The step may write it after the run has been cancelled.
+  bool read = false;               // By other steps: the slot must hold this value, and nothing that it was added to.
   std::vector<uint32_t> in_place;  // Variables whose last reader is the step, which may overwrite them as it reads.
 };
 
@@ -85,12 +85,12 @@ struct RowChain {
     size_t offset = 0;  // In the chunk's space: kLocal.
   };
 
-  uint32_t first = 0, last = 0;        // Steps [first, last).
-  int64_t rows = 0, chunks = 0;        // Chunk i has the rows from i * rows / chunks on.
-  int64_t whole_bytes = 0;             // Bytes that each chunk reads whole.
-  std::vector<Operand> ins, outs;      // The steps' operands, one step after the other.
-  size_t local_bytes = 0;              // A chunk's space.
-  size_t scratch_bytes = 0;            // The most that a step of a chunk has asked for so far.
+  uint32_t first = 0, last = 0;    // Steps [first, last).
+  int64_t rows = 0, chunks = 0;    // Chunk i has the rows from i * rows / chunks on.
+  int64_t whole_bytes = 0;         // Bytes that each chunk reads whole.
+  std::vector<Operand> ins, outs;  // The steps' operands, one step after the other.
+  size_t local_bytes = 0;          // A chunk's space.
+  size_t scratch_bytes = 0;        // The most that a step of a chunk has asked for so far.
 };
 
 struct Program {
@@ -99,8 +99,8 @@ struct Program {
   // See Executor::Compile. `arena` may be null. A program with async steps has one of its own in any case: their operators
   // may write to it while others run.
   static absl::StatusOr<std::unique_ptr<Program>> Compile(const Graph& graph, const Signatures& known,
-                                                          const ExecutorOptions& options, const Lane& lane,
-                                                          Allocator& allocator, std::shared_ptr<SharedArena> arena);
+                                                          const ExecutorOptions& options, const Lane& lane, Allocator& allocator,
+                                                          std::shared_ptr<SharedArena> arena);
 
   // Where the arena lies in the next run. Null: nothing lies there.
   void BindArena(void* to) {
@@ -118,18 +118,18 @@ struct Program {
   std::vector<Step> steps;
   std::vector<TBlob> ins;
   std::vector<TBlob> outs;
-  std::vector<OpReqType> reqs;  // One for each of outs.
+  std::vector<OpReqType> reqs;     // One for each of outs.
   std::deque<StagedInput> staged;  // Slots point into it: they must not move.
 
   std::vector<Executor::Variable> inputs;
   absl::flat_hash_map<std::string, int> input_index;
   std::vector<Signature> outputs;
   std::vector<ProgramOutput> output_places;
-  std::vector<RowChain> chains;  // In the order of their steps. None with only_wanted.
+  std::vector<RowChain> chains;                  // In the order of their steps. None with only_wanted.
   std::vector<std::vector<uint32_t>> needed_by;  // By step, the outputs; empty without ExecutorOptions::only_wanted.
-  std::vector<Slot> slots;            // The variables', then those of outputs.
-  std::vector<uint32_t> last_reader;  // By variable: a step, or kNever.
-  std::vector<bool> read_at_end;      // By variable: it is an output.
+  std::vector<Slot> slots;                       // The variables', then those of outputs.
+  std::vector<uint32_t> last_reader;             // By variable: a step, or kNever.
+  std::vector<bool> read_at_end;                 // By variable: it is an output.
 
   ArenaClaim arena;
   std::vector<ArenaUse> arena_uses;

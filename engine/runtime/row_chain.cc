@@ -63,7 +63,11 @@ class LocalSpace {
 class Finder {
  public:
   Finder(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan, const std::vector<uint32_t>& nodes)
-      : graph_(graph), inferred_(inferred), plan_(plan), nodes_(nodes), made_by_(graph.num_entries(), Program::kNever),
+      : graph_(graph),
+        inferred_(inferred),
+        plan_(plan),
+        nodes_(nodes),
+        made_by_(graph.num_entries(), Program::kNever),
         read_last_(graph.num_entries(), 0) {
     for (uint32_t step = 0; step < nodes.size(); ++step) {
       const IndexedGraph::IndexedNode& node = graph[nodes[step]];

@@ -38,17 +38,15 @@ class SharedArena {
   void Remove(size_t bytes);
   absl::StatusOr<std::shared_ptr<Buffer>> Take(size_t bytes);
   void GiveBack(const std::shared_ptr<Buffer>& memory);
-  bool Holds(size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return memory_ != nullptr && memory_->bytes() >= bytes;
-  }
+  bool Holds(size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return memory_ != nullptr && memory_->bytes() >= bytes; }
   // Holds so much from here on. Others' runs do not wait for it: large memory takes long.
   absl::Status Grow(size_t bytes) ABSL_LOCKS_EXCLUDED(mu_);
 
   Allocator& allocator_;
   mutable Mutex mu_;
-  std::multiset<size_t> wanted_ ABSL_GUARDED_BY(mu_);       // By each claim.
-  std::shared_ptr<Buffer> memory_ ABSL_GUARDED_BY(mu_);     // Null: nobody has needed it since it was last dropped.
-  std::shared_ptr<Buffer> taken_ ABSL_GUARDED_BY(mu_);      // By the run under way.
+  std::multiset<size_t> wanted_ ABSL_GUARDED_BY(mu_);    // By each claim.
+  std::shared_ptr<Buffer> memory_ ABSL_GUARDED_BY(mu_);  // Null: nobody has needed it since it was last dropped.
+  std::shared_ptr<Buffer> taken_ ABSL_GUARDED_BY(mu_);   // By the run under way.
 };
 
 // A program's right to some bytes of an arena, until the claim goes.

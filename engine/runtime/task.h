@@ -45,13 +45,17 @@ class [[nodiscard]] Task {
     std::suspend_always initial_suspend() const noexcept { return {}; }
     Final final_suspend() const noexcept { return {}; }
     template <class U>
-    void return_value(U&& value) { result.emplace(std::forward<U>(value)); }
+    void return_value(U&& value) {
+      result.emplace(std::forward<U>(value));
+    }
     [[noreturn]] void unhandled_exception() const { std::terminate(); }
   };
 
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Task& operator=(Task other) noexcept { return std::swap(handle_, other.handle_), *this; }
-  ~Task() { if (handle_) handle_.destroy(); }
+  ~Task() {
+    if (handle_) handle_.destroy();
+  }
 
   bool await_ready() const noexcept { return false; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiter) const noexcept {

@@ -151,9 +151,8 @@ struct Team::Loop {
   CondVar done;
 
   bool HasPieces() const {
-    return std::any_of(shares.begin(), shares.begin() + threads, [](const Share& share) {
-      return share.next.load(std::memory_order_relaxed) < share.end;
-    });
+    return std::any_of(shares.begin(), shares.begin() + threads,
+                       [](const Share& share) { return share.next.load(std::memory_order_relaxed) < share.end; });
   }
   // Computes pieces while there are some and go_on() is true, those of the thread's own share first.
   template <class GoOn>
@@ -171,7 +170,9 @@ struct Team::Loop {
 };
 
 Team::Team(int count)
-    : follows_(count <= 0), count_(std::max(1, count)), times_throttled_(processors_.Read().throttled),
+    : follows_(count <= 0),
+      count_(std::max(1, count)),
+      times_throttled_(processors_.Read().throttled),
       next_follow_(Clock::time_point::min().time_since_epoch().count()) {
   Follow();
 }

@@ -44,12 +44,10 @@ class Team final : public Threads {
    public:
     // Requires: `weight` is above 0. `urgent`: helpers take short turns (processors.h) while they work for the party, and
     // AddUrgentWaiters counts.
-    Party(std::shared_ptr<Team> team, double weight, bool urgent)
-        : team_(std::move(team)), weight_(weight), urgent_(urgent) {}
+    Party(std::shared_ptr<Team> team, double weight, bool urgent) : team_(std::move(team)), weight_(weight), urgent_(urgent) {}
 
     int count() const override { return team_->count(); }
-    void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
-                     int most) override {
+    void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body, int most) override {
       team_->Do(this, n, grain, body, most);
     }
     Team& team() const { return *team_; }
@@ -83,8 +81,7 @@ class Team final : public Threads {
   int64_t times_yielded() const { return times_yielded_.load(std::memory_order_relaxed); }
 
   // A loop of no party, which has the weight 1.
-  void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body,
-                   int most) override {
+  void ParallelFor(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body, int most) override {
     Do(nullptr, n, grain, body, most);
   }
 
@@ -99,8 +96,7 @@ class Team final : public Threads {
   void YieldToUrgent();
   void Do(Party* party, int64_t n, int64_t grain, const absl::FunctionRef<void(int64_t, int64_t)>& body, int most);
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
-  Loop& Start(Party* party, int64_t n, int64_t piece, int threads,
-              const absl::FunctionRef<void(int64_t, int64_t)>& body);
+  Loop& Start(Party* party, int64_t n, int64_t piece, int threads, const absl::FunctionRef<void(int64_t, int64_t)>& body);
   void End(Loop& loop);
   void WaitFor(Loop& loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Help(Helper& helper);
@@ -119,16 +115,16 @@ class Team final : public Threads {
   std::atomic<bool> throttled_ = false;
   std::atomic<int64_t> times_throttled_;
   std::atomic<Clock::rep> next_follow_;
-  std::atomic<int64_t> urgent_waiters_ = 0;   // Clients that wait for urgent parties.
-  std::atomic<Clock::rep> yield_until_ = 0;   // Where none waits: more are likely to come.
+  std::atomic<int64_t> urgent_waiters_ = 0;  // Clients that wait for urgent parties.
+  std::atomic<Clock::rep> yield_until_ = 0;  // Where none waits: more are likely to come.
   std::atomic<int64_t> times_yielded_ = 0;
 
   Mutex mu_;
   CondVar wake_;
   std::vector<std::unique_ptr<Loop>> spare_ ABSL_GUARDED_BY(mu_);  // Used again, so that a loop allocates nothing.
   std::vector<Loop*> loops_ ABSL_GUARDED_BY(mu_);                  // Under way.
-  std::atomic<size_t> under_way_ = 0;  // Their number. Written under mu_.
-  std::atomic<unsigned> begun_ = 0;    // All so far: it changes under a helper that looks for work. Written under mu_.
+  std::atomic<size_t> under_way_ = 0;                              // Their number. Written under mu_.
+  std::atomic<unsigned> begun_ = 0;  // All so far: it changes under a helper that looks for work. Written under mu_.
   std::list<Helper> helpers_ ABSL_GUARDED_BY(mu_);
   int looking_ ABSL_GUARDED_BY(mu_) = 0;
   int asleep_ ABSL_GUARDED_BY(mu_) = 0;

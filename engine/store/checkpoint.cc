@@ -9,8 +9,8 @@
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "engine/runtime/tenant_name.h"
 #include "engine/core/text.h"
+#include "engine/runtime/tenant_name.h"
 #include "engine/store/state_json.h"
 #include "engine/store/version_files.h"
 
@@ -65,8 +65,8 @@ absl::Status At(absl::string_view name, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSystem& files, std::string directory,
-                                                                       int64_t max_bytes, const StoreLimits& limits) {
+absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSystem& files, std::string directory, int64_t max_bytes,
+                                                                       const StoreLimits& limits) {
   if (directory.empty()) return absl::InvalidArgumentError("the directory of the checkpoint store has no name");
   auto quota = std::make_shared<StoreQuota>(files, directory + "/", limits);
   std::unique_ptr<CheckpointStore> store(new CheckpointStore(files, directory, max_bytes, std::move(quota), ""));
@@ -76,8 +76,7 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(FileSyste
 
 std::unique_ptr<CheckpointStore> CheckpointStore::OpenApart(absl::string_view folder) const {
   const std::string place = absl::StrCat(folder, "/");
-  std::unique_ptr<CheckpointStore> store(
-      new CheckpointStore(files_, absl::StrCat(directory_, folder), max_bytes_, quota_, place));
+  std::unique_ptr<CheckpointStore> store(new CheckpointStore(files_, absl::StrCat(directory_, folder), max_bytes_, quota_, place));
   if (const absl::Status prepared = store->Prepare(); !prepared.ok()) {
     store->faults_.push_back(InTheWay(prepared, "a folder of the store; remove it, and start the server again"));
   }
@@ -95,9 +94,7 @@ absl::Status CheckpointStore::Prepare() {
 
 std::string CheckpointStore::Path(absl::string_view name) const { return absl::StrCat(directory_, FileOf(name)); }
 
-std::string CheckpointStore::LockPath(absl::string_view name) const {
-  return absl::StrCat(directory_, kLock, FileOf(name));
-}
+std::string CheckpointStore::LockPath(absl::string_view name) const { return absl::StrCat(directory_, kLock, FileOf(name)); }
 
 absl::StatusOr<std::unique_ptr<FileLock>> CheckpointStore::Lock(absl::string_view name, FileSystem::LockMode mode) const {
   absl::StatusOr<std::unique_ptr<FileLock>> lock = files_.Lock(LockPath(name), mode);
@@ -131,8 +128,7 @@ absl::StatusOr<CheckpointStore::Current> CheckpointStore::ReadCurrent(absl::stri
   return absl::DataLossError("CURRENT is damaged; delete the checkpoint");
 }
 
-absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, const Checkpoint& checkpoint,
-                                                        bool overwrite) {
+absl::StatusOr<CheckpointSummary> CheckpointStore::Save(absl::string_view name, const Checkpoint& checkpoint, bool overwrite) {
   RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
   ASSIGN_OR_RETURN(const auto lock, Lock(name, FileSystem::LockMode::kExclusive));
   absl::StatusOr<CheckpointSummary> saved = SaveLocked(name, checkpoint, overwrite);
@@ -178,7 +174,8 @@ absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& direct
 
   const std::string version_directory = In(directory, VersionName(version));
   if (files_.IsDirectory(version_directory) && !IsOurVersion(directory, VersionName(version))) {
-    return absl::FailedPreconditionError(absl::StrCat(version_directory, " holds files that are no checkpoint's; "
+    return absl::FailedPreconditionError(absl::StrCat(version_directory,
+                                                      " holds files that are no checkpoint's; "
                                                       "choose another name"));
   }
   RETURN_IF_ERROR(files_.RemoveTree(version_directory));  // A stopped save may have left this directory.
@@ -220,8 +217,8 @@ bool CheckpointStore::IsOurVersion(const std::string& directory, const std::stri
   if (!files_.IsDirectory(In(directory, entry))) return false;
   const absl::StatusOr<std::vector<std::string>> names = files_.List(In(directory, entry));
   return names.ok() && std::all_of(names->begin(), names->end(), [](const std::string& name) {
-    return std::find(std::begin(kFiles), std::end(kFiles), name) != std::end(kFiles);
-  });
+           return std::find(std::begin(kFiles), std::end(kFiles), name) != std::end(kFiles);
+         });
 }
 
 void CheckpointStore::RemoveOthers(const std::string& directory, int64_t keep) {
@@ -389,8 +386,10 @@ absl::Status CheckpointStore::Delete(absl::string_view name, const std::optional
   const absl::StatusOr<Current> current = ReadCurrent(name);
   if (absl::IsNotFound(current.status())) return MissingCheckpoint(name);
   if (expected.has_value() && (!current.ok() || current->revision() != *expected)) {
-    return WithInfo(absl::AbortedError(absl::StrCat("the checkpoint '", name, "' is another one by now than the expected; "
-                                                    "list it again")), reason::kVersionChanged);
+    return WithInfo(absl::AbortedError(absl::StrCat("the checkpoint '", name,
+                                                    "' is another one by now than the expected; "
+                                                    "list it again")),
+                    reason::kVersionChanged);
   }
   const std::string directory = Path(name);
   // Without CURRENT the rest of the directory is no checkpoint.

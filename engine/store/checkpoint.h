@@ -49,12 +49,12 @@ struct Checkpoint {
 
 struct CheckpointSummary {
   std::string name;
-  int64_t step = 0;               // 0 without a trainer.
+  int64_t step = 0;  // 0 without a trainer.
   bool has_trainer = false;
-  int64_t bytes = 0;              // All files'.
+  int64_t bytes = 0;  // All files'.
   int64_t saved_unix_seconds = 0;
-  std::string revision;           // As CheckpointStore::Revision.
-  std::string damage;             // Why its manifest cannot be read: only the name is known then. Empty: it can.
+  std::string revision;  // As CheckpointStore::Revision.
+  std::string damage;    // Why its manifest cannot be read: only the name is known then. Empty: it can.
 };
 
 // Thread-safe. Its functions wait for the disk: call them on a thread that may wait, neither a lane's nor gRPC's.
@@ -122,8 +122,7 @@ class CheckpointStore {
 
   CheckpointStore(FileSystem& files, const std::string& directory, int64_t max_bytes, std::shared_ptr<StoreQuota> quota,
                   std::string folder)
-      : files_(files), directory_(directory + "/"), max_bytes_(max_bytes), quota_(std::move(quota)),
-        folder_(std::move(folder)) {}
+      : files_(files), directory_(directory + "/"), max_bytes_(max_bytes), quota_(std::move(quota)), folder_(std::move(folder)) {}
 
   // Makes the directory if it is missing, and removes the files of stopped saves.
   absl::Status Prepare();
@@ -136,8 +135,7 @@ class CheckpointStore {
   absl::Status MissingCheckpoint(absl::string_view name) const;
   // NOT_FOUND: there is no checkpoint of that name.
   absl::StatusOr<Current> ReadCurrent(absl::string_view name) const;
-  absl::StatusOr<Manifest> ReadManifest(absl::string_view name, const Current& current,
-                                        std::string* version_directory) const;
+  absl::StatusOr<Manifest> ReadManifest(absl::string_view name, const Current& current, std::string* version_directory) const;
   // The manifest of a version that is current at some moment of the call. Takes no lock.
   absl::StatusOr<Manifest> ReadManifestUnlocked(absl::string_view name, Current* of = nullptr) const;
   static absl::StatusOr<ModelDefinition> ReadDefinition(const VersionReader& reader, const Manifest& manifest);
@@ -159,7 +157,7 @@ class CheckpointStore {
   const std::string directory_;  // Ends with '/': it may itself be a symbolic link.
   const int64_t max_bytes_;
   const std::shared_ptr<StoreQuota> quota_;
-  const std::string folder_;  // Empty, or with a '/' at its end: this store's place in the quota's directory.
+  const std::string folder_;          // Empty, or with a '/' at its end: this store's place in the quota's directory.
   std::vector<absl::Status> faults_;  // Set before the store is shared.
 };
 

@@ -7,8 +7,8 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/store/json.h"
-#include "engine/store/notes.h"
 #include "engine/store/manifest.h"
+#include "engine/store/notes.h"
 #include "engine/store/safetensors.h"
 #include "engine/store/version_files.h"
 
@@ -85,7 +85,8 @@ absl::StatusOr<StoredDataset> FromCheckpoint(Checkpoint checkpoint, Allocator& h
 absl::Status CheckBools(const Dataset& dataset) {
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     if (FitsSafetensors(dataset.tensor(i))) continue;
-    return absl::InvalidArgumentError(absl::StrCat("column '", Excerpt(dataset.columns()[i].name), "' is bool, and has bytes other "
+    return absl::InvalidArgumentError(absl::StrCat("column '", Excerpt(dataset.columns()[i].name),
+                                                   "' is bool, and has bytes other "
                                                    "than 0 and 1; upload other values with `restart`"));
   }
   return absl::OkStatus();

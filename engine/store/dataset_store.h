@@ -27,8 +27,8 @@
 namespace gluond {
 
 struct StoredDataset {
-  std::shared_ptr<Dataset> dataset;  // Its columns are full.
-  std::string client;                // The client that uploaded it.
+  std::shared_ptr<Dataset> dataset;                                                  // Its columns are full.
+  std::string client;                                                                // The client that uploaded it.
   std::chrono::system_clock::time_point created = std::chrono::system_clock::now();  // To the microsecond.
   // By column: the checksum of its bytes, and the one that the client declared.
   std::vector<uint32_t> crcs;

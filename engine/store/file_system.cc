@@ -23,9 +23,18 @@ absl::Status Failed(absl::string_view what, const std::string& path, int error) 
   const std::string message = absl::StrCat("cannot ", what, " ", path, ": ", std::generic_category().message(error));
   switch (error) {
     case ENOENT: return absl::NotFoundError(message);
-    case ENOSPC: case EDQUOT: case EFBIG: case EMFILE: case ENFILE: return absl::ResourceExhaustedError(message);
-    case EACCES: case EPERM: case EROFS: case ELOOP: case ENOTDIR: case EISDIR: case ENXIO:
-      return absl::FailedPreconditionError(message);
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EMFILE:
+    case ENFILE: return absl::ResourceExhaustedError(message);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ELOOP:
+    case ENOTDIR:
+    case EISDIR:
+    case ENXIO: return absl::FailedPreconditionError(message);
     case EIO: return absl::DataLossError(message);
     default: return absl::InternalError(message);
   }
@@ -91,8 +100,7 @@ class LocalWritableFile : public WritableFile {
 
 class LocalReadableFile : public ReadableFile {
  public:
-  LocalReadableFile(FileDescriptor fd, int64_t size, std::string path)
-      : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
+  LocalReadableFile(FileDescriptor fd, int64_t size, std::string path) : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
 
   int64_t size() const override { return size_; }
   absl::Status Read(void* to, size_t bytes) override {
@@ -171,8 +179,7 @@ class Local : public FileSystem {
   absl::StatusOr<int64_t> TreeBytes(const std::string& directory) const override {
     std::error_code error;
     int64_t bytes = 0;
-    for (std::filesystem::recursive_directory_iterator it(directory, error), end; !error && it != end;
-         it.increment(error)) {
+    for (std::filesystem::recursive_directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
       std::error_code gone;  // Another save may be removing its old version.
       if (!it->is_regular_file(gone) || it->is_symlink(gone)) continue;
       const auto size = static_cast<int64_t>(it->file_size(gone));
@@ -208,8 +215,7 @@ class Local : public FileSystem {
 absl::StatusOr<std::string> ReadWhole(const FileSystem& files, const std::string& path, int64_t max_bytes) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
   if (file->size() > max_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, " has ", file->size(), " bytes, at most ", max_bytes, " are read"));
+    return absl::ResourceExhaustedError(absl::StrCat(path, " has ", file->size(), " bytes, at most ", max_bytes, " are read"));
   }
   std::string bytes(static_cast<size_t>(file->size()), '\0');
   RETURN_IF_ERROR(file->Read(bytes.data(), bytes.size()));

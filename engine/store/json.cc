@@ -63,7 +63,8 @@ class JsonParser {
 
  private:
   void Skip() {
-    while (Accept(" \n\r\t")) {}
+    while (Accept(" \n\r\t")) {
+    }
   }
   bool Take(absl::string_view token) {
     Skip();
@@ -187,7 +188,8 @@ class JsonParser {
   }
   bool Digits() {
     const size_t begin = at_;
-    while (Accept("0123456789")) {}
+    while (Accept("0123456789")) {
+    }
     return at_ > begin;
   }
 
@@ -201,9 +203,7 @@ Json::Json(double value) : kind_(std::isfinite(value) ? kNumber : kString), text
 Json::Json(int64_t value) : kind_(kNumber), text_(absl::StrCat(value)) {}
 Json::Json(uint64_t value) : kind_(kNumber), text_(absl::StrCat(value)) {}
 
-absl::StatusOr<Json> Json::Parse(absl::string_view text, int max_depth) {
-  return JsonParser(text, max_depth).Document();
-}
+absl::StatusOr<Json> Json::Parse(absl::string_view text, int max_depth) { return JsonParser(text, max_depth).Document(); }
 
 std::string Json::Dump() const {
   std::string out;
@@ -214,7 +214,8 @@ std::string Json::Dump() const {
 void Json::DumpTo(std::string* out) const {
   switch (kind_) {
     case kNull: out->append("null"); return;
-    case kBool: case kNumber: out->append(text_); return;
+    case kBool:
+    case kNumber: out->append(text_); return;
     case kString: return Quote(text_, out);
     case kArray:
       for (size_t i = 0; i < elements_.size(); ++i) out->push_back(i == 0 ? '[' : ','), elements_[i].DumpTo(out);
@@ -251,8 +252,7 @@ absl::Status Json::Get(int64_t* value) const {
   return kind_ == kNumber && absl::SimpleAtoi(text_, value) ? absl::OkStatus() : Want("a whole number of 64 bits");
 }
 absl::Status Json::Get(uint64_t* value) const {
-  return kind_ == kNumber && absl::SimpleAtoi(text_, value) ? absl::OkStatus()
-                                                             : Want("a whole number of 64 bits, not negative");
+  return kind_ == kNumber && absl::SimpleAtoi(text_, value) ? absl::OkStatus() : Want("a whole number of 64 bits, not negative");
 }
 absl::Status Json::Get(std::string* value) const {
   if (kind_ != kString) return Want("a string");
@@ -266,8 +266,6 @@ absl::StatusOr<const Json*> Json::GetChild(absl::string_view key, Kind kind) con
 }
 
 absl::Status Json::Missing() { return absl::InvalidArgumentError("is missing"); }
-absl::Status Json::Name(absl::string_view key, absl::Status status) {
-  return Annotate(status, absl::StrCat("'", key, "'"));
-}
+absl::Status Json::Name(absl::string_view key, absl::Status status) { return Annotate(status, absl::StrCat("'", key, "'")); }
 
 }  // namespace gluond

@@ -29,8 +29,7 @@ absl::Status Read(const Json& json, FileEntry* file) {
   RETURN_IF_ERROR(json.Get("bytes", &file->bytes));
   RETURN_IF_ERROR(json.Get("crc32c", &crc));
   if (file->bytes < 0 || file->bytes > kMaxFileBytes || crc > UINT32_MAX) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("file '", Excerpt(file->name), "' has ", file->bytes, " bytes, checksum ", crc));
+    return absl::InvalidArgumentError(absl::StrCat("file '", Excerpt(file->name), "' has ", file->bytes, " bytes, checksum ", crc));
   }
   file->crc32c = static_cast<uint32_t>(crc);
   return absl::OkStatus();
@@ -85,8 +84,8 @@ absl::Status CheckFormatVersion(const Json& json, int64_t known) {
   int64_t version = 0;
   RETURN_IF_ERROR(json.Get("format_version", &version));
   if (version > known) {
-    return absl::FailedPreconditionError(absl::StrCat("format_version is ", version, ", this server reads up to ",
-                                                      known, "; load it with the newer server that wrote it"));
+    return absl::FailedPreconditionError(absl::StrCat("format_version is ", version, ", this server reads up to ", known,
+                                                      "; load it with the newer server that wrote it"));
   }
   if (version == known) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("format_version is ", version, ", expected ", known));
@@ -99,7 +98,8 @@ int64_t Manifest::bytes() const {
 }
 
 absl::StatusOr<FileEntry> Manifest::Find(absl::string_view file) const {
-  for (const FileEntry& entry : files) if (entry.name == file) return entry;
+  for (const FileEntry& entry : files)
+    if (entry.name == file) return entry;
   return absl::DataLossError(absl::StrCat("the manifest does not list ", file));
 }
 

@@ -19,13 +19,13 @@ namespace {
 constexpr uint64_t kMaxHeader = 100'000'000;  // The Python package's own limit.
 constexpr char kMetadata[] = "__metadata__";
 
-constexpr std::pair<const char*, DType> kTypes[] = {
-    {"F32", DType::kFloat32}, {"F64", DType::kFloat64}, {"F16", DType::kFloat16},
-    {"BF16", DType::kBfloat16}, {"U8", DType::kUint8}, {"I8", DType::kInt8},
-    {"I32", DType::kInt32}, {"I64", DType::kInt64}, {"BOOL", DType::kBool}};
+constexpr std::pair<const char*, DType> kTypes[] = {{"F32", DType::kFloat32},   {"F64", DType::kFloat64}, {"F16", DType::kFloat16},
+                                                    {"BF16", DType::kBfloat16}, {"U8", DType::kUint8},    {"I8", DType::kInt8},
+                                                    {"I32", DType::kInt32},     {"I64", DType::kInt64},   {"BOOL", DType::kBool}};
 
 const char* TypeText(DType dtype) {
-  for (const auto& [text, type] : kTypes) if (type == dtype) return text;
+  for (const auto& [text, type] : kTypes)
+    if (type == dtype) return text;
   return "";
 }
 
@@ -43,7 +43,8 @@ absl::StatusOr<Entry> ReadEntry(const std::string& name, const Json& json) {
   entry.name = name;
   std::string type;
   RETURN_IF_ERROR(json.Get("dtype", &type));
-  for (const auto& [text, dtype] : kTypes) if (type == text) entry.dtype = dtype;
+  for (const auto& [text, dtype] : kTypes)
+    if (type == text) entry.dtype = dtype;
   if (entry.dtype == DType::kUnknown) return Wrong(absl::StrCat("unknown dtype '", Excerpt(type), "'"));
   ASSIGN_OR_RETURN(const Json* shape, json.GetChild("shape", Json::kArray));
   std::vector<int64_t> dims;
@@ -67,9 +68,8 @@ absl::StatusOr<Entry> ReadEntry(const std::string& name, const Json& json) {
 absl::StatusOr<std::vector<const Entry*>> OrderByOffset(const std::vector<Entry>& entries, uint64_t size) {
   std::vector<const Entry*> order;
   for (const Entry& entry : entries) order.push_back(&entry);
-  std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
-    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Entry* a, const Entry* b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); });
   uint64_t at = 0;
   for (const Entry* entry : order) {
     if (entry->begin != at) {
@@ -105,8 +105,7 @@ absl::Status CheckNames(const NamedTensors& tensors) {
   absl::flat_hash_set<absl::string_view> names = {kMetadata};
   for (const NamedTensor& named : tensors) {
     if (!names.insert(named.name).second) {
-      return Wrong(absl::StrCat("the name '", Excerpt(named.name), "' is ",
-                                named.name == kMetadata ? "reserved" : "there twice"));
+      return Wrong(absl::StrCat("the name '", Excerpt(named.name), "' is ", named.name == kMetadata ? "reserved" : "there twice"));
     }
   }
   return absl::OkStatus();
@@ -116,9 +115,8 @@ absl::Status CheckNames(const NamedTensors& tensors) {
 std::vector<size_t> OrderBySize(const NamedTensors& tensors) {
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return SizeOf(tensors[a].tensor.dtype()) > SizeOf(tensors[b].tensor.dtype());
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return SizeOf(tensors[a].tensor.dtype()) > SizeOf(tensors[b].tensor.dtype()); });
   return order;
 }
 
@@ -156,8 +154,8 @@ absl::Status WriteSafetensors(const NamedTensors& tensors, const AttrDict& metad
   text.append((8 - text.size() % 8) % 8, ' ');  // The bytes begin at a multiple of 8.
   const uint64_t length = text.size();
   if (length > kMaxHeader) {
-    return absl::ResourceExhaustedError(absl::StrCat("safetensors: the header of ", tensors.size(), " tensors takes ",
-                                                     length, " bytes, at most ", kMaxHeader, " are allowed"));
+    return absl::ResourceExhaustedError(absl::StrCat("safetensors: the header of ", tensors.size(), " tensors takes ", length,
+                                                     " bytes, at most ", kMaxHeader, " are allowed"));
   }
   RETURN_IF_ERROR(append(absl::string_view(reinterpret_cast<const char*>(&length), sizeof(length))));
   RETURN_IF_ERROR(append(text));
@@ -181,8 +179,7 @@ absl::StatusOr<Safetensors> ReadSafetensors(uint64_t size, const std::function<a
   RETURN_IF_ERROR(read(&length, sizeof(length)));
   size -= sizeof(length);
   if (length > size || length > kMaxHeader) {
-    return Wrong(absl::StrCat("the header has ", length, " bytes; ", size, " follow, and at most ", kMaxHeader,
-                              " are allowed"));
+    return Wrong(absl::StrCat("the header has ", length, " bytes; ", size, " follow, and at most ", kMaxHeader, " are allowed"));
   }
   std::string text(length, '\0');
   RETURN_IF_ERROR(read(text.data(), length));

@@ -97,7 +97,8 @@ absl::Status SessionStore::Save(const std::string& name, const SessionSave& save
   checkpoint.model.random = save.random;
   for (const NamedTensor& array : save.arrays) {
     if (!FitsSafetensors(array.tensor)) {
-      return absl::InvalidArgumentError(absl::StrCat("array '", Excerpt(array.name), "' is bool, and has bytes other "
+      return absl::InvalidArgumentError(absl::StrCat("array '", Excerpt(array.name),
+                                                     "' is bool, and has bytes other "
                                                      "than 0 and 1; save it as uint8"));
     }
     checkpoint.model.parameters.push_back({absl::StrCat(checkpoint.model.parameters.size()), array.tensor});

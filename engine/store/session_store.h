@@ -34,11 +34,11 @@ struct SessionSummary {
     DType dtype = DType::kUnknown;
     Shape shape;
   };
-  std::string key_hash;  // The hash of the secret that opens it.
-  uint64_t version = 0;  // Counts the saves of the name.
-  std::string client;    // The client that saved it.
+  std::string key_hash;                                                              // The hash of the secret that opens it.
+  uint64_t version = 0;                                                              // Counts the saves of the name.
+  std::string client;                                                                // The client that saved it.
   std::chrono::system_clock::time_point created = std::chrono::system_clock::now();  // To the microsecond.
-  std::string manifest;  // The client's own words.
+  std::string manifest;                                                              // The client's own words.
   std::vector<Array> arrays;
 
   int64_t bytes() const;

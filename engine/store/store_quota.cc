@@ -129,7 +129,8 @@ StoreQuota::Used StoreQuota::UsedByOthersLocked(const std::string& name) const {
 absl::Status StoreQuota::CheckCount(const Used& used) const {
   const int64_t most = limits_.max_checkpoints;
   if (used.all.checkpoints >= most) {
-    return OverLimit("--max_checkpoints", "the store has ", used.all.checkpoints, " other checkpoints, the limit of "
+    return OverLimit("--max_checkpoints", "the store has ", used.all.checkpoints,
+                     " other checkpoints, the limit of "
                      "--max_checkpoints; delete some");
   }
   if (!limits_.has_tenants || used.tenants.checkpoints < PartOfOneTenant(most)) return absl::OkStatus();
@@ -153,8 +154,8 @@ absl::Status StoreQuota::CheckDiskLocked(int64_t bytes) const {
   for (const auto& [name, other] : reserved_) wanted += other;
   if (wanted <= space.available - reserve) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("the checkpoint, with those that are being saved, takes about ", wanted,
-                                                   " bytes, and the disk of --store_dir has ", space.available,
-                                                   ", of which ", reserve, " stay free; delete some"));
+                                                   " bytes, and the disk of --store_dir has ", space.available, ", of which ",
+                                                   reserve, " stay free; delete some"));
 }
 
 }  // namespace gluond

@@ -32,8 +32,8 @@ namespace gluond {
 struct StoreLimits {
   int64_t max_store_bytes = 0;  // 0: as much as the disk has.
   int64_t max_checkpoints = std::numeric_limits<int64_t>::max();
-  bool has_tenants = false;     // Then each, and those who are of none, have half of the checkpoints at most.
-  bool keep_reserve = false;    // Leaves 1 GiB of the disk, or a twentieth of a small one, to others.
+  bool has_tenants = false;   // Then each, and those who are of none, have half of the checkpoints at most.
+  bool keep_reserve = false;  // Leaves 1 GiB of the disk, or a twentieth of a small one, to others.
   // The most bytes of a tenant; 0: as many as there are. Null: tenants have no limits.
   std::function<int64_t(absl::string_view tenant)> tenant_bytes = nullptr;
 };
@@ -81,8 +81,8 @@ class StoreQuota {
   const std::string directory_;
   const StoreLimits limits_;
   mutable Mutex mu_;
-  std::map<std::string, int64_t> stored_ ABSL_GUARDED_BY(mu_);  // Bytes by entry,
-  Sum sum_ ABSL_GUARDED_BY(mu_);                                 // their sum,
+  std::map<std::string, int64_t> stored_ ABSL_GUARDED_BY(mu_);         // Bytes by entry,
+  Sum sum_ ABSL_GUARDED_BY(mu_);                                       // their sum,
   std::map<std::string, Sum, std::less<>> sums_ ABSL_GUARDED_BY(mu_);  // and by owner.
   int64_t aside_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   std::multimap<std::string, int64_t> reserved_ ABSL_GUARDED_BY(mu_);  // Bytes by checkpoint.

@@ -6,8 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
-#include "engine/runtime/tenant_name.h"
 #include "engine/core/text.h"
+#include "engine/runtime/tenant_name.h"
 
 namespace gluond {
 namespace {
@@ -26,9 +26,9 @@ bool IsStoredName(absl::string_view name) {
 }
 
 absl::Status NotAllowed(absl::string_view kind, absl::string_view name) {
-  return InField(kind, absl::InvalidArgumentError(absl::StrCat(
-                           "the ", kind, " name '", Excerpt(name), "' is not allowed; want 1 to ", kLongest,
-                           " of A-Z a-z 0-9 . _ -, the first a letter or digit")));
+  return InField(kind,
+                 absl::InvalidArgumentError(absl::StrCat("the ", kind, " name '", Excerpt(name), "' is not allowed; want 1 to ",
+                                                         kLongest, " of A-Z a-z 0-9 . _ -, the first a letter or digit")));
 }
 
 }  // namespace

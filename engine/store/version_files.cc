@@ -25,10 +25,8 @@ absl::Status Damaged(const absl::Status& status, absl::string_view file) {
     case absl::StatusCode::kOk:
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kInternal:
-      return Annotate(status, file);
-    default:
-      return absl::DataLossError(absl::StrCat(file, ": ", status.message()));
+    case absl::StatusCode::kInternal: return Annotate(status, file);
+    default: return absl::DataLossError(absl::StrCat(file, ": ", status.message()));
   }
 }
 

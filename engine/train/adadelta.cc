@@ -39,8 +39,9 @@ class AdaDelta : public Optimizer {
 }  // namespace
 
 OptimizerCatalog::Entry AdaDeltaEntry() {
-  return MakeOptimizerEntry<AdaDelta, AdaDeltaParam>("adadelta", "Steps as large as the last ones; learning_rate is "
-                                                                 "not used.");
+  return MakeOptimizerEntry<AdaDelta, AdaDeltaParam>("adadelta",
+                                                     "Steps as large as the last ones; learning_rate is "
+                                                     "not used.");
 }
 
 }  // namespace gluond

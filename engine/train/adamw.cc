@@ -36,8 +36,7 @@ class AdamW : public OperatorOptimizer {
   // The operator's eta is the learning rate, and its lr the correction.
   StepNumbers numbers(const UpdateRates& at) const override {
     const double n = static_cast<double>(at.t);
-    const double correction =
-        p_.correct_bias ? std::sqrt(1 - std::pow(p_.beta2, n)) / (1 - std::pow(p_.beta1, n)) : 1;
+    const double correction = p_.correct_bias ? std::sqrt(1 - std::pow(p_.beta2, n)) / (1 - std::pow(p_.beta1, n)) : 1;
     return {{"lr", correction}, {"eta", at.lr}, {"wd", at.wd}};
   }
 

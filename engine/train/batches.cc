@@ -47,10 +47,8 @@ class Sent : public BatchSource {
 
 class FromDataset : public BatchSource {
  public:
-  FromDataset(DatasetBatchesOptions options, const std::vector<ModelInput>& inputs, std::vector<int> columns,
-              Staging* staging)
-      : options_(std::move(options)), inputs_(inputs), columns_(std::move(columns)), staging_(staging),
-        position_(options_.from) {}
+  FromDataset(DatasetBatchesOptions options, const std::vector<ModelInput>& inputs, std::vector<int> columns, Staging* staging)
+      : options_(std::move(options)), inputs_(inputs), columns_(std::move(columns)), staging_(staging), position_(options_.from) {}
 
   bool done() const override {
     if (options_.batches > 0 && drawn_ == options_.batches) return true;
@@ -117,8 +115,8 @@ class FromDataset : public BatchSource {
   const std::vector<int> columns_;  // By input; -1: none.
   Staging* const staging_;
   DatasetPosition position_;
-  int64_t drawn_ = 0;   // Batches.
-  int64_t given_ = 0;   // Rows of options_.rows drawn so far.
+  int64_t drawn_ = 0;  // Batches.
+  int64_t given_ = 0;  // Rows of options_.rows drawn so far.
   Tensor order_;
   uint64_t order_epoch_ = 0;
   Tensor plain_;  // Rows in their own order.
@@ -129,9 +127,8 @@ absl::Status CheckColumn(const Column& column, const ModelInput& input) {
   for (int64_t dim : column.row_shape.dims()) shape.Append(dim);
   Shape merged = input.shape;
   if (ShapeAssign(&merged, shape)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' has rows of shape ",
-                                                 column.row_shape.ToString(), "; the model's input wants batches ",
-                                                 input.shape.ToString()));
+  return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' has rows of shape ", column.row_shape.ToString(),
+                                                 "; the model's input wants batches ", input.shape.ToString()));
 }
 
 }  // namespace
@@ -150,14 +147,12 @@ absl::StatusOr<Tensor> Staging::ToDevice(size_t input, const Tensor& value) {
   return copy;
 }
 
-std::unique_ptr<BatchSource> SentBatch(std::vector<Tensor> tensors, const std::vector<ModelInput>& inputs,
-                                       Staging* staging) {
+std::unique_ptr<BatchSource> SentBatch(std::vector<Tensor> tensors, const std::vector<ModelInput>& inputs, Staging* staging) {
   return std::make_unique<Sent>(std::move(tensors), inputs, staging);
 }
 
-absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOptions options,
-                                                            const std::vector<ModelInput>& inputs, size_t optional,
-                                                            Staging* staging) {
+absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOptions options, const std::vector<ModelInput>& inputs,
+                                                            size_t optional, Staging* staging) {
   const Dataset& dataset = *options.dataset;
   if (!dataset.committed()) return absl::FailedPreconditionError("the dataset is not committed yet");
   if (options.batch_size < 1) {
@@ -169,8 +164,8 @@ absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOption
   }
   if (options.end == 0) options.end = dataset.rows();
   if (options.from.row < 0 || options.from.row > options.end || options.end > dataset.rows()) {
-    return absl::InvalidArgumentError(absl::StrCat("rows [", options.from.row, ", ", options.end,
-                                                   ") are not within the dataset's ", dataset.rows()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows [", options.from.row, ", ", options.end, ") are not within the dataset's ", dataset.rows()));
   }
   std::vector<int> columns;
   for (size_t i = 0; i < inputs.size(); ++i) {

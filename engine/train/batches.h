@@ -57,26 +57,24 @@ class BatchSource {
 };
 
 // One batch; its tensors are converted to the inputs' types.
-std::unique_ptr<BatchSource> SentBatch(std::vector<Tensor> tensors, const std::vector<ModelInput>& inputs,
-                                       Staging* staging);
+std::unique_ptr<BatchSource> SentBatch(std::vector<Tensor> tensors, const std::vector<ModelInput>& inputs, Staging* staging);
 
 struct DatasetBatchesOptions {
   std::shared_ptr<const Dataset> dataset;
   int64_t batch_size = 0;
-  int64_t batches = 0;        // The number of batches. 0: to `end`, in one epoch.
+  int64_t batches = 0;  // The number of batches. 0: to `end`, in one epoch.
   DatasetPosition from;
-  int64_t end = 0;            // One after the last row of an epoch that is used; 0: all.
+  int64_t end = 0;  // One after the last row of an epoch that is used; 0: all.
   bool shuffle = true;
-  bool keep_last = false;     // Uses a smaller last batch of an epoch.
-  Tensor rows;                // int64 [n], on the CPU. If defined, the batches are these rows.
+  bool keep_last = false;  // Uses a smaller last batch of an epoch.
+  Tensor rows;             // int64 [n], on the CPU. If defined, the batches are these rows.
 };
 
 // FAILED_PRECONDITION: the dataset is not committed. INVALID_ARGUMENT: the dataset has no column for one of
 // `inputs` but the last `optional`, rows of a shape that does not fit, or fewer rows than a batch. A batch size
 // below 1 is INVALID_ARGUMENT, too, and so is a position outside the dataset.
-absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOptions options,
-                                                            const std::vector<ModelInput>& inputs, size_t optional,
-                                                            Staging* staging);
+absl::StatusOr<std::unique_ptr<BatchSource>> DatasetBatches(DatasetBatchesOptions options, const std::vector<ModelInput>& inputs,
+                                                            size_t optional, Staging* staging);
 
 }  // namespace gluond
 

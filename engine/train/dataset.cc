@@ -20,9 +20,8 @@ constexpr size_t kKeptOrders = 4;
 // Fisher and Yates. Element i changes places with one of [0, i], chosen by 64 random bits of its own.
 void Permute(uint64_t seed, uint64_t epoch, absl::Span<int64_t> order) {
   const auto n = static_cast<int64_t>(order.size());
-  FairSemaphore::OfLongWork().DoInPieces(n, tuning::kLongWorkPiece, [&](int64_t begin, int64_t end) {
-    std::iota(order.data() + begin, order.data() + end, begin);
-  });
+  FairSemaphore::OfLongWork().DoInPieces(
+      n, tuning::kLongWorkPiece, [&](int64_t begin, int64_t end) { std::iota(order.data() + begin, order.data() + end, begin); });
   const Philox random = RandomStream(seed, RandomDomain::kOrder, epoch);
   FairSemaphore::OfLongWork().DoInPieces(n, tuning::kLongWorkPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = n - 1 - begin; i > n - 1 - end; --i) {
@@ -48,8 +47,10 @@ absl::Status CheckColumns(const std::vector<Column>& columns, int64_t rows) {
     if (column.name.empty() || !column.row_shape.known() || column.row_shape.ndim() >= Shape::kMaxRank ||
         column.dtype == DType::kUnknown) {
       return absl::InvalidArgumentError(absl::StrCat(where, " of ", Name(column.dtype), " rows of shape ",
-                                                     column.row_shape.ToString(), ": want a name, a type and a known "
-                                                     "shape of at most ", Shape::kMaxRank - 1, " dimensions"));
+                                                     column.row_shape.ToString(),
+                                                     ": want a name, a type and a known "
+                                                     "shape of at most ",
+                                                     Shape::kMaxRank - 1, " dimensions"));
     }
   }
   return absl::OkStatus();
@@ -57,8 +58,7 @@ absl::Status CheckColumns(const std::vector<Column>& columns, int64_t rows) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Dataset>> Dataset::Create(std::vector<Column> columns, int64_t rows,
-                                                         Allocator& host_allocator) {
+absl::StatusOr<std::shared_ptr<Dataset>> Dataset::Create(std::vector<Column> columns, int64_t rows, Allocator& host_allocator) {
   RETURN_IF_ERROR(CheckColumns(columns, rows));
   std::vector<Tensor> tensors;
   for (const Column& column : columns) {
@@ -80,9 +80,8 @@ absl::StatusOr<std::shared_ptr<Dataset>> Dataset::FromTensors(std::vector<Column
   for (size_t i = 0; i < columns.size(); ++i) {
     const Shape& shape = tensors[i].shape();
     if (shape.ndim() < 1 || shape[0] != tensors[0].shape()[0]) {
-      return absl::InvalidArgumentError(absl::StrCat(Where(columns[i]), " has the shape ", shape.ToString(),
-                                                     ", the first one ", tensors[0].shape().ToString(),
-                                                     "; want as many rows in each"));
+      return absl::InvalidArgumentError(absl::StrCat(Where(columns[i]), " has the shape ", shape.ToString(), ", the first one ",
+                                                     tensors[0].shape().ToString(), "; want as many rows in each"));
     }
     columns[i].row_shape = Shape(shape.begin() + 1, shape.end());
     columns[i].dtype = tensors[i].dtype();
@@ -103,8 +102,7 @@ absl::StatusOr<size_t> Dataset::FindColumn(absl::string_view name) const {
   }
   std::vector<std::string> names;
   for (const Column& column : columns_) names.push_back(column.name);
-  return absl::NotFoundError(
-      absl::StrCat("the dataset has no column '", Excerpt(name), "'", DidYouMean(name, names)));
+  return absl::NotFoundError(absl::StrCat("the dataset has no column '", Excerpt(name), "'", DidYouMean(name, names)));
 }
 
 absl::Status Dataset::Append(absl::string_view column, absl::string_view bytes) {
@@ -113,8 +111,8 @@ absl::Status Dataset::Append(absl::string_view column, absl::string_view bytes) 
   if (committed_) return absl::FailedPreconditionError("the dataset is committed: its rows stay as they are");
   const auto size = static_cast<int64_t>(tensors_[i].bytes());
   if (static_cast<int64_t>(bytes.size()) > size - appended_[i]) {
-    return absl::OutOfRangeError(absl::StrCat("column '", column, "' has ", size, " bytes; ", appended_[i],
-                                              " are there, ", bytes.size(), " more are too many"));
+    return absl::OutOfRangeError(absl::StrCat("column '", column, "' has ", size, " bytes; ", appended_[i], " are there, ",
+                                              bytes.size(), " more are too many"));
   }
   std::memcpy(tensors_[i].data<char>() + appended_[i], bytes.data(), bytes.size());
   appended_[i] += static_cast<int64_t>(bytes.size());
@@ -189,8 +187,8 @@ absl::StatusOr<Tensor> Dataset::Order(uint64_t seed, uint64_t epoch) const {
 
 absl::StatusOr<Tensor> Dataset::Rows(const RowRange& range) const {
   if (range.first < 0 || range.count < 0 || range.first > rows_ || range.count > rows_ - range.first) {
-    return absl::InvalidArgumentError(absl::StrCat("rows [", range.first, ", ", range.first, " + ", range.count,
-                                                   ") are not within the dataset's ", rows_));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows [", range.first, ", ", range.first, " + ", range.count, ") are not within the dataset's ", rows_));
   }
   if (range.shuffle) {
     ASSIGN_OR_RETURN(const Tensor order, Order(range.seed, range.epoch));
@@ -211,8 +209,7 @@ absl::Status Dataset::Gather(size_t column, absl::Span<const int64_t> rows, cons
       return absl::OutOfRangeError(absl::StrCat("there is no row ", rows[i], "; the dataset has ", rows_));
     }
     ConvertValues(tensors_[column].data<char>() + rows[i] * from_bytes, from.dtype,
-                  batch.data<char>() + static_cast<int64_t>(i) * to_bytes, batch.dtype(), elements, from.scale,
-                  from.shift);
+                  batch.data<char>() + static_cast<int64_t>(i) * to_bytes, batch.dtype(), elements, from.scale, from.shift);
   }
   return absl::OkStatus();
 }

@@ -46,8 +46,7 @@ class Dataset {
  public:
   // INVALID_ARGUMENT: no columns or rows, a name twice, an unknown shape. RESOURCE_EXHAUSTED: as Allocator::Allocate.
   // `host_allocator` outlives the dataset.
-  static absl::StatusOr<std::shared_ptr<Dataset>> Create(std::vector<Column> columns, int64_t rows,
-                                                         Allocator& host_allocator);
+  static absl::StatusOr<std::shared_ptr<Dataset>> Create(std::vector<Column> columns, int64_t rows, Allocator& host_allocator);
   // A committed dataset of whole columns, which it shares: tensors on the CPU whose first axis has one place per row.
   // Row shapes and dtypes are the tensors'. INVALID_ARGUMENT as Create, and for tensors that do not fit together.
   static absl::StatusOr<std::shared_ptr<Dataset>> FromTensors(std::vector<Column> columns, std::vector<Tensor> tensors,
@@ -85,7 +84,10 @@ class Dataset {
 
  private:
   Dataset(std::vector<Column> columns, int64_t rows, Allocator& host_allocator, std::vector<Tensor> tensors)
-      : columns_(std::move(columns)), rows_(rows), host_allocator_(host_allocator), tensors_(std::move(tensors)),
+      : columns_(std::move(columns)),
+        rows_(rows),
+        host_allocator_(host_allocator),
+        tensors_(std::move(tensors)),
         appended_(columns_.size()) {}
   absl::Status CheckFullLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<Tensor> Numbers(int64_t count) const;

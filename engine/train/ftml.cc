@@ -41,8 +41,6 @@ class Ftml : public OperatorOptimizer {
 
 }  // namespace
 
-OptimizerCatalog::Entry FtmlEntry() {
-  return MakeOptimizerEntry<Ftml, FtmlParam>("ftml", "Follow the moving leader.");
-}
+OptimizerCatalog::Entry FtmlEntry() { return MakeOptimizerEntry<Ftml, FtmlParam>("ftml", "Follow the moving leader."); }
 
 }  // namespace gluond

@@ -24,9 +24,9 @@ class GroupAdaGrad : public Optimizer {
  private:
   absl::Status Expand(UpdateGraph& u) const override {
     if (u.shape.ndim() != 2) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "groupadagrad updates matrices only, and parameter '", u.name, "' has the shape ", u.shape.ToString(),
-          "; use another optimizer, or set the parameter's grad_req to null"));
+      return absl::InvalidArgumentError(absl::StrCat("groupadagrad updates matrices only, and parameter '", u.name,
+                                                     "' has the shape ", u.shape.ToString(),
+                                                     "; use another optimizer, or set the parameter's grad_req to null"));
     }
     const NodeEntry g = Scaled(u);
     u.states[0] = u.states[0] + u.Call("mean", {g * g}, {{"axis", "1"}, {"keepdims", "True"}});

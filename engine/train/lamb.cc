@@ -17,8 +17,7 @@ struct LambParam : Param<LambParam>, OptimizerParam {
     EpsilonField(s, 1e-6);
     s.Field("lower_bound", &LambParam::lower_bound).Default(std::nullopt).Describe("Least norm; None or 0: none.");
     s.Field("upper_bound", &LambParam::upper_bound).Default(std::nullopt).Describe("Largest norm; None or 0: none.");
-    s.Field("bias_correction", &LambParam::bias_correction).Default(true)
-        .Describe("Corrects the averages' start at zero.");
+    s.Field("bias_correction", &LambParam::bias_correction).Default(true).Describe("Corrects the averages' start at zero.");
   }
 };
 
@@ -33,10 +32,14 @@ class Lamb : public Optimizer {
 
  private:
   absl::Status Expand(UpdateGraph& u) const override {
-    const NodeEntry direction = u.Call("lamb_update_phase1", {u.weight, u.grad, u.states[0], u.states[1]}, {
-        {"t", "1"}, {"wd", "0"}, {"beta1", Text(p_.beta1)}, {"beta2", Text(p_.beta2)}, {"epsilon", Text(p_.epsilon)},
-        {"bias_correction", p_.bias_correction ? "True" : "False"},
-        {"clip_gradient", Text(p_.clips() ? *p_.clip_gradient : -1)}});
+    const NodeEntry direction = u.Call("lamb_update_phase1", {u.weight, u.grad, u.states[0], u.states[1]},
+                                       {{"t", "1"},
+                                        {"wd", "0"},
+                                        {"beta1", Text(p_.beta1)},
+                                        {"beta2", Text(p_.beta2)},
+                                        {"epsilon", Text(p_.epsilon)},
+                                        {"bias_correction", p_.bias_correction ? "True" : "False"},
+                                        {"clip_gradient", Text(p_.clips() ? *p_.clip_gradient : -1)}});
     for (const char* number : {"wd", "t", "rescale_grad"}) u.SetEachStep(direction, number, number);
     const auto norm = [&u](const NodeEntry& x) { return u.Call("norm", {x}); };
     const auto bound = [](std::optional<double> b) { return Text(b.value_or(0) == 0 ? -1 : *b); };

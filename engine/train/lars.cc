@@ -18,7 +18,8 @@ struct LarsParam : Param<LarsParam>, OptimizerParam {
     LazyField(s);
     s.Field("eta", &LarsParam::eta).Default(0.001).Describe("A step's share of the weight's norm.");
     EpsilonField(s, 0, "eps");
-    s.Field("momentum_correction", &LarsParam::momentum_correction).Default(true)
+    s.Field("momentum_correction", &LarsParam::momentum_correction)
+        .Default(true)
         .Describe("The momentum follows the learning rate.");
   }
 };

@@ -18,13 +18,18 @@ struct WarmUpAttributes {
 };
 template <class P>
 void CommonFields(Schema<P>& s) {
-  s.template Field<std::optional<double>>("base_lr", &P::base_lr).Default(std::nullopt)
+  s.template Field<std::optional<double>>("base_lr", &P::base_lr)
+      .Default(std::nullopt)
       .Describe("Where it starts; None: the optimizer's learning rate.");
-  s.template Field<int64_t>("warmup_steps", &P::warmup_steps).Default(int64_t{0}).AtLeast(0)
+  s.template Field<int64_t>("warmup_steps", &P::warmup_steps)
+      .Default(int64_t{0})
+      .AtLeast(0)
       .Describe("Updates before the schedule proper.");
   s.template Field<double>("warmup_begin_lr", &P::warmup_begin_lr).Default(0.0).AtLeast(0).Describe("At the start.");
-  s.template Field<int>("warmup_mode", &P::warmup_mode).Enum({{"linear", kLinear}, {"constant", kConstant}})
-      .Default("linear").Describe("Rises to base_lr, or stays at warmup_begin_lr.");
+  s.template Field<int>("warmup_mode", &P::warmup_mode)
+      .Enum({{"linear", kLinear}, {"constant", kConstant}})
+      .Default("linear")
+      .Describe("Rises to base_lr, or stays at warmup_begin_lr.");
 }
 
 // `decay(param, base_lr, update)` is the rate after the warm-up.
@@ -37,8 +42,8 @@ class Schedule : public LrSchedule {
   double operator()(int64_t update) const override {
     if (update >= p_.warmup_steps) return decay_(p_, base_lr_, update);
     if (p_.warmup_mode == kConstant) return p_.warmup_begin_lr;
-    return p_.warmup_begin_lr + (base_lr_ - p_.warmup_begin_lr) * static_cast<double>(update) /
-                                    static_cast<double>(p_.warmup_steps);
+    return p_.warmup_begin_lr +
+           (base_lr_ - p_.warmup_begin_lr) * static_cast<double>(update) / static_cast<double>(p_.warmup_steps);
   }
 
  private:
@@ -77,7 +82,8 @@ struct MultiFactorParam : Param<MultiFactorParam>, WarmUpAttributes {
     const auto rising = [](const std::vector<int64_t>& v) {
       return !v.empty() && v[0] >= 1 && std::is_sorted(v.begin(), v.end(), std::less_equal<>());
     };
-    s.Field("step", &MultiFactorParam::step).Check(rising, "want rising numbers of updates")
+    s.Field("step", &MultiFactorParam::step)
+        .Check(rising, "want rising numbers of updates")
         .Describe("After these updates the rate changes.");
     s.Field("factor", &MultiFactorParam::factor).Default(1.0).Range(0, 1).Describe("Multiplies the rate at each.");
     CommonFields(s);
@@ -126,23 +132,28 @@ double Cosine(const CosineParam& p, double base_lr, int64_t update) {
 template <class P>
 LrScheduleCatalog::Entry Entry(const char* name, const char* alias, const char* description,
                                double (*decay)(const P&, double, int64_t)) {
-  return {name, description, P::__FIELDS__(),
+  return {name,
+          description,
+          P::__FIELDS__(),
           [decay](const AttrDict& attrs, double base_lr) -> absl::StatusOr<std::unique_ptr<LrSchedule>> {
             ASSIGN_OR_RETURN(P p, ParseAttrs<P>(attrs));
             const double base = p.base_lr.value_or(base_lr);
             return std::make_unique<Schedule<P>>(std::move(p), base, decay);
-          }, {alias}};
+          },
+          {alias}};
 }
 
 }  // namespace
 
 const LrScheduleCatalog& LrSchedules() {
-  static const LrScheduleCatalog& catalog = *new LrScheduleCatalog("learning rate schedule", {
-      Entry("factor", "FactorScheduler", "Times `factor` every `step` updates.", &Factor),
-      Entry("multifactor", "MultiFactorScheduler", "Times `factor` after each of the updates `step`.", &MultiFactor),
-      Entry("poly", "PolyScheduler", "Falls to final_lr like a power of what is left.", &Poly),
-      Entry("cosine", "CosineScheduler", "Falls to final_lr like half a cosine.", &Cosine),
-  });
+  static const LrScheduleCatalog& catalog = *new LrScheduleCatalog(
+      "learning rate schedule",
+      {
+          Entry("factor", "FactorScheduler", "Times `factor` every `step` updates.", &Factor),
+          Entry("multifactor", "MultiFactorScheduler", "Times `factor` after each of the updates `step`.", &MultiFactor),
+          Entry("poly", "PolyScheduler", "Falls to final_lr like a power of what is left.", &Poly),
+          Entry("cosine", "CosineScheduler", "Falls to final_lr like half a cosine.", &Cosine),
+      });
   return catalog;
 }
 

@@ -25,9 +25,8 @@ absl::StatusOr<std::unique_ptr<Scores>> Scores::Of(const Tensor& prediction, con
   }
   const int64_t inner = shape.Size(at + 1, shape.ndim());
   if (label.Size() != shape.Size(0, at) * inner || shape[at] == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("it wants one label for each row of predictions ",
-                                                   shape.ToString(), " along axis ", axis, ", got ",
-                                                   label.shape().ToString()));
+    return absl::InvalidArgumentError(absl::StrCat("it wants one label for each row of predictions ", shape.ToString(),
+                                                   " along axis ", axis, ", got ", label.shape().ToString()));
   }
   return std::unique_ptr<Scores>(new Scores(prediction, label, shape[at], inner));
 }
@@ -47,16 +46,14 @@ int64_t Scores::Best(int64_t sample) const {
 absl::Status Scores::CheckLabel(int64_t sample) const {
   const float y = labels[sample];
   if (y >= 0 && y < static_cast<float>(classes_)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("label ", y, " of sample ", sample, " is no class; want 0 to ", classes_ - 1));
+  return absl::InvalidArgumentError(absl::StrCat("label ", y, " of sample ", sample, " is no class; want 0 to ", classes_ - 1));
 }
 
 absl::Status CheckAlike(const Tensor& prediction, const Tensor& label) {
   if (!label.defined()) return absl::InvalidArgumentError("it wants labels; send a tensor 'label'");
   if (prediction.Size() == label.Size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("it wants one label for each prediction, got ",
-                                                 label.shape().ToString(), " for predictions ",
-                                                 prediction.shape().ToString()));
+  return absl::InvalidArgumentError(absl::StrCat("it wants one label for each prediction, got ", label.shape().ToString(),
+                                                 " for predictions ", prediction.shape().ToString()));
 }
 
 const MetricCatalog& Metrics() {

@@ -50,9 +50,7 @@ class TopK : public Metric {
 
 struct AccuracyParam : Param<AccuracyParam> {
   int axis;
-  static void Fields(Schema<AccuracyParam>& s) {
-    s.Field("axis", &AccuracyParam::axis).Default(1).Describe("The classes' axis.");
-  }
+  static void Fields(Schema<AccuracyParam>& s) { s.Field("axis", &AccuracyParam::axis).Default(1).Describe("The classes' axis."); }
 };
 struct Accuracy : TopK {
   explicit Accuracy(const AccuracyParam& p) : TopK(1, p.axis) {}
@@ -87,8 +85,7 @@ class Binary : public Metric {
     for (int64_t i = 0; i < scores->samples(); ++i) {
       const int64_t y = scores->label(i);
       if (y != 1 && other.value_or(y) != y) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("it wants two classes, got the labels ", *other, " and ", y, " beside 1"));
+        return absl::InvalidArgumentError(absl::StrCat("it wants two classes, got the labels ", *other, " and ", y, " beside 1"));
       }
       if (y != 1) other = y;
       ++counts[y == 1][scores->Best(i) == 1];
@@ -172,8 +169,7 @@ struct PerplexityParam : Param<PerplexityParam> {
   std::optional<int> ignore_label;
   int axis;
   static void Fields(Schema<PerplexityParam>& s) {
-    s.Field("ignore_label", &PerplexityParam::ignore_label).Default(std::nullopt)
-        .Describe("Samples of this label do not count.");
+    s.Field("ignore_label", &PerplexityParam::ignore_label).Default(std::nullopt).Describe("Samples of this label do not count.");
     s.Field("axis", &PerplexityParam::axis).Default(-1).Describe("The classes' axis.");
   }
 };
@@ -232,19 +228,18 @@ class CrossEntropy : public Metric {
 
 std::vector<MetricCatalog::Entry> ClassMetrics() {
   return {
-      MakeMetricEntry<Accuracy, AccuracyParam>(
-          "accuracy", "The share of samples whose largest prediction is the label's.", {"acc"}),
-      MakeMetricEntry<TopKAccuracy, TopKParam>(
-          "top_k_accuracy", "The share of samples whose label is among the top_k largest predictions.",
-          {"top_k_acc", "topkaccuracy"}),
+      MakeMetricEntry<Accuracy, AccuracyParam>("accuracy", "The share of samples whose largest prediction is the label's.",
+                                               {"acc"}),
+      MakeMetricEntry<TopKAccuracy, TopKParam>("top_k_accuracy",
+                                               "The share of samples whose label is among the top_k largest predictions.",
+                                               {"top_k_acc", "topkaccuracy"}),
       MakeMetricEntry<F1, BinaryParam>("f1", "2 precision recall / (precision + recall) of class 1 of two."),
       MakeMetricEntry<Mcc, BinaryParam>("mcc", "Matthews' correlation coefficient of two classes."),
       MakeMetricEntry<Pcc, NoParam>("pcc", "The correlation of labels and predicted classes."),
-      MakeMetricEntry<Perplexity, PerplexityParam>(
-          "perplexity", "exp of the mean of -log p, where p is the label's predicted probability."),
+      MakeMetricEntry<Perplexity, PerplexityParam>("perplexity",
+                                                   "exp of the mean of -log p, where p is the label's predicted probability."),
       MakeMetricEntry<CrossEntropy, CrossEntropyParam>(
-          "cross-entropy", "The mean of -log(p + eps), where p is the label's predicted probability.",
-          {"ce", "crossentropy"}),
+          "cross-entropy", "The mean of -log(p + eps), where p is the label's predicted probability.", {"ce", "crossentropy"}),
       MakeMetricEntry<CrossEntropy, CrossEntropyParam>("nll-loss", "cross-entropy, by another name.",
                                                        {"nll_loss", "negativeloglikelihood"}),
   };

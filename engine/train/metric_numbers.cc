@@ -90,8 +90,8 @@ std::vector<MetricCatalog::Entry> NumberMetrics() {
   return {
       MakeMetricEntry<MeanDistance<kAbsolute>, NoParam>("mae", "The mean absolute difference, the mean over batches."),
       MakeMetricEntry<MeanDistance<kSquare>, NoParam>("mse", "The mean squared difference, the mean over batches."),
-      MakeMetricEntry<MeanDistance<kRoot>, NoParam>(
-          "rmse", "The root of a batch's mean squared difference, the mean over batches."),
+      MakeMetricEntry<MeanDistance<kRoot>, NoParam>("rmse",
+                                                    "The root of a batch's mean squared difference, the mean over batches."),
       MakeMetricEntry<Pearson, PearsonParam>("pearsonr", "Pearson's correlation of predictions and labels.",
                                              {"pearsoncorrelation"}),
       MakeMetricEntry<LossMean, NoParam>("loss", "The mean of the loss.", {"torch", "caffe"}),

@@ -41,9 +41,7 @@ class Scores {
   int64_t samples() const { return labels.size(); }
   int64_t classes() const { return classes_; }
   // A sample's value for class c is row(sample)[c * stride()].
-  const float* row(int64_t sample) const {
-    return values_.begin() + sample / inner_ * classes_ * inner_ + sample % inner_;
-  }
+  const float* row(int64_t sample) const { return values_.begin() + sample / inner_ * classes_ * inner_ + sample % inner_; }
   int64_t stride() const { return inner_; }
   int64_t label(int64_t sample) const;  // Truncated; NaN is 0.
   // The class of the largest value, the first of equal ones; NaN counts as largest.
@@ -68,18 +66,21 @@ absl::Status CheckAlike(const Tensor& prediction, const Tensor& label);
 enum Average { kMacro, kMicro };
 template <class P>
 void AverageField(Schema<P>& s) {
-  s.Field("average", &P::average).Enum({{"macro", kMacro}, {"micro", kMicro}}).Default("macro")
+  s.Field("average", &P::average)
+      .Enum({{"macro", kMacro}, {"micro", kMicro}})
+      .Default("macro")
       .Describe("macro: the mean of the batches' values. micro: the value of all samples together.");
 }
 
 // Makes a metric M from its parameters P.
 template <class M, class P>
-MetricCatalog::Entry MakeMetricEntry(const char* name, const char* description,
-                                     std::vector<std::string> aliases = {}) {
-  return {name, description, P::__FIELDS__(), [](const AttrDict& attrs) -> absl::StatusOr<std::unique_ptr<Metric>> {
+MetricCatalog::Entry MakeMetricEntry(const char* name, const char* description, std::vector<std::string> aliases = {}) {
+  return {name, description, P::__FIELDS__(),
+          [](const AttrDict& attrs) -> absl::StatusOr<std::unique_ptr<Metric>> {
             ASSIGN_OR_RETURN(const P p, ParseAttrs<P>(attrs));
             return std::make_unique<M>(p);
-          }, std::move(aliases)};
+          },
+          std::move(aliases)};
 }
 
 }  // namespace gluond

@@ -19,8 +19,7 @@ struct NadamParam : Param<NadamParam>, OptimizerParam {
     OptimizerFields(s, 0.001);
     AverageFields(s);
     EpsilonField(s);
-    s.Field("schedule_decay", &NadamParam::schedule_decay).Default(0.004).AtLeast(0)
-        .Describe("How fast the momentum warms up.");
+    s.Field("schedule_decay", &NadamParam::schedule_decay).Default(0.004).AtLeast(0).Describe("How fast the momentum warms up.");
   }
 };
 
@@ -28,12 +27,14 @@ class Nadam : public Optimizer {
  public:
   explicit Nadam(const NadamParam& p) : Optimizer(p), p_(p) {}
 
-  OptimizerStates states() const override {
-    return {{"mean"}, {"var"}, {"m_schedule", OptimizerState::kNumber}};
-  }
+  OptimizerStates states() const override { return {{"mean"}, {"var"}, {"m_schedule", OptimizerState::kNumber}}; }
   StepNumbers numbers(const UpdateRates& at) const override {
     const double n = static_cast<double>(at.t), now = MomentumAt(n);
-    return {{"lr", at.lr}, {"wd", at.wd}, {"now", now}, {"rest", 1 - now}, {"then", MomentumAt(n + 1)},
+    return {{"lr", at.lr},
+            {"wd", at.wd},
+            {"now", now},
+            {"rest", 1 - now},
+            {"then", MomentumAt(n + 1)},
             {"var_rest", 1 - std::pow(p_.beta2, n)}};
   }
 
@@ -62,8 +63,6 @@ class Nadam : public Optimizer {
 
 }  // namespace
 
-OptimizerCatalog::Entry NadamEntry() {
-  return MakeOptimizerEntry<Nadam, NadamParam>("nadam", "Adam with Nesterov's momentum.");
-}
+OptimizerCatalog::Entry NadamEntry() { return MakeOptimizerEntry<Nadam, NadamParam>("nadam", "Adam with Nesterov's momentum."); }
 
 }  // namespace gluond

@@ -33,8 +33,6 @@ class Nag : public OperatorOptimizer {
 
 }  // namespace
 
-OptimizerCatalog::Entry NagEntry() {
-  return MakeOptimizerEntry<Nag, NagParam>("nag", "Nesterov's accelerated gradient.");
-}
+OptimizerCatalog::Entry NagEntry() { return MakeOptimizerEntry<Nag, NagParam>("nag", "Nesterov's accelerated gradient."); }
 
 }  // namespace gluond

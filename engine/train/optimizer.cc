@@ -56,11 +56,10 @@ absl::Status OperatorOptimizer::Build(UpdateGraph& u) const {
 absl::Status OperatorOptimizer::Expand(UpdateGraph& u) const { return Call(u, op(), /*with_weight32=*/false); }
 
 const OptimizerCatalog& Optimizers() {
-  static const OptimizerCatalog& catalog = *new OptimizerCatalog(
-      "optimizer",
-      {SgdEntry(), NagEntry(), SignumEntry(), SgldEntry(), DcasgdEntry(), LarsEntry(), AdamEntry(), AdamWEntry(),
-       AdamaxEntry(), NadamEntry(), FtmlEntry(), LambEntry(), AdaGradEntry(), GroupAdaGradEntry(), AdaDeltaEntry(),
-       RmsPropEntry(), FtrlEntry()});
+  static const OptimizerCatalog& catalog =
+      *new OptimizerCatalog("optimizer", {SgdEntry(), NagEntry(), SignumEntry(), SgldEntry(), DcasgdEntry(), LarsEntry(),
+                                          AdamEntry(), AdamWEntry(), AdamaxEntry(), NadamEntry(), FtmlEntry(), LambEntry(),
+                                          AdaGradEntry(), GroupAdaGradEntry(), AdaDeltaEntry(), RmsPropEntry(), FtrlEntry()});
   return catalog;
 }
 

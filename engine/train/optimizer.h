@@ -79,9 +79,7 @@ class Optimizer {
   // clip(rescale_grad grad).
   NodeEntry Scaled(UpdateGraph& u) const { return Clipped(u, u.Times(u.grad, "rescale_grad")); }
   // clip(rescale_grad grad + wd w).
-  NodeEntry Decayed(UpdateGraph& u) const {
-    return Clipped(u, u.Times(u.grad, "rescale_grad") + u.Times(u.weight, "wd"));
-  }
+  NodeEntry Decayed(UpdateGraph& u) const { return Clipped(u, u.Times(u.grad, "rescale_grad") + u.Times(u.weight, "wd")); }
 
  private:
   NodeEntry Clipped(UpdateGraph& u, const NodeEntry& g) const;

@@ -36,11 +36,14 @@ template <class P>
 void OptimizerFields(Schema<P>& s, double learning_rate) {
   s.template Field<double>("learning_rate", &P::learning_rate).Default(learning_rate).AtLeast(0).Describe("Step size.");
   s.template Field<double>("wd", &P::wd).Default(0.0).AtLeast(0).Describe("Weight decay.");
-  s.template Field<std::optional<double>>("clip_gradient", &P::clip_gradient).Default(std::nullopt)
+  s.template Field<std::optional<double>>("clip_gradient", &P::clip_gradient)
+      .Default(std::nullopt)
       .Describe("Each element of a gradient is cut to this magnitude; None or 0: not cut.");
-  s.template Field<bool>("multi_precision", &P::multi_precision).Default(true)
-      .Describe("A float16 or bfloat16 parameter is updated by way of a float32 weight, which keeps what is too small "
-                "for it. The other states are float32 in any case.");
+  s.template Field<bool>("multi_precision", &P::multi_precision)
+      .Default(true)
+      .Describe(
+          "A float16 or bfloat16 parameter is updated by way of a float32 weight, which keeps what is too small "
+          "for it. The other states are float32 in any case.");
 }
 
 template <class P>
@@ -50,8 +53,7 @@ void MomentumField(Schema<P>& s, double momentum = 0) {
 
 template <class P>
 void LazyField(Schema<P>& s) {
-  s.Field("lazy_update", &P::lazy_update).Default(true)
-      .Describe("Accepted for MXNet's sake: of sparse gradients only.");
+  s.Field("lazy_update", &P::lazy_update).Default(true).Describe("Accepted for MXNet's sake: of sparse gradients only.");
 }
 
 template <class P>
@@ -66,18 +68,17 @@ void EpsilonField(Schema<P>& s, double epsilon = 1e-8, const char* name = "epsil
 }
 
 // A step of momentum, for an optimizer that has its state only where it is not 0.
-inline OptimizerStates MomentumState(double momentum) {
-  return momentum == 0 ? OptimizerStates{} : OptimizerStates{{"mom"}};
-}
+inline OptimizerStates MomentumState(double momentum) { return momentum == 0 ? OptimizerStates{} : OptimizerStates{{"mom"}}; }
 
 // Makes an optimizer O from its parameters P.
 template <class O, class P>
-OptimizerCatalog::Entry MakeOptimizerEntry(const char* name, const char* description,
-                                           std::vector<std::string> aliases = {}) {
-  return {name, description, P::__FIELDS__(), [](const AttrDict& attrs) -> absl::StatusOr<std::unique_ptr<Optimizer>> {
+OptimizerCatalog::Entry MakeOptimizerEntry(const char* name, const char* description, std::vector<std::string> aliases = {}) {
+  return {name, description, P::__FIELDS__(),
+          [](const AttrDict& attrs) -> absl::StatusOr<std::unique_ptr<Optimizer>> {
             ASSIGN_OR_RETURN(const P p, ParseAttrs<P>(attrs));
             return std::make_unique<O>(p);
-          }, std::move(aliases)};
+          },
+          std::move(aliases)};
 }
 
 inline std::string Text(double value) { return param_internal::FormatValue(value); }

@@ -16,7 +16,8 @@ struct RmsPropParam : Param<RmsPropParam>, OptimizerParam {
     s.Field("gamma2", &RmsPropParam::gamma2).Default(0.9).Range(0, 1).Describe("Momentum, when centered.");
     EpsilonField(s);
     s.Field("centered", &RmsPropParam::centered).Default(false).Describe("Graves's version.");
-    s.Field("clip_weights", &RmsPropParam::clip_weights).Default(std::nullopt)
+    s.Field("clip_weights", &RmsPropParam::clip_weights)
+        .Default(std::nullopt)
         .Describe("Each weight is cut to this magnitude; None or 0: not cut.");
   }
 };

@@ -17,8 +17,14 @@ namespace gluond {
 class Trainer::StepLoop {
  public:
   StepLoop(Trainer& trainer, bool train, std::unique_ptr<BatchSource> source, double divisor, CancellationPtr cancellation)
-      : trainer_(trainer), parts_(*trainer.parts_), model_(*trainer.model_), train_(train), source_(std::move(source)),
-        divisor_(divisor), cancellation_(std::move(cancellation)), metrics_(parts_.metrics.size()) {}
+      : trainer_(trainer),
+        parts_(*trainer.parts_),
+        model_(*trainer.model_),
+        train_(train),
+        source_(std::move(source)),
+        divisor_(divisor),
+        cancellation_(std::move(cancellation)),
+        metrics_(parts_.metrics.size()) {}
 
   Task<absl::StatusOr<StepReport>> Run() {
     absl::Status status;
@@ -83,8 +89,7 @@ class Trainer::StepLoop {
       const Tensor label = trainer_.num_optional_ > 0 ? batch_.host[batch_.host.size() - 2] : Tensor();
       for (size_t i = 0; i < metrics_.size(); ++i) {
         const auto& [name, metric] = parts_.metrics[i];
-        RETURN_IF_ERROR(Annotate(metric->Add(prediction, label, loss, &metrics[i]),
-                                 absl::StrCat("metric '", name, "'")));
+        RETURN_IF_ERROR(Annotate(metric->Add(prediction, label, loss, &metrics[i]), absl::StrCat("metric '", name, "'")));
       }
     }
     if (train_) {
@@ -170,8 +175,8 @@ void Trainer::Run(bool train, OpenSource open, double divisor, CancellationPtr c
 }
 
 void Trainer::TrainStep(NamedTensors inputs, TrainStepOptions options, CancellationPtr cancellation, OnStep done) {
-  const auto open = [this, inputs = std::move(inputs), batch_size = options.batch_size]()
-      -> absl::StatusOr<std::unique_ptr<BatchSource>> {
+  const auto open = [this, inputs = std::move(inputs),
+                     batch_size = options.batch_size]() -> absl::StatusOr<std::unique_ptr<BatchSource>> {
     if (batch_size < 0) {
       return absl::InvalidArgumentError(absl::StrCat("batch_size is ", batch_size, "; want 1 or more, or 0"));
     }
@@ -249,8 +254,8 @@ void Trainer::Evaluate(std::shared_ptr<const Dataset> dataset, int64_t batch_siz
   const auto open = [this, dataset = std::move(dataset), batch_size, first,
                      count]() -> absl::StatusOr<std::unique_ptr<BatchSource>> {
     if (first < 0 || count < 0 || first >= dataset->rows() || count > dataset->rows() - first) {
-      return absl::InvalidArgumentError(absl::StrCat("rows [", first, ", ", first, " + ", count,
-                                                     ") are not within the dataset's ", dataset->rows()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("rows [", first, ", ", first, " + ", count, ") are not within the dataset's ", dataset->rows()));
     }
     DatasetBatchesOptions options;
     options.dataset = dataset;

@@ -20,8 +20,7 @@ constexpr char kSampleWeight[] = "sample_weight";
 
 }  // namespace
 
-Trainer::Trainer(std::shared_ptr<Model> model, TrainerOptions options)
-    : model_(std::move(model)), options_(std::move(options)) {}
+Trainer::Trainer(std::shared_ptr<Model> model, TrainerOptions options) : model_(std::move(model)), options_(std::move(options)) {}
 
 Trainer::~Trainer() = default;
 
@@ -37,8 +36,8 @@ absl::Status Trainer::Initialize() {
   const auto found = std::find(outputs.begin(), outputs.end(), options_.prediction);
   if (!options_.prediction.empty() && found == outputs.end()) {
     return absl::NotFoundError(absl::StrCat("prediction: the model has no output '", Excerpt(options_.prediction), "'",
-                                            DidYouMean(options_.prediction, outputs), " (outputs: ",
-                                            absl::StrJoin(outputs, ", "), ")"));
+                                            DidYouMean(options_.prediction, outputs), " (outputs: ", absl::StrJoin(outputs, ", "),
+                                            ")"));
   }
   prediction_ = options_.prediction.empty() ? 0 : static_cast<size_t>(found - outputs.begin());
   inputs_ = model_->inputs();
@@ -46,7 +45,8 @@ absl::Status Trainer::Initialize() {
     for (const char* name : {kLabel, kSampleWeight}) {
       for (const ModelInput& input : inputs_) {
         if (input.name != name) continue;
-        return absl::InvalidArgumentError(absl::StrCat("the model has an input '", name, "', which is the loss's; "
+        return absl::InvalidArgumentError(absl::StrCat("the model has an input '", name,
+                                                       "', which is the loss's; "
                                                        "rename it, or train without a loss"));
       }
     }
@@ -56,16 +56,13 @@ absl::Status Trainer::Initialize() {
   }
   if (inputs_.empty()) return absl::InvalidArgumentError("the model has no inputs to train on");
   if (!(options_.clip_global_norm >= 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("clip_global_norm is ", options_.clip_global_norm, "; want 0 (off) or more"));
+    return absl::InvalidArgumentError(absl::StrCat("clip_global_norm is ", options_.clip_global_norm, "; want 0 (off) or more"));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
-                   Optimizers().Make(options_.optimizer.type, options_.optimizer.attrs));
+  ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, Optimizers().Make(options_.optimizer.type, options_.optimizer.attrs));
   const double base_lr = optimizer->param().learning_rate;
   parts_ = std::make_unique<Parts>(*model_, inputs_.size(), std::move(optimizer));
   if (!options_.lr_schedule.type.empty()) {
-    ASSIGN_OR_RETURN(parts_->lr_schedule,
-                     LrSchedules().Make(options_.lr_schedule.type, options_.lr_schedule.attrs, base_lr));
+    ASSIGN_OR_RETURN(parts_->lr_schedule, LrSchedules().Make(options_.lr_schedule.type, options_.lr_schedule.attrs, base_lr));
   }
   for (const Spec& spec : options_.metrics) {
     ASSIGN_OR_RETURN(std::unique_ptr<Metric> metric, Metrics().Make(spec.type, spec.attrs));
@@ -118,12 +115,10 @@ double Trainer::learning_rate() const {
 
 absl::Status Trainer::SetLearningRate(double learning_rate) {
   if (parts_->lr_schedule != nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the schedule '", options_.lr_schedule.type, "' sets the learning rate"));
+    return absl::FailedPreconditionError(absl::StrCat("the schedule '", options_.lr_schedule.type, "' sets the learning rate"));
   }
   if (!(learning_rate >= 0 && std::isfinite(learning_rate))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("learning_rate is ", learning_rate, "; want a finite number, 0 or more"));
+    return absl::InvalidArgumentError(absl::StrCat("learning_rate is ", learning_rate, "; want a finite number, 0 or more"));
   }
   MutexLock lock(mu_);
   learning_rate_ = learning_rate;
@@ -137,8 +132,7 @@ absl::Status Trainer::StartNorm(absl::Span<const size_t> parameters) {
   return NormDecides() ? parts_->updater.StartNorm(parameters) : absl::OkStatus();
 }
 
-absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite,
-                            StepReport* report) {
+absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite, StepReport* report) {
   Updater& updater = parts_->updater;
   bool finite = loss_is_finite;
   const auto read_norm = [&]() -> absl::Status {
@@ -150,7 +144,9 @@ absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor,
   const bool norm_first = NormDecides(), norm_after = !norm_first && options_.report_norm;
   if (norm_first) RETURN_IF_ERROR(read_norm());
   report->learning_rate = learning_rate();
-  const auto end = [&] { for (size_t i : parameters) model_->memory().set_fresh(i, false); };
+  const auto end = [&] {
+    for (size_t i : parameters) model_->memory().set_fresh(i, false);
+  };
   if (norm_first && !finite) {
     report->nonfinite = true;
     ++report->skipped;
@@ -207,9 +203,9 @@ std::vector<std::string> Trainer::Stale(absl::Span<const size_t> fresh) const {
 }
 
 void Trainer::Step(int64_t batch_size, bool ignore_stale_grad, OnStep done) {
-  model_->strand().Do<absl::StatusOr<StepReport>>([self = shared_from_this(), batch_size, ignore_stale_grad] {
-    return self->StepNow(batch_size, ignore_stale_grad);
-  }, std::move(done));
+  model_->strand().Do<absl::StatusOr<StepReport>>(
+      [self = shared_from_this(), batch_size, ignore_stale_grad] { return self->StepNow(batch_size, ignore_stale_grad); },
+      std::move(done));
 }
 
 absl::StatusOr<StepReport> Trainer::StepNow(int64_t batch_size, bool ignore_stale_grad) {
@@ -226,9 +222,9 @@ absl::StatusOr<StepReport> Trainer::StepNow(int64_t batch_size, bool ignore_stal
   if (!report.stale.empty() && !ignore_stale_grad) {
     std::vector<std::string> names = report.stale;
     if (names.size() > 8) names.resize(8), names.push_back("...");
-    return absl::FailedPreconditionError(
-        absl::StrCat("the gradients of ", absl::StrJoin(names, ", "), " have not been written by Backward since "
-                     "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
+    return absl::FailedPreconditionError(absl::StrCat("the gradients of ", absl::StrJoin(names, ", "),
+                                                      " have not been written by Backward since "
+                                                      "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
   }
   RETURN_IF_ERROR(parts_->updater.MakeWritable(fresh));
   RETURN_IF_ERROR(StartNorm(fresh));
@@ -242,13 +238,13 @@ void Trainer::Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, T
   using Held = absl::StatusOr<States>;
   model_->strand().Do<Held>([self = shared_from_this()] { return Held(self->SnapshotNow()); },
                             [self = shared_from_this(), done = std::move(done)](Held held) {
-    if (!held.ok()) return done(held.status());
-    const auto states = std::make_shared<States>(*std::move(held));
-    self->model_->BringToHost({&states->first.parameters, &states->second.states},
-                              [states, done](const absl::Status& status) {
-      status.ok() ? done(std::move(*states)) : done(status);
-    });
-  });
+                              if (!held.ok()) return done(held.status());
+                              const auto states = std::make_shared<States>(*std::move(held));
+                              self->model_->BringToHost({&states->first.parameters, &states->second.states},
+                                                        [states, done](const absl::Status& status) {
+                                                          status.ok() ? done(std::move(*states)) : done(status);
+                                                        });
+                            });
 }
 
 std::pair<ModelState, TrainerState> Trainer::SnapshotNow() const {
@@ -274,9 +270,8 @@ absl::Status Trainer::RestoreNow(const TrainerState& state) {
 }
 
 void Trainer::SetStates(NamedTensors states, std::optional<int64_t> step, OnStatus done) {
-  model_->strand().Do<absl::Status>([self = shared_from_this(), states = std::move(states), step] {
-    return self->SetStatesNow(states, step);
-  }, std::move(done));
+  model_->strand().Do<absl::Status>(
+      [self = shared_from_this(), states = std::move(states), step] { return self->SetStatesNow(states, step); }, std::move(done));
 }
 
 absl::Status Trainer::SetStatesNow(const NamedTensors& states, std::optional<int64_t> step) {

@@ -38,7 +38,7 @@ struct TrainerOptions {
   std::string prediction = {};          // The output that the loss reads; empty: the first.
   DType label_dtype = DType::kFloat32;  // Labels of another type are converted.
   Spec optimizer = {"sgd", {}};
-  Spec lr_schedule = {};                // An empty type: the optimizer's learning rate.
+  Spec lr_schedule = {};  // An empty type: the optimizer's learning rate.
   std::vector<Spec> metrics = {};
   // Over 0: when the norm of all gradients, after the division by the batch size, is larger, they are scaled to it.
   double clip_global_norm = 0;
@@ -56,18 +56,18 @@ struct MetricValue {
 };
 
 struct StepReport {
-  int64_t step = 0;           // Updates so far.
-  double loss = 0;            // Mean over the call's samples; 0 for Step.
+  int64_t step = 0;  // Updates so far.
+  double loss = 0;   // Mean over the call's samples; 0 for Step.
   // The L2 norm of the last step's gradients, after the division by the batch size and before clipping. See
   // TrainerOptions::report_norm.
   double gradient_norm = 0;
-  bool nonfinite = false;     // A step of this call had a gradient or a loss that is not finite.
-  int64_t skipped = 0;        // The number of steps skipped for that reason.
-  double learning_rate = 0;   // The last step's.
+  bool nonfinite = false;    // A step of this call had a gradient or a loss that is not finite.
+  int64_t skipped = 0;       // The number of steps skipped for that reason.
+  double learning_rate = 0;  // The last step's.
   std::vector<MetricValue> metrics;
   std::vector<std::string> stale;  // Parameters left as they are, with no new gradient since the last step.
   int64_t samples = 0;
-  uint64_t epoch = 0;         // The next step on the dataset goes on from here.
+  uint64_t epoch = 0;  // The next step on the dataset goes on from here.
   int64_t next_row = 0;
   // The sums behind `loss` and `metrics`; see Trainer::Join.
   MetricSum loss_sum;
@@ -101,10 +101,10 @@ struct DatasetSteps {
 struct TrainerState {
   TrainerOptions options;
   int64_t step = 0;
-  std::optional<double> learning_rate;       // Set by hand.
+  std::optional<double> learning_rate;  // Set by hand.
   DatasetPosition position;
   std::vector<std::pair<std::string, int64_t>> updates;  // Updates of each parameter, by name.
-  NamedTensors states;                       // "<parameter>/<state>".
+  NamedTensors states;                                   // "<parameter>/<state>".
 };
 
 class Trainer : public std::enable_shared_from_this<Trainer> {
@@ -197,10 +197,10 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
 
   const std::shared_ptr<Model> model_;
   const TrainerOptions options_;
-  std::vector<ModelInput> inputs_;       // With "sample_weight" last, if there is a loss.
-  size_t num_optional_ = 0;              // Inputs that may be left out: 1 or 0.
-  size_t prediction_ = 0;                // The output that the loss reads.
-  std::unique_ptr<Parts> parts_;  // The strand's.
+  std::vector<ModelInput> inputs_;  // With "sample_weight" last, if there is a loss.
+  size_t num_optional_ = 0;         // Inputs that may be left out: 1 or 0.
+  size_t prediction_ = 0;           // The output that the loss reads.
+  std::unique_ptr<Parts> parts_;    // The strand's.
 
   mutable Mutex mu_;
   int64_t step_ ABSL_GUARDED_BY(mu_) = 0;

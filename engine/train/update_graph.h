@@ -32,8 +32,13 @@ class UpdateGraph {
  public:
   // `weight32` without a node: the parameter has no such state.
   UpdateGraph(const Parameter& p, NodeEntry weight, NodeEntry grad, std::vector<NodeEntry> states, NodeEntry weight32)
-      : name(p.name), shape(p.shape), dtype(p.dtype), weight(std::move(weight)), grad(std::move(grad)),
-        states(std::move(states)), weight32(std::move(weight32)) {}
+      : name(p.name),
+        shape(p.shape),
+        dtype(p.dtype),
+        weight(std::move(weight)),
+        grad(std::move(grad)),
+        states(std::move(states)),
+        weight32(std::move(weight32)) {}
 
   const std::string name;  // The parameter's.
   const Shape shape;

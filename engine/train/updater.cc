@@ -23,12 +23,9 @@ bool HasSixteenBits(DType type) { return type == DType::kFloat16 || type == DTyp
 }  // namespace
 
 Updater::Updater(Model& model, std::unique_ptr<Optimizer> optimizer)
-    : model_(model), lane_(*model.options().lane), optimizer_(std::move(optimizer)),
-      slots_(model.parameters().size()) {}
+    : model_(model), lane_(*model.options().lane), optimizer_(std::move(optimizer)), slots_(model.parameters().size()) {}
 
-bool Updater::HasWeight32(const Parameter& p) const {
-  return optimizer_->param().multi_precision && HasSixteenBits(p.dtype);
-}
+bool Updater::HasWeight32(const Parameter& p) const { return optimizer_->param().multi_precision && HasSixteenBits(p.dtype); }
 
 std::vector<Updater::StateSignature> Updater::StatesOf(const Parameter& p) const {
   const DType type = HasSixteenBits(p.dtype) ? DType::kFloat32 : p.dtype;
@@ -85,13 +82,12 @@ absl::Status Updater::Compile(absl::Span<const size_t> members) {
     ASSIGN_OR_RETURN(gradients.emplace_back(), AddUpdate(i, &draft));
   }
   // The norm comes first: it may ask for more memory than is there, and then nothing is written.
-  draft.graph.outputs.insert(draft.graph.outputs.begin(),
-                             MakeNode("multi_sum_sq", "gradient_norm", std::move(gradients)));
+  draft.graph.outputs.insert(draft.graph.outputs.begin(), MakeNode("multi_sum_sq", "gradient_norm", std::move(gradients)));
   const Shape shape = {static_cast<int64_t>(members.size())};
   ASSIGN_OR_RETURN(squares_, Tensor::Empty(*model_.options().allocator, shape, DType::kFloat32));
   ASSIGN_OR_RETURN(host_squares_, Tensor::Empty(*model_.options().host_allocator, shape, DType::kFloat32));
-  ASSIGN_OR_RETURN(executor_, Executor::Compile(draft.graph, draft.known, {.is_train = true, .only_wanted = true},
-                                                lane_, *model_.options().allocator));
+  ASSIGN_OR_RETURN(executor_, Executor::Compile(draft.graph, draft.known, {.is_train = true, .only_wanted = true}, lane_,
+                                                *model_.options().allocator));
   for (const Executor::Variable& variable : executor_->inputs()) inputs_.push_back(draft.memory.at(variable.name));
   for (size_t i : members) slots_[i].in_graph = true;
   return absl::OkStatus();
@@ -169,8 +165,8 @@ absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, dou
   if (parameters.empty()) return absl::OkStatus();
   for (size_t i : parameters) {
     const Parameter& p = model_.parameters()[i];
-    StepNumbers numbers = optimizer_->numbers({.t = slots_[i].updates + 1, .learning_rate = lr, .lr = lr * p.lr_mult,
-                                               .wd = optimizer_->param().wd * p.wd_mult});
+    StepNumbers numbers = optimizer_->numbers(
+        {.t = slots_[i].updates + 1, .learning_rate = lr, .lr = lr * p.lr_mult, .wd = optimizer_->param().wd * p.wd_mult});
     numbers.push_back({"rescale_grad", rescale});
     for (const NumberPlace& place : slots_[i].numbers) {
       for (const StepNumber& number : numbers) {
@@ -235,16 +231,16 @@ absl::StatusOr<std::vector<Updater::Target>> Updater::PrepareTargets(const Named
       const auto name = [](std::string* out, const StateSignature& s) { out->append(s.name); };
       return absl::InvalidArgumentError(absl::StrCat(
           "optimizer state '", Excerpt(value.name), "' does not belong to parameter '", p.name, "', ",
-          known.empty() ? "for which this optimizer keeps no state; leave it out"
-                        : absl::StrCat("whose states are ", absl::StrJoin(known, ", ", name),
-                                       "; give the states of this optimizer")));
+          known.empty()
+              ? "for which this optimizer keeps no state; leave it out"
+              : absl::StrCat("whose states are ", absl::StrJoin(known, ", ", name), "; give the states of this optimizer")));
     }
     const DType type = value.tensor.dtype();
     const bool fits = type == found->dtype || (type == p.dtype && found->dtype == DType::kFloat32);
     if (!fits || value.tensor.shape() != found->shape) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "optimizer state '", Excerpt(value.name), "' is ", Name(type), value.tensor.shape().ToString(), "; want ",
-          Name(found->dtype), found->shape.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat("optimizer state '", Excerpt(value.name), "' is ", Name(type),
+                                                     value.tensor.shape().ToString(), "; want ", Name(found->dtype),
+                                                     found->shape.ToString()));
     }
     targets.push_back({parameter, static_cast<size_t>(found - known.begin())});
   }
@@ -281,11 +277,11 @@ void Updater::SetUpdates(int64_t updates) {
   }
 }
 
-absl::Status Updater::Restore(const NamedTensors& states,
-                              const std::vector<std::pair<std::string, int64_t>>& updates) {
+absl::Status Updater::Restore(const NamedTensors& states, const std::vector<std::pair<std::string, int64_t>>& updates) {
   for (const auto& [name, count] : updates) RETURN_IF_ERROR(model_.parameters().Find(name).status());
   ASSIGN_OR_RETURN(const std::vector<Target> targets, PrepareTargets(states));
-  for (size_t i = 0; i < slots_.size(); ++i) if (!slots_[i].states.empty()) RETURN_IF_ERROR(OwnStates(i));
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (!slots_[i].states.empty()) RETURN_IF_ERROR(OwnStates(i));
   for (Slot& slot : slots_) {
     slot.updates = 0;
     for (const Tensor& state : slot.states) {

@@ -115,7 +115,7 @@ class Updater {
   // Outputs: the squares of all gradients; each parameter and those of its states that no operator writes, updated in
   // place.
   std::unique_ptr<Executor> executor_;
-  gluond::Run run_;  // The executor's last run. Holds no tensors between two runs.
+  gluond::Run run_;                              // The executor's last run. Holds no tensors between two runs.
   std::vector<const Tensor*> inputs_, outputs_;  // The tensors that a run binds.
   Tensor squares_, host_squares_;
 };

@@ -14,7 +14,9 @@ namespace gluond::ops {
 
 struct Add {
   template <class C>
-  HOST_DEVICE C operator()(C a, C b) const { return WrappingAdd(a, b); }
+  HOST_DEVICE C operator()(C a, C b) const {
+    return WrappingAdd(a, b);
+  }
 };
 struct Sub {
   template <class C>
@@ -63,26 +65,36 @@ struct Mod {
 };
 struct Power {
   template <std::floating_point C>
-  HOST_DEVICE C operator()(C a, C b) const { return math::Pow(a, b); }
+  HOST_DEVICE C operator()(C a, C b) const {
+    return math::Pow(a, b);
+  }
 };
 // NaN when one of them is.
 struct Maximum {
   template <class C>
-  HOST_DEVICE C operator()(C a, C b) const { return a > b || a != a ? a : b; }
+  HOST_DEVICE C operator()(C a, C b) const {
+    return a > b || a != a ? a : b;
+  }
 };
 struct Minimum {
   template <class C>
-  HOST_DEVICE C operator()(C a, C b) const { return a < b || a != a ? a : b; }
+  HOST_DEVICE C operator()(C a, C b) const {
+    return a < b || a != a ? a : b;
+  }
 };
 struct Hypot {
   template <std::floating_point C>
-  HOST_DEVICE C operator()(C a, C b) const { return math::Hypot(a, b); }
+  HOST_DEVICE C operator()(C a, C b) const {
+    return math::Hypot(a, b);
+  }
 };
 
-#define GLUOND_COMPARISON(Name, condition)                                          \
-  struct Name {                                                                     \
-    template <class C>                                                              \
-    HOST_DEVICE C operator()(C a, C b) const { return condition ? C(1) : C(0); }    \
+#define GLUOND_COMPARISON(Name, condition)     \
+  struct Name {                                \
+    template <class C>                         \
+    HOST_DEVICE C operator()(C a, C b) const { \
+      return condition ? C(1) : C(0);          \
+    }                                          \
   }
 GLUOND_COMPARISON(Equal, a == b);
 GLUOND_COMPARISON(NotEqual, a != b);

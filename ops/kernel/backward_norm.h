@@ -119,30 +119,30 @@ absl::Status BackwardNorm(const OpContext& ctx, const NormGeometry& norm, absl::
   using namespace backward_norm_internal;
   const TBlob &dy = in[0], &x = in[1];
   const bool set_dx = req[0] != kNullOp, set_sums = req[1] != kNullOp || req[2] != kNullOp;
-  return WithAccess(x.dtype, {x.dtype, dy.dtype, out[0].dtype}, req[0] == kAddTo,
-                    [&](auto c, auto* in_type, auto* out_type) -> absl::Status {
-    using C = decltype(c);
-    using X = std::remove_pointer_t<decltype(in_type)>;
-    using Y = std::remove_pointer_t<decltype(out_type)>;
-    const int64_t rows = norm.rows.rows();
-    ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(static_cast<size_t>(rows) * sizeof(Moments<C>)));
-    auto* const moments = static_cast<Moments<C>*>(space);
-    if (set_dx || set_sums) {
-      RETURN_IF_ERROR(ForEachGroup<D>(ctx, rows, norm.rows.n, Row<C, X, Y>{norm, X(dy), X(x), In<C>(in[2]),
-                                                                          Y(out[0], req[0]), moments, set_dx}));
-    }
-    if (!set_sums) return absl::OkStatus();
-    const Terms<C, X> terms = {X(dy), X(x), moments};
-    const RowGeometry channels = norm.channels();
-    const ColumnSum sums[] = {{out[1], req[1]}, {out[2], req[2]}};
-    if (channels.inner > 1) {
-      return ForEachGroup<D>(ctx, channels.n, channels.outer * channels.inner,
-                             Channel<C, X>{terms, channels, norm.groups == 0, Out<C>(out[1], req[1]),
-                                           Out<C>(out[2], req[2]), req[1] != kNullOp, req[2] != kNullOp});
-    }
-    if (norm.groups == 0) return ColumnSums<D, C>(ctx, channels.outer, channels.n, terms, sums);
-    return ColumnSums<D, C>(ctx, channels.outer, channels.n, TermsOfElements<C, X>{terms}, sums);
-  });
+  return WithAccess(
+      x.dtype, {x.dtype, dy.dtype, out[0].dtype}, req[0] == kAddTo, [&](auto c, auto* in_type, auto* out_type) -> absl::Status {
+        using C = decltype(c);
+        using X = std::remove_pointer_t<decltype(in_type)>;
+        using Y = std::remove_pointer_t<decltype(out_type)>;
+        const int64_t rows = norm.rows.rows();
+        ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(static_cast<size_t>(rows) * sizeof(Moments<C>)));
+        auto* const moments = static_cast<Moments<C>*>(space);
+        if (set_dx || set_sums) {
+          RETURN_IF_ERROR(ForEachGroup<D>(ctx, rows, norm.rows.n,
+                                          Row<C, X, Y>{norm, X(dy), X(x), In<C>(in[2]), Y(out[0], req[0]), moments, set_dx}));
+        }
+        if (!set_sums) return absl::OkStatus();
+        const Terms<C, X> terms = {X(dy), X(x), moments};
+        const RowGeometry channels = norm.channels();
+        const ColumnSum sums[] = {{out[1], req[1]}, {out[2], req[2]}};
+        if (channels.inner > 1) {
+          return ForEachGroup<D>(ctx, channels.n, channels.outer * channels.inner,
+                                 Channel<C, X>{terms, channels, norm.groups == 0, Out<C>(out[1], req[1]), Out<C>(out[2], req[2]),
+                                               req[1] != kNullOp, req[2] != kNullOp});
+        }
+        if (norm.groups == 0) return ColumnSums<D, C>(ctx, channels.outer, channels.n, terms, sums);
+        return ColumnSums<D, C>(ctx, channels.outer, channels.n, TermsOfElements<C, X>{terms}, sums);
+      });
 }
 
 }  // namespace gluond::ops

@@ -32,9 +32,8 @@ absl::StatusOr<bool> BatchNormByLibrary(const OpContext& ctx, const BatchNormCal
 // The same for the gradients. in: dy, x, gamma, and the forward pass's mean and 1 / sqrt(var + eps); out: dx, dgamma,
 // dbeta.
 template <class D>
-absl::StatusOr<bool> BatchNormGradientByLibrary(const OpContext& ctx, const BatchNormCall& call,
-                                                absl::Span<const TBlob> in, absl::Span<const OpReqType> req,
-                                                absl::Span<const TBlob> out);
+absl::StatusOr<bool> BatchNormGradientByLibrary(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in,
+                                                absl::Span<const OpReqType> req, absl::Span<const TBlob> out);
 
 template <>
 inline absl::StatusOr<bool> BatchNormByLibrary<cpu>(const OpContext&, const BatchNormCall&, absl::Span<const TBlob>,
@@ -42,9 +41,8 @@ inline absl::StatusOr<bool> BatchNormByLibrary<cpu>(const OpContext&, const Batc
   return false;
 }
 template <>
-inline absl::StatusOr<bool> BatchNormGradientByLibrary<cpu>(const OpContext&, const BatchNormCall&,
-                                                            absl::Span<const TBlob>, absl::Span<const OpReqType>,
-                                                            absl::Span<const TBlob>) {
+inline absl::StatusOr<bool> BatchNormGradientByLibrary<cpu>(const OpContext&, const BatchNormCall&, absl::Span<const TBlob>,
+                                                            absl::Span<const OpReqType>, absl::Span<const TBlob>) {
   return false;
 }
 

@@ -15,9 +15,8 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
     } else if (m == Shape::kUnknown || n == Shape::kUnknown) {
       y[axis] = m == Shape::kUnknown ? n : m;  // The unknown size is n or 1.
     } else {
-      return absl::InvalidArgumentError(absl::StrCat("shapes ", a.ToString(), " and ", b.ToString(),
-                                                     " do not broadcast: axis ", axis, " is ", m, " and ", n,
-                                                     "; want equal sizes, or 1"));
+      return absl::InvalidArgumentError(absl::StrCat("shapes ", a.ToString(), " and ", b.ToString(), " do not broadcast: axis ",
+                                                     axis, " is ", m, " and ", n, "; want equal sizes, or 1"));
     }
   }
   return Shape::FromDims(y.dims());

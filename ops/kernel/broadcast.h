@@ -34,8 +34,8 @@ absl::Status Broadcast(const OpContext& ctx, const F& f, const TBlob* x, OpReqTy
 template <class F>
 struct BroadcastBinary {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x, absl::Span<const OpReqType> req,
+                          absl::Span<const TBlob> y) {
     return Broadcast<D>(ctx, MakeFunctor<F>(attrs), x.data(), req[0], y[0]);
   }
 };

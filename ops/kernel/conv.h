@@ -37,8 +37,8 @@ struct ConvSize {
   friend bool operator==(const ConvSize&, const ConvSize&) = default;
   template <class H>
   friend H AbslHashValue(H h, const ConvSize& s) {
-    return H::combine(std::move(h), s.batch, s.groups, s.in_channels, s.out_channels, s.in, s.out, s.kernel, s.stride,
-                      s.dilate, s.pad, s.x_block, s.y_block);
+    return H::combine(std::move(h), s.batch, s.groups, s.in_channels, s.out_channels, s.in, s.out, s.kernel, s.stride, s.dilate,
+                      s.pad, s.x_block, s.y_block);
   }
 };
 
@@ -50,29 +50,29 @@ struct ConvOut {
 
 // On a GPU. False where cuDNN has no deterministic way, and then nothing is written. Requires: a floating dtype, sizes
 // that are flat and fit each other, none of them 0, and outputs that are wanted.
-absl::StatusOr<bool> ConvForwardByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x,
-                                      const void* w, OpReqType req, void* y);
-absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
-                                           const void* w, ConvOut dx);
-absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
-                                             const void* x, ConvOut dw);
+absl::StatusOr<bool> ConvForwardByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
+                                      OpReqType req, void* y);
+absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* w,
+                                           ConvOut dx);
+absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
+                                             ConvOut dw);
 
 // On a CPU. `bias` may be null; with `add`, y is added to. Requires: sizes that fit each other, none of them 0. Images in
 // blocks of channels are float32, flat and in whole blocks, and each has one group or one input channel.
-absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias,
-                         bool add, float* y);
-absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const double* x, const double* w,
-                         const double* bias, bool add, double* y);
-absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x, const float* w,
+absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias, bool add,
+                         float* y);
+absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const double* x, const double* w, const double* bias, bool add,
+                         double* y);
+absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x, const float* w, ConvOut dx,
+                          ConvOut dw, ConvOut dbias);
+absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const double* dy, const double* x, const double* w,
                           ConvOut dx, ConvOut dw, ConvOut dbias);
-absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const double* dy, const double* x,
-                          const double* w, ConvOut dx, ConvOut dw, ConvOut dbias);
 // The block of channels that float32 convolutions compute in.
 int64_t ConvBlock();
 // True of a volume in groups of one input channel that is not mostly padding: ConvForwardDepthwise is the faster way.
 bool IsDepthwiseVolume(const ConvSize& size);
-absl::Status ConvForwardDepthwise(const OpContext& ctx, const ConvSize& size, const float* x, const float* w,
-                                  const float* bias, bool add, float* y);
+absl::Status ConvForwardDepthwise(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias,
+                                  bool add, float* y);
 
 }  // namespace gluond::ops
 

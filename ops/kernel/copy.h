@@ -18,8 +18,8 @@ absl::Status Copy(const OpContext& ctx, const TBlob& x, OpReqType req, const TBl
 // The kernel of an operator whose first output is its first input.
 struct CopyFirst {
   template <class D>
-  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs&, const OpContext& ctx, absl::Span<const TBlob> x, absl::Span<const OpReqType> req,
+                          absl::Span<const TBlob> y) {
     return Copy<D>(ctx, x[0], req[0], y[0]);
   }
 };

@@ -35,12 +35,12 @@ absl::Status MultiplyTriangular(const OpContext& ctx, const TriangularSize& s, c
   return factorize_internal::WithTriangles<false>(D(), ctx, s, a, b);
 }
 
-#define INSTANTIATE(C)                                                                                              \
-  template absl::Status FactorizeCholesky<Backend>(const OpContext&, const SquareSize&, C*, int64_t*);              \
-  template absl::Status InvertCholesky<Backend>(const OpContext&, const SquareSize&, const C*, C*);                 \
-  template absl::Status FactorizeLu<Backend>(const OpContext&, const SquareSize&, C*, int32_t*);                    \
-  template absl::Status InvertLu<Backend>(const OpContext&, const SquareSize&, const C*, const int32_t*, C*);       \
-  template absl::Status SolveTriangular<Backend>(const OpContext&, const TriangularSize&, const C*, C*);            \
+#define INSTANTIATE(C)                                                                                        \
+  template absl::Status FactorizeCholesky<Backend>(const OpContext&, const SquareSize&, C*, int64_t*);        \
+  template absl::Status InvertCholesky<Backend>(const OpContext&, const SquareSize&, const C*, C*);           \
+  template absl::Status FactorizeLu<Backend>(const OpContext&, const SquareSize&, C*, int32_t*);              \
+  template absl::Status InvertLu<Backend>(const OpContext&, const SquareSize&, const C*, const int32_t*, C*); \
+  template absl::Status SolveTriangular<Backend>(const OpContext&, const TriangularSize&, const C*, C*);      \
   template absl::Status MultiplyTriangular<Backend>(const OpContext&, const TriangularSize&, const C*, C*)
 INSTANTIATE(float);
 INSTANTIATE(double);

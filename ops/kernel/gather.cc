@@ -35,17 +35,17 @@ absl::Status Gather(const OpContext& ctx, const GatherGeometry& g, IndexMode mod
 }
 
 template <class D>
-absl::Status ScatterAdd(const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy,
-                        const TBlob& index, OpReqType req, const TBlob& dx) {
+absl::Status ScatterAdd(const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy, const TBlob& index,
+                        OpReqType req, const TBlob& dx) {
   if (req == kNullOp || dx.Size() == 0) return absl::OkStatus();
   if (req != kAddTo) RETURN_IF_ERROR(FillZero<D>(ctx, dx));
   if (dy.Size() == 0) return absl::OkStatus();
   return AddSlices(D(), ctx, g, mode, dy, index, req, dx);
 }
 
-template absl::Status Gather<Backend>(const OpContext&, const GatherGeometry&, IndexMode, const TBlob&, const TBlob&,
-                                     OpReqType, const TBlob&);
-template absl::Status ScatterAdd<Backend>(const OpContext&, const GatherGeometry&, IndexMode, const TBlob&, const TBlob&,
-                                         OpReqType, const TBlob&);
+template absl::Status Gather<Backend>(const OpContext&, const GatherGeometry&, IndexMode, const TBlob&, const TBlob&, OpReqType,
+                                      const TBlob&);
+template absl::Status ScatterAdd<Backend>(const OpContext&, const GatherGeometry&, IndexMode, const TBlob&, const TBlob&, OpReqType,
+                                          const TBlob&);
 
 }  // namespace gluond::ops

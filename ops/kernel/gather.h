@@ -26,8 +26,8 @@ absl::Status Gather(const OpContext& ctx, const GatherGeometry& g, IndexMode mod
 // dx[o, index[i], :] += dy[o, i, :] on top of zeros, or of dx for kAddTo. The order of adding is that of the indices,
 // and on a GPU so in pieces of 64.
 template <class D>
-absl::Status ScatterAdd(const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy,
-                        const TBlob& index, OpReqType req, const TBlob& dx);
+absl::Status ScatterAdd(const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy, const TBlob& index,
+                        OpReqType req, const TBlob& dx);
 
 }  // namespace gluond::ops
 

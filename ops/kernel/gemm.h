@@ -24,14 +24,13 @@ struct GemmSize {
 
 // Honours `req` for C. Requires: a floating dtype; C overlaps neither A nor B.
 template <class D>
-absl::Status Gemm(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b,
-                  OpReqType req, void* c);
+absl::Status Gemm(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b, OpReqType req, void* c);
 template <>
-absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b,
-                       OpReqType req, void* c);
+absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b, OpReqType req,
+                       void* c);
 template <>
-absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b,
-                       OpReqType req, void* c);
+absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b, OpReqType req,
+                       void* c);
 
 }  // namespace gluond::ops
 

@@ -133,14 +133,15 @@ class HostBlobs {
   absl::StatusOr<TBlob> Like(const TBlob& blob) {
     RETURN_IF_ERROR(Open());
     if (ctx_.host_memory == nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the lanes of ", ctx_.device.ToString(), " have no memory of the host for arrays that a client computes"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("the lanes of ", ctx_.device.ToString(), " have no memory of the host for arrays that a client computes"));
     }
     absl::StatusOr<std::shared_ptr<Buffer>> buffer = ctx_.host_memory->Allocate(blob.bytes());
     if (!buffer.ok()) {
       return Annotate(buffer.status(),
                       absl::StrCat("the client that computes the operator works on copies in the host's memory; no copy of "
-                                   "an array of shape ", blob.shape.ToString(), " on ", ctx_.device.ToString()));
+                                   "an array of shape ",
+                                   blob.shape.ToString(), " on ", ctx_.device.ToString()));
     }
     return TBlob{copy_back_->Keep(*std::move(buffer)), blob.shape, blob.dtype, Device()};
   }

@@ -36,8 +36,8 @@ absl::Status CheckIndices(const OpContext& ctx, const TBlob& indices, int64_t n)
   ASSIGN_OR_RETURN(const int64_t first, FirstOutside<D>(ctx, indices, -n, n));
   if (first < 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t index, IndexAt<D>(ctx, indices, first));
-  return absl::OutOfRangeError(absl::StrCat("index ", index, " at position ", first, " is out of range; want ", -n,
-                                            " to ", n - 1, ", or mode 'clip' or 'wrap'"));
+  return absl::OutOfRangeError(absl::StrCat("index ", index, " at position ", first, " is out of range; want ", -n, " to ", n - 1,
+                                            ", or mode 'clip' or 'wrap'"));
 }
 
 }  // namespace gluond::ops

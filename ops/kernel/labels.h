@@ -34,9 +34,9 @@ absl::Status CheckLabels(const Labels& labels, int64_t count) {
   if constexpr (std::is_same_v<D, cpu>) {
     for (int64_t r = 0; r < count; ++r) {
       if (labels[r] != Labels::kNoClass) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "label ", r, " is ", labels.label[r], ", expected a class from 0 to ", labels.classes - 1,
-          labels.use_ignore ? absl::StrCat(" or the ignore_label ", labels.ignore) : ""));
+      return absl::InvalidArgumentError(
+          absl::StrCat("label ", r, " is ", labels.label[r], ", expected a class from 0 to ", labels.classes - 1,
+                       labels.use_ignore ? absl::StrCat(" or the ignore_label ", labels.ignore) : ""));
     }
   }
   return absl::OkStatus();

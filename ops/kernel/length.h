@@ -10,9 +10,7 @@
 namespace gluond::ops {
 
 // v in [0, n], its fraction cut off. NaN is 0.
-HOST_DEVICE int64_t ToLength(double v, int64_t n) {
-  return v >= static_cast<double>(n) ? n : v > 0 ? static_cast<int64_t>(v) : 0;
-}
+HOST_DEVICE int64_t ToLength(double v, int64_t n) { return v >= static_cast<double>(n) ? n : v > 0 ? static_cast<int64_t>(v) : 0; }
 
 }  // namespace gluond::ops
 

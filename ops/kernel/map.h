@@ -23,7 +23,9 @@ namespace gluond::ops {
 
 struct Identity {
   template <class C>
-  HOST_DEVICE C operator()(C x) const { return x; }
+  HOST_DEVICE C operator()(C x) const {
+    return x;
+  }
 };
 
 }  // namespace gluond::ops
@@ -80,13 +82,15 @@ absl::Status Map(const OpContext& ctx, const F& f, const TBlob* x, OpReqType req
 template <class F, int inputs>
 struct Elemwise {
   template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x,
-                          absl::Span<const OpReqType> req, absl::Span<const TBlob> y) {
+  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> x, absl::Span<const OpReqType> req,
+                          absl::Span<const TBlob> y) {
     return Map<D, inputs>(ctx, MakeFunctor<F>(attrs), x.data(), req[0], y[0]);
   }
 };
-template <class F> using Unary = Elemwise<F, 1>;
-template <class F> using Binary = Elemwise<F, 2>;
+template <class F>
+using Unary = Elemwise<F, 1>;
+template <class F>
+using Binary = Elemwise<F, 2>;
 
 }  // namespace gluond::ops
 

@@ -16,8 +16,8 @@
 
 namespace gluond::ops::math {
 
-#define GLUOND_MATH_FUNCTION(Name, name)                          \
-  HOST_DEVICE double Name(double x) { return ::name(x); }         \
+#define GLUOND_MATH_FUNCTION(Name, name)                  \
+  HOST_DEVICE double Name(double x) { return ::name(x); } \
   HOST_DEVICE float Name(float x) { return ::name##f(x); }
 GLUOND_MATH_FUNCTION(Abs, fabs)
 GLUOND_MATH_FUNCTION(Sqrt, sqrt)
@@ -220,7 +220,9 @@ HOST_DEVICE float Erf(float x) {
 #endif  // GLUOND_GPU_CODE
 
 template <class C>
-HOST_DEVICE C Sigmoid(C x) { return C(1) / (C(1) + Exp(-x)); }
+HOST_DEVICE C Sigmoid(C x) {
+  return C(1) / (C(1) + Exp(-x));
+}
 
 // log(1 + e^x), without overflow.
 template <class C>
@@ -263,8 +265,7 @@ HOST_DEVICE double Digamma(double x) {
   double sum = 0;
   for (; x < 10; x += 1) sum -= 1 / x;
   const double z = 1 / (x * x);
-  const double series =
-      z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * 691 / 32760)))));
+  const double series = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * 691 / 32760)))));
   return reflected + sum + ::log(x) - 0.5 / x - series;
 }
 HOST_DEVICE float Digamma(float x) { return static_cast<float>(Digamma(static_cast<double>(x))); }

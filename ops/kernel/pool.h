@@ -75,14 +75,13 @@ void PoolForwardBlocked(const OpContext& ctx, const PoolSize& size, int64_t bloc
 
 // dx from dy and, for kMax, the forward's index.
 template <class D>
-absl::Status PoolBackward(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index,
-                          OpReqType req, const TBlob& dx);
+absl::Status PoolBackward(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index, OpReqType req,
+                          const TBlob& dx);
 
-#define GLUOND_DECLARE_POOL(D)                                                                                        \
-  template <>                                                                                                         \
-  absl::Status PoolForward<D>(const OpContext&, const PoolSize&, const TBlob&, OpReqType, const TBlob&, OpReqType,    \
-                              const TBlob&);                                                                          \
-  template <>                                                                                                         \
+#define GLUOND_DECLARE_POOL(D)                                                                                                    \
+  template <>                                                                                                                     \
+  absl::Status PoolForward<D>(const OpContext&, const PoolSize&, const TBlob&, OpReqType, const TBlob&, OpReqType, const TBlob&); \
+  template <>                                                                                                                     \
   absl::Status PoolBackward<D>(const OpContext&, const PoolSize&, const TBlob&, const TBlob&, OpReqType, const TBlob&)
 GLUOND_DECLARE_POOL(cpu);
 GLUOND_DECLARE_POOL(gpu);

@@ -23,10 +23,22 @@ namespace gluond::ops {
 // Defaults of a sum; others override them.
 struct SumReducer {
   static constexpr bool kReal = false;
-  template <class A> HOST_DEVICE static A Init() { return A(0); }
-  template <class A> HOST_DEVICE static A Map(A x) { return x; }
-  template <class A> HOST_DEVICE static A Combine(A a, A b) { return WrappingAdd(a, b); }
-  template <class A> HOST_DEVICE static A Final(A a, int64_t /*count*/) { return a; }
+  template <class A>
+  HOST_DEVICE static A Init() {
+    return A(0);
+  }
+  template <class A>
+  HOST_DEVICE static A Map(A x) {
+    return x;
+  }
+  template <class A>
+  HOST_DEVICE static A Combine(A a, A b) {
+    return WrappingAdd(a, b);
+  }
+  template <class A>
+  HOST_DEVICE static A Final(A a, int64_t /*count*/) {
+    return a;
+  }
 };
 
 // The axes of x that are reduced, and the others, which are y's in this order.
@@ -58,8 +70,7 @@ namespace gluond::ops {
 // Requires: y has x's kept axes in order, whatever axes of size 1 its shape shows beside them. The result of no
 // elements is Final(Init(), 0).
 template <class D, class R>
-absl::Status Reduce(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req,
-                    const TBlob& y) {
+absl::Status Reduce(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req, const TBlob& y) {
   if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
   const auto run = [&](auto c) { return reduce_internal::Run<decltype(c)>(D(), ctx, walk, r, x, req, y); };
   if constexpr (R::kReal) {

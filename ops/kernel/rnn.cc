@@ -70,11 +70,11 @@ void SetStep(const RnnSize& s, const RnnInputs& in, const Direction<C>& d, int64
 
 // All steps of one direction of one layer: x to y, which has a column block for each direction.
 template <class D, class C>
-absl::Status ForwardDirection(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, int64_t layer,
-                              const Direction<C>& d, const Weights<const C>& w, const C* x, C* from_state, C* y) {
+absl::Status ForwardDirection(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, int64_t layer, const Direction<C>& d,
+                              const Weights<const C>& w, const C* x, C* from_state, C* y) {
   const int64_t gates = s.gates();
-  RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = s.rows(), .n = gates, .k = s.inputs(layer), .transpose_b = true}, x,
-                          w.input, kWriteTo, d.gates));
+  RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = s.rows(), .n = gates, .k = s.inputs(layer), .transpose_b = true}, x, w.input,
+                          kWriteTo, d.gates));
   const GemmSize recurrent = {.m = s.batch, .n = gates, .k = s.units, .transpose_b = true};
   return WithMode(s.mode, [&](auto mode) -> absl::Status {
     constexpr RnnMode kMode = decltype(mode)::kMode;
@@ -91,8 +91,8 @@ absl::Status ForwardDirection(const OpContext& ctx, const RnnSize& s, const RnnI
       step.y = y + t * s.batch * step.y_stride;
       step.new_from_state = d.extra + t * s.state();
       const bool apart = kMode == RnnMode::kGru;
-      RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, recurrent, step.h_before, w.state, apart ? kWriteTo : kAddTo,
-                              apart ? from_state : step.gates));
+      RETURN_IF_ERROR(
+          Gemm<D>(ctx, DTypeOf<C>, recurrent, step.h_before, w.state, apart ? kWriteTo : kAddTo, apart ? from_state : step.gates));
       RETURN_IF_ERROR(ForEachUnit<D>(ctx, s.batch, step));
     }
     return absl::OkStatus();
@@ -115,7 +115,9 @@ struct DrawMask {
 
 struct Product {
   template <class C>
-  HOST_DEVICE C operator()(C a, C b) const { return a * b; }
+  HOST_DEVICE C operator()(C a, C b) const {
+    return a * b;
+  }
 };
 
 template <class D>
@@ -123,14 +125,14 @@ absl::Status Drop(const OpContext& ctx, const RnnSize& s, int64_t layer, const T
   if (!ctx.is_train) return Fill<D>(ctx, 1, kWriteTo, mask);
   return DispatchReal(y.dtype, [&](auto c) {
     using C = decltype(c);
-    return ForEach<D>(ctx, s.outputs(), DrawMask<C>{ctx.random, layer * s.outputs(), s.p, static_cast<C*>(mask.data),
-                                                    static_cast<C*>(y.data)});
+    return ForEach<D>(ctx, s.outputs(),
+                      DrawMask<C>{ctx.random, layer * s.outputs(), s.p, static_cast<C*>(mask.data), static_cast<C*>(y.data)});
   });
 }
 
 template <class D, class C>
-absl::Status Forward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, const Target& y_out,
-                     const Target& state_out, const Target& cell_out, const Target& reserve_out) {
+absl::Status Forward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, const Target& y_out, const Target& state_out,
+                     const Target& cell_out, const Target& reserve_out) {
   Stage<D, C> y_stage, reserve_stage;
   RETURN_IF_ERROR(y_stage.Begin(ctx, y_out, true));
   RETURN_IF_ERROR(reserve_stage.Begin(ctx, reserve_out, true));
@@ -153,19 +155,17 @@ absl::Status Forward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in
       };
       const auto store = [&](const C* slots, const Target& last) {
         if (last.req == kNullOp) return absl::OkStatus();
-        return ConvertTo<D, C>(ctx, VectorOf(ctx, slots + d.last(), s.state()), last.req,
-                               Section(last.blob, at, s.state()));
+        return ConvertTo<D, C>(ctx, VectorOf(ctx, slots + d.last(), s.state()), last.req, Section(last.blob, at, s.state()));
       };
       RETURN_IF_ERROR(load(in.state, d.h));
       if (s.lstm()) RETURN_IF_ERROR(load(in.cell, d.extra));
-      RETURN_IF_ERROR((ForwardDirection<D, C>(ctx, s, in, layer, d, {s, parameters, layer, direction}, x, from_state,
-                                              y + direction * s.units)));
+      RETURN_IF_ERROR((
+          ForwardDirection<D, C>(ctx, s, in, layer, d, {s, parameters, layer, direction}, x, from_state, y + direction * s.units)));
       RETURN_IF_ERROR(store(d.h, state_out));
       if (s.lstm()) RETURN_IF_ERROR(store(d.extra, cell_out));
     }
     if (layer + 1 < s.layers && s.p > 0) {
-      RETURN_IF_ERROR(Drop<D>(ctx, s, layer, VectorOf(ctx, y, s.outputs()),
-                              VectorOf(ctx, reserve + s.MaskAt(layer), s.outputs())));
+      RETURN_IF_ERROR(Drop<D>(ctx, s, layer, VectorOf(ctx, y, s.outputs()), VectorOf(ctx, reserve + s.MaskAt(layer), s.outputs())));
     }
     x = y;
   }
@@ -181,8 +181,8 @@ struct BackwardSpace {
 
 // The gates' gradients of all steps, and those of the first state in dh and dc.
 template <class D, class C>
-absl::Status BackwardSteps(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, const Direction<C>& d,
-                           const C* recurrent, const C* dy, const BackwardSpace<C>& space) {
+absl::Status BackwardSteps(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, const Direction<C>& d, const C* recurrent,
+                           const C* dy, const BackwardSpace<C>& space) {
   const int64_t gates = s.gates();
   return WithMode(s.mode, [&](auto mode) -> absl::Status {
     for (int64_t i = s.steps - 1; i >= 0; --i) {
@@ -198,8 +198,8 @@ absl::Status BackwardSteps(const OpContext& ctx, const RnnSize& s, const RnnInpu
       step.dgates = space.dgates + t * s.batch * gates;
       step.dstate_gates = space.dstate_gates + t * s.batch * gates;
       RETURN_IF_ERROR(ForEachUnit<D>(ctx, s.batch, step));
-      RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = s.batch, .n = s.units, .k = gates}, step.dstate_gates, recurrent,
-                              kAddTo, space.dh));
+      RETURN_IF_ERROR(
+          Gemm<D>(ctx, DTypeOf<C>, {.m = s.batch, .n = s.units, .k = gates}, step.dstate_gates, recurrent, kAddTo, space.dh));
     }
     return absl::OkStatus();
   });
@@ -231,19 +231,18 @@ absl::Status BackwardWeights(const OpContext& ctx, const RnnSize& s, int64_t lay
                              const BackwardSpace<C>& space, const Weights<C>& dw, OpReqType req) {
   const int64_t gates = s.gates(), rows = s.rows();
   const C* before = d.h + (d.reverse ? s.state() : 0);  // The states before every step, one after the other.
-  RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.inputs(layer), .k = rows, .transpose_a = true},
-                          space.dgates, x, req, dw.input));
-  RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.units, .k = rows, .transpose_a = true},
-                          space.dstate_gates, before, req, dw.state));
   RETURN_IF_ERROR(
-      SumColumns<D>(ctx, VectorOf(ctx, space.dgates, rows * gates), req, VectorOf(ctx, dw.input_bias, gates)));
+      Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.inputs(layer), .k = rows, .transpose_a = true}, space.dgates, x, req, dw.input));
+  RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.units, .k = rows, .transpose_a = true}, space.dstate_gates, before,
+                          req, dw.state));
+  RETURN_IF_ERROR(SumColumns<D>(ctx, VectorOf(ctx, space.dgates, rows * gates), req, VectorOf(ctx, dw.input_bias, gates)));
   return SumColumns<D>(ctx, VectorOf(ctx, space.dstate_gates, rows * gates), req, VectorOf(ctx, dw.state_bias, gates));
 }
 
 template <class D, class C>
-absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, const TBlob& reserve_blob,
-                      const TBlob& dy_in, const TBlob& dstate, const TBlob& dcell, const Target& dx_out,
-                      const Target& dparameters_out, const Target& dstate_out, const Target& dcell_out) {
+absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, const TBlob& reserve_blob, const TBlob& dy_in,
+                      const TBlob& dstate, const TBlob& dcell, const Target& dx_out, const Target& dparameters_out,
+                      const Target& dstate_out, const Target& dcell_out) {
   C* reserve = static_cast<C*>(reserve_blob.data);
   ASSIGN_OR_RETURN(const C* data, (As<D, C>(ctx, in.data)));
   ASSIGN_OR_RETURN(const C* parameters, (As<D, C>(ctx, in.parameters)));
@@ -290,12 +289,12 @@ absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& i
       RETURN_IF_ERROR(end(dstate_out, space.dh));
       if (s.lstm()) RETURN_IF_ERROR(end(dcell_out, space.dc));
       if (dx_req != kNullOp) {
-        RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = s.rows(), .n = s.inputs(layer), .k = s.gates()}, space.dgates,
-                                w.input, direction > 0 ? kAddTo : dx_req, dx));
+        RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = s.rows(), .n = s.inputs(layer), .k = s.gates()}, space.dgates, w.input,
+                                direction > 0 ? kAddTo : dx_req, dx));
       }
       if (dparameters.req != kNullOp) {
-        RETURN_IF_ERROR((BackwardWeights<D, C>(ctx, s, layer, d, x, space, {s, dparameters.data, layer, direction},
-                                               dparameters.req)));
+        RETURN_IF_ERROR(
+            (BackwardWeights<D, C>(ctx, s, layer, d, x, space, {s, dparameters.data, layer, direction}, dparameters.req)));
       }
     }
     if (layer > 0 && s.p > 0) {
@@ -311,26 +310,23 @@ absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& i
 }  // namespace
 
 template <class D>
-absl::Status RnnForward(const OpContext& ctx, const RnnSize& size, const RnnInputs& in, const Target& y,
-                        const Target& state, const Target& cell, const Target& reserve) {
-  return DispatchReal(in.data.dtype, [&](auto c) {
-    return Forward<D, decltype(c)>(ctx, size, in, y, state, cell, reserve);
-  });
+absl::Status RnnForward(const OpContext& ctx, const RnnSize& size, const RnnInputs& in, const Target& y, const Target& state,
+                        const Target& cell, const Target& reserve) {
+  return DispatchReal(in.data.dtype, [&](auto c) { return Forward<D, decltype(c)>(ctx, size, in, y, state, cell, reserve); });
 }
 
 template <class D>
-absl::Status RnnBackward(const OpContext& ctx, const RnnSize& size, const RnnInputs& in, const TBlob& reserve,
-                         const TBlob& dy, const TBlob& dstate, const TBlob& dcell, const Target& dx,
-                         const Target& dparameters, const Target& dstate_in, const Target& dcell_in) {
+absl::Status RnnBackward(const OpContext& ctx, const RnnSize& size, const RnnInputs& in, const TBlob& reserve, const TBlob& dy,
+                         const TBlob& dstate, const TBlob& dcell, const Target& dx, const Target& dparameters,
+                         const Target& dstate_in, const Target& dcell_in) {
   return DispatchReal(in.data.dtype, [&](auto c) {
     return Backward<D, decltype(c)>(ctx, size, in, reserve, dy, dstate, dcell, dx, dparameters, dstate_in, dcell_in);
   });
 }
 
-template absl::Status RnnForward<Backend>(const OpContext&, const RnnSize&, const RnnInputs&, const Target&,
-                                       const Target&, const Target&, const Target&);
+template absl::Status RnnForward<Backend>(const OpContext&, const RnnSize&, const RnnInputs&, const Target&, const Target&,
+                                          const Target&, const Target&);
 template absl::Status RnnBackward<Backend>(const OpContext&, const RnnSize&, const RnnInputs&, const TBlob&, const TBlob&,
-                                        const TBlob&, const TBlob&, const Target&, const Target&,
-                                        const Target&, const Target&);
+                                           const TBlob&, const TBlob&, const Target&, const Target&, const Target&, const Target&);
 
 }  // namespace gluond::ops

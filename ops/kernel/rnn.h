@@ -65,14 +65,14 @@ struct RnnInputs {
   TBlob data, parameters, state, cell, length;
 };
 template <class D>
-absl::Status RnnForward(const OpContext& ctx, const RnnSize& size, const RnnInputs& in, const Target& y,
-                        const Target& state, const Target& cell, const Target& reserve);
+absl::Status RnnForward(const OpContext& ctx, const RnnSize& size, const RnnInputs& in, const Target& y, const Target& state,
+                        const Target& cell, const Target& reserve);
 
 // `dstate` and `dcell`, the gradients of the last states, may have no data.
 template <class D>
-absl::Status RnnBackward(const OpContext& ctx, const RnnSize& size, const RnnInputs& in, const TBlob& reserve,
-                         const TBlob& dy, const TBlob& dstate, const TBlob& dcell, const Target& dx,
-                         const Target& dparameters, const Target& dstate_in, const Target& dcell_in);
+absl::Status RnnBackward(const OpContext& ctx, const RnnSize& size, const RnnInputs& in, const TBlob& reserve, const TBlob& dy,
+                         const TBlob& dstate, const TBlob& dcell, const Target& dx, const Target& dparameters,
+                         const Target& dstate_in, const Target& dcell_in);
 
 }  // namespace gluond::ops
 

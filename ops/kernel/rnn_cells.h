@@ -30,9 +30,9 @@ struct RnnStep {
 template <class C, RnnMode mode>
 struct RnnStepForward : RnnStep<C> {
   const C *input_bias, *state_bias;
-  const C* from_state;      // gru: R h.
-  C *gates, *h, *c, *y;     // `gates`: the sums without the biases, then their values.
-  C* new_from_state;        // gru: R_n h + b_hn.
+  const C* from_state;   // gru: R h.
+  C *gates, *h, *c, *y;  // `gates`: the sums without the biases, then their values.
+  C* new_from_state;     // gru: R_n h + b_hn.
 
   HOST_DEVICE void Hold(int64_t n, int64_t j) const {
     const int64_t i = n * this->units + j;
@@ -49,9 +49,7 @@ struct RnnStepForward : RnnStep<C> {
     C out;
     if constexpr (mode == RnnMode::kLstm) {
       const int64_t at = 4 * n * units + j;
-      const auto sum = [&](int64_t k) {
-        return gates[at + k * units] + input_bias[k * units + j] + state_bias[k * units + j];
-      };
+      const auto sum = [&](int64_t k) { return gates[at + k * units] + input_bias[k * units + j] + state_bias[k * units + j]; };
       const C in = math::Sigmoid(sum(0)), forget = math::Sigmoid(sum(1)), g = math::Tanh(sum(2));
       const C o = math::Sigmoid(sum(3)), cell = forget * this->c_before[i] + in * g;
       gates[at] = in;

@@ -69,8 +69,7 @@ absl::Status ForEachGroup(const OpContext& ctx, int64_t rows, int64_t n, const F
 // f over every row of `inputs` inputs and one output of equal shape. y may be one of the inputs when f reads x[i] for
 // the last time before it sets y[i].
 template <class D, int inputs, class F>
-absl::Status Rows(const OpContext& ctx, const RowGeometry& rows, const F& f, const TBlob* x, OpReqType req,
-                  const TBlob& y) {
+absl::Status Rows(const OpContext& ctx, const RowGeometry& rows, const F& f, const TBlob* x, OpReqType req, const TBlob& y) {
   if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
   return DispatchReal(y.dtype, [&](auto c) {
     return rows_internal::Run<decltype(c)>(D(), ctx, rows, f, x, req, y, std::make_index_sequence<inputs>());

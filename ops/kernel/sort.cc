@@ -24,10 +24,10 @@ struct LoadKey {
 }  // namespace
 
 template <class D>
-absl::StatusOr<const int64_t*> SortedOrder(const OpContext& ctx, const RowGeometry& rows, bool ascending,
-                                           int64_t k, const TBlob& x) {
+absl::StatusOr<const int64_t*> SortedOrder(const OpContext& ctx, const RowGeometry& rows, bool ascending, int64_t k,
+                                           const TBlob& x) {
   const int64_t size = rows.rows() * rows.n;
-  ASSIGN_OR_RETURN(int64_t* order, Space<int64_t>(ctx, size));
+  ASSIGN_OR_RETURN(int64_t * order, Space<int64_t>(ctx, size));
   if (size == 0) return order;
   const absl::Status sorted = DispatchCompute(x.dtype, [&](auto c) -> absl::Status {
     using C = decltype(c);
@@ -40,7 +40,6 @@ absl::StatusOr<const int64_t*> SortedOrder(const OpContext& ctx, const RowGeomet
   return order;
 }
 
-template absl::StatusOr<const int64_t*> SortedOrder<Backend>(const OpContext&, const RowGeometry&, bool, int64_t,
-                                                             const TBlob&);
+template absl::StatusOr<const int64_t*> SortedOrder<Backend>(const OpContext&, const RowGeometry&, bool, int64_t, const TBlob&);
 
 }  // namespace gluond::ops

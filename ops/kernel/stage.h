@@ -44,7 +44,7 @@ absl::Status ConvertTo(const OpContext& ctx, const TBlob& x, OpReqType req, cons
 template <class D, class C>
 absl::StatusOr<const C*> As(const OpContext& ctx, const TBlob& x) {
   if (x.dtype == DTypeOf<C>) return static_cast<const C*>(x.data);
-  ASSIGN_OR_RETURN(C* copy, Space<C>(ctx, x.Size()));
+  ASSIGN_OR_RETURN(C * copy, Space<C>(ctx, x.Size()));
   RETURN_IF_ERROR((ConvertTo<D, C>(ctx, x, kWriteTo, VectorOf(ctx, copy, x.Size()))));
   return copy;
 }

@@ -21,8 +21,7 @@ auto DispatchSize(int64_t bytes, const Fn& fn) {
 }  // namespace
 
 template <class D>
-absl::Status CopyStrided(const OpContext& ctx, const StridedCopy& copy, const TBlob& x, OpReqType req,
-                         const TBlob& y) {
+absl::Status CopyStrided(const OpContext& ctx, const StridedCopy& copy, const TBlob& x, OpReqType req, const TBlob& y) {
   if (req == kNullOp) return absl::OkStatus();
   Strides strides[2];
   std::copy_n(copy.x_strides, Shape::kMaxRank, strides[0]);
@@ -37,12 +36,10 @@ absl::Status CopyStrided(const OpContext& ctx, const StridedCopy& copy, const TB
   }
   return DispatchSize(SizeOf(y.dtype), [&](auto t) {
     using T = decltype(t);
-    return CopyWalk<T>(D(), ctx, walk, static_cast<const T*>(x.data) + copy.x_offset,
-                       static_cast<T*>(y.data) + copy.y_offset);
+    return CopyWalk<T>(D(), ctx, walk, static_cast<const T*>(x.data) + copy.x_offset, static_cast<T*>(y.data) + copy.y_offset);
   });
 }
 
-template absl::Status CopyStrided<Backend>(const OpContext&, const StridedCopy&, const TBlob&, OpReqType,
-                                           const TBlob&);
+template absl::Status CopyStrided<Backend>(const OpContext&, const StridedCopy&, const TBlob&, OpReqType, const TBlob&);
 
 }  // namespace gluond::ops

@@ -22,9 +22,7 @@ template <class D, int states, class F>
 absl::Status Update(const OpContext& ctx, const F& f, const TBlob& w, const TBlob& g, const TBlob* s, OpReqType req,
                     const TBlob& y) {
   if (req == kNullOp || y.Size() == 0) return absl::OkStatus();
-  return DispatchReal(y.dtype, [&](auto c) {
-    return update_internal::Run<decltype(c), states>(D(), ctx, f, w, g, s, req, y);
-  });
+  return DispatchReal(y.dtype, [&](auto c) { return update_internal::Run<decltype(c), states>(D(), ctx, f, w, g, s, req, y); });
 }
 
 }  // namespace gluond::ops

@@ -113,8 +113,7 @@ absl::StatusOr<AttrDict> AttrsFromProto(const ProtoAttributes& attributes) {
     absl::StatusOr<std::string> text = Text(value, 0);
     if (!text.ok()) {
       const std::string shown = Excerpt(key);
-      return InField(absl::StrCat("attributes[\"", shown, "\"]"),
-                     Annotate(text.status(), absl::StrCat("attribute '", shown, "'")));
+      return InField(absl::StrCat("attributes[\"", shown, "\"]"), Annotate(text.status(), absl::StrCat("attribute '", shown, "'")));
     }
     dict[key] = *std::move(text);
   }

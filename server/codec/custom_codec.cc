@@ -17,12 +17,13 @@ using Names = google::protobuf::RepeatedPtrField<std::string>;
 std::vector<std::string> ToVector(const Names& names) { return {names.begin(), names.end()}; }
 
 // Adds the places of one kind to a spec's numbers, which begin at `first` for this kind.
-absl::Status AddPlaces(const char* kind, const Places& places, size_t count, size_t first,
-                       std::vector<uint32_t>* numbers) {
+absl::Status AddPlaces(const char* kind, const Places& places, size_t count, size_t first, std::vector<uint32_t>* numbers) {
   for (const uint32_t place : places) {
     if (place >= count) {
-      return absl::InvalidArgumentError(absl::StrCat("custom.dependencies.", kind, " has ", place, ", expected places "
-                                                     "below ", count));
+      return absl::InvalidArgumentError(absl::StrCat("custom.dependencies.", kind, " has ", place,
+                                                     ", expected places "
+                                                     "below ",
+                                                     count));
     }
     numbers->push_back(static_cast<uint32_t>(first) + place);
   }

@@ -44,8 +44,8 @@ absl::StatusOr<BlockSpec> BlockFromProto(const v1::Block& proto, int depth) {
 
 absl::StatusOr<Declarations> ByName(const Variables& variables, int64_t max_nodes) {
   if (variables.size() > max_nodes) {
-    return OverLimit("--max_graph_nodes", "the request declares ", variables.size(), " variables, more than the ",
-                     max_nodes, " of --max_graph_nodes; leave out what the graph says itself");
+    return OverLimit("--max_graph_nodes", "the request declares ", variables.size(), " variables, more than the ", max_nodes,
+                     " of --max_graph_nodes; leave out what the graph says itself");
   }
   Declarations declared;
   declared.reserve(static_cast<size_t>(variables.size()));
@@ -76,8 +76,7 @@ absl::StatusOr<ModelInput> InputNamed(const std::string& name, const Declaration
 }
 
 // A tree's inputs: those declared as such, or the one called `data`.
-absl::StatusOr<std::vector<ModelInput>> BlockInputs(const v1::DefineModelRequest& request,
-                                                    const Declarations& declared) {
+absl::StatusOr<std::vector<ModelInput>> BlockInputs(const v1::DefineModelRequest& request, const Declarations& declared) {
   std::vector<ModelInput> inputs;
   for (const v1::Variable& variable : request.variables()) {
     if (variable.kind() == v1::Variable::INPUT || variable.name() == "data") {
@@ -92,8 +91,8 @@ absl::Status ApplyDeclaration(const v1::Variable& declared, Parameter* parameter
   if (!declared.shape().empty()) {
     ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(declared.shape(), /*known=*/false));
     if (!ShapeAssign(&parameter->shape, shape)) {
-      return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " is declared, but the graph says ",
-                                                     parameter->shape.ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", shape.ToString(), " is declared, but the graph says ", parameter->shape.ToString()));
     }
   }
   if (declared.has_dtype()) {
@@ -103,8 +102,8 @@ absl::Status ApplyDeclaration(const v1::Variable& declared, Parameter* parameter
     ASSIGN_OR_RETURN(Spec initializer, SpecFromProto(declared.initializer(), Initializers()));
     if (!initializer.type.empty()) parameter->initializer = std::move(initializer);  // An empty one says nothing.
   }
-  for (const auto& [given, value] : {std::pair(declared.has_lr_mult(), declared.lr_mult()),
-                                     std::pair(declared.has_wd_mult(), declared.wd_mult())}) {
+  for (const auto& [given, value] :
+       {std::pair(declared.has_lr_mult(), declared.lr_mult()), std::pair(declared.has_wd_mult(), declared.wd_mult())}) {
     if (given && !(value >= 0 && value <= 1e30)) {
       return absl::InvalidArgumentError(absl::StrCat("a multiplier is ", value, "; want a finite number of 0 or more"));
     }
@@ -125,16 +124,16 @@ absl::Status Unread(absl::string_view name, const ModelDefinition& definition) {
   std::vector<std::string> names;
   for (const Parameter& parameter : definition.parameters) names.push_back(parameter.name);
   for (const ModelInput& input : definition.inputs) names.push_back(input.name);
-  return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(name), "' is declared, but nothing reads it",
-                                                 DidYouMean(name, names)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("variable '", Excerpt(name), "' is declared, but nothing reads it", DidYouMean(name, names)));
 }
 
 absl::Status ApplyDeclarations(const Variables& variables, Declarations declared, ModelDefinition* definition) {
   for (Parameter& parameter : definition->parameters) {
     const auto found = declared.find(parameter.name);
     if (found == declared.end()) continue;
-    RETURN_IF_ERROR(Annotate(ApplyDeclaration(*found->second, &parameter),
-                             absl::StrCat("variable '", Excerpt(parameter.name), "'")));
+    RETURN_IF_ERROR(
+        Annotate(ApplyDeclaration(*found->second, &parameter), absl::StrCat("variable '", Excerpt(parameter.name), "'")));
     declared.erase(found);
   }
   for (const ModelInput& input : definition->inputs) declared.erase(input.name);
@@ -144,8 +143,7 @@ absl::Status ApplyDeclarations(const Variables& variables, Declarations declared
   return absl::OkStatus();
 }
 
-absl::StatusOr<ModelDefinition> FromGraph(const v1::DefineModelRequest& request, const Declarations& declared,
-                                          int64_t max_nodes) {
+absl::StatusOr<ModelDefinition> FromGraph(const v1::DefineModelRequest& request, const Declarations& declared, int64_t max_nodes) {
   ASSIGN_OR_RETURN(GraphSpec graph, GraphFromProto(request.graph(), request.variables()));
   std::vector<ModelInput> inputs;
   for (const std::string& name : graph.inputs) {
@@ -196,16 +194,16 @@ absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest
   return definition;
 }
 
-absl::StatusOr<ModelDefinition> DefinitionFromNodes(const std::vector<NodeSpec>& nodes,
-                                                    const std::vector<EntrySpec>& outputs, const Variables& variables,
-                                                    int64_t max_nodes) {
+absl::StatusOr<ModelDefinition> DefinitionFromNodes(const std::vector<NodeSpec>& nodes, const std::vector<EntrySpec>& outputs,
+                                                    const Variables& variables, int64_t max_nodes) {
   ASSIGN_OR_RETURN(const Declarations declared, ByName(variables, max_nodes));
   absl::flat_hash_set<absl::string_view> read;
   for (const NodeSpec& node : nodes) {
     if (!node.op.empty()) continue;
     read.insert(node.name);
     if (declared.contains(node.name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the graph's variable '", Excerpt(node.name), "' is neither among "
+    return absl::InvalidArgumentError(absl::StrCat("the graph's variable '", Excerpt(node.name),
+                                                   "' is neither among "
                                                    "the inputs nor among the parameters; add it to one of them"));
   }
   std::vector<ModelInput> inputs;

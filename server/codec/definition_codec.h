@@ -21,8 +21,7 @@ absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest
 // The model of nodes that are there already, as ListNodes gives them. `variables` has all variables that they read:
 // those of kind INPUT are the model's inputs, in this order, and all others its parameters. INVALID_ARGUMENT: a variable
 // of the nodes that is not in `variables`, or one in `variables` that they do not read; a declaration that does not fit.
-absl::StatusOr<ModelDefinition> DefinitionFromNodes(const std::vector<NodeSpec>& nodes,
-                                                    const std::vector<EntrySpec>& outputs,
+absl::StatusOr<ModelDefinition> DefinitionFromNodes(const std::vector<NodeSpec>& nodes, const std::vector<EntrySpec>& outputs,
                                                     const google::protobuf::RepeatedPtrField<v1::Variable>& variables,
                                                     int64_t max_nodes);
 

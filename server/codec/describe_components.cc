@@ -42,8 +42,8 @@ class Listing {
 
 absl::Status DescribeComponents(Request::Family family, v1::ListComponentsResponse* response) {
   if (!Request::Family_IsValid(family)) {
-    return absl::InvalidArgumentError(absl::StrCat("family is ", static_cast<int>(family), "; want ", Request::ALL,
-                                                   " (all) to ", Request::Family_MAX));
+    return absl::InvalidArgumentError(
+        absl::StrCat("family is ", static_cast<int>(family), "; want ", Request::ALL, " (all) to ", Request::Family_MAX));
   }
   Listing listing(family, response);
   listing.Add(Request::OPTIMIZER, Optimizers());

@@ -124,8 +124,7 @@ class GraphReader {
 
 }  // namespace
 
-absl::StatusOr<GraphSpec> GraphFromProto(const v1::Graph& graph,
-                                         const google::protobuf::RepeatedPtrField<v1::Variable>& declared) {
+absl::StatusOr<GraphSpec> GraphFromProto(const v1::Graph& graph, const google::protobuf::RepeatedPtrField<v1::Variable>& declared) {
   return GraphReader(declared).Read(graph);
 }
 

@@ -13,16 +13,15 @@
 namespace gluond::server {
 
 struct GraphSpec {
-  std::vector<NodeSpec> nodes;          // Those for parameters that nodes name, too.
-  std::vector<std::string> inputs;      // In order of first use.
+  std::vector<NodeSpec> nodes;      // Those for parameters that nodes name, too.
+  std::vector<std::string> inputs;  // In order of first use.
   std::vector<EntrySpec> outputs;
   std::vector<std::string> output_names;  // As the client wrote them; empty: the default outputs.
 };
 
 // `declared` has the kinds of some variables (Variable.Kind); the others are inputs, unless their names end like the
 // name of a parameter. INVALID_ARGUMENT: a malformed name or reference, two nodes of one name, a value of an attribute.
-absl::StatusOr<GraphSpec> GraphFromProto(const v1::Graph& graph,
-                                         const google::protobuf::RepeatedPtrField<v1::Variable>& declared);
+absl::StatusOr<GraphSpec> GraphFromProto(const v1::Graph& graph, const google::protobuf::RepeatedPtrField<v1::Variable>& declared);
 
 }  // namespace gluond::server
 

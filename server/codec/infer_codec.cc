@@ -42,9 +42,9 @@ absl::StatusOr<DType> ParseDatatype(absl::string_view name) {
     if (name == each.name) return each.dtype;
   }
   if (name == "BYTES") return absl::InvalidArgumentError("the datatype BYTES is no model's here; send numbers");
-  return absl::InvalidArgumentError(absl::StrCat(
-      "there is no datatype '", Excerpt(name), "' here; want ",
-      absl::StrJoin(kDatatypes, ", ", [](std::string* out, const Datatype& each) { out->append(each.name); })));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no datatype '", Excerpt(name), "' here; want ",
+                   absl::StrJoin(kDatatypes, ", ", [](std::string* out, const Datatype& each) { out->append(each.name); })));
 }
 
 using Contents = inference::InferTensorContents;
@@ -69,12 +69,12 @@ std::string OtherFields(const Contents& contents, absl::string_view except) {
 absl::StatusOr<Tensor> DecodeContents(const Contents& contents, const Shape& shape, DType dtype, Allocator& host) {
   const auto decode = [&](const auto& values, absl::string_view field) -> absl::StatusOr<Tensor> {
     if (const std::string others = OtherFields(contents, field); !others.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(DatatypeOf(dtype), " values belong in ", field, ", but ", others,
-                                                     " has some"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(DatatypeOf(dtype), " values belong in ", field, ", but ", others, " has some"));
     }
     if (values.size() != shape.Size()) {  // Before memory is taken.
-      return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " has ", shape.Size(), " elements, but ",
-                                                     field, " has ", values.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", shape.ToString(), " has ", shape.Size(), " elements, but ", field, " has ", values.size()));
     }
     ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(host, shape, dtype));
     RETURN_IF_ERROR(DecodeField(values, field, tensor));
@@ -88,13 +88,12 @@ absl::StatusOr<Tensor> DecodeContents(const Contents& contents, const Shape& sha
     case DType::kUint8: return decode(contents.uint_contents(), "uint_contents");
     case DType::kFloat32: return decode(contents.fp32_contents(), "fp32_contents");
     case DType::kFloat64: return decode(contents.fp64_contents(), "fp64_contents");
-    default:
-      return absl::InvalidArgumentError(absl::StrCat(DatatypeOf(dtype), " values come in raw_input_contents only"));
+    default: return absl::InvalidArgumentError(absl::StrCat(DatatypeOf(dtype), " values come in raw_input_contents only"));
   }
 }
 
-absl::StatusOr<Tensor> DecodeShared(const SharedPlace& place, const Shape& shape, DType dtype,
-                                    const CallersRegions& regions, Allocator& host) {
+absl::StatusOr<Tensor> DecodeShared(const SharedPlace& place, const Shape& shape, DType dtype, const CallersRegions& regions,
+                                    Allocator& host) {
   ASSIGN_OR_RETURN(const int64_t want, CheckedBytes(shape, SizeOf(dtype)));
   if (place.byte_size != static_cast<uint64_t>(want)) {
     return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want,
@@ -120,11 +119,11 @@ absl::StatusOr<Tensor> DecodeInput(const inference::ModelInferRequest& request, 
   }
   if (request.raw_input_contents().empty()) return DecodeContents(input.contents(), shape, dtype, host);
   if (!fields.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(fields, " and raw_input_contents have values; send all inputs' values in "
+    return absl::InvalidArgumentError(absl::StrCat(fields,
+                                                   " and raw_input_contents have values; send all inputs' values in "
                                                    "one of these ways"));
   }
-  return DecodeRaw(request.raw_input_contents(raw), absl::StrCat("raw_input_contents[", raw, "]"), shape, dtype, attachments,
-                   host);
+  return DecodeRaw(request.raw_input_contents(raw), absl::StrCat("raw_input_contents[", raw, "]"), shape, dtype, attachments, host);
 }
 
 absl::Status InInput(const inference::ModelInferRequest& request, int index, const absl::Status& status) {
@@ -159,9 +158,8 @@ absl::Status Largest(const Tensor& tensor, int64_t begin, int64_t size, int64_t 
       }
       return value;
     };
-    std::partial_sort(places->begin(), middle, places->end(), [&](int64_t a, int64_t b) {
-      return key(a) != key(b) ? key(a) > key(b) : a < b;
-    });
+    std::partial_sort(places->begin(), middle, places->end(),
+                      [&](int64_t a, int64_t b) { return key(a) != key(b) ? key(a) > key(b) : a < b; });
     places->erase(middle, places->end());
     return absl::OkStatus();
   });
@@ -186,7 +184,8 @@ absl::StatusOr<uint64_t> Natural(absl::string_view name, const inference::InferP
     return static_cast<uint64_t>(parameter.int64_param());
   }
   return InField(absl::StrCat("parameters[\"", name, "\"]"),
-                 absl::InvalidArgumentError(absl::StrCat("the parameter '", name, "' wants a number of 0 or more, in "
+                 absl::InvalidArgumentError(absl::StrCat("the parameter '", name,
+                                                         "' wants a number of 0 or more, in "
                                                          "int64_param or uint64_param")));
 }
 
@@ -195,8 +194,9 @@ absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& par
   const auto region = parameters.find(kRegion), offset = parameters.find(kOffset), size = parameters.find(kSize);
   if (region == parameters.end() && offset == parameters.end() && size == parameters.end()) return std::nullopt;
   if (!regions.any()) {
-    return absl::InvalidArgumentError("this server takes and gives no values by shared memory (--shared_memory); send them in "
-                                      "raw_input_contents, and take them from the answer");
+    return absl::InvalidArgumentError(
+        "this server takes and gives no values by shared memory (--shared_memory); send them in "
+        "raw_input_contents, and take them from the answer");
   }
   if (region == parameters.end() || size == parameters.end()) {
     return absl::InvalidArgumentError("a tensor in shared memory wants both shared_memory_region and shared_memory_byte_size");
@@ -212,9 +212,8 @@ absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& par
   return place;
 }
 
-absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferRequest& request,
-                                               const Attachments& attachments, const CallersRegions& regions,
-                                               Allocator& host) {
+absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferRequest& request, const Attachments& attachments,
+                                               const CallersRegions& regions, Allocator& host) {
   std::vector<std::optional<SharedPlace>> places;
   int sent = 0;
   for (int i = 0; i < request.inputs_size(); ++i) {
@@ -224,9 +223,8 @@ absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferReques
     places.push_back(*std::move(place));
   }
   if (const int raw = request.raw_input_contents_size(); raw > 0 && raw != sent) {
-    return InField("raw_input_contents",
-                   absl::InvalidArgumentError(absl::StrCat("raw_input_contents has ", raw, " entries for ", sent,
-                                                           " inputs; want one for each")));
+    return InField("raw_input_contents", absl::InvalidArgumentError(absl::StrCat("raw_input_contents has ", raw, " entries for ",
+                                                                                 sent, " inputs; want one for each")));
   }
   NamedTensors inputs;
   int raw = 0;
@@ -257,11 +255,13 @@ absl::Status EncodeSharedOutput(const std::string& name, const Tensor& tensor, c
                                 const CallersRegions& regions, inference::ModelInferResponse* response) {
   const size_t bytes = tensor.bytes();
   if (bytes > place.byte_size) {
-    return absl::InvalidArgumentError(absl::StrCat("output '", Excerpt(name), "' takes ", bytes, " bytes, but "
-                                                   "shared_memory_byte_size is ", place.byte_size));
+    return absl::InvalidArgumentError(absl::StrCat("output '", Excerpt(name), "' takes ", bytes,
+                                                   " bytes, but "
+                                                   "shared_memory_byte_size is ",
+                                                   place.byte_size));
   }
-  RETURN_IF_ERROR(Annotate(regions.Write(place.region, place.offset, bytes, tensor.data()),
-                           absl::StrCat("output '", Excerpt(name), "'")));
+  RETURN_IF_ERROR(
+      Annotate(regions.Write(place.region, place.offset, bytes, tensor.data()), absl::StrCat("output '", Excerpt(name), "'")));
   auto* const output = response->add_outputs();
   output->set_name(name);
   output->set_datatype(std::string(DatatypeOf(tensor.dtype())));
@@ -289,7 +289,8 @@ absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_
       for (size_t shift = 0; shift < 32; shift += 8) raw.push_back(static_cast<char>(text.size() >> shift & 0xff));
       raw.append(text);
       if (static_cast<int64_t>(raw.size()) <= most_bytes) continue;
-      return OverLimit("--max_message_bytes", "the classes have more than the ", most_bytes, " bytes of --max_message_bytes; "
+      return OverLimit("--max_message_bytes", "the classes have more than the ", most_bytes,
+                       " bytes of --max_message_bytes; "
                        "ask for fewer");
     }
   }

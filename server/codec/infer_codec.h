@@ -40,9 +40,8 @@ absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& par
 // The inputs, in memory of the CPU: not to be written. INVALID_ARGUMENT: says which input, and what was expected. Values come
 // either all in `contents`, or all in `raw_input_contents`, but for those that lie in shared memory. NOT_FOUND: no such
 // region. `regions`: null where the server takes none.
-absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferRequest& request,
-                                               const Attachments& attachments, const CallersRegions& regions,
-                                               Allocator& host);
+absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferRequest& request, const Attachments& attachments,
+                                               const CallersRegions& regions, Allocator& host);
 
 // Adds an output with its values as raw bytes, which may refer to the tensor's memory.
 absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, inference::ModelInferResponse* response,

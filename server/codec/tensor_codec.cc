@@ -63,8 +63,8 @@ Tensor Alias(const Slices* slices, const Shape& shape, DType dtype) {
 
 // A slice of a reply, which keeps the tensor's memory alive.
 grpc::Slice SliceOf(const Tensor& tensor) {
-  return grpc::Slice(tensor.data(), tensor.bytes(), [](void* kept) { delete static_cast<Tensor*>(kept); },
-                     new Tensor(tensor));
+  return grpc::Slice(
+      tensor.data(), tensor.bytes(), [](void* kept) { delete static_cast<Tensor*>(kept); }, new Tensor(tensor));
 }
 
 template <class T, class To>
@@ -121,8 +121,7 @@ absl::Status CheckBools(const Tensor& tensor) {
   const auto* bytes = static_cast<const uint8_t*>(tensor.data());
   for (int64_t i = 0; i < tensor.Size(); ++i) {
     if (bytes[i] > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("raw byte ", i, " of a bool tensor is ", int{bytes[i]},
-                                                     "; want 0 or 1"));
+      return absl::InvalidArgumentError(absl::StrCat("raw byte ", i, " of a bool tensor is ", int{bytes[i]}, "; want 0 or 1"));
     }
   }
   return absl::OkStatus();
@@ -133,8 +132,8 @@ absl::StatusOr<Tensor> DecodeRaw(const std::string& raw, absl::string_view field
   ASSIGN_OR_RETURN(const int64_t want, CheckedBytes(shape, SizeOf(dtype)));
   const Bytes bytes = attachments.Get(raw);
   if (bytes.size() != static_cast<size_t>(want)) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want,
-                                                   " bytes, but ", field, " has ", bytes.size()));
+    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want, " bytes, but ",
+                                                   field, " has ", bytes.size()));
   }
   Tensor tensor = Alias(attachments.Find(raw), shape, dtype);
   if (!tensor.defined()) {
@@ -146,19 +145,18 @@ absl::StatusOr<Tensor> DecodeRaw(const std::string& raw, absl::string_view field
 }
 
 template <class From>
-absl::Status DecodeField(const google::protobuf::RepeatedField<From>& values, absl::string_view field,
-                         const Tensor& tensor) {
+absl::Status DecodeField(const google::protobuf::RepeatedField<From>& values, absl::string_view field, const Tensor& tensor) {
   if (values.size() != tensor.Size()) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", tensor.shape().ToString(), " has ", tensor.Size(),
-                                                   " elements, but ", field, " has ", values.size()));
+    return absl::InvalidArgumentError(absl::StrCat("shape ", tensor.shape().ToString(), " has ", tensor.Size(), " elements, but ",
+                                                   field, " has ", values.size()));
   }
   return DispatchType(tensor.dtype(), [&](auto t) {
     using T = decltype(t);
     T* out = tensor.data<T>();
     for (int i = 0; i < values.size(); ++i) {
       if (!Holds<T>(values[i])) {
-        return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "] is ", values[i], ", which ",
-                                                       Name(tensor.dtype()), " cannot hold"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(field, "[", i, "] is ", values[i], ", which ", Name(tensor.dtype()), " cannot hold"));
       }
       out[i] = Convert<T>(values[i]);
     }
@@ -181,9 +179,9 @@ absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& 
   int count = 0;
   const std::string forms = Forms(proto, &count);
   if (count > 1 || (count == 0 && bytes > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "want values in one form for shape ", shape.ToString(), ", got ", count == 0 ? "none" : forms,
-        "; set raw, fill, or one of float_data, double_data, int_data, int64_data, bool_data"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("want values in one form for shape ", shape.ToString(), ", got ", count == 0 ? "none" : forms,
+                     "; set raw, fill, or one of float_data, double_data, int_data, int64_data, bool_data"));
   }
   if (!proto.raw().empty()) return DecodeRaw(proto.raw(), "raw", shape, dtype, attachments, host);
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(host, shape, dtype));
@@ -209,8 +207,10 @@ absl::Status EncodeTensor(const Tensor& tensor, v1::Tensor::Encoding form, int64
     const int64_t least = LeastTypedBytes(tensor.dtype());
     if (tensor.Size() > *bytes_left / least) {  // Before they are copied.
       return OverLimit("--max_message_bytes", "a tensor of shape ", tensor.shape().ToString(), " takes ", least,
-                       " bytes or more for each of its ", tensor.Size(), " values as TYPED, and --max_message_bytes "
-                       "leaves ", *bytes_left, "; ask for STATISTICS, for RAW, or for less at once");
+                       " bytes or more for each of its ", tensor.Size(),
+                       " values as TYPED, and --max_message_bytes "
+                       "leaves ",
+                       *bytes_left, "; ask for STATISTICS, for RAW, or for less at once");
     }
     *bytes_left -= tensor.Size() * least;
     EncodeTyped(tensor, proto);

@@ -32,8 +32,7 @@ absl::StatusOr<Tensor> DecodeRaw(const std::string& raw, absl::string_view field
 // INVALID_ARGUMENT: a byte of a tensor of truth values is neither 0 nor 1.
 absl::Status CheckBools(const Tensor& tensor);
 template <class From>
-absl::Status DecodeField(const google::protobuf::RepeatedField<From>& values, absl::string_view field,
-                         const Tensor& tensor);
+absl::Status DecodeField(const google::protobuf::RepeatedField<From>& values, absl::string_view field, const Tensor& tensor);
 
 // Whether values come as raw bytes; the reply's form follows it where OutputEncoding is AUTO.
 inline bool IsRaw(const v1::Tensor& proto) { return !proto.raw().empty(); }

@@ -29,8 +29,8 @@ template <class T, class Value>
 absl::Status Generate(const Tensor& tensor, double low, double high, Value value) {
   const int64_t n = tensor.Size();
   if (n > 0 && !Fits<T>(low, high)) {
-    return absl::InvalidArgumentError(absl::StrCat("fill: values from ", low, " to ", high, " do not fit ",
-                                                   Name(tensor.dtype()), "; choose another range or dtype"));
+    return absl::InvalidArgumentError(absl::StrCat("fill: values from ", low, " to ", high, " do not fit ", Name(tensor.dtype()),
+                                                   "; choose another range or dtype"));
   }
   T* out = tensor.data<T>();
   FairSemaphore::OfLongWork().DoInPieces(n, tuning::kLongWorkPiece, [&](int64_t begin, int64_t end) {
@@ -109,8 +109,7 @@ absl::Status FillTensor(const v1::Fill& fill, const Tensor& tensor) {
   return DispatchType(tensor.dtype(), [&](auto t) {
     using T = decltype(t);
     if (std::is_integral_v<T> && constant != std::floor(constant)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("fill: ", Name(tensor.dtype()), " cannot hold the constant ", constant));
+      return absl::InvalidArgumentError(absl::StrCat("fill: ", Name(tensor.dtype()), " cannot hold the constant ", constant));
     }
     if (!std::is_integral_v<T> && !std::isfinite(constant)) {  // A NaN or an infinity that is asked for.
       T* out = tensor.data<T>();

@@ -36,8 +36,7 @@ v1::Tensor::Encoding Resolve(v1::Tensor::Encoding asked, bool raw) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Tensor>> DecodeTensors(const TensorList& list, const Attachments& attachments,
-                                                  Allocator& host) {
+absl::StatusOr<std::vector<Tensor>> DecodeTensors(const TensorList& list, const Attachments& attachments, Allocator& host) {
   std::vector<Tensor> tensors;
   for (int i = 0; i < list.size(); ++i) {
     absl::StatusOr<Tensor> tensor = DecodeTensor(list[i], attachments, host);
@@ -50,15 +49,14 @@ absl::StatusOr<std::vector<Tensor>> DecodeTensors(const TensorList& list, const 
   return tensors;
 }
 
-absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorMap& map,
-                                           const Attachments& attachments, Allocator& host) {
+absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorMap& map, const Attachments& attachments,
+                                           Allocator& host) {
   NamedTensors tensors;
   for (const auto& [name, proto] : map) {
     absl::StatusOr<Tensor> tensor = DecodeTensor(proto, attachments, host);
     if (!tensor.ok()) {
       const std::string shown = Excerpt(name);
-      return InField(absl::StrCat(kind, "s[\"", shown, "\"]"),
-                     Annotate(tensor.status(), absl::StrCat(kind, " '", shown, "'")));
+      return InField(absl::StrCat(kind, "s[\"", shown, "\"]"), Annotate(tensor.status(), absl::StrCat(kind, " '", shown, "'")));
     }
     tensors.push_back({name, *std::move(tensor)});
   }
@@ -77,8 +75,8 @@ v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked, const TensorMap& requ
 
 v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked) { return Resolve(asked, false); }
 
-absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form, int64_t most_bytes,
-                           TensorList* list, Attachments* attachments) {
+absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form, int64_t most_bytes, TensorList* list,
+                           Attachments* attachments) {
   if (form == v1::Tensor::NONE) return absl::OkStatus();
   for (const Tensor& tensor : tensors) {
     RETURN_IF_ERROR(EncodeTensor(tensor, form, &most_bytes, list->Add(), attachments));

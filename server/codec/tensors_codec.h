@@ -20,11 +20,10 @@ namespace gluond::server {
 using TensorList = google::protobuf::RepeatedPtrField<v1::Tensor>;
 using TensorMap = google::protobuf::Map<std::string, v1::Tensor>;
 
-absl::StatusOr<std::vector<Tensor>> DecodeTensors(const TensorList& list, const Attachments& attachments,
-                                                  Allocator& host);
+absl::StatusOr<std::vector<Tensor>> DecodeTensors(const TensorList& list, const Attachments& attachments, Allocator& host);
 // `kind` is the tensors' word in messages: "input".
-absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorMap& map,
-                                           const Attachments& attachments, Allocator& host);
+absl::StatusOr<NamedTensors> DecodeTensors(absl::string_view kind, const TensorMap& map, const Attachments& attachments,
+                                           Allocator& host);
 
 // The form of the reply's tensors: the one asked for, or for AUTO the request's own.
 v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked, const TensorList& request);
@@ -32,8 +31,8 @@ v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked, const TensorMap& requ
 v1::Tensor::Encoding ReplyForm(v1::Tensor::Encoding asked);  // Where the request has no tensors: TYPED.
 
 // Nothing is added when `form` is NONE. RESOURCE_EXHAUSTED: as TYPED they take more than `most_bytes`.
-absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form, int64_t most_bytes,
-                           TensorList* list, Attachments* attachments);
+absl::Status EncodeTensors(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form, int64_t most_bytes, TensorList* list,
+                           Attachments* attachments);
 absl::Status EncodeTensors(const NamedTensors& tensors, v1::Tensor::Encoding form, int64_t most_bytes, TensorMap* map,
                            Attachments* attachments);
 

@@ -40,8 +40,8 @@ absl::StatusOr<TrainerOptions> TrainerOptionsFromProto(const v1::CreateTrainerRe
     ASSIGN_OR_RETURN(options.metrics.emplace_back(), SpecFromProto(metric, Metrics()));
   }
   if (request.has_clip_global_norm() && !(request.clip_global_norm() > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("clip_global_norm is ", request.clip_global_norm(),
-                                                   "; want a norm above 0, or leave it out for none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("clip_global_norm is ", request.clip_global_norm(), "; want a norm above 0, or leave it out for none"));
   }
   options.clip_global_norm = request.clip_global_norm();
   options.skip_nonfinite = !request.has_skip_nonfinite() || request.skip_nonfinite();

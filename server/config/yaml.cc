@@ -46,14 +46,12 @@ class YamlBuilder final : public YAML::EventHandler {
     scalar.quoted_ = tag == "!";
     Put(std::move(scalar));
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
     CheckMarks(mark, tag, anchor);
     Open(Make(mark, Yaml::Kind::kList, ""));
   }
   void OnSequenceEnd() override { Close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
     CheckMarks(mark, tag, anchor);
     Open(Make(mark, Yaml::Kind::kMap, ""));
   }
@@ -165,8 +163,8 @@ absl::StatusOr<Yaml> Yaml::Parse(absl::string_view text, absl::string_view file)
       return absl::InvalidArgumentError(absl::StrCat(file, " has several documents (---); want one"));
     }
   } catch (const YAML::Exception& error) {  // The library's way to tell of a text that is no YAML.
-    return absl::InvalidArgumentError(absl::StrCat(file, ", line ", error.mark.line + 1, ", column ",
-                                                   error.mark.column + 1, ": it is no YAML: ", error.msg));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ", line ", error.mark.line + 1, ", column ", error.mark.column + 1, ": it is no YAML: ", error.msg));
   }
   return builder.TakeRoot();
 }
@@ -190,8 +188,8 @@ absl::Status Yaml::CheckKeys(const std::vector<std::string>& known) const {
   RETURN_IF_ERROR(Want(Kind::kMap));
   for (const auto& [key, value] : members_) {
     if (std::find(known.begin(), known.end(), key.text_) != known.end()) continue;
-    return key.Error("there is no key '", Excerpt(key.text_), "' here", DidYouMean(key.text_, known), " (keys: ",
-                     absl::StrJoin(known, ", "), ")");
+    return key.Error("there is no key '", Excerpt(key.text_), "' here", DidYouMean(key.text_, known),
+                     " (keys: ", absl::StrJoin(known, ", "), ")");
   }
   return absl::OkStatus();
 }

@@ -23,8 +23,7 @@ absl::StatusOr<T> Number(const Yaml& yaml) {
   Wide value = 0;
   RETURN_IF_ERROR(yaml.Get(&value));
   if (value < static_cast<Wide>(std::numeric_limits<T>::lowest()) || value > static_cast<Wide>(std::numeric_limits<T>::max())) {
-    return yaml.Error(value, " is out of range; want ", std::numeric_limits<T>::lowest(), " to ",
-                      std::numeric_limits<T>::max());
+    return yaml.Error(value, " is out of range; want ", std::numeric_limits<T>::lowest(), " to ", std::numeric_limits<T>::max());
   }
   return static_cast<T>(value);
 }
@@ -86,8 +85,8 @@ absl::Status Put(const Yaml& yaml, const FieldDescriptor* field, Message* messag
     }
     case FieldDescriptor::CPPTYPE_MESSAGE: break;
   }
-  return FillMessage(yaml, field->is_repeated() ? reflection.AddMessage(message, field)
-                                                : reflection.MutableMessage(message, field));
+  return FillMessage(yaml,
+                     field->is_repeated() ? reflection.AddMessage(message, field) : reflection.MutableMessage(message, field));
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace gluond::server {
 
 absl::Status CustomCallbacks::Add(Provider& provider, WaitingPtr waiting) {
   if (provider.calls >= provider.limits.max_callbacks) {
-    return OverLimit("--max_callbacks", waiting->what, ": its client has not answered ", provider.calls, " calls, the "
+    return OverLimit("--max_callbacks", waiting->what, ": its client has not answered ", provider.calls,
+                     " calls, the "
                      "limit of --max_callbacks");
   }
   ++provider.calls;

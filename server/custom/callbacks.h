@@ -49,8 +49,8 @@ class CustomCallbacks {
     Attachments attachments;
   };
   struct Waiting {
-    std::string what = {};                       // "forward of custom operator 'softmax'", for messages.
-    std::optional<CustomCall> call = {};         // A call, or a question:
+    std::string what = {};                // "forward of custom operator 'softmax'", for messages.
+    std::optional<CustomCall> call = {};  // A call, or a question:
     CustomFacts::Key fact = {};
     v1::Callback question = {};
     // Add sets the rest.

@@ -13,9 +13,7 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{64} << 20;
 constexpr std::chrono::seconds kFailureLasts{5};
 
-std::string OpKey(const std::string& scope, const std::string& op_type) {
-  return absl::StrCat(scope.size(), ":", scope, op_type);
-}
+std::string OpKey(const std::string& scope, const std::string& op_type) { return absl::StrCat(scope.size(), ":", scope, op_type); }
 
 CustomFacts::Key KeyFor(const CustomOperator& op, bool of_types, const std::string& arguments) {
   CustomFacts::Key key{OpKey(op.scope, op.op_type), absl::StrCat(of_types ? "type " : "shape ", arguments, ";"), of_types};
@@ -37,15 +35,13 @@ size_t Count(const Inference& inference) {
 }  // namespace
 
 CustomFacts::Key CustomFacts::KeyOf(const CustomOperator& op, const ShapeVector& arguments) {
-  return KeyFor(op, /*of_types=*/false, absl::StrJoin(arguments, "", [](std::string* out, const Shape& shape) {
-                  out->append(shape.ToString());
-                }));
+  return KeyFor(op, /*of_types=*/false,
+                absl::StrJoin(arguments, "", [](std::string* out, const Shape& shape) { out->append(shape.ToString()); }));
 }
 
 CustomFacts::Key CustomFacts::KeyOf(const CustomOperator& op, const TypeVector& arguments) {
-  return KeyFor(op, /*of_types=*/true, absl::StrJoin(arguments, ",", [](std::string* out, DType type) {
-                  out->append(std::string(Name(type)));
-                }));
+  return KeyFor(op, /*of_types=*/true,
+                absl::StrJoin(arguments, ",", [](std::string* out, DType type) { out->append(std::string(Name(type))); }));
 }
 
 CustomFacts::FactPtr CustomFacts::Find(const Key& key) const {

@@ -39,9 +39,9 @@ class CustomFacts {
     int asking = 0;                      // Inferences that have not come back for the answer.
     Clock::time_point answered;
     absl::Status status;
-    CustomHost::Inference shapes;    // One of these.
+    CustomHost::Inference shapes;  // One of these.
     CustomHost::TypeInference types;
-    int64_t bytes = 0;               // The memory that the fact takes, about.
+    int64_t bytes = 0;  // The memory that the fact takes, about.
   };
   using FactPtr = std::shared_ptr<Fact>;
 
@@ -59,7 +59,7 @@ class CustomFacts {
 
  private:
   using Facts = absl::flat_hash_map<std::string, FactPtr>;  // By Key::rest.
-  FactPtr Find(const Key& key) const;  // Null: nobody has asked.
+  FactPtr Find(const Key& key) const;                       // Null: nobody has asked.
   void Forget(const Key& key);
   void ForgetAnswered(Facts* facts);
 

@@ -32,9 +32,7 @@ std::shared_ptr<Stream> HostStream::Start(HostStreams& streams, Runner& runner, 
   return stream;
 }
 
-void HostStream::Send(const v1::HostResponse& response) {
-  Enqueue({0, {grpc::Slice(response.SerializeAsString())}});
-}
+void HostStream::Send(const v1::HostResponse& response) { Enqueue({0, {grpc::Slice(response.SerializeAsString())}}); }
 
 void HostStream::SendCall(uint64_t call) { Enqueue({call, {}}); }
 
@@ -51,7 +49,8 @@ void HostStream::Enqueue(Item item) {
     writing_ = true;
   }
   if (!too_many) return WriteNext();
-  End(OverLimit("--max_session_queue_bytes", "the client does not read: ", most, " bytes wait for it, the limit of "
+  End(OverLimit("--max_session_queue_bytes", "the client does not read: ", most,
+                " bytes wait for it, the limit of "
                 "--max_session_queue_bytes"));
 }
 
@@ -78,8 +77,8 @@ bool HostStream::Encode(uint64_t call, Slices* message) {
   const auto bytes = static_cast<int64_t>(Bytes(*message).size());
   const int64_t most = limits().max_message_bytes;
   if (bytes <= most) return true;
-  hosts_.Fail(call, OverLimit("--max_message_bytes", "its values have ", bytes, " bytes, more than the ", most,
-                              " of --max_message_bytes"));
+  hosts_.Fail(
+      call, OverLimit("--max_message_bytes", "its values have ", bytes, " bytes, more than the ", most, " of --max_message_bytes"));
   return false;
 }
 
@@ -87,8 +86,8 @@ void HostStream::Replaced() { End(absl::AbortedError("another stream has this sc
 
 void HostStream::Sweep(Clock::time_point now) {
   if (IsSilent(now)) {
-    End(absl::DeadlineExceededError(absl::StrCat("the client has been silent for the ", lease().count(),
-                                                 " s of --session_lease_seconds")));
+    End(absl::DeadlineExceededError(
+        absl::StrCat("the client has been silent for the ", lease().count(), " s of --session_lease_seconds")));
   }
   Conversation::Sweep(now);
 }
@@ -105,8 +104,7 @@ void HostStream::Receive(const Slices& message, int64_t) {
   v1::HostRequest request;
   Attachments attachments;
   Reservation memory = NewReservation();
-  absl::Status status =
-      ParseMessage(message, &request, &attachments, [&memory](int64_t parsed) { return memory.Grow(parsed); });
+  absl::Status status = ParseMessage(message, &request, &attachments, [&memory](int64_t parsed) { return memory.Grow(parsed); });
   if (status.ok()) status = Handle(request, std::move(attachments));
   status.ok() ? Read() : End(status);
 }

@@ -59,9 +59,7 @@ class HostStream final : public Conversation, public HostChannel {
     uint64_t call = 0;
     Slices message;
   };
-  static int64_t BytesOf(const Item& item) {
-    return static_cast<int64_t>(Bytes(item.message).size() + sizeof(Item));
-  }
+  static int64_t BytesOf(const Item& item) { return static_cast<int64_t>(Bytes(item.message).size() + sizeof(Item)); }
 
   // Bounds the queue of a client that does not read.
   void Enqueue(Item item);

@@ -39,12 +39,12 @@ void Count(CustomHosts::Clock::duration passed, double seconds, ClientTime* time
 
 }  // namespace
 
-void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits,
-                         Sharer sharer, std::function<Reservation()> memory) {
+void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits, Sharer sharer,
+                         std::function<Reservation()> memory) {
   sharer.scope = scope;
   Reservation own = memory();
-  auto provider = std::make_unique<CustomProviders::Provider>(CustomProviders::Provider{
-      std::move(channel), std::move(sharer), limits, std::move(memory), std::move(own)});
+  auto provider = std::make_unique<CustomProviders::Provider>(
+      CustomProviders::Provider{std::move(channel), std::move(sharer), limits, std::move(memory), std::move(own)});
   std::shared_ptr<HostChannel> replaced;
   {
     MutexLock lock(mu_);
@@ -151,15 +151,16 @@ std::vector<std::string> CustomHosts::Detach(HostChannel* channel) {
   }
   for (const WaitingPtr& waiting : ended) {
     Fail(*waiting, WithInfo(absl::UnavailableError(absl::StrCat(
-        waiting->what, ": the client that computes it has gone; it works again when it is back")), reason::kProviderGone));
+                                waiting->what, ": the client that computes it has gone; it works again when it is back")),
+                            reason::kProviderGone));
   }
   return std::move(left.released);
 }
 
 void CustomHosts::Begin(CustomCall call, const std::string& owner) {
   const auto waiting = std::make_shared<Waiting>();
-  waiting->what = call.kind == CustomCall::kFunction ? "backward of a recorded function"
-                                                     : absl::StrCat(PassName(call.kind), Describe(call.op));
+  waiting->what =
+      call.kind == CustomCall::kFunction ? "backward of a recorded function" : absl::StrCat(PassName(call.kind), Describe(call.op));
   waiting->call = std::move(call);
   absl::Status status;
   {
@@ -179,9 +180,8 @@ void CustomHosts::Abandon(const ClientTime* run) {
   if (waiting != nullptr) TellCancelled(*waiting);
 }
 
-absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, v1::Callback question,
-                                                      CustomFacts::Key key, bool complete,
-                                                      const std::string& owner) {
+absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key,
+                                                      bool complete, const std::string& owner) {
   const auto waiting = std::make_shared<Waiting>();
   waiting->what = absl::StrCat(key.of_types ? "infer_type of " : "infer_shape of ", Describe(op));
   std::shared_ptr<Question> pending;
@@ -202,7 +202,7 @@ absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, 
 }
 
 absl::StatusOr<CustomHost::Inference> CustomHosts::InferShape(const CustomOperator& op, const ShapeVector& arguments,
-                                                                const std::string& owner) {
+                                                              const std::string& owner) {
   const bool complete = std::all_of(arguments.begin(), arguments.end(), [](const Shape& s) { return s.known(); });
   ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
                    Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete, owner));
@@ -210,7 +210,7 @@ absl::StatusOr<CustomHost::Inference> CustomHosts::InferShape(const CustomOperat
 }
 
 absl::StatusOr<CustomHost::TypeInference> CustomHosts::InferType(const CustomOperator& op, const TypeVector& arguments,
-                                                                   const std::string& owner) {
+                                                                 const std::string& owner) {
   const bool complete = std::find(arguments.begin(), arguments.end(), DType::kUnknown) == arguments.end();
   ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
                    Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete, owner));

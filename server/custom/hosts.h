@@ -33,8 +33,9 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
 
   // The life of a stream. `scope` is an inside one (scope.h); `sharer` has the rest of what is known of the client. `memory`
   // makes the reservations that pay for its offers.
-  void Attach(const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits, Sharer sharer = {},
-              std::function<Reservation()> memory = [] { return Reservation(); });
+  void Attach(
+      const std::string& scope, std::shared_ptr<HostChannel> channel, const HostLimits& limits, Sharer sharer = {},
+      std::function<Reservation()> memory = [] { return Reservation(); });
   using Offered = CustomProviders::Offered;
   // INVALID_ARGUMENT: the name. RESOURCE_EXHAUSTED: too many, or no memory. PERMISSION_DENIED: another client
   // owns the shared name, and nothing is offered.
@@ -110,8 +111,8 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   using Waiting = CustomCallbacks::Waiting;
   using WaitingPtr = CustomCallbacks::WaitingPtr;
 
-  absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key,
-                                           bool complete, const std::string& owner);
+  absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key, bool complete,
+                                           const std::string& owner);
   // Notes that the call's message no longer points into its run's memory.
   void Sent(uint64_t call);
   void Finish(const Waiting& waiting);
@@ -121,8 +122,7 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   void LetGo(const std::pair<std::string, uint64_t>& function);
 
   Mutex functions_mu_;  // Held alone.
-  absl::flat_hash_map<std::pair<std::string, uint64_t>, std::weak_ptr<const void>> functions_
-      ABSL_GUARDED_BY(functions_mu_);
+  absl::flat_hash_map<std::pair<std::string, uint64_t>, std::weak_ptr<const void>> functions_ ABSL_GUARDED_BY(functions_mu_);
 
   Latency round_trips_;
   mutable Mutex mu_;

@@ -55,8 +55,8 @@ void ValuesOf(const std::vector<TBlob>& blobs, const Keep& keep, List* list, Att
   for (const TBlob& blob : blobs) ValueOf(blob, keep, list->Add(), attachments);
 }
 
-void OperandsOf(const std::vector<TBlob>& blobs, const Keep& keep,
-                google::protobuf::RepeatedPtrField<v1::Callback::Operand>* list, Attachments* attachments) {
+void OperandsOf(const std::vector<TBlob>& blobs, const Keep& keep, google::protobuf::RepeatedPtrField<v1::Callback::Operand>* list,
+                Attachments* attachments) {
   for (const TBlob& blob : blobs) {
     v1::Callback::Operand* operand = list->Add();
     operand->set_absent(blob.data == nullptr && (!blob.shape.known() || blob.Size() > 0));
@@ -76,8 +76,8 @@ absl::StatusOr<Tensor> Decode(const v1::Tensor& proto, const Attachments& attach
   if (proto.has_fill()) return absl::InvalidArgumentError("a value is a `fill`, expected raw or typed ones");
   ASSIGN_OR_RETURN(Tensor value, DecodeTensor(proto, attachments, host));
   if (value.shape() == to.shape && value.dtype() == to.dtype) return value;
-  return absl::InvalidArgumentError(absl::StrCat("its client gave ", Name(value.dtype()), value.shape().ToString(),
-                                                 ", expected ", Name(to.dtype), to.shape.ToString()));
+  return absl::InvalidArgumentError(absl::StrCat("its client gave ", Name(value.dtype()), value.shape().ToString(), ", expected ",
+                                                 Name(to.dtype), to.shape.ToString()));
 }
 
 absl::Status AddResults(const google::protobuf::RepeatedPtrField<v1::Tensor>& list, const Attachments& attachments,
@@ -230,10 +230,10 @@ absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInferen
 
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what) {
   const v1::CallbackResult::CallbackFailure& failure = result.failure();
-  absl::Status status = WithInfo(
-      absl::FailedPreconditionError(absl::StrCat(what, " failed in its client: ", Head(failure.type(), kLongestType), ": ",
-                                                 Head(failure.message(), kLongestMessage))),
-      reason::kOperatorFailed);
+  absl::Status status =
+      WithInfo(absl::FailedPreconditionError(absl::StrCat(what, " failed in its client: ", Head(failure.type(), kLongestType), ": ",
+                                                          Head(failure.message(), kLongestMessage))),
+               reason::kOperatorFailed);
   status.SetPayload(kTraceback, absl::Cord(Head(failure.traceback(), kLongestTraceback)));
   return status;
 }

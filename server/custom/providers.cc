@@ -48,13 +48,11 @@ std::unique_ptr<CustomProviders::Provider> CustomProviders::Remove(HostChannel* 
   const auto scope = by_scope_.find(sharer.scope);
   const bool has_its_scope = scope != by_scope_.end() && scope->second != channel;  // Another stream does.
   if (scope != by_scope_.end() && !has_its_scope) by_scope_.erase(scope);
-  *left = shared_.Leave(sharer, channel, has_its_scope,
-                        [&](const std::string& op_type) { return HeirOf(sharer, op_type); });
+  *left = shared_.Leave(sharer, channel, has_its_scope, [&](const std::string& op_type) { return HeirOf(sharer, op_type); });
   return std::move(node.mapped());
 }
 
-absl::StatusOr<CustomProviders::Changed> CustomProviders::Offer(Provider& provider, const std::string& op_type,
-                                                                bool is_shared) {
+absl::StatusOr<CustomProviders::Changed> CustomProviders::Offer(Provider& provider, const std::string& op_type, bool is_shared) {
   const bool is_new = !provider.offered.contains(op_type);
   if (is_new && provider.offered.size() >= kMostOffers) {
     return absl::ResourceExhaustedError(absl::StrCat("a client offers at most ", kMostOffers, " operators"));
@@ -76,9 +74,8 @@ absl::StatusOr<CustomProviders::Changed> CustomProviders::Offer(Provider& provid
   return changed;
 }
 
-absl::StatusOr<std::shared_ptr<HostChannel>> CustomProviders::Release(const Provider& releasing,
-                                                                      const std::string& op_type) {
-  ASSIGN_OR_RETURN(HostChannel * const computed, shared_.Release(op_type, releasing.sharer));
+absl::StatusOr<std::shared_ptr<HostChannel>> CustomProviders::Release(const Provider& releasing, const std::string& op_type) {
+  ASSIGN_OR_RETURN(HostChannel* const computed, shared_.Release(op_type, releasing.sharer));
   for (const auto& [channel, provider] : providers_) {
     const auto offered = provider->offered.find(op_type);
     if (provider->sharer.tenant == releasing.sharer.tenant && offered != provider->offered.end()) offered->second = 0;
@@ -100,27 +97,27 @@ HostChannel* CustomProviders::HeirOf(const Sharer& sharer, const std::string& op
   return heir;
 }
 
-absl::Status CustomProviders::NobodyComputes(const std::string& scope, const std::string& op_type,
-                                             absl::string_view owner) const {
+absl::Status CustomProviders::NobodyComputes(const std::string& scope, const std::string& op_type, absl::string_view owner) const {
   std::string hint;
   if (IsOfNoClient(scope)) {
     const auto outside = [](absl::string_view name) { return name.substr(TenantPrefix(name).size()); };
     const std::string now = shared_.OwnerOf({scope, op_type});
-    hint = !owner.empty() && now != owner
-               ? absl::StrCat("; its version was published with that of '", outside(owner), "', who does not share it now; "
-                              "publish it again to have another one's")
-           : now.empty() ? "; its client must share it"
+    hint = !owner.empty() && now != owner ? absl::StrCat("; its version was published with that of '", outside(owner),
+                                                         "', who does not share it now; "
+                                                         "publish it again to have another one's")
+           : now.empty()                  ? "; its client must share it"
                          : absl::StrCat("; it is that of '", outside(now), "', whose client must come back or release it");
   }
-  return WithInfo(absl::UnavailableError(absl::StrCat("custom operator '", Excerpt(op_type), "': no client that computes it "
-                                                      "is connected", hint)),
+  return WithInfo(absl::UnavailableError(absl::StrCat("custom operator '", Excerpt(op_type),
+                                                      "': no client that computes it "
+                                                      "is connected",
+                                                      hint)),
                   reason::kProviderGone, {{"operator", Excerpt(op_type)}});
 }
 
-absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const std::string& scope, const std::string& op_type,
-                                                                 bool offered, absl::string_view owner) const {
-  Provider* const provider =
-      IsOfNoClient(scope) ? Find(shared_.Find({scope, op_type}, owner)) : FindScope(scope);
+absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const std::string& scope, const std::string& op_type, bool offered,
+                                                                 absl::string_view owner) const {
+  Provider* const provider = IsOfNoClient(scope) ? Find(shared_.Find({scope, op_type}, owner)) : FindScope(scope);
   if (provider != nullptr && (!offered || provider->offered.contains(op_type))) return provider;
   return NobodyComputes(scope, op_type, owner);
 }
@@ -142,9 +139,9 @@ absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCal
     return provider.get();
   }
   if (call.kind == CustomCall::kForward) return Find(call.op, owner);
-  return WithInfo(absl::UnavailableError(absl::StrCat(
-                      "backward of ", Describe(call.op), ": the client that computed its forward pass is not connected any "
-                      "more; run the forward pass again")),
+  return WithInfo(absl::UnavailableError(absl::StrCat("backward of ", Describe(call.op),
+                                                      ": the client that computed its forward pass is not connected any "
+                                                      "more; run the forward pass again")),
                   reason::kProviderGone, {{"operator", Excerpt(call.op.op_type)}});
 }
 

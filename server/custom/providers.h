@@ -54,9 +54,9 @@ class CustomProviders {
     Sharer sharer;
     HostLimits limits;
     std::function<Reservation()> new_memory;
-    Reservation memory = {};  // For the offers.
-    uint64_t tag = 0;         // A hash of the scope, for instances.
-    int64_t calls = 0;        // CustomCallbacks counts them.
+    Reservation memory = {};                                  // For the offers.
+    uint64_t tag = 0;                                         // A hash of the scope, for instances.
+    int64_t calls = 0;                                        // CustomCallbacks counts them.
     absl::flat_hash_map<std::string, uint64_t> offered = {};  // By op_type: when it was shared, 0 where it was not.
     std::vector<uint64_t> released = {};                      // Functions that the client has not been told of yet.
   };
@@ -97,8 +97,7 @@ class CustomProviders {
   int64_t size() const { return static_cast<int64_t>(providers_.size()); }
 
  private:
-  absl::StatusOr<Provider*> Find(const std::string& scope, const std::string& op_type, bool offered,
-                                 absl::string_view owner) const;
+  absl::StatusOr<Provider*> Find(const std::string& scope, const std::string& op_type, bool offered, absl::string_view owner) const;
   absl::Status NobodyComputes(const std::string& scope, const std::string& op_type, absl::string_view owner) const;
   // The channel, of those of an identity, that has shared the operator last; null: none has.
   HostChannel* HeirOf(const Sharer& sharer, const std::string& op_type) const;

@@ -15,8 +15,8 @@ constexpr size_t kHashDigits = 32;
 absl::Status CheckLength(absl::string_view field, absl::string_view text) {
   constexpr size_t kShortest = 16, kLongest = 128;
   if (text.size() >= kShortest && text.size() <= kLongest) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, " has ", text.size(), " bytes, expected ", kShortest,
-                                                 " to ", kLongest, ", which nobody can guess"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " has ", text.size(), " bytes, expected ", kShortest, " to ", kLongest, ", which nobody can guess"));
 }
 
 absl::Status CheckForm(absl::string_view field, absl::string_view scope) {
@@ -27,15 +27,14 @@ absl::Status CheckForm(absl::string_view field, absl::string_view scope) {
 
 }  // namespace
 
-std::string ScopeOf(absl::string_view key) {
-  return absl::StrCat(kKeyed, HashOf(key).substr(0, kHashDigits));
-}
+std::string ScopeOf(absl::string_view key) { return absl::StrCat(kKeyed, HashOf(key).substr(0, kHashDigits)); }
 
 absl::Status CheckHost(absl::string_view field, absl::string_view host, const Reach& reach) {
   if (host.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckForm(field, host));
   if (reach.is_everything() || !absl::StrContains(host, '/')) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, " has a slash, which would be another tenant's on this server; leave it "
+  return absl::InvalidArgumentError(absl::StrCat(field,
+                                                 " has a slash, which would be another tenant's on this server; leave it "
                                                  "out"));
 }
 
@@ -45,7 +44,8 @@ absl::Status CheckScope(const v1::OpenHost& open) {
   RETURN_IF_ERROR(CheckLength("OpenHost.key", open.key()));
   if (open.scope() == ScopeOf(open.key())) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("OpenHost.scope is not that of OpenHost.key, which is '", kKeyed,
-                                                  "' and the first ", kHashDigits, " digits of the key's SHA-256; "
+                                                  "' and the first ", kHashDigits,
+                                                  " digits of the key's SHA-256; "
                                                   "only who knows the key can open it"));
 }
 

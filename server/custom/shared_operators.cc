@@ -15,17 +15,17 @@ constexpr int64_t kShareBytes = 512;  // Memory that one name takes, about.
 absl::Status NotYours(const std::string& op_type, const std::string& identity) {
   const absl::string_view name = absl::string_view(identity).substr(TenantPrefix(identity).size());
   const std::string owner = identity.empty() ? "a connected client that has not shown your key" : absl::StrCat("'", name, "'");
-  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
-                      "the shared operator '", Excerpt(op_type), "' belongs to ", owner, "; its owner releases it ",
-                      identity.empty() ? "when its stream ends" : "(HostRequest.release)", ", or open the stream with the "
-                      "owner's OpenHost.key or as an admin, or share yours under another name")),
+  return WithInfo(absl::PermissionDeniedError(
+                      absl::StrCat("the shared operator '", Excerpt(op_type), "' belongs to ", owner, "; its owner releases it ",
+                                   identity.empty() ? "when its stream ends" : "(HostRequest.release)",
+                                   ", or open the stream with the "
+                                   "owner's OpenHost.key or as an admin, or share yours under another name")),
                   reason::kNoPermission);
 }
 
 }  // namespace
 
-SharedOperators::OwnerKey SharedOperators::KeyOf(const std::string& tenant, const std::string& identity,
-                                                 const std::string& scope) {
+SharedOperators::OwnerKey SharedOperators::KeyOf(const std::string& tenant, const std::string& identity, const std::string& scope) {
   return {tenant, identity.empty() ? absl::StrCat("scope:", scope) : absl::StrCat("name:", identity)};
 }
 
@@ -62,8 +62,7 @@ void SharedOperators::Remove(const Name& name) {
 }
 
 absl::StatusOr<SharedOperators::Claimed> SharedOperators::Claim(const std::string& op_type, const Sharer& sharer,
-                                                                HostChannel* channel,
-                                                                absl::FunctionRef<Reservation()> memory) {
+                                                                HostChannel* channel, absl::FunctionRef<Reservation()> memory) {
   const Name name(sharer.tenant, op_type);
   const OwnerKey owner = KeyOf(sharer.tenant, sharer.identity, sharer.scope);
   Claimed claimed;
@@ -126,8 +125,8 @@ HostChannel* SharedOperators::Find(const Name& name, absl::string_view owner) co
 
 bool SharedOperators::IsOwnedBy(const std::string& op_type, const Sharer& sharer) const {
   const auto found = shared_.find(Name(sharer.tenant, op_type));
-  return found != shared_.end() && KeyOf(sharer.tenant, found->second.identity, found->second.scope) ==
-                                       KeyOf(sharer.tenant, sharer.identity, sharer.scope);
+  return found != shared_.end() &&
+         KeyOf(sharer.tenant, found->second.identity, found->second.scope) == KeyOf(sharer.tenant, sharer.identity, sharer.scope);
 }
 
 std::string SharedOperators::OwnerOf(const Name& name) const {

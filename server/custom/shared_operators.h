@@ -32,7 +32,7 @@ struct Sharer {
   std::string tenant = {};    // "acme/": it shares with this tenant's graphs.
   std::string identity = {};  // Empty: the server knows no name that the caller alone has.
   bool is_admin = false;
-  std::string scope = {};     // The inside scope of its stream.
+  std::string scope = {};  // The inside scope of its stream.
 };
 
 class SharedOperators {

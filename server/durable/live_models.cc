@@ -37,8 +37,7 @@ LiveModels::Mark LiveModels::MarkOf(const std::string& name, const HostedModelPt
   return mark;
 }
 
-bool LiveModels::IsDue(const std::string& name, const Entry& entry, const HostedModelPtr& hosted,
-                       Clock::time_point now) const {
+bool LiveModels::IsDue(const std::string& name, const Entry& entry, const HostedModelPtr& hosted, Clock::time_point now) const {
   if (!schedule_.any() || entry.busy || now < entry.not_before) return false;
   const Mark mark = MarkOf(name, hosted);
   if (!entry.stored || entry.mark.model.lock() != hosted) return true;
@@ -284,8 +283,8 @@ void LiveModels::Load(Loads& loads) {
     for (const std::string& name : *names) entries_[name].busy = true;
   }
   for (const std::string& name : *names) {
-    loads.Add(name, [this, name] { return LoadOne(name); },
-              [this, name](const absl::Status& status) { Loaded(name, status); });
+    loads.Add(
+        name, [this, name] { return LoadOne(name); }, [this, name](const absl::Status& status) { Loaded(name, status); });
   }
 }
 
@@ -317,8 +316,7 @@ absl::StatusOr<HostedModelPtr> LiveModels::Make(const std::string& name, const C
                    HostedModel::Create(name, checkpoint.model.definition, hosting.seed, *place, devices_.host(),
                                        runner_.limits.max_model_bytes, /*clients_are_away=*/true));
   if (hosting.ttl_seconds.has_value()) {
-    hosted->SetTtl(std::chrono::duration_cast<HostedModel::Clock::duration>(
-        std::chrono::duration<double>(*hosting.ttl_seconds)));
+    hosted->SetTtl(std::chrono::duration_cast<HostedModel::Clock::duration>(std::chrono::duration<double>(*hosting.ttl_seconds)));
   }
   return hosted;
 }
@@ -330,9 +328,8 @@ Task<absl::Status> LiveModels::LoadOne(std::string name) {
   co_await PostedAside(*lane);  // Making a model takes long.
   const Hosting hosting = *checkpoint.hosting;
   CO_ASSIGN_OR_RETURN(const HostedModelPtr hosted, Make(name, checkpoint));
-  const absl::Status restored = co_await Callback<absl::Status>([&](Callback<absl::Status>::Done done) {
-    hosted->Restore(std::move(checkpoint), std::move(done));
-  });
+  const absl::Status restored = co_await Callback<absl::Status>(
+      [&](Callback<absl::Status>::Done done) { hosted->Restore(std::move(checkpoint), std::move(done)); });
   co_await PostedAside(*lane);
   CO_RETURN_IF_ERROR(restored);
   hosted->SetVersion(hosting.version);
@@ -356,8 +353,8 @@ Task<absl::Status> LiveModels::LoadOne(std::string name) {
 }
 
 void LiveModels::Log(absl::string_view event, absl::string_view what, const std::string& name, const absl::Status& status) {
-  log_(EventLine(event, LogLevel::kError,
-                 absl::StrCat("the live checkpoint of model '", name, "' ", what, ": ", status.message())));
+  log_(
+      EventLine(event, LogLevel::kError, absl::StrCat("the live checkpoint of model '", name, "' ", what, ": ", status.message())));
 }
 
 }  // namespace gluond::server

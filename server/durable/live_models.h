@@ -43,8 +43,7 @@ class LiveModels {
   // `store` holds live checkpoints alone. All else outlives this.
   LiveModels(Runner& runner, Devices& devices, Models& models, std::unique_ptr<CheckpointStore> store,
              const CheckpointSchedule& schedule, LogSink log)
-      : runner_(runner), devices_(devices), models_(models), store_(std::move(store)), schedule_(schedule),
-        log_(std::move(log)) {}
+      : runner_(runner), devices_(devices), models_(models), store_(std::move(store)), schedule_(schedule), log_(std::move(log)) {}
 
   // Begins to make the models that the store has, each with its sequence numbers. Nothing saves them before. A model that
   // is damaged, of a newer format, or too large for this server, is logged and stays on the disk. The first save of a model
@@ -85,15 +84,15 @@ class LiveModels {
     Sequences::Numbers numbers = {};
   };
   struct Entry {
-    bool stored = false;  // A checkpoint is on the disk, or may be.
-    bool busy = false;    // It is being loaded, saved or deleted.
-    bool pausing = false; // A save waits until no numbered call runs.
+    bool stored = false;   // A checkpoint is on the disk, or may be.
+    bool busy = false;     // It is being loaded, saved or deleted.
+    bool pausing = false;  // A save waits until no numbered call runs.
     Mark mark;
-    Clock::time_point since = {};        // The checkpoint's moment.
-    Clock::time_point not_before = {};   // The next try after a failure.
-    bool failed = false;                 // The last save made no checkpoint.
-    std::string told;                    // The log's last line on that.
-    std::vector<Done> forget;            // To be deleted for these when it is not busy.
+    Clock::time_point since = {};       // The checkpoint's moment.
+    Clock::time_point not_before = {};  // The next try after a failure.
+    bool failed = false;                // The last save made no checkpoint.
+    std::string told;                   // The log's last line on that.
+    std::vector<Done> forget;           // To be deleted for these when it is not busy.
   };
 
   Mark MarkOf(const std::string& name, const HostedModelPtr& hosted) const;
@@ -126,7 +125,7 @@ class LiveModels {
   CondVar ended_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mu_);  // By model.
-  std::set<std::string> unread_ ABSL_GUARDED_BY(mu_);  // Checkpoints that Load could not load, where they were.
+  std::set<std::string> unread_ ABSL_GUARDED_BY(mu_);          // Checkpoints that Load could not load, where they were.
 };
 
 }  // namespace gluond::server

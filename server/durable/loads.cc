@@ -47,8 +47,8 @@ std::vector<Loads::LoadPtr> Loads::TakeNext() {
 // Pools do one thing at a time for an account: each load has one of its own.
 void Loads::Begin(const LoadPtr& load) {
   const TenantPtr tenant = runner_.tenants.OwnerOf(load->name);
-  const ScopedAccount account(std::make_shared<const Account>(absl::StrCat("loading ", load->name),
-                                                              tenant == nullptr ? nullptr : tenant->group()));
+  const ScopedAccount account(
+      std::make_shared<const Account>(absl::StrCat("loading ", load->name), tenant == nullptr ? nullptr : tenant->group()));
   RunTask<absl::Status>(load->make, [this, load](const absl::Status& status) { Ended(load, status); });
 }
 

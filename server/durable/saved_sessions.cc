@@ -20,9 +20,10 @@ constexpr int64_t kBytesPerArray = 256;
 constexpr int64_t kCopies = 4;
 
 absl::Status WrongKey(const std::string& name) {
-  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
-                      "'", name, "' was saved with another key; give the one that the answer to its SaveSession told, or "
-                      "save under another name")),
+  return WithInfo(absl::PermissionDeniedError(
+                      absl::StrCat("'", name,
+                                   "' was saved with another key; give the one that the answer to its SaveSession told, or "
+                                   "save under another name")),
                   reason::kWrongKey, {{"name", name}});
 }
 
@@ -30,15 +31,19 @@ absl::Status CheckNewKey(absl::string_view key) {
   constexpr size_t kShortest = 16, kLongest = 128;
   if (key.size() >= kShortest && key.size() <= kLongest) return absl::OkStatus();
   return InField("key", absl::InvalidArgumentError(absl::StrCat("the key of a new name has ", key.size(), " bytes, want ",
-                                                                kShortest, " to ", kLongest, "; choose another one, or "
+                                                                kShortest, " to ", kLongest,
+                                                                "; choose another one, or "
                                                                 "leave it to the server")));
 }
 
 }  // namespace
 
 SavedSessions::SavedSessions(Runner& runner, std::unique_ptr<CheckpointStore> store, int64_t most_bytes, LogSink log)
-    : store_(store == nullptr ? nullptr : std::make_unique<SessionStore>(std::move(store))), tenants_(runner.tenants),
-      most_bytes_(most_bytes), log_(std::move(log)), turns_(runner),
+    : store_(store == nullptr ? nullptr : std::make_unique<SessionStore>(std::move(store))),
+      tenants_(runner.tenants),
+      most_bytes_(most_bytes),
+      log_(std::move(log)),
+      turns_(runner),
       entries_("saved session", runner.limits.max_saved_sessions, "--max_saved_sessions", &runner.tenants,
                &Quotas::saved_sessions) {}
 
@@ -58,7 +63,8 @@ void SavedSessions::Load() {
     log(absl::StrCat("the saved session '", name, "' was not loaded and stays on the disk"), summary.status());
     if (absl::IsDataLoss(summary.status())) continue;
     auto entry = std::make_shared<Entry>();
-    entry->status = Annotate(summary.status(), absl::StrCat("'", name, "' is on the disk, and this server cannot read it; "
+    entry->status = Annotate(summary.status(), absl::StrCat("'", name,
+                                                            "' is on the disk, and this server cannot read it; "
                                                             "choose another name"));
     entries_.Load(name, std::move(entry));
   }
@@ -94,7 +100,8 @@ absl::Status SavedSessions::CheckKey(const std::string& name, const std::string&
 
 absl::Status SavedSessions::CheckSave(const std::string& name, const std::string& key) const {
   if (!key.empty() || !entries_.Find(name).ok()) return CheckKey(name, key);
-  return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a saved session '", name, "' already; give its key to "
+  return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a saved session '", name,
+                                                        "' already; give its key to "
                                                         "replace it, or choose another name")),
                   reason::kAlreadyExists, {{"kind", "saved session"}, {"name", name}});
 }
@@ -130,8 +137,7 @@ void SavedSessions::Save(const std::string& name, const std::string& key, Sessio
   });
 }
 
-absl::StatusOr<v1::SavedSession> SavedSessions::SaveNow(const std::string& name, const std::string& key,
-                                                        SessionSave save) {
+absl::StatusOr<v1::SavedSession> SavedSessions::SaveNow(const std::string& name, const std::string& key, SessionSave save) {
   SessionSummary& summary = save.summary;
   if (summary.manifest.size() > kMostManifest) {
     return absl::InvalidArgumentError(absl::StrCat("the manifest has ", summary.manifest.size(), " bytes, the limit is ",
@@ -175,8 +181,7 @@ int64_t SavedSessions::BytesWith(const std::string& name, int64_t bytes, absl::s
   return bytes;
 }
 
-absl::Status SavedSessions::KeepInMemory(const std::string& name, const EntryPtr& entry,
-                                         std::shared_ptr<const SessionSave> save) {
+absl::Status SavedSessions::KeepInMemory(const std::string& name, const EntryPtr& entry, std::shared_ptr<const SessionSave> save) {
   entry->in_memory = std::move(save);
   MutexLock lock(memory_mu_);
   const int64_t own = entry->bytes + entry->told_bytes;
@@ -189,8 +194,11 @@ absl::Status SavedSessions::KeepInMemory(const std::string& name, const EntryPtr
   }
   const int64_t bytes = BytesWith(name, own, "");
   if (bytes > most_bytes_) {
-    return OverLimit("--max_named_session_bytes", "the saved sessions would have ", bytes, " bytes in memory, the limit "
-                     "of --max_named_session_bytes is ", most_bytes_, "; delete some, or start the server with "
+    return OverLimit("--max_named_session_bytes", "the saved sessions would have ", bytes,
+                     " bytes in memory, the limit "
+                     "of --max_named_session_bytes is ",
+                     most_bytes_,
+                     "; delete some, or start the server with "
                      "--store_dir, which keeps them on the disk");
   }
   return entries_.Add(name, entry, /*replace=*/true);
@@ -240,8 +248,7 @@ absl::StatusOr<SavedSessions::Opened> SavedSessions::OpenNow(const Opening& open
 
 // Deleting.
 
-void SavedSessions::Delete(const std::string& name, const std::string& key,
-                           std::function<void(const absl::Status&)> done) {
+void SavedSessions::Delete(const std::string& name, const std::string& key, std::function<void(const absl::Status&)> done) {
   if (const absl::Status may = CheckKey(name, key); !may.ok()) return done(may);
   turns_.Run(name, [this, name, key, done = std::move(done)] { done(DeleteNow(name, key)); });
 }

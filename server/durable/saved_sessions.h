@@ -80,7 +80,7 @@ class SavedSessions {
     SessionSummary summary;  // Without the manifest and the types.
     int64_t bytes = 0;
     int64_t num_arrays = 0;
-    int64_t told_bytes = 0;  // The memory of the manifest and the types.
+    int64_t told_bytes = 0;                        // The memory of the manifest and the types.
     std::shared_ptr<const SessionSave> in_memory;  // Null: the store has it.
     std::atomic<std::chrono::system_clock::time_point> used = std::chrono::system_clock::now();
   };

@@ -18,7 +18,8 @@ absl::Status StoredDatasets::SaveNow(const std::string& name, const HostedDatase
     return absl::AbortedError(absl::StrCat("dataset '", name, "' was deleted before it was stored; upload it again"));
   }
   return Annotate(store_.Save(name, hosted->Parts()),
-                  absl::StrCat("dataset '", name, "' is not stored and not committed; its bytes are kept for another "
+                  absl::StrCat("dataset '", name,
+                               "' is not stored and not committed; its bytes are kept for another "
                                "`commit`"));
 }
 
@@ -48,12 +49,14 @@ void StoredDatasets::Load(Loads& loads) {
   }
   datasets_.BeginLoading(*names);
   for (const std::string& name : *names) {
-    loads.Add(name, [this, name] { return LoadOne(name); }, [this, name](const absl::Status& status) {
-      datasets_.EndLoading(name);
-      if (status.ok()) return;
-      log_(EventLine("dataset_not_loaded", LogLevel::kError,
-                     absl::StrCat("the stored dataset '", name, "' was not loaded and stays on the disk: ", status.message())));
-    });
+    loads.Add(
+        name, [this, name] { return LoadOne(name); },
+        [this, name](const absl::Status& status) {
+          datasets_.EndLoading(name);
+          if (status.ok()) return;
+          log_(EventLine("dataset_not_loaded", LogLevel::kError,
+                         absl::StrCat("the stored dataset '", name, "' was not loaded and stays on the disk: ", status.message())));
+        });
   }
 }
 

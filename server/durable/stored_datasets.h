@@ -31,8 +31,7 @@ namespace gluond::server {
 class StoredDatasets {
  public:
   // `store` holds datasets alone. All else is there until Stop returns.
-  StoredDatasets(Runner& runner, Devices& devices, Datasets& datasets, std::unique_ptr<CheckpointStore> store,
-                 LogSink log)
+  StoredDatasets(Runner& runner, Devices& devices, Datasets& datasets, std::unique_ptr<CheckpointStore> store, LogSink log)
       : runner_(runner), devices_(devices), datasets_(datasets), store_(std::move(store)), log_(std::move(log)), turns_(runner) {}
 
   // Begins to read the datasets that the store has. One that is damaged, or that this server cannot hold, is logged and stays

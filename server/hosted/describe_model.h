@@ -5,9 +5,9 @@
 
 #include <chrono>
 
-#include "google/protobuf/timestamp.pb.h"
 #include "gluond/v1/model.pb.h"
 #include "gluond/v1/trainer.pb.h"
+#include "google/protobuf/timestamp.pb.h"
 #include "server/hosted/hosted_model.h"
 
 namespace gluond::server {

@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Devices>> Devices::Open(const std::string& wanted
 }
 
 absl::StatusOr<Place*> Devices::Add(Device device, int cpu_threads, const Limits& limits, int serve_share) {
-  ASSIGN_OR_RETURN(DeviceDriver* driver, FindDriver(device));
+  ASSIGN_OR_RETURN(DeviceDriver * driver, FindDriver(device));
   auto place = std::make_unique<Place>();
   place->device = device;
   place->description = driver->description();
@@ -54,8 +54,8 @@ absl::StatusOr<Place*> Devices::Add(Device device, int cpu_threads, const Limits
   int64_t limit = std::min(limits.max_tensor_bytes, place->memory_bytes);
   const bool on_host = device.type == DeviceType::kCpu;
   if (on_host) limit = std::min(limit, memory_->limit() / 4 * 3);  // Requests need memory, too.
-  place->budget = std::make_shared<Budget>(absl::StrCat("the server's ", device.ToString()), limit,
-                                           "--max_tensor_bytes", on_host ? memory_ : nullptr);
+  place->budget = std::make_shared<Budget>(absl::StrCat("the server's ", device.ToString()), limit, "--max_tensor_bytes",
+                                           on_host ? memory_ : nullptr);
   ASSIGN_OR_RETURN(place->allocator, DeviceAllocator::Create(device, place->budget, /*shared=*/true));
   const double share = serve_share / 100.0;
   LaneOptions options = {.threads = cpu_threads, .most_at_work = kMostAtWork, .weight = 1 - share};
@@ -78,8 +78,8 @@ absl::StatusOr<Place*> Devices::Find(const std::string& name) const {
     if (place->device == device) return place;
   }
   return absl::NotFoundError(absl::StrCat(
-      "this server has no device '", Excerpt(name), "'; it has: ",
-      absl::StrJoin(offered_, ", ", [](std::string* out, Place* p) { out->append(p->device.ToString()); })));
+      "this server has no device '", Excerpt(name),
+      "'; it has: ", absl::StrJoin(offered_, ", ", [](std::string* out, Place* p) { out->append(p->device.ToString()); })));
 }
 
 int64_t Devices::tensor_bytes() const {

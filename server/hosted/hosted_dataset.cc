@@ -52,8 +52,8 @@ absl::Status AddColumn(const v1::Column& proto, Declared* declared) {
 
 }  // namespace
 
-absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRequest& request,
-                                                       const NamedTensors& tensors, Allocator& host) {
+absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
+                                                       Allocator& host) {
   Declared declared;
   for (const v1::Column& column : request.columns()) {
     if (absl::Status status = AddColumn(column, &declared); !status.ok()) {
@@ -61,8 +61,8 @@ absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRe
     }
   }
   for (const auto& [name, tensor] : tensors) {
-    const bool given = std::any_of(declared.columns.begin(), declared.columns.end(),
-                                   [&n = name](const Column& c) { return c.name == n; });
+    const bool given =
+        std::any_of(declared.columns.begin(), declared.columns.end(), [&n = name](const Column& c) { return c.name == n; });
     if (given) continue;
     Column column;
     column.dtype = tensor.dtype();
@@ -82,9 +82,9 @@ absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRe
   return std::make_shared<HostedDataset>(std::move(parts), /*stored=*/false, request.temporary());
 }
 
-absl::StatusOr<HostedDataset::Next> HostedDataset::Receive(const v1::UploadDatasetRequest& request,
-                                                           const NamedTensors& tensors, const Attachments& attachments,
-                                                           Stored stored, v1::UploadDatasetResponse* response) {
+absl::StatusOr<HostedDataset::Next> HostedDataset::Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
+                                                           const Attachments& attachments, Stored stored,
+                                                           v1::UploadDatasetResponse* response) {
   MutexLock lock(mu_);
   last_used_ = Clock::now();
   RETURN_IF_ERROR(CheckSameColumns(request));
@@ -143,15 +143,16 @@ absl::Status HostedDataset::CheckWhole(const std::string& name, const Tensor& te
   Shape whole = {dataset_->rows()};
   for (const int64_t dim : column.row_shape) whole.Append(dim);
   if (tensor.dtype() == column.dtype && tensor.shape() == whole) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("column '", name, "' is declared as ", Name(column.dtype), " ",
-                                                 whole.ToString(), ", its tensor is ", Name(tensor.dtype()), " ",
-                                                 tensor.shape().ToString()));
+  return absl::InvalidArgumentError(absl::StrCat("column '", name, "' is declared as ", Name(column.dtype), " ", whole.ToString(),
+                                                 ", its tensor is ", Name(tensor.dtype()), " ", tensor.shape().ToString()));
 }
 
 absl::Status HostedDataset::CheckSameColumns(const v1::UploadDatasetRequest& request) const {
   if (request.columns_size() > kMostColumns) {
-    return absl::InvalidArgumentError(absl::StrCat("the request declares ", request.columns_size(), " columns; a dataset "
-                                                   "has at most ", kMostColumns));
+    return absl::InvalidArgumentError(absl::StrCat("the request declares ", request.columns_size(),
+                                                   " columns; a dataset "
+                                                   "has at most ",
+                                                   kMostColumns));
   }
   for (const v1::Column& proto : request.columns()) {
     ASSIGN_OR_RETURN(const size_t i, dataset_->FindColumn(proto.name()));
@@ -162,8 +163,8 @@ absl::Status HostedDataset::CheckSameColumns(const v1::UploadDatasetRequest& req
     std::optional<uint32_t> crc = declared_crcs_[i];
     if (!crc.has_value() && dataset_->committed()) crc = crcs_[i];
     const bool other_values = again.crcs[0].has_value() && crc.has_value() && *again.crcs[0] != *crc;
-    if (now.row_shape == column.row_shape && now.dtype == column.dtype && now.scale == column.scale &&
-        now.shift == column.shift && again.rows == dataset_->rows() && !other_values) {
+    if (now.row_shape == column.row_shape && now.dtype == column.dtype && now.scale == column.scale && now.shift == column.shift &&
+        again.rows == dataset_->rows() && !other_values) {
       continue;
     }
     const char* const what = other_values ? "' has other values" : "' was declared otherwise before";
@@ -182,8 +183,7 @@ absl::Status HostedDataset::ReceiveChunk(const v1::UploadDatasetRequest& request
   const Column& declared = dataset_->columns()[column];
   const int64_t total = dataset_->rows() * declared.row_shape.Size() * SizeOf(declared.dtype);
   const Bytes bytes = attachments.Get(request.chunk().data());
-  absl::StatusOr<size_t> known = CheckChunk(request.chunk(), bytes, static_cast<uint64_t>(received),
-                                            static_cast<uint64_t>(total));
+  absl::StatusOr<size_t> known = CheckChunk(request.chunk(), bytes, static_cast<uint64_t>(received), static_cast<uint64_t>(total));
   if (!known.ok()) return Annotate(known.status(), absl::StrCat("column '", Excerpt(request.column()), "'"));
   for (absl::string_view piece : bytes.pieces()) {
     const size_t skip = std::min(*known, piece.size());
@@ -203,9 +203,10 @@ absl::Status HostedDataset::CheckFull() const {
   RETURN_IF_ERROR(dataset_->CheckFull());
   for (size_t i = 0; i < crcs_.size(); ++i) {
     if (declared_crcs_[i].has_value() && *declared_crcs_[i] != crcs_[i]) {
-      return WithInfo(absl::DataLossError(absl::StrCat("column '", dataset_->columns()[i].name, "' was damaged on the way: "
-                                                       "its checksum is ", crcs_[i], ", not ", *declared_crcs_[i],
-                                                       "; upload again with `restart`")),
+      return WithInfo(absl::DataLossError(absl::StrCat("column '", dataset_->columns()[i].name,
+                                                       "' was damaged on the way: "
+                                                       "its checksum is ",
+                                                       crcs_[i], ", not ", *declared_crcs_[i], "; upload again with `restart`")),
                       reason::kDamagedOnTheWay);
     }
   }
@@ -244,13 +245,11 @@ bool HostedDataset::Silent(Clock::duration lease) const {
 absl::StatusOr<std::shared_ptr<const Dataset>> Datasets::Committed(const std::string& name) const {
   ASSIGN_OR_RETURN(const HostedDatasetPtr hosted, Find(name));
   if (hosted->dataset()->committed()) return std::shared_ptr<const Dataset>(hosted->dataset());
-  return absl::FailedPreconditionError(
-      absl::StrCat("dataset '", name, "' is not complete; end its upload with `commit`"));
+  return absl::FailedPreconditionError(absl::StrCat("dataset '", name, "' is not complete; end its upload with `commit`"));
 }
 
-absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequest& request,
-                                                     const Attachments& attachments, Allocator& host,
-                                                     HostedDataset::Stored stored, HostedDatasetPtr* to_store,
+absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments,
+                                                     Allocator& host, HostedDataset::Stored stored, HostedDatasetPtr* to_store,
                                                      v1::UploadDatasetResponse* response) {
   RETURN_IF_ERROR(CheckOwnedName(tenants_, "dataset", request.dataset()));
   ASSIGN_OR_RETURN(const NamedTensors tensors, DecodeTensors("column", request.tensors(), attachments, host));
@@ -259,9 +258,9 @@ absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequ
     // A repeated commit, whose reply was lost, is answered again.
     const bool repeated = !request.call().client_id().empty() && tensors.empty() && !request.restart();
     if ((*hosted)->client() != request.call().client_id() || ((*hosted)->dataset()->committed() && !repeated)) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          "there is a dataset '", request.dataset(), "' already, ",
-          (*hosted)->dataset()->committed() ? "committed; delete it first" : "which another client uploads"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("there is a dataset '", request.dataset(), "' already, ",
+                       (*hosted)->dataset()->committed() ? "committed; delete it first" : "which another client uploads"));
     }
   }
   // The upload was forgotten, or the server was started anew meanwhile: its client declares the columns again.
@@ -269,7 +268,8 @@ absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequ
                        (request.has_chunk() || !request.column().empty() || request.commit());
   if (!hosted.ok() && goes_on) return hosted.status();
   if (request.restart() && hosted.ok() && (*hosted)->storing()) {
-    return absl::AbortedError(absl::StrCat("dataset '", request.dataset(), "' is being stored; wait for its commit, "
+    return absl::AbortedError(absl::StrCat("dataset '", request.dataset(),
+                                           "' is being stored; wait for its commit, "
                                            "then delete it"));
   }
   if (!hosted.ok() || request.restart()) {
@@ -278,8 +278,7 @@ absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequ
     ASSIGN_OR_RETURN(hosted, HostedDataset::Create(request, tensors, host));
     RETURN_IF_ERROR(Replace(request.dataset(), before, *hosted));
   }
-  ASSIGN_OR_RETURN(const HostedDataset::Next next,
-                   (*hosted)->Receive(request, tensors, attachments, std::move(stored), response));
+  ASSIGN_OR_RETURN(const HostedDataset::Next next, (*hosted)->Receive(request, tensors, attachments, std::move(stored), response));
   if (next == HostedDataset::Next::kStore) *to_store = *hosted;
   return next;
 }

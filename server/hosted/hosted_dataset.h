@@ -31,12 +31,16 @@ class HostedDataset {
 
   // Makes one with the columns that the request declares, and those of `tensors`, its decoded whole columns.
   // INVALID_ARGUMENT: there are none, or they do not fit together. RESOURCE_EXHAUSTED: as Dataset::Create.
-  static absl::StatusOr<std::shared_ptr<HostedDataset>> Create(const v1::UploadDatasetRequest& request,
-                                                               const NamedTensors& tensors, Allocator& host);
+  static absl::StatusOr<std::shared_ptr<HostedDataset>> Create(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
+                                                               Allocator& host);
   // `stored`: it comes from the store. `temporary`: it never goes there.
   HostedDataset(StoredDataset parts, bool stored, bool temporary)
-      : dataset_(std::move(parts.dataset)), client_(std::move(parts.client)), created_(parts.created),
-        temporary_(temporary), declared_crcs_(std::move(parts.declared_crcs)), crcs_(std::move(parts.crcs)),
+      : dataset_(std::move(parts.dataset)),
+        client_(std::move(parts.client)),
+        created_(parts.created),
+        temporary_(temporary),
+        declared_crcs_(std::move(parts.declared_crcs)),
+        crcs_(std::move(parts.crcs)),
         stored_(stored) {}
 
   // Called when the store has the dataset, which is committed then, or with an error, after which it is an upload with
@@ -51,8 +55,8 @@ class HostedDataset {
   // Takes in the rows of a request of the same client, and says how far the upload is, as UploadDataset in
   // training.proto describes. `stored` is null without a store; it is called for kStore and kAwait alone, and the
   // response is that of an OK then.
-  absl::StatusOr<Next> Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors,
-                               const Attachments& attachments, Stored stored, v1::UploadDatasetResponse* response);
+  absl::StatusOr<Next> Receive(const v1::UploadDatasetRequest& request, const NamedTensors& tensors, const Attachments& attachments,
+                               Stored stored, v1::UploadDatasetResponse* response);
   // Whether a commit waits for the store.
   bool storing() const;
   // The contents for the store. Requires: the columns are full.
@@ -69,8 +73,7 @@ class HostedDataset {
 
  private:
   absl::Status CheckWhole(const std::string& name, const Tensor& tensor) const;
-  absl::Status CheckSameColumns(const v1::UploadDatasetRequest& request) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckSameColumns(const v1::UploadDatasetRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ReceiveChunk(const v1::UploadDatasetRequest& request, const Attachments& attachments)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Append(size_t column, absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

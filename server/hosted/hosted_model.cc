@@ -6,9 +6,8 @@
 
 namespace gluond::server {
 
-absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefinition definition, uint64_t seed,
-                                                   Place& place, Place& host, int64_t max_bytes,
-                                                   bool clients_are_away, Lanes* lanes) {
+absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefinition definition, uint64_t seed, Place& place,
+                                                   Place& host, int64_t max_bytes, bool clients_are_away, Lanes* lanes) {
   HostedModelPtr hosted(new HostedModel(place, lanes == nullptr ? *place.lanes : *lanes));
   hosted->graph_memory_ = Reservation(Budget::PartOf(host.budget));
   RETURN_IF_ERROR(hosted->graph_memory_.Grow(kNodeBytes * CountNodes(definition.outputs)));
@@ -16,8 +15,7 @@ absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefini
   hosted->budget_ = std::make_shared<Budget>(owner, max_bytes, "--max_model_bytes", Budget::PartOf(place.budget));
   hosted->host_budget_ = &place == &host ? hosted->budget_
                                          : std::make_shared<Budget>(absl::StrCat(owner, " on the host"), max_bytes,
-                                                                    "--max_model_bytes",
-                                                                    Budget::PartOf(host.budget));
+                                                                    "--max_model_bytes", Budget::PartOf(host.budget));
   ASSIGN_OR_RETURN(std::shared_ptr<Allocator> allocator, DeviceAllocator::Create(place.device, hosted->budget_));
   hosted->host_allocator_ = allocator;
   if (&place != &host) {
@@ -78,7 +76,8 @@ std::function<absl::Status()> HostedModel::Expect(uint64_t version) {
   return [self = shared_from_this(), version] {
     if (self->version() == version) return absl::OkStatus();
     return WithInfo(absl::AbortedError(absl::StrCat("model '", self->model().name(), "' has version ", self->version(),
-                                                    " by now, expected ", version, ": a step or another call has "
+                                                    " by now, expected ", version,
+                                                    ": a step or another call has "
                                                     "changed it; read the model again")),
                     reason::kVersionChanged, {{"version", absl::StrCat(self->version())}});
   };

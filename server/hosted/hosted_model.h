@@ -28,10 +28,9 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
 
   // As Model::Create; charges the model's tensors to a budget of `max_bytes` within that of the place. `clients_are_away`: as of
   // ModelOptions. `lanes`: those of the place on which it computes; null: the ones that models train on.
-  static absl::StatusOr<std::shared_ptr<HostedModel>> Create(std::string name, ModelDefinition definition,
-                                                             uint64_t seed, Place& place, Place& host,
-                                                             int64_t max_bytes, bool clients_are_away = false,
-                                                             Lanes* lanes = nullptr);
+  static absl::StatusOr<std::shared_ptr<HostedModel>> Create(std::string name, ModelDefinition definition, uint64_t seed,
+                                                             Place& place, Place& host, int64_t max_bytes,
+                                                             bool clients_are_away = false, Lanes* lanes = nullptr);
 
   Model& model() const { return *model_; }
   const std::shared_ptr<Model>& model_ptr() const { return model_; }

@@ -27,9 +27,9 @@ absl::StatusOr<Whole> CheckWhole(const v1::UploadParameterRequest& request, Host
   ASSIGN_OR_RETURN(whole.dtype, FromProto(request.dtype()));
   Shape agreed = parameter.shape;
   if (!ShapeAssign(&agreed, whole.shape) || whole.dtype != parameter.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "parameter '", parameter.name, "' is of shape ", parameter.shape.ToString(), " and dtype ",
-        Name(parameter.dtype), ", got ", whole.shape.ToString(), " and ", Name(whole.dtype)));
+    return absl::InvalidArgumentError(absl::StrCat("parameter '", parameter.name, "' is of shape ", parameter.shape.ToString(),
+                                                   " and dtype ", Name(parameter.dtype), ", got ", whole.shape.ToString(), " and ",
+                                                   Name(whole.dtype)));
   }
   return whole;
 }
@@ -48,8 +48,7 @@ void CopyFrom(const Bytes& bytes, size_t skip, char* to) {
 }  // namespace
 
 absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::UploadParameterRequest& request,
-                                                                     const Attachments& attachments,
-                                                                     HostedModel& model) {
+                                                                     const Attachments& attachments, HostedModel& model) {
   if (request.call().client_id().empty()) return absl::InvalidArgumentError("an upload needs a client_id");
   ASSIGN_OR_RETURN(const Whole whole, CheckWhole(request, model));
   const Bytes bytes = attachments.Get(request.chunk().data());
@@ -97,13 +96,14 @@ absl::Status ParameterUploads::Add(const Key& key, const UploadPtr& upload) {
 absl::Status ParameterUploads::CheckCount(const std::string& tenant) const {
   const auto count = static_cast<int64_t>(uploads_.size());
   if (count >= most_) {
-    return OverLimit("--max_uploads", "the server holds ", count, " uploads of parameters, the limit of "
+    return OverLimit("--max_uploads", "the server holds ", count,
+                     " uploads of parameters, the limit of "
                      "--max_uploads; apply some, or wait until they expire");
   }
   const int64_t part = PartOfOneTenant(most_);
   if (tenants_ == nullptr || !tenants_->any() || count < part) return absl::OkStatus();
-  const int64_t its = std::count_if(uploads_.begin(), uploads_.end(),
-                                    [&tenant](const auto& entry) { return entry.second->tenant == tenant; });
+  const int64_t its =
+      std::count_if(uploads_.begin(), uploads_.end(), [&tenant](const auto& entry) { return entry.second->tenant == tenant; });
   if (its < part) return absl::OkStatus();
   return OverLimit("--max_uploads", its, " uploads of parameters are ", tenant.empty() ? "of no tenant" : "the tenant's",
                    ", half of the ", most_, " of --max_uploads, and nobody may have more; apply some, or wait until they expire");
@@ -114,8 +114,8 @@ absl::StatusOr<ParameterUploads::UploadPtr> ParameterUploads::Find(const std::st
   MutexLock lock(mu_);
   const auto found = uploads_.find({client, &model, parameter});
   if (found != uploads_.end() && found->second->model.lock().get() == &model) return found->second;
-  return absl::NotFoundError(absl::StrCat("client '", Excerpt(client), "' has uploaded no parameter '",
-                                          Excerpt(parameter), "'; send it with UploadParameter"));
+  return absl::NotFoundError(absl::StrCat("client '", Excerpt(client), "' has uploaded no parameter '", Excerpt(parameter),
+                                          "'; send it with UploadParameter"));
 }
 
 absl::StatusOr<NamedTensor> ParameterUploads::Complete(const std::string& client, HostedModel& model,
@@ -123,8 +123,8 @@ absl::StatusOr<NamedTensor> ParameterUploads::Complete(const std::string& client
   ASSIGN_OR_RETURN(const UploadPtr upload, Find(client, model, parameter));
   MutexLock lock(upload->mu);
   if (upload->received < upload->tensor.bytes()) {
-    return absl::FailedPreconditionError(absl::StrCat("the upload of parameter '", Excerpt(parameter), "' has ",
-                                                      upload->received, " of ", upload->tensor.bytes(), " bytes"));
+    return absl::FailedPreconditionError(absl::StrCat("the upload of parameter '", Excerpt(parameter), "' has ", upload->received,
+                                                      " of ", upload->tensor.bytes(), " bytes"));
   }
   return NamedTensor{parameter, upload->tensor};
 }

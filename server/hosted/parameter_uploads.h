@@ -35,8 +35,7 @@ class ParameterUploads {
     uint64_t total;
   };
   // As UploadParameter in model.proto says. RESOURCE_EXHAUSTED: too many; names --max_uploads.
-  absl::StatusOr<Progress> Receive(const v1::UploadParameterRequest& request, const Attachments& attachments,
-                                   HostedModel& model);
+  absl::StatusOr<Progress> Receive(const v1::UploadParameterRequest& request, const Attachments& attachments, HostedModel& model);
   // The complete upload of a parameter. NOT_FOUND: there is none. FAILED_PRECONDITION: it is incomplete.
   absl::StatusOr<NamedTensor> Complete(const std::string& client, HostedModel& model, const std::string& parameter) const;
   // Forgets the upload that Complete gave, but not another one that has begun since.

@@ -18,8 +18,8 @@
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
-#include "engine/runtime/tenant_name.h"
 #include "engine/core/text.h"
+#include "engine/runtime/tenant_name.h"
 #include "server/hosted/owned_name.h"
 
 namespace gluond::server {
@@ -32,8 +32,7 @@ class Registry {
   // `kind` is "model", `flag` the limit's name for messages, and `quota` a tenant's limit. `tenants` outlives this; null:
   // there are none.
   Registry(std::string kind, int64_t limit, std::string flag, const Tenants* tenants, int64_t Quotas::*quota)
-      : kind_(std::move(kind)), limit_(static_cast<size_t>(limit)), flag_(std::move(flag)), tenants_(tenants),
-        quota_(quota) {}
+      : kind_(std::move(kind)), limit_(static_cast<size_t>(limit)), flag_(std::move(flag)), tenants_(tenants), quota_(quota) {}
 
   // NOT_FOUND lists the closest names. UNAVAILABLE, here and where it would be added: it is being loaded.
   absl::StatusOr<Ptr> Find(const std::string& name) const {
@@ -41,8 +40,8 @@ class Registry {
     const auto found = values_.find(name);
     if (found != values_.end()) return found->second;
     RETURN_IF_ERROR(CheckLoadedLocked(name));
-    return WithInfo(absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'",
-                                                     DidYouMean(name, NamesBesideLocked(name)))),
+    return WithInfo(absl::NotFoundError(
+                        absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'", DidYouMean(name, NamesBesideLocked(name)))),
                     reason::kNotFound, {{"kind", kind_}, {"name", Excerpt(name)}});
   }
 
@@ -103,8 +102,8 @@ class Registry {
     const auto found = values_.find(name);
     const bool as_expected = found == values_.end() ? expected == nullptr : found->second == expected;
     if (!as_expected) {
-      return absl::AlreadyExistsError(absl::StrCat("another call has just made or deleted the ", kind_, " '", name,
-                                                   "'; look at it, and try again"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("another call has just made or deleted the ", kind_, " '", name, "'; look at it, and try again"));
     }
     RETURN_IF_ERROR(CanAddLocked(name, /*replace=*/true));
     values_[name].swap(value);
@@ -130,8 +129,10 @@ class Registry {
   }
   // The error about a value of that name which is not the expected one.
   absl::Status Changed(const std::string& name) const {
-    return WithInfo(absl::AbortedError(absl::StrCat("the ", kind_, " '", Excerpt(name), "' is another one by now than the expected; "
-                                                    "look at it again")), reason::kVersionChanged);
+    return WithInfo(absl::AbortedError(absl::StrCat("the ", kind_, " '", Excerpt(name),
+                                                    "' is another one by now than the expected; "
+                                                    "look at it again")),
+                    reason::kVersionChanged);
   }
   // NOT_FOUND as Find.
   absl::StatusOr<Ptr> Remove(const std::string& name) {
@@ -177,13 +178,11 @@ class Registry {
   absl::Status CheckRoomLocked(const std::string& name, bool replace) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const bool exists = values_.contains(name);
     if (exists && !replace) {
-      return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a ", kind_, " '", name,
-                                                            "' already; replace or delete it")),
+      return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a ", kind_, " '", name, "' already; replace or delete it")),
                       reason::kAlreadyExists, {{"kind", kind_}, {"name", name}});
     }
     if (!exists && values_.size() >= limit_) {
-      return OverLimit(flag_, "the server holds ", values_.size(), " ", kind_, "s, the limit of ", flag_,
-                       "; delete one");
+      return OverLimit(flag_, "the server holds ", values_.size(), " ", kind_, "s, the limit of ", flag_, "; delete one");
     }
     if (exists || TenantPrefix(name).empty()) return absl::OkStatus();
     return tenants_->CheckCount(name, kind_, quota_, static_cast<int64_t>(NamesBesideLocked(name).size()));

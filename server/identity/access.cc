@@ -10,8 +10,11 @@
 namespace gluond::server {
 namespace {
 
-constexpr std::pair<absl::string_view, Role> kRoles[] = {
-    {"infer", Role::kInfer}, {"train", Role::kTrain}, {"publish", Role::kPublish}, {"admin", Role::kAdmin}, {"proxy", Role::kProxy}};
+constexpr std::pair<absl::string_view, Role> kRoles[] = {{"infer", Role::kInfer},
+                                                         {"train", Role::kTrain},
+                                                         {"publish", Role::kPublish},
+                                                         {"admin", Role::kAdmin},
+                                                         {"proxy", Role::kProxy}};
 
 }  // namespace
 
@@ -25,13 +28,15 @@ absl::StatusOr<Roles> Roles::Parse(absl::string_view text) {
       known = true;
     }
     if (!known) {
-      return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no role; want infer, train, publish or admin, or several with commas, or proxy"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", name, "' is no role; want infer, train, publish or admin, or several with commas, or proxy"));
     }
   }
   const bool has_proxy = (roles.bits_ & static_cast<uint8_t>(Role::kProxy)) != 0;
   if (!has_proxy || roles.is_proxy()) return roles;
-  return absl::InvalidArgumentError("proxy goes with no other role: a proxy passes on others' calls, and may make none of its "
-                                    "own");
+  return absl::InvalidArgumentError(
+      "proxy goes with no other role: a proxy passes on others' calls, and may make none of its "
+      "own");
 }
 
 std::string Roles::ToString() const {

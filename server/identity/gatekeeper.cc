@@ -21,15 +21,13 @@ constexpr char kAuthorization[] = "authorization";
 
 absl::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
 
-absl::Status Unauthenticated(absl::string_view why) {
-  return WithInfo(absl::UnauthenticatedError(why), reason::kNoIdentity);
-}
+absl::Status Unauthenticated(absl::string_view why) { return WithInfo(absl::UnauthenticatedError(why), reason::kNoIdentity); }
 
 // The names that TLS has proved: the common name, and those of the certificate's extension.
 std::vector<std::string> CertifiedNames(const grpc::AuthContext& context) {
   std::vector<std::string> names;
-  for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME, GRPC_PEER_URI_PROPERTY_NAME,
-                               GRPC_PEER_EMAIL_PROPERTY_NAME}) {
+  for (const char* property :
+       {GRPC_X509_CN_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME, GRPC_PEER_URI_PROPERTY_NAME, GRPC_PEER_EMAIL_PROPERTY_NAME}) {
     for (const grpc::string_ref& value : context.FindPropertyValues(property)) {
       if (!value.empty()) names.emplace_back(value.data(), value.size());  // A certificate without the name has an empty one.
     }
@@ -49,7 +47,8 @@ const void* ConnectionOf(grpc::ServerContextBase& context) {
 absl::StatusOr<IdentityPtr> Gatekeeper::WithToken(absl::string_view token, grpc::ServerContextBase& context) const {
   if (jwt_ != nullptr && Jwt::HasShape(token)) return jwt_->Verify(token, ConnectionOf(context), absl::Now());
   IdentityPtr identity = identities_ == nullptr ? nullptr : identities_->WithToken(token);
-  if (identity == nullptr) return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
+  if (identity == nullptr)
+    return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
   return identity;
 }
 
@@ -77,11 +76,12 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfConnection(grpc::ServerContextBase& co
   // The process may do all to itself. gRPC has another name for such a peer in each release.
   const bool is_own = ConnectionOf(context) == nullptr && !absl::StartsWith(peer, "ipv") && !absl::StartsWith(peer, "unix");
   if (!is_local && !is_own) {
-    return Unauthenticated("the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect "
-                           "with a certificate that it knows");
+    return Unauthenticated(
+        "the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect "
+        "with a certificate that it knows");
   }
-  static const auto& local = *new IdentityPtr(std::make_shared<const Identity>(
-      Identity{.name = "local", .roles = Roles::All(), .is_anybodys = true}));
+  static const auto& local =
+      *new IdentityPtr(std::make_shared<const Identity>(Identity{.name = "local", .roles = Roles::All(), .is_anybodys = true}));
   return local;
 }
 
@@ -89,8 +89,9 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfConnection(grpc::ServerContextBase& co
 absl::StatusOr<IdentityPtr> Gatekeeper::OfCertificate(const grpc::AuthContext& connection) const {
   const std::vector<std::string> names = CertifiedNames(connection);
   if (names.empty()) {
-    return Unauthenticated("the certificate of this connection has no common name and no DNS name, URI or e-mail address, which "
-                           "would say who calls; connect with one that has");
+    return Unauthenticated(
+        "the certificate of this connection has no common name and no DNS name, URI or e-mail address, which "
+        "would say who calls; connect with one that has");
   }
   if (identities_ == nullptr) {
     if (jwt_ != nullptr) return nullptr;
@@ -102,8 +103,9 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfCertificate(const grpc::AuthContext& c
   for (const std::string& name : names) {
     IdentityPtr identity = identities_->WithCertificate(name);
     if (identity != nullptr && identity->roles.is_proxy()) {
-      return Unauthenticated("this connection is a proxy's, which lends its rights to nobody: send the metadata `authorization: "
-                             "Bearer TOKEN` of whoever calls");
+      return Unauthenticated(
+          "this connection is a proxy's, which lends its rights to nobody: send the metadata `authorization: "
+          "Bearer TOKEN` of whoever calls");
     }
     if (first == nullptr) first = std::move(identity);
   }
@@ -114,7 +116,8 @@ absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
   if (!TenantOf(identity.name).empty()) {
     TenantPtr tenant = tenants_.OwnerOf(identity.name);
     if (tenant != nullptr) return Reach::Of(std::move(tenant));
-    return WithInfo(absl::PermissionDeniedError(absl::StrCat("the tenant of '", identity.name, "' has no line in the "
+    return WithInfo(absl::PermissionDeniedError(absl::StrCat("the tenant of '", identity.name,
+                                                             "' has no line in the "
                                                              "server's file --tenants; ask the server's operator")),
                     reason::kNoPermission);
   }
@@ -163,8 +166,9 @@ absl::Status Gatekeeper::MayGoOn(Access wanted, const Identity& caller, const Re
     ASSIGN_OR_RETURN(const Reach by_now, ReachOf({.name = caller.name, .roles = roles}));
     if (by_now.Covers(reach)) return absl::OkStatus();
   }
-  return Unauthenticated("the credential with which this call was made, or a role of it, has been revoked since; ask the "
-                         "server's operator for another one");
+  return Unauthenticated(
+      "the credential with which this call was made, or a role of it, has been revoked since; ask the "
+      "server's operator for another one");
 }
 
 }  // namespace gluond::server

@@ -34,7 +34,10 @@ class Gatekeeper {
   // `tenants` outlives this.
   Gatekeeper(std::unique_ptr<Identities> identities, std::unique_ptr<Jwt> jwt, const Tenants& tenants, UnixIdentity unix_identity,
              OpenNames open_names)
-      : identities_(std::move(identities)), jwt_(std::move(jwt)), tenants_(tenants), unix_identity_(unix_identity),
+      : identities_(std::move(identities)),
+        jwt_(std::move(jwt)),
+        tenants_(tenants),
+        unix_identity_(unix_identity),
         open_names_(open_names) {}
 
   struct Admitted {

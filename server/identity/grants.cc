@@ -40,7 +40,8 @@ absl::Status Grants::Add(absl::string_view key, absl::string_view patterns) {
   if (field == std::end(kFields)) return NoGrant(absl::StrCat(key, "=", patterns));
   for (const absl::string_view pattern : absl::StrSplit(patterns, ',')) {
     if (pattern.empty() || absl::StrContains(pattern.substr(0, pattern.size() - 1), '*')) {
-      return absl::InvalidArgumentError(absl::StrCat("'", key, "' has the pattern '", pattern, "', want a name, or the beginning of "
+      return absl::InvalidArgumentError(absl::StrCat("'", key, "' has the pattern '", pattern,
+                                                     "', want a name, or the beginning of "
                                                      "names and one '*' at its end"));
     }
     grants_.push_back({field->second, std::string(pattern)});
@@ -50,9 +51,8 @@ absl::Status Grants::Add(absl::string_view key, absl::string_view patterns) {
 
 bool Grants::Allow(Deed deed, absl::string_view name) const {
   const Deed needed = deed == Deed::kMake ? Deed::kChange : deed;
-  return std::any_of(grants_.begin(), grants_.end(), [&](const Grant& grant) {
-    return grant.deed >= needed && Matches(grant.pattern, name);
-  });
+  return std::any_of(grants_.begin(), grants_.end(),
+                     [&](const Grant& grant) { return grant.deed >= needed && Matches(grant.pattern, name); });
 }
 
 }  // namespace gluond::server

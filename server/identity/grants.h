@@ -21,11 +21,11 @@ namespace gluond::server {
 
 // A call does one of these to a thing.
 enum class Deed {
-  kAsk,     // Nothing that needs a right of its own: the caller's role suffices.
-  kRead,    // Its values, its graph, or what it computes.
+  kAsk,   // Nothing that needs a right of its own: the caller's role suffices.
+  kRead,  // Its values, its graph, or what it computes.
   kChange,
   kDelete,
-  kMake,    // Makes it; where it is there already, changes it.
+  kMake,  // Makes it; where it is there already, changes it.
 };
 
 class Grants {

@@ -35,8 +35,8 @@ struct Identity {
   std::string credential = {};  // As in the file; empty: it is in none.
   std::string signer = {};      // The key that signed the caller's JSON Web Token (jwt.h); empty: there is no such token.
   absl::Time end = absl::InfiniteFuture();  // The end of the token.
-  bool is_anybodys = false;  // Several who have nothing to do with each other may be called so.
-  Grants grants = {};        // Others' things that it may use.
+  bool is_anybodys = false;                 // Several who have nothing to do with each other may be called so.
+  Grants grants = {};                       // Others' things that it may use.
 };
 // Null: nobody asks who callers are.
 using IdentityPtr = std::shared_ptr<const Identity>;

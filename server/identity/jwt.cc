@@ -23,8 +23,7 @@ constexpr size_t kLargestFileMib = 1;
 constexpr int kMostDepth = 8;
 
 absl::Status Refused(absl::string_view why) {
-  return WithInfo(absl::UnauthenticatedError(absl::StrCat("the bearer token is a JSON Web Token, and ", why)),
-                  reason::kNoIdentity);
+  return WithInfo(absl::UnauthenticatedError(absl::StrCat("the bearer token is a JSON Web Token, and ", why)), reason::kNoIdentity);
 }
 
 // An object of a token's part.
@@ -44,8 +43,8 @@ std::string Text(const Json& json, absl::string_view key) {
 
 bool IsSignedBy(const std::string& token, const JwtKey& key) {
   jwt_t* decoded = nullptr;
-  const int error = jwt_decode(&decoded, token.c_str(), reinterpret_cast<const unsigned char*>(key.pem.data()),
-                               static_cast<int>(key.pem.size()));
+  const int error =
+      jwt_decode(&decoded, token.c_str(), reinterpret_cast<const unsigned char*>(key.pem.data()), static_cast<int>(key.pem.size()));
   const bool is_good = error == 0 && jwt_get_alg(decoded) == jwt_str_alg(key.algorithm.c_str());
   jwt_free(decoded);
   return is_good;
@@ -85,8 +84,9 @@ std::vector<std::string> Texts(const Json& claim) {
 
 absl::StatusOr<std::unique_ptr<Jwt>> Jwt::Load(JwtOptions options) {
   if (options.issuer.empty() || options.audience.empty()) {
-    return absl::InvalidArgumentError("--jwt_keys wants --jwt_issuer and --jwt_audience: a token for another service is none "
-                                      "for this one");
+    return absl::InvalidArgumentError(
+        "--jwt_keys wants --jwt_issuer and --jwt_audience: a token for another service is none "
+        "for this one");
   }
   if (options.leeway < absl::ZeroDuration() || options.leeway > absl::Hours(1)) {
     return absl::InvalidArgumentError("--jwt_leeway_seconds is out of range; want 0 to 3600");
@@ -120,7 +120,8 @@ absl::Status Jwt::CountNew(const void* connection, absl::Time now) {
   if (new_.size() < kMostConnections || new_.contains(connection)) {
     if (++new_[connection] <= kMostNewInASecond) return absl::OkStatus();
   }
-  return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostNewInASecond, " new tokens came within a second by this "
+  return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostNewInASecond,
+                                                   " new tokens came within a second by this "
                                                    "connection; use one for many calls"));
 }
 
@@ -166,9 +167,9 @@ absl::StatusOr<IdentityPtr> Jwt::ReadClaims(const Signed& token, absl::Time now)
   const Json* const name = FindClaim(claims, options_.name_claim);
   std::string text;
   const absl::StatusOr<IdentityPtr> identity = NewIdentity(name != nullptr && name->Get(&text).ok() ? text : "", roles);
-  if (!identity.ok()) return Refused(absl::StrCat("its claim '", options_.name_claim, "' is no name: ", identity.status().message()));
-  return std::make_shared<const Identity>(
-      Identity{.name = (*identity)->name, .roles = roles, .signer = token.pem, .end = end});
+  if (!identity.ok())
+    return Refused(absl::StrCat("its claim '", options_.name_claim, "' is no name: ", identity.status().message()));
+  return std::make_shared<const Identity>(Identity{.name = (*identity)->name, .roles = roles, .signer = token.pem, .end = end});
 }
 
 void Jwt::Remember(const std::string& hash, const IdentityPtr& identity, absl::Time now) {

@@ -41,7 +41,7 @@ struct JwtOptions {
 
 class Jwt {
  public:
-  static constexpr size_t kMostBytes = 8 << 10;     // Bytes of a token.
+  static constexpr size_t kMostBytes = 8 << 10;  // Bytes of a token.
   static constexpr size_t kMostRemembered = 4096;
   static constexpr int kMostNewInASecond = 32;      // New tokens of one connection.
   static constexpr size_t kMostConnections = 4096;  // Connections with new tokens in one second.

@@ -57,7 +57,8 @@ absl::StatusOr<std::vector<JwtKey>> ParseJwtKeys(absl::string_view text) {
       if (line != kEnd) continue;
       next.algorithm = AlgorithmOf(next.pem);
       if (next.algorithm.empty()) {
-        return error("the key that ends here is none for tokens; want RSA of ", kLeastRsaBits, " bits or more, or the curve "
+        return error("the key that ends here is none for tokens; want RSA of ", kLeastRsaBits,
+                     " bits or more, or the curve "
                      "P-256 (prime256v1)");
       }
       if (keys.size() == kMostKeys) return error("there are more than ", kMostKeys, " keys");

@@ -58,7 +58,8 @@ absl::Status CheckName(absl::string_view name) {
     rest.remove_prefix(size);
   }
   if (is_good) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a caller's name has to be 1 to ", kLongestName, " bytes of UTF-8 without "
+  return absl::InvalidArgumentError(absl::StrCat("a caller's name has to be 1 to ", kLongestName,
+                                                 " bytes of UTF-8 without "
                                                  "control characters"));
 }
 
@@ -76,7 +77,8 @@ absl::Status CheckTenantName(absl::string_view name) {
   bool is_good = !name.empty() && name.size() <= kLongestTenantName;
   for (const char c : name) is_good = is_good && IsPlain(c);
   if (is_good) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a tenant's name has to be 1 to ", kLongestTenantName, " letters, digits, '-', "
+  return absl::InvalidArgumentError(absl::StrCat("a tenant's name has to be 1 to ", kLongestTenantName,
+                                                 " letters, digits, '-', "
                                                  "'_' or '.'"));
 }
 

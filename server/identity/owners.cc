@@ -11,9 +11,7 @@ namespace {
 
 absl::string_view Outside(absl::string_view name) { return name.substr(TenantPrefix(name).size()); }
 
-absl::string_view Verb(Deed deed) {
-  return deed == Deed::kDelete ? "delete" : deed == Deed::kRead ? "read" : "change";
-}
+absl::string_view Verb(Deed deed) { return deed == Deed::kDelete ? "delete" : deed == Deed::kRead ? "read" : "change"; }
 
 }  // namespace
 
@@ -64,8 +62,8 @@ absl::Status Owners::Begin(const Key& key, Claim* claim) {
   MutexLock lock(mu_);
   Making& making = making_[key];
   if (making.calls > 0 && making.maker != claim->maker_ && strict_) {
-    return absl::AbortedError(absl::StrCat("another caller is just making the ", NameOf(key.first), " '", Excerpt(key.second),
-                                           "'; try again"));
+    return absl::AbortedError(
+        absl::StrCat("another caller is just making the ", NameOf(key.first), " '", Excerpt(key.second), "'; try again"));
   }
   making.maker = claim->maker_;
   ++making.calls;
@@ -85,8 +83,9 @@ absl::Status Owners::CheckRight(const Identity& caller, const std::string& name,
   if (is_of_his_tenant && caller.grants.Allow(touched.deed, Outside(touched.name))) return absl::OkStatus();
   return WithInfo(absl::PermissionDeniedError(absl::StrCat(
                       "the ", NameOf(touched.thing), " '", Excerpt(touched.name), "' ",
-                      owner.empty() ? "has no owner, and is the admin's" : absl::StrCat("is that of '", Outside(owner), "'"),
-                      "; '", Outside(caller.name), "' may not ", Verb(touched.deed), " it (--ownership=strict): ask for a grant in "
+                      owner.empty() ? "has no owner, and is the admin's" : absl::StrCat("is that of '", Outside(owner), "'"), "; '",
+                      Outside(caller.name), "' may not ", Verb(touched.deed),
+                      " it (--ownership=strict): ask for a grant in "
                       "the server's --identities, or choose another name")),
                   reason::kNoPermission);
 }

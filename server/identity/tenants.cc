@@ -13,8 +13,8 @@
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "engine/runtime/tenant_name.h"
 #include "engine/core/text.h"
+#include "engine/runtime/tenant_name.h"
 #include "engine/store/stored_name.h"
 #include "server/identity/lines.h"
 #include "server/identity/names.h"
@@ -37,9 +37,8 @@ constexpr Count kCounts[] = {{"models", &Quotas::models},
                              {"saved_sessions", &Quotas::saved_sessions},
                              {"clients", &Quotas::clients},
                              {"requests", &Quotas::requests}};
-constexpr Count kBytes[] = {{"bytes", &Quotas::bytes},
-                            {"store_bytes", &Quotas::store_bytes},
-                            {"saved_session_bytes", &Quotas::saved_session_bytes}};
+constexpr Count kBytes[] = {
+    {"bytes", &Quotas::bytes}, {"store_bytes", &Quotas::store_bytes}, {"saved_session_bytes", &Quotas::saved_session_bytes}};
 
 bool ReadBytes(absl::string_view text, int64_t* bytes) {
   int shift = 0;
@@ -74,11 +73,11 @@ absl::Status ReadQuota(absl::string_view word, Quotas* quotas) {
     return ReadNumber(value, 0.01, 1e9, &quotas->requests_per_second) ? absl::OkStatus() : want("0.01 or more");
   }
   if (key == "lane_share") {
-    return ReadNumber(value, kLeastShare, kMostShare, &quotas->lane_share)
-               ? absl::OkStatus()
-               : want(absl::StrCat(kLeastShare, " to ", kMostShare));
+    return ReadNumber(value, kLeastShare, kMostShare, &quotas->lane_share) ? absl::OkStatus()
+                                                                           : want(absl::StrCat(kLeastShare, " to ", kMostShare));
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no quota '", Excerpt(key), "'; there are models, datasets, "
+  return absl::InvalidArgumentError(absl::StrCat("there is no quota '", Excerpt(key),
+                                                 "'; there are models, datasets, "
                                                  "versions, sessions, saved_sessions, clients, requests, bytes, "
                                                  "store_bytes, saved_session_bytes, requests_per_second and lane_share"));
 }
@@ -149,10 +148,11 @@ absl::Status Tenant::TakeRequest(Clock::time_point now) {
     }
     wait = (1 - tokens_) / rate;
   }
-  return WithInfo(absl::ResourceExhaustedError(absl::StrFormat(
-                      "tenant '%s' asks faster than its quota requests_per_second allows; ask again in %.3f s", name(), wait)),
-                  reason::kLimit, {{"flag", "--tenants:requests_per_second"},
-                                   {"wait_ms", absl::StrCat(static_cast<int64_t>(std::ceil(wait * 1000)))}});
+  return WithInfo(
+      absl::ResourceExhaustedError(
+          absl::StrFormat("tenant '%s' asks faster than its quota requests_per_second allows; ask again in %.3f s", name(), wait)),
+      reason::kLimit,
+      {{"flag", "--tenants:requests_per_second"}, {"wait_ms", absl::StrCat(static_cast<int64_t>(std::ceil(wait * 1000)))}});
 }
 
 void Tenant::Ended(absl::string_view method, absl::StatusCode code) {
@@ -216,8 +216,7 @@ std::vector<TenantPtr> Tenants::List() const {
   return list;
 }
 
-absl::Status Tenants::CheckCount(absl::string_view name, absl::string_view kind, int64_t Quotas::*quota,
-                                 int64_t count) const {
+absl::Status Tenants::CheckCount(absl::string_view name, absl::string_view kind, int64_t Quotas::*quota, int64_t count) const {
   const TenantPtr owner = OwnerOf(name);
   if (owner == nullptr) return absl::OkStatus();
   const int64_t most = owner->quotas().*quota;

@@ -32,17 +32,17 @@ namespace gluond::server {
 struct Quotas {
   int64_t models = 0;
   int64_t datasets = 0;
-  int64_t versions = 0;                // Published ones.
+  int64_t versions = 0;  // Published ones.
   int64_t sessions = 0;
   int64_t saved_sessions = 0;
   // Without a quota of these, a tenant has half of what the server has (Tenant::Most).
-  int64_t clients = 0;                 // Clients (per model) with sequence numbers that are remembered.
-  int64_t requests = 0;                // Requests at work or waiting.
-  int64_t saved_session_bytes = 0;     // Saves in memory; on each device, named sessions with clients that are away.
-  int64_t bytes = 0;                   // Tensors on each device, and as many of requests, replies and queues.
-  int64_t store_bytes = 0;             // On the disk.
+  int64_t clients = 0;              // Clients (per model) with sequence numbers that are remembered.
+  int64_t requests = 0;             // Requests at work or waiting.
+  int64_t saved_session_bytes = 0;  // Saves in memory; on each device, named sessions with clients that are away.
+  int64_t bytes = 0;                // Tensors on each device, and as many of requests, replies and queues.
+  int64_t store_bytes = 0;          // On the disk.
   double requests_per_second = 0;
-  double lane_share = 1;               // A part of the threads' time, beside others'; the default tenant has 1.
+  double lane_share = 1;  // A part of the threads' time, beside others'; the default tenant has 1.
 };
 
 class Tenant {

@@ -60,8 +60,10 @@ absl::StatusOr<Key> ReadKey(const WatchedFile& file) {
 }  // namespace
 
 TlsCertificates::TlsCertificates(const TlsFiles& files)
-    : certificate_("--tls_cert", files.certificate), key_("--tls_key", files.key),
-      client_authority_("--tls_client_ca", files.client_authority), asks_clients_(!files.client_authority.empty()) {}
+    : certificate_("--tls_cert", files.certificate),
+      key_("--tls_key", files.key),
+      client_authority_("--tls_client_ca", files.client_authority),
+      asks_clients_(!files.client_authority.empty()) {}
 
 absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const TlsFiles& files) {
   if (files.certificate.empty() || files.key.empty()) {

@@ -27,7 +27,8 @@ constexpr absl::string_view NameOf(Ending ending) {
 // A reason in words, for logs.
 constexpr absl::string_view ReasonOf(Ending ending) {
   constexpr absl::string_view kReasons[kEndings] = {
-      "it has ended more calls before their answers, or opened more that were refused, than it may have under way", "it has more answers to read than a connection may have",
+      "it has ended more calls before their answers, or opened more that were refused, than it may have under way",
+      "it has more answers to read than a connection may have",
       "of all messages that have not come whole, its hold the most memory for the longest time",
       "a call of it has headers beyond all limits", "an error of protocol, a client that answers no ping, or its age"};
   return kReasons[static_cast<size_t>(ending)];

@@ -14,8 +14,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -45,8 +45,8 @@ constexpr std::chrono::milliseconds kNoDescriptors{50};
 constexpr std::chrono::milliseconds kWait{250}, kLongestWait{5000};
 
 absl::Status Unavailable(const std::string& address, const std::string& why) {
-  return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ", why,
-                                             "; is the address right, and free? Choose another --address"));
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen on ", address, ": ", why, "; is the address right, and free? Choose another --address"));
 }
 
 // gRPC's name for the connection: an address of version 4 is written so also within version 6. Empty for a Unix socket.
@@ -276,8 +276,7 @@ int Listener::HandOver() {
       waiting_.erase(first);
     }
     if (!waiting_.empty()) {
-      until = 1 + static_cast<int>(
-                      std::chrono::duration_cast<std::chrono::milliseconds>(waiting_.begin()->first - now).count());
+      until = 1 + static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(waiting_.begin()->first - now).count());
     }
     absl::erase_if(wait_until_, [now](const auto& entry) { return entry.second <= now; });
   }
@@ -318,8 +317,7 @@ bool Listener::MayConnect(int fd) const {
   ucred caller{};
   socklen_t size = sizeof(caller);
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &caller, &size) != 0) return false;
-  return caller.uid == 0 || caller.uid == geteuid() ||
-         std::find(users_.begin(), users_.end(), caller.uid) != users_.end();
+  return caller.uid == 0 || caller.uid == geteuid() || std::find(users_.begin(), users_.end(), caller.uid) != users_.end();
 }
 
 std::string Listener::Fullest(const std::string& further) const {
@@ -369,8 +367,8 @@ std::vector<Listener::Traffic> Listener::CountTraffic() const {
   for (const auto& [fd, connection] : connections_) {
     tcp_info info{};
     if (connection.name.empty() || connection.first.get() >= 0 || !GetInfo(fd, &info)) continue;
-    traffic.push_back({connection.name, static_cast<int64_t>(info.tcpi_bytes_received),
-                       static_cast<int64_t>(info.tcpi_bytes_acked)});
+    traffic.push_back(
+        {connection.name, static_cast<int64_t>(info.tcpi_bytes_received), static_cast<int64_t>(info.tcpi_bytes_acked)});
   }
   return traffic;
 }

@@ -58,7 +58,8 @@ class Listener {
   int port() const { return port_; }  // 0 for a Unix socket.
 
   // From here on connections are accepted.
-  void Start(Give give, Busy busy = [] { return absl::flat_hash_map<std::string, bool>(); });
+  void Start(
+      Give give, Busy busy = [] { return absl::flat_hash_map<std::string, bool>(); });
   // Accepts no more. Connections that are open stay open.
   void Stop();
 
@@ -88,14 +89,13 @@ class Listener {
   struct Connection {
     std::shared_ptr<const Descriptor> second;  // A duplicate of `first`: it tells when gRPC has closed that one.
     Descriptor first;                          // The connection's own, until gRPC gets it.
-    Clock::time_point due;  // The time at which gRPC gets it.
+    Clock::time_point due;                     // The time at which gRPC gets it.
     std::string network;
-    std::string name;  // gRPC's; empty for a Unix socket.
+    std::string name;      // gRPC's; empty for a Unix socket.
     bool is_shut = false;  // By this.
   };
 
-  Listener(int64_t max_connections, std::vector<uint32_t> users)
-      : max_connections_(max_connections), users_(std::move(users)) {}
+  Listener(int64_t max_connections, std::vector<uint32_t> users) : max_connections_(max_connections), users_(std::move(users)) {}
   absl::Status ListenOnUnix(const std::string& path);
   absl::Status ListenOnAbstract(const std::string& text);
   absl::Status ListenOnUnixName(const std::string& address, const sockaddr_un& name, size_t size);

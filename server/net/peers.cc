@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/error_info.h"
 #include "grpc/grpc.h"
 #include "grpc/grpc_security.h"
 #include "grpc/support/alloc.h"
-#include "engine/core/error_info.h"
 #include "server/net/network.h"
 
 namespace gluond::server {
@@ -125,7 +125,8 @@ Guest::Guest(Peers& peers, PeerPtr peer) : peer_(std::move(peer)) {
 absl::Status Guest::MayStay() const {
   if (may_stay_) return absl::OkStatus();
   return WithInfo(absl::ResourceExhaustedError("this connection has far more calls open than one may have; wait until some have "
-                                               "ended, or use another connection"), reason::kTooManyCalls);
+                                               "ended, or use another connection"),
+                  reason::kTooManyCalls);
 }
 
 void Guest::Leave() {

@@ -83,14 +83,14 @@ class Peer {
 
   Mutex mu_;
   std::vector<AccountPtr> in_groups_ ABSL_GUARDED_BY(mu_);
-  int64_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Calls that are not answered yet.
-  int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;  // The open calls, and those whose answers gRPC still has.
-  bool is_changed_ ABSL_GUARDED_BY(mu_) = false;  // A call has begun or gone since IsRenewed last was true.
-  int era_ ABSL_GUARDED_BY(mu_) = 0;  // The era of the calls that begin now; IsRenewed begins the next.
+  int64_t open_ ABSL_GUARDED_BY(mu_) = 0;            // Calls that are not answered yet.
+  int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;           // The open calls, and those whose answers gRPC still has.
+  bool is_changed_ ABSL_GUARDED_BY(mu_) = false;     // A call has begun or gone since IsRenewed last was true.
+  int era_ ABSL_GUARDED_BY(mu_) = 0;                 // The era of the calls that begin now; IsRenewed begins the next.
   int64_t of_era_[2] ABSL_GUARDED_BY(mu_) = {0, 0};  // The calls that gRPC has, by the era in which they began.
-  Time last_answer_ ABSL_GUARDED_BY(mu_);  // When a call was answered, or ended otherwise.
+  Time last_answer_ ABSL_GUARDED_BY(mu_);            // When a call was answered, or ended otherwise.
   Time too_many_since_ ABSL_GUARDED_BY(mu_), unread_since_ ABSL_GUARDED_BY(mu_);  // 0: not too many, open and unread.
-  double resets_ ABSL_GUARDED_BY(mu_) = 0;  // Recent resets, as of last_reset_.
+  double resets_ ABSL_GUARDED_BY(mu_) = 0;                                        // Recent resets, as of last_reset_.
   Time last_reset_ ABSL_GUARDED_BY(mu_);
   bool floods_ ABSL_GUARDED_BY(mu_) = false;
 };
@@ -154,8 +154,12 @@ class Guest {
   Guest(Peers& peers, grpc_call* call);
   Guest(Peers& peers, PeerPtr peer);
   Guest(Guest&& other) noexcept
-      : peer_(std::move(other.peer_)), may_stay_(other.may_stay_), left_(other.left_.exchange(true)),
-        ended_(other.ended_.exchange(true)), gone_(other.gone_.exchange(true)), era_(other.era_) {}
+      : peer_(std::move(other.peer_)),
+        may_stay_(other.may_stay_),
+        left_(other.left_.exchange(true)),
+        ended_(other.ended_.exchange(true)),
+        gone_(other.gone_.exchange(true)),
+        era_(other.era_) {}
   ~Guest() { Go(); }
   Guest(const Guest&) = delete;
   Guest& operator=(const Guest&) = delete;

@@ -29,9 +29,7 @@ class Line {
     const size_t size = std::min(text.size(), static_cast<size_t>(buffer_.data() + buffer_.size() - at_));
     at_ = std::copy_n(text.data(), size, at_);
   }
-  void AddNumber(int64_t number) {
-    at_ = std::to_chars(at_, buffer_.data() + buffer_.size(), number).ptr;
-  }
+  void AddNumber(int64_t number) { at_ = std::to_chars(at_, buffer_.data() + buffer_.size(), number).ptr; }
   // A number of JSON with six digits behind its point.
   void AddSeconds(std::chrono::nanoseconds time) {
     constexpr int64_t kMicroseconds = 1'000'000;

@@ -26,7 +26,7 @@ namespace gluond::server {
 
 // The times of a call in its parts; zero: it has no such part.
 struct CallPhases {
-  std::chrono::nanoseconds queue{0};    // The wait for a model and a device's lane.
+  std::chrono::nanoseconds queue{0};  // The wait for a model and a device's lane.
   std::chrono::nanoseconds compute{0};
   std::chrono::nanoseconds callback{0};  // The part of `compute` in which clients computed their operators.
 };

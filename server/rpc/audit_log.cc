@@ -13,11 +13,10 @@ namespace {
 constexpr size_t kMostTarget = 200;
 
 std::string ToJsonLine(const Audited& audited, int64_t left_out) {
-  return absl::StrCat(BeginJsonLine("audit", LevelOf(audited.code, /*reason=*/"")),
-                      JsonIfThere("caller", audited.caller), ",\"method\":", JsonQuoted(audited.method),
-                      JsonIfThere("command", audited.command), JsonIfThere("target", Excerpt(audited.target, kMostTarget)),
-                      ",\"code\":", JsonQuoted(CodeName(audited.code)), JsonIfThere("peer", audited.peer),
-                      JsonIfThere("request_id", audited.request_id),
+  return absl::StrCat(BeginJsonLine("audit", LevelOf(audited.code, /*reason=*/"")), JsonIfThere("caller", audited.caller),
+                      ",\"method\":", JsonQuoted(audited.method), JsonIfThere("command", audited.command),
+                      JsonIfThere("target", Excerpt(audited.target, kMostTarget)), ",\"code\":", JsonQuoted(CodeName(audited.code)),
+                      JsonIfThere("peer", audited.peer), JsonIfThere("request_id", audited.request_id),
                       left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }
 
@@ -26,16 +25,17 @@ std::string ToJsonLine(const Audited& audited, int64_t left_out) {
 std::string ReasonOf(const Audited& audited) {
   const std::string who = audited.caller.empty() ? audited.peer.substr(0, audited.peer.rfind(':')) : audited.caller;
   const bool has_target = audited.code == absl::StatusCode::kOk && !audited.target.empty();
-  return absl::StrCat(who, " ", audited.method, audited.command.empty() ? "" : " ", audited.command, " ",
-                      CodeName(audited.code), has_target ? " " : "", has_target ? audited.target : "");
+  return absl::StrCat(who, " ", audited.method, audited.command.empty() ? "" : " ", audited.command, " ", CodeName(audited.code),
+                      has_target ? " " : "", has_target ? audited.target : "");
 }
 
 }  // namespace
 
 absl::Status AuditLog::Check() const {
   if (health_ == nullptr || health_()) return absl::OkStatus();
-  return absl::UnavailableError("the audit log cannot be written, and without its line this is not done (--audit=required); ask "
-                                "the server's operator");
+  return absl::UnavailableError(
+      "the audit log cannot be written, and without its line this is not done (--audit=required); ask "
+      "the server's operator");
 }
 
 void AuditLog::Tell(const Audited& audited) {

@@ -68,8 +68,7 @@ class Call {
   void FinishWith(Tensors tensors, v1::Tensor::Encoding form, Field* field) const {
     const bool takes_long = TakesLongToEncode(tensors, form, /*kept=*/numbered());
     auto finish = [call = *this, tensors = std::move(tensors), form, field] {
-      const absl::Status encoded =
-          EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments());
+      const absl::Status encoded = EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments());
       if (encoded.ok() || !call.numbered()) return call.Finish(encoded);
       // The state has changed: the number is used up, and a repetition is answered by statistics.
       *field = Field();
@@ -83,8 +82,7 @@ class Call {
   CallPtr call_;
 };
 
-#define ASSIGN_OR_FINISH(call, lhs, expr) \
-  GLUOND_ASSIGN_OR_FINISH_(GLUOND_CONCAT_(or_, __LINE__), call, lhs, expr)
+#define ASSIGN_OR_FINISH(call, lhs, expr) GLUOND_ASSIGN_OR_FINISH_(GLUOND_CONCAT_(or_, __LINE__), call, lhs, expr)
 #define GLUOND_ASSIGN_OR_FINISH_(or_, call, lhs, expr) \
   auto or_ = (expr);                                   \
   if (!or_.ok()) return (call).Finish(or_.status());   \

@@ -21,9 +21,7 @@ class CallCounts {
   static constexpr size_t kCodes = 17;
 
   // A call of no tenant's caller has ended.
-  void Ended(absl::StatusCode code) {
-    codes_[IndexOf(code)].fetch_add(1, std::memory_order_relaxed);
-  }
+  void Ended(absl::StatusCode code) { codes_[IndexOf(code)].fetch_add(1, std::memory_order_relaxed); }
   // A call of anybody's has failed by no doing of its caller (LogLevel::kError).
   void WasServersFault(absl::StatusCode code) { faults_[IndexOf(code)].fetch_add(1, std::memory_order_relaxed); }
   // A call of anybody's has taken so long.

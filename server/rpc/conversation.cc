@@ -28,8 +28,8 @@ bool Conversation::Finish(const absl::Status& status) {
   finish_time_ = Clock::now();
   if (!status.ok()) {
     const std::chrono::duration<double, std::milli> passed = finish_time_ - start_;
-    runner_.log.Failed({method().path, status, peer()->name(), received_bytes_, passed.count(), client_,
-                        request_id(), traceparent()});
+    runner_.log.Failed(
+        {method().path, status, peer()->name(), received_bytes_, passed.count(), client_, request_id(), traceparent()});
   }
   Stream::Finish(Annotate(status, method().name));
   return true;
@@ -57,8 +57,8 @@ bool Conversation::IsSilent(Clock::time_point now) const {
 
 absl::Status Conversation::SetClient(absl::string_view message, const std::string& client_id) {
   if (client_id.size() > kLongestClientId) {
-    return absl::InvalidArgumentError(absl::StrCat(message, ".client_id has ", client_id.size(), " bytes, more than ",
-                                                   kLongestClientId));
+    return absl::InvalidArgumentError(
+        absl::StrCat(message, ".client_id has ", client_id.size(), " bytes, more than ", kLongestClientId));
   }
   MutexLock lock(mu_);
   client_ = client_id;
@@ -74,10 +74,11 @@ void Conversation::OnRead(Slices* message) {
     last_message_ = Clock::now();
   }
   if (bytes > limits().max_message_bytes) {
-    return End(OverLimit("--max_message_bytes", "the message has ", bytes, " bytes, more than the ",
-                         limits().max_message_bytes, " of --max_message_bytes; send it in parts"));
+    return End(OverLimit("--max_message_bytes", "the message has ", bytes, " bytes, more than the ", limits().max_message_bytes,
+                         " of --max_message_bytes; send it in parts"));
   }
-  auto receive = [self = std::static_pointer_cast<Conversation>(shared_from_this()), slices = std::move(*message), encoding = encoding(), bytes] {
+  auto receive = [self = std::static_pointer_cast<Conversation>(shared_from_this()), slices = std::move(*message),
+                  encoding = encoding(), bytes] {
     encoding == Encoding::kNone ? self->Receive(slices, bytes) : self->ReceiveCompressed(slices, encoding);
   };
   const int64_t to_parse = encoding() == Encoding::kNone ? bytes : bytes * kMostInflation;
@@ -86,8 +87,8 @@ void Conversation::OnRead(Slices* message) {
 
 void Conversation::ReceiveCompressed(const Slices& slices, Encoding encoding) {
   Reservation memory = NewReservation();
-  const absl::StatusOr<Slices> inflated = InflateInTurn(slices, encoding, limits().max_message_bytes,
-                                                        [&memory](int64_t piece) { return memory.Grow(piece); });
+  const absl::StatusOr<Slices> inflated =
+      InflateInTurn(slices, encoding, limits().max_message_bytes, [&memory](int64_t piece) { return memory.Grow(piece); });
   if (!inflated.ok()) return End(inflated.status());
   Receive(*inflated, static_cast<int64_t>(Bytes(*inflated).size()));
 }
@@ -102,9 +103,7 @@ void Conversation::Revoke(const absl::Status& why) { End(why); }
 
 void Conversation::OnWritten(bool ok) { ok ? Written() : Break(); }
 
-void Conversation::Break() {
-  End(absl::CancelledError("the client cancelled the stream, or its connection broke"));
-}
+void Conversation::Break() { End(absl::CancelledError("the client cancelled the stream, or its connection broke")); }
 
 void Conversation::OnOver() {
   {

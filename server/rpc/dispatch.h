@@ -50,9 +50,7 @@ class Dispatch {
     FairThreads::Load load;
   };
   // Lists another queue, too. To be called before the first call. `load` lives as long as this.
-  void List(std::string name, std::function<FairThreads::Load()> load) {
-    others_.push_back({std::move(name), std::move(load)});
-  }
+  void List(std::string name, std::function<FairThreads::Load()> load) { others_.push_back({std::move(name), std::move(load)}); }
   std::vector<Queue> queues();
   // Looks whether the pools take work still (pool_probe.h). To be called now and then, on one thread.
   void Probe() {

@@ -10,7 +10,8 @@ namespace gluond::server {
 
 inline absl::Status Draining() {
   return WithInfo(absl::UnavailableError("the server is stopping: it ends what it has begun and takes nothing new; call "
-                                         "another one, or try again when it has been started anew"), reason::kDraining);
+                                         "another one, or try again when it has been started anew"),
+                  reason::kDraining);
 }
 
 }  // namespace gluond::server

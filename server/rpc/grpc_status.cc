@@ -47,8 +47,8 @@ std::chrono::milliseconds RetryDelay(const ErrorInfo& info) {
     if (int64_t wait = 0; key == "wait_ms" && absl::SimpleAtoi(value, &wait)) return std::chrono::milliseconds(wait);
   }
   const auto is_queue = [](const auto& fact) {
-    return fact.first == "flag" && (fact.second == "--max_requests" || fact.second == "--max_request_bytes" ||
-                                    fact.second == "--tenants:requests");
+    return fact.first == "flag" &&
+           (fact.second == "--max_requests" || fact.second == "--max_request_bytes" || fact.second == "--tenants:requests");
   };
   const bool waits = info.reason == reason::kLimit && std::any_of(info.metadata.begin(), info.metadata.end(), is_queue);
   return waits ? 100ms : 0ms;

@@ -43,9 +43,9 @@ class Holdings {
       return its == nullptr ? 0 : its->size;
     }
     const OfIdentity& largest() const {
-      return std::max_element(identities.begin(), identities.end(), [](const auto& a, const auto& b) {
-        return a.second.size < b.second.size;
-      })->second;
+      return std::max_element(identities.begin(), identities.end(),
+                              [](const auto& a, const auto& b) { return a.second.size < b.second.size; })
+          ->second;
     }
   };
 
@@ -81,9 +81,9 @@ class Holdings {
   }
   // Requires: there are items.
   const OfTenant& largest() const {
-    return std::max_element(tenants_.begin(), tenants_.end(), [](const auto& a, const auto& b) {
-      return a.second.size < b.second.size;
-    })->second;
+    return std::max_element(tenants_.begin(), tenants_.end(),
+                            [](const auto& a, const auto& b) { return a.second.size < b.second.size; })
+        ->second;
   }
 
  private:

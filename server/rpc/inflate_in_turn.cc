@@ -6,8 +6,7 @@
 
 namespace gluond::server {
 
-absl::StatusOr<Slices> InflateInTurn(const Slices& slices, Encoding encoding, int64_t most_bytes,
-                                     const ChargeInflated& charge) {
+absl::StatusOr<Slices> InflateInTurn(const Slices& slices, Encoding encoding, int64_t most_bytes, const ChargeInflated& charge) {
   const auto bytes = static_cast<int64_t>(Bytes(slices).size());
   const absl::Status too_large =
       OverLimit("--max_message_bytes", "the ", bytes, " bytes of the compressed message hold more than the ", most_bytes,

@@ -12,8 +12,7 @@ namespace gluond::server {
 
 // As Inflate; a message that may become large waits for its turn among all that is slow (engine/runtime/fair_semaphore.h).
 // RESOURCE_EXHAUSTED names --max_message_bytes, which `most_bytes` is.
-absl::StatusOr<Slices> InflateInTurn(const Slices& slices, Encoding encoding, int64_t most_bytes,
-                                     const ChargeInflated& charge);
+absl::StatusOr<Slices> InflateInTurn(const Slices& slices, Encoding encoding, int64_t most_bytes, const ChargeInflated& charge);
 
 }  // namespace gluond::server
 

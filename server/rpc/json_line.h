@@ -11,9 +11,7 @@
 namespace gluond::server {
 
 // Whether a character stands for itself between quotes.
-inline bool IsPlainInJson(char c) {
-  return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\' && c != '\x7f';
-}
+inline bool IsPlainInJson(char c) { return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\' && c != '\x7f'; }
 
 // The text in quotes, escaped as JSON wants it.
 std::string JsonQuoted(absl::string_view text);

@@ -19,8 +19,8 @@ namespace gluond::server {
 class Latency {
  public:
   // A bucket has the durations up to its bound, in microseconds, and above the one before; a last one has the rest.
-  static constexpr std::array<int64_t, 17> kBounds = {100,     250,     500,       1'000,     2'500,     5'000,
-                                                      10'000,  25'000,  50'000,    100'000,   250'000,   500'000,
+  static constexpr std::array<int64_t, 17> kBounds = {100,       250,       500,        1'000,      2'500,      5'000,
+                                                      10'000,    25'000,    50'000,     100'000,    250'000,    500'000,
                                                       1'000'000, 2'500'000, 10'000'000, 60'000'000, 600'000'000};
   struct Counts {
     std::array<int64_t, kBounds.size() + 1> buckets{};

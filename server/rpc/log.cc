@@ -61,16 +61,15 @@ void LogOfGrpc(absl::string_view severity, absl::string_view file, int line, abs
   const std::optional<int64_t> left_out = limit.Admit(where);
   if (!left_out.has_value()) return;
   const LogLevel level = absl::StartsWith(severity, "E") ? LogLevel::kError : LogLevel::kInfo;
-  LogToStderr(absl::StrCat(BeginJsonLine("grpc", level), ",\"severity\":", JsonQuoted(severity), ",\"where\":",
-                           JsonQuoted(where), ",\"message\":", JsonExcerpt(message), ",\"left_out\":", *left_out, "}\n"));
+  LogToStderr(absl::StrCat(BeginJsonLine("grpc", level), ",\"severity\":", JsonQuoted(severity), ",\"where\":", JsonQuoted(where),
+                           ",\"message\":", JsonExcerpt(message), ",\"left_out\":", *left_out, "}\n"));
 }
 
 #ifdef GLUOND_GRPC_LOGS_BY_ABSEIL
 class GrpcLogSink final : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {
-    LogOfGrpc(absl::LogSeverityName(entry.log_severity()), entry.source_filename(), entry.source_line(),
-              entry.text_message());
+    LogOfGrpc(absl::LogSeverityName(entry.log_severity()), entry.source_filename(), entry.source_line(), entry.text_message());
   }
 };
 #endif
@@ -79,21 +78,21 @@ class GrpcLogSink final : public absl::LogSink {
 
 absl::string_view CodeName(absl::StatusCode code) {
   static constexpr const char* kNames[] = {
-      "OK",          "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED", "NOT_FOUND",
-      "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
-      "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL",          "UNAVAILABLE",        "DATA_LOSS",         "UNAUTHENTICATED"};
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS", "UNAUTHENTICATED"};
   const auto i = static_cast<size_t>(code);
   return i < std::size(kNames) ? kNames[i] : "UNKNOWN";
 }
 
 std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
-  return absl::StrCat(BeginJsonLine("request_failed", LevelOf(request.status)), ",\"method\":", JsonQuoted(request.method),
-                      ",\"code\":", JsonQuoted(CodeName(request.status.code())),
-                      ",\"message\":", JsonExcerpt(request.status.message()), ",\"peer\":", JsonQuoted(request.peer),
-                      JsonIfThere("client", request.client), ",\"bytes\":", request.bytes,
-                      ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds),
-                      JsonIfThere("request_id", request.request_id), JsonIfThere("traceparent", request.traceparent),
-                      left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
+  return absl::StrCat(
+      BeginJsonLine("request_failed", LevelOf(request.status)), ",\"method\":", JsonQuoted(request.method),
+      ",\"code\":", JsonQuoted(CodeName(request.status.code())), ",\"message\":", JsonExcerpt(request.status.message()),
+      ",\"peer\":", JsonQuoted(request.peer), JsonIfThere("client", request.client), ",\"bytes\":", request.bytes,
+      ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds), JsonIfThere("request_id", request.request_id),
+      JsonIfThere("traceparent", request.traceparent), left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }
 
 std::string EventLine(absl::string_view event, LogLevel level, absl::string_view message) {
@@ -162,9 +161,8 @@ void LogGrpcToStderr() {
   absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
   absl::InitializeLog();
 #else
-  gpr_set_log_function([](gpr_log_func_args* args) {
-    LogOfGrpc(gpr_log_severity_string(args->severity), args->file, args->line, args->message);
-  });
+  gpr_set_log_function(
+      [](gpr_log_func_args* args) { LogOfGrpc(gpr_log_severity_string(args->severity), args->file, args->line, args->message); });
 #endif
 }
 

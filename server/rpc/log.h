@@ -60,8 +60,8 @@ absl::string_view CodeName(absl::StatusCode code);
 // A line for a log, or some that belong together. Made of any text, which outlives it.
 struct LogLine {
   template <class Text>
-    requires std::convertible_to<const Text&, absl::string_view>
-  LogLine(const Text& text, bool is_kept = false) : text(text), is_kept(is_kept) {}
+  requires std::convertible_to<const Text&, absl::string_view> LogLine(const Text& text, bool is_kept = false)
+      : text(text), is_kept(is_kept) {}
   operator absl::string_view() const { return text; }
 
   absl::string_view text;

@@ -38,7 +38,7 @@ class LogLimit {
 
  private:
   struct Reason {
-    int64_t lines = kBurst;  // So many may be written at once,
+    int64_t lines = kBurst;   // So many may be written at once,
     Clock::time_point since;  // and one more each kEvery from here on.
     int64_t left_out = 0;
   };

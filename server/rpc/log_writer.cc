@@ -57,14 +57,12 @@ struct LogWriter::State {
   int64_t dropped ABSL_GUARDED_BY(mu) = 0;  // Lines that no line has told of yet.
   int64_t all_dropped ABSL_GUARDED_BY(mu) = 0;
   bool fails ABSL_GUARDED_BY(mu) = false;  // The last write was not taken.
-  int flushing ABSL_GUARDED_BY(mu) = 0;  // Threads that wait for the end of the queue.
+  int flushing ABSL_GUARDED_BY(mu) = 0;    // Threads that wait for the end of the queue.
   bool started ABSL_GUARDED_BY(mu) = false;
   bool ending ABSL_GUARDED_BY(mu) = false;
 
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return queue.empty() && writing_bytes == 0 && dropped == 0; }
-  bool hurries() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    return ending || flushing > 0 || queue.size() > most_bytes / 2;
-  }
+  bool hurries() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return ending || flushing > 0 || queue.size() > most_bytes / 2; }
   size_t BytesFor(bool is_kept) const { return is_kept ? most_bytes : most_bytes - most_bytes / 4; }
   // Waits until there is something to write, and for more that may come with it.
   void Await() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {

@@ -47,7 +47,7 @@ struct Method {
   // Fields of the reply.
   Field replayed = nullptr;
   Field durable_sequence = nullptr;
-  Field timing = nullptr;      // The Timing.
+  Field timing = nullptr;  // The Timing.
 };
 
 // The thing that a string field names, or a text that quotes names.

@@ -89,13 +89,16 @@ void Order(const CallPtr& call) {
   const uint64_t number = OptionsOf(*call).sequence();
   if (number == 0) return Run(call);
   if (!call->method().numbered) {
-    return call->Finish(absl::InvalidArgumentError("an upload takes no sequence: its chunks say where they belong; leave "
-                                                   "`call.sequence` out"));
+    return call->Finish(
+        absl::InvalidArgumentError("an upload takes no sequence: its chunks say where they belong; leave "
+                                   "`call.sequence` out"));
   }
   Numbered numbered = {OptionsOf(*call).client_id(), ModelOf(*call), number};
   FINISH_IF_ERROR(*call, call->runner().check_loaded(numbered.model));
   call->SetNumbered(numbered);
-  call->runner().sequences.Arrive({.client = std::move(numbered.client), .model = std::move(numbered.model), .number = number,
+  call->runner().sequences.Arrive({.client = std::move(numbered.client),
+                                   .model = std::move(numbered.model),
+                                   .number = number,
                                    .payload = Fingerprint(call->request(), call->attachments()),
                                    .run = [call](std::unique_ptr<Sequences::Turn> turn) { RunInTurn(call, std::move(turn)); },
                                    .replay = [call](const std::string& answer) { call->FinishWithStoredAnswer(answer); },
@@ -121,7 +124,8 @@ void Qualify(const CallPtr& call) {
     call->SetClient(options->client_id());
     options->set_client_id(call->Scope(options->client_id()));
   }
-  if (method.client_id != nullptr) reflection.SetString(request, method.client_id, call->Scope(StringOf(*request, method.client_id)));
+  if (method.client_id != nullptr)
+    reflection.SetString(request, method.client_id, call->Scope(StringOf(*request, method.client_id)));
   for (const Method::Field field : method.targets) {
     if (call->target().empty()) call->SetTarget(StringOf(*request, field));
   }

@@ -29,8 +29,8 @@ bool Fits(const RawService::Row& row, const MethodDescriptor& method) {
 RawService::Row& RawService::AddRow(const char* method) {
   const ServiceDescriptor* const service = FindService(name_);
   const MethodDescriptor* const found = service == nullptr ? nullptr : service->FindMethodByName(method);
-  absl::StatusOr<Method> made = found == nullptr ? absl::InternalError(absl::StrCat("no .proto has ", name_, "/", method))
-                                                 : Method::Of(*found);
+  absl::StatusOr<Method> made =
+      found == nullptr ? absl::InternalError(absl::StrCat("no .proto has ", name_, "/", method)) : Method::Of(*found);
   if (added_.ok()) added_ = made.status();
   rows_.push_back(std::make_unique<Row>(Row{made.ok() ? *std::move(made) : Method()}));
   return *rows_.back();

@@ -16,8 +16,7 @@ bool IsZero(absl::string_view text) { return text.find_first_not_of('0') == absl
 }  // namespace
 
 bool IsRequestId(absl::string_view text) {
-  return !text.empty() && text.size() <= 128 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  return !text.empty() && text.size() <= 128 && std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
 bool IsTraceparent(absl::string_view text) {

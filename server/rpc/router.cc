@@ -78,8 +78,8 @@ absl::Status CheckHeaders(int64_t bytes) {
 }
 
 absl::Status NoMethod(absl::string_view method) {
-  return absl::UnimplementedError(absl::StrCat("there is no method '", method.substr(0, kLongest),
-                                               "'; gRPC's reflection lists those that there are"));
+  return absl::UnimplementedError(
+      absl::StrCat("there is no method '", method.substr(0, kLongest), "'; gRPC's reflection lists those that there are"));
 }
 
 }  // namespace
@@ -161,10 +161,13 @@ void Router::Accept(std::shared_ptr<GrpcCall> call) {
   Reservation memory(Budget::PartOf(runner_.memory));
   const absl::Status charged = memory.Grow(kCallBytes + arrival.header_bytes);
   if (status.ok()) status = charged;
-  const Stream::Opening opening = {.carrier = call, .guest = &arrival.guest, .memory = &memory,
+  const Stream::Opening opening = {.carrier = call,
+                                   .guest = &arrival.guest,
+                                   .memory = &memory,
                                    .method = is_known ? &arrival.row->method : &Unknown(),
                                    .counts = is_known ? arrival.row->counts.get() : &unknown_,
-                                   .caller = caller.identity, .reach = caller.reach,
+                                   .caller = caller.identity,
+                                   .reach = caller.reach,
                                    .access = runner_.access.is_open() ? &runner_.access : nullptr,
                                    .audit = status.ok() && runner_.audit.is_open() ? &runner_.audit : nullptr,
                                    .open_calls = status.ok() && caller.identity != nullptr ? &open_calls_ : nullptr};
@@ -179,8 +182,11 @@ void Router::Accept(std::shared_ptr<GrpcCall> call) {
 }
 
 void Router::Tell(Stream& refused, const absl::Status& why, bool for_caller) {
-  runner_.log.Failed({.method = refused.method().path, .status = why, .peer = refused.peer()->name(),
-                      .request_id = refused.request_id(), .traceparent = refused.traceparent()});
+  runner_.log.Failed({.method = refused.method().path,
+                      .status = why,
+                      .peer = refused.peer()->name(),
+                      .request_id = refused.request_id(),
+                      .traceparent = refused.traceparent()});
   if (!for_caller) return;
   runner_.audit.Tell({refused.method().path, why.code(), refused.caller() == nullptr ? "" : refused.caller()->name,
                       /*target=*/"", refused.peer()->name(), refused.request_id()});

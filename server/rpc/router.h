@@ -66,7 +66,7 @@ class Router final : private GrpcCall::Acceptor {
   Runner& runner_;
   const Gatekeeper* const gatekeeper_;
   CallCounts unknown_;
-  OpenCalls open_calls_;  // Empty where everybody may call everything.
+  OpenCalls open_calls_;                                                 // Empty where everybody may call everything.
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
   Arrivals arrivals_;
   grpc::AsyncGenericService service_;

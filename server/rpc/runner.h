@@ -32,12 +32,15 @@ namespace gluond::server {
 struct Runner {
   // `memory`: the process's budget.
   Runner(const Limits& limits, LogSink log, std::shared_ptr<Budget> memory)
-      : limits(limits), log(std::move(log)), memory(std::move(memory)),
+      : limits(limits),
+        log(std::move(log)),
+        memory(std::move(memory)),
         requests("requests in flight", limits.max_requests, "--max_requests", &Quotas::requests),
         request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
-        sequences({limits.max_clients, limits.max_silent_clients, limits.max_answer_bytes},
-                  [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
-                  [this](absl::string_view tenant) { return MostClients(tenant); }) {}
+        sequences(
+            {limits.max_clients, limits.max_silent_clients, limits.max_answer_bytes},
+            [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
+            [this](absl::string_view tenant) { return MostClients(tenant); }) {}
 
   // The most clients of a tenant whose numbers are remembered; nothing: there is no such tenant.
   std::optional<int64_t> MostClients(absl::string_view tenant) const {
@@ -60,8 +63,8 @@ struct Runner {
   Latency queued, computed, called_back;
   AuditLog audit;
   AccessLog access{log.levels()};
-  Tenants tenants;  // Loaded before the first call.
-  Owners owners;    // Likewise.
+  Tenants tenants;             // Loaded before the first call.
+  Owners owners;               // Likewise.
   bool tells_durable = false;  // Replies tell the last durable sequence number. Set before the first call.
   // UNAVAILABLE: the model is being loaded, and with it the numbers of its clients. Set before the first call.
   std::function<absl::Status(const std::string& model)> check_loaded = [](const std::string&) { return absl::OkStatus(); };

@@ -20,9 +20,10 @@ absl::Status WithLast(absl::Status status, absl::string_view reason, uint64_t la
 
 absl::Status Ahead(const std::string& who, uint64_t number, uint64_t last, bool is_rewound) {
   if (is_rewound) {
-    return WithLast(absl::AbortedError(absl::StrCat("sequence ", number, " is ahead of the server, which was started anew: "
-                                                    "the last applied for ", who, " that is left is ", last,
-                                                    "; go on after it")),
+    return WithLast(absl::AbortedError(absl::StrCat("sequence ", number,
+                                                    " is ahead of the server, which was started anew: "
+                                                    "the last applied for ",
+                                                    who, " that is left is ", last, "; go on after it")),
                     reason::kRewound, last);
   }
   return WithLast(absl::FailedPreconditionError(absl::StrCat("sequence ", number, " leaves a gap: the last applied for ", who,
@@ -31,18 +32,22 @@ absl::Status Ahead(const std::string& who, uint64_t number, uint64_t last, bool 
 }
 
 absl::Status InPart(const std::string& who, uint64_t number, uint64_t last) {
-  return WithLast(absl::AbortedError(absl::StrCat("sequence ", number, " comes after a call of which a crash has left the first "
-                                                  "steps alone: ", last, ", the last applied for ", who, "; GetSequence tells "
+  return WithLast(absl::AbortedError(absl::StrCat("sequence ", number,
+                                                  " comes after a call of which a crash has left the first "
+                                                  "steps alone: ",
+                                                  last, ", the last applied for ", who,
+                                                  "; GetSequence tells "
                                                   "how many steps the trainer has taken: go on from there")),
                   reason::kRewound, last);
 }
 
 absl::Status Forgotten(const std::string& who, uint64_t number, uint64_t last, size_t kept) {
-  return WithLast(absl::FailedPreconditionError(absl::StrCat(
-                      "sequence ", number, " was applied, but its answer is no longer kept: the last applied for ", who, " is ",
-                      last, kept == 0 ? ", and no answer is kept (--max_answer_bytes, --answer_lease_seconds, --max_clients)"
-                                      : absl::StrCat(", and the answers since ", last + 1 - kept, " are kept"))),
-                  reason::kAnswerForgotten, last);
+  return WithLast(
+      absl::FailedPreconditionError(absl::StrCat(
+          "sequence ", number, " was applied, but its answer is no longer kept: the last applied for ", who, " is ", last,
+          kept == 0 ? ", and no answer is kept (--max_answer_bytes, --answer_lease_seconds, --max_clients)"
+                    : absl::StrCat(", and the answers since ", last + 1 - kept, " are kept"))),
+      reason::kAnswerForgotten, last);
 }
 
 }  // namespace
@@ -88,8 +93,8 @@ void Sequences::Judge(OfModel& of_model, Series& series, Arrival arrival, Verdic
   };
   if (number > series.last) {
     if (series.waiting.size() >= kMaxWaiting) {
-      return refuse(WithInfo(absl::ResourceExhaustedError(absl::StrCat("more than ", kMaxWaiting, " numbered calls of ", who,
-                                                                       " wait; send fewer at once")),
+      return refuse(WithInfo(absl::ResourceExhaustedError(
+                                 absl::StrCat("more than ", kMaxWaiting, " numbered calls of ", who, " wait; send fewer at once")),
                              reason::kTooManyCalls));
     }
     if (number != series.last + 1) return refuse(Ahead(who, number, series.last, series.is_rewound));
@@ -101,10 +106,12 @@ void Sequences::Judge(OfModel& of_model, Series& series, Arrival arrival, Verdic
   if (number < oldest) return refuse(Forgotten(who, number, series.last, kept));
   const AnswerCache::Answer& answer = series.answers[number - oldest];
   if (answer.payload != arrival.payload) {
-    return refuse(WithLast(absl::InvalidArgumentError(absl::StrCat(
-                               "sequence ", number, " was applied with another request; a new request takes a new number, "
-                               "now ", series.last + 1)),
-                           reason::kSequenceReused, series.last));
+    return refuse(
+        WithLast(absl::InvalidArgumentError(absl::StrCat("sequence ", number,
+                                                         " was applied with another request; a new request takes a new number, "
+                                                         "now ",
+                                                         series.last + 1)),
+                 reason::kSequenceReused, series.last));
   }
   verdicts->push_back([replay = std::move(arrival.replay), text = answer.text] { replay(*text); });
 }
@@ -114,11 +121,9 @@ void Sequences::Run(OfModel& of_model, Series& series, Arrival arrival, Verdicts
   ++of_model.running;
   const Key key{std::move(arrival.client), std::move(arrival.model)};
   verdicts->push_back([this, key, payload = arrival.payload, run = std::move(arrival.run)] {
-    run(std::make_unique<Turn>(
-        [this, key, payload](std::shared_ptr<const std::string> answer, Effect effect) {
-          Ended(key, payload, std::move(answer), effect);
-        },
-        [this, key](Turn::GoOn go_on) { Between(key, std::move(go_on)); }));
+    run(std::make_unique<Turn>([this, key, payload](std::shared_ptr<const std::string> answer,
+                                                    Effect effect) { Ended(key, payload, std::move(answer), effect); },
+                               [this, key](Turn::GoOn go_on) { Between(key, std::move(go_on)); }));
   });
 }
 

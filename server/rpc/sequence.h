@@ -59,10 +59,12 @@ class Sequences {
   // The most clients of a tenant, which owns those whose names begin with its own (engine/runtime/tenant_name.h);
   // nothing: there is no such tenant.
   using MostOfTenant = std::function<std::optional<int64_t>(absl::string_view tenant)>;
-  explicit Sequences(const SequenceLimits& limits, Post post = [](const auto& work) { work(); },
-                     MostOfTenant most_of_tenant = nullptr)
-      : max_clients_(static_cast<size_t>(limits.max_clients)), post_(std::move(post)),
-        most_of_tenant_(std::move(most_of_tenant)), silent_(static_cast<size_t>(limits.max_silent_clients)),
+  explicit Sequences(
+      const SequenceLimits& limits, Post post = [](const auto& work) { work(); }, MostOfTenant most_of_tenant = nullptr)
+      : max_clients_(static_cast<size_t>(limits.max_clients)),
+        post_(std::move(post)),
+        most_of_tenant_(std::move(most_of_tenant)),
+        silent_(static_cast<size_t>(limits.max_silent_clients)),
         answers_(static_cast<size_t>(limits.max_answer_bytes)) {}
 
   // A client is silent when it has not called for so long.
@@ -80,7 +82,9 @@ class Sequences {
     using End = std::function<void(std::shared_ptr<const std::string> answer, Effect effect)>;
     using GoOn = std::function<void()>;
     Turn(End end, std::function<void(GoOn)> between) : end_(std::move(end)), between_(std::move(between)) {}
-    ~Turn() { if (end_) end_(nullptr, effect_); }
+    ~Turn() {
+      if (end_) end_(nullptr, effect_);
+    }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     void set_effect(Effect effect) { effect_ = effect; }
@@ -165,11 +169,11 @@ class Sequences {
   // The numbered calls of one client on one model.
   struct Series {
     uint64_t last = 0;
-    uint64_t settled = 0;     // The last number when nothing that no snapshot has was left.
+    uint64_t settled = 0;  // The last number when nothing that no snapshot has was left.
     uint64_t durable = 0;
-    bool is_rewound = false;  // `last` comes from an earlier process, which may have applied more.
-    bool is_in_part = false;  // A crash has left the first steps of `last`,
-    bool is_told = false;     // and the client has been told.
+    bool is_rewound = false;       // `last` comes from an earlier process, which may have applied more.
+    bool is_in_part = false;       // A crash has left the first steps of `last`,
+    bool is_told = false;          // and the client has been told.
     AnswerCache::Answers answers;  // For the numbers up to `last`; none where all were dropped.
     bool running = false;
     std::function<void()> go_on;  // Set where the call that runs is between two steps, while the model is paused.
@@ -184,11 +188,11 @@ class Sequences {
   using Verdicts = std::vector<std::function<void()>>;
   struct OfModel {
     std::map<std::string, Series> series;  // By client.
-    std::set<std::string> held;  // Clients with calls that wait, or with one that a pause has stopped between two steps.
-    int64_t running = 0;         // Calls that run and are not between two steps.
-    uint64_t calls = 0;          // Counts on from calls_ as it was when this began: no count comes twice.
-    bool paused = false;         // The first one's function was called.
-    std::deque<Paused> pauses;   // The first one among them until Resume.
+    std::set<std::string> held;            // Clients with calls that wait, or with one that a pause has stopped between two steps.
+    int64_t running = 0;                   // Calls that run and are not between two steps.
+    uint64_t calls = 0;                    // Counts on from calls_ as it was when this began: no count comes twice.
+    bool paused = false;                   // The first one's function was called.
+    std::deque<Paused> pauses;             // The first one among them until Resume.
   };
 
   void Decide(Arrival arrival, Verdicts* verdicts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

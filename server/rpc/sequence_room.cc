@@ -81,7 +81,8 @@ absl::Status Sequences::SilenceOldest(const Holdings<Key>::OfIdentity* of, bool 
   for (const Key& key : of->items) {
     if (!models_.at(key.model).series.at(key.client).idle()) continue;
     if (Silence(Key(key), within_share)) return absl::OkStatus();
-    return OverLimit("--max_silent_clients", "the last numbers of ", silent_.size(), " silent clients are kept, and the limit of "
+    return OverLimit("--max_silent_clients", "the last numbers of ", silent_.size(),
+                     " silent clients are kept, and the limit of "
                      "--max_silent_clients leaves no more to this one's identity; use client ids again, or delete models");
   }
   return absl::NotFoundError("all have calls under way");
@@ -113,7 +114,8 @@ absl::Status Sequences::MakeRoomFor(const Holder& holder, std::optional<int64_t>
   }
   if (absl::IsNotFound(taken) && tenant != nullptr) taken = TakePlaceWithin(*tenant, holder.identity, of_tenant);
   if (!absl::IsNotFound(taken)) return taken;
-  return OverLimit("--max_clients", "numbered calls of ", holdings_.size(), " clients run or are recent, the limit of "
+  return OverLimit("--max_clients", "numbered calls of ", holdings_.size(),
+                   " clients run or are recent, the limit of "
                    "--max_clients; try again later");
 }
 
@@ -135,7 +137,8 @@ void Sequences::SilenceOlderThan(Clock::duration age, const Exists& exists, Cloc
   }
   for (auto& [model, is_there] : there) is_there = exists(model);
   MutexLock lock(mu_);
-  for (const auto& [model, is_there] : there) if (!is_there) silent_.RemoveModel(model);
+  for (const auto& [model, is_there] : there)
+    if (!is_there) silent_.RemoveModel(model);
   for (const Key& key : silent) {
     const Series* const series = Find(key.client, key.model);
     if (series == nullptr || !series->idle() || now - series->used <= age) continue;

@@ -32,8 +32,11 @@ class Shares {
    public:
     Permit() = default;
     Permit(Permit&& other) noexcept
-        : shares_(std::exchange(other.shares_, nullptr)), peer_(std::move(other.peer_)), tenant_(std::move(other.tenant_)),
-          amount_(other.amount_), held_by_peer_(other.held_by_peer_) {}
+        : shares_(std::exchange(other.shares_, nullptr)),
+          peer_(std::move(other.peer_)),
+          tenant_(std::move(other.tenant_)),
+          amount_(other.amount_),
+          held_by_peer_(other.held_by_peer_) {}
     Permit& operator=(Permit&& other) noexcept {
       std::swap(shares_, other.shares_);
       std::swap(peer_, other.peer_);

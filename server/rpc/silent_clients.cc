@@ -46,8 +46,8 @@ bool SilentClients::HasRoom(absl::string_view identity) const {
 bool SilentClients::Add(const std::string& model, absl::string_view client, absl::string_view identity, Number number,
                         bool within_share) {
   if (within_share ? !HasRoom(identity) : size_ >= most_) return false;
-  const uint64_t flags = (number.is_rewound ? kRewound : 0) | (number.is_durable ? kDurable : 0) |
-                         (number.is_in_part ? kInPart : 0);
+  const uint64_t flags =
+      (number.is_rewound ? kRewound : 0) | (number.is_durable ? kDurable : 0) | (number.is_in_part ? kInPart : 0);
   const bool is_new =
       models_[model][std::string(identity)].insert_or_assign(ShortHash(client), (number.last & kLast) | flags).second;
   if (!is_new) return true;

@@ -28,8 +28,7 @@ class SilentClients {
   };
   std::optional<Number> Find(const std::string& model, absl::string_view client) const;
   // False: there is no room, or with `within_share`, none for the identity.
-  bool Add(const std::string& model, absl::string_view client, absl::string_view identity, Number number,
-           bool within_share = true);
+  bool Add(const std::string& model, absl::string_view client, absl::string_view identity, Number number, bool within_share = true);
   void Remove(const std::string& model, absl::string_view client);
   void RemoveModel(const std::string& model);
   // A crash takes back all numbers of the model.

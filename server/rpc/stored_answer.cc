@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "engine/core/dtype.h"
-#include "google/protobuf/descriptor.h"
 #include "gluond/v1/tensor.pb.h"
+#include "google/protobuf/descriptor.h"
 #include "server/codec/tensor_statistics.h"
 
 namespace gluond::server {

@@ -16,9 +16,18 @@ constexpr std::chrono::seconds kEarly{1};
 }  // namespace
 
 Stream::Stream(Peers& peers, const Opening& opening)
-    : peers_(peers), carrier_(opening.carrier), method_(*opening.method), counts_(*opening.counts), caller_(opening.caller),
-      reach_(opening.reach), access_(opening.access), audit_(opening.audit), open_calls_(opening.open_calls),
-      guest_(std::move(*opening.guest)), memory_(std::move(*opening.memory)), account_(AccountOf(*peer(), reach_)),
+    : peers_(peers),
+      carrier_(opening.carrier),
+      method_(*opening.method),
+      counts_(*opening.counts),
+      caller_(opening.caller),
+      reach_(opening.reach),
+      access_(opening.access),
+      audit_(opening.audit),
+      open_calls_(opening.open_calls),
+      guest_(std::move(*opening.guest)),
+      memory_(std::move(*opening.memory)),
+      account_(AccountOf(*peer(), reach_)),
       deadline_(carrier_->deadline()) {}
 
 // The call may be over before Begin returns, and lets go of its carrier then.
@@ -63,10 +72,20 @@ void Stream::AddTrailingMetadata(bool fails) {
 
 void Stream::LogAccess() {
   if (access_ == nullptr || !access_->Wants(level_)) return;
-  access_->Ended({.method = method_.path, .caller = caller_ == nullptr ? absl::string_view() : caller_->name,
-                  .peer = peer()->name(), .target = target_, .request_id = request_id(), .trace = trace(), .code = code_,
-                  .level = level_, .time = time_, .phases = phases_, .bytes_in = bytes_in_, .bytes_out = bytes_out_,
-                  .messages_in = messages_in_, .messages_out = messages_out_});
+  access_->Ended({.method = method_.path,
+                  .caller = caller_ == nullptr ? absl::string_view() : caller_->name,
+                  .peer = peer()->name(),
+                  .target = target_,
+                  .request_id = request_id(),
+                  .trace = trace(),
+                  .code = code_,
+                  .level = level_,
+                  .time = time_,
+                  .phases = phases_,
+                  .bytes_in = bytes_in_,
+                  .bytes_out = bytes_out_,
+                  .messages_in = messages_in_,
+                  .messages_out = messages_out_});
 }
 
 bool Stream::expired() const { return Clock::now() + kEarly >= deadline_; }

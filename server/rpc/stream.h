@@ -37,14 +37,14 @@ class Stream : private Carrier::Listener, public std::enable_shared_from_this<St
   // A call that has come.
   struct Opening {
     std::shared_ptr<Carrier> carrier;
-    Guest* guest;           // The call's place among its peer's; the stream takes it.
-    Reservation* memory;    // The call's own, from its headers on; the stream takes it, too.
-    const Method* method;   // It outlives all streams, as all that follow do.
-    CallCounts* counts;     // The method's.
+    Guest* guest;          // The call's place among its peer's; the stream takes it.
+    Reservation* memory;   // The call's own, from its headers on; the stream takes it, too.
+    const Method* method;  // It outlives all streams, as all that follow do.
+    CallCounts* counts;    // The method's.
     IdentityPtr caller;
     Reach reach;
-    AccessLog* access = nullptr;     // Null: nobody wants a line of each call.
-    AuditLog* audit = nullptr;       // Null: nobody wants a line of a call that is refused.
+    AccessLog* access = nullptr;      // Null: nobody wants a line of each call.
+    AuditLog* audit = nullptr;        // Null: nobody wants a line of a call that is refused.
     OpenCalls* open_calls = nullptr;  // Has the call until OnOver. Null: nobody's credentials can be revoked.
   };
 
@@ -174,12 +174,12 @@ class Stream : private Carrier::Listener, public std::enable_shared_from_this<St
   Reservation memory_;
   const AccountPtr account_;  // The peer's; of a tenant's caller, the tenant's there.
   const Clock::time_point deadline_;
-  Encoding encoding_ = Encoding::kNone;  // The last message's.
-  int64_t bytes_in_ = 0, messages_in_ = 0;    // The reader's.
-  int64_t bytes_out_ = 0, messages_out_ = 0;  // The writer's.
+  Encoding encoding_ = Encoding::kNone;            // The last message's.
+  int64_t bytes_in_ = 0, messages_in_ = 0;         // The reader's.
+  int64_t bytes_out_ = 0, messages_out_ = 0;       // The writer's.
   absl::StatusCode code_ = absl::StatusCode::kOk;  // The last word.
   LogLevel level_ = LogLevel::kInfo;
-  Clock::duration time_{0};                        // From the headers to it.
+  Clock::duration time_{0};  // From the headers to it.
 };
 
 }  // namespace gluond::server

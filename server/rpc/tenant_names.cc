@@ -152,13 +152,9 @@ void Unqualify(const Reach& reach, Message* reply) {
   std::string scratch;
   for (const auto& [field, kind, named] : StepsOf(reply->GetDescriptor()).steps) {
     switch (kind) {
-      case Steps::Step::kMessage:
-        ForEachMessage(reply, field, [&reach](Message* each) { Unqualify(reach, each); });
-        break;
+      case Steps::Step::kMessage: ForEachMessage(reply, field, [&reach](Message* each) { Unqualify(reach, each); }); break;
       case Steps::Step::kStatus:
-        ForEachMessage(reply, field, [&reach](Message* each) {
-          UnqualifyStatus(reach, static_cast<google::rpc::Status*>(each));
-        });
+        ForEachMessage(reply, field, [&reach](Message* each) { UnqualifyStatus(reach, static_cast<google::rpc::Status*>(each)); });
         break;
       case Steps::Step::kName:
       case Steps::Step::kText: {

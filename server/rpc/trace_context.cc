@@ -29,8 +29,6 @@ TraceContext::TraceContext(absl::string_view traceparent) {
   sampled_ = IsOdd(traceparent[kFlags + 1]);
 }
 
-std::string TraceContext::ToTraceparent() const {
-  return absl::StrCat("00-", trace(), "-", span(), sampled_ ? "-01" : "-00");
-}
+std::string TraceContext::ToTraceparent() const { return absl::StrCat("00-", trace(), "-", span(), sampled_ ? "-01" : "-00"); }
 
 }  // namespace gluond::server

@@ -70,8 +70,8 @@ absl::Status UnaryCall::Enter(int64_t bytes) {
 absl::Status UnaryCall::CheckSize(int64_t bytes) const {
   if (bytes <= most_bytes()) return absl::OkStatus();
   if (method().is_short) return TooLongForName(bytes);
-  return OverLimit("--max_message_bytes", "the request has ", bytes, " bytes, more than the ",
-                   runner_.limits.max_message_bytes, " of --max_message_bytes; send less at once, or upload in chunks");
+  return OverLimit("--max_message_bytes", "the request has ", bytes, " bytes, more than the ", runner_.limits.max_message_bytes,
+                   " of --max_message_bytes; send less at once, or upload in chunks");
 }
 
 int64_t UnaryCall::bytes_to_parse() const {
@@ -110,9 +110,8 @@ std::string UnaryCall::Scope(const std::string& client_id) const {
 
 Weight UnaryCall::NoteTouched() {
   if (caller() != nullptr) AddTouched(*request_, &touched_);
-  const bool asks_disk = std::any_of(touched_.begin(), touched_.end(), [](const Touched& each) {
-    return each.thing == Thing::kCheckpoint && !each.name.empty();
-  });
+  const bool asks_disk = std::any_of(touched_.begin(), touched_.end(),
+                                     [](const Touched& each) { return each.thing == Thing::kCheckpoint && !each.name.empty(); });
   return asks_disk ? Weight::kDisk : Weight::kLight;
 }
 
@@ -148,8 +147,7 @@ void UnaryCall::FinishWithStoredAnswer(const std::string& answer) {
 
 void UnaryCall::SetDurable(Message* reply) const {
   if (method().durable_sequence == nullptr || !numbered() || !runner_.tells_durable) return;
-  reply->GetReflection()->SetUInt64(reply, method().durable_sequence,
-                                    runner_.sequences.Durable(numbered_.client, numbered_.model));
+  reply->GetReflection()->SetUInt64(reply, method().durable_sequence, runner_.sequences.Durable(numbered_.client, numbered_.model));
 }
 
 void UnaryCall::ReadPhases() {
@@ -251,8 +249,8 @@ absl::Status UnaryCall::Encode(const Message& reply, Slices* bytes) const {
     (void)reply.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(bytes->front().begin()));
   }
   if (total > limit) {
-    return OverLimit("--max_message_bytes", "the reply has ", total, " bytes, more than the ",
-                     runner_.limits.max_message_bytes, " of --max_message_bytes", turn_ == nullptr ? "" : kCallWasApplied,
+    return OverLimit("--max_message_bytes", "the reply has ", total, " bytes, more than the ", runner_.limits.max_message_bytes,
+                     " of --max_message_bytes", turn_ == nullptr ? "" : kCallWasApplied,
                      "; ask for less at once, for STATISTICS, or download in chunks");
   }
   return absl::OkStatus();
@@ -260,13 +258,12 @@ absl::Status UnaryCall::Encode(const Message& reply, Slices* bytes) const {
 
 void UnaryCall::Log(const absl::Status& status) {
   const std::chrono::duration<double, std::milli> passed = Clock::now() - came_;
-  runner_.log.Failed({method().path, status, peer()->name(), request_bytes_, passed.count(), client_, request_id(),
-                      traceparent()});
+  runner_.log.Failed({method().path, status, peer()->name(), request_bytes_, passed.count(), client_, request_id(), traceparent()});
 }
 
 void UnaryCall::TellAudit(const absl::Status& status) {
-  runner_.audit.Tell({method().path, status.code(), caller() == nullptr ? "" : caller()->name, target(), peer()->name(),
-                      request_id(), audit_});
+  runner_.audit.Tell(
+      {method().path, status.code(), caller() == nullptr ? "" : caller()->name, target(), peer()->name(), request_id(), audit_});
 }
 
 }  // namespace gluond::server

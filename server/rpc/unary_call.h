@@ -55,7 +55,11 @@ class UnaryCall final : public Stream {
  public:
   // Both outlive all calls.
   UnaryCall(Runner& runner, const UnaryMethod& service, const Opening& opening)
-      : Stream(runner.peers, opening), runner_(runner), service_(service), memory_(TakeMemory()), call_bytes_(memory_.bytes()),
+      : Stream(runner.peers, opening),
+        runner_(runner),
+        service_(service),
+        memory_(TakeMemory()),
+        call_bytes_(memory_.bytes()),
         cancellation_(std::make_shared<Cancellation>(deadline())) {}
 
   Runner& runner() { return runner_; }
@@ -143,7 +147,7 @@ class UnaryCall final : public Stream {
 
   Runner& runner_;
   const UnaryMethod& service_;
-  Reservation memory_;  // The call's, with the request's and the reply's.
+  Reservation memory_;        // The call's, with the request's and the reply's.
   const int64_t call_bytes_;  // Without them.
   const std::shared_ptr<Cancellation> cancellation_;
   std::chrono::steady_clock::time_point came_;  // When its message had come.

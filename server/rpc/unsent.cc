@@ -25,9 +25,8 @@ void Unsent::Remove(Place place) {
 void Unsent::Sweep(Clock::time_point now) {
   MutexLock lock(mu_);
   while (true) {
-    const auto late = std::find_if(replies_.begin(), replies_.end(), [now](const Reply& reply) {
-      return !reply.cancelled && now >= reply.deadline;
-    });
+    const auto late = std::find_if(replies_.begin(), replies_.end(),
+                                   [now](const Reply& reply) { return !reply.cancelled && now >= reply.deadline; });
     if (late == replies_.end()) return;
     late->cancelled = true;
     late->stream->Cancel();

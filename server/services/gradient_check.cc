@@ -63,8 +63,8 @@ class Check : public std::enable_shared_from_this<Check> {
   absl::Status Prepare() {
     const double epsilon = options_.epsilon, tolerance = options_.tolerance;
     if (!(epsilon > 0 && epsilon < 1) || !(tolerance >= 0) || !std::isfinite(tolerance)) {
-      return absl::InvalidArgumentError(absl::StrCat("want 0 < epsilon < 1 and a finite tolerance of 0 or more, got ",
-                                                     epsilon, " and ", tolerance));
+      return absl::InvalidArgumentError(
+          absl::StrCat("want 0 < epsilon < 1 and a finite tolerance of 0 or more, got ", epsilon, " and ", tolerance));
     }
     ASSIGN_OR_RETURN(OneCall call, MakeOneCall(options_.op, options_.attrs, options_.inputs.size()));
     if (!call.node->op()->HasAttr("FGradient")) {
@@ -84,8 +84,7 @@ class Check : public std::enable_shared_from_this<Check> {
       known[HeadName(i)] = {heads_[i].shape(), heads_[i].dtype()};
     }
     ASSIGN_OR_RETURN(Gradients gradients, BuildGradient(call.graph.outputs, xs, heads));
-    ASSIGN_OR_RETURN(gradient_, Executor::Compile(Graph{gradients}, known, {.is_train = true}, *lane_,
-                                                  *place_.allocator));
+    ASSIGN_OR_RETURN(gradient_, Executor::Compile(Graph{gradients}, known, {.is_train = true}, *lane_, *place_.allocator));
     return absl::OkStatus();
   }
 
@@ -133,8 +132,7 @@ class Check : public std::enable_shared_from_this<Check> {
 
   // Goes to the next element that is to be checked, or ends.
   void NextElement() {
-    while (input_ < inputs_.size() &&
-           (!inputs_[input_].differentiated || element_ >= inputs_[input_].value.Size())) {
+    while (input_ < inputs_.size() && (!inputs_[input_].differentiated || element_ >= inputs_[input_].value.Size())) {
       if (inputs_[input_].differentiated) ++gradient_index_;
       ++input_;
       element_ = 0;

@@ -27,8 +27,7 @@ constexpr size_t kMostListed = 100;  // As other servers have it.
 // One who watches.
 class HealthService::Watcher final : public Stream {
  public:
-  Watcher(HealthService& health, const Opening& opening)
-      : Stream(health.runner().peers, opening), health_(health) {}
+  Watcher(HealthService& health, const Opening& opening) : Stream(health.runner().peers, opening), health_(health) {}
 
   // Tells of the status as it is now, where the client was told of another.
   void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_.mu_) {
@@ -161,9 +160,10 @@ void HealthService::List(Call<HealthListRequest, HealthListResponse> call) {
     if (call.reach().Has(version.served())) names.insert(absl::StrCat(kModel, version.served()));
   }
   if (names.size() > kMostListed) {
-    return call.Finish(absl::ResourceExhaustedError(absl::StrCat(
-        "there are ", names.size(), " services, devices and models, and a list has ", kMostListed, " at most; ask for one by "
-        "Check, or for models by ListVersions")));
+    return call.Finish(absl::ResourceExhaustedError(absl::StrCat("there are ", names.size(),
+                                                                 " services, devices and models, and a list has ", kMostListed,
+                                                                 " at most; ask for one by "
+                                                                 "Check, or for models by ListVersions")));
   }
   {
     MutexLock lock(mu_);
@@ -176,8 +176,6 @@ void HealthService::List(Call<HealthListRequest, HealthListResponse> call) {
   call.Finish();
 }
 
-std::shared_ptr<Stream> HealthService::Watch(Stream::Opening opening) {
-  return Stream::Make<Watcher>(*this, opening);
-}
+std::shared_ptr<Stream> HealthService::Watch(Stream::Opening opening) { return Stream::Make<Watcher>(*this, opening); }
 
 }  // namespace gluond::server

@@ -39,15 +39,17 @@ absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRe
     } else if (name == kFinalResponse) {
       if (parameter.parameter_choice_case() != inference::InferParameter::kBoolParam) {
         return InField(absl::StrCat("parameters[\"", kFinalResponse, "\"]"),
-                       absl::InvalidArgumentError(absl::StrCat("the parameter '", kFinalResponse, "' wants true or false, in "
+                       absl::InvalidArgumentError(absl::StrCat("the parameter '", kFinalResponse,
+                                                               "' wants true or false, in "
                                                                "bool_param")));
       }
     } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
-      return InField(absl::StrCat("parameters[\"", name, "\"]"),
-                     absl::InvalidArgumentError(absl::StrCat("no model here keeps a state between requests; leave '", name,
-                                                             "' out")));
+      return InField(
+          absl::StrCat("parameters[\"", name, "\"]"),
+          absl::InvalidArgumentError(absl::StrCat("no model here keeps a state between requests; leave '", name, "' out")));
     } else if (absl::StartsWith(name, "triton_")) {
-      return InField("parameters", absl::InvalidArgumentError(absl::StrCat("the parameter '", Excerpt(name), "' is Triton's "
+      return InField("parameters", absl::InvalidArgumentError(absl::StrCat("the parameter '", Excerpt(name),
+                                                                           "' is Triton's "
                                                                            "own; leave it out")));
     }
   }
@@ -60,8 +62,7 @@ struct Wanted {
   absl::flat_hash_map<std::string, SharedPlace> places;
 };
 
-absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, const CallersRegions& regions,
-                                   InferRequest* to) {
+absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, const CallersRegions& regions, InferRequest* to) {
   Wanted wanted;
   absl::flat_hash_set<absl::string_view> seen;
   for (const auto& output : request.outputs()) {
@@ -76,7 +77,8 @@ absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, 
     ASSIGN_OR_RETURN(const uint64_t count, Natural(kClassification, classification->second));
     if (count == 0) continue;
     if (wanted.places.contains(output.name())) {
-      return absl::InvalidArgumentError(absl::StrCat("the classes of output '", Excerpt(output.name()), "' are given in the "
+      return absl::InvalidArgumentError(absl::StrCat("the classes of output '", Excerpt(output.name()),
+                                                     "' are given in the "
                                                      "answer alone; leave its shared memory out"));
     }
     wanted.classes[output.name()] = static_cast<int64_t>(std::min<uint64_t>(count, INT32_MAX));
@@ -84,8 +86,8 @@ absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, 
   return wanted;
 }
 
-absl::Status Answer(const Inference& inference, const ServedVersion& version, const Wanted& wanted,
-                    const NamedTensors& outputs, int64_t most_bytes) {
+absl::Status Answer(const Inference& inference, const ServedVersion& version, const Wanted& wanted, const NamedTensors& outputs,
+                    int64_t most_bytes) {
   inference::ModelInferResponse& response = inference.response;
   response.set_model_name(inference.request.model_name());
   response.set_model_version(absl::StrCat(version.number()));
@@ -123,8 +125,10 @@ void Tell(const InferTimes& times, std::chrono::nanoseconds encode, inference::M
 void Infer(const VersionTable& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
   const inference::ModelInferRequest& message = inference.request;
   if (message.id().size() > kLongestId) {
-    return done(InField("id", absl::InvalidArgumentError(absl::StrCat("the id has ", message.id().size(), " bytes, the "
-                                                                      "limit is ", kLongestId))));
+    return done(InField("id", absl::InvalidArgumentError(absl::StrCat("the id has ", message.id().size(),
+                                                                      " bytes, the "
+                                                                      "limit is ",
+                                                                      kLongestId))));
   }
   absl::StatusOr<ServedVersionPtr> chosen = served.Choose(message.model_name(), message.model_version(), message.id());
   if (!chosen.ok()) return done(chosen.status());
@@ -134,8 +138,8 @@ void Infer(const VersionTable& served, Runner& runner, Inference inference, std:
   if (!read.ok()) return done(read);
   absl::StatusOr<Wanted> wanted = ReadOutputs(message, inference.regions, request.get());
   if (!wanted.ok()) return done(wanted.status());
-  absl::StatusOr<NamedTensors> inputs = DecodeInferInputs(message, inference.attachments, inference.regions,
-                                                          version->model().host_allocator());
+  absl::StatusOr<NamedTensors> inputs =
+      DecodeInferInputs(message, inference.attachments, inference.regions, version->model().host_allocator());
   if (!inputs.ok()) return done(inputs.status());
   request->inputs = *std::move(inputs);
   request->cancellation = inference.cancellation;

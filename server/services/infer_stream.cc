@@ -32,8 +32,7 @@ void MarkFinal(inference::ModelStreamInferResponse* response) {
 struct InferStream::Job {
   google::protobuf::Arena arena;
   inference::ModelInferRequest* const request = inference::ModelInferRequest::default_instance().New(&arena);
-  inference::ModelStreamInferResponse* const response =
-      inference::ModelStreamInferResponse::default_instance().New(&arena);
+  inference::ModelStreamInferResponse* const response = inference::ModelStreamInferResponse::default_instance().New(&arena);
   Attachments attachments, reply_attachments;
   Reservation memory;  // Pays for the request and the reply.
   Shares::Permit permit, bytes_permit;
@@ -42,8 +41,7 @@ struct InferStream::Job {
 };
 
 InferStream::InferStream(InferStreams& streams, const Opening& opening)
-    : Conversation(streams.runner(), opening), streams_(streams),
-      error_ends_stream_(Metadata(kErrorEndsStream) == "true") {}
+    : Conversation(streams.runner(), opening), streams_(streams), error_ends_stream_(Metadata(kErrorEndsStream) == "true") {}
 
 std::shared_ptr<Stream> InferStreams::Start(Stream::Opening opening) {
   const auto stream = Stream::Make<InferStream>(*this, opening);
@@ -70,12 +68,12 @@ void InferStream::Sweep(Clock::time_point now) {
     is_idle = idle.count() > 0 && writing_ == nullptr && jobs_.empty() && now - idle_since_ > idle;
   }
   if (is_idle) {
-    End(absl::DeadlineExceededError(absl::StrCat("no request has come for the ", idle.count(),
-                                                 " s of --stream_idle_seconds; open another one")));
+    End(absl::DeadlineExceededError(
+        absl::StrCat("no request has come for the ", idle.count(), " s of --stream_idle_seconds; open another one")));
   }
   if (is_stuck) {
-    End(absl::DeadlineExceededError(absl::StrCat("the client has taken no answer for the ", lease().count(),
-                                                 " s of --session_lease_seconds")));
+    End(absl::DeadlineExceededError(
+        absl::StrCat("the client has taken no answer for the ", lease().count(), " s of --session_lease_seconds")));
   }
   Conversation::Sweep(now);
 }
@@ -94,8 +92,7 @@ absl::Status InferStream::Enter(const Slices& message, int64_t bytes, Job* job) 
   ASSIGN_OR_RETURN(job->permit, runner.requests.Enter(peer(), 1, reach().tenant()));
   ASSIGN_OR_RETURN(job->bytes_permit, runner.request_bytes.Enter(peer(), bytes));
   RETURN_IF_ERROR(job->memory.Grow(bytes + kJobBytes));
-  return ParseMessage(message, job->request, &job->attachments,
-                      [job](int64_t parsed) { return job->memory.Grow(parsed); });
+  return ParseMessage(message, job->request, &job->attachments, [job](int64_t parsed) { return job->memory.Grow(parsed); });
 }
 
 void InferStream::Receive(const Slices& message, int64_t bytes) {
@@ -112,8 +109,15 @@ void InferStream::Receive(const Slices& message, int64_t bytes) {
   if (!entered.ok()) return Done(job, entered);
   const auto self = std::static_pointer_cast<InferStream>(shared_from_this());
   Infer(streams_.served(), streams_.runner(),
-        {*job->request, job->attachments, *job->response->mutable_infer_response(), job->reply_attachments,
-         {streams_.regions(), RegionUserOf(caller())}, cancellation_, job, peer(), caller_name()},
+        {*job->request,
+         job->attachments,
+         *job->response->mutable_infer_response(),
+         job->reply_attachments,
+         {streams_.regions(), RegionUserOf(caller())},
+         cancellation_,
+         job,
+         peer(),
+         caller_name()},
         [self, job](const absl::Status& status) { self->Done(job, status); });
   GoOn();
 }

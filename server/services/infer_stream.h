@@ -24,8 +24,10 @@ class InferStreams : public SharedStreams<InferStream> {
  public:
   // `regions`: null where the server takes no shared memory.
   InferStreams(Runner& runner, const VersionTable& served, const SharedRegions* regions = nullptr)
-      : SharedStreams("streams of inference", 2 * runner.limits.max_sessions, "twice --max_sessions"), runner_(runner),
-        served_(served), regions_(regions) {}
+      : SharedStreams("streams of inference", 2 * runner.limits.max_sessions, "twice --max_sessions"),
+        runner_(runner),
+        served_(served),
+        regions_(regions) {}
 
   std::shared_ptr<Stream> Start(Stream::Opening opening);
   // Ends streams whose clients do not take their answers, or send no requests.
@@ -72,7 +74,7 @@ class InferStream final : public Conversation {
   const bool error_ends_stream_;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>(deadline());
 
-  Mutex jobs_mu_;  // Taken before the mutex of the conversation.
+  Mutex jobs_mu_;                                      // Taken before the mutex of the conversation.
   std::deque<JobPtr> jobs_ ABSL_GUARDED_BY(jobs_mu_);  // In the order of their requests.
   JobPtr writing_ ABSL_GUARDED_BY(jobs_mu_);
   Clock::time_point writing_since_ ABSL_GUARDED_BY(jobs_mu_);

@@ -15,22 +15,22 @@ namespace gluond::server {
 namespace {
 
 constexpr char kName[] = "gluond";
-constexpr const char* kExtensions[] = {"classification", "model_repository", "model_repository(unload_dependents)",
-                                       "schedule_policy", "model_configuration", "binary_tensor_data", "parameters",
-                                       "statistics", "logging"};
+constexpr const char* kExtensions[] = {"classification",  "model_repository",    "model_repository(unload_dependents)",
+                                       "schedule_policy", "model_configuration", "binary_tensor_data",
+                                       "parameters",      "statistics",          "logging"};
 
 // The answer of methods that this server has not.
 constexpr char kNoMemory[] = "this server maps no memory of its clients; send tensors in requests";
-constexpr char kNoSharedMemory[] = "this server maps no memory of its clients, unless it is started with --shared_memory; "
-                                   "send tensors in requests";
+constexpr char kNoSharedMemory[] =
+    "this server maps no memory of its clients, unless it is started with --shared_memory; "
+    "send tensors in requests";
 
 absl::Status CheckRepository(const std::string& name) {
   if (name.empty()) return absl::OkStatus();
   return absl::UnimplementedError("this server has one repository, without a name; leave repository_name out");
 }
 
-void Describe(const std::string& name, DType dtype, const Shape& shape,
-              inference::ModelMetadataResponse::TensorMetadata* proto) {
+void Describe(const std::string& name, DType dtype, const Shape& shape, inference::ModelMetadataResponse::TensorMetadata* proto) {
   proto->set_name(name);
   proto->set_datatype(std::string(DatatypeOf(dtype)));
   for (const int64_t dim : shape) proto->add_shape(dim);
@@ -118,7 +118,10 @@ void Count(const std::string& name, const ServedVersion& version, inference::Mod
 }  // namespace
 
 InferenceService::InferenceService(Runner& runner, Publisher& publisher, InferStreams& streams, SharedRegions* regions)
-    : RawService(runner, "inference.GRPCInferenceService"), publisher_(publisher), served_(publisher.table()), streams_(streams),
+    : RawService(runner, "inference.GRPCInferenceService"),
+      publisher_(publisher),
+      served_(publisher.table()),
+      streams_(streams),
       regions_(regions) {
   using This = InferenceService;
   Add("ServerLive", this, &This::ServerLive);
@@ -139,8 +142,7 @@ InferenceService::InferenceService(Runner& runner, Publisher& publisher, InferSt
   Add("CudaSharedMemoryStatus", this,
       &This::Nothing<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>);
   Add("CudaSharedMemoryRegister", this,
-      &This::Unimplemented<kNoMemory, inference::CudaSharedMemoryRegisterRequest,
-                           inference::CudaSharedMemoryRegisterResponse>);
+      &This::Unimplemented<kNoMemory, inference::CudaSharedMemoryRegisterRequest, inference::CudaSharedMemoryRegisterResponse>);
   Add("CudaSharedMemoryUnregister", this,
       &This::Nothing<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>);
   Add("TraceSetting", this, &This::TraceSetting);
@@ -201,17 +203,14 @@ void InferenceService::ModelConfig(Call<inference::ModelConfigRequest, inference
 
 void InferenceService::ModelInfer(Call<inference::ModelInferRequest, inference::ModelInferResponse> call) {
   Infer(served_, runner(),
-        {call.request(), call.attachments(), call.response(), call.reply_attachments(), RegionsOf(call), call.cancellation(), nullptr,
-         call.peer(), call.caller_name(), &call.phases()},
+        {call.request(), call.attachments(), call.response(), call.reply_attachments(), RegionsOf(call), call.cancellation(),
+         nullptr, call.peer(), call.caller_name(), &call.phases()},
         [call](const absl::Status& status) { call.Finish(status); });
 }
 
-std::shared_ptr<Stream> InferenceService::ModelStreamInfer(Stream::Opening opening) {
-  return streams_.Start(std::move(opening));
-}
+std::shared_ptr<Stream> InferenceService::ModelStreamInfer(Stream::Opening opening) { return streams_.Start(std::move(opening)); }
 
-void InferenceService::ModelStatistics(
-    Call<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse> call) {
+void InferenceService::ModelStatistics(Call<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse> call) {
   const inference::ModelStatisticsRequest& request = call.request();
   if (!request.name().empty() && !request.version().empty()) {
     ASSIGN_OR_FINISH(call, const ServedVersionPtr version, served_.Choose(request.name(), request.version(), std::nullopt));
@@ -231,8 +230,7 @@ void InferenceService::ModelStatistics(
 
 // The repository.
 
-void InferenceService::RepositoryIndex(
-    Call<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse> call) {
+void InferenceService::RepositoryIndex(Call<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse> call) {
   FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
   for (const v1::ServedVersion& version : served_.List()) {
     if (!call.reach().Has(version.served())) continue;
@@ -250,7 +248,8 @@ void InferenceService::RepositoryModelLoad(
     Call<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse> call) {
   FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
   for (const auto& [name, value] : call.request().parameters()) {
-    return call.Finish(absl::InvalidArgumentError(absl::StrCat("there is no parameter '", Excerpt(name), "' of loading; a "
+    return call.Finish(absl::InvalidArgumentError(absl::StrCat("there is no parameter '", Excerpt(name),
+                                                               "' of loading; a "
                                                                "version is served as it was published")));
   }
   publisher_.LoadAgain(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
@@ -282,9 +281,8 @@ void InferenceService::SystemSharedMemoryRegister(
     Call<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse> call) {
   if (regions_ == nullptr) return call.Finish(absl::UnimplementedError(kNoSharedMemory));
   const inference::SystemSharedMemoryRegisterRequest& request = call.request();
-  call.Finish(regions_->Register(request.name(),
-                                 {.key = request.key(), .offset = request.offset(), .byte_size = request.byte_size()},
-                                 call.caller_name()));
+  call.Finish(regions_->Register(
+      request.name(), {.key = request.key(), .offset = request.offset(), .byte_size = request.byte_size()}, call.caller_name()));
 }
 
 void InferenceService::SystemSharedMemoryUnregister(

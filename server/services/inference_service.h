@@ -32,13 +32,11 @@ class InferenceService final : public RawService {
   void ModelStatistics(Call<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse> call);
   void RepositoryIndex(Call<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse> call);
   void RepositoryModelLoad(Call<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse> call);
-  void RepositoryModelUnload(
-      Call<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse> call);
+  void RepositoryModelUnload(Call<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse> call);
   // The settings after those of the request, if any (inference_service_settings.cc).
   void LogSettings(Call<inference::LogSettingsRequest, inference::LogSettingsResponse> call);
   void TraceSetting(Call<inference::TraceSettingRequest, inference::TraceSettingResponse> call);
-  void SystemSharedMemoryStatus(
-      Call<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse> call);
+  void SystemSharedMemoryStatus(Call<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse> call);
   void SystemSharedMemoryRegister(
       Call<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse> call);
   void SystemSharedMemoryUnregister(

@@ -22,8 +22,7 @@ constexpr std::pair<const char*, LogLevel> kLevels[] = {
 constexpr char kVerbosity[] = "log_verbose_level", kFile[] = "log_file", kFormat[] = "log_format";
 constexpr uint32_t kMostVerbose = 2;
 constexpr char kOnlyFormat[] = "ISO8601";
-constexpr const char* kTraceSettings[] = {"trace_file", "trace_level", "trace_rate", "trace_count", "log_frequency",
-                                          "trace_mode"};
+constexpr const char* kTraceSettings[] = {"trace_file", "trace_level", "trace_rate", "trace_count", "log_frequency", "trace_mode"};
 constexpr char kTraceLevel[] = "trace_level", kOff[] = "OFF";
 
 absl::Status Wrong(const std::string& name, absl::string_view want) {
@@ -34,8 +33,9 @@ absl::Status Wrong(const std::string& name, absl::string_view want) {
 absl::Status CheckLevel(const std::string& name, LogLevel level, const Setting& setting, const Runner& runner) {
   if (!setting.has_bool_param()) return Wrong(name, "bool_param: whether such lines are logged");
   if (level != LogLevel::kInfo || !setting.bool_param() || runner.access.is_open()) return absl::OkStatus();
-  return absl::FailedPreconditionError("lines of calls that went well have no file to go to; start the server with "
-                                       "--access_log=FILE");
+  return absl::FailedPreconditionError(
+      "lines of calls that went well have no file to go to; start the server with "
+      "--access_log=FILE");
 }
 
 absl::Status Check(const std::string& name, const Setting& setting, const Runner& runner) {
@@ -51,8 +51,9 @@ absl::Status Check(const std::string& name, const Setting& setting, const Runner
     return Wrong(name, absl::StrCat("string_param '", kOnlyFormat, "': lines are JSON with such times"));
   }
   if (name == kFile) {
-    return absl::PermissionDeniedError("no client says to which file the server writes; its flags --access_log, --error_log "
-                                       "and --audit_log do");
+    return absl::PermissionDeniedError(
+        "no client says to which file the server writes; its flags --access_log, --error_log "
+        "and --audit_log do");
   }
   return Wrong(name, "another name: log_info, log_warning, log_error, log_verbose_level or log_format");
 }
@@ -66,14 +67,16 @@ void Apply(const std::string& name, const Setting& setting, LogLevels& levels) {
 
 absl::Status CheckTrace(const std::string& name, const inference::TraceSettingRequest::SettingValue& setting) {
   if (std::find(std::begin(kTraceSettings), std::end(kTraceSettings), name) == std::end(kTraceSettings)) {
-    return Wrong(name, "another name: Triton knows trace_level, trace_rate, trace_count, log_frequency, trace_file and "
-                       "trace_mode");
+    return Wrong(name,
+                 "another name: Triton knows trace_level, trace_rate, trace_count, log_frequency, trace_file and "
+                 "trace_mode");
   }
   // A setting without a value goes back to its default.
   const bool is_off = name == kTraceLevel && setting.value_size() == 1 && setting.value(0) == kOff;
   if (is_off || setting.value().empty()) return absl::OkStatus();
-  return absl::UnimplementedError("this server keeps no traces; a call's line in --access_log has the trace of its "
-                                  "`traceparent` and a span, and ModelStatistics tells the times of inferences");
+  return absl::UnimplementedError(
+      "this server keeps no traces; a call's line in --access_log has the trace of its "
+      "`traceparent` and a span, and ModelStatistics tells the times of inferences");
 }
 
 }  // namespace

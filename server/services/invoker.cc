@@ -38,10 +38,11 @@ Invoker::BenchPtr Invoker::Find(Place& place) {
     benches_.pop_back();
   }
   const std::shared_ptr<Lane> lane = place.lanes->Take();
-  benches_.push_front(BenchPtr(new Bench{
-      account, &place, lane,
-      Scheduler::Create({{place.device, lane.get(), place.allocator}}, [](const FailurePtr&) {}, kMostKeptBytes),
-      PreparedOps(kCallsKept), Clock::now()}));
+  benches_.push_front(
+      BenchPtr(new Bench{account, &place, lane,
+                         Scheduler::Create(
+                             {{place.device, lane.get(), place.allocator}}, [](const FailurePtr&) {}, kMostKeptBytes),
+                         PreparedOps(kCallsKept), Clock::now()}));
   return benches_.front();
 }
 
@@ -60,8 +61,8 @@ void Invoker::Invoke(Place& place, OperatorCall invoked, Done done) {
   const absl::StatusOr<const Op*> op = OfferedOp(invoked.op);
   if (!op.ok()) return done(op.status());
   if ((*op)->kernel(place.device.type) == nullptr) {
-    return done(absl::FailedPreconditionError(absl::StrCat("operator '", invoked.op, "' has no kernel for ",
-                                                           place.device.ToString(), "; choose another device")));
+    return done(absl::FailedPreconditionError(
+        absl::StrCat("operator '", invoked.op, "' has no kernel for ", place.device.ToString(), "; choose another device")));
   }
   const BenchPtr bench = Find(place);
   bench->lane->Post([this, bench, invoked = std::move(invoked), done = std::move(done)]() mutable {

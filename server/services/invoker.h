@@ -54,7 +54,7 @@ class Invoker {
     Place* place;
     std::shared_ptr<Lane> lane;
     std::shared_ptr<Scheduler> scheduler;
-    PreparedOps calls;  // Used on the lane.
+    PreparedOps calls;            // Used on the lane.
     Clock::time_point last_used;  // Guarded by the invoker's mutex.
   };
   using BenchPtr = std::shared_ptr<Bench>;

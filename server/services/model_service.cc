@@ -26,10 +26,14 @@ absl::StatusOr<HostedModel::Clock::duration> TtlFromProto(const google::protobuf
 
 }  // namespace
 
-ModelService::ModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads,
-                           CheckpointStore* store, LiveModels* live)
-    : RawService(runner, "gluond.v1.ModelService"), devices_(devices), models_(models), uploads_(uploads),
-      store_(store), live_(live) {
+ModelService::ModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads, CheckpointStore* store,
+                           LiveModels* live)
+    : RawService(runner, "gluond.v1.ModelService"),
+      devices_(devices),
+      models_(models),
+      uploads_(uploads),
+      store_(store),
+      live_(live) {
   Add("DefineModel", this, &ModelService::DefineModel);
   Add("GetModel", this, &ModelService::GetModel);
   Add("ListModels", this, &ModelService::ListModels);
@@ -126,10 +130,9 @@ void ModelService::RemoveModel(Call<v1::DeleteModelRequest, v1::DeleteModelRespo
   const std::string& name = call.request().model();
   if (!call.request().call().has_expected_version()) return done(models_.Remove(name));
   const ScopedCondition condition(ExpectedVersion(call, hosted));
-  hosted->model().strand().Do<absl::Status>([this, name, hosted] { return models_.Remove(name, hosted); },
-                                            [hosted, done = std::move(done)](const absl::Status& removed) {
-    removed.ok() ? done(hosted) : done(removed);
-  });
+  hosted->model().strand().Do<absl::Status>(
+      [this, name, hosted] { return models_.Remove(name, hosted); },
+      [hosted, done = std::move(done)](const absl::Status& removed) { removed.ok() ? done(hosted) : done(removed); });
 }
 
 void ModelService::ForgetModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call, HostedModelPtr hosted) {
@@ -143,10 +146,11 @@ void ModelService::ForgetModel(Call<v1::DeleteModelRequest, v1::DeleteModelRespo
     removed->reset();
     call.Finish(status);
   };
-  model.strand().Do<absl::Status>([] { return absl::OkStatus(); }, [this, call, finish](const absl::Status&) {
-    if (live_ == nullptr) return finish(absl::OkStatus());
-    live_->Forget(call.request().model(), finish);
-  });
+  model.strand().Do<absl::Status>([] { return absl::OkStatus(); },
+                                  [this, call, finish](const absl::Status&) {
+                                    if (live_ == nullptr) return finish(absl::OkStatus());
+                                    live_->Forget(call.request().model(), finish);
+                                  });
 }
 
 void ModelService::Predict(Call<v1::PredictRequest, v1::PredictResponse> call) {
@@ -158,11 +162,11 @@ void ModelService::Predict(Call<v1::PredictRequest, v1::PredictResponse> call) {
   std::vector<std::string> outputs(request.outputs().begin(), request.outputs().end());
   model.Predict(std::move(inputs), std::move(outputs), call.cancellation(),
                 [call, hosted = std::move(hosted)](absl::StatusOr<NamedTensors> predicted) {
-    if (!predicted.ok()) return call.Finish(predicted.status());
-    call.response().set_version(hosted->version());
-    call.FinishWith(*std::move(predicted), ReplyForm(call.request().encoding(), call.request().inputs()),
-                    call.response().mutable_outputs());
-  });
+                  if (!predicted.ok()) return call.Finish(predicted.status());
+                  call.response().set_version(hosted->version());
+                  call.FinishWith(*std::move(predicted), ReplyForm(call.request().encoding(), call.request().inputs()),
+                                  call.response().mutable_outputs());
+                });
 }
 
 }  // namespace gluond::server

@@ -90,8 +90,8 @@ void ModelService::TakeUp(LoadCall call, Place* place, std::shared_ptr<Checkpoin
       return RestoreInto(call, *std::move(existing), std::move(*checkpoint), /*is_new=*/false);
     }
     if (!request.replace()) {
-      return call.Finish(absl::FailedPreconditionError(absl::StrCat(
-          "model '", name, "' has another graph than the checkpoint; set `replace`, or name another model")));
+      return call.Finish(absl::FailedPreconditionError(
+          absl::StrCat("model '", name, "' has another graph than the checkpoint; set `replace`, or name another model")));
     }
   }
   HostedModelPtr replaced;
@@ -99,24 +99,20 @@ void ModelService::TakeUp(LoadCall call, Place* place, std::shared_ptr<Checkpoin
   MakeAndRestore(call, place, std::move(checkpoint), std::move(replaced));
 }
 
-void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint,
-                                  HostedModelPtr replaced) {
+void ModelService::MakeAndRestore(LoadCall call, Place* place, std::shared_ptr<Checkpoint> checkpoint, HostedModelPtr replaced) {
   const v1::LoadCheckpointRequest& request = call.request();
   const std::string name = request.model().empty() ? request.checkpoint() : request.model();
   FINISH_IF_ERROR(call, call.cancellation()->Check());
   FINISH_IF_ERROR(call, models_.CanAdd(name, request.replace()));
-  absl::StatusOr<HostedModelPtr> hosted =
-      HostedModel::Create(name, checkpoint->model.definition, checkpoint->model.random.seed, *place, devices_.host(),
-                          runner().limits.max_model_bytes);
-  if (Again(hosted.status(), [this, call, place, checkpoint, replaced] {
-        MakeAndRestore(call, place, checkpoint, replaced);
-      })) return;
+  absl::StatusOr<HostedModelPtr> hosted = HostedModel::Create(name, checkpoint->model.definition, checkpoint->model.random.seed,
+                                                              *place, devices_.host(), runner().limits.max_model_bytes);
+  if (Again(hosted.status(), [this, call, place, checkpoint, replaced] { MakeAndRestore(call, place, checkpoint, replaced); }))
+    return;
   FINISH_IF_ERROR(call, hosted.status());
   RestoreInto(call, *std::move(hosted), std::move(*checkpoint), /*is_new=*/true, replaced);
 }
 
-void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new,
-                               HostedModelPtr replaced) {
+void ModelService::RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new, HostedModelPtr replaced) {
   if (call.request().parameters_only()) checkpoint.model.random.seed = hosted->model().options().seed;
   const ScopedCondition condition(is_new ? nullptr : ExpectedVersion(call, hosted));
   hosted->Restore(std::move(checkpoint), [this, call, hosted, is_new, replaced](const absl::Status& status) {

@@ -22,13 +22,13 @@ absl::flat_hash_set<std::string> Initialized(const Model& model) {
   return names;
 }
 
-void SendChunk(const Call<v1::DownloadParameterRequest, v1::DownloadParameterResponse>& call,
-               HostedModel& hosted, const HostedModel::Download& download, uint64_t max_bytes) {
+void SendChunk(const Call<v1::DownloadParameterRequest, v1::DownloadParameterResponse>& call, HostedModel& hosted,
+               const HostedModel::Download& download, uint64_t max_bytes) {
   const v1::DownloadParameterRequest& request = call.request();
   const Tensor& tensor = download.parameter.tensor;
   if (request.offset() > tensor.bytes()) {
-    return call.Finish(absl::InvalidArgumentError(absl::StrCat(
-        "offset ", request.offset(), " is beyond the ", tensor.bytes(), " bytes of parameter '", request.parameter(), "'")));
+    return call.Finish(absl::InvalidArgumentError(absl::StrCat("offset ", request.offset(), " is beyond the ", tensor.bytes(),
+                                                               " bytes of parameter '", request.parameter(), "'")));
   }
   const uint64_t wanted = request.has_max_bytes() ? std::min(request.max_bytes(), max_bytes) : max_bytes;
   const uint64_t size = std::min<uint64_t>(wanted, tensor.bytes() - request.offset());
@@ -38,9 +38,8 @@ void SendChunk(const Call<v1::DownloadParameterRequest, v1::DownloadParameterRes
   const Bytes bytes(absl::string_view(tensor.data<char>() + request.offset(), size));
   response.mutable_chunk()->set_offset(request.offset());
   response.mutable_chunk()->set_crc32c(bytes.Crc32c());
-  response.mutable_chunk()->set_data(call.reply_attachments().Add(
-      grpc::Slice(tensor.data<char>() + request.offset(), size,
-                  [](void* kept) { delete static_cast<Tensor*>(kept); }, new Tensor(tensor))));
+  response.mutable_chunk()->set_data(call.reply_attachments().Add(grpc::Slice(
+      tensor.data<char>() + request.offset(), size, [](void* kept) { delete static_cast<Tensor*>(kept); }, new Tensor(tensor))));
   response.set_total(tensor.bytes());
   response.set_version(download.version);
   hosted.Gave(download, size);
@@ -49,8 +48,7 @@ void SendChunk(const Call<v1::DownloadParameterRequest, v1::DownloadParameterRes
 
 }  // namespace
 
-void ModelService::InitializeParameters(
-    Call<v1::InitializeParametersRequest, v1::InitializeParametersResponse> call) {
+void ModelService::InitializeParameters(Call<v1::InitializeParametersRequest, v1::InitializeParametersResponse> call) {
   const v1::InitializeParametersRequest& request = call.request();
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   InitializeOptions options;
@@ -62,10 +60,12 @@ void ModelService::InitializeParameters(
   Model& model = hosted->model();
   auto before = std::make_shared<absl::flat_hash_set<std::string>>();
   const ScopedCondition condition(ExpectedVersion(call, hosted));
-  model.strand().Do<absl::Status>([hosted, before, force = options.force_reinit] {
-    if (!force) *before = Initialized(hosted->model());
-    return absl::OkStatus();
-  }, [](const absl::Status&) {});
+  model.strand().Do<absl::Status>(
+      [hosted, before, force = options.force_reinit] {
+        if (!force) *before = Initialized(hosted->model());
+        return absl::OkStatus();
+      },
+      [](const absl::Status&) {});
   model.Initialize(options, [call, hosted, before](absl::Status status) {
     if (!status.ok()) return call.Finish(status);
     for (const Parameter& parameter : hosted->model().parameters().List()) {
@@ -83,8 +83,8 @@ void ModelService::InitializeParameters(
 void ModelService::SetParameters(Call<v1::SetParametersRequest, v1::SetParametersResponse> call) {
   const v1::SetParametersRequest& request = call.request();
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
-  ASSIGN_OR_FINISH(call, NamedTensors values, DecodeTensors("parameter", request.parameters(), call.attachments(),
-                                                            hosted->host_allocator()));
+  ASSIGN_OR_FINISH(call, NamedTensors values,
+                   DecodeTensors("parameter", request.parameters(), call.attachments(), hosted->host_allocator()));
   NamedTensors uploaded;
   for (const std::string& name : request.uploaded()) {
     ASSIGN_OR_FINISH(call, NamedTensor value, uploads_.Complete(request.call().client_id(), *hosted, name));
@@ -93,13 +93,14 @@ void ModelService::SetParameters(Call<v1::SetParametersRequest, v1::SetParameter
   values.insert(values.end(), uploaded.begin(), uploaded.end());
   Model& model = hosted->model();
   const ScopedCondition condition(ExpectedVersion(call, hosted));
-  model.SetParameters(std::move(values), [this, call, hosted = std::move(hosted),
-                                          uploaded = std::move(uploaded)](absl::Status status) {
-    if (!status.ok()) return call.Finish(status);
-    for (const NamedTensor& value : uploaded) uploads_.Forget(call.request().call().client_id(), *hosted, value);
-    call.response().set_version(hosted->Changed());
-    call.Finish();
-  });
+  model.SetParameters(std::move(values),
+                      [this, call, hosted = std::move(hosted), uploaded = std::move(uploaded)](absl::Status status) {
+                        if (!status.ok()) return call.Finish(status);
+                        for (const NamedTensor& value : uploaded)
+                          uploads_.Forget(call.request().call().client_id(), *hosted, value);
+                        call.response().set_version(hosted->Changed());
+                        call.Finish();
+                      });
 }
 
 void ModelService::GetParameters(Call<v1::GetParametersRequest, v1::GetParametersResponse> call) {
@@ -116,8 +117,7 @@ void ModelService::GetParameters(Call<v1::GetParametersRequest, v1::GetParameter
 
 void ModelService::UploadParameter(Call<v1::UploadParameterRequest, v1::UploadParameterResponse> call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
-  ASSIGN_OR_FINISH(call, const ParameterUploads::Progress progress,
-                   uploads_.Receive(call.request(), call.attachments(), *hosted));
+  ASSIGN_OR_FINISH(call, const ParameterUploads::Progress progress, uploads_.Receive(call.request(), call.attachments(), *hosted));
   call.response().set_received(progress.received);
   call.response().set_total(progress.total);
   call.Finish();
@@ -134,14 +134,13 @@ void ModelService::DownloadParameter(Call<v1::DownloadParameterRequest, v1::Down
   const auto kept = request.has_version() ? hosted->FindDownload(request.parameter(), request.version()) : nullptr;
   if (kept != nullptr) return SendChunk(call, *hosted, *kept, max_bytes);
   Model& model = hosted->model();
-  model.GetParameters({request.parameter()},
-                      [call, hosted = std::move(hosted), max_bytes](absl::StatusOr<NamedTensors> values) {
+  model.GetParameters({request.parameter()}, [call, hosted = std::move(hosted), max_bytes](absl::StatusOr<NamedTensors> values) {
     if (!values.ok()) return call.Finish(values.status());
     const uint64_t version = hosted->version();
     if (call.request().has_version() && call.request().version() != version) {
-      return call.Finish(absl::FailedPreconditionError(
-          absl::StrCat("the parameters are of version ", version, " now, no longer of ", call.request().version(),
-                       "; begin the download again")));
+      return call.Finish(
+          absl::FailedPreconditionError(absl::StrCat("the parameters are of version ", version, " now, no longer of ",
+                                                     call.request().version(), "; begin the download again")));
     }
     auto download = std::make_shared<HostedModel::Download>();
     download->version = version;

@@ -57,8 +57,13 @@ void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
   ASSIGN_OR_FINISH(call, AttrDict attrs, CallAttrsFromProto(request));
   ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
-  OperatorCall invoked{request.op(), std::move(attrs), std::move(inputs), request.training(), request.seed(),
-                       call.cancellation(), std::string(call.reach().owner())};
+  OperatorCall invoked{request.op(),
+                       std::move(attrs),
+                       std::move(inputs),
+                       request.training(),
+                       request.seed(),
+                       call.cancellation(),
+                       std::string(call.reach().owner())};
   invoker_.Invoke(*place, std::move(invoked), [call](absl::StatusOr<std::vector<Tensor>> outputs) {
     if (!outputs.ok()) return call.Finish(outputs.status());
     call.FinishWith(*std::move(outputs), ReplyForm(call.request().encoding(), call.request().inputs()),
@@ -71,8 +76,11 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
   ASSIGN_OR_FINISH(call, AttrDict attrs, CallAttrsFromProto(request));
   ASSIGN_OR_FINISH(call, std::vector<Tensor> inputs,
                    DecodeTensors(request.inputs(), call.attachments(), *devices_.host().allocator));
-  GradientCheckOptions options{.op = request.op(), .attrs = std::move(attrs), .inputs = std::move(inputs),
-                               .seed = request.seed(), .cancellation = call.cancellation()};
+  GradientCheckOptions options{.op = request.op(),
+                               .attrs = std::move(attrs),
+                               .inputs = std::move(inputs),
+                               .seed = request.seed(),
+                               .cancellation = call.cancellation()};
   if (request.has_epsilon()) options.epsilon = request.epsilon();
   if (request.has_tolerance()) options.tolerance = request.tolerance();
   const CustomHostPtr custom_host = devices_.custom_host_of(call.reach().owner());

@@ -20,8 +20,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::FileDescriptor;
 
 // Each file after those that it imports. Files import each other in few levels.
-void AddFile(const FileDescriptor& file, absl::flat_hash_set<const FileDescriptor*>* known,
-             v1::FileDescriptorResponse* files) {
+void AddFile(const FileDescriptor& file, absl::flat_hash_set<const FileDescriptor*>* known, v1::FileDescriptorResponse* files) {
   if (!known->insert(&file).second) return;
   for (int i = 0; i < file.dependency_count(); ++i) AddFile(*file.dependency(i), known, files);
   google::protobuf::FileDescriptorProto proto;
@@ -43,8 +42,7 @@ void SetFile(const FileDescriptor* file, const std::string& what, v1::ServerRefl
 const FileDescriptor* FileOfExtension(const v1::ExtensionRequest& wanted) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   const auto* type = pool.FindMessageTypeByName(wanted.containing_type());
-  const FieldDescriptor* extension =
-      type == nullptr ? nullptr : pool.FindExtensionByNumber(type, wanted.extension_number());
+  const FieldDescriptor* extension = type == nullptr ? nullptr : pool.FindExtensionByNumber(type, wanted.extension_number());
   return extension == nullptr ? nullptr : extension->file();
 }
 
@@ -60,16 +58,14 @@ void SetExtensions(const std::string& type_name, v1::ServerReflectionResponse* a
   }
 }
 
-v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& question,
-                                      const ReflectionService::Names& services) {
+v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& question, const ReflectionService::Names& services) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   v1::ServerReflectionResponse answer;
   answer.set_valid_host(question.host());
   *answer.mutable_original_request() = question;
   switch (question.message_request_case()) {
     case v1::ServerReflectionRequest::kFileByFilename:
-      SetFile(pool.FindFileByName(question.file_by_filename()), absl::StrCat("the name ", question.file_by_filename()),
-              &answer);
+      SetFile(pool.FindFileByName(question.file_by_filename()), absl::StrCat("the name ", question.file_by_filename()), &answer);
       break;
     case v1::ServerReflectionRequest::kFileContainingSymbol:
       SetFile(pool.FindFileContainingSymbol(question.file_containing_symbol()),
@@ -77,8 +73,8 @@ v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& questio
       break;
     case v1::ServerReflectionRequest::kFileContainingExtension: {
       const v1::ExtensionRequest& wanted = question.file_containing_extension();
-      SetFile(FileOfExtension(wanted),
-              absl::StrCat("the extension ", wanted.extension_number(), " of ", wanted.containing_type()), &answer);
+      SetFile(FileOfExtension(wanted), absl::StrCat("the extension ", wanted.extension_number(), " of ", wanted.containing_type()),
+              &answer);
       break;
     }
     case v1::ServerReflectionRequest::kAllExtensionNumbersOfType:
@@ -97,8 +93,7 @@ v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& questio
 class ReflectionStream final : public Stream {
  public:
   ReflectionStream(Runner& runner, const Opening& opening, const ReflectionService::Names& services)
-      : Stream(runner.peers, opening), runner_(runner), services_(services),
-        memory_(Budget::PartOf(runner.memory)) {}
+      : Stream(runner.peers, opening), runner_(runner), services_(services), memory_(Budget::PartOf(runner.memory)) {}
 
  private:
   void OnBegin() override { Read(); }
@@ -141,9 +136,9 @@ class ReflectionStream final : public Stream {
 
   Runner& runner_;
   const ReflectionService::Names& services_;
-  Reservation memory_;  // The bytes of the answer under way.
+  Reservation memory_;    // The bytes of the answer under way.
   Unsent::Place unsent_;  // The place of that answer.
-  Mutex mu_;  // The caller may be revoked by another thread.
+  Mutex mu_;              // The caller may be revoked by another thread.
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -41,8 +41,11 @@ void SetLimits(const Limits& limits, v1::Limits* told) {
 
 ServerService::ServerService(Runner& runner, const Devices& devices, bool has_store,
                              std::function<int64_t(const Reach&)> count_models)
-    : RawService(runner, "gluond.v1.ServerService"), devices_(devices), has_store_(has_store),
-      count_models_(std::move(count_models)), incarnation_(RandomNumber()) {
+    : RawService(runner, "gluond.v1.ServerService"),
+      devices_(devices),
+      has_store_(has_store),
+      count_models_(std::move(count_models)),
+      incarnation_(RandomNumber()) {
   Add("GetServerInfo", this, &ServerService::GetServerInfo);
 }
 

@@ -13,9 +13,13 @@
 
 namespace gluond::server {
 
-ServingService::ServingService(Runner& runner, Devices& devices, Models& models, Publisher& publisher,
-                               CheckpointStore* store, Reload reload)
-    : RawService(runner, "gluond.v1.ServingService"), devices_(devices), models_(models), publisher_(publisher), store_(store),
+ServingService::ServingService(Runner& runner, Devices& devices, Models& models, Publisher& publisher, CheckpointStore* store,
+                               Reload reload)
+    : RawService(runner, "gluond.v1.ServingService"),
+      devices_(devices),
+      models_(models),
+      publisher_(publisher),
+      store_(store),
       reload_(std::move(reload)) {
   Add("PublishModel", this, &ServingService::PublishModel);
   Add("ListVersions", this, &ServingService::ListVersions);
@@ -59,8 +63,9 @@ void ServingService::PublishModel(PublishCall call) {
 void ServingService::PublishCheckpoint(PublishCall call, VersionFacts facts) {
   const v1::PublishModelRequest& request = call.request();
   if (store_ == nullptr) {
-    return call.Finish(absl::FailedPreconditionError("this server keeps no checkpoints; start it with --store_dir=FOLDER, or "
-                                                     "publish a model"));
+    return call.Finish(
+        absl::FailedPreconditionError("this server keeps no checkpoints; start it with --store_dir=FOLDER, or "
+                                      "publish a model"));
   }
   facts.source = request.checkpoint();
   FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", request.checkpoint()));
@@ -73,12 +78,14 @@ void ServingService::PublishCheckpoint(PublishCall call, VersionFacts facts) {
 void ServingService::Publish(PublishCall call, ModelState state, VersionFacts facts, std::optional<uint64_t> rewound_to) {
   const v1::PublishModelRequest& request = call.request();
   const std::string name = request.served().empty() ? facts.source : request.served();
-  publisher_.Publish(name, std::move(state), std::move(facts), {request.labels().begin(), request.labels().end()},
-                     [call](absl::StatusOr<v1::ServedVersion> version) {
-    if (!version.ok()) return call.Finish(version.status());
-    *call.response().mutable_version() = *std::move(version);
-    call.Finish();
-  }, rewound_to);
+  publisher_.Publish(
+      name, std::move(state), std::move(facts), {request.labels().begin(), request.labels().end()},
+      [call](absl::StatusOr<v1::ServedVersion> version) {
+        if (!version.ok()) return call.Finish(version.status());
+        *call.response().mutable_version() = *std::move(version);
+        call.Finish();
+      },
+      rewound_to);
 }
 
 void ServingService::ListVersions(Call<v1::ListVersionsRequest, v1::ListVersionsResponse> call) {
@@ -117,8 +124,9 @@ void ServingService::RetireVersion(Call<v1::RetireVersionRequest, v1::RetireVers
 
 void ServingService::ReloadServing(Call<v1::ReloadServingRequest, v1::ReloadServingResponse> call) {
   if (reload_ == nullptr) {
-    return call.Finish(absl::FailedPreconditionError("this server has no file of what it serves; start it with --serve=FILE, "
-                                                     "or publish a model"));
+    return call.Finish(
+        absl::FailedPreconditionError("this server has no file of what it serves; start it with --serve=FILE, "
+                                      "or publish a model"));
   }
   reload_([this, call](const absl::StatusOr<Declaration>& declaration) {
     if (!declaration.ok()) return call.Finish(declaration.status());

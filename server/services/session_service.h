@@ -5,8 +5,8 @@
 #ifndef SERVER_SERVICES_SESSION_SERVICE_H_
 #define SERVER_SERVICES_SESSION_SERVICE_H_
 
-#include "server/rpc/raw_service.h"
 #include "server/durable/saved_sessions.h"
+#include "server/rpc/raw_service.h"
 #include "server/session/sessions.h"
 
 namespace gluond::server {

@@ -18,9 +18,7 @@ class Stopwatch {
  public:
   Stopwatch(Runner& runner, Model& model) : runner_(runner), model_(model) {}
   // To be made just before the call of `model` that it measures. The callback that stops it keeps the model alive.
-  static std::shared_ptr<Stopwatch> Start(Runner& runner, Model& model) {
-    return std::make_shared<Stopwatch>(runner, model);
-  }
+  static std::shared_ptr<Stopwatch> Start(Runner& runner, Model& model) { return std::make_shared<Stopwatch>(runner, model); }
 
   // Adds the times of that call to `timing` and to those of the server. To be called in its callback.
   void Stop(v1::Timing* timing) const {

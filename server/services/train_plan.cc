@@ -28,7 +28,8 @@ absl::StatusOr<std::chrono::nanoseconds> ProgressEvery(const v1::TrainRequest& r
   const std::chrono::seconds seconds(std::clamp<int64_t>(every.seconds(), -1, kLongest.count()));
   const std::chrono::nanoseconds time = seconds + std::chrono::nanoseconds(every.nanos());
   if (time >= kShortest) return time;
-  return Invalid("progress_every is ", every.seconds(), " s and ", every.nanos(), " ns; want 0.05 s or more, or leave "
+  return Invalid("progress_every is ", every.seconds(), " s and ", every.nanos(),
+                 " ns; want 0.05 s or more, or leave "
                  "it out for 1 s");
 }
 
@@ -89,8 +90,7 @@ int64_t TrainPlan::StepsFrom(int64_t position) const {
   return left / batch_size + (drop_last || left % batch_size == 0 ? 0 : 1);
 }
 
-absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Trainer& trainer,
-                                      const Datasets& datasets) {
+absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Trainer& trainer, const Datasets& datasets) {
   const int64_t epochs = request.has_epochs() ? request.epochs() : 1;
   if (epochs < 1 || epochs > kMostEpochs) return Invalid("epochs is ", epochs, "; want 1 to ", kMostEpochs);
   if (request.has_steps()) RETURN_IF_ERROR(CheckPositive("steps", request.steps()));

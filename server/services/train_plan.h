@@ -37,7 +37,7 @@ absl::StatusOr<EvaluatedRows> ToEvaluatedRows(const v1::Rows& rows, int64_t batc
 
 struct TrainPlan {
   std::shared_ptr<const Dataset> dataset;
-  v1::Rows rows;      // As the request has them.
+  v1::Rows rows;  // As the request has them.
   bool is_range = true;
   int64_t begin = 0;  // An epoch has the positions [begin, end).
   int64_t end = 0;
@@ -53,8 +53,7 @@ struct TrainPlan {
   int64_t StepsFrom(int64_t position) const;
 };
 // A plan for `trainer`. INVALID_ARGUMENT: names the field. Also as Datasets::Committed.
-absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Trainer& trainer,
-                                      const Datasets& datasets);
+absl::StatusOr<TrainPlan> ToTrainPlan(const v1::TrainRequest& request, const Trainer& trainer, const Datasets& datasets);
 
 // The cost of putting rows in the order of an epoch.
 Weight WeightOfOrder(const v1::Rows& rows, const Dataset& dataset);

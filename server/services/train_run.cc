@@ -28,10 +28,17 @@ Tensor Part(const Tensor& rows, int64_t first, int64_t count) {
 
 }  // namespace
 
-TrainRun::TrainRun(Runner& runner, const Models& models, TrainCall call, HostedModelPtr hosted,
-                   std::shared_ptr<Trainer> trainer, TrainPlan plan, std::function<void()> over)
-    : runner_(runner), models_(models), call_(std::move(call)), hosted_(std::move(hosted)), trainer_(std::move(trainer)),
-      plan_(std::move(plan)), over_(std::move(over)), epoch_(plan_.first_epoch), begin_(plan_.first_begin),
+TrainRun::TrainRun(Runner& runner, const Models& models, TrainCall call, HostedModelPtr hosted, std::shared_ptr<Trainer> trainer,
+                   TrainPlan plan, std::function<void()> over)
+    : runner_(runner),
+      models_(models),
+      call_(std::move(call)),
+      hosted_(std::move(hosted)),
+      trainer_(std::move(trainer)),
+      plan_(std::move(plan)),
+      over_(std::move(over)),
+      epoch_(plan_.first_epoch),
+      begin_(plan_.first_begin),
       next_message_(Clock::now() + plan_.progress_every) {}
 
 void TrainRun::Cancel() {
@@ -87,16 +94,15 @@ void TrainRun::TrainSlice() {
   slice.batch_size = plan_.batch_size;
   slice.steps = std::min({slice_steps_, plan_.StepsFrom(begin_), plan_.total_steps - steps_});
   slice.keep_last = true;
-  slice.rows = Part(order_, begin_ - order_begin_,
-                    std::min(plan_.end - begin_, slice.steps * plan_.batch_size));
+  slice.rows = Part(order_, begin_ - order_begin_, std::min(plan_.end - begin_, slice.steps * plan_.batch_size));
   slice_begin_ = Clock::now();
   const ScopedCondition condition(steps_ == 0 ? ExpectedVersion(call_, hosted_) : nullptr);
-  trainer_->TrainSteps(std::move(slice), /*cancellation=*/nullptr,
-                       [self = shared_from_this(), watch = Stopwatch::Start(call_.runner(), hosted_->model())](
-                           absl::StatusOr<StepReport> report) {
-                         watch->Stop(&self->timing_);
-                         self->Absorb(std::move(report));
-                       });
+  trainer_->TrainSteps(
+      std::move(slice), /*cancellation=*/nullptr,
+      [self = shared_from_this(), watch = Stopwatch::Start(call_.runner(), hosted_->model())](absl::StatusOr<StepReport> report) {
+        watch->Stop(&self->timing_);
+        self->Absorb(std::move(report));
+      });
 }
 
 void TrainRun::Absorb(absl::StatusOr<StepReport> report) {
@@ -111,7 +117,9 @@ void TrainRun::Absorb(absl::StatusOr<StepReport> report) {
   trainer_->Join(*report, &since_);
   trainer_->Join(*report, &of_epoch_);
   const Clock::duration time = Clock::now() - slice_begin_;
-  slice_steps_ = std::clamp<int64_t>(time < kSlice / 2 ? 2 * slice_steps_ : time > kSlice ? slice_steps_ / 2 : slice_steps_,
+  slice_steps_ = std::clamp<int64_t>(time < kSlice / 2 ? 2 * slice_steps_
+                                     : time > kSlice   ? slice_steps_ / 2
+                                                       : slice_steps_,
                                      1, kMostSteps);
   if (plan_.StepsFrom(begin_) == 0) return Evaluate();
   if (steps_ == plan_.total_steps) return End(TrainProgress::NOT_STOPPED, absl::OkStatus());
@@ -123,8 +131,8 @@ void TrainRun::Evaluate() {
   if (!plan_.evaluate.has_value()) return EndEpoch(absl::OkStatus(), nullptr);
   const EvaluatedRows& rows = *plan_.evaluate;
   trainer_->Evaluate(rows.dataset, rows.batch_size, rows.first, rows.count, call_.cancellation(),
-                     [self = shared_from_this(), watch = Stopwatch::Start(call_.runner(), hosted_->model())](
-                         const absl::StatusOr<EvaluateReport>& report) {
+                     [self = shared_from_this(),
+                      watch = Stopwatch::Start(call_.runner(), hosted_->model())](const absl::StatusOr<EvaluateReport>& report) {
                        if (!report.ok()) return self->EndEpoch(report.status(), nullptr);
                        v1::EvaluateResponse evaluation;
                        ToProto(*report, &evaluation);

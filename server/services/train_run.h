@@ -72,18 +72,18 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
   const AccountPtr account_ = CurrentAccount();
   std::atomic<bool> cancelled_ = false;
 
-  uint64_t epoch_;           // The place of the next step, with begin_.
+  uint64_t epoch_;  // The place of the next step, with begin_.
   int64_t begin_;
   uint64_t last_epoch_ = 0;  // The epoch of the last step.
   int64_t steps_ = 0;        // Steps taken so far.
   int64_t samples_ = 0;
-  Tensor order_;             // Row numbers of the epoch, from the position order_begin_ on.
+  Tensor order_;  // Row numbers of the epoch, from the position order_begin_ on.
   int64_t order_begin_ = 0;
   int64_t slice_steps_ = 1;  // As many as take the time of a slice.
   Clock::time_point slice_begin_;
 
-  StepReport since_;         // Since the last message.
-  bool is_told_ = false;     // `since_` was in it: the next step begins anew.
+  StepReport since_;      // Since the last message.
+  bool is_told_ = false;  // `since_` was in it: the next step begins anew.
   StepReport of_epoch_;
   google::protobuf::RepeatedPtrField<v1::EpochReport> ended_;  // Since the last message.
   v1::Timing timing_;

@@ -9,10 +9,8 @@
 
 namespace gluond::server {
 
-TrainingService::TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets,
-                                 StoredDatasets* stored)
-    : RawService(runner, "gluond.v1.TrainingService"), devices_(devices), models_(models), datasets_(datasets),
-      stored_(stored) {
+TrainingService::TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets, StoredDatasets* stored)
+    : RawService(runner, "gluond.v1.TrainingService"), devices_(devices), models_(models), datasets_(datasets), stored_(stored) {
   Add("Forward", this, &TrainingService::Forward, &v1::ForwardRequest::inputs);
   Add("Backward", this, &TrainingService::Backward, &v1::BackwardRequest::head_gradients);
   Add("CreateTrainer", this, &TrainingService::CreateTrainer);
@@ -69,8 +67,8 @@ void TrainingService::UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDat
   if (stored_ != nullptr) done = [call](const absl::Status& status) { call.Finish(status); };
   HostedDatasetPtr to_store;
   ASSIGN_OR_FINISH(call, const HostedDataset::Next next,
-                   datasets_.Upload(call.request(), call.attachments(), *devices_.host().allocator, std::move(done),
-                                    &to_store, &call.response()));
+                   datasets_.Upload(call.request(), call.attachments(), *devices_.host().allocator, std::move(done), &to_store,
+                                    &call.response()));
   if (next == HostedDataset::Next::kAnswer) call.Finish();
   if (next == HostedDataset::Next::kStore) stored_->Save(call.request().dataset(), std::move(to_store));
 }

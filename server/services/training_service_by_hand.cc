@@ -18,12 +18,12 @@ namespace {
 absl::Status CheckOutputs(const google::protobuf::RepeatedPtrField<std::string>& wanted, const Model& model) {
   absl::flat_hash_set<absl::string_view> known;
   for (const ModelOutput& output : model.outputs()) known.insert(output.name);
-  const auto unknown = std::find_if_not(wanted.begin(), wanted.end(),
-                                        [&](const std::string& name) { return known.contains(name); });
+  const auto unknown =
+      std::find_if_not(wanted.begin(), wanted.end(), [&](const std::string& name) { return known.contains(name); });
   if (unknown == wanted.end()) return absl::OkStatus();
   const std::vector<std::string> names(known.begin(), known.end());
-  return absl::NotFoundError(absl::StrCat("the model has no output '", Excerpt(*unknown), "'",
-                                          DidYouMean(*unknown, names), " (outputs: ", absl::StrJoin(names, ", "), ")"));
+  return absl::NotFoundError(absl::StrCat("the model has no output '", Excerpt(*unknown), "'", DidYouMean(*unknown, names),
+                                          " (outputs: ", absl::StrJoin(names, ", "), ")"));
 }
 
 NamedTensors Only(const google::protobuf::RepeatedPtrField<std::string>& wanted, NamedTensors tensors) {
@@ -48,16 +48,16 @@ void TrainingService::Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call
   const uint64_t recording = request.training() ? ++hosted->last_recording() : 0;
   model.Forward(std::move(inputs), request.training() ? Mode::kTrain : Mode::kPredict, call.cancellation(),
                 [call, hosted, watch, recording](absl::StatusOr<NamedTensors> outputs) {
-    if (!outputs.ok()) return call.Finish(outputs.status());
-    if (recording != 0) {
-      hosted->Changed();  // Running means.
-      call.Leaves();
-    }
-    call.response().set_recording(recording);
-    watch->Stop(call.response().mutable_timing());
-    call.FinishWith(Only(call.request().outputs(), *std::move(outputs)),
-                    ReplyForm(call.request().encoding(), call.request().inputs()), call.response().mutable_outputs());
-  });
+                  if (!outputs.ok()) return call.Finish(outputs.status());
+                  if (recording != 0) {
+                    hosted->Changed();  // Running means.
+                    call.Leaves();
+                  }
+                  call.response().set_recording(recording);
+                  watch->Stop(call.response().mutable_timing());
+                  call.FinishWith(Only(call.request().outputs(), *std::move(outputs)),
+                                  ReplyForm(call.request().encoding(), call.request().inputs()), call.response().mutable_outputs());
+                });
 }
 
 void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> call) {
@@ -65,25 +65,24 @@ void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> c
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   Model& model = hosted->model();
   for (const std::string& name : request.gradients()) FINISH_IF_ERROR(call, model.parameters().Get(name).status());
-  ASSIGN_OR_FINISH(call, NamedTensors heads, DecodeTensors("head gradient", request.head_gradients(),
-                                                           call.attachments(), hosted->host_allocator()));
+  ASSIGN_OR_FINISH(call, NamedTensors heads,
+                   DecodeTensors("head gradient", request.head_gradients(), call.attachments(), hosted->host_allocator()));
   const auto watch = Stopwatch::Start(runner(), model);
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   MutexLock lock(hosted->recording_mu());
   if (request.has_recording() && request.recording() != hosted->last_recording()) {
-    return call.Finish(absl::FailedPreconditionError(
-        absl::StrCat("the last recording is ", hosted->last_recording(), ", not ", request.recording(),
-                     "; call Forward with `training` again")));
+    return call.Finish(absl::FailedPreconditionError(absl::StrCat("the last recording is ", hosted->last_recording(), ", not ",
+                                                                  request.recording(), "; call Forward with `training` again")));
   }
   std::vector<std::string> names(request.gradients().begin(), request.gradients().end());
-  model.Backward(std::move(heads), std::move(names), call.cancellation(),
-                 [call, hosted, watch](absl::StatusOr<BackwardReport> report) {
-    if (!report.ok()) return call.Finish(report.status());
-    call.Leaves();
-    watch->Stop(call.response().mutable_timing());
-    call.FinishWith(std::move(report->gradients), ReplyForm(call.request().encoding(), call.request().head_gradients()),
-                    call.response().mutable_gradients());
-  });
+  model.Backward(
+      std::move(heads), std::move(names), call.cancellation(), [call, hosted, watch](absl::StatusOr<BackwardReport> report) {
+        if (!report.ok()) return call.Finish(report.status());
+        call.Leaves();
+        watch->Stop(call.response().mutable_timing());
+        call.FinishWith(std::move(report->gradients), ReplyForm(call.request().encoding(), call.request().head_gradients()),
+                        call.response().mutable_gradients());
+      });
 }
 
 void TrainingService::Step(Call<v1::StepRequest, v1::StepResponse> call) {
@@ -98,13 +97,13 @@ void TrainingService::Step(Call<v1::StepRequest, v1::StepResponse> call) {
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   trainer->Step(request.batch_size(), request.ignore_stale_grad(),
                 [call, hosted, trainer, watch](absl::StatusOr<StepReport> report) {
-    if (!report.ok()) return call.Finish(report.status());
-    hosted->Changed();
-    call.Settles();
-    ToProto(*report, call.response().mutable_report());
-    watch->Stop(call.response().mutable_timing());
-    call.Finish();
-  });
+                  if (!report.ok()) return call.Finish(report.status());
+                  hosted->Changed();
+                  call.Settles();
+                  ToProto(*report, call.response().mutable_report());
+                  watch->Stop(call.response().mutable_timing());
+                  call.Finish();
+                });
 }
 
 void TrainingService::ZeroGradients(Call<v1::ZeroGradientsRequest, v1::ZeroGradientsResponse> call) {

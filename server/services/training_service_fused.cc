@@ -18,8 +18,7 @@ namespace {
 template <class Request>
 absl::Status CheckOneSource(const Request& request) {
   if (request.has_rows() != !request.inputs().empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither"));
+  return absl::InvalidArgumentError(absl::StrCat("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither"));
 }
 
 template <class Request>
@@ -40,8 +39,8 @@ absl::Status CheckSteps(const v1::TrainStepRequest& request) {
 // The answer to a step or several, `batch_size` rows each but for the last.
 template <class CallType>
 Trainer::OnStep Answer(CallType call, HostedModelPtr hosted, int64_t batch_size, int64_t begin) {
-  return [call, hosted, batch_size, begin, watch = Stopwatch::Start(call.runner(), hosted->model())](
-             absl::StatusOr<StepReport> report) {
+  return [call, hosted, batch_size, begin,
+          watch = Stopwatch::Start(call.runner(), hosted->model())](absl::StatusOr<StepReport> report) {
     if (!report.ok()) return call.Finish(report.status());
     hosted->Changed();
     call.Settles();
@@ -67,8 +66,8 @@ void TrainingService::TrainStep(TrainStepCall call) {
 
 void TrainingService::TrainOnBatch(TrainStepCall call, HostedModelPtr hosted) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
-  ASSIGN_OR_FINISH(call, NamedTensors inputs, DecodeTensors("input", call.request().inputs(), call.attachments(),
-                                                            hosted->host_allocator()));
+  ASSIGN_OR_FINISH(call, NamedTensors inputs,
+                   DecodeTensors("input", call.request().inputs(), call.attachments(), hosted->host_allocator()));
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   trainer->TrainStep(std::move(inputs), {.batch_size = call.request().batch_size()}, call.cancellation(),
                      Answer(call, hosted, /*batch_size=*/0, /*begin=*/-1));
@@ -78,8 +77,9 @@ void TrainingService::TrainOnRows(TrainStepCall call, HostedModelPtr hosted) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(call.request().rows().dataset()));
   const Weight weight = WeightOfOrder(call.request().rows(), *dataset);
-  const auto train = [this, call, hosted = std::move(hosted), trainer = std::move(trainer),
-                      dataset = std::move(dataset)] { TrainOnRows(call, hosted, *trainer, dataset); };
+  const auto train = [this, call, hosted = std::move(hosted), trainer = std::move(trainer), dataset = std::move(dataset)] {
+    TrainOnRows(call, hosted, *trainer, dataset);
+  };
   runner().dispatch.Run(weight, train);
 }
 
@@ -116,15 +116,16 @@ void TrainingService::Evaluate(EvaluateCall call) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   FINISH_IF_ERROR(call, CheckOneSource(request));
   FINISH_IF_ERROR(call, CheckBatchSize(request));
-  const auto answer = [call, hosted, watch = Stopwatch::Start(call.runner(), hosted->model())](absl::StatusOr<EvaluateReport> report) {
+  const auto answer = [call, hosted,
+                       watch = Stopwatch::Start(call.runner(), hosted->model())](absl::StatusOr<EvaluateReport> report) {
     if (!report.ok()) return call.Finish(report.status());
     ToProto(*report, &call.response());
     watch->Stop(call.response().mutable_timing());
     call.Finish();
   };
   if (!request.has_rows()) {
-    ASSIGN_OR_FINISH(call, NamedTensors inputs, DecodeTensors("input", request.inputs(), call.attachments(),
-                                                              hosted->host_allocator()));
+    ASSIGN_OR_FINISH(call, NamedTensors inputs,
+                     DecodeTensors("input", request.inputs(), call.attachments(), hosted->host_allocator()));
     return trainer->Evaluate(std::move(inputs), call.cancellation(), answer);
   }
   const int64_t batch_size = request.has_batch_size() ? request.batch_size() : kEvaluatedTogether;

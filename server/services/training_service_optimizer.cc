@@ -28,9 +28,7 @@ void TrainingService::GetOptimizerState(Call<v1::GetOptimizerStateRequest, v1::G
     const auto& names = call.request().names();
     const absl::flat_hash_set<absl::string_view> wanted(names.begin(), names.end());
     NamedTensors states = std::move(state->second.states);
-    std::erase_if(states, [&](const NamedTensor& tensor) {
-      return !wanted.empty() && !wanted.contains(ParameterOf(tensor.name));
-    });
+    std::erase_if(states, [&](const NamedTensor& tensor) { return !wanted.empty() && !wanted.contains(ParameterOf(tensor.name)); });
     call.response().set_step(state->second.step);
     call.FinishWith(std::move(states), ReplyForm(call.request().encoding()), call.response().mutable_states());
   });
@@ -44,8 +42,7 @@ void TrainingService::SetOptimizerState(Call<v1::SetOptimizerStateRequest, v1::S
                    DecodeTensors("state", request.states(), call.attachments(), hosted->host_allocator()));
   const std::optional<int64_t> step = request.has_step() ? std::optional<int64_t>(request.step()) : std::nullopt;
   const ScopedCondition condition(ExpectedVersion(call, hosted));
-  trainer->SetStates(std::move(values), step,
-                     [call, hosted, trainer](absl::Status status) {
+  trainer->SetStates(std::move(values), step, [call, hosted, trainer](absl::Status status) {
     if (status.ok()) hosted->Edited();
     call.Finish(std::move(status));
   });

@@ -14,19 +14,19 @@ void TrainingService::Train(TrainRun::TrainCall call) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   ASSIGN_OR_FINISH(call, TrainPlan plan, ToTrainPlan(call.request(), *trainer, datasets_));
   const HostedModel* const key = hosted.get();
-  const auto run = std::make_shared<TrainRun>(runner(), models_, call, std::move(hosted), std::move(trainer),
-                                              std::move(plan), [this, key] {
-    MutexLock lock(trainings_mu_);
-    trainings_.erase(key);
-  });
+  const auto run =
+      std::make_shared<TrainRun>(runner(), models_, call, std::move(hosted), std::move(trainer), std::move(plan), [this, key] {
+        MutexLock lock(trainings_mu_);
+        trainings_.erase(key);
+      });
   bool is_first;
   {
     MutexLock lock(trainings_mu_);
     is_first = trainings_.try_emplace(key, run).second;
   }
   if (is_first) return run->Start();
-  call.Finish(WithInfo(absl::FailedPreconditionError(absl::StrCat(
-                           "a Train of model '", name, "' is under way; wait for its end, or end it by CancelTraining")),
+  call.Finish(WithInfo(absl::FailedPreconditionError(absl::StrCat("a Train of model '", name,
+                                                                  "' is under way; wait for its end, or end it by CancelTraining")),
                        reason::kTrainingUnderWay));
 }
 

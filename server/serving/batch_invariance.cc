@@ -24,9 +24,9 @@ bool ComputesInFloat64(const ModelState& state) {
 }
 
 absl::Status Refused(absl::string_view why, absl::string_view remedy) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "options.batch_invariant: answers would not have the bits of lone ones, as ", why, "; ", remedy,
-      ", or publish without batch_invariant: the last bits may then differ"));
+  return absl::FailedPreconditionError(absl::StrCat("options.batch_invariant: answers would not have the bits of lone ones, as ",
+                                                    why, "; ", remedy,
+                                                    ", or publish without batch_invariant: the last bits may then differ"));
 }
 
 }  // namespace

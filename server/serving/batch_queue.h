@@ -72,7 +72,7 @@ class BatchQueue {
       int64_t waiting = 0;  // So many requests wait.
     };
     Requests requests;
-    int64_t turn = 0;  // The turn of the request that led the last batch.
+    int64_t turn = 0;                          // The turn of the request that led the last batch.
     absl::flat_hash_map<Who, Caller> callers;  // Those with requests that wait.
   };
 

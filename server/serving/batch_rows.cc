@@ -59,8 +59,8 @@ absl::StatusOr<std::vector<NamedTensors>> SplitRows(const std::vector<InferReque
   for (const NamedTensor& output : outputs) {
     const Shape& shape = output.tensor.shape();
     if (shape.ndim() < 1 || shape[0] != rows) {
-      return absl::FailedPreconditionError(absl::StrCat("output '", output.name, "' has shape ", shape.ToString(),
-                                                        " for ", rows, " rows: it cannot be taken apart; publish with "
+      return absl::FailedPreconditionError(absl::StrCat("output '", output.name, "' has shape ", shape.ToString(), " for ", rows,
+                                                        " rows: it cannot be taken apart; publish with "
                                                         "max_batch_size 0"));
     }
     int64_t at = 0;

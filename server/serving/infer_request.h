@@ -32,11 +32,11 @@ struct InferRequest final : Cancellation::Listener {
   std::vector<std::string> outputs;  // Empty: all.
   uint64_t priority = 0;             // From 1, the highest, on. 0: the version's default.
   std::optional<std::chrono::microseconds> timeout;
-  std::shared_ptr<Cancellation> cancellation;  // May be null.
+  std::shared_ptr<Cancellation> cancellation;              // May be null.
   std::function<void(absl::StatusOr<NamedTensors>)> done;  // Called once, on any thread; must not block.
-  bool tells_times = false;  // The answer has the times.
-  PeerPtr peer;              // Gets the answer; null: nobody knows it.
-  std::string caller;        // The identity's name; empty: nobody knows it, and the connection stands for it.
+  bool tells_times = false;                                // The answer has the times.
+  PeerPtr peer;                                            // Gets the answer; null: nobody knows it.
+  std::string caller;  // The identity's name; empty: nobody knows it, and the connection stands for it.
 
   // The version sets these.
   AccountPtr account;

@@ -21,7 +21,8 @@ absl::Status CheckLabel(const std::string& label) {
   RETURN_IF_ERROR(CheckName("label", label));
   int64_t number = 0;
   if (!absl::SimpleAtoi(label, &number)) return absl::OkStatus();
-  return InField("labels", absl::InvalidArgumentError(absl::StrCat("the label '", label, "' is a number, as versions are; "
+  return InField("labels", absl::InvalidArgumentError(absl::StrCat("the label '", label,
+                                                                   "' is a number, as versions are; "
                                                                    "choose a word")));
 }
 

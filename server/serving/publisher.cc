@@ -24,9 +24,12 @@ bool IsLost(const absl::Status& read) { return absl::IsDataLoss(read) || absl::I
 }  // namespace
 
 Publisher::Publisher(Runner& runner, Devices& devices, std::unique_ptr<CheckpointStore> store, LogSink log)
-    : runner_(runner), devices_(devices),
-      store_(store == nullptr ? nullptr : std::make_unique<StoredVersions>(std::move(store))), log_(std::move(log)),
-      turns_(runner), table_(runner.limits.max_served_versions, runner.tenants, store_ != nullptr) {}
+    : runner_(runner),
+      devices_(devices),
+      store_(store == nullptr ? nullptr : std::make_unique<StoredVersions>(std::move(store))),
+      log_(std::move(log)),
+      turns_(runner),
+      table_(runner.limits.max_served_versions, runner.tenants, store_ != nullptr) {}
 
 Task<absl::StatusOr<ServedVersionPtr>> Publisher::Make(const std::string& name, int64_t number, ModelState state,
                                                        const ServingOptions& options) {
@@ -76,9 +79,8 @@ Task<absl::StatusOr<v1::ServedVersion>> Publisher::PublishNow(std::string name, 
 void Publisher::Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
                         std::function<void(absl::StatusOr<v1::ServedVersion>)> done, std::optional<uint64_t> rewound_to) {
   const auto make = [this, name, kept = std::make_shared<ModelState>(std::move(state)), facts = std::move(facts),
-                     labels = std::move(labels), rewound_to] {
-    return PublishNow(name, std::move(*kept), facts, labels, rewound_to);
-  };
+                     labels = std::move(labels),
+                     rewound_to] { return PublishNow(name, std::move(*kept), facts, labels, rewound_to); };
   turns_.RunTask<absl::StatusOr<v1::ServedVersion>>(name, make, std::move(done));
 }
 
@@ -131,8 +133,9 @@ void Publisher::Retire(const std::string& name, int64_t number, const std::optio
 void Publisher::Unload(const std::string& name, Done done) {
   turns_.Run(name, [this, name, done = std::move(done)] {
     if (store_ == nullptr) {
-      return done(absl::UnavailableError("this server has no store (--store_dir): what it unloads it could not load again; "
-                                         "RetireVersion ends a version for good"));
+      return done(
+          absl::UnavailableError("this server has no store (--store_dir): what it unloads it could not load again; "
+                                 "RetireVersion ends a version for good"));
     }
     const auto leaving = table_.BeginUnload(name);
     if (!leaving.ok()) return done(leaving.status());
@@ -200,7 +203,8 @@ absl::StatusOr<ModelState> Publisher::ReadValues(const std::string& name, int64_
 }
 
 void Publisher::LoadAgain(const std::string& name, Done done) {
-  turns_.RunTask<absl::Status>(name, [this, name] { return LoadNow(name); }, std::move(done));
+  turns_.RunTask<absl::Status>(
+      name, [this, name] { return LoadNow(name); }, std::move(done));
 }
 
 void Publisher::LoadRetired() {
@@ -229,9 +233,11 @@ void Publisher::Load(Loads& loads) {
   if (!stored.ok()) return LogFault("no published version can be loaded", stored.status());
   for (const auto& [name, numbers] : *stored) {
     if (!LoadIndex(name, numbers)) continue;
-    loads.Add(name, [this, name = name] { return LoadInTurn(name); }, [this, name = name](const absl::Status& loaded) {
-      LogFault(absl::StrCat("'", name, "' is not served as it was"), loaded);
-    });
+    loads.Add(
+        name, [this, name = name] { return LoadInTurn(name); },
+        [this, name = name](const absl::Status& loaded) {
+          LogFault(absl::StrCat("'", name, "' is not served as it was"), loaded);
+        });
   }
 }
 
@@ -245,14 +251,18 @@ bool Publisher::LoadIndex(const std::string& name, const std::vector<int64_t>& n
   const VersionIndex index = ReadIndex(name, numbers, &status);
   LogFault(absl::StrCat("the index of the versions of '", name, "' was not loaded",
                         index.routes.are_lost ? ", and requests that name no version are UNAVAILABLE until RouteVersions "
-                                                "sets the label `stable` or weights again" : ""), status);
+                                                "sets the label `stable` or weights again"
+                                              : ""),
+           status);
   for (const auto& [number, facts] : index.versions) {
     Keep(facts.options.operator_owners, std::string(TenantPrefix(name)), devices_.custom_host());
   }
   const bool is_readable = status.ok() || IsLost(status);
-  table_.Add(name, index, is_readable ? absl::OkStatus()
-                                      : Annotate(status, absl::StrCat("the versions of '", name, "' are on the disk, and this "
-                                                                      "server cannot read their index; choose another name")));
+  table_.Add(name, index,
+             is_readable ? absl::OkStatus()
+                         : Annotate(status, absl::StrCat("the versions of '", name,
+                                                         "' are on the disk, and this "
+                                                         "server cannot read their index; choose another name")));
   if (!is_readable) return false;
   for (const int64_t number : numbers) {
     if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
@@ -287,8 +297,9 @@ absl::StatusOr<VersionTable::Models> Publisher::Plan(const Declaration& declarat
     model.routes = declared.routes;
     for (const auto& [number, wanted] : declared.versions) {
       if (checkpoints == nullptr) {
-        return absl::FailedPreconditionError(absl::StrCat(wanted.place, ": this server keeps no checkpoints; start it with "
-                                                                        "--store_dir=FOLDER"));
+        return absl::FailedPreconditionError(absl::StrCat(wanted.place,
+                                                          ": this server keeps no checkpoints; start it with "
+                                                          "--store_dir=FOLDER"));
       }
       VersionTable::Version& version = model.versions[number];
       version.state = v1::ServedVersion::READY;
@@ -305,8 +316,8 @@ absl::StatusOr<VersionTable::Models> Publisher::Plan(const Declaration& declarat
   return table_.Plan(std::move(planned));
 }
 
-Task<absl::StatusOr<ServedVersionPtr>> Publisher::MakeDeclared(const std::string& name, int64_t number,
-                                                               const VersionFacts& facts, const CheckpointStore& checkpoints) {
+Task<absl::StatusOr<ServedVersionPtr>> Publisher::MakeDeclared(const std::string& name, int64_t number, const VersionFacts& facts,
+                                                               const CheckpointStore& checkpoints) {
   co_await PostedToDisk(runner_.dispatch, runner_.tenants.AccountOf(name));
   CO_ASSIGN_OR_RETURN(ModelState state, ReadCheckpoint(facts.source, checkpoints));
   CO_ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));

@@ -27,8 +27,8 @@ struct RetiredNames {
   void Add(const std::string& name, int64_t number) {
     next[name] = std::max(number, NextOf(name));
     if (next.size() <= kMost) return;
-    const auto lowest = std::min_element(next.begin(), next.end(),
-                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto lowest =
+        std::min_element(next.begin(), next.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     first = std::max(first, lowest->second);
     next.erase(lowest);
   }

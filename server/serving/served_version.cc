@@ -47,7 +47,8 @@ absl::Status CheckValues(const ModelState& state) {
   PostOrderVisit(state.definition.outputs, [&](const NodePtr& node) { wanted.insert(node->name()); });
   for (const Parameter& parameter : state.definition.parameters) {
     if (values.contains(parameter.name) || !wanted.contains(parameter.name)) continue;
-    return absl::FailedPreconditionError(absl::StrCat("parameter '", Excerpt(parameter.name), "' has no value; initialize "
+    return absl::FailedPreconditionError(absl::StrCat("parameter '", Excerpt(parameter.name),
+                                                      "' has no value; initialize "
                                                       "the model, and where its shape is open let it see a batch"));
   }
   return absl::OkStatus();
@@ -56,9 +57,8 @@ absl::Status CheckValues(const ModelState& state) {
 // Whether clients compute some of its operators: one that is silent would hold up who publishes.
 bool NeedsClients(const ModelState& state) {
   bool needs = false;
-  PostOrderVisit(state.definition.outputs, [&](const NodePtr& node) {
-    needs = needs || (!node->is_variable() && node->facts().async);
-  });
+  PostOrderVisit(state.definition.outputs,
+                 [&](const NodePtr& node) { needs = needs || (!node->is_variable() && node->facts().async); });
   return needs;
 }
 
@@ -67,9 +67,9 @@ bool NeedsClients(const ModelState& state) {
 ServedVersion::ServedVersion(const Shared& shared, int64_t number, const ServingOptions& options)
     : shared_(shared), number_(number), options_(options), queue_(options, shared.runner.limits.max_requests) {}
 
-Task<absl::StatusOr<ServedVersionPtr>> ServedVersion::Create(Shared shared, std::string served, int64_t number,
-                                                             ModelState state, ServingOptions options) {
-  CO_ASSIGN_OR_RETURN(Place * const place, shared.devices.Find(options.device));
+Task<absl::StatusOr<ServedVersionPtr>> ServedVersion::Create(Shared shared, std::string served, int64_t number, ModelState state,
+                                                             ServingOptions options) {
+  CO_ASSIGN_OR_RETURN(Place* const place, shared.devices.Find(options.device));
   CO_RETURN_IF_ERROR(CheckValues(state));
   ServedVersionPtr version(new ServedVersion(shared, number, options));
   const std::shared_ptr<Lane> lane = shared.devices.host().serving_lanes().Take();
@@ -86,8 +86,7 @@ Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std
   if (!options_.operator_owners.empty()) {  // The model's own graph has its operators computed by whoever shares them.
     CO_ASSIGN_OR_RETURN(state.definition.outputs, ComputedBy(custom_host, state.definition.outputs));
   }
-  CO_ASSIGN_OR_RETURN(state, co_await ForInference(std::move(state), place.device, host_lane,
-                                                   *shared_.devices.host().allocator));
+  CO_ASSIGN_OR_RETURN(state, co_await ForInference(std::move(state), place.device, host_lane, *shared_.devices.host().allocator));
   CO_ASSIGN_OR_RETURN(state.parameters, co_await Keep(state.parameters, place, name));
   for (int64_t i = 0; i < options_.instances; ++i) {
     CO_RETURN_IF_ERROR(co_await AddInstance(state, place, custom_host, served, name));
@@ -105,8 +104,8 @@ Task<absl::Status> ServedVersion::AddInstance(const ModelState& state, Place& pl
   HostedModelPtr instance;
   {
     const ScopedCustomHost scoped_host(custom_host);
-    CO_ASSIGN_OR_RETURN(instance, HostedModel::Create(name, state.definition, state.random.seed, place,
-                                                      shared_.devices.host(), shared_.runner.limits.max_model_bytes,
+    CO_ASSIGN_OR_RETURN(instance, HostedModel::Create(name, state.definition, state.random.seed, place, shared_.devices.host(),
+                                                      shared_.runner.limits.max_model_bytes,
                                                       /*clients_are_away=*/true, &place.serving_lanes()));
   }
   CO_RETURN_IF_ERROR(co_await Callback<absl::Status>([&](Callback<absl::Status>::Done done) {
@@ -121,8 +120,7 @@ Task<absl::Status> ServedVersion::AddInstance(const ModelState& state, Place& pl
   co_return absl::OkStatus();
 }
 
-Task<absl::StatusOr<NamedTensors>> ServedVersion::Keep(const NamedTensors& values, Place& place,
-                                                       const std::string& owner) {
+Task<absl::StatusOr<NamedTensors>> ServedVersion::Keep(const NamedTensors& values, Place& place, const std::string& owner) {
   values_ = std::make_shared<Budget>(absl::StrCat("the values of '", owner, "'"), shared_.runner.limits.max_model_bytes,
                                      "--max_model_bytes", Budget::PartOf(place.budget));
   CO_ASSIGN_OR_RETURN(const std::shared_ptr<DeviceAllocator> allocator, DeviceAllocator::Create(place.device, values_));
@@ -153,7 +151,8 @@ absl::Status ServedVersion::CheckBatching() const {
   const auto check = [](absl::string_view what, const std::string& name, const Shape& shape) {
     if (!shape.rank_known() || (shape.ndim() > 0 && shape[0] == Shape::kUnknown)) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("max_batch_size is above 0, but the first axis of the ", what, " '",
-                                                   Excerpt(name), "' of shape ", shape.ToString(), " is no batch's: it "
+                                                   Excerpt(name), "' of shape ", shape.ToString(),
+                                                   " is no batch's: it "
                                                    "has one size; set max_batch_size 0, or leave that size open (-1)"));
   };
   for (const ModelInput& input : model().model().inputs()) RETURN_IF_ERROR(check("input", input.name, input.shape));
@@ -175,9 +174,8 @@ Task<absl::Status> ServedVersion::WarmUp(int64_t rows) {
       inputs.push_back({input.name, std::move(zeros)});
     }
     const absl::Status status = co_await Callback<absl::Status>([&](Callback<absl::Status>::Done done) {
-      instance->model().Predict(std::move(inputs), {}, nullptr, [done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
-        done(outputs.status());
-      });
+      instance->model().Predict(std::move(inputs), {}, nullptr,
+                                [done = std::move(done)](absl::StatusOr<NamedTensors> outputs) { done(outputs.status()); });
     });
     CO_RETURN_IF_ERROR(Annotate(status, "computing with zeros, to warm up"));
   }
@@ -198,8 +196,8 @@ absl::Status ServedVersion::Check(InferRequest* request) const {
   request->inputs.clear();  // They come in the model's order from here on, as those that they join.
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].dtype() != want[i].dtype) {
-      return absl::InvalidArgumentError(absl::StrCat("input '", want[i].name, "' has the type ", Name(inputs[i].dtype()),
-                                                     ", expected ", Name(want[i].dtype)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input '", want[i].name, "' has the type ", Name(inputs[i].dtype()), ", expected ", Name(want[i].dtype)));
     }
     request->inputs.push_back({want[i].name, std::move(inputs[i])});
   }
@@ -405,16 +403,16 @@ void ServedVersion::Run(size_t instance, Batch batch) {
   model.model().Predict(*std::move(inputs), std::move(outputs), cancellation,
                         [self = shared_from_this(), instance, batch = std::move(batch), phases, begun,
                          joined](absl::StatusOr<NamedTensors> predicted) mutable {
-    phases.infer = Clock::now() - joined;
-    for (const InferRequestPtr& request : batch) request->Unlisten();
-    self->Ran(batch, phases, begun, std::move(predicted));
-    {
-      // Not before: a request that comes while others are answered would be a batch of its own, and wait for this thread.
-      MutexLock lock(self->mu_);
-      self->idle_.push_back(instance);
-    }
-    self->Pump();
-  });
+                          phases.infer = Clock::now() - joined;
+                          for (const InferRequestPtr& request : batch) request->Unlisten();
+                          self->Ran(batch, phases, begun, std::move(predicted));
+                          {
+                            // Not before: a request that comes while others are answered would be a batch of its own, and wait for this thread.
+                            MutexLock lock(self->mu_);
+                            self->idle_.push_back(instance);
+                          }
+                          self->Pump();
+                        });
 }
 
 void ServedVersion::Ran(const Batch& batch, Statistics::Phases phases, Clock::time_point begun,

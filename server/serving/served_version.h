@@ -85,8 +85,8 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   // Puts the values into memory of the version's device, once for all instances.
   Task<absl::StatusOr<NamedTensors>> Keep(const NamedTensors& values, Place& place, const std::string& owner);
   Task<absl::Status> Make(ModelState state, Place& place, const std::string& served, Lane& host_lane);
-  Task<absl::Status> AddInstance(const ModelState& state, Place& place, const CustomHostPtr& custom_host,
-                                 const std::string& served, const std::string& name);
+  Task<absl::Status> AddInstance(const ModelState& state, Place& place, const CustomHostPtr& custom_host, const std::string& served,
+                                 const std::string& name);
   absl::Status CheckBatching() const;
   // The numbers of rows for which it is compiled before the first request.
   std::vector<int64_t> UsualRows() const;
@@ -110,7 +110,7 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   const Shared shared_;
   const int64_t number_;
   const ServingOptions options_;
-  std::shared_ptr<Budget> values_;  // Pays for the parameters, and for the forms in which kernels want them.
+  std::shared_ptr<Budget> values_;              // Pays for the parameters, and for the forms in which kernels want them.
   std::shared_ptr<ConstantTensors> constants_;  // The parameters.
   std::vector<HostedModelPtr> instances_;
   std::vector<AccountPtr> accounts_;  // By instance, each of which takes turns of its own on the lanes.
@@ -125,7 +125,7 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   std::vector<std::function<void()>> drained_ ABSL_GUARDED_BY(mu_);
   int64_t draining_ ABSL_GUARDED_BY(mu_) = 0;  // Threads that call some of them.
   CondVar answered_;
-  bool woken_ ABSL_GUARDED_BY(mu_) = false;    // A request that waits was cancelled.
+  bool woken_ ABSL_GUARDED_BY(mu_) = false;  // A request that waits was cancelled.
   BatchQueue::Clock::time_point next_death_ ABSL_GUARDED_BY(mu_) = BatchQueue::Clock::time_point::max();
 };
 

@@ -181,8 +181,7 @@ absl::Status StoredVersions::SaveValues(const std::string& name, int64_t number,
   return SaveOverDamaged(*store_, ValuesName(name, number), Checkpoint{std::move(state), std::nullopt});
 }
 
-absl::StatusOr<ModelState> StoredVersions::LoadValues(const std::string& name, int64_t number,
-                                                      Allocator& host_allocator) const {
+absl::StatusOr<ModelState> StoredVersions::LoadValues(const std::string& name, int64_t number, Allocator& host_allocator) const {
   ASSIGN_OR_RETURN(Checkpoint checkpoint, store_->Load(ValuesName(name, number), host_allocator));
   return std::move(checkpoint.model);
 }

@@ -28,8 +28,7 @@ namespace gluond::server {
 struct VersionFacts {
   std::string source;           // The model or the checkpoint.
   uint64_t source_version = 0;  // The version of the model.
-  std::chrono::system_clock::time_point created =
-      std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+  std::chrono::system_clock::time_point created = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
   ServingOptions options;
   // The call that published it, of a client that numbers its calls on the model: the number is 0 where none did.
   std::string client;

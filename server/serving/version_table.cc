@@ -49,9 +49,9 @@ absl::Status NoVersion(const Model& model, const std::string& name, absl::string
     if (!each.retiring) known.push_back(absl::StrCat(number));
   }
   for (const auto& [label, number] : model.routes.labels) known.push_back(label);
-  return WithInfo(absl::NotFoundError(absl::StrCat("'", name, "' has no version '", Excerpt(version), "'; there are ",
-                                                   absl::StrJoin(known, ", "))), reason::kNotFound,
-                  {{"kind", "version"}, {"name", Excerpt(version)}});
+  return WithInfo(absl::NotFoundError(
+                      absl::StrCat("'", name, "' has no version '", Excerpt(version), "'; there are ", absl::StrJoin(known, ", "))),
+                  reason::kNotFound, {{"kind", "version"}, {"name", Excerpt(version)}});
 }
 
 // Whether the table has no reason to keep the model.
@@ -84,7 +84,8 @@ absl::StatusOr<int64_t> NumberOf(const Model& model, const std::string& name, co
   }
   if (const auto stable = model.routes.labels.find(kStable); stable != model.routes.labels.end()) return stable->second;
   if (model.routes.are_lost) {
-    return absl::UnavailableError(absl::StrCat("the index of the versions of '", name, "' was damaged or missing, and its "
+    return absl::UnavailableError(absl::StrCat("the index of the versions of '", name,
+                                               "' was damaged or missing, and its "
                                                "labels and weights are lost; set the label `stable` or weights again "
                                                "(RouteVersions), or name a version's number"));
   }
@@ -103,7 +104,8 @@ std::string EtagOf(const Model& model) { return absl::StrCat(model.next, ".", mo
 // ABORTED, with the reason VERSION_CHANGED: the model has another etag.
 absl::Status CheckEtag(const Model& model, const std::string& name, const std::optional<std::string>& expected) {
   if (!expected.has_value() || *expected == EtagOf(model)) return absl::OkStatus();
-  return WithInfo(absl::AbortedError(absl::StrCat("the versions of '", name, "', or the routes to them, are others by now than "
+  return WithInfo(absl::AbortedError(absl::StrCat("the versions of '", name,
+                                                  "', or the routes to them, are others by now than "
                                                   "those of the expected etag; list them again")),
                   reason::kVersionChanged, {{"etag", EtagOf(model)}});
 }
@@ -111,7 +113,8 @@ absl::Status CheckEtag(const Model& model, const std::string& name, const std::o
 // FAILED_PRECONDITION: the model is declared.
 absl::Status CheckUndeclared(const Model& model, const std::string& name) {
   if (!model.is_declared) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("'", name, "' is declared in the server's file --serve; change the file, and "
+  return absl::FailedPreconditionError(absl::StrCat("'", name,
+                                                    "' is declared in the server's file --serve; change the file, and "
                                                     "have it read again by ReloadServing or SIGHUP, or take another name"));
 }
 
@@ -142,8 +145,10 @@ absl::StatusOr<ServedVersionPtr> VersionTable::Choose(const std::string& name, c
   ASSIGN_OR_RETURN(const Version* const found, FindVersion(*model, name, number));
   if (found->state == v1::ServedVersion::READY) return found->served;
   if (found->state == v1::ServedVersion::LOADING) {
-    return WithInfo(absl::UnavailableError(absl::StrCat("version ", number, " of '", name, "' is being loaded; try again in a "
-                                                        "moment")), reason::kLoading);
+    return WithInfo(absl::UnavailableError(absl::StrCat("version ", number, " of '", name,
+                                                        "' is being loaded; try again in a "
+                                                        "moment")),
+                    reason::kLoading);
   }
   return absl::UnavailableError(absl::StrCat("version ", number, " of '", name, "' is ",
                                              v1::ServedVersion::State_Name(found->state),
@@ -229,7 +234,8 @@ absl::StatusOr<VersionTable::Reserved> VersionTable::Reserve(const std::string& 
   }
   RETURN_IF_ERROR(tenants_.CheckCount(name, "version", &Quotas::versions, of_tenant));
   if (count >= most_) {
-    return OverLimit("--max_served_versions", "the server has ", count, " versions of models, the limit of "
+    return OverLimit("--max_served_versions", "the server has ", count,
+                     " versions of models, the limit of "
                      "--max_served_versions; retire one");
   }
   Model model;
@@ -344,7 +350,8 @@ absl::StatusOr<Routes> VersionTable::BeginRetire(const std::string& name, int64_
                                                       "'; give it to another version first (RouteVersions)"));
   }
   if (routes.weights.contains(number)) {
-    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' gets a part of the requests by "
+    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name,
+                                                      "' gets a part of the requests by "
                                                       "its weight; change the weights first (RouteVersions)"));
   }
   models_.at(name).versions.at(number).retiring = true;
@@ -437,14 +444,16 @@ absl::Status VersionTable::CheckDeclarable(const Models& planned) const {
     if (found == planned.end()) continue;
     RETURN_IF_ERROR(model.status);
     if (model.versions.empty()) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "'", name, "' is declared, and it has ", model.versions.size(), " published versions; retire them (RetireVersion), "
-        "or declare another name"));
+    return absl::FailedPreconditionError(absl::StrCat("'", name, "' is declared, and it has ", model.versions.size(),
+                                                      " published versions; retire them (RetireVersion), "
+                                                      "or declare another name"));
   }
   for (const auto& [name, model] : planned) count += model.versions.size();
   if (count <= most_) return absl::OkStatus();
-  return OverLimit("--max_served_versions", "the server would have ", count, " versions of models, the limit of "
-                   "--max_served_versions is ", most_);
+  return OverLimit("--max_served_versions", "the server would have ", count,
+                   " versions of models, the limit of "
+                   "--max_served_versions is ",
+                   most_);
 }
 
 absl::StatusOr<VersionTable::Models> VersionTable::Plan(Models wanted) const {

@@ -132,7 +132,7 @@ class VersionTable {
   const Tenants& tenants_;
   const bool is_stored_;
   mutable Mutex mu_;
-  Models models_ ABSL_GUARDED_BY(mu_);  // Each has versions, unless its index cannot be read.
+  Models models_ ABSL_GUARDED_BY(mu_);                                // Each has versions, unless its index cannot be read.
   std::map<std::string, RetiredNames> retired_ ABSL_GUARDED_BY(mu_);  // By the prefix of the tenant's names.
 };
 

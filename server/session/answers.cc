@@ -29,13 +29,12 @@ absl::StatusOr<Tensor> Part(const Tensor& whole, ElementRange range) {
   const auto size = static_cast<uint64_t>(whole.Size());
   if (range.begin >= range.end || range.end > size) {
     return absl::InvalidArgumentError(absl::StrCat("Fetch wants elements [", range.begin, ", ", range.end,
-                                                   ") of an array of shape ", whole.shape().ToString(), ", which has ",
-                                                   size, "; ask for a part of these that is not empty"));
+                                                   ") of an array of shape ", whole.shape().ToString(), ", which has ", size,
+                                                   "; ask for a part of these that is not empty"));
   }
   const auto begin = static_cast<const char*>(whole.data()) - static_cast<const char*>(whole.buffer()->data()) +
                      static_cast<int64_t>(range.begin) * SizeOf(whole.dtype());
-  return Tensor(whole.buffer(), static_cast<size_t>(begin), Shape{static_cast<int64_t>(range.end - range.begin)},
-                whole.dtype());
+  return Tensor(whole.buffer(), static_cast<size_t>(begin), Shape{static_cast<int64_t>(range.end - range.begin)}, whole.dtype());
 }
 
 }  // namespace
@@ -91,8 +90,8 @@ void SessionAnswers::Await(std::vector<ValuePtr> values, std::vector<uint64_t> n
   });
 }
 
-void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> names,
-                            std::optional<ElementRange> range, uint64_t number) {
+void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::optional<ElementRange> range,
+                            uint64_t number) {
   When(values, [this, values, names = std::move(names), range, number] {
     std::vector<Tensor> parts(values.size());
     int64_t bytes = 0;
@@ -166,7 +165,8 @@ void SessionAnswers::All(uint64_t number) {
   When(values, [this, number] {
     v1::Reply reply;
     TellNoted(&reply);
-    for (const FailurePtr& failure : std::exchange(untold_, {})) if (!failure->told) Tell(failure, 0, &reply);
+    for (const FailurePtr& failure : std::exchange(untold_, {}))
+      if (!failure->told) Tell(failure, 0, &reply);
     Answer(std::move(reply), number);
   });
 }
@@ -186,7 +186,8 @@ void SessionAnswers::Tell(const FailurePtr& failure, uint64_t array, v1::Reply* 
 }
 
 void SessionAnswers::TellNoted(v1::Reply* reply) {
-  for (const FailurePtr& failure : std::exchange(noted_, {})) if (!failure->told) Tell(failure, 0, reply);
+  for (const FailurePtr& failure : std::exchange(noted_, {}))
+    if (!failure->told) Tell(failure, 0, reply);
   std::erase_if(untold_, [](const FailurePtr& failure) { return failure->told; });
 }
 

@@ -52,8 +52,7 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
   }
   // Answers, when all values are known, with that part of each, or with all of it in its shape. `names`: their arrays'
   // names.
-  void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::optional<ElementRange> range,
-              uint64_t number);
+  void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::optional<ElementRange> range, uint64_t number);
   // Likewise with shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
   void Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients, uint64_t number);
   // Calls `then` with the tensors when all values are known. Where some have failed, answers with their failures, and calls

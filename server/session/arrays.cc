@@ -88,7 +88,9 @@ void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
     if (arrays_.size() >= 2 * most_) return;  // Mistakes take names, too, but not for ever.
     array = {imperative_.scheduler().Failed(OverLimit("--max_session_arrays", "the session holds ", arrays_.size(),
                                                       " arrays, the limit of --max_session_arrays; free some"),
-                                command), {}, nullptr};
+                                            command),
+             {},
+             nullptr};
   }
   arrays_.emplace(name, std::move(array));
 }
@@ -102,8 +104,7 @@ ValuePtr Checked(const ValuePtr& value, const SessionArrays::Kind& kind, Schedul
   if (tensor.shape() == kind.shape && tensor.dtype() == kind.dtype) return value;
   return scheduler.Failed(
       absl::InvalidArgumentError(absl::StrCat("the array for the output is ", Name(kind.dtype), kind.shape.ToString(),
-                                              ", expected ", Name(tensor.dtype()), tensor.shape().ToString(),
-                                              " as the result is")),
+                                              ", expected ", Name(tensor.dtype()), tensor.shape().ToString(), " as the result is")),
       command);
 }
 

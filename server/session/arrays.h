@@ -30,8 +30,8 @@ class SessionArrays {
   // The inputs of a call. Those whose names get new values (`replaced`, and those at the indices `written`) are moved
   // out, so that the call may overwrite them. With `recording`, marked arrays are on the tape afterwards; without, the
   // inputs have no history.
-  absl::StatusOr<std::vector<Array>> Take(const Names& names, const Names& replaced,
-                                          const std::vector<uint32_t>& written, bool recording);
+  absl::StatusOr<std::vector<Array>> Take(const Names& names, const Names& replaced, const std::vector<uint32_t>& written,
+                                          bool recording);
 
   // The shape and type that an array in use has or will have, for Replace. Does not keep its value.
   struct Kind {
@@ -51,7 +51,6 @@ class SessionArrays {
   void Erase(uint64_t name) { arrays_.erase(name); }
 
  private:
-
   Imperative& imperative_;
   const size_t most_;
   absl::flat_hash_map<uint64_t, Array> arrays_;

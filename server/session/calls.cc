@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
 
 absl::Status TooMany(const char* what, size_t most) {
-  return OverLimit("--max_session_arrays", "the session holds ", most, " ", what, ", the limit of "
+  return OverLimit("--max_session_arrays", "the session holds ", most, " ", what,
+                   ", the limit of "
                    "--max_session_arrays; free some");
 }
 
@@ -30,8 +31,7 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGr
   ASSIGN_OR_RETURN(GraphSpec spec, GraphFromProto(define.definition(), {}));
   std::vector<ModelInput> inputs;
   for (std::string& name : spec.inputs) inputs.push_back({std::move(name), {}, DType::kUnknown});
-  ASSIGN_OR_RETURN(ModelDefinition definition,
-                   ExpandNodes(spec.nodes, std::move(inputs), spec.outputs, {}, max_nodes));
+  ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(spec.nodes, std::move(inputs), spec.outputs, {}, max_nodes));
   return CachedGraph::Create({std::move(definition.outputs)}, {define.inputs().begin(), define.inputs().end()});
 }
 
@@ -79,14 +79,13 @@ absl::Status SessionCalls::Prepare(const v1::Command::Prepare& prepare) {
 absl::StatusOr<PreparedOpPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
   const auto it = calls_.find(name);
   if (it == calls_.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no prepared call ", name, ": it was freed, or never made"));
+    return absl::InvalidArgumentError(absl::StrCat("there is no prepared call ", name, ": it was freed, or never made"));
   }
   Prepared& prepared = it->second;
-  for (const auto& [n, call] : prepared.made) if (n == num_inputs) return call;
+  for (const auto& [n, call] : prepared.made)
+    if (n == num_inputs) return call;
   if (num_inputs > kMostInputs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the call has ", num_inputs, " inputs, expected at most ", kMostInputs));
+    return absl::InvalidArgumentError(absl::StrCat("the call has ", num_inputs, " inputs, expected at most ", kMostInputs));
   }
   RETURN_IF_ERROR(prepared.status);
   RETURN_IF_ERROR(OfferedOp(prepared.op).status());
@@ -106,8 +105,8 @@ absl::Status SessionCalls::Define(const v1::Command::DefineGraph& define) {
   defined.status = graph.status();
   defined.large = define.definition().nodes_size() > kLargeNodes;
   if (!graph.ok()) return defined.status;
-  const int64_t bytes = kCallBytes + static_cast<int64_t>(define.ByteSizeLong()) +
-                        kNodeBytes * CountNodes((*graph)->graph().outputs);
+  const int64_t bytes =
+      kCallBytes + static_cast<int64_t>(define.ByteSizeLong()) + kNodeBytes * CountNodes((*graph)->graph().outputs);
   defined.status = Charge(bytes);
   if (!defined.status.ok()) return defined.status;
   defined.graph = *std::move(graph);
@@ -154,16 +153,15 @@ absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Com
   const absl::flat_hash_set<std::string> inputs(graph.inputs().begin(), graph.inputs().end());
   for (const auto& [name, type] : infer.known()) {
     if (!inputs.contains(name)) {
-      return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(name), "' is no variable of the graph",
-                                                     DidYouMean(name, graph.inputs())));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", Excerpt(name), "' is no variable of the graph", DidYouMean(name, graph.inputs())));
     }
     absl::StatusOr<Signature> signature = ToSignature(type);
     if (!signature.ok()) return Annotate(signature.status(), absl::StrCat("variable '", Excerpt(name), "'"));
     known[name] = *signature;
   }
   const IndexedGraph indexed(graph.graph());
-  ASSIGN_OR_RETURN(const Inferred inferred,
-                   infer.partial() ? InferPartially(indexed, known) : InferShapeType(indexed, known));
+  ASSIGN_OR_RETURN(const Inferred inferred, infer.partial() ? InferPartially(indexed, known) : InferShapeType(indexed, known));
   absl::flat_hash_map<std::string, uint32_t> entries;
   for (const uint32_t id : indexed.variables()) entries[indexed[id].node->name()] = indexed[id].first_entry;
   v1::GraphType type;

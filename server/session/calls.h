@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "engine/imperative/prepared_op.h"
 #include "engine/imperative/graph_call.h"
+#include "engine/imperative/prepared_op.h"
 #include "engine/runtime/budget.h"
 #include "gluond/v1/session.pb.h"
 #include "server/start/limits.h"
@@ -25,8 +25,10 @@ class SessionCalls {
 
   // `memory` pays for the work of making graphs.
   SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory)
-      : most_(static_cast<size_t>(limits.max_session_arrays)), max_bytes_(limits.max_session_queue_bytes),
-        max_nodes_(limits.max_graph_nodes), memory_(std::move(memory)) {}
+      : most_(static_cast<size_t>(limits.max_session_arrays)),
+        max_bytes_(limits.max_session_queue_bytes),
+        max_nodes_(limits.max_graph_nodes),
+        memory_(std::move(memory)) {}
 
   // Mistakes in a call are told when it is used. RESOURCE_EXHAUSTED: there are too many calls, or they take too much.
   absl::Status Prepare(const v1::Command::Prepare& prepare);
@@ -47,7 +49,7 @@ class SessionCalls {
   struct Prepared {
     std::string op;
     AttrDict attrs;
-    absl::Status status;  // The attributes' error.
+    absl::Status status;                                 // The attributes' error.
     std::vector<std::pair<size_t, PreparedOpPtr>> made;  // By number of inputs.
     int64_t bytes = 0;
   };

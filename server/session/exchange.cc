@@ -41,7 +41,7 @@ Imperative::Options SessionExchange::OptionsOf(uint64_t number) const {
 }
 
 std::function<void(absl::StatusCode)> SessionExchange::Teller(absl::string_view command, const std::string& target,
-                                                               Audit audit) const {
+                                                              Audit audit) const {
   return [changed = session_.changed, command, audit, target](absl::StatusCode code) {
     if (changed != nullptr) changed(command, audit, target, code);
   };
@@ -70,7 +70,8 @@ absl::Status SessionExchange::NameArrays(const Members& arrays, uint64_t number)
   for (const auto& [name, array] : arrays) {
     if (!seen.insert(array).second) {
       status = absl::InvalidArgumentError(absl::StrCat("`arrays` gives '", Excerpt(name), "' the name ", array,
-                                                       array == 0 ? "" : ", as another one", "; name each array by "
+                                                       array == 0 ? "" : ", as another one",
+                                                       "; name each array by "
                                                        "another number"));
       continue;
     }

@@ -46,8 +46,8 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
     Limits limits;
     std::shared_ptr<Budget> memory;
     std::shared_ptr<Allocator> host_memory;  // The session's on the host, for other threads: without the scheduler.
-    const std::string& client;  // As of SessionProgram::SetClient,
-    const std::string& host;    // likewise.
+    const std::string& client;               // As of SessionProgram::SetClient,
+    const std::string& host;                 // likewise.
     Imperative& imperative;
     SessionArrays& arrays;
     const SessionCalls& calls;

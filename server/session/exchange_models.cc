@@ -41,12 +41,11 @@ void SessionExchange::SaveAsModel(const v1::Command::SaveAsModel& command, uint6
       to_lane([plan, number, made](SessionExchange& self) { self.MadeModel(number, *plan, made); });
     });
   };
-  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, make,
-                         Teller(kSaveAsModel, command.model()));
+  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, make, Teller(kSaveAsModel, command.model()));
 }
 
 absl::StatusOr<std::shared_ptr<NewModel>> SessionExchange::Plan(const v1::Command::SaveAsModel& command, uint64_t number,
-                                                              Wanted* wanted) {
+                                                                Wanted* wanted) {
   RETURN_IF_ERROR(session_.models.CanAdd(command.model(), command.replace()));
   ASSIGN_OR_RETURN(const std::shared_ptr<CachedGraph> graph, session_.calls.FindGraph(command.graph()));
   auto plan = std::make_shared<NewModel>();
@@ -146,8 +145,7 @@ void SessionExchange::StoreToModel(const v1::Command::StoreToModel& command, uin
   session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, set, tell);
 }
 
-void SessionExchange::StoredToModel(uint64_t number, const HostedModelPtr& hosted, const absl::Status& status,
-                                    uint64_t version) {
+void SessionExchange::StoredToModel(uint64_t number, const HostedModelPtr& hosted, const absl::Status& status, uint64_t version) {
   --pending_;
   if (!status.ok()) return session_.answers.Fail(status, number);
   session_.answers.Result(Describe(*hosted, /*graph=*/false, version), &v1::Reply::mutable_model, number);

@@ -45,8 +45,8 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
   if (status.ok()) status = claim.status();
   if (status.ok()) status = kept->Grow(static_cast<int64_t>(command.SpaceUsedLong()));
   for (const auto& [name, array] : command.arrays()) {
-    if (status.ok()) status = Annotate(Want(array, session_.devices.host().device, number, &wanted),
-                                       absl::StrCat("array '", Excerpt(name), "'"));
+    if (status.ok())
+      status = Annotate(Want(array, session_.devices.host().device, number, &wanted), absl::StrCat("array '", Excerpt(name), "'"));
     save->arrays.push_back({name, {}});
   }
   if (!status.ok()) return RefuseChange(kSaveSession, command.name(), number, status);
@@ -77,8 +77,8 @@ void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t 
   if (status.ok()) status = CheckStoredName("saved session", command.name());
   if (status.ok()) status = May(command).status();
   if (status.ok() && command.key().size() > kLongestKey) {
-    status = absl::InvalidArgumentError(absl::StrCat("the key has ", command.key().size(), " bytes, and no key has more than ",
-                                                     kLongestKey));
+    status = absl::InvalidArgumentError(
+        absl::StrCat("the key has ", command.key().size(), " bytes, and no key has more than ", kLongestKey));
   }
   const auto tell = Teller("OpenSaved", command.name(), Audit::kMany);
   if (!status.ok()) tell(status.code());

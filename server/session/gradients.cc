@@ -55,8 +55,7 @@ absl::Status SessionGradients::Mark(const v1::Command::Mark& mark, uint64_t comm
   return absl::OkStatus();
 }
 
-absl::Status SessionGradients::Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request,
-                                    uint64_t command) {
+absl::Status SessionGradients::Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request, uint64_t command) {
   ASSIGN_OR_RETURN(Array * array, arrays_.Find(name));
   array->entry = {};
   array->mark = nullptr;
@@ -86,9 +85,8 @@ absl::Status SessionGradients::Fresh(const v1::Command::Fresh& fresh) {
   }
   if (!fresh.require() || stale.empty()) return absl::OkStatus();
   const std::string others = absl::StrJoin(stale.begin() + 1, stale.end(), ", ");
-  return WithInfo(absl::FailedPreconditionError(absl::StrCat("the gradient of array ", stale[0],
-                                                             others.empty() ? "" : " and of ", others,
-                                                             " has not been updated by backward since the last step")),
+  return WithInfo(absl::FailedPreconditionError(absl::StrCat("the gradient of array ", stale[0], others.empty() ? "" : " and of ",
+                                                             others, " has not been updated by backward since the last step")),
                   reason::kStaleGradient, {{"arrays", absl::StrJoin(stale, ",")}});
 }
 
@@ -106,8 +104,8 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Begin(const v1::Command::Bac
 absl::StatusOr<v1::BackwardState> SessionGradients::Continue(const v1::Command::ContinueBackward& go_on, uint64_t command) {
   const auto it = stopped_.find(go_on.backward());
   if (it == stopped_.end()) {
-    return absl::FailedPreconditionError(absl::StrCat("no Backward of the number ", go_on.backward(),
-                                                      " waits for gradients; it has ended, or it has failed"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("no Backward of the number ", go_on.backward(), " waits for gradients; it has ended, or it has failed"));
   }
   OngoingPtr ongoing = std::move(it->second);
   stopped_.erase(it);
@@ -136,7 +134,8 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(OngoingPtr ongoing, cons
                                                    out_grads.size(), "; name as many as any function has"));
   }
   if (stopped_.size() >= kMostStopped) {
-    return absl::ResourceExhaustedError(absl::StrCat(kMostStopped, " Backwards of this session wait for gradients; go on "
+    return absl::ResourceExhaustedError(absl::StrCat(kMostStopped,
+                                                     " Backwards of this session wait for gradients; go on "
                                                      "with one of them, or give it up"));
   }
   for (size_t i = 0; i < n; ++i) {
@@ -150,14 +149,14 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(OngoingPtr ongoing, cons
 }
 
 absl::StatusOr<SessionGradients::OngoingPtr> SessionGradients::Differentiate(const v1::Command::Backward& backward,
-                                                                          uint64_t command) {
+                                                                             uint64_t command) {
   if (backward.outputs_size() != backward.variables_size()) {
     return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.variables_size(), " variables and ",
                                                    backward.outputs_size(), " outputs; name one for each"));
   }
   if (backward.head_gradients_size() > backward.heads_size()) {
-    return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.heads_size(), " heads and ",
-                                                   backward.head_gradients_size(), " head gradients"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Backward has ", backward.heads_size(), " heads and ", backward.head_gradients_size(), " head gradients"));
   }
   if (backward.out_grads_size() > 0 && !backward.create_graph()) {
     return absl::InvalidArgumentError("Backward has out_grads and not create_graph; leave them out, or set it");

@@ -44,7 +44,7 @@ class SessionGradients {
 
   Imperative& imperative_;
   SessionArrays& arrays_;
-  SessionAnswers& answers_;  // Hears of each value that is going to be computed.
+  SessionAnswers& answers_;                            // Hears of each value that is going to be computed.
   absl::flat_hash_map<uint64_t, OngoingPtr> stopped_;  // By the Backward's number.
   PreparedOpPtr zeros_like_, add_;                     // Null until they are needed.
 };

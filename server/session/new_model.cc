@@ -32,9 +32,10 @@ absl::Status CheckIsShared(const Node& node, const NewModel& plan) {
   auto* const hosts = dynamic_cast<CustomHosts*>(plan.custom_host.get());
   if (!plan.scope.empty() && hosts != nullptr && hosts->IsShared(plan.scope, op_type)) return absl::OkStatus();
   const std::string what = op_type.empty() ? "the function" : absl::StrCat("custom operator '", Excerpt(op_type), "'");
-  return absl::FailedPreconditionError(absl::StrCat(
-      "node '", Excerpt(node.name()), "': ", what, " is computed by one client for itself alone, and a model is "
-      "everybody's; share it (OfferOperator.shared) and keep the client connected, or leave it out of the graph"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("node '", Excerpt(node.name()), "': ", what,
+                   " is computed by one client for itself alone, and a model is "
+                   "everybody's; share it (OfferOperator.shared) and keep the client connected, or leave it out of the graph"));
 }
 
 absl::StatusOr<std::vector<NodeSpec>> SharedNodes(const NewModel& plan) {
@@ -69,9 +70,8 @@ absl::StatusOr<v1::Variable> WithTypeOf(const Tensor& tensor, v1::Variable varia
   }
   const Shape declared = shape;
   if (!ShapeAssign(&shape, tensor.shape()) || dtype != tensor.dtype()) {
-    return absl::InvalidArgumentError(absl::StrCat("its array is ", Name(tensor.dtype()), tensor.shape().ToString(),
-                                                   ", expected ", Name(dtype), declared.ToString(),
-                                                   " as it is declared"));
+    return absl::InvalidArgumentError(absl::StrCat("its array is ", Name(tensor.dtype()), tensor.shape().ToString(), ", expected ",
+                                                   Name(dtype), declared.ToString(), " as it is declared"));
   }
   variable.clear_shape();
   for (const int64_t dim : tensor.shape()) variable.add_shape(dim);
@@ -84,14 +84,15 @@ absl::StatusOr<std::vector<std::string>> OutputNames(const NewModel& plan, std::
   const auto& names = plan.request.outputs();
   if (names.empty()) return otherwise;
   if (static_cast<size_t>(names.size()) != otherwise.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("`outputs` has ", names.size(), " names, expected one for each of "
-                                                   "the graph's ", otherwise.size(), " outputs, or none at all"));
+    return absl::InvalidArgumentError(absl::StrCat("`outputs` has ", names.size(),
+                                                   " names, expected one for each of "
+                                                   "the graph's ",
+                                                   otherwise.size(), " outputs, or none at all"));
   }
   absl::flat_hash_set<std::string> seen;
   for (const std::string& name : names) {
     if (!name.empty() && seen.insert(name).second) continue;
-    return absl::InvalidArgumentError(absl::StrCat("`outputs` names '", Excerpt(name), "'",
-                                                   name.empty() ? "" : " twice",
+    return absl::InvalidArgumentError(absl::StrCat("`outputs` names '", Excerpt(name), "'", name.empty() ? "" : " twice",
                                                    "; give each output a name of its own"));
   }
   return std::vector<std::string>(names.begin(), names.end());
@@ -126,8 +127,7 @@ absl::StatusOr<std::optional<TrainerState>> TrainerOf(const NewModel& plan, cons
   const v1::Command::SaveAsModel& request = plan.request;
   if (!request.has_trainer()) {
     if (request.states().empty() && request.updates().empty() && request.step() == 0) return std::nullopt;
-    return absl::InvalidArgumentError(
-        "`states`, `step` and `updates` are a trainer's; set `trainer`, or leave them out");
+    return absl::InvalidArgumentError("`states`, `step` and `updates` are a trainer's; set `trainer`, or leave them out");
   }
   TrainerState state;
   ASSIGN_OR_RETURN(state.options, TrainerOptionsFromProto(request.trainer()));
@@ -156,12 +156,10 @@ absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> Create(const NewModel& pla
   ASSIGN_OR_RETURN(contents.trainer, TrainerOf(plan, contents.model.definition));
   contents.model.random.seed = plan.request.seed();
   for (int i = 0; i < plan.request.parameters_size(); ++i) {
-    contents.model.parameters.push_back(
-        {plan.request.parameters(i).variable().name(), plan.parameters[static_cast<size_t>(i)]});
+    contents.model.parameters.push_back({plan.request.parameters(i).variable().name(), plan.parameters[static_cast<size_t>(i)]});
   }
-  ASSIGN_OR_RETURN(HostedModelPtr hosted,
-                   HostedModel::Create(plan.request.model(), contents.model.definition, plan.request.seed(),
-                                       *plan.place, *plan.host, plan.max_model_bytes));
+  ASSIGN_OR_RETURN(HostedModelPtr hosted, HostedModel::Create(plan.request.model(), contents.model.definition, plan.request.seed(),
+                                                              *plan.place, *plan.host, plan.max_model_bytes));
   return std::pair(std::move(hosted), std::move(contents));
 }
 
@@ -177,9 +175,8 @@ void MakeModel(std::shared_ptr<const NewModel> plan, std::function<void(absl::St
     if (!made.ok()) return done(made.status());
     const ScopedCustomHost host(plan->owners_host);
     const HostedModelPtr hosted = std::move(made->first);
-    hosted->Restore(std::move(made->second), [hosted, done = std::move(done)](const absl::Status& status) {
-      status.ok() ? done(hosted) : done(status);
-    });
+    hosted->Restore(std::move(made->second),
+                    [hosted, done = std::move(done)](const absl::Status& status) { status.ok() ? done(hosted) : done(status); });
   });
 }
 

@@ -33,7 +33,7 @@ struct NewModel {
 
   Place* place = nullptr;  // Where the model lies. The place, and what follows, outlives the making.
   Place* host = nullptr;
-  Lane* lane = nullptr;    // The lane of the session.
+  Lane* lane = nullptr;       // The lane of the session.
   CustomHostPtr custom_host;  // A CustomHosts (server/custom/hosts.h), or null.
   CustomHostPtr owners_host;  // The same for the model's graph.
   std::string scope;          // The credential of the session's client, of the model's tenant; or empty.

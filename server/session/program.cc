@@ -51,16 +51,15 @@ absl::StatusOr<std::vector<Scheduler::Place>> PlacesOf(Devices& devices, Place& 
                                                        std::vector<std::shared_ptr<Lane>>* lanes,
                                                        SessionProgram::Budgets* budgets) {
   std::vector<Place*> places = {&home};
-  for (Place* place : devices.offered()) if (place != &home) places.push_back(place);
+  for (Place* place : devices.offered())
+    if (place != &home) places.push_back(place);
   if (std::find(places.begin(), places.end(), &devices.host()) == places.end()) places.push_back(&devices.host());
   std::vector<Scheduler::Place> own;
   for (Place* place : places) {
     auto budget =
-        std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes",
-                                 Budget::PartOf(place->budget));
+        std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes", Budget::PartOf(place->budget));
     budgets->emplace_back(place->device, budget);
-    ASSIGN_OR_RETURN(std::unique_ptr<DeviceAllocator> allocator,
-                     DeviceAllocator::Create(place->device, std::move(budget)));
+    ASSIGN_OR_RETURN(std::unique_ptr<DeviceAllocator> allocator, DeviceAllocator::Create(place->device, std::move(budget)));
     if (place != &home) lanes->push_back(place->lanes->Take());
     own.push_back({place->device, place == &home ? &lane : lanes->back().get(), std::move(allocator)});
   }
@@ -85,10 +84,13 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   static const Kind& KindOf(const v1::Command& command);
 
   ArrayProgram(const Shared& shared, const Limits& limits, Answer answer)
-      : shared_(shared), devices_(shared.devices),
+      : shared_(shared),
+        devices_(shared.devices),
         custom_host_(shared.custom_host != nullptr ? shared.custom_host : devices_.custom_host()),
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
-        budget_(Budget::PartOf(devices_.memory())), memory_(budget_), calls_(limits, budget_) {}
+        budget_(Budget::PartOf(devices_.memory())),
+        memory_(budget_),
+        calls_(limits, budget_) {}
 
   void Open(Place& home, Lane& lane, const Limits& limits) {
     absl::StatusOr<std::vector<Scheduler::Place>> places = PlacesOf(devices_, home, lane, limits, &lanes_, &budgets_);
@@ -107,9 +109,9 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     imperative_.emplace(Scheduler::Create(*std::move(places), on_failure), limits.max_session_arrays);
     arrays_.emplace(*imperative_, limits.max_session_arrays);
     gradients_.emplace(*imperative_, *arrays_, *answers_);
-    exchange_ = std::make_shared<SessionExchange>(SessionExchange::Session{
-        devices_, shared_.models, shared_.saved, home, limits, budget_, std::move(host_memory), client_, host_, *imperative_,
-        *arrays_, calls_, *answers_, shared_.changed, shared_.may});
+    exchange_ = std::make_shared<SessionExchange>(
+        SessionExchange::Session{devices_, shared_.models, shared_.saved, home, limits, budget_, std::move(host_memory), client_,
+                                 host_, *imperative_, *arrays_, calls_, *answers_, shared_.changed, shared_.may});
   }
 
   void SetClient(const std::string& client, const std::string& host) override {
@@ -217,13 +219,12 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     if (!graph.ok()) return Poison(run.outputs(), graph.status());
     const CachedGraph& cached = **graph;
     if (static_cast<size_t>(run.inputs_size()) != cached.inputs().size()) {
-      return Poison(run.outputs(), absl::InvalidArgumentError(absl::StrCat(
-                                       "the graph has ", cached.inputs().size(), " inputs, got ", run.inputs_size())));
+      return Poison(run.outputs(), absl::InvalidArgumentError(
+                                       absl::StrCat("the graph has ", cached.inputs().size(), " inputs, got ", run.inputs_size())));
     }
-    Run(run.inputs(), run.outputs(), cached.plain()->facts(), run.recording(),
-        [&](std::vector<Array> inputs) {
-          return imperative_->InvokeGraph(**graph, std::move(inputs), OptionsOf(run.recording(), run.training()));
-        });
+    Run(run.inputs(), run.outputs(), cached.plain()->facts(), run.recording(), [&](std::vector<Array> inputs) {
+      return imperative_->InvokeGraph(**graph, std::move(inputs), OptionsOf(run.recording(), run.training()));
+    });
   }
 
   template <class Call>
@@ -239,8 +240,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
       kinds_.push_back(arrays_->KindOf(name));
       replaces = replaces || kinds_.back() != nullptr;
     }
-    absl::StatusOr<std::vector<Array>> arrays =
-        arrays_->Take(inputs, replaces ? outputs : kNone, facts.mutated, recording);
+    absl::StatusOr<std::vector<Array>> arrays = arrays_->Take(inputs, replaces ? outputs : kNone, facts.mutated, recording);
     if (!arrays.ok()) return Poison(outputs, arrays.status());
     Imperative::Results results = call(*std::move(arrays));
     for (auto& [i, value] : results.written) {
@@ -377,7 +377,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   const CustomHostPtr custom_host_;
   Budgets budgets_;
   std::string client_;
-  std::string host_;  // The credential of the client's own operators; empty: none.
+  std::string host_;                          // The credential of the client's own operators; empty: none.
   std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
   const std::shared_ptr<SessionAnswers> answers_;
   absl::Status broken_;
@@ -389,10 +389,10 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   Reservation memory_;
   SessionCalls calls_;
 
-  int64_t inferring_ = 0;                        // Commands that wait for a client's rules.
-  uint64_t number_ = 0;                          // The number of the command that is taken up.
+  int64_t inferring_ = 0;                         // Commands that wait for a client's rules.
+  uint64_t number_ = 0;                           // The number of the command that is taken up.
   std::pair<uint64_t, ValuePtr> shared_failure_;  // The failure of that command.
-  std::vector<SessionArrays::KindPtr> kinds_;      // Used in Run alone.
+  std::vector<SessionArrays::KindPtr> kinds_;     // Used in Run alone.
 };
 
 const SessionArrays::Names ArrayProgram::kNone;
@@ -401,68 +401,92 @@ const SessionArrays::Names ArrayProgram::kNone;
 constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
     {.number = v1::Command::COMMAND_NOT_SET, .run = [](auto& p, auto& c, auto&) { p.RefuseUnknown(c); }},
     {.number = v1::Command::kPrepare, .run = [](auto& p, auto& c, auto&) { p.Note(p.calls_.Prepare(c.prepare())); }},
-    {.number = v1::Command::kInvoke, .names = [](auto& c) { return Longest(c.invoke().inputs(), c.invoke().outputs()); },
+    {.number = v1::Command::kInvoke,
+     .names = [](auto& c) { return Longest(c.invoke().inputs(), c.invoke().outputs()); },
      .run = [](auto& p, auto& c, auto&) { p.Invoke(c.invoke()); }},
     {.number = v1::Command::kPut,
      .takes_long = [](auto&, auto& c) { return IsLargeArray(c.put().tensor()); },
      .run = [](auto& p, auto& c, auto& attachments) { p.Put(c.put(), attachments); }},
-    {.number = v1::Command::kFetch, .report = kAnswered, .names = [](auto& c) { return Longest(c.fetch().arrays()); },
+    {.number = v1::Command::kFetch,
+     .report = kAnswered,
+     .names = [](auto& c) { return Longest(c.fetch().arrays()); },
      .run = [](auto& p, auto& c, auto&) { p.Fetch(c.fetch()); }},
-    {.number = v1::Command::kDescribe, .report = kAnswered, .names = [](auto& c) { return Longest(c.describe().arrays()); },
+    {.number = v1::Command::kDescribe,
+     .report = kAnswered,
+     .names = [](auto& c) { return Longest(c.describe().arrays()); },
      .run = [](auto& p, auto& c, auto&) { p.Describe(c.describe()); }},
-    {.number = v1::Command::kFree, .most_names = kMostFreed,
+    {.number = v1::Command::kFree,
+     .most_names = kMostFreed,
      .names = [](auto& c) { return Longest(c.free().arrays(), c.free().calls(), c.free().graphs()); },
      .takes_long = [](auto& p, auto& c) { return p.HasLarge(c.free().graphs()); },
      .run = [](auto& p, auto& c, auto&) { p.Free(c.free()); }},
     {.number = v1::Command::kAssign, .run = [](auto& p, auto& c, auto&) { p.Assign(c.assign()); }},
-    {.number = v1::Command::kMark, .names = [](auto& c) { return Longest(c.mark().arrays()); },
+    {.number = v1::Command::kMark,
+     .names = [](auto& c) { return Longest(c.mark().arrays()); },
      .run = [](auto& p, auto& c, auto&) { p.Note(p.gradients_->Mark(c.mark(), p.number_)); }},
-    {.number = v1::Command::kBackward, .report = kAtStops,
-     .names = [](auto& c) {
-       const auto& b = c.backward();
-       return Longest(b.heads(), b.head_gradients(), b.variables(), b.outputs(), b.out_grads());
-     },
+    {.number = v1::Command::kBackward,
+     .report = kAtStops,
+     .names =
+         [](auto& c) {
+           const auto& b = c.backward();
+           return Longest(b.heads(), b.head_gradients(), b.variables(), b.outputs(), b.out_grads());
+         },
      .takes_long = [](auto& p, auto&) { return p.imperative_.has_value() && p.imperative_->tape().size() > kLongTape; },
      .run = [](auto& p, auto& c, auto&) { p.Backward(c.backward()); }},
-    {.number = v1::Command::kFresh, .names = [](auto& c) { return Longest(c.fresh().variables()); },
+    {.number = v1::Command::kFresh,
+     .names = [](auto& c) { return Longest(c.fresh().variables()); },
      .run = [](auto& p, auto& c, auto&) { p.Note(p.gradients_->Fresh(c.fresh())); }},
     {.number = v1::Command::kDefineGraph,
-     .takes_long = [](auto& p, auto& c) {
-       const auto& define = c.define_graph();
-       return define.definition().nodes_size() > SessionCalls::kLargeNodes || p.calls_.IsLarge(define.graph());
-     },
+     .takes_long =
+         [](auto& p, auto& c) {
+           const auto& define = c.define_graph();
+           return define.definition().nodes_size() > SessionCalls::kLargeNodes || p.calls_.IsLarge(define.graph());
+         },
      .run = [](auto& p, auto& c, auto&) { p.Note(p.calls_.Define(c.define_graph())); }},
-    {.number = v1::Command::kRunGraph, .names = [](auto& c) { return Longest(c.run_graph().inputs(), c.run_graph().outputs()); },
+    {.number = v1::Command::kRunGraph,
+     .names = [](auto& c) { return Longest(c.run_graph().inputs(), c.run_graph().outputs()); },
      .takes_long = [](auto& p, auto& c) { return c.run_graph().recording() && p.calls_.IsLarge(c.run_graph().graph()); },
      .run = [](auto& p, auto& c, auto&) { p.RunGraph(c.run_graph()); }},
-    {.number = v1::Command::kInferGraph, .report = kAnswered,
+    {.number = v1::Command::kInferGraph,
+     .report = kAnswered,
      .takes_long = [](auto& p, auto& c) { return p.calls_.IsLarge(c.infer_graph().graph()); },
      .run = [](auto& p, auto& c, auto&) { p.InferGraph(c.infer_graph()); }},
-    {.number = v1::Command::kDescribeCall, .report = kAnswered,
-     .run = [](auto& p, auto& c, auto&) {
-       p.answers_->Result(DescribeCall(c.describe_call()), &v1::Reply::mutable_call, p.number_);
-     }},
+    {.number = v1::Command::kDescribeCall,
+     .report = kAnswered,
+     .run = [](auto& p, auto& c,
+               auto&) { p.answers_->Result(DescribeCall(c.describe_call()), &v1::Reply::mutable_call, p.number_); }},
     {.number = v1::Command::kWaitAll, .report = kAnswered, .run = [](auto& p, auto&, auto&) { p.answers_->All(p.number_); }},
     {.number = v1::Command::kSeed, .run = [](auto& p, auto& c, auto&) { p.imperative_->Seed(c.seed().seed()); }},
-    {.number = v1::Command::kContinueBackward, .report = kAnswered,
+    {.number = v1::Command::kContinueBackward,
+     .report = kAnswered,
      .names = [](auto& c) { return Longest(c.continue_backward().gradients(), c.continue_backward().out_grads()); },
-     .run = [](auto& p, auto& c, auto&) {
-       p.answers_->Result(p.gradients_->Continue(c.continue_backward(), p.number_), &v1::Reply::mutable_backward, p.number_);
-     }},
-    {.number = v1::Command::kSaveAsModel, .report = kAudited,
-     .names = [](auto& c) {
-       const auto& save = c.save_as_model();
-       return Longest(save.inputs(), save.parameters(), save.outputs(), save.states(), save.updates());
-     },
+     .run =
+         [](auto& p, auto& c, auto&) {
+           p.answers_->Result(p.gradients_->Continue(c.continue_backward(), p.number_), &v1::Reply::mutable_backward, p.number_);
+         }},
+    {.number = v1::Command::kSaveAsModel,
+     .report = kAudited,
+     .names =
+         [](auto& c) {
+           const auto& save = c.save_as_model();
+           return Longest(save.inputs(), save.parameters(), save.outputs(), save.states(), save.updates());
+         },
      .run = [](auto& p, auto& c, auto&) { p.exchange_->SaveAsModel(c.save_as_model(), p.number_); }},
-    {.number = v1::Command::kOpenModel, .report = kAudited, .names = [](auto& c) { return Longest(c.open_model().arrays()); },
+    {.number = v1::Command::kOpenModel,
+     .report = kAudited,
+     .names = [](auto& c) { return Longest(c.open_model().arrays()); },
      .run = [](auto& p, auto& c, auto&) { p.exchange_->OpenModel(c.open_model(), p.number_); }},
-    {.number = v1::Command::kStoreToModel, .report = kAudited,
+    {.number = v1::Command::kStoreToModel,
+     .report = kAudited,
      .names = [](auto& c) { return Longest(c.store_to_model().arrays()); },
      .run = [](auto& p, auto& c, auto&) { p.exchange_->StoreToModel(c.store_to_model(), p.number_); }},
-    {.number = v1::Command::kSaveSession, .report = kAudited, .names = [](auto& c) { return Longest(c.save_session().arrays()); },
+    {.number = v1::Command::kSaveSession,
+     .report = kAudited,
+     .names = [](auto& c) { return Longest(c.save_session().arrays()); },
      .run = [](auto& p, auto& c, auto&) { p.exchange_->SaveSession(c.save_session(), p.number_); }},
-    {.number = v1::Command::kOpenSaved, .report = kAudited, .names = [](auto& c) { return Longest(c.open_saved().arrays()); },
+    {.number = v1::Command::kOpenSaved,
+     .report = kAudited,
+     .names = [](auto& c) { return Longest(c.open_saved().arrays()); },
      .run = [](auto& p, auto& c, auto&) { p.exchange_->OpenSaved(c.open_saved(), p.number_); }},
 };
 

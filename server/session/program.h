@@ -35,14 +35,13 @@ class SessionProgram {
     Devices& devices;
     Models& models;
     SavedSessions& saved;
-    CustomHostPtr custom_host = nullptr;  // The host of the session's tenant; null: that of the devices.
-    SessionChanged changed = nullptr;     // Null: nobody wants to know.
+    CustomHostPtr custom_host = nullptr;                  // The host of the session's tenant; null: that of the devices.
+    SessionChanged changed = nullptr;                     // Null: nobody wants to know.
     std::function<absl::Status()> check_audit = nullptr;  // Whether what `changed` hears of may be done; null: it may.
-    SessionMay may = nullptr;             // Null: everybody may.
+    SessionMay may = nullptr;                             // Null: everybody may.
   };
   // `lane` is a lane of `home` that the session has alone.
-  static std::shared_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
-                                                Answer answer);
+  static std::shared_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits, Answer answer);
 
   // Whether the command's client waits for a Reply with its number.
   static bool IsAnswered(const v1::Command& command);

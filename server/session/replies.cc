@@ -33,9 +33,8 @@ v1::Reply TooLarge(const v1::Reply& reply, int64_t size, int64_t limit) {
   instead.set_number(reply.number());
   v1::Failure* failure = instead.add_failures();
   failure->set_command(reply.number());
-  *failure->mutable_status() =
-      ToProto(OverLimit("--max_message_bytes", "the reply has ", size, " bytes, more than the ", limit,
-                        " of --max_message_bytes; fetch arrays one by one, or slices of a large one"));
+  *failure->mutable_status() = ToProto(OverLimit("--max_message_bytes", "the reply has ", size, " bytes, more than the ", limit,
+                                                 " of --max_message_bytes; fetch arrays one by one, or slices of a large one"));
   return instead;
 }
 
@@ -47,8 +46,7 @@ EncodedReply EncodeReply(v1::Reply reply, const Attachments& attachments, int64_
   encoded.size = static_cast<int64_t>(reply.ByteSizeLong());
   if (encoded.size <= limit) {
     std::string text = reply.SerializeAsString();
-    encoded.slices = attachments.empty() ? Slices{grpc::Slice(text)}
-                                         : Weave(std::move(text), *reply.GetDescriptor(), attachments);
+    encoded.slices = attachments.empty() ? Slices{grpc::Slice(text)} : Weave(std::move(text), *reply.GetDescriptor(), attachments);
     encoded.size = static_cast<int64_t>(Bytes(encoded.slices).size());
   }
   if (encoded.size > limit) {
@@ -106,17 +104,16 @@ void SessionReplies::Written() {
 
 absl::Status SessionReplies::CheckAcknowledged(uint64_t index) const {
   if (index <= last()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("SessionRequest.replies_received is ", index,
-                                                 ", but the session has given ", last(),
-                                                 " replies; send the index of the last one that came"));
+  return absl::InvalidArgumentError(absl::StrCat("SessionRequest.replies_received is ", index, ", but the session has given ",
+                                                 last(), " replies; send the index of the last one that came"));
 }
 
 absl::Status SessionReplies::CheckKept(uint64_t index) const {
   if (index >= dropped_) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the session cannot be taken up: SessionRequest.replies_received is ", index, ", but the replies up to ",
-      dropped_, " are not kept any more, because those sent after them take more than the ", kept_bytes_,
-      " bytes of --max_session_queue_bytes; open a new session, and send replies_received more often"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the session cannot be taken up: SessionRequest.replies_received is ", index, ", but the replies up to ",
+                   dropped_, " are not kept any more, because those sent after them take more than the ", kept_bytes_,
+                   " bytes of --max_session_queue_bytes; open a new session, and send replies_received more often"));
 }
 
 void SessionReplies::Acknowledge(uint64_t index) {

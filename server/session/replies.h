@@ -36,8 +36,7 @@ EncodedReply EncodeReply(v1::Reply reply, const Attachments& attachments, int64_
 
 class SessionReplies {
  public:
-  SessionReplies(int64_t kept_bytes, int64_t max_message_bytes)
-      : kept_bytes_(kept_bytes), max_message_bytes_(max_message_bytes) {}
+  SessionReplies(int64_t kept_bytes, int64_t max_message_bytes) : kept_bytes_(kept_bytes), max_message_bytes_(max_message_bytes) {}
 
   // Its index is last() + 1, which the caller has written into it.
   void Add(EncodedReply reply);

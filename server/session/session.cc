@@ -22,22 +22,25 @@ constexpr int64_t kSlowestBytesPerSecond = 256 << 10;
 }  // namespace
 
 absl::Status SessionIsGone() {
-  return WithInfo(absl::NotFoundError(
-                      "there is no such session: its lease has ended (--session_lease_seconds; of a named session: "
-                      "--session_grace_seconds, --max_named_session_bytes, --max_sessions), its client has closed it, or "
-                      "the server was restarted; open a new one, with an empty `session`, and send what it needs again, or "
-                      "open what was saved"),
-                  reason::kSessionGone);
+  return WithInfo(
+      absl::NotFoundError("there is no such session: its lease has ended (--session_lease_seconds; of a named session: "
+                          "--session_grace_seconds, --max_named_session_bytes, --max_sessions), its client has closed it, or "
+                          "the server was restarted; open a new one, with an empty `session`, and send what it needs again, or "
+                          "open what was saved"),
+      reason::kSessionGone);
 }
 
 Session::Session(Options options, std::shared_ptr<Lane> lane, std::shared_ptr<Budget> memory, const Limits& limits)
-    : options_(std::move(options)), lane_(std::move(lane)), limits_(limits), turn_work_(this),
-      outbox_(limits.max_session_queue_bytes, limits.max_message_bytes), outbox_memory_(std::move(memory)) {}
+    : options_(std::move(options)),
+      lane_(std::move(lane)),
+      limits_(limits),
+      turn_work_(this),
+      outbox_(limits.max_session_queue_bytes, limits.max_message_bytes),
+      outbox_memory_(std::move(memory)) {}
 
 // Streams.
 
-absl::Status Session::Attach(std::shared_ptr<SessionStream> stream, const v1::SessionOpened& opened,
-                             SessionMessagePtr first) {
+absl::Status Session::Attach(std::shared_ptr<SessionStream> stream, const v1::SessionOpened& opened, SessionMessagePtr first) {
   MutexLock lock(mu_);
   if (ended_) return SessionIsGone();
   if (draining_) return Draining();
@@ -119,9 +122,9 @@ void Session::Sweep(Clock::time_point now) {
   }
   if (!IsSilent(LeaseSeconds(), now)) return;
   const absl::string_view flag = named_ ? "--session_grace_seconds" : "--session_lease_seconds";
-  EndLocked(absl::DeadlineExceededError(absl::StrCat(
-      "the session has ended: nothing came from its client for the ", LeaseSeconds(), " s of ", flag,
-      "; a client with nothing to say sends an empty request now and then")));
+  EndLocked(absl::DeadlineExceededError(absl::StrCat("the session has ended: nothing came from its client for the ", LeaseSeconds(),
+                                                     " s of ", flag,
+                                                     "; a client with nothing to say sends an empty request now and then")));
 }
 
 bool Session::IsSilent(int64_t seconds, Clock::time_point now) {
@@ -174,9 +177,9 @@ absl::Status Session::Check(const v1::SessionRequest& request) const {
         absl::StrCat("SessionRequest.first_number is 0; numbers count from 1, and the next is ", received_ + 1));
   }
   if (request.first_number() > received_ + 1) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("SessionRequest.first_number is ", request.first_number(), ", but the last command received is ",
-                     received_, "; send again from ", received_ + 1, " on"));
+    return absl::FailedPreconditionError(absl::StrCat("SessionRequest.first_number is ", request.first_number(),
+                                                      ", but the last command received is ", received_, "; send again from ",
+                                                      received_ + 1, " on"));
   }
   return absl::OkStatus();
 }
@@ -256,9 +259,7 @@ void Session::EndLocked(const absl::Status& status) {
   outbox_.Clear();
   budgets_.clear();
   (void)outbox_memory_.Cover(0);
-  lane_->Post([self = shared_from_this()] {
-    self->lane_->ContinueAside([self] { self->Destroy(); });
-  });
+  lane_->Post([self = shared_from_this()] { self->lane_->ContinueAside([self] { self->Destroy(); }); });
 }
 
 }  // namespace gluond::server

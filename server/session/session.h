@@ -33,8 +33,8 @@
 #include "engine/core/mutex.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/lane.h"
-#include "google/protobuf/arena.h"
 #include "gluond/v1/session.pb.h"
+#include "google/protobuf/arena.h"
 #include "server/hosted/devices.h"
 #include "server/session/program.h"
 #include "server/session/replies.h"
@@ -48,9 +48,8 @@ class SessionStream;
 absl::Status SessionIsGone();
 
 // Makes a session's program, on its lane. Tests bring their own.
-using SessionProgramFactory =
-    std::function<std::shared_ptr<SessionProgram>(const SessionProgram::Shared&, Place&, Lane&, const Limits&,
-                                                  SessionProgram::Answer)>;
+using SessionProgramFactory = std::function<std::shared_ptr<SessionProgram>(const SessionProgram::Shared&, Place&, Lane&,
+                                                                            const Limits&, SessionProgram::Answer)>;
 
 // A request as it came in.
 struct SessionMessage {
@@ -167,9 +166,9 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::shared_ptr<SessionProgram> program_;
   uint64_t answered_ = 0;
 
-  Mutex mu_;  // Taken before the mutex of a stream.
+  Mutex mu_;                                                    // Taken before the mutex of a stream.
   std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mu_);  // Null: none.
-  bool reading_ ABSL_GUARDED_BY(mu_) = false;  // The stream waits for a message.
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;                   // The stream waits for a message.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   int64_t writing_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool half_closed_ ABSL_GUARDED_BY(mu_) = false;

@@ -13,10 +13,10 @@
 #include "server/codec/duration.h"
 #include "server/codec/registry_hash.h"
 #include "server/custom/scope.h"
+#include "server/identity/secret.h"
 #include "server/rpc/draining.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/tenant_names.h"
-#include "server/identity/secret.h"
 #include "server/session/stream.h"
 #include "server/start/protocol.h"
 
@@ -55,7 +55,12 @@ SessionProgram::Answer CountingFailures(FailureLog& log, SessionProgram::Answer 
 
 Sessions::Sessions(const SessionProgram::Shared& shared, const Limits& limits, SessionProgramFactory create_program,
                    AuditLog& audit, FailureLog& log, Owners& owners)
-    : shared_(shared), limits_(limits), create_program_(std::move(create_program)), audit_(audit), log_(log), owners_(owners),
+    : shared_(shared),
+      limits_(limits),
+      create_program_(std::move(create_program)),
+      audit_(audit),
+      log_(log),
+      owners_(owners),
       shares_("sessions", limits.max_sessions, "--max_sessions"),
       // A session has one, and another one that takes over.
       streams_("streams of sessions", 2 * limits.max_sessions, "twice --max_sessions") {}
@@ -138,12 +143,12 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
     MutexLock lock(mu_);
     RETURN_IF_ERROR(CheckQuota(stream.reach().tenant()));
   }
-  ASSIGN_OR_RETURN(Place * const place, shared_.devices.Find(open.device()));
+  ASSIGN_OR_RETURN(Place* const place, shared_.devices.Find(open.device()));
   ASSIGN_OR_RETURN(const std::string id, NewSecret());
   Session::Options options;
   options.id = id;
-  options.create_program = [this, place, client = open.client_id(), reach = stream.reach(),
-                            host = open.host(), changed = ToAuditLog(id, stream),
+  options.create_program = [this, place, client = open.client_id(), reach = stream.reach(), host = open.host(),
+                            changed = ToAuditLog(id, stream),
                             may = AsksOwners(id, stream)](Lane& lane, SessionProgram::Answer answer) {
     if (!reach.is_everything()) answer = WithOutsideNames(reach, std::move(answer));
     answer = CountingFailures(log_, std::move(answer));
@@ -166,13 +171,12 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   };
   ASSIGN_OR_RETURN(Shares::Permit permit, shares_.Enter(stream.peer(), 1));
   MakeRoom();
-  const auto session = std::make_shared<Session>(std::move(options), place->lanes->Take(),
-                                                 Budget::PartOf(shared_.devices.memory()), limits_);
+  const auto session =
+      std::make_shared<Session>(std::move(options), place->lanes->Take(), Budget::PartOf(shared_.devices.memory()), limits_);
   MutexLock lock(mu_);
   if (draining_) return Draining();
   RETURN_IF_ERROR(CheckQuota(stream.reach().tenant()));  // Others may have been opened meanwhile.
-  sessions_[id] = {session, std::move(permit), stream.caller(), stream.method().access, stream.reach(),
-                   stream.peer()->name()};
+  sessions_[id] = {session, std::move(permit), stream.caller(), stream.method().access, stream.reach(), stream.peer()->name()};
   return session;
 }
 
@@ -182,8 +186,8 @@ absl::Status Sessions::CheckQuota(const TenantPtr& tenant) const {
   const auto is_its = [&tenant](const auto& entry) { return entry.second.reach.tenant() == tenant; };
   const int64_t count = std::count_if(sessions_.begin(), sessions_.end(), is_its);
   if (count < most) return absl::OkStatus();
-  return OverLimit("--tenants:sessions", "tenant '", tenant->name(), "' has ", count, " sessions, and its quota is sessions=",
-                   most, "; end one");
+  return OverLimit("--tenants:sessions", "tenant '", tenant->name(), "' has ", count, " sessions, and its quota is sessions=", most,
+                   "; end one");
 }
 
 std::vector<std::shared_ptr<Session>> Sessions::List() const {
@@ -233,8 +237,8 @@ void Sessions::EndThoseOverLimit(Session::Clock::time_point now, const TenantPtr
   std::erase_if(*away, [&](const Away& each) {
     const auto& bytes = each.away.bytes;
     const bool helps = is_its(each) && std::any_of(bytes.begin(), bytes.end(), [&over](const auto& held) {
-      return held.second > 0 && over[held.first.ToString()] > 0;
-    });
+                         return held.second > 0 && over[held.first.ToString()] > 0;
+                       });
     if (!helps || !each.session->EndIfAway(now, EndedForRoom())) return false;
     add(each, -1);
     return true;
@@ -251,8 +255,7 @@ void Sessions::EndThoseOverLimit(Session::Clock::time_point now) {
   EndThoseOverLimit(now, nullptr, &away);
 }
 
-void Sessions::HoldUnless(
-    absl::FunctionRef<absl::Status(Access wanted, const Identity& owner, const Reach& reach)> may_go_on) {
+void Sessions::HoldUnless(absl::FunctionRef<absl::Status(Access wanted, const Identity& owner, const Reach& reach)> may_go_on) {
   std::vector<std::shared_ptr<Session>> to_hold;
   {
     MutexLock lock(mu_);

@@ -35,8 +35,7 @@ class Sessions {
   // The session that `open` names, or a new one, for the stream's caller. Fills `opened`. NOT_FOUND: the session has ended,
   // or another caller has opened it, or there is no such device. RESOURCE_EXHAUSTED names --max_sessions, or the tenant's
   // quota. UNAVAILABLE: the server is stopping.
-  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const Stream& stream,
-                                                v1::SessionOpened* opened);
+  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const Stream& stream, v1::SessionOpened* opened);
 
   SharedStreams<SessionStream>& streams() { return streams_; }
   const SharedStreams<SessionStream>& streams() const { return streams_; }

@@ -20,8 +20,8 @@ std::shared_ptr<Stream> SessionStream::Start(Sessions& sessions, Runner& runner,
 
 void SessionStream::Sweep(Clock::time_point now) {
   if (session() == nullptr && IsSilent(now)) {
-    End(absl::DeadlineExceededError(absl::StrCat("no message with `open` came for the ", lease().count(),
-                                                 " s of --session_lease_seconds")));
+    End(absl::DeadlineExceededError(
+        absl::StrCat("no message with `open` came for the ", lease().count(), " s of --session_lease_seconds")));
   }
   Conversation::Sweep(now);
 }

@@ -44,9 +44,8 @@ void Session::Turn() {
     begin = program_ == nullptr && !inbox_.empty();
   }
   if (begin) {
-    program_ = options_.create_program(*lane_, [this](v1::Reply reply, Attachments attachments, int64_t bytes) {
-      Answer(std::move(reply), attachments, bytes);
-    });
+    program_ = options_.create_program(
+        *lane_, [this](v1::Reply reply, Attachments attachments, int64_t bytes) { Answer(std::move(reply), attachments, bytes); });
     MutexLock lock(mu_);
     budgets_ = program_->budgets();
   }

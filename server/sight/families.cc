@@ -26,18 +26,16 @@ void Families::AddGauge(absl::string_view name, absl::string_view help, double v
   Add(name, help, MetricType::Gauge, std::move(labels)).gauge.value = value;
 }
 
-void Families::AddLatency(absl::string_view name, absl::string_view help, const Latency::Counts& counts,
-                          Labels labels) {
+void Families::AddLatency(absl::string_view name, absl::string_view help, const Latency::Counts& counts, Labels labels) {
   std::vector<Bucket> buckets;
   for (size_t i = 0; i < Latency::kBounds.size(); ++i) {
     buckets.push_back({static_cast<double>(Latency::kBounds[i]) / 1e6, counts.buckets[i]});
   }
-  AddHistogram(name, help, buckets, counts.buckets.back(), std::chrono::duration<double>(counts.sum).count(),
-               std::move(labels));
+  AddHistogram(name, help, buckets, counts.buckets.back(), std::chrono::duration<double>(counts.sum).count(), std::move(labels));
 }
 
-void Families::AddHistogram(absl::string_view name, absl::string_view help, const std::vector<Bucket>& buckets,
-                            int64_t rest, double sum, Labels labels) {
+void Families::AddHistogram(absl::string_view name, absl::string_view help, const std::vector<Bucket>& buckets, int64_t rest,
+                            double sum, Labels labels) {
   ClientMetric::Histogram& histogram = Add(name, help, MetricType::Histogram, std::move(labels)).histogram;
   uint64_t count = 0;
   for (const Bucket& bucket : buckets) {

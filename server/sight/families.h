@@ -34,15 +34,14 @@ class Families {
     int64_t count;  // The values above the bound before.
   };
   // The values above the last bound are `rest`.
-  void AddHistogram(absl::string_view name, absl::string_view help, const std::vector<Bucket>& buckets, int64_t rest,
-                    double sum, Labels labels = {});
+  void AddHistogram(absl::string_view name, absl::string_view help, const std::vector<Bucket>& buckets, int64_t rest, double sum,
+                    Labels labels = {});
 
   // In the format of Prometheus's text, version 0.0.4.
   std::string ToText() const;
 
  private:
-  prometheus::ClientMetric& Add(absl::string_view name, absl::string_view help, prometheus::MetricType type,
-                                Labels labels);
+  prometheus::ClientMetric& Add(absl::string_view name, absl::string_view help, prometheus::MetricType type, Labels labels);
 
   std::vector<prometheus::MetricFamily> families_;
   absl::flat_hash_map<std::string, size_t> places_;  // In families_, by name.

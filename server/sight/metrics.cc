@@ -47,8 +47,7 @@ std::string Metrics::Look() const {
 void Metrics::AddProcess(Families& families) const {
   families.AddGauge("gluond_build_info", "1, labelled with the release and the commit it was built from.", 1,
                     {{"version", kVersion}, {"commit", Commit()}});
-  families.AddGauge("process_start_time_seconds", "When the server started, since 1970.",
-                    Seconds(begun_.time_since_epoch()));
+  families.AddGauge("process_start_time_seconds", "When the server started, since 1970.", Seconds(begun_.time_since_epoch()));
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   families.AddCounter("process_cpu_seconds_total", "Processor time.", Seconds(used.ru_utime) + Seconds(used.ru_stime));
@@ -98,9 +97,10 @@ void Metrics::AddFaults(Families& families, const std::string& kind, const Fault
   for (size_t i = 0; i < CallCounts::kCodes; ++i) {
     const auto code = static_cast<absl::StatusCode>(i);
     if (LevelOf(code, /*reason=*/"") != LogLevel::kError) continue;
-    families.AddCounter("gluond_server_faults_total", "Calls, and commands of sessions, that failed by no doing of their "
-                        "callers, by code.", static_cast<double>(faults[i]),
-                        {{"kind", kind}, {"code", std::string(CodeName(code))}});
+    families.AddCounter("gluond_server_faults_total",
+                        "Calls, and commands of sessions, that failed by no doing of their "
+                        "callers, by code.",
+                        static_cast<double>(faults[i]), {{"kind", kind}, {"code", std::string(CodeName(code))}});
   }
 }
 
@@ -110,8 +110,10 @@ void Metrics::AddCalls(Families& families) const {
     const auto is_empty = [](int64_t bucket) { return bucket == 0; };
     // Hundreds of lines would tell of methods that nobody calls.
     if (std::all_of(times.buckets.begin(), times.buckets.end(), is_empty)) return;
-    families.AddLatency("gluond_request_seconds", "Calls by their time, from the headers to the last word. A stream is "
-                        "one.", times, {{"method", method}});
+    families.AddLatency("gluond_request_seconds",
+                        "Calls by their time, from the headers to the last word. A stream is "
+                        "one.",
+                        times, {{"method", method}});
   };
   for (const auto& service : parts_.services) {
     for (const auto& row : service->rows()) add(row->method.path, *row->counts);
@@ -125,16 +127,18 @@ void Metrics::AddCalls(Families& families) const {
     families.AddCounter("gluond_refusals_total", "Calls and commands of sessions that a limit has refused, by its flag.",
                         static_cast<double>(count), {{"limit", limit}});
   }
-  for (const auto& [phase, latency] : {std::pair("queue", &parts_.runner.queued),
-                                       std::pair("compute", &parts_.runner.computed),
+  for (const auto& [phase, latency] : {std::pair("queue", &parts_.runner.queued), std::pair("compute", &parts_.runner.computed),
                                        std::pair("callbacks", &parts_.runner.called_back)}) {
-    families.AddLatency("gluond_phase_seconds", "Parts of training calls by the time of a phase: the wait for model "
-                        "and lane, the computation, and the wait for clients' operators within it.", latency->Read(),
-                        {{"phase", phase}});
+    families.AddLatency("gluond_phase_seconds",
+                        "Parts of training calls by the time of a phase: the wait for model "
+                        "and lane, the computation, and the wait for clients' operators within it.",
+                        latency->Read(), {{"phase", phase}});
   }
   for (const auto& [log, lines] : CountDroppedLines()) {
-    families.AddCounter("gluond_log_lines_dropped_total", "Lines of a log that nobody took in time, or that could not be "
-                        "written.", static_cast<double>(lines), {{"log", log}});
+    families.AddCounter("gluond_log_lines_dropped_total",
+                        "Lines of a log that nobody took in time, or that could not be "
+                        "written.",
+                        static_cast<double>(lines), {{"log", log}});
   }
   families.AddGauge("gluond_sessions", "Sessions now.", static_cast<double>(parts_.sessions()));
   families.AddGauge("gluond_datasets", "Datasets now.", static_cast<double>(parts_.datasets()));
@@ -167,27 +171,31 @@ void Metrics::AddConnections(Families& families) const {
 void Metrics::AddQueues(Families& families) const {
   for (const auto& [name, load] : parts_.runner.dispatch.queues()) {
     const Families::Labels labels = {{"queue", name}};
-    families.AddGauge("gluond_dispatch_queue_length", "Works that wait for a thread.", static_cast<double>(load.waiting),
-                      labels);
-    families.AddCounter("gluond_dispatch_works_total", "Works that a thread has taken.", static_cast<double>(load.taken),
-                        labels);
+    families.AddGauge("gluond_dispatch_queue_length", "Works that wait for a thread.", static_cast<double>(load.waiting), labels);
+    families.AddCounter("gluond_dispatch_works_total", "Works that a thread has taken.", static_cast<double>(load.taken), labels);
     families.AddCounter("gluond_dispatch_wait_seconds_total", "Their wait in all.", Seconds(load.waited), labels);
     families.AddGauge("gluond_dispatch_longest_wait_seconds", "The longest of these waits.", Seconds(load.longest), labels);
-    families.AddCounter("gluond_dispatch_busy_seconds_total", "The time for which works have held threads. Its rate is the "
-                        "number of threads at work.", Seconds(load.worked), labels);
+    families.AddCounter("gluond_dispatch_busy_seconds_total",
+                        "The time for which works have held threads. Its rate is the "
+                        "number of threads at work.",
+                        Seconds(load.worked), labels);
     AddRunning(families, name, load.longest_work);
   }
 }
 
 void Metrics::AddRunning(Families& families, const std::string& kind, std::chrono::nanoseconds time) {
-  families.AddGauge("gluond_longest_running_seconds", "So long the oldest work under way has gone on, by what does it: a "
-                    "queue's threads, or clients that compute an operator.", Seconds(time), {{"kind", kind}});
+  families.AddGauge("gluond_longest_running_seconds",
+                    "So long the oldest work under way has gone on, by what does it: a "
+                    "queue's threads, or clients that compute an operator.",
+                    Seconds(time), {{"kind", kind}});
 }
 
 void Metrics::AddLoops(Families& families) {
   for (const auto& [loop, silent] : Pulse::All()) {
-    families.AddGauge("gluond_loop_silent_seconds", "The time since a loop of the server's own has gone round. It hangs where "
-                      "that is more than 30.", Seconds(silent), {{"loop", loop}});
+    families.AddGauge("gluond_loop_silent_seconds",
+                      "The time since a loop of the server's own has gone round. It hangs where "
+                      "that is more than 30.",
+                      Seconds(silent), {{"loop", loop}});
   }
 }
 
@@ -208,8 +216,7 @@ void Metrics::AddModels(Families& families) const {
   families.AddGauge("gluond_models", "Models now.", static_cast<double>(models.size()));
   for (const auto& [name, model] : models) {
     const Families::Labels labels = {{"model", name}};
-    families.AddGauge("gluond_model_bytes", "Bytes of a model's tensors.", static_cast<double>(model->tensor_bytes()),
-                      labels);
+    families.AddGauge("gluond_model_bytes", "Bytes of a model's tensors.", static_cast<double>(model->tensor_bytes()), labels);
     families.AddGauge("gluond_model_queue_depth", "Tasks of a model that have begun or wait.",
                       static_cast<double>(model->model().strand().depth()), labels);
     const std::shared_ptr<Trainer> trainer = model->trainer();
@@ -244,9 +251,10 @@ void Metrics::AddVersions(Families& families) const {
     const Statistics::Latencies& latencies = version->statistics().latencies();
     for (const auto& [phase, latency] : {std::pair("queue", &latencies.queue), std::pair("input", &latencies.input),
                                          std::pair("infer", &latencies.infer), std::pair("output", &latencies.output)}) {
-      families.AddLatency("gluond_inference_phase_seconds", "Answered requests by the time of a phase: the wait for an "
-                          "instance, putting the batch together, computing it, and taking it apart.", latency->Read(),
-                          with("phase", phase));
+      families.AddLatency("gluond_inference_phase_seconds",
+                          "Answered requests by the time of a phase: the wait for an "
+                          "instance, putting the batch together, computing it, and taking it apart.",
+                          latency->Read(), with("phase", phase));
     }
     std::vector<Families::Bucket> buckets;
     for (int64_t bound = 1; bound <= kMostRows; bound *= 2) buckets.push_back({static_cast<double>(bound), 0});
@@ -266,11 +274,9 @@ void Metrics::AddVersions(Families& families) const {
 void Metrics::AddCallbacks(Families& families) const {
   families.AddLatency("gluond_callback_seconds", "Calls of operators that clients compute, by the time to the answer.",
                       parts_.hosts.round_trips().Read());
-  families.AddGauge("gluond_callbacks_waiting", "Such calls that are not answered.",
-                    static_cast<double>(parts_.hosts.waiting()));
+  families.AddGauge("gluond_callbacks_waiting", "Such calls that are not answered.", static_cast<double>(parts_.hosts.waiting()));
   AddRunning(families, "callback", parts_.hosts.longest_wait());
-  families.AddGauge("gluond_callback_clients", "Clients that compute operators.",
-                    static_cast<double>(parts_.hosts.clients()));
+  families.AddGauge("gluond_callback_clients", "Clients that compute operators.", static_cast<double>(parts_.hosts.clients()));
 }
 
 void Metrics::AddStore(Families& families) const {
@@ -281,8 +287,10 @@ void Metrics::AddStore(Families& families) const {
   families.AddCounter("gluond_failed_saves_total", "Saves of models for the next process that failed.",
                       static_cast<double>(parts_.failed_saves()));
   for (const auto& [model, age] : parts_.checkpoint_ages()) {
-    families.AddGauge("gluond_model_checkpoint_age_seconds", "Since the moment of a model's last checkpoint for the next "
-                      "process, 0 while that shows the model as it is.", age, {{"model", model}});
+    families.AddGauge("gluond_model_checkpoint_age_seconds",
+                      "Since the moment of a model's last checkpoint for the next "
+                      "process, 0 while that shows the model as it is.",
+                      age, {{"model", model}});
   }
 }
 

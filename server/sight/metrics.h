@@ -41,7 +41,7 @@ class Metrics {
     Runner& runner;
     const std::vector<std::unique_ptr<RawService>>& services;
     const Router& router;
-    const Listener* listener;  // Null: the server is in-process.
+    const Listener* listener;    // Null: the server is in-process.
     const TlsCertificates* tls;  // Null: connections are not encrypted.
     const Devices& devices;
     const Models& models;
@@ -49,7 +49,7 @@ class Metrics {
     const CustomHosts& hosts;
     const CheckpointStore* store;  // Null: there is none.
     std::function<int64_t()> sessions, datasets;
-    std::function<int64_t()> failed_saves;  // Saves of models for the next process.
+    std::function<int64_t()> failed_saves;                           // Saves of models for the next process.
     std::function<std::map<std::string, double>()> checkpoint_ages;  // Since the last save, in seconds, by model.
   };
 

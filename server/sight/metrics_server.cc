@@ -47,7 +47,8 @@ MetricsServer::MetricsServer(Options options, Pages pages) : options_(std::move(
 
 absl::Status MetricsServer::Check(const Options& options) {
   if (absl::StartsWith(options.address, "[") && mg_check_feature(MG_FEATURES_IPV6) == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", options.address, " cannot be had: the library for "
+    return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", options.address,
+                                                   " cannot be had: the library for "
                                                    "HTTP of this build has no IPv6; want an address of version 4, as in "
                                                    "127.0.0.1:9100 or 0.0.0.0:9100"));
   }
@@ -57,13 +58,20 @@ absl::Status MetricsServer::Check(const Options& options) {
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Options options, Pages pages) {
   RETURN_IF_ERROR(Check(options));
   std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(options), std::move(pages)));
-  const char* settings[] = {"listening_ports",    server->options_.address.c_str(),
-                            "num_threads",        "4",
-                            "connection_queue",   "16",
-                            "listen_backlog",     "16",
-                            "request_timeout_ms", "2000",
-                            "max_request_size",   "8192",
-                            "enable_keep_alive",  "no",
+  const char* settings[] = {"listening_ports",
+                            server->options_.address.c_str(),
+                            "num_threads",
+                            "4",
+                            "connection_queue",
+                            "16",
+                            "listen_backlog",
+                            "16",
+                            "request_timeout_ms",
+                            "2000",
+                            "max_request_size",
+                            "8192",
+                            "enable_keep_alive",
+                            "no",
                             nullptr};
   mg_callbacks callbacks{};
   callbacks.begin_request = &MetricsServer::Begin;
@@ -128,10 +136,10 @@ int MetricsServer::Begin(mg_connection* connection) {
 }
 
 int MetricsServer::Send(mg_connection* connection, const Answer& answer) {
-  const std::string whole = absl::StrCat(
-      "HTTP/1.1 ", answer.code, " ", mg_get_response_code_text(connection, answer.code),
-      "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\nConnection: close\r\n",
-      answer.header, "Content-Length: ", answer.body.size(), "\r\n\r\n", answer.body);
+  const std::string whole =
+      absl::StrCat("HTTP/1.1 ", answer.code, " ", mg_get_response_code_text(connection, answer.code),
+                   "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\nConnection: close\r\n",
+                   answer.header, "Content-Length: ", answer.body.size(), "\r\n\r\n", answer.body);
   mg_write(connection, whole.data(), whole.size());
   mg_disable_keep_alive(connection);  // Otherwise civetweb reads a body to its end, which may never come.
   return answer.code;

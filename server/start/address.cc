@@ -26,9 +26,7 @@ bool IsLoopbackV4(absl::string_view host) {
   return parts.size() == 4 && parts[0] == "127";
 }
 
-bool IsUnix(absl::string_view address) {
-  return absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:");
-}
+bool IsUnix(absl::string_view address) { return absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:"); }
 
 bool IsNumber(const std::string& host) {
   in_addr v4;
@@ -79,13 +77,15 @@ absl::Status CheckAddress(const std::string& address, bool identified, bool inse
   int port = -1;
   const bool has_port = absl::SimpleAtoi(absl::string_view(address).substr(address.rfind(':') + 1), &port);
   if (!IsUnix(address) && (!has_port || port < 0 || port > 65535)) {
-    return absl::InvalidArgumentError(absl::StrCat("--address=", address, " is no address; want HOST:PORT with a port up to "
+    return absl::InvalidArgumentError(absl::StrCat("--address=", address,
+                                                   " is no address; want HOST:PORT with a port up to "
                                                    "65535 and a host such as 127.0.0.1, [::1] or a name, unix:PATH, or "
                                                    "unix-abstract:NAME"));
   }
   if (identified || insecure_public || IsLocal(address)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "--address=", address, " can be reached from other machines, without encryption or without a question who calls: set "
+      "--address=", address,
+      " can be reached from other machines, without encryption or without a question who calls: set "
       "--tls_cert, --tls_key and one of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or accept "
       "the risk with --insecure_public=grpc"));
 }
@@ -105,12 +105,14 @@ absl::StatusOr<std::string> CheckMetricsAddress(const std::string& address, bool
   int port = -1;
   const bool has_port = colon != std::string::npos && absl::SimpleAtoi(address.substr(colon + 1), &port);
   if (!has_port || port < 0 || port > 65535 || !IsNumber(host)) {
-    return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", address, " is no address; want IP:PORT with a "
+    return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", address,
+                                                   " is no address; want IP:PORT with a "
                                                    "port up to 65535, as in 127.0.0.1:9100"));
   }
   if (!insecure_public && !has_token && !IsLocal(address)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("--metrics_address=", address, " can be reached from other machines, which then learn the names of "
+        absl::StrCat("--metrics_address=", address,
+                     " can be reached from other machines, which then learn the names of "
                      "models: ask for a token with --metrics_token_file, or accept that with --insecure_public=metrics"));
   }
   return absl::StrCat(host, ":", port);

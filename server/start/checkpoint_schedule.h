@@ -12,8 +12,8 @@
 namespace gluond::server {
 
 struct CheckpointSchedule {
-  int64_t steps = 0;                // After so many steps of a model; 0: whatever their number.
-  std::chrono::seconds period{0};   // When a change is so old; 0: however old it is.
+  int64_t steps = 0;               // After so many steps of a model; 0: whatever their number.
+  std::chrono::seconds period{0};  // When a change is so old; 0: however old it is.
 
   bool any() const { return steps > 0 || period.count() > 0; }
 };

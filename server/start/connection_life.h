@@ -12,9 +12,9 @@ namespace gluond::server {
 
 // In seconds; 0: no limit.
 struct ConnectionLife {
-  int64_t age = 0;        // A connection that is so old takes no new calls: its client makes another one.
-  int64_t age_grace = 0;  // Its calls have so long after that.
-  int64_t keepalive = 60;  // One that is silent for so long is asked whether its client is still there,
+  int64_t age = 0;                 // A connection that is so old takes no new calls: its client makes another one.
+  int64_t age_grace = 0;           // Its calls have so long after that.
+  int64_t keepalive = 60;          // One that is silent for so long is asked whether its client is still there,
   int64_t keepalive_timeout = 20;  // which has so long to answer.
 };
 

@@ -34,8 +34,9 @@ absl::StatusOr<std::string> FindPlugin(const std::string& path) {
     const std::filesystem::path candidate = here / folder / kPlugin;
     if (std::filesystem::is_regular_file(candidate, error)) return candidate.string();
   }
-  return Unavailable(absl::StrCat(kPlugin, " is neither beside this program nor in ../lib or ../ops; build it with "
-                                           "--config=cuda, or name it with --cuda_plugin"));
+  return Unavailable(absl::StrCat(kPlugin,
+                                  " is neither beside this program nor in ../lib or ../ops; build it with "
+                                  "--config=cuda, or name it with --cuda_plugin"));
 }
 
 // Reads the build id from the file's bytes: loading it would run its code.

@@ -21,7 +21,8 @@ absl::Status CheckLimits(const Limits& limits) {
   for (const LimitFlag& flag : kFlags) {
     const int64_t limit = limits.*flag.limit;
     if (limit >= flag.least && limit <= flag.most) continue;
-    const std::string range = flag.most == kAnyLimit ? absl::StrCat(flag.least, " or more") : absl::StrCat(flag.least, " to ", flag.most);
+    const std::string range =
+        flag.most == kAnyLimit ? absl::StrCat(flag.least, " or more") : absl::StrCat(flag.least, " to ", flag.most);
     return absl::InvalidArgumentError(absl::StrCat("--", flag.name, " is ", limit, "; want ", range));
   }
   return absl::OkStatus();

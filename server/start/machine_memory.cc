@@ -35,8 +35,7 @@ int64_t MachineMemory() {
     std::string path = parts[2] == "/" ? "" : parts[2];
     while (true) {
       least = std::min(least, is_v2 ? NumberIn(absl::StrCat("/sys/fs/cgroup", path, "/memory.max"), least)
-                                    : NumberIn(absl::StrCat("/sys/fs/cgroup/memory", path, "/memory.limit_in_bytes"),
-                                               least));
+                                    : NumberIn(absl::StrCat("/sys/fs/cgroup/memory", path, "/memory.limit_in_bytes"), least));
       if (path.empty()) break;
       path.resize(path.rfind('/'));
     }

@@ -10,12 +10,12 @@ namespace gluond::server {
 absl::Status CheckProtocol(uint32_t protocol, uint32_t lowest) {
   const uint32_t spoken = std::max<uint32_t>(protocol, 1);
   if (spoken >= lowest) return absl::OkStatus();
-  return WithInfo(absl::FailedPreconditionError(absl::StrCat(
-                      "the client is too old: it speaks protocol ", spoken, ", and this server, gluond ", kVersion,
-                      ", speaks ", lowest, " to ", kProtocol, "; install the client of this release, or use an older "
-                      "server")),
-                  reason::kClientTooOld,
-                  {{"protocol", absl::StrCat(spoken)}, {"lowest", absl::StrCat(lowest)}, {"version", kVersion}});
+  return WithInfo(
+      absl::FailedPreconditionError(absl::StrCat("the client is too old: it speaks protocol ", spoken, ", and this server, gluond ",
+                                                 kVersion, ", speaks ", lowest, " to ", kProtocol,
+                                                 "; install the client of this release, or use an older "
+                                                 "server")),
+      reason::kClientTooOld, {{"protocol", absl::StrCat(spoken)}, {"lowest", absl::StrCat(lowest)}, {"version", kVersion}});
 }
 
 }  // namespace gluond::server

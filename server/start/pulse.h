@@ -28,9 +28,7 @@ class Pulse {
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
-  void Beat(Clock::time_point now = Clock::now()) {
-    beaten_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-  }
+  void Beat(Clock::time_point now = Clock::now()) { beaten_.store(now.time_since_epoch().count(), std::memory_order_relaxed); }
   void Rest() { beaten_.store(kRests, std::memory_order_relaxed); }
 
   // The time since the last beat; zero: the loop rests.

@@ -20,8 +20,8 @@ constexpr int64_t kFirstPiece = 4 << 10, kLargestPiece = 1 << 20;
 constexpr int kWindowBits = 15, kGzipHeader = 16;  // As zlib counts them.
 
 absl::Status Damaged(absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("the compressed message is damaged: ", why,
-                                                 "; send it again, or without compression"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the compressed message is damaged: ", why, "; send it again, or without compression"));
 }
 
 class Inflater {

@@ -21,15 +21,16 @@ constexpr int64_t kMayTakeAnyway = 1 << 20;
 
 absl::Status CheckWeight(int64_t parsed, size_t bytes) {
   if (parsed <= kMayTakeAnyway || parsed / kMostParsedPerByte < static_cast<int64_t>(bytes)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the request's ", bytes, " bytes hold so many messages (nodes, "
-                                                   "attributes, tensors, ...) that they would take ", parsed,
-                                                   " bytes in memory, more than ", kMostParsedPerByte,
+  return absl::ResourceExhaustedError(absl::StrCat("the request's ", bytes,
+                                                   " bytes hold so many messages (nodes, "
+                                                   "attributes, tensors, ...) that they would take ",
+                                                   parsed, " bytes in memory, more than ", kMostParsedPerByte,
                                                    " times as many; send it in parts"));
 }
 
 absl::Status Refusal(const Message& message, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("the request is not a ", message.GetTypeName(), ": ", why,
-                                                 "; is the client's proto another one?"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the request is not a ", message.GetTypeName(), ": ", why, "; is the client's proto another one?"));
 }
 
 absl::Status ParseText(const std::string& text, Message* message) {
@@ -47,8 +48,7 @@ absl::Status WeighAndParse(const std::string& text, size_t bytes, Message* messa
 
 }  // namespace
 
-absl::Status ParseMessage(const Slices& slices, Message* message, Attachments* attachments,
-                          const ChargeParsed& charge) {
+absl::Status ParseMessage(const Slices& slices, Message* message, Attachments* attachments, const ChargeParsed& charge) {
   std::string text;
   const Bytes bytes(slices);
   if (bytes.size() < kShortMessage) {
@@ -73,8 +73,8 @@ absl::Status TooLongForName(int64_t bytes) {
 }
 
 absl::StatusOr<Slices> InflateShort(const Slices& slices, Encoding encoding, const ChargeInflated& charge) {
-  const absl::Status too_large = absl::ResourceExhaustedError(absl::StrCat(
-      "the request has more than ", kMostShort, " bytes once it is inflated, and these are enough for a name"));
+  const absl::Status too_large = absl::ResourceExhaustedError(
+      absl::StrCat("the request has more than ", kMostShort, " bytes once it is inflated, and these are enough for a name"));
   return Inflate(slices, encoding, kMostShort, too_large, charge);
 }
 

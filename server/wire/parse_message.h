@@ -38,8 +38,7 @@ absl::Status TooLongForName(int64_t bytes);
 // Inflates such a message. RESOURCE_EXHAUSTED: it has more than kMostShort, of which no more is ever made; or `charge` says so.
 absl::StatusOr<Slices> InflateShort(const Slices& slices, Encoding encoding, const ChargeInflated& charge);
 // As ParseMessage for such a message, which has no attachments, and may have come compressed.
-absl::Status ParseShortMessage(const Slices& slices, google::protobuf::Message* message,
-                               Encoding encoding = Encoding::kNone);
+absl::Status ParseShortMessage(const Slices& slices, google::protobuf::Message* message, Encoding encoding = Encoding::kNone);
 
 }  // namespace gluond::server
 

@@ -33,9 +33,9 @@ absl::Status CheckKey(const std::string& key) {
     is_good &= std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
   }
   if (is_good) return absl::OkStatus();
-  return InField("key", absl::InvalidArgumentError(absl::StrCat(
-                            "'", Excerpt(key), "' is no key of shared memory; want a name of shm_open: 1 to ",
-                            SharedRegions::kLongestName, " letters, digits, '.', '-' or '_', after a '/' or none")));
+  return InField("key", absl::InvalidArgumentError(
+                            absl::StrCat("'", Excerpt(key), "' is no key of shared memory; want a name of shm_open: 1 to ",
+                                         SharedRegions::kLongestName, " letters, digits, '.', '-' or '_', after a '/' or none")));
 }
 
 }  // namespace
@@ -57,16 +57,16 @@ class SharedRegions::Region {
       return absl::InvalidArgumentError(absl::StrCat("'", facts_.key, "' is no shared memory"));
     }
     if (offset + bytes <= static_cast<uint64_t>(state.st_size)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("'", facts_.key, "' has ", state.st_size, " bytes; want ", bytes, " from ",
-                                                   offset, " on"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", facts_.key, "' has ", state.st_size, " bytes; want ", bytes, " from ", offset, " on"));
   }
 
   // `offset` and `bytes` lie in the region. `move`: pread or pwrite.
   template <class Move, class T>
   absl::Status Copy(Move move, uint64_t offset, size_t bytes, T* memory) const {
     if (offset > facts_.byte_size || bytes > facts_.byte_size - offset) {
-      return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes from ", offset, " on do not lie in its ",
-                                                     facts_.byte_size, " bytes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(bytes, " bytes from ", offset, " on do not lie in its ", facts_.byte_size, " bytes"));
     }
     uint64_t at = facts_.offset + offset;
     RETURN_IF_ERROR(CheckBytes(at, bytes));  // A write beyond the end would make the object larger.
@@ -89,8 +89,8 @@ class SharedRegions::Region {
 
 absl::Status SharedRegions::Register(const std::string& name, const Facts& facts, const std::string& owner) {
   if (name.empty() || name.size() > kLongestName) {
-    return InField("name", absl::InvalidArgumentError(absl::StrCat("the region's name has ", name.size(), " bytes; want 1 to ",
-                                                                   kLongestName)));
+    return InField("name", absl::InvalidArgumentError(
+                               absl::StrCat("the region's name has ", name.size(), " bytes; want 1 to ", kLongestName)));
   }
   RETURN_IF_ERROR(CheckKey(facts.key));
   if (facts.byte_size < 1 || facts.byte_size > kMostBytes || facts.offset > kMostBytes) {
@@ -106,7 +106,8 @@ absl::Status SharedRegions::Register(const std::string& name, const Facts& facts
   RETURN_IF_ERROR(InField("byte_size", region->CheckBytes(facts.offset, facts.byte_size)));
   MutexLock lock(mu_);
   if (regions_.contains(name)) {
-    return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a region '", Excerpt(name), "' already; unregister it, or "
+    return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a region '", Excerpt(name),
+                                                          "' already; unregister it, or "
                                                           "choose another name")),
                     reason::kAlreadyExists, {{"kind", "region"}, {"name", Excerpt(name)}});
   }
@@ -134,13 +135,14 @@ absl::StatusOr<SharedRegions::RegionPtr> SharedRegions::Find(const std::string& 
   for (const auto& [each, region] : regions_) {
     if (region->IsOf(user)) names.push_back(each);
   }
-  return WithInfo(absl::NotFoundError(absl::StrCat("there is no region '", Excerpt(name), "' of shared memory",
-                                                   DidYouMean(name, names), " (SystemSharedMemoryRegister makes one, for the identity that calls it)")),
-                  reason::kNotFound, {{"kind", "region"}, {"name", Excerpt(name)}});
+  return WithInfo(
+      absl::NotFoundError(absl::StrCat("there is no region '", Excerpt(name), "' of shared memory", DidYouMean(name, names),
+                                       " (SystemSharedMemoryRegister makes one, for the identity that calls it)")),
+      reason::kNotFound, {{"kind", "region"}, {"name", Excerpt(name)}});
 }
 
 absl::StatusOr<std::map<std::string, SharedRegions::Facts>> SharedRegions::List(const std::string& name,
-                                                                                  const RegionUser& user) const {
+                                                                                const RegionUser& user) const {
   std::map<std::string, Facts> list;
   if (!name.empty()) {
     ASSIGN_OR_RETURN(const RegionPtr region, Find(name, user));
@@ -154,11 +156,9 @@ absl::StatusOr<std::map<std::string, SharedRegions::Facts>> SharedRegions::List(
   return list;
 }
 
-absl::Status SharedRegions::Read(const std::string& name, const RegionUser& user, uint64_t offset, size_t bytes,
-                                 void* to) const {
+absl::Status SharedRegions::Read(const std::string& name, const RegionUser& user, uint64_t offset, size_t bytes, void* to) const {
   ASSIGN_OR_RETURN(const RegionPtr region, Find(name, user));
-  return Annotate(region->Copy(&pread, offset, bytes, static_cast<char*>(to)),
-                  absl::StrCat("the region '", Excerpt(name), "'"));
+  return Annotate(region->Copy(&pread, offset, bytes, static_cast<char*>(to)), absl::StrCat("the region '", Excerpt(name), "'"));
 }
 
 absl::Status SharedRegions::Write(const std::string& name, const RegionUser& user, uint64_t offset, size_t bytes,

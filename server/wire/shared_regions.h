@@ -40,7 +40,7 @@ class SharedRegions {
   // A region as it was registered.
   struct Facts {
     std::string key;
-    uint64_t offset = 0;     // In bytes, within the object of that key.
+    uint64_t offset = 0;  // In bytes, within the object of that key.
     uint64_t byte_size = 0;
   };
 

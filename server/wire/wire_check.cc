@@ -98,17 +98,15 @@ std::optional<std::string> Check(Reader& in, size_t end, const Descriptor& type,
 }
 
 // Bytes that the parts of a parsed message take.
-constexpr int64_t kString = 56;        // With its place in an arena's list of things to destroy.
-constexpr size_t kInlineString = 15;   // Longer strings have blocks of their own.
-constexpr int64_t kBlock = 24;         // Beside a block's bytes: what the allocator adds.
-constexpr int64_t kElement = 24;       // In an array of pointers that doubles as it grows.
-constexpr int64_t kGrowth = 3;         // Times the numbers of an array that grows.
-constexpr int64_t kMapNode = 40;       // With its place in the table.
-constexpr int64_t kUnknown = 48;       // A field that the type does not have.
+constexpr int64_t kString = 56;       // With its place in an arena's list of things to destroy.
+constexpr size_t kInlineString = 15;  // Longer strings have blocks of their own.
+constexpr int64_t kBlock = 24;        // Beside a block's bytes: what the allocator adds.
+constexpr int64_t kElement = 24;      // In an array of pointers that doubles as it grows.
+constexpr int64_t kGrowth = 3;        // Times the numbers of an array that grows.
+constexpr int64_t kMapNode = 40;      // With its place in the table.
+constexpr int64_t kUnknown = 48;      // A field that the type does not have.
 
-int64_t StringBytes(size_t length) {
-  return kString + (length > kInlineString ? static_cast<int64_t>(length) + kBlock : 0);
-}
+int64_t StringBytes(size_t length) { return kString + (length > kInlineString ? static_cast<int64_t>(length) + kBlock : 0); }
 
 int64_t NumberBytes(const FieldDescriptor& field) {
   switch (field.cpp_type()) {

@@ -40,10 +40,8 @@ absl::Status CopyScalar(SliceCursor& in, uint64_t wire_type, std::string* rest) 
       if (!in.Varint(&value)) return Broken(in, "a number without end");
       AppendVarint(value, rest);
       return absl::OkStatus();
-    case kFixed64:
-      return in.Copy(8, rest) ? absl::OkStatus() : Broken(in, "a field longer than the message");
-    case kFixed32:
-      return in.Copy(4, rest) ? absl::OkStatus() : Broken(in, "a field longer than the message");
+    case kFixed64: return in.Copy(8, rest) ? absl::OkStatus() : Broken(in, "a field longer than the message");
+    case kFixed32: return in.Copy(4, rest) ? absl::OkStatus() : Broken(in, "a field longer than the message");
   }
   return Broken(in, absl::StrCat("wire type ", wire_type, ", which no message of ours has,"));
 }
@@ -71,8 +69,7 @@ absl::Status CutMessage(SliceCursor& in, size_t end, const Descriptor& type, int
       rest->append(attachments->Add(std::move(slices)));
     } else if (field != nullptr && field->type() == FieldDescriptor::TYPE_MESSAGE && depth < kMaxDepth) {
       std::string nested;
-      RETURN_IF_ERROR(
-          CutMessage(in, in.position() + length, *field->message_type(), depth + 1, &nested, attachments));
+      RETURN_IF_ERROR(CutMessage(in, in.position() + length, *field->message_type(), depth + 1, &nested, attachments));
       AppendVarint(nested.size(), rest);
       rest->append(nested);
     } else {

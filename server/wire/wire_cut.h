@@ -22,8 +22,7 @@ inline constexpr size_t kAttachmentBytes = 4096;
 
 // Writes the message `slices` of `type` to `rest`, with its `bytes` fields of kAttachmentBytes or more replaced by
 // placeholders. INVALID_ARGUMENT: the wire format is broken; says at which byte.
-absl::Status Cut(const Slices& slices, const google::protobuf::Descriptor& type, std::string* rest,
-                 Attachments* attachments);
+absl::Status Cut(const Slices& slices, const google::protobuf::Descriptor& type, std::string* rest, Attachments* attachments);
 
 // The slices of the serialized message `rest` with its placeholders replaced by the fields that they stand for.
 // Requires: `rest` is a message of `type` that was serialized by us.

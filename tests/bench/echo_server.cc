@@ -7,9 +7,9 @@
 #include <iostream>
 #include <memory>
 
-#include "grpcpp/grpcpp.h"
 #include "gluond/v1/operator.grpc.pb.h"
 #include "gluond/v1/server.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
 
 namespace {
 

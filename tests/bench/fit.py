@@ -11,20 +11,20 @@ import time
 import needs
 
 if len(sys.argv) != 4:
-  sys.exit(__doc__)
+    sys.exit(__doc__)
 needs.require("numpy", "grpc", "google.protobuf", "crc32c", "gluond")
 
 import gluond as mx  # noqa: E402
 
 
 def main():
-  name, rows, tests = sys.argv[1:]
-  model = mx.remote.Model(name)
-  for epoch, _ in enumerate(sys.stdin):
-    begin = time.perf_counter()
-    model.fit(rows, epochs=1, first_epoch=epoch, batch_size=64, validation=tests, progress=False)
-    print(f"{time.perf_counter() - begin:.3f}", flush=True)
+    name, rows, tests = sys.argv[1:]
+    model = mx.remote.Model(name)
+    for epoch, _ in enumerate(sys.stdin):
+        begin = time.perf_counter()
+        model.fit(rows, epochs=1, first_epoch=epoch, batch_size=64, validation=tests, progress=False)
+        print(f"{time.perf_counter() - begin:.3f}", flush=True)
 
 
 if __name__ == "__main__":
-  main()
+    main()

@@ -10,15 +10,17 @@ _PACKAGES = {"grpc": "grpcio", "google.protobuf": "protobuf", "mxnet": "mxnet==1
 
 
 def require(*modules):
-  """Ends the program where one of the modules cannot be imported."""
-  for module in modules:
-    try:
-      importlib.import_module(module)
-    except Exception as error:  # MXNet fails in many ways with a numpy that is too new.
-      package = _PACKAGES.get(module, module)
-      sys.exit(f"{sys.executable} cannot import {module} ({type(error).__name__}: {error}); install it: "
-               f"{sys.executable} -m pip install {package}")
+    """Ends the program where one of the modules cannot be imported."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # MXNet fails in many ways with a numpy that is too new.
+            package = _PACKAGES.get(module, module)
+            sys.exit(
+                f"{sys.executable} cannot import {module} ({type(error).__name__}: {error}); install it: "
+                f"{sys.executable} -m pip install {package}"
+            )
 
 
 if __name__ == "__main__":
-  require(*sys.argv[1:])
+    require(*sys.argv[1:])

@@ -41,18 +41,17 @@ inline v1::Block ResidualBlock(int64_t channels, int64_t stride, bool match) {
   std::vector<v1::Block> paths = {
       client::Sequential({ConvBatchNorm(channels, 3, stride, true), ConvBatchNorm(channels, 3, 1, false)})};
   if (match) paths.push_back(ConvBatchNorm(channels, 1, stride, false));
-  return client::Sequential({client::Block("Residual", {}, std::move(paths)),
-                             client::Block("Activation", {{"activation", "relu"}})});
+  return client::Sequential(
+      {client::Block("Residual", {}, std::move(paths)), client::Block("Activation", {{"activation", "relu"}})});
 }
 
 // The same of three convolutions, in ResNet-50.
 inline v1::Block Bottleneck(int64_t channels, int64_t stride, bool match) {
-  std::vector<v1::Block> paths = {client::Sequential({ConvBatchNorm(channels, 1, stride, true),
-                                                      ConvBatchNorm(channels, 3, 1, true),
-                                                      ConvBatchNorm(4 * channels, 1, 1, false)})};
+  std::vector<v1::Block> paths = {client::Sequential(
+      {ConvBatchNorm(channels, 1, stride, true), ConvBatchNorm(channels, 3, 1, true), ConvBatchNorm(4 * channels, 1, 1, false)})};
   if (match) paths.push_back(ConvBatchNorm(4 * channels, 1, stride, false));
-  return client::Sequential({client::Block("Residual", {}, std::move(paths)),
-                             client::Block("Activation", {{"activation", "relu"}})});
+  return client::Sequential(
+      {client::Block("Residual", {}, std::move(paths)), client::Block("Activation", {{"activation", "relu"}})});
 }
 
 inline Network FindNetwork(const std::string& name) {
@@ -78,9 +77,9 @@ inline Network FindNetwork(const std::string& name) {
     return {client::Sequential(std::move(layers)), {3, 32, 32}};
   }
   if (name == "wide") {
-    return {client::Sequential({client::Dense(2048, relu), client::Dense(2048, relu), client::Dense(2048, relu),
-                                client::Dense(2048)}),
-            {2048}};
+    return {
+        client::Sequential({client::Dense(2048, relu), client::Dense(2048, relu), client::Dense(2048, relu), client::Dense(2048)}),
+        {2048}};
   }
   if (name == "resnet50") {
     std::vector<v1::Block> layers = {ConvBatchNorm(64, 7, 2, true), client::MaxPool2D(3, {{"strides", 2}, {"padding", 1}})};

@@ -39,7 +39,9 @@ class OneBlock final : public Scratch {
 
  private:
   static constexpr size_t kBytes = size_t{256} << 20;
-  struct Free { void operator()(char* p) const { std::free(p); } };
+  struct Free {
+    void operator()(char* p) const { std::free(p); }
+  };
   std::unique_ptr<char, Free> block_{static_cast<char*>(std::aligned_alloc(64, kBytes))};
   size_t used_ = 0;
 };

@@ -24,13 +24,11 @@ void Run(benchmark::State& state, const Row& row) {
   for (auto _ : state) call.Run();
 }
 
-const AttrDict kConv1 = {{"kernel", "(5, 5)"}, {"num_filter", "20"}},
-               kConv2 = {{"kernel", "(5, 5)"}, {"num_filter", "50"}};
+const AttrDict kConv1 = {{"kernel", "(5, 5)"}, {"num_filter", "20"}}, kConv2 = {{"kernel", "(5, 5)"}, {"num_filter", "50"}};
 const AttrDict kPool = {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}}, kRelu = {{"act_type", "relu"}};
 const AttrDict kFc1 = {{"num_hidden", "500"}}, kFc2 = {{"num_hidden", "10"}};
 const AttrDict kSgd = {{"lr", "0.1"}, {"momentum", "0.9"}, {"rescale_grad", "0.015625"}};
-const Shape kImage = {64, 1, 28, 28}, kA = {64, 20, 24, 24}, kB = {64, 20, 12, 12}, kC = {64, 50, 8, 8},
-            kD = {64, 50, 4, 4};
+const Shape kImage = {64, 1, 28, 28}, kA = {64, 20, 24, 24}, kB = {64, 20, 12, 12}, kC = {64, 50, 8, 8}, kD = {64, 50, 4, 4};
 const Shape kHidden = {64, 500}, kOut = {64, 10};
 
 const std::vector<Row>& Rows() {
@@ -68,7 +66,8 @@ int main(int argc, char** argv) {
   gluond::bench::Check(gluond::CheckRegistry());
   for (const gluond::bench::Row& row : gluond::bench::Rows()) {
     benchmark::RegisterBenchmark(row.name, [&row](benchmark::State& state) { gluond::bench::Run(state, row); })
-        ->UseRealTime()->Unit(benchmark::kMicrosecond);
+        ->UseRealTime()
+        ->Unit(benchmark::kMicrosecond);
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

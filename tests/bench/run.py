@@ -52,8 +52,7 @@ GLUON = {
 TUTORIALS = ("hybridized", "imperative", "custom_softmax", "computed_softmax", "custom_float")
 # The cases that send one message and wait for one, as a count of the client's system calls shows: compared with another revision's
 # package they may take longer than the others.
-ROUND_TRIPS = {"round_trip": "(a + b).asnumpy()",
-               **{case: GLUON[case][0] for case in ("element", "small_network", "custom_float")}}
+ROUND_TRIPS = {"round_trip": "(a + b).asnumpy()", **{case: GLUON[case][0] for case in ("element", "small_network", "custom_float")}}
 
 
 # Cases of gluon_bench.py that are measured beside a neighbour, too, and the bytes of an inference, either way on average: a
@@ -67,388 +66,444 @@ NEIGHBOUR = {
 
 
 def run_or_exit(command, **options):
-  """The command itself has said what went wrong."""
-  code = subprocess.run(command, check=False, **options).returncode
-  if code:
-    sys.exit(code)
+    """The command itself has said what went wrong."""
+    code = subprocess.run(command, check=False, **options).returncode
+    if code:
+        sys.exit(code)
 
 
 def wait_for(path, process, seconds=30):
-  deadline = time.monotonic() + seconds
-  while not (path.exists() and path.read_text().strip()):
-    if process.poll() is not None or time.monotonic() > deadline:
-      sys.exit(f"{process.args[0]} did not start")
-    time.sleep(0.02)
-  return f"127.0.0.1:{path.read_text().strip()}"
+    deadline = time.monotonic() + seconds
+    while not (path.exists() and path.read_text().strip()):
+        if process.poll() is not None or time.monotonic() > deadline:
+            sys.exit(f"{process.args[0]} did not start")
+        time.sleep(0.02)
+    return f"127.0.0.1:{path.read_text().strip()}"
 
 
 class Side:
-  """A program that answers each line with a number."""
+    """A program that answers each line with a number."""
 
-  def __init__(self, name, command, line="engine", **environment):
-    self.name, self.line, self.figures = name, line, []
-    self.errors = tempfile.TemporaryFile("w+")
-    self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                    stderr=self.errors, text=True, env={**os.environ, **environment})
+    def __init__(self, name, command, line="engine", **environment):
+        self.name, self.line, self.figures = name, line, []
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [str(c) for c in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env={**os.environ, **environment},
+        )
 
-  def ask(self, line):
-    with contextlib.suppress(BrokenPipeError):
-      self.process.stdin.write(line + "\n")
-      self.process.stdin.flush()
-    answer = self.process.stdout.readline()
-    if not answer:
-      self.errors.seek(0)
-      sys.exit(f"{self.name} ended: {' '.join(self.process.args)}\n{self.errors.read()[-2000:]}")
-    return answer
+    def ask(self, line):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            self.errors.seek(0)
+            sys.exit(f"{self.name} ended: {' '.join(self.process.args)}\n{self.errors.read()[-2000:]}")
+        return answer
 
-  def measure(self):
-    time.sleep(0.5)  # The side before has compute threads that spin for a while before they sleep.
-    self.figures.append(float(self.ask(self.line)))
+    def measure(self):
+        time.sleep(0.5)  # The side before has compute threads that spin for a while before they sleep.
+        self.figures.append(float(self.ask(self.line)))
 
-  def stop(self):
-    self.process.stdin.close()
-    self.process.wait()
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def alternate(sides, rounds):
-  for side in sides:
-    side.measure()
-    side.figures.clear()  # The first round warms up.
-  for _ in range(rounds):
     for side in sides:
-      side.measure()
+        side.measure()
+        side.figures.clear()  # The first round warms up.
+    for _ in range(rounds):
+        for side in sides:
+            side.measure()
 
 
 def row(what, ours, other, unit, limit):
-  ratio = statistics.median(a / b for a, b in zip(ours.figures, other.figures))
-  print(f"| {what} | {statistics.median(ours.figures):.3f} {unit} | {other.name} "
-        f"{statistics.median(other.figures):.3f} {unit} | {ratio:.3f} | {limit} |", flush=True)
+    ratio = statistics.median(a / b for a, b in zip(ours.figures, other.figures))
+    print(
+        f"| {what} | {statistics.median(ours.figures):.3f} {unit} | {other.name} "
+        f"{statistics.median(other.figures):.3f} {unit} | {ratio:.3f} | {limit} |",
+        flush=True,
+    )
 
 
 def start_server(folder):
-  return subprocess.Popen([BIN / "server/gluond-server", "--address=127.0.0.1:0", "--devices=cpu",
-                           f"--port_file={folder / 'port'}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [BIN / "server/gluond-server", "--address=127.0.0.1:0", "--devices=cpu", f"--port_file={folder / 'port'}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 @contextlib.contextmanager
 def servers():
-  """A gluond-server and an echo server: their addresses."""
-  with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    server = start_server(folder)
-    echo = subprocess.Popen([BIN / "tests/bench/echo_server", folder / "echo"])
-    try:
-      yield wait_for(folder / "port", server), wait_for(folder / "echo", echo)
-    finally:
-      server.terminate()
-      echo.terminate()
-      server.wait()
-      echo.wait()
+    """A gluond-server and an echo server: their addresses."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        server = start_server(folder)
+        echo = subprocess.Popen([BIN / "tests/bench/echo_server", folder / "echo"])
+        try:
+            yield wait_for(folder / "port", server), wait_for(folder / "echo", echo)
+        finally:
+            server.terminate()
+            echo.terminate()
+            server.wait()
+            echo.wait()
 
 
 def wire(processes):
-  """Where its threads settle makes one server process faster than the next: medians over several."""
-  rows = {}
-  for _ in range(processes):
-    with servers() as (address, echo_address):
-      text = subprocess.run([BIN / "tests/bench/wire_bench", address, echo_address], check=True,
-                            capture_output=True, text=True).stdout
-    for line in text.splitlines():
-      what, ours, floor, ratio, limit = line.split("\t")
-      rows.setdefault((what, limit), []).append((float(ours), float(floor), float(ratio)))
-  for (what, limit), figures in rows.items():
-    ours, floor, ratio = (statistics.median(column) for column in zip(*figures))
-    print(f"| {what} | {ours:.1f} us | bare echo {floor:.1f} us | {ratio:.3f} | {limit} |", flush=True)
+    """Where its threads settle makes one server process faster than the next: medians over several."""
+    rows = {}
+    for _ in range(processes):
+        with servers() as (address, echo_address):
+            text = subprocess.run(
+                [BIN / "tests/bench/wire_bench", address, echo_address], check=True, capture_output=True, text=True
+            ).stdout
+        for line in text.splitlines():
+            what, ours, floor, ratio, limit = line.split("\t")
+            rows.setdefault((what, limit), []).append((float(ours), float(floor), float(ratio)))
+    for (what, limit), figures in rows.items():
+        ours, floor, ratio = (statistics.median(column) for column in zip(*figures))
+        print(f"| {what} | {ours:.1f} us | bare echo {floor:.1f} us | {ratio:.3f} | {limit} |", flush=True)
 
 
 def gluon_side(name, interpreter, module, case, address="", echo_address="", package=ROOT / "client/python"):
-  return Side(name, [interpreter, ROOT / "tests/bench/gluon_bench.py", module], case, OMP_NUM_THREADS="2",
-              PYTHONPATH=str(package), GLUOND_ADDRESS=address, ECHO_ADDRESS=echo_address)
+    return Side(
+        name,
+        [interpreter, ROOT / "tests/bench/gluon_bench.py", module],
+        case,
+        OMP_NUM_THREADS="2",
+        PYTHONPATH=str(package),
+        GLUOND_ADDRESS=address,
+        ECHO_ADDRESS=echo_address,
+    )
 
 
 def python_round_trip(processes):
-  """As in wire(), over several processes."""
-  run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
-  all_figures = ([], [])
-  for _ in range(processes):
-    with servers() as addresses:
-      sides = [gluon_side(name, sys.executable, "gluond", case, *addresses)
-               for name, case in (("gluond", "round_trip"), ("empty call by grpcio", "echo_0"))]
-      alternate(sides, 3)
-      for side, figures in zip(sides, all_figures):
-        figures.append(statistics.median(side.figures))
-        side.figures = figures
-        side.stop()
-  row("(a + b).asnumpy()", *sides, "us", "1.5")
+    """As in wire(), over several processes."""
+    run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
+    all_figures = ([], [])
+    for _ in range(processes):
+        with servers() as addresses:
+            sides = [
+                gluon_side(name, sys.executable, "gluond", case, *addresses)
+                for name, case in (("gluond", "round_trip"), ("empty call by grpcio", "echo_0"))
+            ]
+            alternate(sides, 3)
+            for side, figures in zip(sides, all_figures):
+                figures.append(statistics.median(side.figures))
+                side.figures = figures
+                side.stop()
+    row("(a + b).asnumpy()", *sides, "us", "1.5")
 
 
 def python(address, rounds, mxnet):
-  """The tutorials' code in Python, against the same code with MXNet."""
-  sides = [gluon_side("gluond", sys.executable, "gluond", "", address), gluon_side("MXNet 1.9.1", mxnet, "mxnet", "")]
-  sums = [[0.0] * rounds for _ in sides]
-  for case, (what, limit) in GLUON.items():
-    compare(case, what, sides, rounds, limit)
-    if case in TUTORIALS:
-      sums = [[a + b for a, b in zip(total, side.figures)] for total, side in zip(sums, sides)]
-  for side, total in zip(sides, sums):
-    side.figures = total
-  row("the tutorials' code, added up", *sides, "us", 0.85)
-  for each in sides:
-    each.stop()
+    """The tutorials' code in Python, against the same code with MXNet."""
+    sides = [gluon_side("gluond", sys.executable, "gluond", "", address), gluon_side("MXNet 1.9.1", mxnet, "mxnet", "")]
+    sums = [[0.0] * rounds for _ in sides]
+    for case, (what, limit) in GLUON.items():
+        compare(case, what, sides, rounds, limit)
+        if case in TUTORIALS:
+            sums = [[a + b for a, b in zip(total, side.figures)] for total, side in zip(sums, sides)]
+    for side, total in zip(sides, sums):
+        side.figures = total
+    row("the tutorials' code, added up", *sides, "us", 0.85)
+    for each in sides:
+        each.stop()
 
 
 def compare(case, what, sides, rounds, limit):
-  """One case of gluon_bench.py."""
-  for each in sides:
-    each.line, each.figures = case, []
-  alternate(sides, rounds)
-  row(what, *sides, "us", limit)
+    """One case of gluon_bench.py."""
+    for each in sides:
+        each.line, each.figures = case, []
+    alternate(sides, rounds)
+    row(what, *sides, "us", limit)
 
 
 def package_before(address, rounds, package):
-  """The package against that of another revision, with the same server."""
-  sides = [gluon_side("gluond", sys.executable, "gluond", "", address),
-           gluon_side("before", sys.executable, "gluond", "", address, package=package)]
-  for case, what in {**ROUND_TRIPS, **{case: what for case, (what, _) in GLUON.items()}}.items():
-    compare(case, what, sides, rounds, 1.25 if case in ROUND_TRIPS else 1.05)
-  for each in sides:
-    each.stop()
+    """The package against that of another revision, with the same server."""
+    sides = [
+        gluon_side("gluond", sys.executable, "gluond", "", address),
+        gluon_side("before", sys.executable, "gluond", "", address, package=package),
+    ]
+    for case, what in {**ROUND_TRIPS, **{case: what for case, (what, _) in GLUON.items()}}.items():
+        compare(case, what, sides, rounds, 1.25 if case in ROUND_TRIPS else 1.05)
+    for each in sides:
+        each.stop()
 
 
 def indexing(address, rounds):
-  """An index that chooses one row, against a number: both write one element of a large array."""
-  sides = [gluon_side("gluond", sys.executable, "gluond", "set_list", address),
-           gluon_side("x[0] = 1", sys.executable, "gluond", "set_row", address)]
-  alternate(sides, rounds)
-  row("x[[0]] = 1 of 100 million elements", *sides, "us", 3)
-  for each in sides:
-    each.stop()
+    """An index that chooses one row, against a number: both write one element of a large array."""
+    sides = [
+        gluon_side("gluond", sys.executable, "gluond", "set_list", address),
+        gluon_side("x[0] = 1", sys.executable, "gluond", "set_row", address),
+    ]
+    alternate(sides, rounds)
+    row("x[[0]] = 1 of 100 million elements", *sides, "us", 3)
+    for each in sides:
+        each.stop()
 
 
 def neighbour(addresses, rounds, torch, mxnet):
-  """Each side alone, and beside a process that never sleeps, on one of the two processors."""
-  run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
-  ours = gluon_side("gluond", sys.executable, "gluond", "", *addresses)
-  echo = gluon_side("echo", sys.executable, "gluond", "", *addresses)
-  peers = []
-  if torch:
-    peers.append(Side("PyTorch", [torch, ROOT / "tests/bench/gluon_torch.py"], OMP_NUM_THREADS="2"))
-  if mxnet:
-    peers.append(gluon_side("MXNet 1.9.1", mxnet, "mxnet", ""))
+    """Each side alone, and beside a process that never sleeps, on one of the two processors."""
+    run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
+    ours = gluon_side("gluond", sys.executable, "gluond", "", *addresses)
+    echo = gluon_side("echo", sys.executable, "gluond", "", *addresses)
+    peers = []
+    if torch:
+        peers.append(Side("PyTorch", [torch, ROOT / "tests/bench/gluon_torch.py"], OMP_NUM_THREADS="2"))
+    if mxnet:
+        peers.append(gluon_side("MXNet 1.9.1", mxnet, "mxnet", ""))
 
-  def medians(case, size):
-    """Ours, and each peer's, with the echo's where there is one."""
-    sides = [ours, *peers] + ([echo] if size else [])
-    for each in sides:
-      each.line, each.figures = f"echo_{size}" if each is echo else case, []
-    alternate(sides, rounds)
-    middle = [statistics.median(each.figures) / 1e3 for each in sides]
-    sent = middle.pop() if size else 0.0
-    return middle[0], [peer + sent for peer in middle[1:]]
+    def medians(case, size):
+        """Ours, and each peer's, with the echo's where there is one."""
+        sides = [ours, *peers] + ([echo] if size else [])
+        for each in sides:
+            each.line, each.figures = f"echo_{size}" if each is echo else case, []
+        alternate(sides, rounds)
+        middle = [statistics.median(each.figures) / 1e3 for each in sides]
+        sent = middle.pop() if size else 0.0
+        return middle[0], [peer + sent for peer in middle[1:]]
 
-  for case, (what, size) in NEIGHBOUR.items():
-    alone, peers_alone = medians(case, size)
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    os.sched_setaffinity(busy.pid, {max(os.sched_getaffinity(0))})
-    try:
-      beside, peers_beside = medians(case, size)
-    finally:
-      busy.kill()
-      busy.wait()
-    print(f"| {what}, beside a neighbour | {beside:.2f} ms | itself alone {alone:.2f} ms | {beside / alone:.3f} | 2.5 |")
-    for peer, a, b in zip(peers, peers_alone, peers_beside):
-      name = peer.name + (" and an echo" if size else "")
-      print(f"| the same | {beside:.2f} ms | {name} {b:.2f} ms | {beside / b:.3f} | 1.0 |")
-      print(f"| {what}, alone | {alone:.2f} ms | {name} {a:.2f} ms | {alone / a:.3f} | report |", flush=True)
-  for each in (ours, echo, *peers):
-    each.stop()
+    for case, (what, size) in NEIGHBOUR.items():
+        alone, peers_alone = medians(case, size)
+        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        os.sched_setaffinity(busy.pid, {max(os.sched_getaffinity(0))})
+        try:
+            beside, peers_beside = medians(case, size)
+        finally:
+            busy.kill()
+            busy.wait()
+        print(f"| {what}, beside a neighbour | {beside:.2f} ms | itself alone {alone:.2f} ms | {beside / alone:.3f} | 2.5 |")
+        for peer, a, b in zip(peers, peers_alone, peers_beside):
+            name = peer.name + (" and an echo" if size else "")
+            print(f"| the same | {beside:.2f} ms | {name} {b:.2f} ms | {beside / b:.3f} | 1.0 |")
+            print(f"| {what}, alone | {alone:.2f} ms | {name} {a:.2f} ms | {alone / a:.3f} | report |", flush=True)
+    for each in (ours, echo, *peers):
+        each.stop()
 
 
 def quota(rounds):
-  """A step of LeNet on a server that gets 1.5 processors of its control group, and without that limit, in turns."""
-  root = pathlib.Path("/sys/fs/cgroup")
-  second = (root / "cgroup.controllers").exists()  # The second version has one tree for all controllers.
-  group = root / ("" if second else "cpu") / f"gluond-bench-{os.getpid()}"
-  limits = ("max 100000", "150000 100000") if second else ("-1", "150000")
-  group.mkdir()
-  try:
-    with tempfile.TemporaryDirectory() as name:
-      server = start_server(pathlib.Path(name))
-      address = wait_for(pathlib.Path(name) / "port", server)
-      (group / "cgroup.procs").write_text(str(server.pid))
-      command = [BIN / "tests/bench/step_bench", "lenet", STEPS["lenet"], address]
-      sides = [Side("with 2 processors", command, "wire"), Side("gluond", command, "wire")]
-      for _ in range(rounds + 1):
-        for side, limit in zip(sides, limits):
-          (group / ("cpu.max" if second else "cpu.cfs_quota_us")).write_text(limit)
-          side.measure()
-      for side in sides:
-        del side.figures[0]  # The first round warms up.
-        side.stop()
-      row("lenet TrainStep with a quota of 1.5 processors", sides[1], sides[0], "ms", 1.6)
-      server.terminate()
-      server.wait()
-  finally:
-    group.rmdir()
+    """A step of LeNet on a server that gets 1.5 processors of its control group, and without that limit, in turns."""
+    root = pathlib.Path("/sys/fs/cgroup")
+    second = (root / "cgroup.controllers").exists()  # The second version has one tree for all controllers.
+    group = root / ("" if second else "cpu") / f"gluond-bench-{os.getpid()}"
+    limits = ("max 100000", "150000 100000") if second else ("-1", "150000")
+    group.mkdir()
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            server = start_server(pathlib.Path(name))
+            address = wait_for(pathlib.Path(name) / "port", server)
+            (group / "cgroup.procs").write_text(str(server.pid))
+            command = [BIN / "tests/bench/step_bench", "lenet", STEPS["lenet"], address]
+            sides = [Side("with 2 processors", command, "wire"), Side("gluond", command, "wire")]
+            for _ in range(rounds + 1):
+                for side, limit in zip(sides, limits):
+                    (group / ("cpu.max" if second else "cpu.cfs_quota_us")).write_text(limit)
+                    side.measure()
+            for side in sides:
+                del side.figures[0]  # The first round warms up.
+                side.stop()
+            row("lenet TrainStep with a quota of 1.5 processors", sides[1], sides[0], "ms", 1.6)
+            server.terminate()
+            server.wait()
+    finally:
+        group.rmdir()
 
 
 class TrainCommand(Side):
-  """`gluond train` for one epoch, timed by what it says of itself."""
+    """`gluond train` for one epoch, timed by what it says of itself."""
 
-  def __init__(self, address):
-    self.name, self.figures = "gluond train", []
-    self.command = [BIN / "client/cli/gluond", "train", f"--address={address}", "--epochs=1", "--replace", "--curve=-",
-                    "--checkpoint=-"]
+    def __init__(self, address):
+        self.name, self.figures = "gluond train", []
+        self.command = [
+            BIN / "client/cli/gluond",
+            "train",
+            f"--address={address}",
+            "--epochs=1",
+            "--replace",
+            "--curve=-",
+            "--checkpoint=-",
+        ]
 
-  def measure(self):
-    said = subprocess.run(self.command, check=True, capture_output=True, text=True).stdout
-    self.figures.append(60_000 / float(re.search(r"([0-9]+) images/s", said).group(1)))
+    def measure(self):
+        said = subprocess.run(self.command, check=True, capture_output=True, text=True).stdout
+        self.figures.append(60_000 / float(re.search(r"([0-9]+) images/s", said).group(1)))
 
-  def stop(self):
-    pass
+    def stop(self):
+        pass
 
 
 def fit(address, rounds):
-  """One epoch of LeNet over 60,000 rows, with the test rows after it: from Python, and by the command."""
-  run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
-  command = TrainCommand(address)
-  command.measure()  # It sends the rows, and makes the model.
-  ours = Side("gluond", [sys.executable, ROOT / "tests/bench/fit.py", "lenet", "fashion-mnist-train", "fashion-mnist-test"],
-              PYTHONPATH=str(ROOT / "client/python"), GLUOND_ADDRESS=address)
-  command.figures.clear()
-  alternate([ours, command], rounds)
-  row("fit() of LeNet over 60,000 rows, one epoch", ours, command, "s", 1.05)
-  ours.stop()
+    """One epoch of LeNet over 60,000 rows, with the test rows after it: from Python, and by the command."""
+    run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
+    command = TrainCommand(address)
+    command.measure()  # It sends the rows, and makes the model.
+    ours = Side(
+        "gluond",
+        [sys.executable, ROOT / "tests/bench/fit.py", "lenet", "fashion-mnist-train", "fashion-mnist-test"],
+        PYTHONPATH=str(ROOT / "client/python"),
+        GLUOND_ADDRESS=address,
+    )
+    command.figures.clear()
+    alternate([ours, command], rounds)
+    row("fit() of LeNet over 60,000 rows, one epoch", ours, command, "s", 1.05)
+    ours.stop()
 
 
 def wants_spatial(options):
-  return options.only in "spatial" or options.only.startswith("spatial:")
+    return options.only in "spatial" or options.only.startswith("spatial:")
 
 
 def wants_serving(options):
-  return options.only in "serving" or options.only.startswith("serving:")
+    return options.only in "serving" or options.only.startswith("serving:")
 
 
 def check(options):
-  """Ends the program where something is missing, before anything is built or measured."""
-  in_python = any(options.only in part for part in ("python", "indexing", "fit", "neighbour"))
-  networks = any(options.only in network for network in STEPS) or wants_spatial(options)
-  wanted = [(sys.executable, ("numpy", "grpc", "google.protobuf", "crc32c"), in_python),
-            (options.torch, ("torch",), networks or options.only in "neighbour"),
-            (options.mxnet, ("numpy", "mxnet"), networks or in_python),
-            (options.ort, ("onnxruntime", "onnx", "numpy"), wants_serving(options))]
-  for python, modules, is_used in wanted:
-    if not python or not is_used:
-      continue
-    try:
-      run_or_exit([python, ROOT / "tests/bench/needs.py", *modules])
-    except OSError as error:
-      sys.exit(f"{python} is no Python that can be started ({error.strerror}); name another interpreter")
-  if "GLUOND_BIN" not in os.environ:
-    if shutil.which("bazel") is None:
-      sys.exit("bazel is not on PATH; install it (deploy/setup.sh does), or let GLUOND_BIN name a folder with built programs")
-    return
-  for program in ("server/gluond-server", "client/cli/gluond", "tests/bench/echo_server", "tests/bench/wire_bench", "tests/bench/step_bench",
-                  "tests/bench/spatial_bench"):
-    if not (BIN / program).is_file():
-      sys.exit(f"{BIN / program} is missing; build it (bazel build //server:gluond-server //client/cli:gluond //tests/bench:all), or let "
-               "GLUOND_BIN name the folder where it is")
+    """Ends the program where something is missing, before anything is built or measured."""
+    in_python = any(options.only in part for part in ("python", "indexing", "fit", "neighbour"))
+    networks = any(options.only in network for network in STEPS) or wants_spatial(options)
+    wanted = [
+        (sys.executable, ("numpy", "grpc", "google.protobuf", "crc32c"), in_python),
+        (options.torch, ("torch",), networks or options.only in "neighbour"),
+        (options.mxnet, ("numpy", "mxnet"), networks or in_python),
+        (options.ort, ("onnxruntime", "onnx", "numpy"), wants_serving(options)),
+    ]
+    for python, modules, is_used in wanted:
+        if not python or not is_used:
+            continue
+        try:
+            run_or_exit([python, ROOT / "tests/bench/needs.py", *modules])
+        except OSError as error:
+            sys.exit(f"{python} is no Python that can be started ({error.strerror}); name another interpreter")
+    if "GLUOND_BIN" not in os.environ:
+        if shutil.which("bazel") is None:
+            sys.exit("bazel is not on PATH; install it (deploy/setup.sh does), or let GLUOND_BIN name a folder with built programs")
+        return
+    for program in (
+        "server/gluond-server",
+        "client/cli/gluond",
+        "tests/bench/echo_server",
+        "tests/bench/wire_bench",
+        "tests/bench/step_bench",
+        "tests/bench/spatial_bench",
+    ):
+        if not (BIN / program).is_file():
+            sys.exit(
+                f"{BIN / program} is missing; build it (bazel build //server:gluond-server //client/cli:gluond //tests/bench:all), or let "
+                "GLUOND_BIN name the folder where it is"
+            )
 
 
 def spatial(rounds, torch, mxnet, word):
-  """Convolution and pooling, call by call: the least and the median of the rounds, and their ratios to each peer's.
-  BENCH_CLOCK=processor takes one thread and the processor's time: for a machine that is not idle."""
-  threads = "1" if os.environ.get("BENCH_CLOCK") == "processor" else "2"
-  command = lambda python, name: [python, ROOT / f"tests/bench/spatial_{name}.py", threads]
-  sides = [Side("gluond", [BIN / "tests/bench/spatial_bench"], OMP_NUM_THREADS=threads)]
-  sides += [Side("PyTorch", command(torch, "torch"), OMP_NUM_THREADS=threads)] if torch else []
-  sides += [Side("MXNet", command(mxnet, "mxnet"), OMP_NUM_THREADS=threads)] if mxnet else []
-  titles = [f"{side.name}: least, median ms" for side in sides] + [f"to {side.name}" for side in sides[1:]]
-  print("\n| call | " + " | ".join(titles) + " |\n|" + " --- |" * (len(titles) + 1), flush=True)
-  for name, op, attrs, shape in spatial_cases.CASES:
-    for how in ("inference", "training"):
-      if word not in f"{name}, {how}":
-        continue
-      line, figures = spatial_cases.line_of(op, attrs, shape, how), [[] for _ in sides]
-      for _ in range(rounds):
-        for side, each in zip(sides, figures):
-          each.append([float(x) for x in side.ask(line).split()])
-      least = [min(a for a, _ in each) for each in figures]
-      median = [statistics.median(b for _, b in each) for each in figures]
-      cells = [f"{a:.3f}, {b:.3f}" for a, b in zip(least, median)]
-      cells += [f"{least[0] / a:.2f}, {median[0] / b:.2f}" for a, b in zip(least[1:], median[1:])]
-      print(f"| {name}, {how} | " + " | ".join(cells) + " |", flush=True)
-  for side in sides:
-    side.stop()
-
-
-def main():
-  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument("--rounds", type=int, default=9)
-  parser.add_argument("--torch")
-  parser.add_argument("--mxnet")
-  parser.add_argument("--ort")
-  parser.add_argument("--before")
-  parser.add_argument("--quick", action="store_true")
-  parser.add_argument("--only", default="")
-  options = parser.parse_args()
-  check(options)
-  if "GLUOND_BIN" not in os.environ:
-    run_or_exit(["bazel", "build", "//server:gluond-server", "//client/cli:gluond", "//tests/bench:all"], cwd=ROOT)
-  with open("/proc/cpuinfo") as cpuinfo:
-    cpu = next(line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name"))
-  print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}\n")
-  print("| what | gluond | against | ratio | at most |\n| --- | --- | --- | --- | --- |", flush=True)
-
-  if wants_spatial(options):
-    spatial(options.rounds, options.torch, options.mxnet, options.only.partition(":")[2])
-  if wants_serving(options):
-    serving.measure(sys.modules[__name__], options)
-  if options.only in "wire":
-    wire(processes=options.rounds)
-  if options.only in "python":
-    python_round_trip(processes=options.rounds)
-  if options.only in "quota":
-    quota(options.rounds)
-  with servers() as addresses:
-    address = addresses[0]
-    if options.only in "python" and options.mxnet:
-      python(address, options.rounds, options.mxnet)
-    if options.only in "python" and options.before:
-      package_before(address, options.rounds, options.before)
-    if options.only in "indexing":
-      indexing(address, options.rounds)
-    if options.only in "fit":
-      fit(address, options.rounds)
-    if options.only in "neighbour":
-      neighbour(addresses, options.rounds, options.torch, options.mxnet)
-    for network, steps in STEPS.items():
-      if options.only not in network:
-        continue
-      ours = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "wire")
-      ahead = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "ahead")
-      engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps])
-      sides = [ours, ahead, engine]
-      if options.torch:
-        sides.append(Side("PyTorch", [options.torch, ROOT / "tests/bench/peer_torch.py", network, steps],
-                          OMP_NUM_THREADS="2"))
-      if options.mxnet:
-        sides.append(Side("MXNet 1.9.1", [options.mxnet, ROOT / "tests/bench/peer_mxnet.py", network, steps],
-                          OMP_NUM_THREADS="2"))
-      alternate(sides, options.rounds)
-      for side, how in ((ours, ""), (ahead, ", sent ahead")):
-        row(f"{network} TrainStep over loopback, batch 64{how}", side, engine, "ms",
-            "1.05" if network == "lenet" else "")
-        for peer in sides[3:]:
-          row(f"{network} TrainStep over loopback, batch 64{how}", side, peer, "ms",
-              "1.0 of the faster" if network != "resnet20" else "report")
-      if network == "lenet":
-        planned, unshared = map(int, engine.ask("memory").split())
-        print(f"| lenet planned memory, forward and backward | {planned} B | unshared {unshared} B | "
-              f"{planned / unshared:.3f} | 0.5 |", flush=True)
-      for side in sides:
+    """Convolution and pooling, call by call: the least and the median of the rounds, and their ratios to each peer's.
+    BENCH_CLOCK=processor takes one thread and the processor's time: for a machine that is not idle."""
+    threads = "1" if os.environ.get("BENCH_CLOCK") == "processor" else "2"
+    command = lambda python, name: [python, ROOT / f"tests/bench/spatial_{name}.py", threads]
+    sides = [Side("gluond", [BIN / "tests/bench/spatial_bench"], OMP_NUM_THREADS=threads)]
+    sides += [Side("PyTorch", command(torch, "torch"), OMP_NUM_THREADS=threads)] if torch else []
+    sides += [Side("MXNet", command(mxnet, "mxnet"), OMP_NUM_THREADS=threads)] if mxnet else []
+    titles = [f"{side.name}: least, median ms" for side in sides] + [f"to {side.name}" for side in sides[1:]]
+    print("\n| call | " + " | ".join(titles) + " |\n|" + " --- |" * (len(titles) + 1), flush=True)
+    for name, op, attrs, shape in spatial_cases.CASES:
+        for how in ("inference", "training"):
+            if word not in f"{name}, {how}":
+                continue
+            line, figures = spatial_cases.line_of(op, attrs, shape, how), [[] for _ in sides]
+            for _ in range(rounds):
+                for side, each in zip(sides, figures):
+                    each.append([float(x) for x in side.ask(line).split()])
+            least = [min(a for a, _ in each) for each in figures]
+            median = [statistics.median(b for _, b in each) for each in figures]
+            cells = [f"{a:.3f}, {b:.3f}" for a, b in zip(least, median)]
+            cells += [f"{least[0] / a:.2f}, {median[0] / b:.2f}" for a, b in zip(least[1:], median[1:])]
+            print(f"| {name}, {how} | " + " | ".join(cells) + " |", flush=True)
+    for side in sides:
         side.stop()
 
 
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--torch")
+    parser.add_argument("--mxnet")
+    parser.add_argument("--ort")
+    parser.add_argument("--before")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    check(options)
+    if "GLUOND_BIN" not in os.environ:
+        run_or_exit(["bazel", "build", "//server:gluond-server", "//client/cli:gluond", "//tests/bench:all"], cwd=ROOT)
+    with open("/proc/cpuinfo") as cpuinfo:
+        cpu = next(line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name"))
+    print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}\n")
+    print("| what | gluond | against | ratio | at most |\n| --- | --- | --- | --- | --- |", flush=True)
+
+    if wants_spatial(options):
+        spatial(options.rounds, options.torch, options.mxnet, options.only.partition(":")[2])
+    if wants_serving(options):
+        serving.measure(sys.modules[__name__], options)
+    if options.only in "wire":
+        wire(processes=options.rounds)
+    if options.only in "python":
+        python_round_trip(processes=options.rounds)
+    if options.only in "quota":
+        quota(options.rounds)
+    with servers() as addresses:
+        address = addresses[0]
+        if options.only in "python" and options.mxnet:
+            python(address, options.rounds, options.mxnet)
+        if options.only in "python" and options.before:
+            package_before(address, options.rounds, options.before)
+        if options.only in "indexing":
+            indexing(address, options.rounds)
+        if options.only in "fit":
+            fit(address, options.rounds)
+        if options.only in "neighbour":
+            neighbour(addresses, options.rounds, options.torch, options.mxnet)
+        for network, steps in STEPS.items():
+            if options.only not in network:
+                continue
+            ours = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "wire")
+            ahead = Side("gluond", [BIN / "tests/bench/step_bench", network, steps, address], "ahead")
+            engine = Side("engine alone", [BIN / "tests/bench/step_bench", network, steps])
+            sides = [ours, ahead, engine]
+            if options.torch:
+                sides.append(
+                    Side("PyTorch", [options.torch, ROOT / "tests/bench/peer_torch.py", network, steps], OMP_NUM_THREADS="2")
+                )
+            if options.mxnet:
+                sides.append(
+                    Side("MXNet 1.9.1", [options.mxnet, ROOT / "tests/bench/peer_mxnet.py", network, steps], OMP_NUM_THREADS="2")
+                )
+            alternate(sides, options.rounds)
+            for side, how in ((ours, ""), (ahead, ", sent ahead")):
+                row(f"{network} TrainStep over loopback, batch 64{how}", side, engine, "ms", "1.05" if network == "lenet" else "")
+                for peer in sides[3:]:
+                    row(
+                        f"{network} TrainStep over loopback, batch 64{how}",
+                        side,
+                        peer,
+                        "ms",
+                        "1.0 of the faster" if network != "resnet20" else "report",
+                    )
+            if network == "lenet":
+                planned, unshared = map(int, engine.ask("memory").split())
+                print(
+                    f"| lenet planned memory, forward and backward | {planned} B | unshared {unshared} B | "
+                    f"{planned / unshared:.3f} | 0.5 |",
+                    flush=True,
+                )
+            for side in sides:
+                side.stop()
+
+
 if __name__ == "__main__":
-  main()
+    main()

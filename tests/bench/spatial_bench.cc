@@ -60,8 +60,7 @@ double Milliseconds(clockid_t clock) {
 
 void Answer(const std::function<void()>& call) {
   const char* const name = std::getenv("BENCH_CLOCK");
-  const clockid_t clock =
-      name != nullptr && absl::string_view(name) == "processor" ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+  const clockid_t clock = name != nullptr && absl::string_view(name) == "processor" ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
   std::vector<double> times;
   const double end = Milliseconds(CLOCK_MONOTONIC) + 100;
   while (times.size() < 3 || Milliseconds(CLOCK_MONOTONIC) < end) {

@@ -13,17 +13,17 @@ import time
 
 
 def conv(name, shape, filters, kernel, op="Convolution", **attrs):
-  attrs = {"kernel": kernel, "num_filter": filters, "no_bias": False, **attrs}
-  return name, op, attrs, shape
+    attrs = {"kernel": kernel, "num_filter": filters, "no_bias": False, **attrs}
+    return name, op, attrs, shape
 
 
 def deconv(name, shape, filters, kernel, **attrs):
-  return conv(name, shape, filters, kernel, "Deconvolution", **attrs)
+    return conv(name, shape, filters, kernel, "Deconvolution", **attrs)
 
 
 def pool(name, shape, kernel=None, **attrs):
-  attrs = {"kernel": kernel, **attrs} if kernel else {"global_pool": True, **attrs}
-  return name, "Pooling", attrs, shape
+    attrs = {"kernel": kernel, **attrs} if kernel else {"global_pool": True, **attrs}
+    return name, "Pooling", attrs, shape
 
 
 CASES = [
@@ -56,15 +56,12 @@ CASES = [
     deconv("Conv1DTranspose 4 stride 2, 64 to 32", (8, 64, 512), 32, (4,), stride=(2,), pad=(1,)),
     deconv("Conv2DTranspose 4x4 stride 2, 64 to 32", (8, 64, 14, 14), 32, (4, 4), stride=(2, 2), pad=(1, 1)),
     deconv("Conv2DTranspose 3x3, 32 to 16", (8, 32, 28, 28), 16, (3, 3), pad=(1, 1)),
-    deconv("Conv2DTranspose 4x4 depthwise stride 2, 32", (4, 32, 28, 28), 32, (4, 4), stride=(2, 2), pad=(1, 1),
-           num_group=32),
-    deconv("Conv2DTranspose 3x3 stride 2, 64 to 32", (4, 64, 28, 28), 32, (3, 3), stride=(2, 2), pad=(1, 1),
-           adj=(1, 1)),
+    deconv("Conv2DTranspose 4x4 depthwise stride 2, 32", (4, 32, 28, 28), 32, (4, 4), stride=(2, 2), pad=(1, 1), num_group=32),
+    deconv("Conv2DTranspose 3x3 stride 2, 64 to 32", (4, 64, 28, 28), 32, (3, 3), stride=(2, 2), pad=(1, 1), adj=(1, 1)),
     deconv("Conv2DTranspose 2x2 stride 2, 128 to 64", (2, 128, 28, 28), 64, (2, 2), stride=(2, 2)),
     deconv("Conv2DTranspose 4x4 stride 2, 64 to 3", (8, 64, 32, 32), 3, (4, 4), stride=(2, 2), pad=(1, 1)),
     deconv("Conv2DTranspose 16x16 stride 8, 21 to 21", (1, 21, 16, 16), 21, (16, 16), stride=(8, 8), pad=(4, 4)),
-    deconv("Conv3DTranspose 4x4x4 stride 2, 32 to 16", (2, 32, 4, 12, 12), 16, (4, 4, 4), stride=(2, 2, 2),
-           pad=(1, 1, 1)),
+    deconv("Conv3DTranspose 4x4x4 stride 2, 32 to 16", (2, 32, 4, 12, 12), 16, (4, 4, 4), stride=(2, 2, 2), pad=(1, 1, 1)),
     deconv("Conv3DTranspose 2x2x2 stride 2, 32 to 16", (2, 32, 4, 16, 16), 16, (2, 2, 2), stride=(2, 2, 2)),
     deconv("Conv3DTranspose 3x3x3, 32 to 16", (2, 32, 4, 16, 16), 16, (3, 3, 3), pad=(1, 1, 1)),
     pool("MaxPool1D 2", (16, 64, 1024), (2,), stride=(2,)),
@@ -78,8 +75,9 @@ CASES = [
     pool("GlobalAvgPool2D", (16, 256, 14, 14), pool_type="avg"),
     pool("GlobalMaxPool2D", (16, 256, 14, 14), pool_type="max"),
     pool("MaxPool3D 2x2x2", (2, 16, 8, 48, 48), (2, 2, 2), stride=(2, 2, 2)),
-    pool("MaxPool3D 3x3x3 stride 2, ceil", (2, 16, 8, 48, 48), (3, 3, 3), stride=(2, 2, 2), pad=(1, 1, 1),
-         pooling_convention="full"),
+    pool(
+        "MaxPool3D 3x3x3 stride 2, ceil", (2, 16, 8, 48, 48), (3, 3, 3), stride=(2, 2, 2), pad=(1, 1, 1), pooling_convention="full"
+    ),
     pool("AvgPool3D 2x2x2", (2, 16, 8, 48, 48), (2, 2, 2), stride=(2, 2, 2), pool_type="avg"),
     pool("AvgPool3D 3x3x3 stride 1", (2, 16, 8, 24, 24), (3, 3, 3), pad=(1, 1, 1), pool_type="avg"),
     pool("MaxPool3D 3x3x3 stride 1", (2, 16, 8, 24, 24), (3, 3, 3), pad=(1, 1, 1)),
@@ -88,22 +86,22 @@ CASES = [
 
 
 def line_of(op, attrs, shape, how):
-  return "\t".join([op, ";".join(f"{k}={v}" for k, v in attrs.items()), ",".join(map(str, shape)), how])
+    return "\t".join([op, ";".join(f"{k}={v}" for k, v in attrs.items()), ",".join(map(str, shape)), how])
 
 
 def serve(prepare, seconds=0.1):
-  """Answers the lines of standard input. prepare(op, attrs, shape, training) -> a call without arguments."""
-  clock = time.process_time if os.environ.get("BENCH_CLOCK") == "processor" else time.perf_counter
-  calls = {}
-  for line in sys.stdin:
-    if line not in calls:
-      op, attrs, shape, how = line.rstrip("\n").split("\t")
-      attrs = dict(a.split("=", 1) for a in attrs.split(";"))
-      calls[line] = prepare(op, attrs, tuple(map(int, shape.split(","))), how == "training")
-      calls[line]()
-    times, end = [], time.perf_counter() + seconds
-    while len(times) < 3 or time.perf_counter() < end:
-      begin = clock()
-      calls[line]()
-      times.append((clock() - begin) * 1e3)
-    print(f"{min(times):.4f} {statistics.median(times):.4f}", flush=True)
+    """Answers the lines of standard input. prepare(op, attrs, shape, training) -> a call without arguments."""
+    clock = time.process_time if os.environ.get("BENCH_CLOCK") == "processor" else time.perf_counter
+    calls = {}
+    for line in sys.stdin:
+        if line not in calls:
+            op, attrs, shape, how = line.rstrip("\n").split("\t")
+            attrs = dict(a.split("=", 1) for a in attrs.split(";"))
+            calls[line] = prepare(op, attrs, tuple(map(int, shape.split(","))), how == "training")
+            calls[line]()
+        times, end = [], time.perf_counter() + seconds
+        while len(times) < 3 or time.perf_counter() < end:
+            begin = clock()
+            calls[line]()
+            times.append((clock() - begin) * 1e3)
+        print(f"{min(times):.4f} {statistics.median(times):.4f}", flush=True)

@@ -69,7 +69,8 @@ double Milliseconds(const std::function<void()>& work) {
 double MillisecondsEach(int64_t steps, const std::function<void()>& step) {
   return Milliseconds([&] {
            for (int64_t i = 0; i < steps; ++i) step();
-         }) / static_cast<double>(steps);
+         }) /
+         static_cast<double>(steps);
 }
 
 std::vector<float> Pixels(const Shape& image) {
@@ -94,35 +95,31 @@ class Engine {
     model_ = OrDie(Model::Create(std::move(definition), {"bench", 1, lane_.get(), memory_, memory_}));
     const auto status = Await<absl::Status>([&](auto done) { model_->Initialize({{"Xavier", {}}}, done); });
     if (!status.ok()) Die(status);
-    trainer_ = OrDie(Trainer::Create(
-        model_, {.optimizer = {"sgd", {{"learning_rate", "0.01"}, {"momentum", "0.9"}}}}));
+    trainer_ = OrDie(Trainer::Create(model_, {.optimizer = {"sgd", {{"learning_rate", "0.01"}, {"momentum", "0.9"}}}}));
     batch_ = {{"data", Make(network.Batch(kBatch), Pixels(network.image))}, {"label", Make({kBatch}, Labels())}};
   }
 
   void Step() {
-    const auto report = Await<absl::StatusOr<StepReport>>(
-        [&](auto done) { trainer_->TrainStep(batch_, {}, nullptr, done); });
+    const auto report = Await<absl::StatusOr<StepReport>>([&](auto done) { trainer_->TrainStep(batch_, {}, nullptr, done); });
     if (!report.ok()) Die(report.status());
   }
 
   void Infer(int64_t samples) {
     const NamedTensors input = {{"data", Make(network_.Batch(samples), std::vector<float>(samples * network_.image.Size()))}};
-    const auto outputs = Await<absl::StatusOr<NamedTensors>>(
-        [&](auto done) { model_->Predict(input, {}, nullptr, done); });
+    const auto outputs = Await<absl::StatusOr<NamedTensors>>([&](auto done) { model_->Predict(input, {}, nullptr, done); });
     if (!outputs.ok()) Die(outputs.status());
   }
 
   // Prints the memory of the definition as it is, without Simplify.
   void PrintMemory() const {
     const ModelDefinition& definition = model_->definition();
-    const NodeEntry loss = OrDie(OrDie(Losses().Find("SoftmaxCrossEntropyLoss"))
-                                     ->make({}, {definition.outputs[0], MakeVariable("label"), {}}));
+    const NodeEntry loss =
+        OrDie(OrDie(Losses().Find("SoftmaxCrossEntropyLoss"))->make({}, {definition.outputs[0], MakeVariable("label"), {}}));
     Graph graph{{loss}};
     for (GraphOutput& gradient : OrDie(GradientOutputs({loss}, {{}}, model_->parameters()))) {
       graph.outputs.push_back(std::move(gradient.entry));
     }
-    Signatures known = {{"data", {network_.Batch(kBatch), DType::kFloat32}},
-                        {"label", {{kBatch}, DType::kFloat32}}};
+    Signatures known = {{"data", {network_.Batch(kBatch), DType::kFloat32}}, {"label", {{kBatch}, DType::kFloat32}}};
     const IndexedGraph indexed(graph);
     const Inferred inferred = OrDie(InferShapeType(indexed, known));
     std::vector<bool> excluded(indexed.num_entries());
@@ -156,12 +153,13 @@ class Engine {
 class Wire {
  public:
   Wire(const Network& network, const std::string& address)
-      : network_(network), client_(OrDie(client::Client::Connect(address))), name_(absl::StrCat("bench-", getpid())),
+      : network_(network),
+        client_(OrDie(client::Client::Connect(address))),
+        name_(absl::StrCat("bench-", getpid())),
         model_(OrDie(client_.DefineModel(name_, network.block, {network.Input()}, {.seed = 1, .replace = true}))) {
     if (const absl::Status status = model_.Initialize(client::Named("Xavier")); !status.ok()) Die(status);
-    OrDie(model_.CreateTrainer(
-        {.loss = client::Named("SoftmaxCrossEntropyLoss"),
-         .optimizer = client::Named("sgd", {{"learning_rate", 0.01}, {"momentum", 0.9}})}));
+    OrDie(model_.CreateTrainer({.loss = client::Named("SoftmaxCrossEntropyLoss"),
+                                .optimizer = client::Named("sgd", {{"learning_rate", 0.01}, {"momentum", 0.9}})}));
     const Shape shape = network.Batch(kBatch);
     batch_ = {{"data", client::Tensor::Of({shape.begin(), shape.end()}, Pixels(network.image))},
               {"label", client::Tensor::Of({kBatch}, Labels())}};
@@ -173,13 +171,12 @@ class Wire {
   // One sample, which tells the shapes of all parameters.
   void Infer() {
     const Shape shape = network_.Batch(1);
-    OrDie(model_.Predict({{"data", client::Tensor::Of({shape.begin(), shape.end()},
-                                                      std::vector<float>(network_.image.Size()))}}));
+    OrDie(model_.Predict({{"data", client::Tensor::Of({shape.begin(), shape.end()}, std::vector<float>(network_.image.Size()))}}));
   }
 
   void StepsAhead(int64_t steps) {
-    const absl::Status status = model_.TrainOnBatches(
-        [&] { return steps-- > 0 ? std::optional(batch_) : std::nullopt; }, [](const v1::TrainStepResponse&) {});
+    const absl::Status status = model_.TrainOnBatches([&] { return steps-- > 0 ? std::optional(batch_) : std::nullopt; },
+                                                      [](const v1::TrainStepResponse&) {});
     if (!status.ok()) Die(status);
   }
 

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "gluond/v1/operator.pb.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
-#include "gluond/v1/operator.pb.h"
 
 namespace {
 
@@ -28,8 +28,7 @@ class Client {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetMaxSendMessageSize(-1);
-    stub_ = std::make_unique<grpc::GenericStub>(
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+    stub_ = std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
   }
 
   // The bytes of the reply; ends the program on an error.
@@ -94,8 +93,7 @@ int main(int argc, char** argv) {
     int rounds, calls;
     const char* limit;  // The ratio's limit.
   };
-  for (const Case& c : {Case{"Invoke _copy, one float", 1, 21, 300, "1.25"},
-                        Case{"Invoke _copy, 16 MiB", 4 << 20, 15, 5, "1.3"}}) {
+  for (const Case& c : {Case{"Invoke _copy, one float", 1, 21, 300, "1.25"}, Case{"Invoke _copy, 16 MiB", 4 << 20, 15, 5, "1.3"}}) {
     const grpc::ByteBuffer request = CopyRequest(c.floats);
     P50Microseconds(gluond, request, c.calls);  // Warm both up.
     P50Microseconds(echo, request, c.calls);

@@ -10,24 +10,24 @@ _BLOCK = re.compile(r"(?:<!-- not played: (?P<reason>[^>]+) -->\n)?^```(?P<langu
 
 
 def blocks(text):
-  """(language, code) of each block that is played."""
-  return [(each["language"], each["code"]) for each in _BLOCK.finditer(text) if each["reason"] is None]
+    """(language, code) of each block that is played."""
+    return [(each["language"], each["code"]) for each in _BLOCK.finditer(text) if each["reason"] is None]
 
 
 def left_out(text):
-  """The reasons for which blocks are not played."""
-  return [each["reason"] for each in _BLOCK.finditer(text) if each["reason"] is not None]
+    """The reasons for which blocks are not played."""
+    return [each["reason"] for each in _BLOCK.finditer(text) if each["reason"] is not None]
 
 
 def python(code):
-  return f"python - <<'END'\n{code}END\n"
+    return f"python - <<'END'\n{code}END\n"
 
 
 def script(text):
-  """For bash, which ends at the first error."""
-  played = blocks(text)
-  if "<!-- one program -->" in text:
-    shell = [code for language, code in played if language == "sh"]
-    program = "\n".join(code for language, code in played if language == "python")
-    return "set -euo pipefail\n" + "".join(shell) + python(program)
-  return "set -euo pipefail\n" + "".join(code if language == "sh" else python(code) for language, code in played)
+    """For bash, which ends at the first error."""
+    played = blocks(text)
+    if "<!-- one program -->" in text:
+        shell = [code for language, code in played if language == "sh"]
+        program = "\n".join(code for language, code in played if language == "python")
+        return "set -euo pipefail\n" + "".join(shell) + python(program)
+    return "set -euo pipefail\n" + "".join(code if language == "sh" else python(code) for language, code in played)

@@ -10,49 +10,57 @@ from tests.fault import attack_flow, attack_frames, attack_objects, attack_servi
 
 
 class Target(NamedTuple):
-  address: str
-  seconds: float
-  connections: int
-  end: float  # When the attack is over, by time.monotonic().
-  is_shared: bool  # Somebody else is on a connection of the attacker's, and is not to notice.
+    address: str
+    seconds: float
+    connections: int
+    end: float  # When the attack is over, by time.monotonic().
+    is_shared: bool  # Somebody else is on a connection of the attacker's, and is not to notice.
 
-  @staticmethod
-  def begin(address, seconds, row):
-    return Target(address, seconds, row.connections, time.monotonic() + seconds, row.is_well_formed)
+    @staticmethod
+    def begin(address, seconds, row):
+        return Target(address, seconds, row.connections, time.monotonic() + seconds, row.is_well_formed)
 
-  def is_over(self):
-    return time.monotonic() >= self.end
+    def is_over(self):
+        return time.monotonic() >= self.end
 
 
 @contextlib.contextmanager
 def plain():
-  yield {}
+    yield {}
 
 
 # An attacker may always be told that its calls are done, wait too long, or are too many, or that it is not let in.
-ANY = ("OK", "sent", "connections", "still connected", "DEADLINE_EXCEEDED", "CANCELLED",
-       "RESOURCE_EXHAUSTED", "UNAVAILABLE: failed to connect")
+ANY = (
+    "OK",
+    "sent",
+    "connections",
+    "still connected",
+    "DEADLINE_EXCEEDED",
+    "CANCELLED",
+    "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE: failed to connect",
+)
 # An attacker that breaks the protocol, or floods, may meet these besides.
 CUT = ANY + ("GOAWAY", "closed", "no answer", "UNAVAILABLE", "ConnectionResetError", "BrokenPipeError", "timeout")
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  name: str
-  does: str
-  attack: Callable[[Target], Any]  # Returns Told.
-  gets: tuple = ANY  # Patterns, one of which begins like each text that the attacker is told.
-  connections: int = 16
-  setting: Callable[[], Any] = plain
-  is_stranger: bool = False  # The attacker does not say who he is.
-  saves: bool = False  # The bystander saves as well: its waits are also those of saves.
-  memory: int = 2 << 30  # The server's --max_memory_bytes,
-  most_resident: int = (2 << 30) + (2 << 28)  # and the most memory that it may have.
+    name: str
+    does: str
+    attack: Callable[[Target], Any]  # Returns Told.
+    gets: tuple = ANY  # Patterns, one of which begins like each text that the attacker is told.
+    connections: int = 16
+    setting: Callable[[], Any] = plain
+    is_stranger: bool = False  # The attacker does not say who he is.
+    saves: bool = False  # The bystander saves as well: its waits are also those of saves.
+    memory: int = 2 << 30  # The server's --max_memory_bytes,
+    most_resident: int = (2 << 30) + (2 << 28)  # and the most memory that it may have.
 
-  is_well_formed = property(lambda self: self.gets != CUT)  # It ends its own calls at most.
+    is_well_formed = property(lambda self: self.gets != CUT)  # It ends its own calls at most.
 
-  def unexpected(self, told):
-    return {text: n for text, n in told.items() if n and not any(re.match(p, text) for p in self.gets)}
+    def unexpected(self, told):
+        return {text: n for text, n in told.items() if n and not any(re.match(p, text) for p in self.gets)}
 
 
 WORK = [
@@ -70,8 +78,13 @@ WORK = [
     Row("deadlines", "400 calls at once with deadlines of 1 to 50 ms", attack_work.deadlines, connections=1),
     Row("bursts", "500 calls are cancelled at once, and 3,000 miss their deadlines", attack_work.bursts),
     Row("long headers", "headers of 17 to 64 KB", attack_work.long_headers),
-    Row("unread log", "calls fail while nobody reads standard error", attack_work.failures,
-        gets=ANY + ("NOT_FOUND: .*GetModel",), setting=attack_store.unread_log),
+    Row(
+        "unread log",
+        "calls fail while nobody reads standard error",
+        attack_work.failures,
+        gets=ANY + ("NOT_FOUND: .*GetModel",),
+        setting=attack_store.unread_log,
+    ),
 ]
 
 FLOW = [
@@ -84,8 +97,13 @@ FLOW = [
     Row("half messages", "streams that end within a message, or before it", attack_flow.half_messages, CUT),
     Row("idle connections", "10,000 connections do nothing", attack_flow.idle_connections, CUT),
     Row("idle streams", "10,000 streams of sessions do nothing", attack_flow.idle_streams, CUT),
-    Row("descriptors", "more connections than the server has file descriptors", attack_flow.descriptors, CUT,
-        setting=attack_store.few_descriptors),
+    Row(
+        "descriptors",
+        "more connections than the server has file descriptors",
+        attack_flow.descriptors,
+        CUT,
+        setting=attack_store.few_descriptors,
+    ),
     Row("visits", "connections are made, used once and broken", attack_flow.comings_and_goings, CUT),
 ]
 
@@ -118,43 +136,91 @@ OBJECTS = [
     Row("sessions", "sessions that stay", attack_objects.many_sessions),
     Row("tape", "a million tiny arrays with a history", attack_objects.tape),
     Row("variables", "26 MB of declarations", attack_objects.variables, ANY + ("INVALID_ARGUMENT",), connections=4),
-    Row("submessages", "500,000 empty tensors in a request", attack_objects.submessages,
-        ANY + ("INVALID_ARGUMENT", "NOT_FOUND")),
+    Row("submessages", "500,000 empty tensors in a request", attack_objects.submessages, ANY + ("INVALID_ARGUMENT", "NOT_FOUND")),
     Row("large messages", "60 MB from each of 64 connections at once", attack_objects.large_messages, CUT),
 ]
 
 STORE = [
     Row("saves", "saves under new names, and lists", attack_objects.checkpoints),
-    Row("full disk", "saves on a disk that is full", attack_store.saves,
-        setting=attack_store.full_disk),
-    Row("short files", "saves where a file may have 256 KB", attack_store.saves,
-        ANY + ("INTERNAL: .*File too large",), setting=attack_store.short_files),
-    Row("read-only disk", "saves on a disk that is read-only", attack_store.saves,
-        ANY + ("FAILED_PRECONDITION: .*[Rr]ead-only",), setting=attack_store.read_only_disk),
-    Row("published on a full disk", "versions are published on a disk that is full", attack_store.publishes,
-        setting=attack_store.full_disk),
-    Row("published in short files", "versions are published where a file may have 256 KB", attack_store.publishes,
-        ANY + ("INTERNAL: .*File too large",), setting=attack_store.short_files),
-    Row("published read-only", "versions are published on a disk that is read-only", attack_store.publishes,
-        ANY + ("FAILED_PRECONDITION: .*[Rr]ead-only",), setting=attack_store.read_only_disk),
+    Row("full disk", "saves on a disk that is full", attack_store.saves, setting=attack_store.full_disk),
+    Row(
+        "short files",
+        "saves where a file may have 256 KB",
+        attack_store.saves,
+        ANY + ("INTERNAL: .*File too large",),
+        setting=attack_store.short_files,
+    ),
+    Row(
+        "read-only disk",
+        "saves on a disk that is read-only",
+        attack_store.saves,
+        ANY + ("FAILED_PRECONDITION: .*[Rr]ead-only",),
+        setting=attack_store.read_only_disk,
+    ),
+    Row(
+        "published on a full disk",
+        "versions are published on a disk that is full",
+        attack_store.publishes,
+        setting=attack_store.full_disk,
+    ),
+    Row(
+        "published in short files",
+        "versions are published where a file may have 256 KB",
+        attack_store.publishes,
+        ANY + ("INTERNAL: .*File too large",),
+        setting=attack_store.short_files,
+    ),
+    Row(
+        "published read-only",
+        "versions are published on a disk that is read-only",
+        attack_store.publishes,
+        ANY + ("FAILED_PRECONDITION: .*[Rr]ead-only",),
+        setting=attack_store.read_only_disk,
+    ),
 ]
 
 SERVING = [
-    Row("scrapes", "metrics are asked for without a pause, and by heads that never end", attack_serving.scrapes,
-        CUT, setting=attack_serving.metrics),
+    Row(
+        "scrapes",
+        "metrics are asked for without a pause, and by heads that never end",
+        attack_serving.scrapes,
+        CUT,
+        setting=attack_serving.metrics,
+    ),
     Row("inferences", "64 questions at once to a version of each connection", attack_serving.inferences, CUT),
     Row("rows", "questions of ever other numbers of rows", attack_serving.shapes, CUT),
     Row("publications", "versions without end", attack_serving.publications),
-    Row("silent publishes", "versions are published beside calls whose operator's host is silent", attack_serving.silent_publishes,
-        CUT, connections=10, saves=True),
+    Row(
+        "silent publishes",
+        "versions are published beside calls whose operator's host is silent",
+        attack_serving.silent_publishes,
+        CUT,
+        connections=10,
+        saves=True,
+    ),
 ]
 
 STRANGERS = [
-    Row(f"strangers, {name}", f"every method without a token, with messages of {name}", attack_strangers.flood(size), CUT,
-        connections=48, is_stranger=True, memory=1 << 30, most_resident=int(1.15 * 2**30) + (200 << 20))
+    Row(
+        f"strangers, {name}",
+        f"every method without a token, with messages of {name}",
+        attack_strangers.flood(size),
+        CUT,
+        connections=48,
+        is_stranger=True,
+        memory=1 << 30,
+        most_resident=int(1.15 * 2**30) + (200 << 20),
+    )
     for name, size in (("no bytes", 0), ("16 KiB", 16 << 10), ("1 MiB", 1 << 20), ("the limit", (64 << 20) - 64))
 ]
 
-THEMES = {"work": WORK, "flow": FLOW, "frames": FRAMES, "objects": OBJECTS, "store": STORE, "serving": SERVING,
-          "strangers": STRANGERS}
+THEMES = {
+    "work": WORK,
+    "flow": FLOW,
+    "frames": FRAMES,
+    "objects": OBJECTS,
+    "store": STORE,
+    "serving": SERVING,
+    "strangers": STRANGERS,
+}
 ROWS = {row.name: row for rows in THEMES.values() for row in rows}

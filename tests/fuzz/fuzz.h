@@ -63,17 +63,17 @@ std::vector<std::string> OperatorWords();
 }  // namespace gluond::fuzz
 
 // Names are looked up in gluond::fuzz.
-#define STRUCTURED_FUZZ_TARGET(Input, run, words)                                                     \
-  namespace gluond::fuzz {                                                                            \
-  google::protobuf::Message* NewInput() { return new Input; }                                         \
-  std::vector<std::string> Words() { return words; }                                                  \
-  }                                                                                                   \
-  extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {                           \
-    using namespace gluond::fuzz;                                                                     \
-    using namespace gluond;                                                                           \
-    Input input;                                                                                      \
-    if (ParseInput({reinterpret_cast<const char*>(data), size}, &input)) gluond::fuzz::run(input);    \
-    return 0;                                                                                         \
+#define STRUCTURED_FUZZ_TARGET(Input, run, words)                                                  \
+  namespace gluond::fuzz {                                                                         \
+  google::protobuf::Message* NewInput() { return new Input; }                                      \
+  std::vector<std::string> Words() { return words; }                                               \
+  }                                                                                                \
+  extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {                        \
+    using namespace gluond::fuzz;                                                                  \
+    using namespace gluond;                                                                        \
+    Input input;                                                                                   \
+    if (ParseInput({reinterpret_cast<const char*>(data), size}, &input)) gluond::fuzz::run(input); \
+    return 0;                                                                                      \
   }
 
 #endif  // TESTS_FUZZ_FUZZ_H_

@@ -31,7 +31,9 @@ class Channel final : public server::HostChannel {
 class Clients {
  public:
   explicit Clients(CustomHosts& hosts) : hosts_(hosts) {}
-  ~Clients() { for (const auto& channel : channels_) Break(channel); }
+  ~Clients() {
+    for (const auto& channel : channels_) Break(channel);
+  }
 
   void Say(size_t which, v1::HostRequest request, const server::Attachments& attachments) {
     std::shared_ptr<Channel>& channel = channels_[which];
@@ -44,8 +46,7 @@ class Clients {
     if (channel == nullptr) return;
     if (request.has_offer()) {
       RequireCode(hosts_.Offer(channel.get(), request.offer()).status(),
-                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kResourceExhausted,
-                   absl::StatusCode::kPermissionDenied});
+                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kResourceExhausted, absl::StatusCode::kPermissionDenied});
     }
     if (request.has_release()) {
       RequireCode(hosts_.Release(channel.get(), request.release().op_type()),
@@ -92,9 +93,8 @@ void Run(const HostInput& input) {
 
 std::vector<std::string> HostWords() {
   std::vector<std::string> words = OperatorWords();
-  for (const char* word : {"Custom", "_CustomFunction", "op_type", "function", "twice",
-                           "a secret of 16 bytes", "another secret of 16 bytes", "data,label", "output", "0,1,2,3",
-                           "shape,type"}) {
+  for (const char* word : {"Custom", "_CustomFunction", "op_type", "function", "twice", "a secret of 16 bytes",
+                           "another secret of 16 bytes", "data,label", "output", "0,1,2,3", "shape,type"}) {
     words.push_back(word);
   }
   return words;

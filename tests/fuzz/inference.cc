@@ -22,9 +22,8 @@ constexpr int kMostSteps = 100;
 constexpr const char* kNames[] = {"alone", "batched"};
 
 const server::Limits& SmallLimits() {
-  static const server::Limits& limits = *new server::Limits{.max_message_bytes = 1 << 16,
-                                                            .max_requests = 16,
-                                                            .max_tensor_bytes = 1 << 22};
+  static const server::Limits& limits =
+      *new server::Limits{.max_message_bytes = 1 << 16, .max_requests = 16, .max_tensor_bytes = 1 << 22};
   return limits;
 }
 
@@ -32,7 +31,9 @@ const server::Limits& SmallLimits() {
 ModelState Doubling() {
   v1::DefineModelRequest request;
   Require(ParseInput(R"(graph { nodes { name: "y" op: "elemwise_add" inputs: ["x", "x"] } outputs: "y" }
-                        variables { name: "x" kind: INPUT shape: [-1, 3] dtype: FLOAT32 })", &request), "a definition");
+                        variables { name: "x" kind: INPUT shape: [-1, 3] dtype: FLOAT32 })",
+                     &request),
+          "a definition");
   auto definition = server::DefinitionFromProto(request, SmallLimits().max_graph_nodes);
   Require(definition.ok(), definition.status().ToString());
   return ModelState{*std::move(definition), {}, {}};
@@ -60,15 +61,15 @@ struct Bench {
       facts.options.allow_timeout_override = true;
       const absl::Status published = server::WaitFor([&](auto done) {
         publisher->Publish(name, Doubling(), facts, {"stable"},
-                        [done](const absl::StatusOr<v1::ServedVersion>& version) { done(version.status()); });
+                           [done](const absl::StatusOr<v1::ServedVersion>& version) { done(version.status()); });
       });
       Require(published.ok(), published.ToString());
     }
   }
   ~Bench() { publisher->Stop(); }
 
-  std::unique_ptr<server::Runner> runner =
-      std::make_unique<server::Runner>(SmallLimits(), [](absl::string_view) {}, TheDevices().memory());
+  std::unique_ptr<server::Runner> runner = std::make_unique<server::Runner>(
+      SmallLimits(), [](absl::string_view) {}, TheDevices().memory());
   std::unique_ptr<server::Publisher> publisher =
       std::make_unique<server::Publisher>(*runner, TheDevices(), nullptr, [](absl::string_view) {});
   server::SharedRegions regions;  // Without any.
@@ -84,8 +85,8 @@ struct Job {
 };
 
 void CheckAnswer(const Job& job) {
-  RequireCode(job.status, {Code::kInvalidArgument, Code::kNotFound, Code::kResourceExhausted, Code::kUnavailable,
-                           Code::kCancelled, Code::kDeadlineExceeded});
+  RequireCode(job.status, {Code::kInvalidArgument, Code::kNotFound, Code::kResourceExhausted, Code::kUnavailable, Code::kCancelled,
+                           Code::kDeadlineExceeded});
   Require(job.status.ok() || !job.status.message().empty(), "an error says what it is");
   if (!job.status.ok()) return;
   Require(job.response.id() == job.request.id(), "an answer has its request's id");
@@ -113,8 +114,13 @@ class Stream {
       ++owed_;
     }
     server::Infer(bench_.publisher->table(), *bench_.runner,
-                  {its->request, its->attachments, its->response, its->reply_attachments,
-                   {&bench_.regions, {.is_everybody = true}}, its->cancellation, nullptr},
+                  {its->request,
+                   its->attachments,
+                   its->response,
+                   its->reply_attachments,
+                   {&bench_.regions, {.is_everybody = true}},
+                   its->cancellation,
+                   nullptr},
                   [this, its](const absl::Status& status) {
                     MutexLock lock(mu_);
                     its->status = status;
@@ -157,8 +163,24 @@ void Run(const InferenceInput& input) {
 }
 
 std::vector<std::string> InferenceWords() {
-  return {"alone", "batched", "stable", "1", "x", "y", "FP32", "FP64", "INT8", "BOOL", "BYTES", "priority", "timeout",
-          "classification", "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset", "sequence_id",
+  return {"alone",
+          "batched",
+          "stable",
+          "1",
+          "x",
+          "y",
+          "FP32",
+          "FP64",
+          "INT8",
+          "BOOL",
+          "BYTES",
+          "priority",
+          "timeout",
+          "classification",
+          "shared_memory_region",
+          "shared_memory_byte_size",
+          "shared_memory_offset",
+          "sequence_id",
           "triton_enable_empty_final_response"};
 }
 

@@ -131,16 +131,23 @@ class Mutator {
         return set(&R::SetString, &R::AddString, &R::SetRepeatedString, Text(field->type() == FieldDescriptor::TYPE_BYTES));
       case FieldDescriptor::CPPTYPE_MESSAGE: {
         Message* const child = !field->is_repeated() ? reflection->MutableMessage(message, field)
-                               : add ? reflection->AddMessage(message, field)
-                                     : reflection->MutableRepeatedMessage(message, field, i);
+                               : add                 ? reflection->AddMessage(message, field)
+                                                     : reflection->MutableRepeatedMessage(message, field, i);
         return Fill(child, depth);
       }
     }
   }
 
   int64_t Whole() {
-    constexpr int64_t kEdges[] = {-1, 16, 64, 255, 65536, int64_t{1} << 31, int64_t{1} << 40,
-                                  std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+    constexpr int64_t kEdges[] = {-1,
+                                  16,
+                                  64,
+                                  255,
+                                  65536,
+                                  int64_t{1} << 31,
+                                  int64_t{1} << 40,
+                                  std::numeric_limits<int64_t>::max(),
+                                  std::numeric_limits<int64_t>::min()};
     return Below(10) > 0 ? static_cast<int64_t>(Below(7)) : kEdges[Below(std::size(kEdges))];
   }
   double Real() {
@@ -157,7 +164,8 @@ class Mutator {
     const size_t before = text.size();
     text.resize(64);
     text.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(text.data()), before, 64));
-    if (!bytes) for (char& c : text) c = static_cast<char>(c & 0x7f);  // What is not UTF-8 does not get past the parser.
+    if (!bytes)
+      for (char& c : text) c = static_cast<char>(c & 0x7f);  // What is not UTF-8 does not get past the parser.
     return text;
   }
 
@@ -192,8 +200,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   return changed > 0 ? changed : size;
 }
 
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* data1, size_t size1, const uint8_t* data2, size_t size2,
-                                            uint8_t* out, size_t max_size, unsigned seed) {
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* data1, size_t size1, const uint8_t* data2, size_t size2, uint8_t* out,
+                                            size_t max_size, unsigned seed) {
   const auto input = gluond::fuzz::Read(data1, size1);
   gluond::fuzz::Mutator(seed).Cross(*gluond::fuzz::Read(data2, size2), input.get());
   return gluond::fuzz::Print(*input, out, max_size);

@@ -41,18 +41,16 @@ server::Devices& TheDevices() {
 
 }  // namespace
 
-SessionBench::SessionBench(CustomHostPtr host)
-    : devices_(TheDevices()), home_(devices_.host()), lane_(home_.lanes->Take()) {
+SessionBench::SessionBench(CustomHostPtr host) : devices_(TheDevices()), home_(devices_.host()), lane_(home_.lanes->Take()) {
   devices_.SetCustomHost(std::move(host));
-  runner_ = std::make_unique<server::Runner>(SmallLimits(), [](absl::string_view) {}, devices_.memory());
-  saved_ = std::make_unique<server::SavedSessions>(*runner_, nullptr, SmallLimits().max_named_session_bytes,
-                                                   [](absl::string_view) {});
+  runner_ = std::make_unique<server::Runner>(
+      SmallLimits(), [](absl::string_view) {}, devices_.memory());
+  saved_ =
+      std::make_unique<server::SavedSessions>(*runner_, nullptr, SmallLimits().max_named_session_bytes, [](absl::string_view) {});
   OnLane([this] {
     program_ = server::SessionProgram::Create(
         {devices_, models_, *saved_}, home_, *lane_, SmallLimits(),
-        [this](v1::Reply reply, server::Attachments attachments, int64_t bytes) {
-          Take(std::move(reply), attachments, bytes);
-        });
+        [this](v1::Reply reply, server::Attachments attachments, int64_t bytes) { Take(std::move(reply), attachments, bytes); });
   });
 }
 
@@ -91,9 +89,8 @@ void SessionBench::Take(v1::Reply reply, const server::Attachments& attachments,
     const google::rpc::Status& status = failure.status();
     Require(status.code() != 0 && !status.message().empty(), "a failure says what it is");
     RequireCode(absl::Status(static_cast<Code>(status.code()), status.message()),
-                {Code::kInvalidArgument, Code::kNotFound, Code::kAlreadyExists, Code::kFailedPrecondition,
-                 Code::kResourceExhausted, Code::kUnavailable, Code::kOutOfRange, Code::kUnimplemented,
-                 Code::kPermissionDenied, Code::kAborted});
+                {Code::kInvalidArgument, Code::kNotFound, Code::kAlreadyExists, Code::kFailedPrecondition, Code::kResourceExhausted,
+                 Code::kUnavailable, Code::kOutOfRange, Code::kUnimplemented, Code::kPermissionDenied, Code::kAborted});
   }
   const auto encoded = server::EncodeReply(std::move(reply), attachments, bytes, SmallLimits().max_message_bytes);
   Require(encoded.size <= SmallLimits().max_message_bytes, "a message holds the reply");

@@ -17,17 +17,14 @@ namespace {
 using Code = absl::StatusCode;
 
 bool Equal(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
+  return a.shape() == b.shape() && a.dtype() == b.dtype() && (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
 }
 
 // As `form`, and back.
-absl::StatusOr<std::vector<Tensor>> SentBack(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form,
-                                             Allocator& memory) {
+absl::StatusOr<std::vector<Tensor>> SentBack(const std::vector<Tensor>& tensors, v1::Tensor::Encoding form, Allocator& memory) {
   v1::InvokeResponse response;
   server::Attachments attachments;
-  const absl::Status status =
-      server::EncodeTensors(tensors, form, 1 << 20, response.mutable_outputs(), &attachments);
+  const absl::Status status = server::EncodeTensors(tensors, form, 1 << 20, response.mutable_outputs(), &attachments);
   Require(status.ok() || absl::IsResourceExhausted(status), status.ToString());
   if (!status.ok()) return status;
   return server::DecodeTensors(response.outputs(), attachments, memory);

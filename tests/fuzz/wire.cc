@@ -21,8 +21,8 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-const Message* const kTypes[] = {&v1::SessionRequest::default_instance(), &v1::HostRequest::default_instance(),
-                                 &v1::TrainStepRequest::default_instance(), &v1::DefineModelRequest::default_instance(),
+const Message* const kTypes[] = {&v1::SessionRequest::default_instance(),         &v1::HostRequest::default_instance(),
+                                 &v1::TrainStepRequest::default_instance(),       &v1::DefineModelRequest::default_instance(),
                                  &v1::UploadParameterRequest::default_instance(), &v1::Tensor::default_instance()};
 
 std::string Number(uint64_t value) {
@@ -95,8 +95,8 @@ void Check(const std::string& wire, size_t piece, const Message& type) {
   // Long messages are refused for groups, which proto3 does not have, and for field numbers of more than 32 bits, of which
   // protobuf takes the lower ones.
   const std::string why(status.message());
-  const bool on_purpose = absl::IsResourceExhausted(status) || why.find("wire type") != why.npos ||
-                          why.find("broken field number") != why.npos;
+  const bool on_purpose =
+      absl::IsResourceExhausted(status) || why.find("wire type") != why.npos || why.find("broken field number") != why.npos;
   Require(status.ok() || !parses || on_purpose, "protobuf takes what is refused: " + why);
   if (!status.ok()) return;
   const server::Slices woven = server::Weave(got->SerializeAsString(), *type.GetDescriptor(), attachments);
@@ -113,8 +113,8 @@ void CheckChunk(const std::string& wire, uint64_t received, uint64_t total) {
   if (!chunk.ParseFromString(wire) || received > total) return;
   const server::Bytes bytes{absl::string_view(chunk.data())};
   const absl::StatusOr<size_t> known = server::CheckChunk(chunk, bytes, received, total);
-  RequireCode(known.status(), {absl::StatusCode::kInvalidArgument, absl::StatusCode::kFailedPrecondition,
-                               absl::StatusCode::kDataLoss});
+  RequireCode(known.status(),
+              {absl::StatusCode::kInvalidArgument, absl::StatusCode::kFailedPrecondition, absl::StatusCode::kDataLoss});
   Require(!known.ok() || *known == bytes.size() || chunk.offset() + *known == received, "new bytes follow the old ones");
   Require(!known.ok() || chunk.offset() + bytes.size() <= total, "no byte is beyond the end");
 }

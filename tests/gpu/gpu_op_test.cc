@@ -37,14 +37,12 @@ absl::StatusOr<std::vector<HostTensor>> RunOn(const char* device, const OpCase& 
   std::vector<HostTensor> inputs;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     xs.push_back(MakeVariable(absl::StrCat("x", i)));
-    inputs.push_back(
-        HostTensor::Of(c.inputs[i], c.float32_inputs.count(static_cast<int>(i)) > 0 ? DType::kFloat32 : type));
+    inputs.push_back(HostTensor::Of(c.inputs[i], c.float32_inputs.count(static_cast<int>(i)) > 0 ? DType::kFloat32 : type));
   }
   absl::StatusOr<NodePtr> node = TryMakeNode(c.op, "y", xs, c.attrs);
   if (!node.ok()) return node.status();
   absl::StatusOr<std::vector<HostTensor>> ys = OneByOne(c.is_train).Call(**node, &inputs, {.hidden = hidden});
-  if (ys.ok())
-    ys->insert(ys->end(), inputs.begin(), inputs.end());  // What the operator wrote to its inputs counts, too.
+  if (ys.ok()) ys->insert(ys->end(), inputs.begin(), inputs.end());  // What the operator wrote to its inputs counts, too.
   return ys;
 }
 
@@ -59,10 +57,9 @@ void ExpectTheSame(const OpCase& c, bool hidden) {
       const std::vector<double> want = (*cpu)[i].values(), got = (*gpu)[i].values();
       ASSERT_EQ((*gpu)[i].shape, (*cpu)[i].shape);
       for (size_t k = 0; k < want.size(); ++k) {
-        const bool equal = std::isfinite(want[k])
-                               ? std::abs(got[k] - want[k]) <=
-                                     c.tolerance * Allowed(c, (*cpu)[i].dtype) * std::max(1.0, std::abs(want[k]))
-                               : got[k] == want[k] || (std::isnan(got[k]) && std::isnan(want[k]));
+        const bool equal = std::isfinite(want[k]) ? std::abs(got[k] - want[k]) <=
+                                                        c.tolerance * Allowed(c, (*cpu)[i].dtype) * std::max(1.0, std::abs(want[k]))
+                                                  : got[k] == want[k] || (std::isnan(got[k]) && std::isnan(want[k]));
         EXPECT_TRUE(equal) << type << ", output " << i << "[" << k << "]: GPU " << got[k] << ", CPU " << want[k];
       }
     }

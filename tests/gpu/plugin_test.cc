@@ -31,11 +31,16 @@ TEST(LoadCudaPlugin, SaysWhereItLooked) { ExpectRefused("", "neither beside this
 
 TEST(LoadCudaPlugin, RefusesWhatIsNoPlugin) {
   ExpectRefused(FileWith("empty.so", ""), "is no CUDA plugin of gluond");
-  ExpectRefused(FileWith("text.so", "\x7f" "ELF and then nothing of use"), "is no CUDA plugin of gluond");
+  ExpectRefused(FileWith("text.so",
+                         "\x7f"
+                         "ELF and then nothing of use"),
+                "is no CUDA plugin of gluond");
 }
 
 TEST(LoadCudaPlugin, RefusesAnotherBuild) {
-  ExpectRefused(FileWith("old.so", "\x7f" "ELF... " GLUOND_CUDA_BUILD_MARK "0123456789abcdef; ..."),
+  ExpectRefused(FileWith("old.so",
+                         "\x7f"
+                         "ELF... " GLUOND_CUDA_BUILD_MARK "0123456789abcdef; ..."),
                 "is of build 0123456789abcdef, and this server of build " GLUOND_BUILD_ID);
 }
 

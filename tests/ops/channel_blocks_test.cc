@@ -16,17 +16,26 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 const Covers kCovers = {"_blocked_Convolution", "_blocked_Pooling"};
 
-OP_CASES(ChannelBlocks, {
-    OpCase{"GoInto", "_to_blocked", {{{1, 4, 1, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}}, {{"block", "2"}},
-           {{{1, 2, 1, 3, 2}, {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11}}}}.WithoutGradient(),
-    OpCase{"ComeOut", "_from_blocked", {{{1, 2, 1, 3, 2}, {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11}}}, {},
-           {{{1, 4, 1, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}}}.WithoutGradient(),
-    OpCase{"OfOneElementGoInto", "_to_blocked", {{{1, 1, 1, 1}, {7}}}, {{"block", "1"}}, {{{1, 1, 1, 1, 1}, {7}}}}
-        .WithoutGradient(),
-    OpCase{"OfAnEmptyBatchGoInto", "_to_blocked", {{{0, 8, 2, 2}, {}}}, {{"block", "8"}}, {{{0, 1, 2, 2, 8}, {}}}}
-        .WithoutGradient(),
-    OpCase{"OfAnEmptyBatchComeOut", "_from_blocked", {{{0, 1, 2, 2, 8}, {}}}, {}, {{{0, 8, 2, 2}, {}}}}.WithoutGradient(),
-});
+OP_CASES(ChannelBlocks,
+         {
+             OpCase{"GoInto",
+                    "_to_blocked",
+                    {{{1, 4, 1, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}},
+                    {{"block", "2"}},
+                    {{{1, 2, 1, 3, 2}, {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11}}}}
+                 .WithoutGradient(),
+             OpCase{"ComeOut",
+                    "_from_blocked",
+                    {{{1, 2, 1, 3, 2}, {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11}}},
+                    {},
+                    {{{1, 4, 1, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}}}
+                 .WithoutGradient(),
+             OpCase{"OfOneElementGoInto", "_to_blocked", {{{1, 1, 1, 1}, {7}}}, {{"block", "1"}}, {{{1, 1, 1, 1, 1}, {7}}}}
+                 .WithoutGradient(),
+             OpCase{"OfAnEmptyBatchGoInto", "_to_blocked", {{{0, 8, 2, 2}, {}}}, {{"block", "8"}}, {{{0, 1, 2, 2, 8}, {}}}}
+                 .WithoutGradient(),
+             OpCase{"OfAnEmptyBatchComeOut", "_from_blocked", {{{0, 1, 2, 2, 8}, {}}}, {}, {{{0, 8, 2, 2}, {}}}}.WithoutGradient(),
+         });
 
 Numbers Varied(const Shape& shape, int64_t step = 7) {
   Numbers n = {shape, {}};
@@ -142,8 +151,7 @@ TEST(ChannelBlocksTest, PoolingsMakeTheSameOfThem) {
       Numbers numbers = Varied(x);
       if (numbers.values.size() > 40) numbers.values[40] = kNan;
       ExpectInBlocks(MakeNode("_blocked_Pooling", "blocked", {ToBlocked(MakeVariable("x"), block)}, attrs),
-                     MakeNode("Pooling", "plain", {MakeVariable("x")}, attrs),
-                     {{"x", HostTensor::Of(numbers, DType::kFloat32)}});
+                     MakeNode("Pooling", "plain", {MakeVariable("x")}, attrs), {{"x", HostTensor::Of(numbers, DType::kFloat32)}});
     }
   }
 }
@@ -151,7 +159,11 @@ TEST(ChannelBlocksTest, PoolingsMakeTheSameOfThem) {
 TEST(ChannelBlocksTest, WhatDoesNotFillBlocksIsRefused) {
   const Numbers filters = Varied({16, 16, 1, 1}), bias = Varied({16});
   const AttrDict attrs = {{"kernel", "(1, 1)"}, {"num_filter", "16"}, {"block", "8"}};
-  const auto with = [&](const char* name, const char* value) { AttrDict more = attrs; more[name] = value; return more; };
+  const auto with = [&](const char* name, const char* value) {
+    AttrDict more = attrs;
+    more[name] = value;
+    return more;
+  };
   const auto says = [](const absl::Status& status, absl::string_view what) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), what)) << status;
@@ -162,12 +174,11 @@ TEST(ChannelBlocksTest, WhatDoesNotFillBlocksIsRefused) {
   says(ErrorOf("_blocked_Pooling", {Varied({1, 16, 2, 2})}, {{"kernel", "(1, 1)"}}), "[1,16,2,2]");
   says(ErrorOf("_blocked_Convolution", {Varied({1, 1, 2, 2, 16}), filters, bias}, attrs), "with blocks of 8");
   says(ErrorOf("_blocked_Convolution", {Varied({1, 16, 2}), filters, bias}, attrs), "[1,16,2]");
-  says(ErrorOf("_blocked_Convolution", {Varied({1, 2, 2, 2, 8}), Varied({12, 16, 1, 1}), Varied({12})},
-               with("num_filter", "12")), "expected a multiple of block, 8");
+  says(ErrorOf("_blocked_Convolution", {Varied({1, 2, 2, 2, 8}), Varied({12, 16, 1, 1}), Varied({12})}, with("num_filter", "12")),
+       "expected a multiple of block, 8");
   says(ErrorOf("_blocked_Convolution", {Varied({1, 2, 2, 2, 8}), Varied({16, 8, 1, 1}), bias}, with("num_group", "2")),
        "parameter 'num_group' is 2");
-  says(ErrorOf("_blocked_Convolution", {Varied({1, 2, 2, 2, 8}), Varied({16, 16, 1}), bias}, with("kernel", "(1,)")),
-       "expected 2");
+  says(ErrorOf("_blocked_Convolution", {Varied({1, 2, 2, 2, 8}), Varied({16, 16, 1}), bias}, with("kernel", "(1,)")), "expected 2");
 }
 
 }  // namespace

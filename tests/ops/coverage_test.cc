@@ -1,8 +1,8 @@
 // Every operator has a case. This program links all cases.
 
 #include "absl/strings/match.h"
-#include "gtest/gtest.h"
 #include "engine/core/op.h"
+#include "gtest/gtest.h"
 #include "tests/ops/op_case.h"
 
 namespace gluond::testing {
@@ -19,10 +19,27 @@ bool IsOfClients(const std::string& op) { return op == "Custom" || op == "_Custo
 
 // Gradients that add nothing up: they are zeros, or elements that are moved.
 bool HasNoSumInItsGradient(const std::string& op) {
-  static const std::set<std::string> kSuch = {"_arange", "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior",
-      "_contrib_MultiBoxTarget", "_contrib_arange_like", "_contrib_box_iou", "_contrib_box_nms", "_eye", "_full", "_length_mask",
-      "_linspace", "_onehot_encode", "_ones", "_ravel_multi_index", "_scatter_set_nd", "_shuffle", "_unravel_index", "_zeros",
-      "fill_element_0index", "shape_array", "size_array"};
+  static const std::set<std::string> kSuch = {"_arange",
+                                              "_contrib_MultiBoxDetection",
+                                              "_contrib_MultiBoxPrior",
+                                              "_contrib_MultiBoxTarget",
+                                              "_contrib_arange_like",
+                                              "_contrib_box_iou",
+                                              "_contrib_box_nms",
+                                              "_eye",
+                                              "_full",
+                                              "_length_mask",
+                                              "_linspace",
+                                              "_onehot_encode",
+                                              "_ones",
+                                              "_ravel_multi_index",
+                                              "_scatter_set_nd",
+                                              "_shuffle",
+                                              "_unravel_index",
+                                              "_zeros",
+                                              "fill_element_0index",
+                                              "shape_array",
+                                              "size_array"};
   return absl::StartsWith(op, "_random_") || absl::StartsWith(op, "_sample_") || kSuch.count(op) > 0;
 }
 

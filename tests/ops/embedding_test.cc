@@ -19,14 +19,17 @@ Numbers ManyRows() {
 }
 const AttrDict kSize = {{"input_dim", "3"}, {"output_dim", "2"}};
 
-OP_CASES(Embedding, {
-    OpCase{"TakesRows", "Embedding", {{{2, 2}, {2, 0, 0, 1}}, kTable}, kSize, {{{2, 2, 2}, {5, 6, 1, 2, 1, 2, 3, 4}}}}
-        .Indices({0}).TwiceDifferentiable(),
-    OpCase{"ClipsWhatIsBeyond", "Embedding", {{{3}, {-7, 99, 1}}, kTable}, kSize, {{{3, 2}, {1, 2, 5, 6, 3, 4}}}}.Indices({0}),
-    OpCase{"TakesOneRowOften", "Embedding", {Many(), kTable}, kSize, {ManyRows()}}.Indices({0}),
-    OpCase{"OfOneNumber", "Embedding", {{Shape::Scalar(), {1}}, kTable}, kSize, {{{2}, {3, 4}}}}.Indices({0}),
-    OpCase{"OfNothing", "Embedding", {{{0}, {}}, kTable}, kSize, {{{0, 2}, {}}}}.Indices({0}),
-});
+OP_CASES(
+    Embedding,
+    {
+        OpCase{"TakesRows", "Embedding", {{{2, 2}, {2, 0, 0, 1}}, kTable}, kSize, {{{2, 2, 2}, {5, 6, 1, 2, 1, 2, 3, 4}}}}
+            .Indices({0})
+            .TwiceDifferentiable(),
+        OpCase{"ClipsWhatIsBeyond", "Embedding", {{{3}, {-7, 99, 1}}, kTable}, kSize, {{{3, 2}, {1, 2, 5, 6, 3, 4}}}}.Indices({0}),
+        OpCase{"TakesOneRowOften", "Embedding", {Many(), kTable}, kSize, {ManyRows()}}.Indices({0}),
+        OpCase{"OfOneNumber", "Embedding", {{Shape::Scalar(), {1}}, kTable}, kSize, {{{2}, {3, 4}}}}.Indices({0}),
+        OpCase{"OfNothing", "Embedding", {{{0}, {}}, kTable}, kSize, {{{0, 2}, {}}}}.Indices({0}),
+    });
 
 TEST(Embedding, RefusesATableOfAnotherShape) {
   EXPECT_EQ(ErrorOf("Embedding", {{{1}, {0}}, kTable}, {{"input_dim", "4"}, {"output_dim", "2"}}).code(),

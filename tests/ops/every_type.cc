@@ -29,7 +29,8 @@ std::vector<HostTensor> Widened(const OpCase& c, std::vector<HostTensor> inputs)
 HostTensor Heads(const HostTensor& y) {
   const std::vector<double> values = y.values();
   double largest = 1e-2;
-  for (const double v : values) if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+  for (const double v : values)
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
   Numbers dy = {y.shape, {}};
   for (size_t i = 0; i < values.size(); ++i) {
     const double part = std::isfinite(values[i]) ? values[i] / largest : 0;
@@ -80,7 +81,8 @@ void ExpectClose(const OpCase& c, const HostTensor& got, const HostTensor& want,
   // Rounded, as float16 holds no large numbers.
   const std::vector<double> found = got.values(), wanted = HostTensor::Of({want.shape, want.values()}, got.dtype).values();
   double largest = LeastScale(c);
-  for (const double v : wanted) if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+  for (const double v : wanted)
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
   const double allowed = c.tolerance * ToleranceOf(got.dtype) * largest;
   int wrong = 0;
   for (size_t i = 0; i < wanted.size() && wrong < 3; ++i) {

@@ -10,22 +10,28 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 const Numbers kX = {{2, 2}, {1, -2, 0.5, 4}};
 
-OP_CASES(Identity, {
-    OpCase{"Copy", "_copy", {kX}, {}, {kX}}.TwiceDifferentiable(),
-    OpCase{"BlockGrad", "BlockGrad", {kX}, {}, {kX}},
-    OpCase{"MakeLoss", "make_loss", {kX}, {}, {kX}}.WithoutGradient(),
-    OpCase{"WithAttrLikeRhs", "_identity_with_attr_like_rhs", {kX, {{2, 2}, {0, 0, 0, 0}}}, {}, {kX}}.TwiceDifferentiable(),
-    {"AmpCast", "amp_cast", {kX}, {{"dtype", "float32"}}, {kX}},
-    OpCase{"AmpMulticast", "amp_multicast", {kX, {{1}, {3}}}, {}, {kX, {{1}, {3}}}}.TwiceDifferentiable(),
-    OpCase{"DivSqrtDim", "_contrib_div_sqrt_dim", {{{1, 4}, {1, -2, 0.5, 4}}}, {}, {{{1, 4}, {0.5, -1, 0.25, 2}}}}.TwiceDifferentiable(),
-    {"DivSqrtDimOfNothing", "_contrib_div_sqrt_dim", {{{2, 0}, {}}}, {}, {{{2, 0}, {}}}},
-    {"CastToTheSame", "Cast", {kX}, {{"dtype", "float64"}}, {kX}},
-    OpCase{"CastTruncates", "Cast", {{{4}, {1.5, -1.5, 2, 100}}}, {{"dtype", "int32"}}, {{{4}, {1, -1, 2, 100}}}}.WithoutGradient(),
-    OpCase{"CastSaturates", "Cast", {{{4}, {1e4, -1e4, 300, kNan}}}, {{"dtype", "uint8"}}, {{{4}, {255, 0, 255, 0}}}}.WithoutGradient().OnlyFloats(),
-    OpCase{"CastToBool", "Cast", {{{3}, {0.5, 0, -2}}}, {{"dtype", "bool"}}, {{{3}, {1, 0, 1}}}}.WithoutGradient(),
-    {"ZerosLike", "zeros_like", {kX}, {}, {{{2, 2}, {0, 0, 0, 0}}}},
-    {"OnesLike", "ones_like", {kX}, {}, {{{2, 2}, {1, 1, 1, 1}}}},
-});
+OP_CASES(
+    Identity,
+    {
+        OpCase{"Copy", "_copy", {kX}, {}, {kX}}.TwiceDifferentiable(),
+        OpCase{"BlockGrad", "BlockGrad", {kX}, {}, {kX}},
+        OpCase{"MakeLoss", "make_loss", {kX}, {}, {kX}}.WithoutGradient(),
+        OpCase{"WithAttrLikeRhs", "_identity_with_attr_like_rhs", {kX, {{2, 2}, {0, 0, 0, 0}}}, {}, {kX}}.TwiceDifferentiable(),
+        {"AmpCast", "amp_cast", {kX}, {{"dtype", "float32"}}, {kX}},
+        OpCase{"AmpMulticast", "amp_multicast", {kX, {{1}, {3}}}, {}, {kX, {{1}, {3}}}}.TwiceDifferentiable(),
+        OpCase{"DivSqrtDim", "_contrib_div_sqrt_dim", {{{1, 4}, {1, -2, 0.5, 4}}}, {}, {{{1, 4}, {0.5, -1, 0.25, 2}}}}
+            .TwiceDifferentiable(),
+        {"DivSqrtDimOfNothing", "_contrib_div_sqrt_dim", {{{2, 0}, {}}}, {}, {{{2, 0}, {}}}},
+        {"CastToTheSame", "Cast", {kX}, {{"dtype", "float64"}}, {kX}},
+        OpCase{"CastTruncates", "Cast", {{{4}, {1.5, -1.5, 2, 100}}}, {{"dtype", "int32"}}, {{{4}, {1, -1, 2, 100}}}}
+            .WithoutGradient(),
+        OpCase{"CastSaturates", "Cast", {{{4}, {1e4, -1e4, 300, kNan}}}, {{"dtype", "uint8"}}, {{{4}, {255, 0, 255, 0}}}}
+            .WithoutGradient()
+            .OnlyFloats(),
+        OpCase{"CastToBool", "Cast", {{{3}, {0.5, 0, -2}}}, {{"dtype", "bool"}}, {{{3}, {1, 0, 1}}}}.WithoutGradient(),
+        {"ZerosLike", "zeros_like", {kX}, {}, {{{2, 2}, {0, 0, 0, 0}}}},
+        {"OnesLike", "ones_like", {kX}, {}, {{{2, 2}, {1, 1, 1, 1}}}},
+    });
 
 // The gradient of sum(y) by x.
 std::vector<double> GradientOf(const std::string& op, const AttrDict& attrs, DType type) {

@@ -99,24 +99,30 @@ const Numbers kX = {{2, kClasses}, {1, 2, 4, 3, 5, 9}}, kRows = {{kClasses, 2}, 
               kLabel = {{2}, {}};
 const AttrDict kTable = {{"input_dim", "3"}, {"output_dim", "2"}};
 
-INSTANTIATE_TEST_SUITE_P(Labels, LabelTest, ::testing::ValuesIn(std::vector<LabelCase>{
-    {"SoftmaxCrossEntropy", "softmax_cross_entropy", {kX, kLabel}, kRefused},
-    {"SoftmaxCrossEntropyGradient", "_backward_softmax_cross_entropy", {{{1}, {1}}, kX, kLabel}, kRefused},
-    {"SoftmaxOutputGradient", "_backward_SoftmaxOutput", {kX, kLabel}, kRefused},
-    {"SVMOutputGradient", "_backward_SVMOutput", {kX, kLabel}, kRefused},
-    {"CTC", "CTCLoss", {{{2, 2, kClasses}, {1, 2, 4, 3, 5, 9, 1, 2, 4, 3, 5, 9}}, {{2, 1}, {}}}, kRefused, {},
-     "label 0 of sequence 1 is"},
-    {"PickThatRaises", "pick", {kX, kLabel}, kRefused, {{"mode", "raise"}}},
-    {"PickThatRaisesGradient", "_backward_pick", {kDy, kLabel, kX}, kRefused, {{"mode", "raise"}}},
-    {"Pick", "pick", {kX, kLabel}, kNearest},
-    {"PickGradient", "_backward_pick", {kDy, kLabel, kX}, kNearest},
-    {"BatchTake", "batch_take", {kX, kLabel}, kNearest},
-    {"Take", "take", {kRows, kLabel}, kNearest},
-    {"Embedding", "Embedding", {kLabel, kRows}, kNearest, kTable},
-    {"TakeThatRaises", "take", {kRows, kLabel}, kOutOfRange, {{"mode", "raise"}}},
-    {"GatherNd", "gather_nd", {kRows, {{1, 2}, {}}}, kOutOfRange},
-    {"OneHot", "one_hot", {kLabel}, kNowhere, {{"depth", "3"}}},
-}), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Labels, LabelTest,
+                         ::testing::ValuesIn(std::vector<LabelCase>{
+                             {"SoftmaxCrossEntropy", "softmax_cross_entropy", {kX, kLabel}, kRefused},
+                             {"SoftmaxCrossEntropyGradient", "_backward_softmax_cross_entropy", {{{1}, {1}}, kX, kLabel}, kRefused},
+                             {"SoftmaxOutputGradient", "_backward_SoftmaxOutput", {kX, kLabel}, kRefused},
+                             {"SVMOutputGradient", "_backward_SVMOutput", {kX, kLabel}, kRefused},
+                             {"CTC",
+                              "CTCLoss",
+                              {{{2, 2, kClasses}, {1, 2, 4, 3, 5, 9, 1, 2, 4, 3, 5, 9}}, {{2, 1}, {}}},
+                              kRefused,
+                              {},
+                              "label 0 of sequence 1 is"},
+                             {"PickThatRaises", "pick", {kX, kLabel}, kRefused, {{"mode", "raise"}}},
+                             {"PickThatRaisesGradient", "_backward_pick", {kDy, kLabel, kX}, kRefused, {{"mode", "raise"}}},
+                             {"Pick", "pick", {kX, kLabel}, kNearest},
+                             {"PickGradient", "_backward_pick", {kDy, kLabel, kX}, kNearest},
+                             {"BatchTake", "batch_take", {kX, kLabel}, kNearest},
+                             {"Take", "take", {kRows, kLabel}, kNearest},
+                             {"Embedding", "Embedding", {kLabel, kRows}, kNearest, kTable},
+                             {"TakeThatRaises", "take", {kRows, kLabel}, kOutOfRange, {{"mode", "raise"}}},
+                             {"GatherNd", "gather_nd", {kRows, {{1, 2}, {}}}, kOutOfRange},
+                             {"OneHot", "one_hot", {kLabel}, kNowhere, {{"depth", "3"}}},
+                         }),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(PickThatRaises, TakesWhatIsThere) {
   const NodeEntry x = MakeVariable("x"), index = MakeVariable("index");

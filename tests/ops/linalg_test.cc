@@ -20,90 +20,197 @@ const Numbers kSingular = {{2, 2}, {1, 2, 2, 4}};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 OP_CASES(Cholesky, {
-    OpCase{"OfTheLowerTriangle", "_linalg_potrf", {{{3, 3}, {4, 9, 9, 2, 5, 9, 0.5, 1, 3}}}, {}, {{{3, 3}, {2, 0, 0, 1, 2, 0,
-           0.25, 0.375, 1.67238602}}}}.WithoutGradient(),
-    OpCase{"OfMatrices", "_linalg_potrf", {{{2, 3, 3}, {4, 2, 0.5, 2, 5, 1, 0.5, 1, 3, 8, 4, 1, 4, 10, 2, 1, 2, 6}}}, {}, {{{2,
-           3, 3}, {2, 0, 0, 1, 2, 0, 0.25, 0.375, 1.67238602, 2.82842712, 0, 0, 1.41421356, 2.82842712, 0, 0.353553391,
-           0.530330086, 2.36511099}}}}.WithoutGradient(),
-    OpCase{"InverseOfTheSquare", "_linalg_potri", {kT}, {}, {{{3, 3}, {0.377507716, -0.0470679012, 0.231481481, -0.0470679012,
-           0.114197531, -0.037037037, 0.231481481, -0.037037037, 0.444444444}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"OfTheUpperTriangle", "_linalg_potrf", {{{3, 3}, {4, 2, 0.5, 9, 5, 1, 9, 9, 3}}}, {{"lower", "False"}}, {{{3, 3}, {2, 1,
-           0.25, 0, 2, 0.375, 0, 0, 1.67238602}}}}.WithoutGradient(),
-    OpCase{"InverseOfTheSquareOfAnUpperTriangle", "_linalg_potri", {kTUpper}, {{"lower", "False"}}, {{{3, 3}, {0.377507716,
-           -0.0470679012, 0.231481481, -0.0470679012, 0.114197531, -0.037037037, 0.231481481, -0.037037037,
-           0.444444444}}}}.TwiceDifferentiable().Tolerance(8),
-    {"OfNoMatrices", "_linalg_potrf", {{{0, 2, 2}, {}}}, {}, {{{0, 2, 2}, {}}}},
-    {"OfNothing", "_linalg_potri", {{{2, 0, 0}, {}}}, {}, {{{2, 0, 0}, {}}}},
-    OpCase{"OfOneElement", "_linalg_potrf", {{{1, 1}, {4}}}, {}, {{{1, 1}, {2}}}}.TwiceDifferentiable(),
-});
+                       OpCase{"OfTheLowerTriangle",
+                              "_linalg_potrf",
+                              {{{3, 3}, {4, 9, 9, 2, 5, 9, 0.5, 1, 3}}},
+                              {},
+                              {{{3, 3}, {2, 0, 0, 1, 2, 0, 0.25, 0.375, 1.67238602}}}}
+                           .WithoutGradient(),
+                       OpCase{"OfMatrices",
+                              "_linalg_potrf",
+                              {{{2, 3, 3}, {4, 2, 0.5, 2, 5, 1, 0.5, 1, 3, 8, 4, 1, 4, 10, 2, 1, 2, 6}}},
+                              {},
+                              {{{2, 3, 3},
+                                {2, 0, 0, 1, 2, 0, 0.25, 0.375, 1.67238602, 2.82842712, 0, 0, 1.41421356, 2.82842712, 0,
+                                 0.353553391, 0.530330086, 2.36511099}}}}
+                           .WithoutGradient(),
+                       OpCase{"InverseOfTheSquare",
+                              "_linalg_potri",
+                              {kT},
+                              {},
+                              {{{3, 3},
+                                {0.377507716, -0.0470679012, 0.231481481, -0.0470679012, 0.114197531, -0.037037037, 0.231481481,
+                                 -0.037037037, 0.444444444}}}}
+                           .TwiceDifferentiable()
+                           .Tolerance(8),
+                       OpCase{"OfTheUpperTriangle",
+                              "_linalg_potrf",
+                              {{{3, 3}, {4, 2, 0.5, 9, 5, 1, 9, 9, 3}}},
+                              {{"lower", "False"}},
+                              {{{3, 3}, {2, 1, 0.25, 0, 2, 0.375, 0, 0, 1.67238602}}}}
+                           .WithoutGradient(),
+                       OpCase{"InverseOfTheSquareOfAnUpperTriangle",
+                              "_linalg_potri",
+                              {kTUpper},
+                              {{"lower", "False"}},
+                              {{{3, 3},
+                                {0.377507716, -0.0470679012, 0.231481481, -0.0470679012, 0.114197531, -0.037037037, 0.231481481,
+                                 -0.037037037, 0.444444444}}}}
+                           .TwiceDifferentiable()
+                           .Tolerance(8),
+                       {"OfNoMatrices", "_linalg_potrf", {{{0, 2, 2}, {}}}, {}, {{{0, 2, 2}, {}}}},
+                       {"OfNothing", "_linalg_potri", {{{2, 0, 0}, {}}}, {}, {{{2, 0, 0}, {}}}},
+                       OpCase{"OfOneElement", "_linalg_potrf", {{{1, 1}, {4}}}, {}, {{{1, 1}, {2}}}}.TwiceDifferentiable(),
+                   });
 
-OP_CASES(Triangular, {
-    OpCase{"TrsmLeft", "_linalg_trsm", {kT, kB}, {}, {{{3, 2}, {0.5, -1, 0.0833333333, 1.16666667, 1.65277778,
-           -0.694444444}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrsmLeftTransposed", "_linalg_trsm", {kT, kB}, {{"transpose", "True"}, {"alpha", "-2"}}, {{{3, 2}, {-2.30555556,
-           2.32638889, -0.111111111, -1.97222222, -2.66666667, -0.333333333}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrsmLeftUpper", "_linalg_trsm", {kT, kB}, {{"lower", "False"}}, {{{3, 2}, {12.8055556, -2.88888889, -2.94444444,
-           0.611111111, 1.33333333, 0.166666667}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrsmRight", "_linalg_trsm", {kT, kBTransposed}, {{"rightside", "True"}, {"alpha", "0.5"}}, {{{2, 3}, {0.576388889,
-           0.0277777778, 0.666666667, -0.581597222, 0.493055556, 0.0833333333}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrsmRightTransposed", "_linalg_trsm", {kT, kBTransposed}, {{"rightside", "True"}, {"transpose", "True"}}, {{{2, 3},
-           {0.5, 0.0833333333, 1.65277778, -1, 1.16666667, -0.694444444}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrsmRightTransposedUpper", "_linalg_trsm", {kT, kBTransposed}, {{"rightside", "True"}, {"transpose", "True"},
-           {"lower", "False"}}, {{{2, 3}, {12.8055556, -2.94444444, 1.33333333, -2.88888889, 0.611111111,
-           0.166666667}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrsmBatch", "_linalg_trsm", {kTwo, {{2, 3, 2}, {1, -2, 0.5, 3, 2, 0.25, -2, 4, -1, -6, -4, -0.5}}}, {}, {{{2, 3, 2},
-           {0.5, -1, 0.0833333333, 1.16666667, 1.65277778, -0.694444444, 2, -4, -18, 20, -11,
-           11.875}}}}.TwiceDifferentiable().Tolerance(8),
-    {"TrsmOfNoColumns", "_linalg_trsm", {kT, {{3, 0}, {}}}, {}, {{{3, 0}, {}}}},
-    OpCase{"TrmmLeft", "_linalg_trmm", {kT, kB}, {}, {{{3, 2}, {2, -4, 2, 8, 2.125,
-           3.125}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrmmLeftTransposed", "_linalg_trmm", {kT, kB}, {{"transpose", "True"}, {"alpha", "-2"}}, {{{3, 2}, {-0.5, 5.5, -4,
-           -18.125, -6, -0.75}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrmmLeftUpper", "_linalg_trmm", {kT, kB}, {{"lower", "False"}}, {{{3, 2}, {-0.5, 16.25, 15.5, 10.75, 3,
-           0.375}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrmmRight", "_linalg_trmm", {kT, kBTransposed}, {{"rightside", "True"}, {"alpha", "0.5"}}, {{{2, 3}, {0.125, 1, 1.5,
-           -1.375, 4.53125, 0.1875}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrmmRightTransposed", "_linalg_trmm", {kT, kBTransposed}, {{"rightside", "True"}, {"transpose", "True"}}, {{{2, 3},
-           {2, 2, 2.125, -4, 8, 3.125}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrmmRightTransposedUpper", "_linalg_trmm", {kT, kBTransposed}, {{"rightside", "True"}, {"transpose", "True"},
-           {"lower", "False"}}, {{{2, 3}, {-0.5, 15.5, 3, 16.25, 10.75, 0.375}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"TrmmBatch", "_linalg_trmm", {kTwo, {{2, 3, 2}, {1, -2, 0.5, 3, 2, 0.25, -2, 4, -1, -6, -4, -0.5}}}, {}, {{{2, 3, 2},
-           {2, -4, 2, 8, 2.125, 3.125, 2, -4, -8.5, 13, -18, 18}}}}.TwiceDifferentiable().Tolerance(8),
-    {"TrmmOfNoColumns", "_linalg_trmm", {kT, {{3, 0}, {}}}, {}, {{{3, 0}, {}}}},
-});
+OP_CASES(
+    Triangular,
+    {
+        OpCase{"TrsmLeft", "_linalg_trsm", {kT, kB}, {}, {{{3, 2}, {0.5, -1, 0.0833333333, 1.16666667, 1.65277778, -0.694444444}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrsmLeftTransposed",
+               "_linalg_trsm",
+               {kT, kB},
+               {{"transpose", "True"}, {"alpha", "-2"}},
+               {{{3, 2}, {-2.30555556, 2.32638889, -0.111111111, -1.97222222, -2.66666667, -0.333333333}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrsmLeftUpper",
+               "_linalg_trsm",
+               {kT, kB},
+               {{"lower", "False"}},
+               {{{3, 2}, {12.8055556, -2.88888889, -2.94444444, 0.611111111, 1.33333333, 0.166666667}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrsmRight",
+               "_linalg_trsm",
+               {kT, kBTransposed},
+               {{"rightside", "True"}, {"alpha", "0.5"}},
+               {{{2, 3}, {0.576388889, 0.0277777778, 0.666666667, -0.581597222, 0.493055556, 0.0833333333}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrsmRightTransposed",
+               "_linalg_trsm",
+               {kT, kBTransposed},
+               {{"rightside", "True"}, {"transpose", "True"}},
+               {{{2, 3}, {0.5, 0.0833333333, 1.65277778, -1, 1.16666667, -0.694444444}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrsmRightTransposedUpper",
+               "_linalg_trsm",
+               {kT, kBTransposed},
+               {{"rightside", "True"}, {"transpose", "True"}, {"lower", "False"}},
+               {{{2, 3}, {12.8055556, -2.94444444, 1.33333333, -2.88888889, 0.611111111, 0.166666667}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrsmBatch",
+               "_linalg_trsm",
+               {kTwo, {{2, 3, 2}, {1, -2, 0.5, 3, 2, 0.25, -2, 4, -1, -6, -4, -0.5}}},
+               {},
+               {{{2, 3, 2}, {0.5, -1, 0.0833333333, 1.16666667, 1.65277778, -0.694444444, 2, -4, -18, 20, -11, 11.875}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        {"TrsmOfNoColumns", "_linalg_trsm", {kT, {{3, 0}, {}}}, {}, {{{3, 0}, {}}}},
+        OpCase{"TrmmLeft", "_linalg_trmm", {kT, kB}, {}, {{{3, 2}, {2, -4, 2, 8, 2.125, 3.125}}}}.TwiceDifferentiable().Tolerance(
+            8),
+        OpCase{"TrmmLeftTransposed",
+               "_linalg_trmm",
+               {kT, kB},
+               {{"transpose", "True"}, {"alpha", "-2"}},
+               {{{3, 2}, {-0.5, 5.5, -4, -18.125, -6, -0.75}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrmmLeftUpper", "_linalg_trmm", {kT, kB}, {{"lower", "False"}}, {{{3, 2}, {-0.5, 16.25, 15.5, 10.75, 3, 0.375}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrmmRight",
+               "_linalg_trmm",
+               {kT, kBTransposed},
+               {{"rightside", "True"}, {"alpha", "0.5"}},
+               {{{2, 3}, {0.125, 1, 1.5, -1.375, 4.53125, 0.1875}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrmmRightTransposed",
+               "_linalg_trmm",
+               {kT, kBTransposed},
+               {{"rightside", "True"}, {"transpose", "True"}},
+               {{{2, 3}, {2, 2, 2.125, -4, 8, 3.125}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrmmRightTransposedUpper",
+               "_linalg_trmm",
+               {kT, kBTransposed},
+               {{"rightside", "True"}, {"transpose", "True"}, {"lower", "False"}},
+               {{{2, 3}, {-0.5, 15.5, 3, 16.25, 10.75, 0.375}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"TrmmBatch",
+               "_linalg_trmm",
+               {kTwo, {{2, 3, 2}, {1, -2, 0.5, 3, 2, 0.25, -2, 4, -1, -6, -4, -0.5}}},
+               {},
+               {{{2, 3, 2}, {2, -4, 2, 8, 2.125, 3.125, 2, -4, -8.5, 13, -18, 18}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        {"TrmmOfNoColumns", "_linalg_trmm", {kT, {{3, 0}, {}}}, {}, {{{3, 0}, {}}}},
+    });
 
-OP_CASES(Determinant, {
-    OpCase{"Determinant", "_linalg_det", {kT}, {}, {{{1}, {-58.125}}}}.TwiceDifferentiable().Tolerance(64),
-    OpCase{"DeterminantOfEach", "_linalg_det", {kTwo}, {}, {{{2}, {-58.125, -32}}}}.TwiceDifferentiable().Tolerance(64),
-    OpCase{"SignAndLogarithm", "_linalg_slogdet", {kTwo}, {}, {{{2}, {-1, -1}}, {{2}, {4.06259586,
-           3.4657359}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"Inverse", "_linalg_inverse", {kTwo}, {}, {{{2, 3, 3}, {-0.047311828, 0.193548387, -0.997849462, 0.133333333,
-           6.9388939e-18, 0.266666667, -0.0537634409, 0.129032258, -0.0430107527, -0.125, 0.25, -0.0625, 0.4375, 0.125,
-           -0.03125, 0.28125, -0.0625, 0.265625}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"DeterminantOfASingularMatrix", "_linalg_det", {kSingular}, {}, {{{1}, {0}}}}.WithoutGradient(),
-    OpCase{"LogarithmOfASingularMatrix", "_linalg_slogdet", {kSingular}, {}, {{{1}, {0}}, {{1}, {-kInfinity}}}}.WithoutGradient(),
-    {"DeterminantOfNothing", "_linalg_det", {{{2, 0, 0}, {}}}, {}, {{{2}, {1, 1}}}},
-    {"InverseOfNothing", "_linalg_inverse", {{{2, 0, 0}, {}}}, {}, {{{2, 0, 0}, {}}}},
-    OpCase{"InverseOfOneElement", "_linalg_inverse", {{{1, 1}, {4}}}, {}, {{{1, 1}, {0.25}}}}.TwiceDifferentiable(),
-});
+OP_CASES(Determinant,
+         {
+             OpCase{"Determinant", "_linalg_det", {kT}, {}, {{{1}, {-58.125}}}}.TwiceDifferentiable().Tolerance(64),
+             OpCase{"DeterminantOfEach", "_linalg_det", {kTwo}, {}, {{{2}, {-58.125, -32}}}}.TwiceDifferentiable().Tolerance(64),
+             OpCase{"SignAndLogarithm", "_linalg_slogdet", {kTwo}, {}, {{{2}, {-1, -1}}, {{2}, {4.06259586, 3.4657359}}}}
+                 .TwiceDifferentiable()
+                 .Tolerance(8),
+             OpCase{"Inverse",
+                    "_linalg_inverse",
+                    {kTwo},
+                    {},
+                    {{{2, 3, 3},
+                      {-0.047311828, 0.193548387, -0.997849462, 0.133333333, 6.9388939e-18, 0.266666667, -0.0537634409, 0.129032258,
+                       -0.0430107527, -0.125, 0.25, -0.0625, 0.4375, 0.125, -0.03125, 0.28125, -0.0625, 0.265625}}}}
+                 .TwiceDifferentiable()
+                 .Tolerance(8),
+             OpCase{"DeterminantOfASingularMatrix", "_linalg_det", {kSingular}, {}, {{{1}, {0}}}}.WithoutGradient(),
+             OpCase{"LogarithmOfASingularMatrix", "_linalg_slogdet", {kSingular}, {}, {{{1}, {0}}, {{1}, {-kInfinity}}}}
+                 .WithoutGradient(),
+             {"DeterminantOfNothing", "_linalg_det", {{{2, 0, 0}, {}}}, {}, {{{2}, {1, 1}}}},
+             {"InverseOfNothing", "_linalg_inverse", {{{2, 0, 0}, {}}}, {}, {{{2, 0, 0}, {}}}},
+             OpCase{"InverseOfOneElement", "_linalg_inverse", {{{1, 1}, {4}}}, {}, {{{1, 1}, {0.25}}}}.TwiceDifferentiable(),
+         });
 
-OP_CASES(LinalgDiag, {
-    OpCase{"SumOfLogarithms", "_linalg_sumlogdiag", {{{2, 3, 3}, {2, 7, -3, 0.5, 3, 7, -1, 0.25, 1.5, 4, 14, -6, 1, 6, 14, -2,
-           0.5, 3}}}, {}, {{{2}, {2.19722458, 4.27666612}}}}.TwiceDifferentiable().Tolerance(8),
-    OpCase{"SumOfOneMatrix", "_linalg_sumlogdiag", {kT}, {}, {{{1}, {2.19722458}}}}.TwiceDifferentiable().Tolerance(8),
-    {"SumOfNothing", "_linalg_sumlogdiag", {{{2, 0, 0}, {}}}, {}, {{{2}, {0, 0}}}},
-    OpCase{"ExtractMain", "_linalg_extractdiag", {kTwo}, {}, {{{2, 3}, {2, 3, 1.5, -1, 0.5, 4}}}}.TwiceDifferentiable(),
-    OpCase{"ExtractAbove", "_linalg_extractdiag", {kTwo}, {{"offset", "1"}}, {{{2, 2}, {7, 7, 2, 1}}}}.TwiceDifferentiable(),
-    OpCase{"ExtractBelow", "_linalg_extractdiag", {kTwo}, {{"offset", "-2"}}, {{{2, 1}, {-1, 2}}}}.TwiceDifferentiable(),
-    OpCase{"MakeMain", "_linalg_makediag", {{{2, 2}, {1, 2, 3, 4}}}, {}, {{{2, 2, 2}, {1, 0, 0, 2, 3, 0, 0,
-           4}}}}.TwiceDifferentiable(),
-    OpCase{"MakeAbove", "_linalg_makediag", {{{2, 2}, {1, 2, 3, 4}}}, {{"offset", "1"}}, {{{2, 3, 3}, {0, 1, 0, 0, 0, 2, 0, 0,
-           0, 0, 3, 0, 0, 0, 4, 0, 0, 0}}}}.TwiceDifferentiable(),
-    OpCase{"MakeBelow", "_linalg_makediag", {{{2, 2}, {1, 2, 3, 4}}}, {{"offset", "-2"}}, {{{2, 4, 4}, {0, 0, 0, 0, 0, 0, 0, 0,
-           1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 4, 0, 0}}}}.TwiceDifferentiable(),
-    {"ExtractOfNothing", "_linalg_extractdiag", {{{2, 0, 0}, {}}}, {}, {{{2, 0}, {}}}},
-    {"MakeOfNothing", "_linalg_makediag", {{{2, 0}, {}}}, {}, {{{2, 0, 0}, {}}}},
-});
+OP_CASES(
+    LinalgDiag,
+    {
+        OpCase{"SumOfLogarithms",
+               "_linalg_sumlogdiag",
+               {{{2, 3, 3}, {2, 7, -3, 0.5, 3, 7, -1, 0.25, 1.5, 4, 14, -6, 1, 6, 14, -2, 0.5, 3}}},
+               {},
+               {{{2}, {2.19722458, 4.27666612}}}}
+            .TwiceDifferentiable()
+            .Tolerance(8),
+        OpCase{"SumOfOneMatrix", "_linalg_sumlogdiag", {kT}, {}, {{{1}, {2.19722458}}}}.TwiceDifferentiable().Tolerance(8),
+        {"SumOfNothing", "_linalg_sumlogdiag", {{{2, 0, 0}, {}}}, {}, {{{2}, {0, 0}}}},
+        OpCase{"ExtractMain", "_linalg_extractdiag", {kTwo}, {}, {{{2, 3}, {2, 3, 1.5, -1, 0.5, 4}}}}.TwiceDifferentiable(),
+        OpCase{"ExtractAbove", "_linalg_extractdiag", {kTwo}, {{"offset", "1"}}, {{{2, 2}, {7, 7, 2, 1}}}}.TwiceDifferentiable(),
+        OpCase{"ExtractBelow", "_linalg_extractdiag", {kTwo}, {{"offset", "-2"}}, {{{2, 1}, {-1, 2}}}}.TwiceDifferentiable(),
+        OpCase{"MakeMain", "_linalg_makediag", {{{2, 2}, {1, 2, 3, 4}}}, {}, {{{2, 2, 2}, {1, 0, 0, 2, 3, 0, 0, 4}}}}
+            .TwiceDifferentiable(),
+        OpCase{"MakeAbove",
+               "_linalg_makediag",
+               {{{2, 2}, {1, 2, 3, 4}}},
+               {{"offset", "1"}},
+               {{{2, 3, 3}, {0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0}}}}
+            .TwiceDifferentiable(),
+        OpCase{"MakeBelow",
+               "_linalg_makediag",
+               {{{2, 2}, {1, 2, 3, 4}}},
+               {{"offset", "-2"}},
+               {{{2, 4, 4}, {0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 4, 0, 0}}}}
+            .TwiceDifferentiable(),
+        {"ExtractOfNothing", "_linalg_extractdiag", {{{2, 0, 0}, {}}}, {}, {{{2, 0}, {}}}},
+        {"MakeOfNothing", "_linalg_makediag", {{{2, 0}, {}}}, {}, {{{2, 0, 0}, {}}}},
+    });
 
 // INVALID_ARGUMENT, with a message that has `part`.
 void ExpectRefused(const std::string& part, const std::string& op, const std::vector<Numbers>& x, const AttrDict& attrs = {}) {
@@ -197,8 +304,8 @@ Numbers Large(int64_t n, bool symmetric) {
   return a;
 }
 void ExpectProduct(const std::vector<double>& a, const std::vector<double>& b, int64_t n, const Numbers& want, bool transpose) {
-  const Numbers product = {{n, n}, ValueOf("_linalg_gemm2", {{{n, n}, a}, {{n, n}, b}},
-                                           {{"transpose_b", transpose ? "True" : "False"}})};
+  const Numbers product = {{n, n},
+                           ValueOf("_linalg_gemm2", {{{n, n}, a}, {{n, n}, b}}, {{"transpose_b", transpose ? "True" : "False"}})};
   for (int64_t i = 0; i < n * n; ++i) ASSERT_NEAR(product.values[i], want.values[i], 1e-9) << i / n << ", " << i % n;
 }
 

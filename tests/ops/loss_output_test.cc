@@ -12,39 +12,68 @@ namespace {
 const Numbers kX = {{2, 3}, {-1.875, -1, -0.125, 0.75, 1.625, -1.375}};
 const Numbers kLabel = {{2, 3}, {-1.875, -1.25, -0.625, 0, 0.625, 1.25}};
 
-OP_CASES(LossOutputs, {
-    OpCase{"Linear", "LinearRegressionOutput", {kX, kLabel}, {}, {kX}}.Indices({1}).WithoutGradient(),
-    OpCase{"Mae", "MAERegressionOutput", {kX, kLabel}, {}, {kX}}.Indices({1}).WithoutGradient(),
-    OpCase{"Logistic", "LogisticRegressionOutput", {kX, kLabel}, {},
-           {{{2, 3}, {0.13296424, 0.26894142, 0.46879063, 0.6791787, 0.83548354, 0.20181322}}}}
-        .Indices({1}).WithoutGradient(),
-    OpCase{"Svm", "SVMOutput", {kX, {{2}, {2, 0}}}, {}, {kX}}.Indices({1}).WithoutGradient(),
-    OpCase{"Any", "MakeLoss", {kX}, {}, {kX}}.WithoutGradient(),
-    OpCase{"OfAnEmptyBatch", "LinearRegressionOutput", {{{0, 3}, {}}, {{0, 3}, {}}}, {}, {{{0, 3}, {}}}}
-        .Indices({1}).WithoutGradient(),
-    OpCase{"OfALabelVector", "LinearRegressionOutput", {{{2, 1}, {1, 2}}, {{2}, {1, 2}}}, {}, {{{2, 1}, {1, 2}}}}
-        .Indices({1}).WithoutGradient(),
-});
+OP_CASES(LossOutputs,
+         {
+             OpCase{"Linear", "LinearRegressionOutput", {kX, kLabel}, {}, {kX}}.Indices({1}).WithoutGradient(),
+             OpCase{"Mae", "MAERegressionOutput", {kX, kLabel}, {}, {kX}}.Indices({1}).WithoutGradient(),
+             OpCase{"Logistic",
+                    "LogisticRegressionOutput",
+                    {kX, kLabel},
+                    {},
+                    {{{2, 3}, {0.13296424, 0.26894142, 0.46879063, 0.6791787, 0.83548354, 0.20181322}}}}
+                 .Indices({1})
+                 .WithoutGradient(),
+             OpCase{"Svm", "SVMOutput", {kX, {{2}, {2, 0}}}, {}, {kX}}.Indices({1}).WithoutGradient(),
+             OpCase{"Any", "MakeLoss", {kX}, {}, {kX}}.WithoutGradient(),
+             OpCase{"OfAnEmptyBatch", "LinearRegressionOutput", {{{0, 3}, {}}, {{0, 3}, {}}}, {}, {{{0, 3}, {}}}}
+                 .Indices({1})
+                 .WithoutGradient(),
+             OpCase{"OfALabelVector", "LinearRegressionOutput", {{{2, 1}, {1, 2}}, {{2}, {1, 2}}}, {}, {{{2, 1}, {1, 2}}}}
+                 .Indices({1})
+                 .WithoutGradient(),
+         });
 
 // The gradients are operators, of y and the labels, or of x.
 OP_CASES(LossGradients, {
-    OpCase{"Linear", "_backward_LinearRegressionOutput", {kX, kLabel}, {{"grad_scale", "2"}},
-           {{{2, 3}, {0, 0.16666667, 0.33333333, 0.5, 0.66666667, -1.75}}}},
-    OpCase{"Mae", "_backward_MAERegressionOutput", {kX, kLabel}, {{"grad_scale", "2"}},
-           {{{2, 3}, {-0.66666667, 0.66666667, 0.66666667, 0.66666667, 0.66666667, -0.66666667}}}},
-    OpCase{"SquaredHinge", "_backward_SVMOutput", {kX, {{2}, {2, 0}}},
-           {{"margin", "0.5"}, {"regularization_coefficient", "2"}}, {{{2, 3}, {0, 0, -2.5, 0, 8.5, 0}}}}.Indices({1}),
-    OpCase{"Hinge", "_backward_SVMOutput", {kX, {{2}, {2, 0}}},
-           {{"margin", "0.5"}, {"regularization_coefficient", "2"}, {"use_linear", "True"}},
-           {{{2, 3}, {0, 0, -2, 0, 2, 0}}}}.Indices({1}),
-    OpCase{"MakeLoss", "_backward_MakeLoss", {kX}, {{"grad_scale", "3"}}, {{{2, 3}, {3, 3, 3, 3, 3, 3}}}},
-    OpCase{"MakeLossOfTheBatch", "_backward_MakeLoss", {kX}, {{"grad_scale", "3"}, {"normalization", "batch"}},
-           {{{2, 3}, {1.5, 1.5, 1.5, 1.5, 1.5, 1.5}}}},
-    OpCase{"MakeLossOfWhatIsAbove", "_backward_MakeLoss", {kX},
-           {{"grad_scale", "3"}, {"normalization", "valid"}, {"valid_thresh", "-1"}}, {{{2, 3}, {1, 1, 1, 1, 1, 1}}}},
-    OpCase{"MakeLossOfNothingAbove", "_backward_MakeLoss", {kX},
-           {{"grad_scale", "3"}, {"normalization", "valid"}, {"valid_thresh", "10"}}, {{{2, 3}, {3, 3, 3, 3, 3, 3}}}},
-});
+                            OpCase{"Linear",
+                                   "_backward_LinearRegressionOutput",
+                                   {kX, kLabel},
+                                   {{"grad_scale", "2"}},
+                                   {{{2, 3}, {0, 0.16666667, 0.33333333, 0.5, 0.66666667, -1.75}}}},
+                            OpCase{"Mae",
+                                   "_backward_MAERegressionOutput",
+                                   {kX, kLabel},
+                                   {{"grad_scale", "2"}},
+                                   {{{2, 3}, {-0.66666667, 0.66666667, 0.66666667, 0.66666667, 0.66666667, -0.66666667}}}},
+                            OpCase{"SquaredHinge",
+                                   "_backward_SVMOutput",
+                                   {kX, {{2}, {2, 0}}},
+                                   {{"margin", "0.5"}, {"regularization_coefficient", "2"}},
+                                   {{{2, 3}, {0, 0, -2.5, 0, 8.5, 0}}}}
+                                .Indices({1}),
+                            OpCase{"Hinge",
+                                   "_backward_SVMOutput",
+                                   {kX, {{2}, {2, 0}}},
+                                   {{"margin", "0.5"}, {"regularization_coefficient", "2"}, {"use_linear", "True"}},
+                                   {{{2, 3}, {0, 0, -2, 0, 2, 0}}}}
+                                .Indices({1}),
+                            OpCase{"MakeLoss", "_backward_MakeLoss", {kX}, {{"grad_scale", "3"}}, {{{2, 3}, {3, 3, 3, 3, 3, 3}}}},
+                            OpCase{"MakeLossOfTheBatch",
+                                   "_backward_MakeLoss",
+                                   {kX},
+                                   {{"grad_scale", "3"}, {"normalization", "batch"}},
+                                   {{{2, 3}, {1.5, 1.5, 1.5, 1.5, 1.5, 1.5}}}},
+                            OpCase{"MakeLossOfWhatIsAbove",
+                                   "_backward_MakeLoss",
+                                   {kX},
+                                   {{"grad_scale", "3"}, {"normalization", "valid"}, {"valid_thresh", "-1"}},
+                                   {{{2, 3}, {1, 1, 1, 1, 1, 1}}}},
+                            OpCase{"MakeLossOfNothingAbove",
+                                   "_backward_MakeLoss",
+                                   {kX},
+                                   {{"grad_scale", "3"}, {"normalization", "valid"}, {"valid_thresh", "10"}},
+                                   {{{2, 3}, {3, 3, 3, 3, 3, 3}}}},
+                        });
 
 // dx for a head gradient of fives.
 std::vector<double> GradientOf(const char* op, const std::vector<Numbers>& inputs, const AttrDict& attrs) {
@@ -64,8 +93,7 @@ std::vector<double> GradientOf(const char* op, const std::vector<Numbers>& input
 }
 
 TEST(LossGradients, IgnoreTheHeadGradient) {
-  const std::vector<double> logistic =
-      GradientOf("LogisticRegressionOutput", {kX, kLabel}, {{"grad_scale", "2"}});
+  const std::vector<double> logistic = GradientOf("LogisticRegressionOutput", {kX, kLabel}, {{"grad_scale", "2"}});
   const double want[] = {1.3386428, 1.0126276, 0.72919375, 0.4527858, 0.14032236, -0.69879119};
   ASSERT_EQ(logistic.size(), 6);
   for (int i = 0; i < 6; ++i) EXPECT_NEAR(logistic[i], want[i], 1e-7);

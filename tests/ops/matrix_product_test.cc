@@ -18,45 +18,79 @@ Numbers Stack(const Numbers& a, double scale) {  // (1, 2) batches: the matrix, 
   return s;
 }
 
-OP_CASES(Dot, {
-    OpCase{"OfMatrices", "dot", {kA, kB}, {}, {kAB}}.TwiceDifferentiable(),
-    OpCase{"WithTheFirstTransposed", "dot", {kATransposed, kB}, {{"transpose_a", "True"}}, {kAB}}.TwiceDifferentiable(),
-    OpCase{"WithTheSecondTransposed", "dot", {kA, kBTransposed}, {{"transpose_b", "True"}}, {kAB}}.TwiceDifferentiable(),
-    OpCase{"WithBothTransposed", "dot", {kATransposed, kBTransposed},
-           {{"transpose_a", "True"}, {"transpose_b", "True"}}, {kAB}}.TwiceDifferentiable(),
-    OpCase{"OfVectorsHasOneElement", "dot", {{{3}, {1, 2, 3}}, {{3}, {4, 5, 6}}}, {}, {{{1}, {32}}}}.TwiceDifferentiable(),
-    OpCase{"OfVectorAndMatrix", "dot", {{{2}, {1, -1}}, kA}, {}, {{{3}, {-1.5, -1.5, -1.5}}}}.TwiceDifferentiable(),
-    OpCase{"OverTheLastAndFirstAxis", "dot", {{{1, 2, 2}, {1, 2, 3, 4}}, {{2, 1, 2}, {1, 0, 0, 1}}}, {},
-           {{{1, 2, 1, 2}, {1, 2, 3, 4}}}}.TwiceDifferentiable(),
-    OpCase{"OverNothingIsZero", "dot", {{{2, 0}, {}}, {{0, 1}, {}}}, {}, {{{2, 1}, {0, 0}}}},
-});
+OP_CASES(
+    Dot,
+    {
+        OpCase{"OfMatrices", "dot", {kA, kB}, {}, {kAB}}.TwiceDifferentiable(),
+        OpCase{"WithTheFirstTransposed", "dot", {kATransposed, kB}, {{"transpose_a", "True"}}, {kAB}}.TwiceDifferentiable(),
+        OpCase{"WithTheSecondTransposed", "dot", {kA, kBTransposed}, {{"transpose_b", "True"}}, {kAB}}.TwiceDifferentiable(),
+        OpCase{"WithBothTransposed", "dot", {kATransposed, kBTransposed}, {{"transpose_a", "True"}, {"transpose_b", "True"}}, {kAB}}
+            .TwiceDifferentiable(),
+        OpCase{"OfVectorsHasOneElement", "dot", {{{3}, {1, 2, 3}}, {{3}, {4, 5, 6}}}, {}, {{{1}, {32}}}}.TwiceDifferentiable(),
+        OpCase{"OfVectorAndMatrix", "dot", {{{2}, {1, -1}}, kA}, {}, {{{3}, {-1.5, -1.5, -1.5}}}}.TwiceDifferentiable(),
+        OpCase{"OverTheLastAndFirstAxis",
+               "dot",
+               {{{1, 2, 2}, {1, 2, 3, 4}}, {{2, 1, 2}, {1, 0, 0, 1}}},
+               {},
+               {{{1, 2, 1, 2}, {1, 2, 3, 4}}}}
+            .TwiceDifferentiable(),
+        OpCase{"OverNothingIsZero", "dot", {{{2, 0}, {}}, {{0, 1}, {}}}, {}, {{{2, 1}, {0, 0}}}},
+    });
 
-OP_CASES(BatchDot, {
-    OpCase{"OfEachMatrix", "batch_dot", {Stack(kA, 2), Stack(kB, -1)}, {}, {Stack(kAB, -2)}}.TwiceDifferentiable(),
-    OpCase{"WithTheFirstTransposed", "batch_dot", {Stack(kATransposed, 2), Stack(kB, -1)}, {{"transpose_a", "True"}},
-           {Stack(kAB, -2)}}.TwiceDifferentiable(),
-    OpCase{"WithTheSecondTransposed", "batch_dot", {Stack(kA, 2), Stack(kBTransposed, -1)}, {{"transpose_b", "True"}},
-           {Stack(kAB, -2)}}.TwiceDifferentiable(),
-});
+OP_CASES(BatchDot,
+         {
+             OpCase{"OfEachMatrix", "batch_dot", {Stack(kA, 2), Stack(kB, -1)}, {}, {Stack(kAB, -2)}}.TwiceDifferentiable(),
+             OpCase{"WithTheFirstTransposed",
+                    "batch_dot",
+                    {Stack(kATransposed, 2), Stack(kB, -1)},
+                    {{"transpose_a", "True"}},
+                    {Stack(kAB, -2)}}
+                 .TwiceDifferentiable(),
+             OpCase{"WithTheSecondTransposed",
+                    "batch_dot",
+                    {Stack(kA, 2), Stack(kBTransposed, -1)},
+                    {{"transpose_b", "True"}},
+                    {Stack(kAB, -2)}}
+                 .TwiceDifferentiable(),
+         });
 
-OP_CASES(Gemm2, {
-    OpCase{"IsScaled", "_linalg_gemm2", {kA, kB}, {{"alpha", "-2"}}, {{{2, 2}, {-4, -7, -4, -16}}}}.TwiceDifferentiable(),
-    OpCase{"WithBothTransposed", "_linalg_gemm2", {Stack(kATransposed, 2), Stack(kBTransposed, -1)},
-           {{"transpose_a", "1"}, {"transpose_b", "1"}}, {Stack(kAB, -2)}}.TwiceDifferentiable(),
-});
+OP_CASES(Gemm2,
+         {
+             OpCase{"IsScaled", "_linalg_gemm2", {kA, kB}, {{"alpha", "-2"}}, {{{2, 2}, {-4, -7, -4, -16}}}}.TwiceDifferentiable(),
+             OpCase{"WithBothTransposed",
+                    "_linalg_gemm2",
+                    {Stack(kATransposed, 2), Stack(kBTransposed, -1)},
+                    {{"transpose_a", "1"}, {"transpose_b", "1"}},
+                    {Stack(kAB, -2)}}
+                 .TwiceDifferentiable(),
+         });
 
-OP_CASES(FullyConnected, {
-    OpCase{"IsXWTransposedPlusB", "FullyConnected", {kA, kBTransposed, {{2}, {0.5, -1}}}, {{"num_hidden", "2"}},
-           {{{2, 2}, {2.5, 2.5, 2.5, 7}}}}.TwiceDifferentiable(),
-    OpCase{"WithoutBias", "FullyConnected", {kA, kBTransposed}, {{"num_hidden", "2"}, {"no_bias", "True"}}, {kAB}}
-        .TwiceDifferentiable(),
-    OpCase{"FlattensAllButTheBatch", "FullyConnected", {{{2, 3, 1}, kA.values}, kBTransposed, {{2}, {0, 0}}},
-           {{"num_hidden", "2"}}, {kAB}}.TwiceDifferentiable(),
-    OpCase{"OfTheLastAxis", "FullyConnected", {{{1, 2, 3}, kA.values}, kBTransposed, {{2}, {0, 0}}},
-           {{"num_hidden", "2"}, {"flatten", "False"}}, {{{1, 2, 2}, kAB.values}}}.TwiceDifferentiable(),
-    OpCase{"OfAnEmptyBatch", "FullyConnected", {{{0, 3}, {}}, kBTransposed, {{2}, {0, 0}}}, {{"num_hidden", "2"}},
-           {{{0, 2}, {}}}},
-});
+OP_CASES(
+    FullyConnected,
+    {
+        OpCase{"IsXWTransposedPlusB",
+               "FullyConnected",
+               {kA, kBTransposed, {{2}, {0.5, -1}}},
+               {{"num_hidden", "2"}},
+               {{{2, 2}, {2.5, 2.5, 2.5, 7}}}}
+            .TwiceDifferentiable(),
+        OpCase{"WithoutBias", "FullyConnected", {kA, kBTransposed}, {{"num_hidden", "2"}, {"no_bias", "True"}}, {kAB}}
+            .TwiceDifferentiable(),
+        OpCase{"FlattensAllButTheBatch",
+               "FullyConnected",
+               {{{2, 3, 1}, kA.values}, kBTransposed, {{2}, {0, 0}}},
+               {{"num_hidden", "2"}},
+               {kAB}}
+            .TwiceDifferentiable(),
+        OpCase{"OfTheLastAxis",
+               "FullyConnected",
+               {{{1, 2, 3}, kA.values}, kBTransposed, {{2}, {0, 0}}},
+               {{"num_hidden", "2"}, {"flatten", "False"}},
+               {{{1, 2, 2}, kAB.values}}}
+            .TwiceDifferentiable(),
+        OpCase{
+            "OfAnEmptyBatch", "FullyConnected", {{{0, 3}, {}}, kBTransposed, {{2}, {0, 0}}}, {{"num_hidden", "2"}}, {{{0, 2}, {}}}},
+    });
 
 TEST(MatrixProduct, SaysWhichSizesDoNotFit) {
   const absl::Status status = ErrorOf("dot", {kA, kA});
@@ -94,9 +128,10 @@ TEST(FullyConnected, TheBiasGradientIsExact) {
     std::vector<HostTensor> inputs = {HostTensor::Of(dy, type), HostTensor::Of({{rows, 1}, std::vector<double>(rows)}, type),
                                       HostTensor::Of({{cols, 1}, {0, 0, 0}}, type)};
     const std::vector<double> given = inputs[0].values();
-    const auto ys = OneByOne().Call(
-        **TryMakeNode("_backward_FullyConnected", "y", {MakeVariable("dy"), MakeVariable("x"), MakeVariable("w")},
-                      {{"num_hidden", "3"}}), &inputs);
+    const auto ys =
+        OneByOne().Call(**TryMakeNode("_backward_FullyConnected", "y", {MakeVariable("dy"), MakeVariable("x"), MakeVariable("w")},
+                                      {{"num_hidden", "3"}}),
+                        &inputs);
     ASSERT_TRUE(ys.ok()) << ys.status();
     for (int64_t c = 0; c < cols; ++c) {
       double sum = 0;
@@ -111,8 +146,7 @@ TEST(Dot, AddsUpSixteenBitsInFloat32) {
   for (const DType type : {DType::kFloat16, DType::kBfloat16}) {
     std::vector<HostTensor> inputs = {HostTensor::Of({{1, 2}, {683, -2048}}, type), HostTensor::Of({{2, 1}, {3, 1}}, type)};
     const double factor = inputs[0].values()[0];  // 684 in bfloat16.
-    const auto ys =
-        OneByOne().Call(**TryMakeNode("dot", "y", {MakeVariable("a"), MakeVariable("b")}, {}), &inputs);
+    const auto ys = OneByOne().Call(**TryMakeNode("dot", "y", {MakeVariable("a"), MakeVariable("b")}, {}), &inputs);
     ASSERT_TRUE(ys.ok()) << ys.status();
     EXPECT_EQ((*ys)[0].values()[0], 3 * factor - 2048) << Name(type);
   }

@@ -72,7 +72,8 @@ class BlockScratch final : public Scratch {
     return blocks_.back()->data();
   }
   bool GuardsAreWhole() const {
-    for (const auto& block : blocks_) if (!block->GuardIsWhole()) return false;
+    for (const auto& block : blocks_)
+      if (!block->GuardIsWhole()) return false;
     return true;
   }
 

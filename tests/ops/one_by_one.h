@@ -50,8 +50,7 @@ class OneByOne {
   explicit OneByOne(bool is_train = true, Device device = TestDevice()) : is_train_(is_train), device_(device) {}
 
   // Every output, hidden ones included, of one call. `inputs` are changed where the operator mutates them.
-  absl::StatusOr<std::vector<HostTensor>> Call(const Node& node, std::vector<HostTensor>* inputs,
-                                               const CallOptions& options = {});
+  absl::StatusOr<std::vector<HostTensor>> Call(const Node& node, std::vector<HostTensor>* inputs, const CallOptions& options = {});
 
   // The values of `outputs`, by the values of the variables. Mutations are not seen by other nodes.
   absl::StatusOr<std::vector<HostTensor>> Evaluate(const std::vector<NodeEntry>& outputs,

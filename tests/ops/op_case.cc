@@ -164,8 +164,7 @@ TEST_P(OpTest, HonoursEveryRequest) {
     for (const auto& [input, output] : (*options)(node.attrs)) {
       const std::vector<HostTensor> inputs = InputsOf(c, type);
       if (inputs[input].bytes.size() != written[output].bytes.size() || inputs[input].dtype != written[output].dtype) continue;
-      const std::vector<HostTensor> ys =
-          run({.req = kWriteInplace, .inplace_input = input, .inplace_output = output});
+      const std::vector<HostTensor> ys = run({.req = kWriteInplace, .inplace_input = input, .inplace_output = output});
       EXPECT_EQ(ys[output].values().size(), written[output].values().size());
       ExpectNear(ys[output], {written[output].shape, written[output].values()}, c.tolerance,
                  absl::StrCat(Name(type), ", in place of input ", input));

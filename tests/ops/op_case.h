@@ -33,12 +33,12 @@ struct OpCase {
   std::vector<Numbers> outputs = {};  // The visible outputs, or the first of them.
 
   // Further settings of a row, as in OpCase(...).WithoutGradient().
-  bool gradient = true;              // False at a kink, or where FGradient is no derivative on purpose (losses).
-  bool second_order = false;         // Checks the gradient's gradient, too.
-  bool integers = true;              // False: only floating-point types.
-  std::set<int> float32_inputs = {}; // Indices: inputs that keep float32 whatever type the others have.
-  std::set<int> constants = {};      // Inputs that are not differentiated: labels, indices.
-  double tolerance = 1;              // Multiplies the error that the type allows.
+  bool gradient = true;               // False at a kink, or where FGradient is no derivative on purpose (losses).
+  bool second_order = false;          // Checks the gradient's gradient, too.
+  bool integers = true;               // False: only floating-point types.
+  std::set<int> float32_inputs = {};  // Indices: inputs that keep float32 whatever type the others have.
+  std::set<int> constants = {};       // Inputs that are not differentiated: labels, indices.
+  double tolerance = 1;               // Multiplies the error that the type allows.
   bool is_train = true;
 
   OpCase&& WithoutGradient() && { return gradient = false, std::move(*this); }
@@ -79,14 +79,12 @@ class OpTest : public ::testing::TestWithParam<OpCase> {};
 
 std::string CaseName(const ::testing::TestParamInfo<OpCase>& info);
 
-#define OP_CASES(suite, ...)                                                                      \
-  INSTANTIATE_TEST_SUITE_P(suite, OpTest,                                                         \
-                           ::testing::ValuesIn(Cover(std::vector<OpCase> __VA_ARGS__)), CaseName)
+#define OP_CASES(suite, ...) \
+  INSTANTIATE_TEST_SUITE_P(suite, OpTest, ::testing::ValuesIn(Cover(std::vector<OpCase> __VA_ARGS__)), CaseName)
 
 // The same for large rows, in a suite whose name begins with Large: programs choose them by that.
-#define LARGE_OP_CASES(suite, ...)                                                                \
-  INSTANTIATE_TEST_SUITE_P(Large##suite, OpTest,                                                  \
-                           ::testing::ValuesIn(CoverLarge(std::vector<OpCase> __VA_ARGS__)), CaseName)
+#define LARGE_OP_CASES(suite, ...) \
+  INSTANTIATE_TEST_SUITE_P(Large##suite, OpTest, ::testing::ValuesIn(CoverLarge(std::vector<OpCase> __VA_ARGS__)), CaseName)
 
 // INVALID_ARGUMENT (or another error) of a call that must not work, with its message.
 absl::Status ErrorOf(const std::string& op, const std::vector<Numbers>& inputs, const AttrDict& attrs = {});

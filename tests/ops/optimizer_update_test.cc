@@ -31,36 +31,72 @@ const std::vector<Step>& Steps() {
       {"sgd_update", {}, With(), {0.974, -2.048, 0.5995}, {}},
       {"sgd_mom_update", {kM}, With({{"momentum", "0.9"}}), {1.064, -2.228, 0.8695}, {{0.064, -0.228, 0.3695}}},
       {"nag_mom_update", {kM}, With({{"momentum", "0.9"}}), {1.0316, -2.2532, 0.93205}, {{0.064, -0.228, 0.3695}}},
-      {"adam_update", {kM, kV}, With(), {0.98358802, -1.9867949, 0.48797618},
+      {"adam_update",
+       {kM, kV},
+       With(),
+       {0.98358802, -1.9867949, 0.48797618},
        {{0.116, -0.132, 0.17}, {0.4995676, 0.9992304, 1.999}}},
-      {"adamw_update", {kM, kV}, With({{"eta", "0.5"}}), {0.98686471, -1.9834976, 0.49148809},
+      {"adamw_update",
+       {kM, kV},
+       With({{"eta", "0.5"}}),
+       {0.98686471, -1.9834976, 0.49148809},
        {{0.115, -0.13, 0.17}, {0.4995625, 0.99925, 1.999}}},
       {"rmsprop_update", {kV}, With({{"clip_weights", "1.5"}}), {0.96240874, -1.5, 0.57161149}, {{0.47838, 0.96152, 1.95}}},
-      {"rmspropalex_update", {kV, kM, kD}, With(), {0.96194191, -1.9596679, 0.75264758},
+      {"rmspropalex_update",
+       {kV, kM, kD},
+       With(),
+       {0.96194191, -1.9596679, 0.75264758},
        {{0.47838, 0.96152, 1.95}, {0.108, -0.166, 0.235}, {-0.038058091, 0.040332058, 0.25264758}}},
       {"signsgd_update", {}, With(), {0.899, -2.098, 0.5995}, {}},
       {"signum_update", {kM}, With({{"momentum", "0.9"}, {"wd_lh", "0.02"}}), {1.098, -2.096, 0.599}, {{0.064, -0.228, 0.3695}}},
-      {"ftrl_update", {kM, kV}, With({{"lamda1", "0.2"}}), {0, -0.1161227138, 0.07644154365},
+      {"ftrl_update",
+       {kM, kV},
+       With({{"lamda1", "0.2"}}),
+       {0, -0.1161227138, 0.07644154365},
        {{-0.07893218813, 2.660679775, -2.289186226}, {0.5625, 1.25, 3}}},
-      {"ftml_update", {kV, kV, kM},
+      {"ftml_update",
+       {kV, kV, kM},
        {{"lr", "0.1"}, {"wd", "0.01"}, {"rescale_grad", "0.5"}, {"clip_grad", "1"}, {"t", "3"}},
        {0.9954159618, -1.992120409, 0.498123258},
        {{101.2207967, 143.154643, 202.4785472}, {0.4995676, 0.9992304, 1.999}, {-100.7567967, 285.1812859, -100.8592736}}},
-      {"lamb_update_phase1", {kM, kV}, kDirection, {0.04286828504, -0.04627122979, 0.02928939293},
+      {"lamb_update_phase1",
+       {kM, kV},
+       kDirection,
+       {0.04286828504, -0.04627122979, 0.02928939293},
        {{0.115, -0.13, 0.17}, {0.4995625, 0.99925, 1.999}}},
-      {"mp_adam_update", {kM, kV, kW}, With(), {0.98358802, -1.9867949, 0.48797618},
+      {"mp_adam_update",
+       {kM, kV, kW},
+       With(),
+       {0.98358802, -1.9867949, 0.48797618},
        {{0.116, -0.132, 0.17}, {0.4995676, 0.9992304, 1.999}, {0.98358802, -1.9867949, 0.48797618}}},
-      {"mp_adamw_update", {kM, kV, kW}, With({{"eta", "0.5"}}), {0.98686471, -1.9834976, 0.49148809},
+      {"mp_adamw_update",
+       {kM, kV, kW},
+       With({{"eta", "0.5"}}),
+       {0.98686471, -1.9834976, 0.49148809},
        {{0.115, -0.13, 0.17}, {0.4995625, 0.99925, 1.999}, {0.98686471, -1.9834976, 0.49148809}}},
-      {"mp_rmsprop_update", {kV, kW}, With({{"clip_weights", "1.5"}}), {0.96240874, -1.5, 0.57161149},
+      {"mp_rmsprop_update",
+       {kV, kW},
+       With({{"clip_weights", "1.5"}}),
+       {0.96240874, -1.5, 0.57161149},
        {{0.47838, 0.96152, 1.95}, {0.96240874, -1.5, 0.57161149}}},
-      {"mp_rmspropalex_update", {kV, kM, kD, kW}, With(), {0.96194191, -1.9596679, 0.75264758},
-       {{0.47838, 0.96152, 1.95}, {0.108, -0.166, 0.235}, {-0.038058091, 0.040332058, 0.25264758},
+      {"mp_rmspropalex_update",
+       {kV, kM, kD, kW},
+       With(),
+       {0.96194191, -1.9596679, 0.75264758},
+       {{0.47838, 0.96152, 1.95},
+        {0.108, -0.166, 0.235},
+        {-0.038058091, 0.040332058, 0.25264758},
         {0.96194191, -1.9596679, 0.75264758}}},
-      {"mp_nag_mom_update", {kM, kW}, With({{"momentum", "0.9"}}), {1.0316, -2.2532, 0.93205},
+      {"mp_nag_mom_update",
+       {kM, kW},
+       With({{"momentum", "0.9"}}),
+       {1.0316, -2.2532, 0.93205},
        {{0.064, -0.228, 0.3695}, {1.0316, -2.2532, 0.93205}}},
       {"mp_sgd_update", {kW}, With(), {0.974, -2.048, 0.5995}, {{0.974, -2.048, 0.5995}}},
-      {"mp_sgd_mom_update", {kM, kW}, With({{"momentum", "0.9"}}), {1.064, -2.228, 0.8695},
+      {"mp_sgd_mom_update",
+       {kM, kW},
+       With({{"momentum", "0.9"}}),
+       {1.064, -2.228, 0.8695},
        {{0.064, -0.228, 0.3695}, {1.064, -2.228, 0.8695}}},
   };
   return steps;
@@ -79,47 +115,81 @@ std::vector<OpCase> Rows() {
 OP_CASES(Optimizers, (Rows()));
 
 // weight32 is the value from before the weight was set.
-OP_CASES(MultiPrecision, {
-    {"BeginsFromAWeightThatWasSet", "mp_sgd_update", {kW, kG, {{3}, {9, 9, 9}}}, With(), {{{3}, {0.974, -2.048, 0.5995}}}},
-    {"OfSeveralWeights", "multi_mp_sgd_update", {kW, kG, {{3}, {9, 9, 9}}},
-     {{"lrs", "(0.1,)"}, {"wds", "(0.01,)"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}}, {{{3}, {0.974, -2.048, 0.5995}}}},
-});
+OP_CASES(MultiPrecision,
+         {
+             {"BeginsFromAWeightThatWasSet", "mp_sgd_update", {kW, kG, {{3}, {9, 9, 9}}}, With(), {{{3}, {0.974, -2.048, 0.5995}}}},
+             {"OfSeveralWeights",
+              "multi_mp_sgd_update",
+              {kW, kG, {{3}, {9, 9, 9}}},
+              {{"lrs", "(0.1,)"}, {"wds", "(0.01,)"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}},
+              {{{3}, {0.974, -2.048, 0.5995}}}},
+         });
 
 // LAMB's second phase by the norms, of one element each, and both phases with a float32 weight behind the others.
 const Numbers kTwo = {{1}, {2}}, kFour = {{1}, {4}}, kNone = {{1}, {0}};
 
 OP_CASES(Lamb, {
-    {"WithoutBiasCorrection", "lamb_update_phase1", {kW, kG, kM, kV},
-     {{"wd", "0.01"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}, {"t", "3"}, {"bias_correction", "False"}},
-     {{{3}, {0.1727055288, -0.1500486473, 0.1252381311}}}},
-    OpCase{"OfTheWeight32", "mp_lamb_update_phase1", {{{3}, {9, 9, 9}}, kG, kM, kV, kW}, kDirection,
-           {{{3}, {0.04286828504, -0.04627122979, 0.02928939293}}}}.Indices({4}).Tolerance(300),
-    {"Trusted", "lamb_update_phase2", {kW, kG, kTwo, kFour}, {{"lr", "0.1"}}, {{{3}, {0.975, -2.05, 0.65}}}},
-    {"LowerBound", "lamb_update_phase2", {kW, kG, kTwo, kFour}, {{"lr", "0.1"}, {"lower_bound", "3"}}, {{{3}, {0.9625, -2.075, 0.725}}}},
-    {"UpperBound", "lamb_update_phase2", {kW, kG, kTwo, kFour}, {{"lr", "0.1"}, {"upper_bound", "1"}}, {{{3}, {0.9875, -2.025, 0.575}}}},
-    {"NoWeight", "lamb_update_phase2", {kW, kG, kNone, kFour}, {{"lr", "0.1"}}, {{{3}, {0.95, -2.1, 0.8}}}},
-    {"NoDirection", "lamb_update_phase2", {kW, kG, kTwo, kNone}, {{"lr", "0.1"}}, {{{3}, {0.95, -2.1, 0.8}}}},
-    {"WithWeight32", "mp_lamb_update_phase2", {{{3}, {9, 9, 9}}, kG, kTwo, kFour, kW}, {{"lr", "0.1"}}, {{{3}, {0.975, -2.05, 0.65}}}},
-    {"Lars", "multi_lars", {{{3}, {0.1, 0.2, 0.3}}, {{3}, {4, 0, 9}}, {{3}, {1, 1, 0}}, {{3}, {0.01, 0.1, 0}}},
-     {{"eta", "0.5"}, {"eps", "0.001"}, {"rescale_grad", "0.5"}}, {{{3}, {0.1919385797, 0.2, 0.3}}}},
-});
+                   {"WithoutBiasCorrection",
+                    "lamb_update_phase1",
+                    {kW, kG, kM, kV},
+                    {{"wd", "0.01"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}, {"t", "3"}, {"bias_correction", "False"}},
+                    {{{3}, {0.1727055288, -0.1500486473, 0.1252381311}}}},
+                   OpCase{"OfTheWeight32",
+                          "mp_lamb_update_phase1",
+                          {{{3}, {9, 9, 9}}, kG, kM, kV, kW},
+                          kDirection,
+                          {{{3}, {0.04286828504, -0.04627122979, 0.02928939293}}}}
+                       .Indices({4})
+                       .Tolerance(300),
+                   {"Trusted", "lamb_update_phase2", {kW, kG, kTwo, kFour}, {{"lr", "0.1"}}, {{{3}, {0.975, -2.05, 0.65}}}},
+                   {"LowerBound",
+                    "lamb_update_phase2",
+                    {kW, kG, kTwo, kFour},
+                    {{"lr", "0.1"}, {"lower_bound", "3"}},
+                    {{{3}, {0.9625, -2.075, 0.725}}}},
+                   {"UpperBound",
+                    "lamb_update_phase2",
+                    {kW, kG, kTwo, kFour},
+                    {{"lr", "0.1"}, {"upper_bound", "1"}},
+                    {{{3}, {0.9875, -2.025, 0.575}}}},
+                   {"NoWeight", "lamb_update_phase2", {kW, kG, kNone, kFour}, {{"lr", "0.1"}}, {{{3}, {0.95, -2.1, 0.8}}}},
+                   {"NoDirection", "lamb_update_phase2", {kW, kG, kTwo, kNone}, {{"lr", "0.1"}}, {{{3}, {0.95, -2.1, 0.8}}}},
+                   {"WithWeight32",
+                    "mp_lamb_update_phase2",
+                    {{{3}, {9, 9, 9}}, kG, kTwo, kFour, kW},
+                    {{"lr", "0.1"}},
+                    {{{3}, {0.975, -2.05, 0.65}}}},
+                   {"Lars",
+                    "multi_lars",
+                    {{{3}, {0.1, 0.2, 0.3}}, {{3}, {4, 0, 9}}, {{3}, {1, 1, 0}}, {{3}, {0.01, 0.1, 0}}},
+                    {{"eta", "0.5"}, {"eps", "0.001"}, {"rescale_grad", "0.5"}},
+                    {{{3}, {0.1919385797, 0.2, 0.3}}}},
+               });
 
 // The steps from above on two weights of different sizes.
 AttrDict ForTwo(AttrDict more = {}) {
-  AttrDict attrs = {{"lrs", "(0.1, 0.5)"}, {"wds", "(0.01, 0)"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}, {"num_weights", "2"}};
+  AttrDict attrs = {
+      {"lrs", "(0.1, 0.5)"}, {"wds", "(0.01, 0)"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}, {"num_weights", "2"}};
   attrs.merge(more);
   return attrs;
 }
 const Numbers kOther = {{1, 1}, {2}}, kStepped = {{3}, {0.974, -2.048, 0.5995}}, kMoved = {{3}, {1.064, -2.228, 0.8695}};
 
-OP_CASES(MultiSgd, {
-    {"Step", "multi_sgd_update", {kW, kG, kOther, kOther}, ForTwo(), {kStepped, {{1, 1}, {1.5}}}},
-    {"Momentum", "multi_sgd_mom_update", {kW, kG, kM, kOther, kOther, kOther}, ForTwo({{"momentum", "0.9"}}),
-     {kMoved, {{1, 1}, {3.3}}}},
-    {"Weight32", "multi_mp_sgd_update", {kW, kG, kW, kOther, kOther, kOther}, ForTwo(), {kStepped, {{1, 1}, {1.5}}}},
-    {"MomentumAndWeight32", "multi_mp_sgd_mom_update", {kW, kG, kM, kW, kOther, kOther, kOther, kOther},
-     ForTwo({{"momentum", "0.9"}}), {kMoved, {{1, 1}, {3.3}}}},
-});
+OP_CASES(MultiSgd,
+         {
+             {"Step", "multi_sgd_update", {kW, kG, kOther, kOther}, ForTwo(), {kStepped, {{1, 1}, {1.5}}}},
+             {"Momentum",
+              "multi_sgd_mom_update",
+              {kW, kG, kM, kOther, kOther, kOther},
+              ForTwo({{"momentum", "0.9"}}),
+              {kMoved, {{1, 1}, {3.3}}}},
+             {"Weight32", "multi_mp_sgd_update", {kW, kG, kW, kOther, kOther, kOther}, ForTwo(), {kStepped, {{1, 1}, {1.5}}}},
+             {"MomentumAndWeight32",
+              "multi_mp_sgd_mom_update",
+              {kW, kG, kM, kW, kOther, kOther, kOther, kOther},
+              ForTwo({{"momentum", "0.9"}}),
+              {kMoved, {{1, 1}, {3.3}}}},
+         });
 
 TEST(MultiSgd, WantsANumberForEachWeight) {
   const absl::Status status = ErrorOf("multi_sgd_update", {kW, kG}, {{"lrs", "(0.1, 0.2)"}, {"wds", "(0,)"}});
@@ -147,7 +217,8 @@ TEST(Optimizers, EveryElementIsUpdated) {
   const int64_t n = 1237;
   std::vector<HostTensor> inputs = {HostTensor::Of({{n}, std::vector<double>(n, 2)}, DType::kFloat32),
                                     HostTensor::Of({{n}, std::vector<double>(n, 1)}, DType::kFloat32)};
-  const auto ys = OneByOne().Call(**TryMakeNode("sgd_update", "y", {MakeVariable("w"), MakeVariable("g")}, {{"lr", "0.5"}}), &inputs);
+  const auto ys =
+      OneByOne().Call(**TryMakeNode("sgd_update", "y", {MakeVariable("w"), MakeVariable("g")}, {{"lr", "0.5"}}), &inputs);
   ASSERT_TRUE(ys.ok()) << ys.status();
   EXPECT_EQ((*ys)[0].values(), std::vector<double>(n, 1.5));
 }

@@ -12,13 +12,28 @@
 namespace gluond::testing {
 namespace {
 
-const Covers kCovered({"_random_uniform_like", "_random_normal_like", "_random_exponential", "_random_exponential_like",
-                       "_random_gamma", "_random_gamma_like", "_random_poisson", "_random_poisson_like",
-                       "_random_negative_binomial", "_random_negative_binomial_like",
-                       "_random_generalized_negative_binomial", "_random_generalized_negative_binomial_like",
-                       "_random_randint", "_sample_uniform", "_sample_normal", "_sample_exponential", "_sample_gamma",
-                       "_sample_poisson", "_sample_negative_binomial", "_sample_generalized_negative_binomial",
-                       "_sample_multinomial", "_shuffle"});
+const Covers kCovered({"_random_uniform_like",
+                       "_random_normal_like",
+                       "_random_exponential",
+                       "_random_exponential_like",
+                       "_random_gamma",
+                       "_random_gamma_like",
+                       "_random_poisson",
+                       "_random_poisson_like",
+                       "_random_negative_binomial",
+                       "_random_negative_binomial_like",
+                       "_random_generalized_negative_binomial",
+                       "_random_generalized_negative_binomial_like",
+                       "_random_randint",
+                       "_sample_uniform",
+                       "_sample_normal",
+                       "_sample_exponential",
+                       "_sample_gamma",
+                       "_sample_poisson",
+                       "_sample_negative_binomial",
+                       "_sample_generalized_negative_binomial",
+                       "_sample_multinomial",
+                       "_shuffle"});
 
 std::vector<HostTensor> Draw(const std::string& op, AttrDict attrs, std::vector<HostTensor> inputs = {}) {
   const std::vector<NodeEntry> xs(inputs.size(), MakeVariable("x"));
@@ -105,10 +120,9 @@ TEST(Uniform, LeavesTheRightEndOut) {
   EXPECT_EQ(ops::ToUniform53(0, 1u << 6), 0x1p-53);
   for (const char* dtype : {"float16", "bfloat16", "float32", "float64"}) {
     const AttrDict attrs = {{"low", "1"}, {"high", "2"}, {"shape", "(40000,)"}, {"dtype", dtype}};
-    const std::vector<HostTensor> ends = {HostTensor::Of({{1}, {1}}, DType::kFloat32),
-                                          HostTensor::Of({{1}, {2}}, DType::kFloat32)};
-    for (const HostTensor& y : {Draw("_random_uniform", attrs)[0],
-                                Draw("_sample_uniform", {{"shape", "(40000,)"}, {"dtype", dtype}}, ends)[0]}) {
+    const std::vector<HostTensor> ends = {HostTensor::Of({{1}, {1}}, DType::kFloat32), HostTensor::Of({{1}, {2}}, DType::kFloat32)};
+    for (const HostTensor& y :
+         {Draw("_random_uniform", attrs)[0], Draw("_sample_uniform", {{"shape", "(40000,)"}, {"dtype", dtype}}, ends)[0]}) {
       const std::vector<double> v = y.values();
       EXPECT_LT(*std::max_element(v.begin(), v.end()), 2) << dtype;
       EXPECT_GE(*std::min_element(v.begin(), v.end()), 1) << dtype;
@@ -226,8 +240,9 @@ TEST(Randint, FillsItsRangeEvenly) {
 }
 
 TEST(Randint, OfTheWidestRange) {
-  const HostTensor y = Draw("_random_randint", {{"low", "-9223372036854775808"}, {"high", "9223372036854775807"},
-                                                {"shape", "(10000,)"}, {"dtype", "int64"}})[0];
+  const HostTensor y =
+      Draw("_random_randint",
+           {{"low", "-9223372036854775808"}, {"high", "9223372036854775807"}, {"shape", "(10000,)"}, {"dtype", "int64"}})[0];
   const std::vector<double> v = y.values();
   EXPECT_NEAR(static_cast<double>(std::count_if(v.begin(), v.end(), [](double e) { return e < 0; })), 5000, 250);
   EXPECT_LT(*std::min_element(v.begin(), v.end()), -0x1.fp62);
@@ -250,7 +265,8 @@ TEST(Multinomial, DrawsByTheProbabilities) {
 }
 
 TEST(Multinomial, OneClassForEachRow) {
-  const HostTensor vector = HostTensor::Of({{2}, {0, 1}}, DType::kFloat64), matrix = HostTensor::Of({{2, 1}, {1, 1}}, DType::kFloat16);
+  const HostTensor vector = HostTensor::Of({{2}, {0, 1}}, DType::kFloat64),
+                   matrix = HostTensor::Of({{2, 1}, {1, 1}}, DType::kFloat16);
   EXPECT_EQ(Draw("_sample_multinomial", {}, {vector})[0].shape, Shape({1}));
   EXPECT_EQ(Draw("_sample_multinomial", {}, {vector})[0].values(), std::vector<double>{1});
   EXPECT_EQ(Draw("_sample_multinomial", {{"dtype", "uint8"}}, {matrix})[0].values(), (std::vector<double>{0, 0}));

@@ -13,35 +13,51 @@ const Numbers kWide = {{2, 3, 1}, {1, 2, 3, 4, 5, 6}};                    // Two
 const AttrDict kLengths = {{"use_sequence_length", "True"}};
 const AttrDict kLengthsAlongOne = {{"use_sequence_length", "True"}, {"axis", "1"}};
 
-OP_CASES(SequenceMask, {
-    OpCase{"OverwritesWhatIsBeyond", "SequenceMask", {kX, {{2}, {1, 3}}},
-           {{"use_sequence_length", "True"}, {"value", "-1"}},
-           {{{3, 2, 2}, {1, 2, 3, 4, -1, -1, 7, 8, -1, -1, 11, 12}}}}
-        .Indices({1}).TwiceDifferentiable(),
-    OpCase{"AlongAxisOne", "SequenceMask", {kWide, {{2}, {0, 2}}}, kLengthsAlongOne, {{{2, 3, 1}, {0, 0, 0, 4, 5, 0}}}}
-        .Indices({1}).TwiceDifferentiable(),
-    OpCase{"LeavesAllWithoutLengths", "SequenceMask", {kX}, {{"value", "7"}}, {kX}}.TwiceDifferentiable(),
-    OpCase{"OfLengthsThatAreTooLong", "SequenceMask", {kWide, {{2}, {9, -3}}}, kLengthsAlongOne,
-           {{{2, 3, 1}, {1, 2, 3, 0, 0, 0}}}}.Indices({1}),
-    OpCase{"OfNoSteps", "SequenceMask", {{{0, 2}, {}}, {{2}, {1, 3}}}, kLengths, {{{0, 2}, {}}}}.Indices({1}),
-});
+OP_CASES(
+    SequenceMask,
+    {
+        OpCase{"OverwritesWhatIsBeyond",
+               "SequenceMask",
+               {kX, {{2}, {1, 3}}},
+               {{"use_sequence_length", "True"}, {"value", "-1"}},
+               {{{3, 2, 2}, {1, 2, 3, 4, -1, -1, 7, 8, -1, -1, 11, 12}}}}
+            .Indices({1})
+            .TwiceDifferentiable(),
+        OpCase{"AlongAxisOne", "SequenceMask", {kWide, {{2}, {0, 2}}}, kLengthsAlongOne, {{{2, 3, 1}, {0, 0, 0, 4, 5, 0}}}}
+            .Indices({1})
+            .TwiceDifferentiable(),
+        OpCase{"LeavesAllWithoutLengths", "SequenceMask", {kX}, {{"value", "7"}}, {kX}}.TwiceDifferentiable(),
+        OpCase{
+            "OfLengthsThatAreTooLong", "SequenceMask", {kWide, {{2}, {9, -3}}}, kLengthsAlongOne, {{{2, 3, 1}, {1, 2, 3, 0, 0, 0}}}}
+            .Indices({1}),
+        OpCase{"OfNoSteps", "SequenceMask", {{{0, 2}, {}}, {{2}, {1, 3}}}, kLengths, {{{0, 2}, {}}}}.Indices({1}),
+    });
 
-OP_CASES(SequenceReverse, {
-    OpCase{"TurnsEachAround", "SequenceReverse", {kX, {{2}, {1, 3}}}, kLengths,
-           {{{3, 2, 2}, {1, 2, 11, 12, 5, 6, 7, 8, 9, 10, 3, 4}}}}.Indices({1}).TwiceDifferentiable(),
-    OpCase{"TurnsAllAround", "SequenceReverse", {kX}, {}, {{{3, 2, 2}, {9, 10, 11, 12, 5, 6, 7, 8, 1, 2, 3, 4}}}}
-        .TwiceDifferentiable(),
-    OpCase{"OfOne", "SequenceReverse", {{{1, 1}, {5}}}, {}, {{{1, 1}, {5}}}},
-});
+OP_CASES(SequenceReverse,
+         {
+             OpCase{"TurnsEachAround",
+                    "SequenceReverse",
+                    {kX, {{2}, {1, 3}}},
+                    kLengths,
+                    {{{3, 2, 2}, {1, 2, 11, 12, 5, 6, 7, 8, 9, 10, 3, 4}}}}
+                 .Indices({1})
+                 .TwiceDifferentiable(),
+             OpCase{"TurnsAllAround", "SequenceReverse", {kX}, {}, {{{3, 2, 2}, {9, 10, 11, 12, 5, 6, 7, 8, 1, 2, 3, 4}}}}
+                 .TwiceDifferentiable(),
+             OpCase{"OfOne", "SequenceReverse", {{{1, 1}, {5}}}, {}, {{{1, 1}, {5}}}},
+         });
 
-OP_CASES(SequenceLast, {
-    OpCase{"TakesEachLast", "SequenceLast", {kX, {{2}, {1, 3}}}, kLengths, {{{2, 2}, {1, 2, 11, 12}}}}
-        .Indices({1}).TwiceDifferentiable(),
-    OpCase{"AlongAxisOne", "SequenceLast", {kWide, {{2}, {3, 2}}}, kLengthsAlongOne, {{{2, 1}, {3, 5}}}}
-        .Indices({1}).TwiceDifferentiable(),
-    OpCase{"TakesTheLastStep", "SequenceLast", {kX}, {}, {{{2, 2}, {9, 10, 11, 12}}}}.TwiceDifferentiable(),
-    OpCase{"OfRankTwo", "SequenceLast", {{{3, 2}, {1, 2, 3, 4, 5, 6}}}, {}, {{{2}, {5, 6}}}}.TwiceDifferentiable(),
-});
+OP_CASES(SequenceLast,
+         {
+             OpCase{"TakesEachLast", "SequenceLast", {kX, {{2}, {1, 3}}}, kLengths, {{{2, 2}, {1, 2, 11, 12}}}}
+                 .Indices({1})
+                 .TwiceDifferentiable(),
+             OpCase{"AlongAxisOne", "SequenceLast", {kWide, {{2}, {3, 2}}}, kLengthsAlongOne, {{{2, 1}, {3, 5}}}}
+                 .Indices({1})
+                 .TwiceDifferentiable(),
+             OpCase{"TakesTheLastStep", "SequenceLast", {kX}, {}, {{{2, 2}, {9, 10, 11, 12}}}}.TwiceDifferentiable(),
+             OpCase{"OfRankTwo", "SequenceLast", {{{3, 2}, {1, 2, 3, 4, 5, 6}}}, {}, {{{2}, {5, 6}}}}.TwiceDifferentiable(),
+         });
 
 TEST(SequenceLast, AnEmptySequenceIsAnErrorThatNamesIt) {
   if (TestDevice().type == DeviceType::kGpu) GTEST_SKIP() << "a GPU takes the nearest element";

@@ -9,9 +9,7 @@ namespace {
 
 constexpr int64_t kMany = 4096;
 
-Numbers Filled(const Shape& shape, double value) {
-  return {shape, std::vector<double>(static_cast<size_t>(shape.Size()), value)};
-}
+Numbers Filled(const Shape& shape, double value) { return {shape, std::vector<double>(static_cast<size_t>(shape.Size()), value)}; }
 
 // A call whose first gradient, or whose output, is a sum of kMany ones in each element.
 struct SumCase {
@@ -53,19 +51,25 @@ TEST_P(SumOfGradients, RoundsOnce) {
 }
 
 // Indices of slices are all 0, which every type holds.
-INSTANTIATE_TEST_SUITE_P(SixteenBits, SumOfGradients, ::testing::ValuesIn(std::vector<SumCase>{
-    {"Embedding", "Embedding", {Filled({kMany}, 0), Filled({1, 3}, 1)}, {{"input_dim", "1"}, {"output_dim", "3"}}, 1},
-    {"Take", "take", {Filled({2, 1}, 1), Filled({kMany}, 0)}, {{"axis", "1"}}},
-    {"GatherNd", "gather_nd", {Filled({1, 2}, 1), Filled({1, kMany}, 0)}},
-    {"Broadcast", "broadcast_add", {Filled({1, 2}, 1), Filled({kMany, 2}, 1)}},
-    {"Repeat", "repeat", {Filled({2}, 1)}, {{"repeats", "4096"}}},
-    {"Bias", "FullyConnected", {Filled({kMany, 1}, 1), Filled({2, 1}, 1), Filled({2}, 1)}, {{"num_hidden", "2"}}, 2},
-    {"Weight", "FullyConnected", {Filled({kMany, 1}, 1), Filled({2, 1}, 1), Filled({2}, 1)}, {{"num_hidden", "2"}}, 1},
-    {"Filter", "Convolution", {Filled({kMany, 1, 1, 1}, 1), Filled({2, 1, 1, 1}, 1)},
-     {{"num_filter", "2"}, {"kernel", "(1, 1)"}, {"no_bias", "True"}}, 1},
-    {"Pad", "Pad", {Filled({1, 1, 1, 1}, 1)}, {{"mode", "edge"}, {"pad_width", "(0, 0, 0, 0, 0, 63, 0, 63)"}}},
-    {"UpSampling", "UpSampling", {Filled({1, 1, 1, 1}, 1)}, {{"sample_type", "nearest"}, {"scale", "64"}}},
-}), NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    SixteenBits, SumOfGradients,
+    ::testing::ValuesIn(std::vector<SumCase>{
+        {"Embedding", "Embedding", {Filled({kMany}, 0), Filled({1, 3}, 1)}, {{"input_dim", "1"}, {"output_dim", "3"}}, 1},
+        {"Take", "take", {Filled({2, 1}, 1), Filled({kMany}, 0)}, {{"axis", "1"}}},
+        {"GatherNd", "gather_nd", {Filled({1, 2}, 1), Filled({1, kMany}, 0)}},
+        {"Broadcast", "broadcast_add", {Filled({1, 2}, 1), Filled({kMany, 2}, 1)}},
+        {"Repeat", "repeat", {Filled({2}, 1)}, {{"repeats", "4096"}}},
+        {"Bias", "FullyConnected", {Filled({kMany, 1}, 1), Filled({2, 1}, 1), Filled({2}, 1)}, {{"num_hidden", "2"}}, 2},
+        {"Weight", "FullyConnected", {Filled({kMany, 1}, 1), Filled({2, 1}, 1), Filled({2}, 1)}, {{"num_hidden", "2"}}, 1},
+        {"Filter",
+         "Convolution",
+         {Filled({kMany, 1, 1, 1}, 1), Filled({2, 1, 1, 1}, 1)},
+         {{"num_filter", "2"}, {"kernel", "(1, 1)"}, {"no_bias", "True"}},
+         1},
+        {"Pad", "Pad", {Filled({1, 1, 1, 1}, 1)}, {{"mode", "edge"}, {"pad_width", "(0, 0, 0, 0, 0, 63, 0, 63)"}}},
+        {"UpSampling", "UpSampling", {Filled({1, 1, 1, 1}, 1)}, {{"sample_type", "nearest"}, {"scale", "64"}}},
+    }),
+    NameOf);
 
 TEST(SixteenBits, ManyUsesOfOneArrayAreAddedUpInFloat32) {
   for (const DType type : {DType::kFloat16, DType::kBfloat16}) {
@@ -87,25 +91,45 @@ TEST_P(SumOfInputs, RoundsOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(SixteenBits, SumOfInputs, ::testing::ValuesIn(std::vector<SumCase>{
-    {"AddN", "add_n", std::vector<Numbers>(kMany, Filled({2}, 1))},
-    {"UpSampling", "UpSampling", std::vector<Numbers>(kMany, Filled({1, 1, 1, 1}, 1)),
-     {{"sample_type", "nearest"}, {"scale", "1"}, {"multi_input_mode", "sum"}}},
-    {"Sum", "sum", {Filled({2, kMany}, 1)}, {{"axis", "1"}}},
-    {"Product", "dot", {Filled({1, kMany}, 1), Filled({kMany, 2}, 1)}},
-}), NameOf);
+INSTANTIATE_TEST_SUITE_P(SixteenBits, SumOfInputs,
+                         ::testing::ValuesIn(std::vector<SumCase>{
+                             {"AddN", "add_n", std::vector<Numbers>(kMany, Filled({2}, 1))},
+                             {"UpSampling",
+                              "UpSampling",
+                              std::vector<Numbers>(kMany, Filled({1, 1, 1, 1}, 1)),
+                              {{"sample_type", "nearest"}, {"scale", "1"}, {"multi_input_mode", "sum"}}},
+                             {"Sum", "sum", {Filled({2, kMany}, 1)}, {{"axis", "1"}}},
+                             {"Product", "dot", {Filled({1, kMany}, 1), Filled({kMany, 2}, 1)}},
+                         }),
+                         NameOf);
 
 // What is between has the range of float32: a mean of numbers whose sum is beyond float16's 65504.
-OP_CASES(WideSums, {
-    OpCase{"Mean", "mean", {Filled({2, 8}, 60000)}, {{"axis", "1"}}, {Filled({2}, 60000)}}.OnlyFloats().WithoutGradient(),
-    OpCase{"Norm", "norm", {Filled({16}, 8192)}, {}, {Filled({1}, 32768)}}.OnlyFloats().WithoutGradient(),
-    OpCase{"Pooling", "Pooling", {Filled({1, 1, 3, 3}, 60000)}, {{"kernel", "(3, 3)"}, {"pool_type", "avg"}},
-           {Filled({1, 1, 1, 1}, 60000)}}.OnlyFloats().WithoutGradient(),
-    OpCase{"GlobalPooling", "Pooling", {Filled({1, 1, 3, 3}, 60000)}, {{"global_pool", "True"}, {"pool_type", "avg"}},
-           {Filled({1, 1, 1, 1}, 60000)}}.OnlyFloats().WithoutGradient(),
-    OpCase{"AdaptivePooling", "_contrib_AdaptiveAvgPooling2D", {Filled({1, 1, 3, 3}, 60000)}, {{"output_size", "1"}},
-           {Filled({1, 1, 1, 1}, 60000)}}.OnlyFloats().WithoutGradient(),
-});
+OP_CASES(WideSums,
+         {
+             OpCase{"Mean", "mean", {Filled({2, 8}, 60000)}, {{"axis", "1"}}, {Filled({2}, 60000)}}.OnlyFloats().WithoutGradient(),
+             OpCase{"Norm", "norm", {Filled({16}, 8192)}, {}, {Filled({1}, 32768)}}.OnlyFloats().WithoutGradient(),
+             OpCase{"Pooling",
+                    "Pooling",
+                    {Filled({1, 1, 3, 3}, 60000)},
+                    {{"kernel", "(3, 3)"}, {"pool_type", "avg"}},
+                    {Filled({1, 1, 1, 1}, 60000)}}
+                 .OnlyFloats()
+                 .WithoutGradient(),
+             OpCase{"GlobalPooling",
+                    "Pooling",
+                    {Filled({1, 1, 3, 3}, 60000)},
+                    {{"global_pool", "True"}, {"pool_type", "avg"}},
+                    {Filled({1, 1, 1, 1}, 60000)}}
+                 .OnlyFloats()
+                 .WithoutGradient(),
+             OpCase{"AdaptivePooling",
+                    "_contrib_AdaptiveAvgPooling2D",
+                    {Filled({1, 1, 3, 3}, 60000)},
+                    {{"output_size", "1"}},
+                    {Filled({1, 1, 1, 1}, 60000)}}
+                 .OnlyFloats()
+                 .WithoutGradient(),
+         });
 
 }  // namespace
 }  // namespace gluond::testing

@@ -11,17 +11,19 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
 const Numbers kFine = {{2, 2}, {1, 2, 3, 0.5}}, kEmpty = {{0}, {}};
 
-OP_CASES(SumOfSquares, {
-    {"OfEachInput", "multi_sum_sq", {kFine, kEmpty, {{1}, {-3}}}, {{"num_arrays", "3"}}, {{{3}, {14.25, 0, 9}}}},
-});
+OP_CASES(SumOfSquares,
+         {
+             {"OfEachInput", "multi_sum_sq", {kFine, kEmpty, {{1}, {-3}}}, {{"num_arrays", "3"}}, {{{3}, {14.25, 0, 9}}}},
+         });
 
-OP_CASES(AllFinite, {
-    {"Finite", "all_finite", {kFine}, {}, {{{1}, {1}}}},
-    OpCase{"NotANumber", "all_finite", {{{3}, {1, kNan, 2}}}, {}, {{{1}, {0}}}}.OnlyFloats(),
-    OpCase{"Infinite", "all_finite", {{{3}, {1, 2, -kInf}}}, {}, {{{1}, {0}}}}.OnlyFloats(),
-    {"EveryInputIsFinite", "multi_all_finite", {kFine, kEmpty}, {{"num_arrays", "2"}}, {{{1}, {1}}}},
-    OpCase{"OneInputIsNot", "multi_all_finite", {kFine, {{1}, {kInf}}}, {{"num_arrays", "2"}}, {{{1}, {0}}}}.OnlyFloats(),
-});
+OP_CASES(AllFinite,
+         {
+             {"Finite", "all_finite", {kFine}, {}, {{{1}, {1}}}},
+             OpCase{"NotANumber", "all_finite", {{{3}, {1, kNan, 2}}}, {}, {{{1}, {0}}}}.OnlyFloats(),
+             OpCase{"Infinite", "all_finite", {{{3}, {1, 2, -kInf}}}, {}, {{{1}, {0}}}}.OnlyFloats(),
+             {"EveryInputIsFinite", "multi_all_finite", {kFine, kEmpty}, {{"num_arrays", "2"}}, {{{1}, {1}}}},
+             OpCase{"OneInputIsNot", "multi_all_finite", {kFine, {{1}, {kInf}}}, {{"num_arrays", "2"}}, {{{1}, {0}}}}.OnlyFloats(),
+         });
 
 // Longer than a block of partial sums, and not a multiple of it.
 TEST(SumOfSquares, OfManyElements) {

@@ -15,28 +15,38 @@ PROGRAMS = ("client/cli", "server")
 
 
 class ReadmeTest(unittest.TestCase):
-
-  def test_a_first_hour(self):
-    script = played.script(pathlib.Path("README.md").read_text())
-    self.assertIn("50051", script)
-    port = str(free_ports(1)[0])
-    script = script.replace("50051", port)
-    path = os.pathsep.join([str(installed.FOLDER / "venv/bin"), *map(os.path.abspath, PROGRAMS), os.environ["PATH"]])
-    with tempfile.TemporaryDirectory() as folder:
-      (pathlib.Path(folder) / "deploy").symlink_to(os.path.abspath("deploy"))
-      ran = subprocess.run(["bash", "-mx", "-c", script], cwd=folder, timeout=280, capture_output=True, text=True, check=False,
-                           env={**os.environ, "PATH": path, "PYTHONPATH": os.path.abspath("client/python"),
-                                "GLUOND_ADDRESS": f"127.0.0.1:{port}"})
-      log = (pathlib.Path(folder) / "serve.log").read_text()
-      curve = (pathlib.Path(folder) / "curve.svg").exists()
-    said = f"{ran.stdout}\n{ran.stderr}\n{log}"
-    self.assertEqual(ran.returncode, 0, said)
-    self.assertTrue(curve)
-    self.assertRegex(ran.stdout, r"\[0\.8\d+, 0\.8\d+, 0\.8\d+\]\n1\n", said)
-    self.assertRegex(ran.stdout, r"\n0\.[89]\d*\n", "the loop learns")
-    self.assertIn("\n(1, 10)\n", ran.stdout)
-    self.assertIn("all documents were answered", ran.stdout)
+    def test_a_first_hour(self):
+        script = played.script(pathlib.Path("README.md").read_text())
+        self.assertIn("50051", script)
+        port = str(free_ports(1)[0])
+        script = script.replace("50051", port)
+        path = os.pathsep.join([str(installed.FOLDER / "venv/bin"), *map(os.path.abspath, PROGRAMS), os.environ["PATH"]])
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "deploy").symlink_to(os.path.abspath("deploy"))
+            ran = subprocess.run(
+                ["bash", "-mx", "-c", script],
+                cwd=folder,
+                timeout=280,
+                capture_output=True,
+                text=True,
+                check=False,
+                env={
+                    **os.environ,
+                    "PATH": path,
+                    "PYTHONPATH": os.path.abspath("client/python"),
+                    "GLUOND_ADDRESS": f"127.0.0.1:{port}",
+                },
+            )
+            log = (pathlib.Path(folder) / "serve.log").read_text()
+            curve = (pathlib.Path(folder) / "curve.svg").exists()
+        said = f"{ran.stdout}\n{ran.stderr}\n{log}"
+        self.assertEqual(ran.returncode, 0, said)
+        self.assertTrue(curve)
+        self.assertRegex(ran.stdout, r"\[0\.8\d+, 0\.8\d+, 0\.8\d+\]\n1\n", said)
+        self.assertRegex(ran.stdout, r"\n0\.[89]\d*\n", "the loop learns")
+        self.assertIn("\n(1, 10)\n", ran.stdout)
+        self.assertIn("all documents were answered", ran.stdout)
 
 
 if __name__ == "__main__":
-  case_runner.main()
+    case_runner.main()

@@ -24,9 +24,18 @@ port_file = pathlib.Path(folder.name) / "port"
 def start(address):
     """A server that writes live checkpoints: a crash costs 200 steps at most."""
     port_file.unlink(missing_ok=True)
-    server = subprocess.Popen([os.environ.get("GLUOND_SERVER", "gluond-server"), f"--address={address}", "--devices=cpu",
-                               f"--store_dir={folder.name}/store", f"--port_file={port_file}", "--checkpoint_every=200steps"],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [
+            os.environ.get("GLUOND_SERVER", "gluond-server"),
+            f"--address={address}",
+            "--devices=cpu",
+            f"--store_dir={folder.name}/store",
+            f"--port_file={port_file}",
+            "--checkpoint_every=200steps",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     while not port_file.exists():
         time.sleep(0.05)
     return server, f"127.0.0.1:{port_file.read_text().strip()}"
@@ -45,8 +54,9 @@ net.add(gluon.nn.Dense(256, activation="relu"), gluon.nn.Dropout(0.2), gluon.nn.
 
 
 def define(name):
-    return mx.remote.Model.define(name, net, (-1, 16), loss="SoftmaxCrossEntropyLoss", optimizer="adam", metrics="accuracy",
-                                  initializer="xavier", seed=3)
+    return mx.remote.Model.define(
+        name, net, (-1, 16), loss="SoftmaxCrossEntropyLoss", optimizer="adam", metrics="accuracy", initializer="xavier", seed=3
+    )
 
 
 calm, model = define("calm"), define("model")

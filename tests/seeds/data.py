@@ -57,12 +57,21 @@ for data, label in gluon.data.DataLoader(Squares().transform(lambda x, y: (x / 6
 
 # %%
 pictures, labels = FashionMNIST(train=False)[:]
-clothes = mx.remote.Dataset("clothes", data=pictures.transpose((0, 3, 1, 2)), label=labels, scale=1 / 255 / 0.353,
-                            shift=-0.286 / 0.353, progress=False)
+clothes = mx.remote.Dataset(
+    "clothes", data=pictures.transpose((0, 3, 1, 2)), label=labels, scale=1 / 255 / 0.353, shift=-0.286 / 0.353, progress=False
+)
 print(clothes.describe())
 net = gluon.nn.Dense(10)
-model = mx.remote.Model.define("linear", net, (-1, 1, 28, 28), loss="SoftmaxCrossEntropyLoss", optimizer="adam",
-                               metrics="accuracy", initializer="xavier", replace=True)
+model = mx.remote.Model.define(
+    "linear",
+    net,
+    (-1, 1, 28, 28),
+    loss="SoftmaxCrossEntropyLoss",
+    optimizer="adam",
+    metrics="accuracy",
+    initializer="xavier",
+    replace=True,
+)
 history = model.fit("clothes", epochs=2, progress=False)
 assert history["accuracy"][1] > 0.7
 print("accuracy %.2f" % history["accuracy"][1])

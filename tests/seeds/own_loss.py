@@ -56,7 +56,7 @@ assert history["loss"][-1] < 0.5 * history["loss"][0]
 class Focal(mx.operator.CustomOp):
     def forward(self, is_train, req, in_data, out_data, aux):
         p = self._probability(in_data)
-        self.assign(out_data[0], req[0], mx.nd.array(-(1 - p) ** 2 * np.log(p)))
+        self.assign(out_data[0], req[0], mx.nd.array(-((1 - p) ** 2) * np.log(p)))
 
     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
         scores, label = (each.asnumpy() for each in in_data)

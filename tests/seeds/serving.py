@@ -16,8 +16,9 @@ classes = (points[:, 0] > points[:, 1]).astype("float32")
 
 net = gluon.nn.HybridSequential()
 net.add(gluon.nn.Dense(16, activation="relu"), gluon.nn.Dense(2))
-model = mx.remote.Model.define("sides", net, (-1, 4), loss="SoftmaxCrossEntropyLoss", optimizer="adam", metrics="accuracy",
-                               initializer="xavier", replace=True)
+model = mx.remote.Model.define(
+    "sides", net, (-1, 4), loss="SoftmaxCrossEntropyLoss", optimizer="adam", metrics="accuracy", initializer="xavier", replace=True
+)
 model.fit(points, classes, epochs=1, progress=False)
 first = model.publish(max_batch_size=32)  # It gets the label `stable`.
 print(first.version, first.labels, first.state)
@@ -37,7 +38,10 @@ print("%.2f are right" % (sides.infer(points).argmax(axis=1) == classes).mean())
 model.fit(points, classes, epochs=8, first_epoch=1, progress=False)
 model.publish("canary", max_batch_size=32)
 for version in "", "canary":
-    print("version %-6s %.2f are right" % (version or "stable", (sides.infer(points, version=version).argmax(axis=1) == classes).mean()))
+    print(
+        "version %-6s %.2f are right"
+        % (version or "stable", (sides.infer(points, version=version).argmax(axis=1) == classes).mean())
+    )
 
 # %% [markdown]
 # A tenth of the requests without a version, then all, and back: each with the next request, and none is lost.

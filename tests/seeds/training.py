@@ -40,7 +40,7 @@ trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "mom
 loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
 accuracy = mx.metric.Accuracy()
 for begin in range(0, len(images), 64):
-    data, label = images[begin:begin + 64], labels[begin:begin + 64]
+    data, label = images[begin : begin + 64], labels[begin : begin + 64]
     with autograd.record():
         scores = net(data)
         loss = loss_of(scores, label)
@@ -65,10 +65,21 @@ assert (model.predict(test_images) == net(test_images)).min().asscalar() == 1
 # Training goes on there: a rate that falls, a validation after each epoch, an end when it gets no better, and a picture.
 
 # %%
-model.create_trainer(loss_of, "adam", lr_scheduler=mx.lr_scheduler.FactorScheduler(step=300, factor=0.5, base_lr=0.002),
-                     metrics="accuracy", replace=True)
-history = model.fit(images, labels, epochs=10, validation=(test_images, test_labels), progress=False,
-                    callbacks=[mx.remote.EarlyStopping("validation_loss", patience=1)])
+model.create_trainer(
+    loss_of,
+    "adam",
+    lr_scheduler=mx.lr_scheduler.FactorScheduler(step=300, factor=0.5, base_lr=0.002),
+    metrics="accuracy",
+    replace=True,
+)
+history = model.fit(
+    images,
+    labels,
+    epochs=10,
+    validation=(test_images, test_labels),
+    progress=False,
+    callbacks=[mx.remote.EarlyStopping("validation_loss", patience=1)],
+)
 with tempfile.TemporaryDirectory() as folder:
     history.plot(f"{folder}/curve.svg", "loss", "validation_loss")
 print(len(history["loss"]), "epochs, validation accuracy %.2f" % history["validation_accuracy"][-1])

@@ -20,7 +20,7 @@ struct BadInput {
   const char* method;   // "ModelService/DefineModel"
   std::string request;  // JSON where it begins with '{', else the message's bytes.
   StatusCode code;
-  const char* says;     // A part of the message.
+  const char* says;  // A part of the message.
 };
 
 std::string Nodes(const std::string& nodes) {
@@ -39,8 +39,8 @@ std::string Nested(int depth) {
 std::string Chain(int nodes) {
   std::string text;
   for (int i = 0; i < nodes; ++i) {
-    text += (i == 0 ? "" : ",") + std::string(R"({"op": "relu", "name": "n)") + std::to_string(i) +
-            R"(", "inputs": [")" + (i == 0 ? "x" : "n" + std::to_string(i - 1)) + R"("]})";
+    text += (i == 0 ? "" : ",") + std::string(R"({"op": "relu", "name": "n)") + std::to_string(i) + R"(", "inputs": [")" +
+            (i == 0 ? "x" : "n" + std::to_string(i - 1)) + R"("]})";
   }
   return Nodes(text);
 }
@@ -73,7 +73,8 @@ const BadInput kBadInputs[] = {
     {"NotUtf8", kInvoke, "\x0a\x02\xc3\x28", kInvalid, "op is not UTF-8"},
     {"EmptyMessage", kInvoke, "", StatusCode::NOT_FOUND, "operator"},
     {"OverTheLimit", kInvoke, std::string(5 << 20, '\0'), StatusCode::RESOURCE_EXHAUSTED, "--max_message_bytes"},
-    {"ManyEmptyMessages", kInvoke, Repeated(std::string("\x12\0", 2), 2'000'001), StatusCode::RESOURCE_EXHAUSTED, "64 times as many"},
+    {"ManyEmptyMessages", kInvoke, Repeated(std::string("\x12\0", 2), 2'000'001), StatusCode::RESOURCE_EXHAUSTED,
+     "64 times as many"},
     // Tensors.
     {"ShortTensor", kInvoke, Invoke("relu", R"({"shape": [4], "raw": "AAAA"})"), kInvalid, "takes 16 bytes, but raw has 3"},
     {"LongTensor", kInvoke, Invoke("relu", R"({"shape": [1], "float_data": [1, 2]})"), kInvalid, "float_data has 2"},
@@ -84,29 +85,42 @@ const BadInput kBadInputs[] = {
     {"HugeDimension", kInvoke, Invoke("relu", R"({"shape": ["9223372036854775807"], "fill": {}})"), kInvalid, "2^48"},
     {"OverflowingShape", kInvoke, Invoke("relu", R"({"shape": ["4294967296", "4294967296"], "raw": ""})"), kInvalid, "2^48"},
     {"HighRank", kInvoke, Invoke("relu", R"({"shape": [1,1,1,1,1,1,1,1,1,1], "float_data": [1]})"), kInvalid, "rank 10"},
-    {"HugeFill", kInvoke, Invoke("relu", R"({"shape": ["1000000000000"], "fill": {}})"), StatusCode::RESOURCE_EXHAUSTED, "--max_tensor_bytes"},
-    {"HugeTypedReply", kInvoke, R"({"op": "_zeros", "encoding": "TYPED", "attributes": {"shape": [5000000], "dtype": "uint8"}})", StatusCode::RESOURCE_EXHAUSTED, "STATISTICS"},
+    {"HugeFill", kInvoke, Invoke("relu", R"({"shape": ["1000000000000"], "fill": {}})"), StatusCode::RESOURCE_EXHAUSTED,
+     "--max_tensor_bytes"},
+    {"HugeTypedReply", kInvoke, R"({"op": "_zeros", "encoding": "TYPED", "attributes": {"shape": [5000000], "dtype": "uint8"}})",
+     StatusCode::RESOURCE_EXHAUSTED, "STATISTICS"},
     {"UnknownDtype", kInvoke, Invoke("relu", R"({"shape": [1], "dtype": 77, "fill": {}})"), kInvalid, "dtype 77"},
     {"Narrowing", kInvoke, Invoke("relu", R"({"shape": [1], "dtype": "UINT8", "int_data": [256]})"), kInvalid, "uint8 cannot hold"},
     {"BadBool", kInvoke, Invoke("_copy", R"({"shape": [1], "dtype": "BOOL", "raw": "Bw=="})"), kInvalid, "want 0 or 1"},
     // Operators and attributes.
     {"UnknownOperator", kInvoke, Invoke("rellu", R"({"fill": {}})"), StatusCode::NOT_FOUND, "relu"},
     {"UnknownAttribute", kInvoke, Invoke("relu", R"({"fill": {}})", R"({"slope": 1})"), kInvalid, "slope"},
-    {"AttributeSplicedIntoAnother", kDefine, R"({"model": "bad", "block": {"block": "Dense", "attributes": {"units": 2, "weight_initializer": {"name": "Xavier", "attributes": {"rnd_type": "gaussian, magnitude=5"}}}}})", kInvalid, "without any of"},
+    {"AttributeSplicedIntoAnother", kDefine,
+     R"({"model": "bad", "block": {"block": "Dense", "attributes": {"units": 2, "weight_initializer": {"name": "Xavier", "attributes": {"rnd_type": "gaussian, magnitude=5"}}}}})",
+     kInvalid, "without any of"},
     {"MissingAttribute", kInvoke, Invoke("Activation", R"({"fill": {}})"), kInvalid, "act_type"},
     {"AttributeOutOfRange", kInvoke, Invoke("Dropout", R"({"shape": [1], "fill": {}})", R"({"p": 1.5})"), kInvalid, "p"},
     {"AttributeIsNan", kInvoke, Invoke("Dropout", R"({"shape": [1], "fill": {}})", R"({"p": "nan"})"), kInvalid, "p"},
-    {"AttributeOfWrongKind", kInvoke, Invoke("transpose", R"({"shape": [1, 2], "fill": {}})", R"({"axes": {"a": 1}})"), kInvalid, "axes"},
+    {"AttributeOfWrongKind", kInvoke, Invoke("transpose", R"({"shape": [1, 2], "fill": {}})", R"({"axes": {"a": 1}})"), kInvalid,
+     "axes"},
     {"WrongInputCount", kInvoke, Invoke("dot", R"({"fill": {}})"), kInvalid, "2"},
-    {"KernelOfZero", kInvoke, Invoke("Pooling", R"({"shape": [1, 1, 4, 4], "fill": {}})", R"({"kernel": [0, 2]})"), kInvalid, "kernel"},
-    {"NoFilters", kInvoke, Invoke("Convolution", R"({"shape": [1, 1, 4, 4], "fill": {}}, {"shape": [1, 1, 2, 2], "fill": {}}, {"shape": [1], "fill": {}})", R"({"kernel": [2, 2], "num_filter": 0})"), kInvalid, "num_filter"},
-    {"ExpandsToATerabyte", kInvoke, Invoke("broadcast_to", R"({"shape": [1, 1], "fill": {}})", R"({"shape": [1000000, 1000000]})"), StatusCode::RESOURCE_EXHAUSTED, "--max_tensor_bytes"},
+    {"KernelOfZero", kInvoke, Invoke("Pooling", R"({"shape": [1, 1, 4, 4], "fill": {}})", R"({"kernel": [0, 2]})"), kInvalid,
+     "kernel"},
+    {"NoFilters", kInvoke,
+     Invoke("Convolution",
+            R"({"shape": [1, 1, 4, 4], "fill": {}}, {"shape": [1, 1, 2, 2], "fill": {}}, {"shape": [1], "fill": {}})",
+            R"({"kernel": [2, 2], "num_filter": 0})"),
+     kInvalid, "num_filter"},
+    {"ExpandsToATerabyte", kInvoke, Invoke("broadcast_to", R"({"shape": [1, 1], "fill": {}})", R"({"shape": [1000000, 1000000]})"),
+     StatusCode::RESOURCE_EXHAUSTED, "--max_tensor_bytes"},
     {"ShapesDoNotFit", kInvoke, Invoke("dot", R"({"shape": [2, 3], "fill": {}}, {"shape": [4, 2], "fill": {}})"), kInvalid, "dot"},
     {"AxisOutOfRange", kInvoke, Invoke("softmax", R"({"shape": [2, 3], "fill": {}})", R"({"axis": 5})"), kInvalid, "axis"},
     // Graphs.
-    {"Cycle", kDefine, Nodes(R"({"name": "a", "op": "relu", "inputs": ["b"]}, {"name": "b", "op": "relu", "inputs": ["a"]})"), kInvalid, "cycle"},
+    {"Cycle", kDefine, Nodes(R"({"name": "a", "op": "relu", "inputs": ["b"]}, {"name": "b", "op": "relu", "inputs": ["a"]})"),
+     kInvalid, "cycle"},
     {"SelfLoop", kDefine, Nodes(R"({"name": "a", "op": "relu", "inputs": ["a"]})"), kInvalid, "cycle"},
-    {"TwoNodesOfOneName", kDefine, Nodes(R"({"name": "a", "op": "relu", "inputs": ["x"]}, {"name": "a", "op": "relu", "inputs": ["x"]})"), kInvalid, "two nodes"},
+    {"TwoNodesOfOneName", kDefine,
+     Nodes(R"({"name": "a", "op": "relu", "inputs": ["x"]}, {"name": "a", "op": "relu", "inputs": ["x"]})"), kInvalid, "two nodes"},
     {"NoSuchOutput", kDefine, Nodes(R"({"name": "a", "op": "relu", "inputs": ["x:3"]})"), kInvalid, "index 3"},
     {"NoNodes", kDefine, R"({"model": "bad", "graph": {}})", kInvalid, "no nodes"},
     {"Nothing", kDefine, R"({"model": "bad"})", kInvalid, "neither"},
@@ -115,59 +129,90 @@ const BadInput kBadInputs[] = {
     {"DeepTree", kDefine, Nested(40), kInvalid, "deeper than"},
     {"DeepestTree", kDefine, Nested(90), kInvalid, "deeper than"},
     {"LongChain", kDefine, Chain(3000), StatusCode::RESOURCE_EXHAUSTED, "--max_graph_nodes"},
-    {"UndeclaredVariable", kDefine, R"({"model": "bad", "block": {"block": "Flatten"}, "variables": [{"name": "nobody", "shape": [1]}]})", kInvalid, "nothing reads it"},
-    {"ContradictingShapes", kDefine, R"({"model": "bad", "block": {"block": "Dense", "attributes": {"units": 2, "in_units": 5}}, "variables": [{"name": "data", "shape": [-1, 4]}]})", kInvalid, "Shape inconsistent"},
+    {"UndeclaredVariable", kDefine,
+     R"({"model": "bad", "block": {"block": "Flatten"}, "variables": [{"name": "nobody", "shape": [1]}]})", kInvalid,
+     "nothing reads it"},
+    {"ContradictingShapes", kDefine,
+     R"({"model": "bad", "block": {"block": "Dense", "attributes": {"units": 2, "in_units": 5}}, "variables": [{"name": "data", "shape": [-1, 4]}]})",
+     kInvalid, "Shape inconsistent"},
     {"NegativeTtl", kDefine, R"({"model": "bad", "block": {"block": "Flatten"}, "ttl": "-1s"})", kInvalid, "ttl"},
     // Names.
     {"NameIsAPath", kDefine, R"({"model": "../../etc/passwd", "block": {"block": "Flatten"}})", kInvalid, "model"},
     {"NameIsAbsolute", "ModelService/SaveCheckpoint", R"({"model": "mlp", "checkpoint": "/tmp/x"})", kInvalid, "checkpoint"},
     {"NameIsHidden", "ModelService/LoadCheckpoint", R"({"checkpoint": "..", "model": "x"})", kInvalid, "checkpoint"},
     {"NameIsEmpty", kDefine, R"({"model": "", "block": {"block": "Flatten"}})", kInvalid, "model"},
-    {"NameIsLong", kDefine, R"({"model": ")" + std::string(10'000, 'a') + R"(", "block": {"block": "Flatten"}})", kInvalid, "model"},
+    {"NameIsLong", kDefine, R"({"model": ")" + std::string(10'000, 'a') + R"(", "block": {"block": "Flatten"}})", kInvalid,
+     "model"},
     {"NameHasZero", kDefine, R"({"model": "a\u0000b", "block": {"block": "Flatten"}})", kInvalid, "model"},
     {"NameLooksAlike", kDefine, R"({"model": "m\u0456p", "block": {"block": "Flatten"}})", kInvalid, "model"},
-    {"DatasetNameIsAPath", "TrainingService/UploadDataset", R"({"dataset": "a/b", "tensors": {"x": {"shape": [1], "fill": {}}}})", kInvalid, "dataset"},
+    {"DatasetNameIsAPath", "TrainingService/UploadDataset", R"({"dataset": "a/b", "tensors": {"x": {"shape": [1], "fill": {}}}})",
+     kInvalid, "dataset"},
     {"NoSuchModel", kPredict, R"({"model": "mlq"})", StatusCode::NOT_FOUND, "mlp"},
     {"NoSuchCheckpoint", "ModelService/LoadCheckpoint", R"({"checkpoint": "nothing"})", StatusCode::NOT_FOUND, "nothing"},
     // Predicting and training.
     {"MissingInput", kPredict, R"({"model": "mlp"})", kInvalid, "data"},
     {"UnknownInput", kPredict, R"({"model": "mlp", "inputs": {"dat": {"shape": [2, 4], "fill": {}}}})", kInvalid, "dat"},
     {"WrongInputShape", kPredict, R"({"model": "mlp", "inputs": {"data": {"shape": [2, 5], "fill": {}}}})", kInvalid, "data"},
-    {"NoSuchModelOutput", kPredict, R"({"model": "mlp", "outputs": ["nope"], "inputs": {"data": {"shape": [2, 4], "fill": {}}}})", StatusCode::NOT_FOUND, "output"},
+    {"NoSuchModelOutput", kPredict, R"({"model": "mlp", "outputs": ["nope"], "inputs": {"data": {"shape": [2, 4], "fill": {}}}})",
+     StatusCode::NOT_FOUND, "output"},
     {"NoLabel", kStep, R"({"model": "mlp", "inputs": {"data": {"shape": [2, 4], "fill": {}}}})", kInvalid, "label"},
     {"LabelTooShort", kStep, Step(kGoodData, R"({"shape": [1], "fill": {}})"), kInvalid, ""},
-    {"BothInputsAndRows", kStep, R"({"model": "mlp", "inputs": {"data": {"fill": {}}}, "rows": {"dataset": "d"}})", kInvalid, "both"},
+    {"BothInputsAndRows", kStep, R"({"model": "mlp", "inputs": {"data": {"fill": {}}}, "rows": {"dataset": "d"}})", kInvalid,
+     "both"},
     {"NeitherInputsNorRows", kStep, R"({"model": "mlp"})", kInvalid, "neither"},
     {"NoSuchDataset", kStep, R"({"model": "mlp", "batch_size": 2, "rows": {"dataset": "d"}})", StatusCode::NOT_FOUND, "dataset"},
-    {"RowOutOfRange", kStep, R"({"model": "mlp", "rows": {"dataset": "toy", "indices": [0, 7]}})", kInvalid, "rows.indices[1] is 7"},
+    {"RowOutOfRange", kStep, R"({"model": "mlp", "rows": {"dataset": "toy", "indices": [0, 7]}})", kInvalid,
+     "rows.indices[1] is 7"},
     {"NegativeRow", kStep, R"({"model": "mlp", "rows": {"dataset": "toy", "indices": [-1]}})", kInvalid, "rows.indices[0] is -1"},
-    {"RangeOutOfRange", kStep, R"({"model": "mlp", "batch_size": 2, "rows": {"dataset": "toy", "begin": 6}})", kInvalid, "no range"},
-    {"RangeThatEndsAtZero", kStep, R"({"model": "mlp", "batch_size": 2, "rows": {"dataset": "toy", "end": 0}})", kInvalid, "no range"},
-    {"IndicesAndAnEndOfZero", kStep, R"({"model": "mlp", "rows": {"dataset": "toy", "indices": [0], "end": 0}})", kInvalid, "got both"},
-    {"BatchSizeOfZeroRows", kStep, R"({"model": "mlp", "batch_size": 0, "rows": {"dataset": "toy"}})", kInvalid, "batch_size is 0; want 1 or more"},
-    {"NoSteps", kStep, R"({"model": "mlp", "batch_size": 2, "steps": 0, "rows": {"dataset": "toy"}})", kInvalid, "steps is 0; want 1 or more"},
-    {"EvaluatedByZero", "TrainingService/Evaluate", R"({"model": "mlp", "batch_size": 0, "rows": {"dataset": "toy"}})", kInvalid, "batch_size is 0; want 1 or more"},
+    {"RangeOutOfRange", kStep, R"({"model": "mlp", "batch_size": 2, "rows": {"dataset": "toy", "begin": 6}})", kInvalid,
+     "no range"},
+    {"RangeThatEndsAtZero", kStep, R"({"model": "mlp", "batch_size": 2, "rows": {"dataset": "toy", "end": 0}})", kInvalid,
+     "no range"},
+    {"IndicesAndAnEndOfZero", kStep, R"({"model": "mlp", "rows": {"dataset": "toy", "indices": [0], "end": 0}})", kInvalid,
+     "got both"},
+    {"BatchSizeOfZeroRows", kStep, R"({"model": "mlp", "batch_size": 0, "rows": {"dataset": "toy"}})", kInvalid,
+     "batch_size is 0; want 1 or more"},
+    {"NoSteps", kStep, R"({"model": "mlp", "batch_size": 2, "steps": 0, "rows": {"dataset": "toy"}})", kInvalid,
+     "steps is 0; want 1 or more"},
+    {"EvaluatedByZero", "TrainingService/Evaluate", R"({"model": "mlp", "batch_size": 0, "rows": {"dataset": "toy"}})", kInvalid,
+     "batch_size is 0; want 1 or more"},
     {"EvaluatesNothing", "TrainingService/Evaluate", R"({"model": "mlp"})", kInvalid, "neither"},
-    {"NormOfZero", "TrainingService/CreateTrainer", R"({"model": "mlp", "replace": true, "loss": {"name": "L2Loss"}, "clip_global_norm": 0})", kInvalid, "clip_global_norm is 0"},
-    {"ChunkOfZeroBytes", "ModelService/DownloadParameter", R"({"model": "mlp", "parameter": "0.weight", "max_bytes": 0})", kInvalid, "max_bytes is 0"},
-    {"OldVersion", "ModelService/DownloadParameter", R"({"model": "mlp", "parameter": "0.weight", "version": 0})", StatusCode::FAILED_PRECONDITION, "no longer of 0"},
+    {"NormOfZero", "TrainingService/CreateTrainer",
+     R"({"model": "mlp", "replace": true, "loss": {"name": "L2Loss"}, "clip_global_norm": 0})", kInvalid, "clip_global_norm is 0"},
+    {"ChunkOfZeroBytes", "ModelService/DownloadParameter", R"({"model": "mlp", "parameter": "0.weight", "max_bytes": 0})", kInvalid,
+     "max_bytes is 0"},
+    {"OldVersion", "ModelService/DownloadParameter", R"({"model": "mlp", "parameter": "0.weight", "version": 0})",
+     StatusCode::FAILED_PRECONDITION, "no longer of 0"},
     {"NegativeBatchSize", kStep, R"({"model": "mlp", "batch_size": -2, "rows": {"dataset": "toy"}})", kInvalid, "batch_size"},
     {"BatchSizeOfZero", "TrainingService/Step", R"({"model": "mlp"})", kInvalid, "batch_size is 0"},
-    {"NoTrainer", "TrainingService/Step", R"({"model": "untrained", "batch_size": 1})", StatusCode::FAILED_PRECONDITION, "CreateTrainer"},
-    {"SecondTrainer", "TrainingService/CreateTrainer", R"({"model": "mlp", "loss": {"name": "L2Loss"}})", StatusCode::ALREADY_EXISTS, "replace"},
-    {"UnknownLoss", "TrainingService/CreateTrainer", R"({"model": "mlp", "replace": true, "loss": {"name": "L3Loss"}})", kInvalid, "L2Loss"},
-    {"UnknownOptimizer", "TrainingService/CreateTrainer", R"({"model": "mlp", "replace": true, "loss": {"name": "L2Loss"}, "optimizer": {"name": "sdg"}})", kInvalid, "sgd"},
-    {"NegativeLearningRate", "TrainingService/CreateTrainer", R"({"model": "mlp", "replace": true, "loss": {"name": "L2Loss"}, "optimizer": {"name": "sgd", "attributes": {"learning_rate": -1}}})", kInvalid, "learning_rate"},
+    {"NoTrainer", "TrainingService/Step", R"({"model": "untrained", "batch_size": 1})", StatusCode::FAILED_PRECONDITION,
+     "CreateTrainer"},
+    {"SecondTrainer", "TrainingService/CreateTrainer", R"({"model": "mlp", "loss": {"name": "L2Loss"}})",
+     StatusCode::ALREADY_EXISTS, "replace"},
+    {"UnknownLoss", "TrainingService/CreateTrainer", R"({"model": "mlp", "replace": true, "loss": {"name": "L3Loss"}})", kInvalid,
+     "L2Loss"},
+    {"UnknownOptimizer", "TrainingService/CreateTrainer",
+     R"({"model": "mlp", "replace": true, "loss": {"name": "L2Loss"}, "optimizer": {"name": "sdg"}})", kInvalid, "sgd"},
+    {"NegativeLearningRate", "TrainingService/CreateTrainer",
+     R"({"model": "mlp", "replace": true, "loss": {"name": "L2Loss"}, "optimizer": {"name": "sgd", "attributes": {"learning_rate": -1}}})",
+     kInvalid, "learning_rate"},
     {"BackwardWithoutForward", "TrainingService/Backward", R"({"model": "mlp"})", StatusCode::FAILED_PRECONDITION, "Forward"},
-    {"UnknownInitializer", "ModelService/InitializeParameters", R"({"model": "mlp", "initializer": {"name": "Xaver"}})", kInvalid, "Xavier"},
+    {"UnknownInitializer", "ModelService/InitializeParameters", R"({"model": "mlp", "initializer": {"name": "Xaver"}})", kInvalid,
+     "Xavier"},
     // Sequences.
     {"SequenceWithoutClient", kStep, R"({"model": "mlp", "call": {"sequence": "1"}})", kInvalid, "client_id"},
-    {"SequenceWithAGap", kStep, R"({"model": "mlp", "call": {"client_id": "eve", "sequence": "5"}})", StatusCode::FAILED_PRECONDITION, "send 1 next"},
-    {"UploadWithoutClient", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8]})", kInvalid, "client_id"},
+    {"SequenceWithAGap", kStep, R"({"model": "mlp", "call": {"client_id": "eve", "sequence": "5"}})",
+     StatusCode::FAILED_PRECONDITION, "send 1 next"},
+    {"UploadWithoutClient", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8]})", kInvalid,
+     "client_id"},
     {"UploadWithASequence", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8],
-        "call": {"client_id": "eve", "sequence": "1"}})", kInvalid, "takes no sequence"},
-    {"UploadOfAnotherShape", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [9], "call": {"client_id": "eve"}})", kInvalid, "shape [8]"},
-    {"ChunkBeyondTheEnd", "ModelService/UploadParameter", R"({"model": "mlp", "parameter": "0.bias", "shape": [8], "call": {"client_id": "eve"}, "chunk": {"offset": "18446744073709551615", "data": "AAAA"}})", kInvalid, "beyond the end"},
+        "call": {"client_id": "eve", "sequence": "1"}})",
+     kInvalid, "takes no sequence"},
+    {"UploadOfAnotherShape", "ModelService/UploadParameter",
+     R"({"model": "mlp", "parameter": "0.bias", "shape": [9], "call": {"client_id": "eve"}})", kInvalid, "shape [8]"},
+    {"ChunkBeyondTheEnd", "ModelService/UploadParameter",
+     R"({"model": "mlp", "parameter": "0.bias", "shape": [8], "call": {"client_id": "eve"}, "chunk": {"offset": "18446744073709551615", "data": "AAAA"}})",
+     kInvalid, "beyond the end"},
 };
 
 class BadInputTest : public ServiceTest {
@@ -206,8 +251,8 @@ class BadInputTest : public ServiceTest {
   static std::string Encode(const BadInput& bad) {
     if (bad.request.empty() || bad.request[0] != '{') return bad.request;
     const std::string method(bad.method);
-    const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
-        "gluond.v1." + method.substr(0, method.find('/')));
+    const auto* service =
+        google::protobuf::DescriptorPool::generated_pool()->FindServiceByName("gluond.v1." + method.substr(0, method.find('/')));
     const auto* type = service->FindMethodByName(method.substr(method.find('/') + 1))->input_type();
     std::unique_ptr<google::protobuf::Message> message(
         google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());

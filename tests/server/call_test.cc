@@ -5,9 +5,9 @@
 #include <atomic>
 #include <thread>
 
+#include "gluond/v1/server.grpc.pb.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
-#include "gluond/v1/server.grpc.pb.h"
 #include "server/net/grpc_1_51/poll_threads.h"
 #include "server/rpc/router.h"
 
@@ -35,10 +35,13 @@ class TestService final : public RawService {
 class CallTest : public testing::TestWithParam<Weight> {
  protected:
   void Serve(Answer answer, Limits limits = {}) {
-    runner_ = std::make_unique<Runner>(limits, [this](absl::string_view line) {
-      std::lock_guard lock(mu_);
-      log_ += std::string(line);
-    }, std::make_shared<Budget>("the test", int64_t{1} << 30, "--max_memory_bytes"));
+    runner_ = std::make_unique<Runner>(
+        limits,
+        [this](absl::string_view line) {
+          std::lock_guard lock(mu_);
+          log_ += std::string(line);
+        },
+        std::make_shared<Budget>("the test", int64_t{1} << 30, "--max_memory_bytes"));
     runner_->calls.Open();
     service_ = std::make_unique<TestService>(*runner_, std::move(answer), GetParam());
     grpc::ServerBuilder builder;
@@ -341,10 +344,12 @@ TEST_P(CallTest, CancelsAndFinishesMayCross) {
 TEST_P(CallTest, AReplyOverTheLimitNamesTheFlag) {
   Limits limits;
   limits.max_message_bytes = 1000;
-  Serve([](InfoCall call) {
-    call.response().set_version(std::string(2000, 'x'));
-    call.Finish();
-  }, limits);
+  Serve(
+      [](InfoCall call) {
+        call.response().set_version(std::string(2000, 'x'));
+        call.Finish();
+      },
+      limits);
   const grpc::Status status = Ask();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_NE(status.error_message().find("--max_message_bytes"), std::string::npos);

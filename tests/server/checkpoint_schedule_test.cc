@@ -20,8 +20,8 @@ TEST(CheckpointSchedule, StepsOrATimeOrBoth) {
 }
 
 TEST(CheckpointSchedule, AnythingElseIsRefusedWithItsName) {
-  for (const char* wrong : {"500", "steps", "0steps", "-1m", "10m,20m", "5steps,6steps", "10 m", "1.5h", "10m,", ",", "10d",
-                            "99999999999999999999s"}) {
+  for (const char* wrong :
+       {"500", "steps", "0steps", "-1m", "10m,20m", "5steps,6steps", "10 m", "1.5h", "10m,", ",", "10d", "99999999999999999999s"}) {
     const absl::Status status = ParseCheckpointSchedule(wrong).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wrong;
     EXPECT_TRUE(absl::StrContains(status.message(), "500steps,10m")) << status;

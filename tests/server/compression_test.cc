@@ -18,7 +18,7 @@ std::string Deflated(const std::string& text, grpc_compression_algorithm algorit
 struct Answer {
   grpc_status_code code = GRPC_STATUS_UNKNOWN;
   std::string message;
-  std::string reply;                                         // As it came.
+  std::string reply;                                            // As it came.
   grpc_compression_algorithm compression = GRPC_COMPRESS_NONE;  // The reply's.
 };
 
@@ -126,12 +126,8 @@ class CompressionTest : public ServingTest, public testing::WithParamInterface<g
     ServingTest::TearDown();
   }
   void Connect() { client_ = std::make_unique<RawClient>(absl::StrCat("127.0.0.1:", server_->port())); }
-  Answer Ask(const std::string& method, const std::string& bytes) {
-    return client_->Ask(method, bytes, GetParam(), GetParam());
-  }
-  Answer AskPacked(const std::string& method, const std::string& message) {
-    return Ask(method, Deflated(message, GetParam()));
-  }
+  Answer Ask(const std::string& method, const std::string& bytes) { return client_->Ask(method, bytes, GetParam(), GetParam()); }
+  Answer AskPacked(const std::string& method, const std::string& message) { return Ask(method, Deflated(message, GetParam())); }
   void ExpectHealthy() {
     EXPECT_EQ(client_->Ask(kCheck, "", GRPC_COMPRESS_NONE, GRPC_COMPRESS_NONE).code, GRPC_STATUS_OK);
     EXPECT_EQ(server_->UnderWay(), 0);
@@ -154,8 +150,8 @@ TEST_P(CompressionTest, ACompressedRequestHasTheAnswerOfAPlainOne) {
     if (rows == 1) continue;  // So short an answer grows by being compressed, and is not.
     EXPECT_EQ(packed.compression, GRPC_COMPRESS_GZIP) << "of those that the client takes";
     EXPECT_LT(packed.reply.size(), plain.reply.size() / 2);
-    const absl::StatusOr<Slices> reply = Inflate({grpc::Slice(packed.reply)}, Encoding::kGzip, 4 << 20, absl::OkStatus(),
-                                                 [](int64_t) { return absl::OkStatus(); });
+    const absl::StatusOr<Slices> reply =
+        Inflate({grpc::Slice(packed.reply)}, Encoding::kGzip, 4 << 20, absl::OkStatus(), [](int64_t) { return absl::OkStatus(); });
     ASSERT_TRUE(reply.ok()) << reply.status();
     std::string text(Bytes(*reply).size(), '\0');
     Bytes(*reply).CopyTo(text.data());
@@ -176,9 +172,7 @@ TEST_P(CompressionTest, StreamsAndProbesTakeCompressedMessages) {
   EXPECT_THAT(reflected.reply, HasSubstr("gluond.v1.ModelService"));
 }
 
-TEST_P(CompressionTest, AnEmptyMessageMayBeCompressed) {
-  EXPECT_EQ(AskPacked(kCheck, "").code, GRPC_STATUS_OK);
-}
+TEST_P(CompressionTest, AnEmptyMessageMayBeCompressed) { EXPECT_EQ(AskPacked(kCheck, "").code, GRPC_STATUS_OK); }
 
 TEST_P(CompressionTest, DamageIsAnInvalidArgument) {
   const std::string good = Deflated("\x0a\x03mlp", GetParam());

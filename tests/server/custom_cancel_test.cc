@@ -79,7 +79,8 @@ struct SlowReader {
   explicit SlowReader(const std::string& address) : stream(address) {
     EXPECT_TRUE(stream.Open("a secret of the slow reader's"));
     EXPECT_TRUE(stream.Offer("slow"));
-    while (response.offered_size() == 0 && stream.Read(&response)) {}
+    while (response.offered_size() == 0 && stream.Read(&response)) {
+    }
   }
   // The next call.
   v1::Callback Read() {
@@ -99,7 +100,8 @@ constexpr int kMany = 1 << 20;  // Elements: more bytes than the connection take
 v1::InvokeRequest SlowRequest(int large) {
   return Json<v1::InvokeRequest>(R"({"op": "Custom", "custom": {"op_type": "slow", "same_shape": true,
       "same_dtype": true, "arguments": ["small", "large"], "shared": true}, "inputs": [{"shape": [1], "fill": {"constant": 1}},
-      {"shape": [)" + std::to_string(large) + R"(], "fill": {"constant": 3}}]})");
+      {"shape": [)" + std::to_string(large) +
+                                 R"(], "fill": {"constant": 3}}]})");
 }
 
 v1::CallbackResult Answer(uint64_t call) {
@@ -130,8 +132,10 @@ TEST_F(CustomCancelTest, AnAnswerCountsWhenItsQuestionHasBeenSent) {
   });
   for (int i = 0; i < 8; ++i) {
     for (uint64_t guess = number + 1; guess < number + 32; ++guess) slow.stream.Answer(Answer(guess));
-    Call(operators_, &v1::OperatorService::Stub::Invoke, R"({"op": "Custom", "custom": {"op_type": "square",
-        "arguments": ["data"], "same_dtype": true, "shared": true}, "attributes": {"version": ")" + std::to_string(i) + R"("}, "inputs": [{"shape": [1], "float_data": [2]}]})");
+    Call(operators_, &v1::OperatorService::Stub::Invoke,
+         R"({"op": "Custom", "custom": {"op_type": "square",
+        "arguments": ["data"], "same_dtype": true, "shared": true}, "attributes": {"version": ")" +
+             std::to_string(i) + R"("}, "inputs": [{"shape": [1], "float_data": [2]}]})");
   }
   EXPECT_FALSE(ended);
   const v1::Callback callback = slow.Read();
@@ -157,8 +161,9 @@ TEST_F(CustomCancelTest, ARunDoesNotWriteWhatIsBeingSentOfAnother) {
   const int rows = kMany / 16384;
   const auto predict = [&](int value) {
     Call(models_, &v1::ModelService::Stub::Predict,
-         R"({"model": "m", "inputs": {"data": {"shape": [)" + std::to_string(rows) +
-             R"(, 1], "fill": {"constant": )" + std::to_string(value) + "}}}}", StatusCode::DEADLINE_EXCEEDED);
+         R"({"model": "m", "inputs": {"data": {"shape": [)" + std::to_string(rows) + R"(, 1], "fill": {"constant": )" +
+             std::to_string(value) + "}}}}",
+         StatusCode::DEADLINE_EXCEEDED);
   };
   predict(1);
   predict(2);

@@ -62,7 +62,8 @@ inline v1::CallbackResult RightAnswer(const v1::Callback& callback) {
   if (callback.has_forward()) {
     const v1::Tensor& x = callback.forward().arguments(0);
     std::vector<float> y = Floats(x);
-    if (!counts) for (float& value : y) value *= value;
+    if (!counts)
+      for (float& value : y) value *= value;
     *result.mutable_computed()->add_outputs() = Like(x, y);
     if (counts) add(callback.forward().auxiliary(0), 1);
   }
@@ -70,7 +71,8 @@ inline v1::CallbackResult RightAnswer(const v1::Callback& callback) {
     const v1::Tensor& x = callback.backward().arguments(0).tensor();
     const std::vector<float> values = Floats(x);
     std::vector<float> dx = Floats(callback.backward().out_grads(0).tensor());
-    if (!counts) for (size_t i = 0; i < dx.size(); ++i) dx[i] *= 2 * values[i];
+    if (!counts)
+      for (size_t i = 0; i < dx.size(); ++i) dx[i] *= 2 * values[i];
     *result.mutable_computed()->add_outputs() = Like(x, dx);
     if (counts) add(callback.backward().auxiliary(0), 10);
   }
@@ -127,7 +129,8 @@ class HostStreamClient {
   // Reads all further messages.
   grpc::Status Finish() {
     v1::HostResponse rest;
-    while (stream_->Read(&rest)) {}
+    while (stream_->Read(&rest)) {
+    }
     finished_ = true;
     return stream_->Finish();
   }
@@ -247,7 +250,7 @@ class Provider {
   std::condition_variable changed_;
   bool ended_ = false;
   v1::HostOpened opened_;
-  size_t offers_ = 0;  // Offers that the server knows,
+  size_t offers_ = 0;   // Offers that the server knows,
   size_t refused_ = 0;  // and those that it does not take.
   std::set<std::string> taken_over_;
   std::set<uint64_t> cancelled_;
@@ -266,7 +269,8 @@ class CustomTest : public ServiceTest {
       {"op_type": "square"})") {
     return R"({"model": ")" + name + R"(", "seed": "1", "replace": true, "graph": {"nodes": [
         {"name": "fc1", "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": 8}},
-        {"name": "mid", "inputs": ["fc1"], )" + op + R"(},
+        {"name": "mid", "inputs": ["fc1"], )" +
+           op + R"(},
         {"name": "fc2", "op": "FullyConnected", "inputs": ["mid"], "attributes": {"num_hidden": 3}}]},
         "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})";
   }
@@ -299,7 +303,9 @@ class CustomTest : public ServiceTest {
   // A step in a thread of its own. Its status when it has ended.
   struct Started {
     explicit Started(std::function<grpc::Status()> call) : thread([this, call] { status = call(); }) {}
-    ~Started() { if (thread.joinable()) thread.join(); }
+    ~Started() {
+      if (thread.joinable()) thread.join();
+    }
     const grpc::Status& Wait() {
       if (thread.joinable()) thread.join();
       return status;
@@ -307,8 +313,7 @@ class CustomTest : public ServiceTest {
     grpc::Status status;
     std::thread thread;
   };
-  std::unique_ptr<Started> StartStep(const std::string& name, int i,
-                                     std::chrono::seconds deadline = std::chrono::seconds(600)) {
+  std::unique_ptr<Started> StartStep(const std::string& name, int i, std::chrono::seconds deadline = std::chrono::seconds(600)) {
     return std::make_unique<Started>([this, name, i, deadline] {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + deadline);

@@ -88,8 +88,8 @@ TEST_F(CustomModelTest, EveryCallOfAModelWorks) {
   const auto& a = output.outputs().at("fc2").float_data();
   const auto& b = predicted.outputs().at("fc2").float_data();
   EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end()));
-  const auto gradients = Call(training_, &v1::TrainingService::Stub::Backward,
-                              R"({"model": "m", "gradients": ["fc1_weight"], "encoding": "RAW"})");
+  const auto gradients =
+      Call(training_, &v1::TrainingService::Stub::Backward, R"({"model": "m", "gradients": ["fc1_weight"], "encoding": "RAW"})");
   EXPECT_EQ(gradients.gradients().at("fc1_weight").raw().size(), 8u * 4u * sizeof(float));
   Call(training_, &v1::TrainingService::Stub::Step, R"({"model": "m", "batch_size": 2})");
 }
@@ -202,7 +202,8 @@ TEST_F(CustomModelTest, AProviderKilledInTheMiddleFailsThatStepOnly) {
       silent.stream().Cancel();
       EXPECT_EQ(step->Wait().error_code(), StatusCode::UNAVAILABLE) << step->status.error_message();
       EXPECT_NE(step->status.error_message().find("of custom operator 'square': the client that computes it has gone"),
-                std::string::npos) << step->status.error_message();
+                std::string::npos)
+          << step->status.error_message();
     }
     EXPECT_EQ(Parameters("m"), before);
     Provider again(address(), {"square"});

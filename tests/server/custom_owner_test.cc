@@ -64,9 +64,7 @@ class CustomOwnerTest : public CustomTest {
     while (status.ok() || status.error_message().find("has gone") != std::string::npos) status = Predict(name);
     return status;
   }
-  static void ExpectIn(const std::string& part, const std::string& text) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
-  }
+  static void ExpectIn(const std::string& part, const std::string& text) { EXPECT_NE(text.find(part), std::string::npos) << text; }
 
   Log audit_;
 };
@@ -154,8 +152,8 @@ TEST_F(CustomOwnerTest, TheAuditLogSeesWhoSharesWhat) {
   std::string all;
   for (const std::string& line : audit_.Take()) all += line;
   const auto line = [](const char* caller, const char* command, const char* code) {
-    return absl::StrCat("\"caller\":\"", caller, "\",\"method\":\"/gluond.v1.OperatorService/HostOperators\",\"command\":\"", command,
-                        "\",\"target\":\"square\",\"code\":\"", code, "\"");
+    return absl::StrCat("\"caller\":\"", caller, "\",\"method\":\"/gluond.v1.OperatorService/HostOperators\",\"command\":\"",
+                        command, "\",\"target\":\"square\",\"code\":\"", code, "\"");
   };
   ExpectIn(line("alice", "Share", "OK"), all);
   ExpectIn(line("eve", "Share", "PERMISSION_DENIED"), all);
@@ -177,7 +175,8 @@ class PublishedOperatorTest : public CustomOwnerTest {
     grpc::ClientContext context;
     inference::ModelInferResponse response;
     return stub->ModelInfer(&context, Json<inference::ModelInferRequest>(R"({"model_name": "m", "inputs": [{"name": "data",
-        "datatype": "FP32", "shape": [1, 4], "contents": {"fp32_contents": [1, 2, 3, 4]}}]})"), &response);
+        "datatype": "FP32", "shape": [1, 4], "contents": {"fp32_contents": [1, 2, 3, 4]}}]})"),
+                            &response);
   }
 };
 
@@ -219,7 +218,8 @@ TEST_F(PublishedOperatorTest, NothingIsPublishedThatNobodyComputes) {
     const auto alice = Sharing("alice");
     DefineTrained("m");
     EXPECT_TRUE(alice->stream().Release("square"));
-    while (Predict("m").ok()) {}
+    while (Predict("m").ok()) {
+    }
   }
   Publish("m", StatusCode::UNAVAILABLE);
   ExpectMessage("custom operator 'square': no client that computes it is connected; its client must share it");
@@ -246,7 +246,8 @@ TEST_F(CustomKeyTest, ANameIsTheKeysThatSharedItWhileItsStreamIsOpen) {
   ExpectIn("belongs to a connected client", Refusal(other));
   EXPECT_EQ(Refusal(*resumed), "");
   resumed->Cancel();
-  while (!Refusal(other).empty()) {}
+  while (!Refusal(other).empty()) {
+  }
 }
 
 TEST_F(CustomKeyTest, AVersionIsComputedByWhoeverSharesItsOperator) {

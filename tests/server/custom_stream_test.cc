@@ -61,12 +61,21 @@ const BadStream kBadStreams[] = {
     {"ShortScope", {OpenBytes("guess me")}, StatusCode::INVALID_ARGUMENT, "OpenHost.scope has 8 bytes"},
     {"LongScope", {OpenBytes(std::string(129, 's'))}, StatusCode::INVALID_ARGUMENT, "OpenHost.scope has 129 bytes"},
     {"ScopeIsNotUtf8", {std::string("\x0a\x12\x0a\x10") + std::string(16, '\xff')}, StatusCode::INVALID_ARGUMENT, "UTF-8"},
-    {"LongClientId", {OpenBytes(std::string(20, 's'), std::string(129, 'c'))}, StatusCode::INVALID_ARGUMENT, "OpenHost.client_id has 129"},
+    {"LongClientId",
+     {OpenBytes(std::string(20, 's'), std::string(129, 'c'))},
+     StatusCode::INVALID_ARGUMENT,
+     "OpenHost.client_id has 129"},
     {"NoKey", {OpenBytes(ScopeOf("the key of the victim"))}, StatusCode::INVALID_ARGUMENT, "OpenHost.key has 0 bytes"},
     {"ShortKey", {OpenBytes(ScopeOf("guess me"), "eve", "guess me")}, StatusCode::INVALID_ARGUMENT, "OpenHost.key has 8 bytes"},
     {"LongKey", {OpenBytes(ScopeOf(""), "eve", std::string(129, 'k'))}, StatusCode::INVALID_ARGUMENT, "OpenHost.key has 129"},
-    {"AnotherKey", {OpenBytes(ScopeOf("the key of the victim"), "eve", "the key of eve, herself")}, StatusCode::PERMISSION_DENIED, "not that of OpenHost.key"},
-    {"KeyOfASecretScope", {OpenBytes("eve's secret, which is long", "eve", "the key of eve, herself")}, StatusCode::PERMISSION_DENIED, "not that of OpenHost.key"},
+    {"AnotherKey",
+     {OpenBytes(ScopeOf("the key of the victim"), "eve", "the key of eve, herself")},
+     StatusCode::PERMISSION_DENIED,
+     "not that of OpenHost.key"},
+    {"KeyOfASecretScope",
+     {OpenBytes("eve's secret, which is long", "eve", "the key of eve, herself")},
+     StatusCode::PERMISSION_DENIED,
+     "not that of OpenHost.key"},
     {"OfferWithoutName", {Open(), Offer("")}, StatusCode::INVALID_ARGUMENT, "OfferOperator.op_type has 0 bytes"},
     {"OfferWithALongName", {Open(), Offer(std::string(129, 'n'))}, StatusCode::INVALID_ARGUMENT, "OfferOperator.op_type has 129"},
     {"TooManyOffers", ManyOffers(), StatusCode::RESOURCE_EXHAUSTED, "at most 10000 operators"},
@@ -77,7 +86,7 @@ const BadStream kBadStreams[] = {
 struct BadAnswer {
   const char* name;
   std::function<void(const v1::Callback&, v1::CallbackResult*)> change;  // Changes a good answer.
-  StatusCode code;                                                      // The code of the run that needs it.
+  StatusCode code;                                                       // The code of the run that needs it.
   const char* says;
 };
 
@@ -120,20 +129,29 @@ const BadAnswer kBadAnswers[] = {
     {"ShapeAsComputed", InShape([](auto* r) { r->mutable_computed(); }), kInvalid, "did not answer with `inferred`"},
     {"ShapeAsNothing", InShape([](auto* r) { r->clear_result(); }), kInvalid, "did not answer with `inferred`"},
     {"NoOutputs", InShape([](auto* r) { r->mutable_inferred()->clear_outputs(); }), kInvalid, "0 outputs"},
-    {"ManyOutputs", InShape([](auto* r) { for (int i = 0; i < 100'000; ++i) r->mutable_inferred()->add_outputs(); }), kInvalid, "at most 1000"},
+    {"ManyOutputs", InShape([](auto* r) {
+       for (int i = 0; i < 100'000; ++i) r->mutable_inferred()->add_outputs();
+     }),
+     kInvalid, "at most 1000"},
     {"UnexpectedAuxiliary", InShape([](auto* r) { r->mutable_inferred()->add_auxiliary(); }), kInvalid, "1 auxiliary states"},
-    {"OtherArguments", InShape([](auto* r) { r->mutable_inferred()->mutable_arguments(0)->set_shape(0, 7); }), kInvalid, "Shape inconsistent"},
+    {"OtherArguments", InShape([](auto* r) { r->mutable_inferred()->mutable_arguments(0)->set_shape(0, 7); }), kInvalid,
+     "Shape inconsistent"},
     {"NegativeOutput", InOutputShape({-5, 3}), kInvalid, "-5"},
     {"HugeOutput", InOutputShape({int64_t{1} << 40, int64_t{1} << 40}), kInvalid, "2^48"},
     {"LargeOutput", InOutputShape({1'000'000, 1'000'000}), StatusCode::RESOURCE_EXHAUSTED, "--max_tensor_bytes"},
-    {"UnknownOutput", InShape([](auto* r) { r->mutable_inferred()->mutable_outputs(0)->clear_has_shape(); }), StatusCode::FAILED_PRECONDITION, "not fully known: output 0"},
-    {"UnknownDtype", InType([](auto* r) { r->mutable_inferred()->mutable_outputs(0)->set_dtype(static_cast<v1::Tensor::DType>(77)); }), kInvalid, "dtype 77"},
-    {"OtherDtypeOfArgument", InType([](auto* r) { r->mutable_inferred()->mutable_arguments(0)->set_dtype(v1::Tensor::FLOAT64); }), kInvalid, "Type inconsistent"},
+    {"UnknownOutput", InShape([](auto* r) { r->mutable_inferred()->mutable_outputs(0)->clear_has_shape(); }),
+     StatusCode::FAILED_PRECONDITION, "not fully known: output 0"},
+    {"UnknownDtype",
+     InType([](auto* r) { r->mutable_inferred()->mutable_outputs(0)->set_dtype(static_cast<v1::Tensor::DType>(77)); }), kInvalid,
+     "dtype 77"},
+    {"OtherDtypeOfArgument", InType([](auto* r) { r->mutable_inferred()->mutable_arguments(0)->set_dtype(v1::Tensor::FLOAT64); }),
+     kInvalid, "Type inconsistent"},
     // Answers with values.
     {"ForwardAsInferred", InForward([](auto* r) { r->mutable_inferred(); }), kInvalid, "did not answer with `computed`"},
     {"ForwardAsNothing", InForward([](auto* r) { r->clear_result(); }), kInvalid, "did not answer with `computed`"},
     {"NoValues", InForward([](auto* r) { r->mutable_computed()->clear_outputs(); }), kInvalid, "gave 0 outputs, expected 1"},
-    {"TwoValues", InForward([](auto* r) { *r->mutable_computed()->add_outputs() = r->computed().outputs(0); }), kInvalid, "gave 2 outputs, expected 1"},
+    {"TwoValues", InForward([](auto* r) { *r->mutable_computed()->add_outputs() = r->computed().outputs(0); }), kInvalid,
+     "gave 2 outputs, expected 1"},
     {"OtherShape", InDims({3, 2}), kInvalid, "gave float32[3,2], expected float32[2,3]"},
     {"OtherDtype", InOutput([](auto* t) { t->set_dtype(v1::Tensor::INT32); }), kInvalid, "gave int32[2,3], expected float32[2,3]"},
     {"ShortValue", InOutput([](auto* t) { t->mutable_raw()->resize(23); }), kInvalid, "takes 24 bytes, but raw has 23"},
@@ -143,7 +161,8 @@ const BadAnswer kBadAnswers[] = {
     {"HugeDimension", InDims({std::numeric_limits<int64_t>::max(), 3}), kInvalid, "2^48"},
     {"LargeDimension", InDims({1'000'000, 1'000'000}), kInvalid, "output 0"},
     {"Fill", InOutput([](auto* t) { t->clear_raw(), t->mutable_fill(); }), kInvalid, "`fill`"},
-    {"UnexpectedState", InForward([](auto* r) { *r->mutable_computed()->add_auxiliary() = r->computed().outputs(0); }), kInvalid, "gave 1 auxiliary states, expected 0"},
+    {"UnexpectedState", InForward([](auto* r) { *r->mutable_computed()->add_auxiliary() = r->computed().outputs(0); }), kInvalid,
+     "gave 1 auxiliary states, expected 0"},
     // Other answers. Some of these do no harm.
     {"NanSeconds", InForward([](auto* r) { r->set_seconds(kNan); }), StatusCode::OK, ""},
     {"InfiniteSeconds", InForward([](auto* r) { r->set_seconds(kInfinity); }), StatusCode::OK, ""},
@@ -155,8 +174,10 @@ const BadAnswer kBadAnswers[] = {
        for (int i = 0; i < 200'000; ++i) text += "\xE2\x82\xAC";  // Cut between characters.
        r->mutable_failure()->set_message(text);
        r->mutable_failure()->set_traceback(text + "\n" + text + "\nlast line\n");
-     }), StatusCode::FAILED_PRECONDITION, "failed in its client: TTT"},
-    {"FailureOfShapes", InShape([](auto* r) { r->mutable_failure()->set_message("no idea"); }), StatusCode::FAILED_PRECONDITION, "infer_shape of custom operator 'bad FailureOfShapes' failed in its client: : no idea"},
+     }),
+     StatusCode::FAILED_PRECONDITION, "failed in its client: TTT"},
+    {"FailureOfShapes", InShape([](auto* r) { r->mutable_failure()->set_message("no idea"); }), StatusCode::FAILED_PRECONDITION,
+     "infer_shape of custom operator 'bad FailureOfShapes' failed in its client: : no idea"},
 };
 
 class CustomStreamTest : public CustomTest {
@@ -173,8 +194,10 @@ class CustomStreamTest : public CustomTest {
   grpc::Status Invoke(const std::string& op_type, const std::string& more = "") {
     grpc::ClientContext context;
     v1::InvokeResponse response;
-    return operators_->Invoke(&context, Json<v1::InvokeRequest>(R"({"op": "Custom", "attributes": {"op_type": ")" + op_type +
-        R"(")" + more + R"(}, "inputs": [{"shape": [2, 3], "float_data": [1, 2, 3, 4, 5, 6]}]})"), &response);
+    return operators_->Invoke(&context,
+                              Json<v1::InvokeRequest>(R"({"op": "Custom", "attributes": {"op_type": ")" + op_type + R"(")" + more +
+                                                      R"(}, "inputs": [{"shape": [2, 3], "float_data": [1, 2, 3, 4, 5, 6]}]})"),
+                              &response);
   }
   std::unique_ptr<Started> StartInvoke(const std::string& op_type) {
     return std::make_unique<Started>([this, op_type] { return Invoke(op_type); });
@@ -325,9 +348,10 @@ TEST_F(CustomStreamTest, AStreamThatEndsInTheMiddleOfACallFailsItsRun) {
   };
   WhileOthersTrain([&] {
     for (const auto& end : kEnds) {
-      Provider provider(address(), {"bad"}, [](const v1::Callback& callback) {
-        return callback.has_forward() ? v1::CallbackResult() : RightAnswer(callback);
-      }, "the bad one's secret");
+      Provider provider(
+          address(), {"bad"},
+          [](const v1::Callback& callback) { return callback.has_forward() ? v1::CallbackResult() : RightAnswer(callback); },
+          "the bad one's secret");
       const auto call = StartInvoke("bad");
       provider.WaitFor(1, &v1::Callback::has_forward);
       end.end(provider);
@@ -346,16 +370,20 @@ TEST_F(CustomStreamTest, AStreamThatEndsInTheMiddleOfACallFailsItsRun) {
 
 TEST_F(CustomStreamTest, AnotherStreamOfTheSameScopeTakesOver) {
   WhileOthersTrain([&] {
-    Provider first(address(), {"bad"}, [](const v1::Callback& callback) {
-      return callback.has_forward() ? v1::CallbackResult() : RightAnswer(callback);
-    }, "a secret of two streams");
+    Provider first(
+        address(), {"bad"},
+        [](const v1::Callback& callback) { return callback.has_forward() ? v1::CallbackResult() : RightAnswer(callback); },
+        "a secret of two streams");
     const auto call = StartInvoke("bad");
     first.WaitFor(1, &v1::Callback::has_forward);
-    Provider second(address(), {"bad"}, [](const v1::Callback& callback) {
-      v1::Callback as_square = callback;
-      as_square.set_op_type("square");
-      return RightAnswer(as_square);
-    }, "a secret of two streams");
+    Provider second(
+        address(), {"bad"},
+        [](const v1::Callback& callback) {
+          v1::Callback as_square = callback;
+          as_square.set_op_type("square");
+          return RightAnswer(as_square);
+        },
+        "a secret of two streams");
     Expect(call->Wait(), StatusCode::UNAVAILABLE, "has gone", "takeover");
     first.WaitUntil([] { return false; });
     Expect(first.stream().Finish(), StatusCode::ABORTED, "another stream has this scope", "takeover");

@@ -178,10 +178,15 @@ ArgumentDoc Doc(const char* name, const char* type) { return {name, type, true, 
 
 // Values come back as their parameters' types say.
 TEST(AttrsCodecTest, LosesNothing) {
-  const std::vector<ArgumentDoc> declared = {Doc("i", "long"), Doc("j", "long or None"), Doc("f", "float"), Doc("b", "boolean"),
-                                             Doc("s", "string"), Doc("t", "tuple of int")};
-  const AttrDict attrs = {{"i", "9223372036854775807"}, {"j", "None"}, {"f", "0.10000000000000001"}, {"b", "True"},
-                          {"s", "007"}, {"t", "(5, 5)"}, {"own", "1"}};
+  const std::vector<ArgumentDoc> declared = {Doc("i", "long"),    Doc("j", "long or None"), Doc("f", "float"),
+                                             Doc("b", "boolean"), Doc("s", "string"),       Doc("t", "tuple of int")};
+  const AttrDict attrs = {{"i", "9223372036854775807"},
+                          {"j", "None"},
+                          {"f", "0.10000000000000001"},
+                          {"b", "True"},
+                          {"s", "007"},
+                          {"t", "(5, 5)"},
+                          {"own", "1"}};
   ProtoAttributes proto;
   AttrsToProto(attrs, declared, &proto);
   EXPECT_EQ(proto["i"].string_value(), "9223372036854775807");

@@ -43,7 +43,8 @@ constexpr uint32_t kManyInputs = 3;  // An operator that takes any number gets s
 class Caller {
  public:
   explicit Caller(const Op* op) : op_(op) {
-    for (const ArgumentDoc& doc : op->arguments()) if (!absl::StartsWith(doc.type, "NDArray")) parameters_.push_back(doc);
+    for (const ArgumentDoc& doc : op->arguments())
+      if (!absl::StartsWith(doc.type, "NDArray")) parameters_.push_back(doc);
   }
 
   const std::vector<ArgumentDoc>& parameters() const { return parameters_; }
@@ -77,7 +78,8 @@ class Caller {
   }
   // A number of inputs with which the operator takes the call.
   uint32_t NumInputs(const AttrDict& dict) const {
-    for (const uint32_t n : {3, 1, 2, 4, 6, 8, 9, 12}) if (!Type(dict, n).empty()) return n;
+    for (const uint32_t n : {3, 1, 2, 4, 6, 8, 9, 12})
+      if (!Type(dict, n).empty()) return n;
     return 0;
   }
 
@@ -137,8 +139,10 @@ TEST(DescribeCallTest, CallsThatAgreeInWhatDecidesAreOfOneType) {
           if (type.empty() || changed.empty()) continue;
           if (value != doc.default_text && call != other) tried.insert(absl::StrCat(op->name(), ".", doc.name));
           if (changed == type) continue;
-          if (doc.decides) decided.insert(absl::StrCat(op->name(), ".", doc.name));
-          else wrong.emplace(absl::StrCat(op->name(), ".", doc.name), absl::StrCat(value, ": ", type, "->\n", changed));
+          if (doc.decides)
+            decided.insert(absl::StrCat(op->name(), ".", doc.name));
+          else
+            wrong.emplace(absl::StrCat(op->name(), ".", doc.name), absl::StrCat(value, ": ", type, "->\n", changed));
         }
       }
     }

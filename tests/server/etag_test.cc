@@ -105,8 +105,7 @@ class BusyModelTest : public EtagTest {
   // How `call`, which comes while the step is under way, ends.
   template <class Stub, class Request, class Response>
   void ExpectToComeTooLate(const std::unique_ptr<Stub>& stub,
-                           grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                           const std::string& rest) {
+                           grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const std::string& rest) {
     SCOPED_TRACE(rest);
     std::promise<void> may_answer;
     const std::shared_future<void> answer = may_answer.get_future().share();

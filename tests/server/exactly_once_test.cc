@@ -21,9 +21,7 @@ class ExactlyOnceTest : public ServiceTest {
     ServiceTest::SetUp();
     DefineMlp("mlp");
   }
-  uint64_t LastApplied() {
-    return Call(training_, &Stub::GetSequence, R"({"client_id": "ann", "model": "mlp"})").last();
-  }
+  uint64_t LastApplied() { return Call(training_, &Stub::GetSequence, R"({"client_id": "ann", "model": "mlp"})").last(); }
   // The parameters after `steps` steps that nobody disturbed.
   std::map<std::string, std::string> Undisturbed(int steps) {
     DefineMlp("calm");
@@ -96,7 +94,8 @@ TEST_F(ExactlyOnceTest, CallsThatWaitEndWhereverTheOneBeforeEnds) {
   Call(training_, &Stub::UploadDataset, R"({"dataset": "d", "commit": true, "tensors": {
       "data": {"shape": [40000, 4], "fill": {}}, "label": {"shape": [40000], "dtype": "INT32", "fill": {}}}})");
   std::thread steps([this] {
-    Call(training_, &Stub::TrainStep, R"({"model": "mlp", "rows": {"dataset": "d"}, "batch_size": "4", "call": {"client_id": "ann", "sequence": "1"}})");
+    Call(training_, &Stub::TrainStep,
+         R"({"model": "mlp", "rows": {"dataset": "d"}, "batch_size": "4", "call": {"client_id": "ann", "sequence": "1"}})");
   });
   std::vector<std::thread> backwards;
   for (int i = 0; i < 2; ++i) {
@@ -104,7 +103,8 @@ TEST_F(ExactlyOnceTest, CallsThatWaitEndWhereverTheOneBeforeEnds) {
       grpc::ClientContext context;
       v1::BackwardResponse response;
       const grpc::Status status = training_->Backward(
-          &context, Json<v1::BackwardRequest>(R"({"model": "mlp", "recording": "99", "call": {"client_id": "ann", "sequence": "2"}})"),
+          &context,
+          Json<v1::BackwardRequest>(R"({"model": "mlp", "recording": "99", "call": {"client_id": "ann", "sequence": "2"}})"),
           &response);
       EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION) << status.error_message();
     });
@@ -141,11 +141,14 @@ TEST_F(ExactlyOnceTest, AnAnswerThatCannotBeEncodedUsesItsNumberUp) {
       {"block": "BatchNorm"}, {"block": "Dense", "attributes": {"units": 300000, "use_bias": false}}]},
       "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 1]}]})");
   Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "wide"})");
-  const std::string call = R"({"model": "wide", "training": true, "encoding": "TYPED", "call": {"client_id": "ann", "sequence": "1"},
+  const std::string call =
+      R"({"model": "wide", "training": true, "encoding": "TYPED", "call": {"client_id": "ann", "sequence": "1"},
                                "inputs": {"data": {"shape": [2, 1], "float_data": [1, 3]}}})";
   const auto mean = [this] {
     return Call(models_, &v1::ModelService::Stub::GetParameters, R"({"model": "wide", "names": ["0.running_mean"]})")
-        .parameters().at("0.running_mean").float_data(0);
+        .parameters()
+        .at("0.running_mean")
+        .float_data(0);
   };
   Call(training_, &Stub::Forward, call, StatusCode::RESOURCE_EXHAUSTED);
   ExpectMessage("(the call itself was applied)");
@@ -156,7 +159,9 @@ TEST_F(ExactlyOnceTest, AnAnswerThatCannotBeEncodedUsesItsNumberUp) {
   EXPECT_EQ(again.recording(), 1u);
   EXPECT_TRUE(again.outputs().begin()->second.has_statistics());
   EXPECT_EQ(mean(), moved) << "it was not applied again";
-  Call(training_, &Stub::Backward, R"({"model": "wide", "gradients": ["1.weight"], "encoding": "TYPED", "call": {"client_id": "ann", "sequence": "2"}})", StatusCode::RESOURCE_EXHAUSTED);
+  Call(training_, &Stub::Backward,
+       R"({"model": "wide", "gradients": ["1.weight"], "encoding": "TYPED", "call": {"client_id": "ann", "sequence": "2"}})",
+       StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(Call(training_, &Stub::GetSequence, R"({"client_id": "ann", "model": "wide"})").last(), 2u);
 }
 
@@ -324,8 +329,7 @@ TEST_F(CutConnectionTest, LargeAnswersThatAreLost) {
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   ASSERT_EQ(gradients->size(), 1u);
   const std::vector<float> expected(20'000, 4);
-  EXPECT_EQ(gradients->at("weight").bytes(),
-            client::Tensor::Of<float>({20'000, 1}, expected).bytes());
+  EXPECT_EQ(gradients->at("weight").bytes(), client::Tensor::Of<float>({20'000, 1}, expected).bytes());
   EXPECT_EQ(last(), 5u);
 }
 

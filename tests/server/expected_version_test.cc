@@ -45,8 +45,7 @@ class ExpectedVersionTest : public ServiceTest {
 
 TEST_F(ExpectedVersionTest, EachCallIsRefusedThatComesTooLate) {
   ExpectOnlyAtItsVersion(models_, &Models::InitializeParameters, R"("force_reinit": true, )");
-  ExpectOnlyAtItsVersion(models_, &Models::SetParameters,
-                         R"("parameters": {"1.bias": {"shape": [3], "float_data": [1, 2, 3]}}, )");
+  ExpectOnlyAtItsVersion(models_, &Models::SetParameters, R"("parameters": {"1.bias": {"shape": [3], "float_data": [1, 2, 3]}}, )");
   ExpectOnlyAtItsVersion(training_, &Training::Forward,
                          R"("training": true, "inputs": {"data": {"shape": [2, 4], "fill": {"constant": 1}}}, )");
   ExpectOnlyAtItsVersion(training_, &Training::Backward, "");

@@ -36,8 +36,7 @@ TEST(GrpcStatusTest, AMessageFitsIntoTheHeadersThatClientsTake) {
 }
 
 TEST(GrpcStatusTest, FactsAreAnErrorInfo) {
-  const absl::Status status =
-      WithInfo(absl::FailedPreconditionError("a gap"), "SEQUENCE_GAP", {{"last", "7"}, {"none", ""}});
+  const absl::Status status = WithInfo(absl::FailedPreconditionError("a gap"), "SEQUENCE_GAP", {{"last", "7"}, {"none", ""}});
   const google::rpc::Status details = DetailsOf(ToGrpc(status));
   google::rpc::ErrorInfo info;
   ASSERT_EQ(details.details_size(), 1);

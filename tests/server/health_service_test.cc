@@ -37,8 +37,8 @@ class HealthServiceTest : public ServiceTest {
 };
 
 TEST_F(HealthServiceTest, TheServerAndEachServiceServe) {
-  for (const char* service : {"", "gluond.v1.ModelService", "gluond.v1.SessionService", "grpc.health.v1.Health",
-                              "grpc.reflection.v1.ServerReflection"}) {
+  for (const char* service :
+       {"", "gluond.v1.ModelService", "gluond.v1.SessionService", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"}) {
     grpc::ClientContext context;
     HealthCheckResponse response;
     ASSERT_TRUE(health_->Check(&context, Of(service), &response).ok()) << service;
@@ -163,8 +163,9 @@ TEST_F(ModelHealthTest, AListOfTooManyNamesIsRefused) {
   grpc::ClientContext more;
   const grpc::Status status = health_->List(&more, {}, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(status.error_message(), "List: there are 101 services, devices and models, and a list has 100 at most; ask for one "
-                                    "by Check, or for models by ListVersions");
+  EXPECT_EQ(status.error_message(),
+            "List: there are 101 services, devices and models, and a list has 100 at most; ask for one "
+            "by Check, or for models by ListVersions");
 }
 
 TEST_F(ModelHealthTest, WatchersFollowPublishingAndRetiring) {

@@ -102,45 +102,68 @@ class HostileMessages {
     };
     using R = google::protobuf::Reflection;
     switch (field->cpp_type()) {
-      case FieldDescriptor::CPPTYPE_INT32:
-        return each(&R::SetInt32, &R::SetRepeatedInt32, &R::AddInt32, Integers<int32_t>());
-      case FieldDescriptor::CPPTYPE_INT64:
-        return each(&R::SetInt64, &R::SetRepeatedInt64, &R::AddInt64, Integers<int64_t>());
-      case FieldDescriptor::CPPTYPE_UINT32:
-        return each(&R::SetUInt32, &R::SetRepeatedUInt32, &R::AddUInt32, Integers<uint32_t>());
-      case FieldDescriptor::CPPTYPE_UINT64:
-        return each(&R::SetUInt64, &R::SetRepeatedUInt64, &R::AddUInt64, Integers<uint64_t>());
-      case FieldDescriptor::CPPTYPE_FLOAT:
-        return each(&R::SetFloat, &R::SetRepeatedFloat, &R::AddFloat, Reals<float>());
-      case FieldDescriptor::CPPTYPE_DOUBLE:
-        return each(&R::SetDouble, &R::SetRepeatedDouble, &R::AddDouble, Reals<double>());
+      case FieldDescriptor::CPPTYPE_INT32: return each(&R::SetInt32, &R::SetRepeatedInt32, &R::AddInt32, Integers<int32_t>());
+      case FieldDescriptor::CPPTYPE_INT64: return each(&R::SetInt64, &R::SetRepeatedInt64, &R::AddInt64, Integers<int64_t>());
+      case FieldDescriptor::CPPTYPE_UINT32: return each(&R::SetUInt32, &R::SetRepeatedUInt32, &R::AddUInt32, Integers<uint32_t>());
+      case FieldDescriptor::CPPTYPE_UINT64: return each(&R::SetUInt64, &R::SetRepeatedUInt64, &R::AddUInt64, Integers<uint64_t>());
+      case FieldDescriptor::CPPTYPE_FLOAT: return each(&R::SetFloat, &R::SetRepeatedFloat, &R::AddFloat, Reals<float>());
+      case FieldDescriptor::CPPTYPE_DOUBLE: return each(&R::SetDouble, &R::SetRepeatedDouble, &R::AddDouble, Reals<double>());
       case FieldDescriptor::CPPTYPE_ENUM:
         return each(&R::SetEnumValue, &R::SetRepeatedEnumValue, &R::AddEnumValue, std::vector<int>{0, 1, 99, -1});
-      case FieldDescriptor::CPPTYPE_BOOL:
-        return each(&R::SetBool, &R::SetRepeatedBool, &R::AddBool, std::vector<int>{0, 1});
-      case FieldDescriptor::CPPTYPE_STRING:
-        return each(&R::SetString, &R::SetRepeatedString, &R::AddString, Texts());
+      case FieldDescriptor::CPPTYPE_BOOL: return each(&R::SetBool, &R::SetRepeatedBool, &R::AddBool, std::vector<int>{0, 1});
+      case FieldDescriptor::CPPTYPE_STRING: return each(&R::SetString, &R::SetRepeatedString, &R::AddString, Texts());
       case FieldDescriptor::CPPTYPE_MESSAGE: return;
     }
   }
 
   template <class T>
   static std::vector<T> Integers() {
-    return {0, 1, 2, 7, 65, 1000, static_cast<T>(-1), std::numeric_limits<T>::min(), std::numeric_limits<T>::max(),
+    return {0,
+            1,
+            2,
+            7,
+            65,
+            1000,
+            static_cast<T>(-1),
+            std::numeric_limits<T>::min(),
+            std::numeric_limits<T>::max(),
             static_cast<T>(std::numeric_limits<T>::max() / 2 + 1)};
   }
   template <class T>
   static std::vector<T> Reals() {
-    return {0, -1, std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(), std::numeric_limits<T>::max(),
+    return {0,
+            -1,
+            std::numeric_limits<T>::quiet_NaN(),
+            std::numeric_limits<T>::infinity(),
+            std::numeric_limits<T>::max(),
             std::numeric_limits<T>::denorm_min()};
   }
   static std::vector<std::string> Texts() {
-    return {"", ".", "..", "../../etc/passwd", "/etc/passwd", "C:\\x", "a/b", std::string("a\0b", 3), "a\nb", " ", "%s%n", "-1",
-            "0", "9223372036854775807", "99999999999999999999", "nan", "true", std::string(300, 'a'), std::string(70'000, 'x')};
+    return {"",
+            ".",
+            "..",
+            "../../etc/passwd",
+            "/etc/passwd",
+            "C:\\x",
+            "a/b",
+            std::string("a\0b", 3),
+            "a\nb",
+            " ",
+            "%s%n",
+            "-1",
+            "0",
+            "9223372036854775807",
+            "99999999999999999999",
+            "nan",
+            "true",
+            std::string(300, 'a'),
+            std::string(70'000, 'x')};
   }
   static std::string Word(const std::string& text) { return absl::StrCat("a text of ", text.size(), " bytes"); }
   template <class T>
-  static std::string Word(T value) { return absl::StrCat(value); }
+  static std::string Word(T value) {
+    return absl::StrCat(value);
+  }
 
   const std::function<void(const std::string&)> use_;
 };

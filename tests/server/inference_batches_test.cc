@@ -110,8 +110,8 @@ TEST_F(InferenceBatchesTest, ACancelledRequestLeavesTheQueueAtOnce) {
     bool is_free = false;
     for (int n = 0; n < 1000 && !is_free; ++n) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      is_free = Call(infer_, &Inference_::ModelStatistics, R"({"name": "mlp"})").model_stats(0).inference_stats().fail()
-                    .count() == static_cast<uint64_t>(i + 1);
+      is_free = Call(infer_, &Inference_::ModelStatistics, R"({"name": "mlp"})").model_stats(0).inference_stats().fail().count() ==
+                static_cast<uint64_t>(i + 1);
     }
     EXPECT_TRUE(is_free);
   }

@@ -15,14 +15,16 @@ class InferenceServiceTest : public ServingTest {
  protected:
   // A model that gives each of its inputs back, one of each type.
   void PublishEcho(const std::string& dtype, const std::string& options = R"("max_batch_size": 8)") {
-    Call(models_, &v1::ModelService::Stub::DefineModel, absl::StrCat(R"({"model": "echo", "replace": true, "graph":
+    Call(models_, &v1::ModelService::Stub::DefineModel,
+         absl::StrCat(R"({"model": "echo", "replace": true, "graph":
         {"nodes": [{"name": "y", "op": "identity", "inputs": ["x"]}], "outputs": ["y"]},
-        "variables": [{"name": "x", "kind": "INPUT", "shape": [-1, 3], "dtype": ")", dtype, R"("}]})"));
+        "variables": [{"name": "x", "kind": "INPUT", "shape": [-1, 3], "dtype": ")",
+                      dtype, R"("}]})"));
     Publish(absl::StrCat(R"(, "options": {)", options, "}"), StatusCode::OK, "echo");
   }
   static ModelInferRequest Echo(const std::string& datatype, const std::string& contents) {
-    return Json<ModelInferRequest>(absl::StrCat(R"({"model_name": "echo", "inputs": [{"name": "x", "datatype": ")",
-                                                datatype, R"(", "shape": [1, 3], "contents": {)", contents, "}}]}"));
+    return Json<ModelInferRequest>(absl::StrCat(R"({"model_name": "echo", "inputs": [{"name": "x", "datatype": ")", datatype,
+                                                R"(", "shape": [1, 3], "contents": {)", contents, "}}]}"));
   }
 };
 
@@ -80,18 +82,17 @@ TEST_F(InferenceServiceTest, EachTypeComesBackTypedAndRaw) {
     std::string raw;
   };
   const std::string f32("\0\0\x80\x3f\0\0\0\xc0\0\0\x40\x40", 12);
-  for (const Case& c : std::vector<Case>{
-           {"FLOAT32", "FP32", R"("fp32_contents": [1, -2, 3])", f32},
-           {"FLOAT64", "FP64", R"("fp64_contents": [0, 0, 0])", std::string(24, '\0')},
-           {"INT32", "INT32", R"("int_contents": [-1, 0, 2147483647])",
-            std::string("\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\x7f", 12)},
-           {"INT8", "INT8", R"("int_contents": [-128, 0, 127])", std::string("\x80\0\x7f", 3)},
-           {"UINT8", "UINT8", R"("uint_contents": [255, 0, 7])", std::string("\xff\0\x07", 3)},
-           {"INT64", "INT64", R"("int64_contents": ["-1", "0", "1"])",
-            std::string(8, '\xff') + std::string(8, '\0') + std::string("\1\0\0\0\0\0\0\0", 8)},
-           {"FLOAT16", "FP16", nullptr, std::string("\0\x3c\0\xc0\0\0", 6)},
-           {"BFLOAT16", "BF16", nullptr, std::string("\x80\x3f\0\xc0\0\0", 6)},
-           {"BOOL", "BOOL", R"("bool_contents": [true, false, true])", std::string("\1\0\1", 3)}}) {
+  for (const Case& c : std::vector<Case>{{"FLOAT32", "FP32", R"("fp32_contents": [1, -2, 3])", f32},
+                                         {"FLOAT64", "FP64", R"("fp64_contents": [0, 0, 0])", std::string(24, '\0')},
+                                         {"INT32", "INT32", R"("int_contents": [-1, 0, 2147483647])",
+                                          std::string("\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\x7f", 12)},
+                                         {"INT8", "INT8", R"("int_contents": [-128, 0, 127])", std::string("\x80\0\x7f", 3)},
+                                         {"UINT8", "UINT8", R"("uint_contents": [255, 0, 7])", std::string("\xff\0\x07", 3)},
+                                         {"INT64", "INT64", R"("int64_contents": ["-1", "0", "1"])",
+                                          std::string(8, '\xff') + std::string(8, '\0') + std::string("\1\0\0\0\0\0\0\0", 8)},
+                                         {"FLOAT16", "FP16", nullptr, std::string("\0\x3c\0\xc0\0\0", 6)},
+                                         {"BFLOAT16", "BF16", nullptr, std::string("\x80\x3f\0\xc0\0\0", 6)},
+                                         {"BOOL", "BOOL", R"("bool_contents": [true, false, true])", std::string("\1\0\1", 3)}}) {
     SCOPED_TRACE(c.datatype);
     PublishEcho(c.dtype);
     ModelInferRequest raw = Echo(c.datatype, "");
@@ -127,8 +128,7 @@ TEST_F(InferenceServiceTest, BadRequestsAreToldWhatIsWrong) {
            {input("[1, 3]", "[\"4611686018427387904\", 3]"), "elements"},
            {input("[1, 3]", "[0, 3]"), "shape [0,3] has 0 elements"},
            {input("[1, 2, 3]", "[1, 2, 3, 4]"), "has 4"},
-           {input("\"contents\"", R"("parameters": {"shared_memory_region": {"string_param": "a"}}, "contents")"),
-            "shared memory"},
+           {input("\"contents\"", R"("parameters": {"shared_memory_region": {"string_param": "a"}}, "contents")"), "shared memory"},
            {absl::StrCat(input("x", "x"), R"(, "raw_input_contents": ["AAAA"])"), "one of these ways"},
            {absl::StrCat(input("\"fp32_contents\": [1, 2, 3]", ""), R"(, "raw_input_contents": ["AAAA"])"),
             "takes 12 bytes, but raw_input_contents[0] has 3"},
@@ -139,7 +139,8 @@ TEST_F(InferenceServiceTest, BadRequestsAreToldWhatIsWrong) {
            {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "y"}, {"name": "y"}])"), "wanted twice"},
            {absl::StrCat(input("x", "x"), R"(, "id": ")", std::string(1025, 'i'), "\""), "the id has 1025 bytes"},
            {absl::StrCat(input("x", "x"), R"(, "outputs": [{"name": "y", "parameters": {"classification":
-               {"string_param": "1"}}}])"), "wants a number"},
+               {"string_param": "1"}}}])"),
+            "wants a number"},
            {absl::StrCat(input("x", "x"), R"(, "parameters": {"priority": {"int64_param": "-1"}})"), "wants a number"},
            {absl::StrCat(input("x", "x"), R"(, "parameters": {"sequence_id": {"int64_param": "1"}})"), "keeps a state"},
            {absl::StrCat(input("x", "x"), R"(, "parameters": {"sequence_end": {"bool_param": true}})"), "keeps a state"},
@@ -157,7 +158,10 @@ TEST_F(InferenceServiceTest, BadRequestsAreToldWhatIsWrong) {
   Ask(many, StatusCode::INVALID_ARGUMENT);
   ExpectMessage("5 rows");
   EXPECT_EQ(Ask(Json<ModelInferRequest>(absl::StrCat(R"({"model_name": "echo", "id": "7", "parameters": {"mine":
-      {"string_param": "x"}, "sequence_length": {"int64_param": "1"}}, "inputs": [)", good, "]}"))).id(), "7")
+      {"string_param": "x"}, "sequence_length": {"int64_param": "1"}}, "inputs": [)",
+                                                     good, "]}")))
+                .id(),
+            "7")
       << "others' parameters are theirs";
   const auto statistics = Call(infer_, &Inference_::ModelStatistics, R"({"name": "echo"})").model_stats(0);
   EXPECT_EQ(statistics.inference_stats().success().count(), 1u);
@@ -200,7 +204,8 @@ TEST_F(InferenceServiceTest, ClassesAreTextsOfTheLargest) {
 TEST_F(InferenceServiceTest, ClassesOfIntegersAreComparedAndToldAsIntegers) {
   for (const auto& [dtype, values, want] : std::vector<std::tuple<const char*, const char*, std::vector<std::string>>>{
            {"INT32", R"("int_contents": [-7, 5, 2])", {"5:1", "2:2", "-7:0"}},
-           {"INT64", R"("int64_contents": ["9007199254740992", "-1", "9007199254740993"])",
+           {"INT64",
+            R"("int64_contents": ["9007199254740992", "-1", "9007199254740993"])",
             {"9007199254740993:2", "9007199254740992:0", "-1:1"}}}) {
     PublishEcho(dtype);
     ModelInferRequest request = Echo(dtype, values);
@@ -246,9 +251,7 @@ TEST_F(InferenceServiceTest, AnInferenceWithoutAnAnswerHasFailed) {
     request.mutable_inputs(0)->set_name("x");
     return request;
   };
-  const auto statistics = [&] {
-    return Call(infer_, &Inference_::ModelStatistics, R"({"name": "twice"})").model_stats(0);
-  };
+  const auto statistics = [&] { return Call(infer_, &Inference_::ModelStatistics, R"({"name": "twice"})").model_stats(0); };
   Ask(request(3000), StatusCode::RESOURCE_EXHAUSTED);
   ExpectMessage("--max_message_bytes");
   EXPECT_EQ(statistics().inference_stats().success().count(), 0u);
@@ -273,8 +276,10 @@ TEST_F(InferenceServiceTest, AFoldedVersionAnswersAsItsModelAloneAndInABatch) {
   Call(training_, &v1::TrainingService::Stub::CreateTrainer, R"({"model": "cnn", "loss": {"name": "L2Loss"}, "optimizer":
       {"name": "sgd", "attributes": {"learning_rate": 0.01}}})");
   for (int i = 0; i < 5; ++i) {
-    Call(training_, &v1::TrainingService::Stub::TrainStep, absl::StrCat(R"({"model": "cnn", "inputs": {
-        "data": {"shape": [6, 1, 8, 8], "fill": {"normal": {"seed": ")", i, R"("}}},
+    Call(training_, &v1::TrainingService::Stub::TrainStep,
+         absl::StrCat(R"({"model": "cnn", "inputs": {
+        "data": {"shape": [6, 1, 8, 8], "fill": {"normal": {"seed": ")",
+                      i, R"("}}},
         "label": {"shape": [6, 3], "fill": {"constant": 1}}}})"));
   }
   const auto predicted = Call(models_, &v1::ModelService::Stub::Predict,
@@ -331,8 +336,7 @@ TEST_F(InferenceServiceTest, UnloadedVersionsComeBack) {
   Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp"})");
   EXPECT_EQ(Floats(Ask(Rows(2))), before);
   Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "none"})", StatusCode::NOT_FOUND);
-  Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp", "repository_name": "x"})",
-       StatusCode::UNIMPLEMENTED);
+  Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp", "repository_name": "x"})", StatusCode::UNIMPLEMENTED);
   Call(infer_, &Inference_::RepositoryModelLoad, R"({"model_name": "mlp", "parameters": {"config": {"string_param": "x"}}})",
        StatusCode::INVALID_ARGUMENT);
 }
@@ -373,8 +377,7 @@ TEST_F(InferenceServiceTest, SettingsOfTheLogAreReadChangedAndChecked) {
          StatusCode::INVALID_ARGUMENT);
     EXPECT_FALSE(on(Call(infer_, &Inference_::LogSettings, "{}"), "log_warning")) << wrong;
   }
-  Call(infer_, &Inference_::LogSettings, R"({"settings": {"log_info": {"bool_param": true}}})",
-       StatusCode::FAILED_PRECONDITION);
+  Call(infer_, &Inference_::LogSettings, R"({"settings": {"log_info": {"bool_param": true}}})", StatusCode::FAILED_PRECONDITION);
   ExpectMessage("--access_log=FILE");
   Call(infer_, &Inference_::LogSettings, R"({"settings": {"log_file": {"string_param": "/tmp/x"}}})",
        StatusCode::PERMISSION_DENIED);
@@ -392,8 +395,7 @@ TEST_F(InferenceServiceTest, TracesAreOff) {
     EXPECT_EQ(settings.size(), 1u);
     EXPECT_THAT(settings.at("trace_level").value(), ElementsAre("OFF"));
   }
-  Call(infer_, &Inference_::TraceSetting, R"({"settings": {"trace_level": {"value": ["TIMESTAMPS"]}}})",
-       StatusCode::UNIMPLEMENTED);
+  Call(infer_, &Inference_::TraceSetting, R"({"settings": {"trace_level": {"value": ["TIMESTAMPS"]}}})", StatusCode::UNIMPLEMENTED);
   ExpectMessage("--access_log");
   Call(infer_, &Inference_::TraceSetting, R"({"settings": {"trace_rate": {"value": ["1"]}}})", StatusCode::UNIMPLEMENTED);
   Call(infer_, &Inference_::TraceSetting, R"({"settings": {"traces": {}}})", StatusCode::INVALID_ARGUMENT);

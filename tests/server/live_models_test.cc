@@ -101,7 +101,8 @@ TEST_F(LiveModelsTest, CallsByHandAreDurableWithTheirStep) {
   Call(training_, &Training::Forward, forward);
   Call(training_, &Training::Backward, numbered(3, ""));
   // Bob's call is durable only together with a checkpoint that has these numbers.
-  Call(training_, &Training::SetLearningRate, R"({"model": "mlp", "learning_rate": 0.1, "call": {"client_id": "bob", "sequence": "1"}})");
+  Call(training_, &Training::SetLearningRate,
+       R"({"model": "mlp", "learning_rate": 0.1, "call": {"client_id": "bob", "sequence": "1"}})");
   const auto bob = [this] { return Call(training_, &Training::GetSequence, R"({"client_id": "bob", "model": "mlp"})").durable(); };
   while (bob() < 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(Sequence().durable(), 1u);
@@ -146,8 +147,12 @@ TEST_F(LiveModelsTest, APublishThatIsSentAgainAfterACrashIsOneVersion) {
   using Serving = v1::ServingService::Stub;
   const auto publish = [this](uint64_t number) {
     const std::unique_ptr<Serving> serving = v1::ServingService::NewStub(channel_);
-    return Call(serving, &Serving::PublishModel, absl::StrCat(R"({"model": "mlp", "labels": ["stable"], "call": {
-        "client_id": "ann", "sequence": )", number, "}}")).version().version();
+    return Call(serving, &Serving::PublishModel,
+                absl::StrCat(R"({"model": "mlp", "labels": ["stable"], "call": {
+        "client_id": "ann", "sequence": )",
+                             number, "}}"))
+        .version()
+        .version();
   };
   Start({.steps = 1000});
   DefineMlp("mlp");
@@ -214,7 +219,10 @@ TEST_F(LiveModelsTest, ALongTrainIsSavedMeanwhile) {
     AwaitDurable(1);
     ASSERT_TRUE(train.Next().has_value()) << "it goes on";
     EXPECT_EQ(Sequence().last(), 0u);
-    std::thread rest([&train] { while (train.Next().has_value()) {} });
+    std::thread rest([&train] {
+      while (train.Next().has_value()) {
+      }
+    });
     StopServer();
     rest.join();
   }
@@ -227,7 +235,8 @@ TEST_F(LiveModelsTest, ALongTrainIsSavedMeanwhile) {
   EXPECT_EQ(ReasonOf(again.status()), "ANSWER_FORGOTTEN");
   DefineMlp("calm");
   TrainCall calm(training_, absl::StrCat(R"({"model": "calm", "batch_size": 4, "rows": {"dataset": "zeros"},
-      "epochs": 1000000000, "steps": )", step, "}"));
+      "epochs": 1000000000, "steps": )",
+                                         step, "}"));
   calm.Rest();
   EXPECT_EQ(Parameters("mlp"), Parameters("calm"));
 }
@@ -355,7 +364,8 @@ TEST_F(LiveModelsTest, LiveCheckpointsAreNoUsersCheckpoints) {
 
 TEST_F(LiveModelsTest, AModelsLifeIsKept) {
   Start({.steps = 1});
-  Call(models_, &Models::DefineModel, R"({"model": "brief", "ttl": "2s", "block": {"block": "Dense", "attributes": {"units": 1}}})");
+  Call(models_, &Models::DefineModel,
+       R"({"model": "brief", "ttl": "2s", "block": {"block": "Dense", "attributes": {"units": 1}}})");
   AwaitStored("brief");
   Start({.steps = 1});
   Call(models_, &Models::GetModel, R"({"model": "brief"})");

@@ -184,7 +184,8 @@ TEST(FailureLogTest, EveryFailureIsALineOrCounted) {
   ASSERT_EQ(lines.size(), LogLimit::kBurst + 1);
   EXPECT_TRUE(absl::StrContains(lines[0], R"("method":"/service/Method","code":"NOT_FOUND","message":"nothing")"));
   EXPECT_TRUE(absl::StrContains(lines.back(), R"("event":"requests_failed","level":"warning",)"
-                                              R"("reason":"/service/Method NOT_FOUND","left_out":950)")) << lines.back();
+                                              R"("reason":"/service/Method NOT_FOUND","left_out":950)"))
+      << lines.back();
 }
 
 TEST(FailureLogTest, EveryEndedConnectionIsALineOrCounted) {
@@ -244,7 +245,9 @@ TEST(AuditLogTest, ReadsOfOneThingHideNoReadsOfAnother) {
   std::vector<std::string> lines;
   AuditLog log;
   log.Open([&lines](const LogLine& line) { lines.emplace_back(line.text); });
-  const auto read = [&log](const char* target, absl::StatusCode code) { log.Tell({"m", code, "ann", target, "p", "", Audit::kMany}); };
+  const auto read = [&log](const char* target, absl::StatusCode code) {
+    log.Tell({"m", code, "ann", target, "p", "", Audit::kMany});
+  };
   for (int64_t i = 0; i < LogLimit::kBurst + 10; ++i) read("a", absl::StatusCode::kOk);
   read("b", absl::StatusCode::kOk);
   EXPECT_EQ(lines.size(), static_cast<size_t>(LogLimit::kBurst + 1));
@@ -370,7 +373,8 @@ TEST_F(LogFileTest, AFolderThatIsGoneIsToldOnceAndLinesGoWhereTheyWent) {
 TEST(LogLevelTest, AnErrorIsWhatItsCallerHasNotBroughtAbout) {
   EXPECT_EQ(LevelOf(absl::OkStatus()), LogLevel::kInfo);
   EXPECT_EQ(LevelOf(absl::InvalidArgumentError("")), LogLevel::kWarning);
-  for (const absl::Status& own : {absl::UnknownError(""), absl::InternalError(""), absl::UnavailableError(""), absl::DataLossError("")}) {
+  for (const absl::Status& own :
+       {absl::UnknownError(""), absl::InternalError(""), absl::UnavailableError(""), absl::DataLossError("")}) {
     EXPECT_EQ(LevelOf(own), LogLevel::kError) << own;
   }
   EXPECT_EQ(LevelOf(WithInfo(absl::UnavailableError(""), reason::kDraining)), LogLevel::kError);
@@ -381,7 +385,9 @@ TEST(LogLevelTest, AnErrorIsWhatItsCallerHasNotBroughtAbout) {
 TEST(JsonLineTest, TextIsEscapedAsJsonWantsIt) {
   EXPECT_EQ(JsonQuoted(""), "\"\"");
   EXPECT_EQ(JsonQuoted("plain / ä"), "\"plain / ä\"");
-  EXPECT_EQ(JsonQuoted("a\"b\\c\n\x01\x7f" "d"), R"("a\"b\\c\u000a\u0001\u007fd")");
+  EXPECT_EQ(JsonQuoted("a\"b\\c\n\x01\x7f"
+                       "d"),
+            R"("a\"b\\c\u000a\u0001\u007fd")");
 }
 
 }  // namespace

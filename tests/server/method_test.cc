@@ -5,14 +5,14 @@
 #include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
-#include "google/protobuf/descriptor.pb.h"
-#include "google/protobuf/text_format.h"
-#include "gluond/v1/options.pb.h"
 #include "gluond/v1/operator.pb.h"
+#include "gluond/v1/options.pb.h"
 #include "gluond/v1/server.pb.h"
 #include "gluond/v1/serving.pb.h"
 #include "gluond/v1/session.pb.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/health/v1/health.pb.h"
 #include "proto/inference/grpc_service.pb.h"
@@ -101,10 +101,16 @@ const absl::btree_map<std::string, std::string> kMethods = {
     {"/inference.GRPCInferenceService/SystemSharedMemoryUnregister", "admin, audited each"},
     {"/inference.GRPCInferenceService/TraceSetting", "admin, audited each"},
 };
-constexpr const char* kServices[] = {
-    "gluond.v1.ServerService", "gluond.v1.OperatorService", "gluond.v1.SessionService", "gluond.v1.ModelService",
-    "gluond.v1.TrainingService", "gluond.v1.ServingService", "inference.GRPCInferenceService", "grpc.health.v1.Health",
-    "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"};
+constexpr const char* kServices[] = {"gluond.v1.ServerService",
+                                     "gluond.v1.OperatorService",
+                                     "gluond.v1.SessionService",
+                                     "gluond.v1.ModelService",
+                                     "gluond.v1.TrainingService",
+                                     "gluond.v1.ServingService",
+                                     "inference.GRPCInferenceService",
+                                     "grpc.health.v1.Health",
+                                     "grpc.reflection.v1.ServerReflection",
+                                     "grpc.reflection.v1alpha.ServerReflection"};
 
 std::string Describe(const Method& method) {
   std::string text(method.access == Access::kOpen ? "open" : NameOf(method.access));
@@ -119,11 +125,11 @@ std::string Describe(const Method& method) {
 
 // A file that nobody refers to is not linked, and its service is not known.
 bool AreLinked() {
-  for (const auto* message : {v1::GetServerInfoRequest::descriptor(), v1::InvokeRequest::descriptor(),
-                              v1::PublishModelRequest::descriptor(), v1::SessionRequest::descriptor(),
-                              inference::ModelInferRequest::descriptor(), grpc::health::v1::HealthCheckRequest::descriptor(),
-                              grpc::reflection::v1::ServerReflectionRequest::descriptor(),
-                              grpc::reflection::v1alpha::ServerReflectionRequest::descriptor()}) {
+  for (const auto* message :
+       {v1::GetServerInfoRequest::descriptor(), v1::InvokeRequest::descriptor(), v1::PublishModelRequest::descriptor(),
+        v1::SessionRequest::descriptor(), inference::ModelInferRequest::descriptor(),
+        grpc::health::v1::HealthCheckRequest::descriptor(), grpc::reflection::v1::ServerReflectionRequest::descriptor(),
+        grpc::reflection::v1alpha::ServerReflectionRequest::descriptor()}) {
     if (message == nullptr) return false;
   }
   return true;
@@ -168,16 +174,17 @@ class OtherProtoTest : public testing::Test {
  protected:
   absl::Status Made(const std::string& options, const std::string& reply_field) {
     google::protobuf::FileDescriptorProto file;
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-        absl::StrCat(R"(
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(absl::StrCat(R"(
             name: "other.proto" package: "other" syntax: "proto3" dependency: "gluond/v1/options.proto"
             dependency: "gluond/v1/call.proto"
             message_type { name: "Request"
               field { name: "model" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
               field { name: "call" number: 2 type: TYPE_MESSAGE type_name: ".gluond.v1.CallOptions" label: LABEL_OPTIONAL } }
-            message_type { name: "Reply" )", reply_field, R"( }
+            message_type { name: "Reply" )",
+                                                                           reply_field, R"( }
             service { name: "Service" method { name: "Do" input_type: ".other.Request" output_type: ".other.Reply" )",
-                     options, "} }"), &file));
+                                                                           options, "} }"),
+                                                              &file));
     DescriptorPool pool(DescriptorPool::generated_pool());
     const auto* const built = pool.BuildFile(file);
     return built == nullptr ? absl::InvalidArgumentError("no file") : Method::Of(*built->service(0)->method(0)).status();
@@ -218,15 +225,17 @@ class Differing final : public RawService {
 
 TEST(RawServiceTest, ATableThatDiffersFromItsProtoStopsTheStart) {
   ASSERT_TRUE(AreLinked());
-  Runner runner({}, [](absl::string_view) {}, std::make_shared<Budget>("the test", 1 << 30, "--max_memory_bytes"));
+  Runner runner(
+      {}, [](absl::string_view) {}, std::make_shared<Budget>("the test", 1 << 30, "--max_memory_bytes"));
   const auto check = [&runner](const char* name, auto rows) { return Differing(runner, name, rows).CheckComplete(); };
   constexpr char kServer[] = "gluond.v1.ServerService";
   EXPECT_EQ(check(kServer, [](auto& it) { it.Add("GetServerInfo", &it, &std::decay_t<decltype(it)>::Info); }), absl::OkStatus());
   EXPECT_FALSE(check(kServer, [](auto&) {}).ok()) << "a method without a row";
   EXPECT_FALSE(check(kServer, [](auto& it) { it.Add("GetServerInfo", &it, &std::decay_t<decltype(it)>::Invoke); }).ok())
       << "other types";
-  EXPECT_THAT(check("gluond.v1.OperatorService", [](auto& it) { it.Add("Invoke", &it, &std::decay_t<decltype(it)>::Invoke); })
-                  .message(), testing::HasSubstr("no row that fits"));
+  EXPECT_THAT(
+      check("gluond.v1.OperatorService", [](auto& it) { it.Add("Invoke", &it, &std::decay_t<decltype(it)>::Invoke); }).message(),
+      testing::HasSubstr("no row that fits"));
   EXPECT_THAT(check(kServer, [](auto& it) { it.Add("Undo", &it, &std::decay_t<decltype(it)>::Info); }).message(),
               testing::HasSubstr("no .proto has gluond.v1.ServerService/Undo"));
 }

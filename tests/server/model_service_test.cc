@@ -47,7 +47,8 @@ TEST_F(ModelServiceTest, DefinesFromNodesInAnyOrder) {
       {"name": "act", "op": "Activation", "inputs": ["fc1"], "attributes": {"act_type": "relu"}},
       {"name": "fc1", "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": 8}}],
       "outputs": ["out", "act"]}, "variables": [{"name": "data", "shape": [-1, 4]},
-      {"name": "fc1_weight", "lr_mult": 0.5, "initializer": {"name": "one"}}]})").model();
+      {"name": "fc1_weight", "lr_mult": 0.5, "initializer": {"name": "one"}}]})")
+                         .model();
   EXPECT_EQ(model.outputs(0).name(), "out");
   EXPECT_EQ(model.outputs(1).name(), "act");
   EXPECT_EQ(model.inputs_size(), 1);
@@ -64,8 +65,8 @@ TEST_F(ModelServiceTest, PredictsWithValuesThatWereSet) {
        StatusCode::FAILED_PRECONDITION);
   Call(models_, &Stub::SetParameters, R"({"model": "line", "parameters": {
       "y_weight": {"shape": [1, 2], "float_data": [3, 4]}, "y_bias": {"shape": [1], "float_data": [5]}}})");
-  const auto y = Call(models_, &Stub::Predict,
-                      R"({"model": "line", "inputs": {"x": {"shape": [2, 2], "float_data": [1, 2, 0, 1]}}})");
+  const auto y =
+      Call(models_, &Stub::Predict, R"({"model": "line", "inputs": {"x": {"shape": [2, 2], "float_data": [1, 2, 0, 1]}}})");
   EXPECT_EQ(y.outputs().at("y").float_data(0), 16);
   EXPECT_EQ(y.outputs().at("y").float_data(1), 9);
   EXPECT_EQ(y.version(), 1u);
@@ -166,8 +167,8 @@ TEST_F(ModelServiceTest, ModelsAreListedByPages) {
   const auto first = Call(models_, &Stub::ListModels, R"({"page_size": 2})");
   ASSERT_EQ(first.models_size(), 2);
   EXPECT_EQ(first.models(1).name(), "b");
-  const auto second = Call(models_, &Stub::ListModels,
-                           absl::StrCat(R"({"page_size": 2, "page_token": ")", first.next_page_token(), R"("})"));
+  const auto second =
+      Call(models_, &Stub::ListModels, absl::StrCat(R"({"page_size": 2, "page_token": ")", first.next_page_token(), R"("})"));
   ASSERT_EQ(second.models_size(), 1);
   EXPECT_EQ(second.models(0).name(), "c");
   EXPECT_EQ(second.next_page_token(), "");
@@ -293,9 +294,11 @@ TEST_F(ModelServiceTest, AllOrNothingIsSet) {
   DefineMlp("mlp");
   const auto before = Parameters("mlp");
   Call(models_, &Stub::SetParameters, R"({"model": "mlp", "parameters": {
-      "0.bias": {"shape": [8], "fill": {}}, "1.bias": {"shape": [4], "fill": {}}}})", StatusCode::INVALID_ARGUMENT);
+      "0.bias": {"shape": [8], "fill": {}}, "1.bias": {"shape": [4], "fill": {}}}})",
+       StatusCode::INVALID_ARGUMENT);
   Call(models_, &Stub::SetParameters, R"({"model": "mlp", "parameters": {
-      "0.bias": {"shape": [8], "fill": {}}, "1.bais": {"shape": [3], "fill": {}}}})", StatusCode::NOT_FOUND);
+      "0.bias": {"shape": [8], "fill": {}}, "1.bais": {"shape": [3], "fill": {}}}})",
+       StatusCode::NOT_FOUND);
   ExpectMessage("1.bias");
   EXPECT_EQ(Parameters("mlp"), before);
 }

@@ -33,9 +33,10 @@ TEST(Names, OfAUriAreOfNoTenant) {
 }
 
 TEST(Names, ThatAreEmptyTooLongNoUtf8OrHaveControlCharactersAreNone) {
-  for (const std::string& name : {std::string(), std::string("acme/"), std::string(257, 'a'), std::string("a\nb"), std::string("a\0b", 3),
-                                  std::string("a\x7f"), std::string("\xff"), std::string("\xc0\xaf"), std::string("\xe2\x82"),
-                                  std::string("\xed\xa0\x80"), std::string("\xf4\x90\x80\x80"), std::string("\xc2\x85")}) {
+  for (const std::string& name :
+       {std::string(), std::string("acme/"), std::string(257, 'a'), std::string("a\nb"), std::string("a\0b", 3),
+        std::string("a\x7f"), std::string("\xff"), std::string("\xc0\xaf"), std::string("\xe2\x82"), std::string("\xed\xa0\x80"),
+        std::string("\xf4\x90\x80\x80"), std::string("\xc2\x85")}) {
     EXPECT_EQ(CallersName(name).status().code(), absl::StatusCode::kInvalidArgument) << name;
   }
 }

@@ -149,7 +149,8 @@ TEST_F(OperatorServiceTest, LargeRepliesAreEncodedBesideTheLane) {
 TEST_F(OperatorServiceTest, TheServerCountsWhatHasWaitedForWhichThreads) {
   const auto taken = [this](const std::string& name) {
     int64_t found = -1;
-    for (const Dispatch::Queue& queue : server_->queues()) if (queue.name == name) found = queue.load.taken;
+    for (const Dispatch::Queue& queue : server_->queues())
+      if (queue.name == name) found = queue.load.taken;
     return found;
   };
   EXPECT_EQ(taken("worker"), 0);
@@ -157,8 +158,7 @@ TEST_F(OperatorServiceTest, TheServerCountsWhatHasWaitedForWhichThreads) {
   const int64_t before = taken("cpu");
   Call(operators_, &v1::OperatorService::Stub::ListOperators, "{}");
   EXPECT_EQ(taken("worker"), 1);
-  Call(operators_, &v1::OperatorService::Stub::Invoke,
-       R"({"op": "square", "inputs": [{"shape": [1], "fill": {"constant": 3}}]})");
+  Call(operators_, &v1::OperatorService::Stub::Invoke, R"({"op": "square", "inputs": [{"shape": [1], "fill": {"constant": 3}}]})");
   EXPECT_GT(taken("cpu"), before);
   EXPECT_EQ(taken("disk"), 0);
 }
@@ -197,8 +197,7 @@ TEST_F(OperatorServiceTest, EachFailureIsOneLineOfJson) {
   const std::vector<std::string> lines = log_.Take();
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(std::count(lines[0].begin(), lines[0].end(), '\n'), 1);
-  EXPECT_NE(lines[0].find(R"("method":"/gluond.v1.OperatorService/Invoke","code":"NOT_FOUND")"), std::string::npos)
-      << lines[0];
+  EXPECT_NE(lines[0].find(R"("method":"/gluond.v1.OperatorService/Invoke","code":"NOT_FOUND")"), std::string::npos) << lines[0];
 }
 
 TEST_F(OperatorServiceTest, ChecksGradients) {
@@ -218,7 +217,8 @@ TEST_F(OperatorServiceTest, ChecksGradients) {
        StatusCode::INVALID_ARGUMENT);
   ExpectMessage("the inputs have 20000 elements; want at most 10000");
   Call(operators_, &Stub::CheckGradient, R"({"op": "tile", "attributes": {"reps": [1000001]}, "inputs": [
-      {"shape": [1], "fill": {}}]})", StatusCode::INVALID_ARGUMENT);
+      {"shape": [1], "fill": {}}]})",
+       StatusCode::INVALID_ARGUMENT);
   ExpectMessage("the outputs have 1000001 elements; want at most 1000000");
   for (const std::string wrong : {R"("epsilon": -1)", R"("epsilon": 0)", R"("tolerance": -1)"}) {
     Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [1], "fill": {}}], )" + wrong + "}",

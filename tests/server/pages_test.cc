@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "gtest/gtest.h"
 #include "gluond/v1/model.pb.h"
+#include "gtest/gtest.h"
 
 namespace gluond::server {
 namespace {
@@ -38,8 +38,7 @@ TEST(PagesTest, PagesHaveAllEntriesOnce) {
       const absl::StatusOr<Page> page = Ask(names, size, token);
       ASSERT_TRUE(page.ok()) << page.status();
       EXPECT_LE(page->end - page->begin, static_cast<size_t>(size));
-      seen.insert(seen.end(), names.begin() + static_cast<int64_t>(page->begin),
-                  names.begin() + static_cast<int64_t>(page->end));
+      seen.insert(seen.end(), names.begin() + static_cast<int64_t>(page->begin), names.begin() + static_cast<int64_t>(page->end));
       token = page->next;
     } while (!token.empty() && ++pages < 10);
     EXPECT_EQ(seen, names) << size;

@@ -13,13 +13,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/arena.h"
-#include "gtest/gtest.h"
 #include "gluond/v1/graph.pb.h"
 #include "gluond/v1/model.pb.h"
 #include "gluond/v1/operator.pb.h"
 #include "gluond/v1/session.pb.h"
 #include "gluond/v1/training.pb.h"
+#include "google/protobuf/arena.h"
+#include "gtest/gtest.h"
 #include "server/wire/wire_check.h"
 
 namespace gluond::server {
@@ -65,10 +65,18 @@ std::vector<Case> Cases() {
   return {
       {"EmptyTensors", invoke, Repeated(std::string("\x12\0", 2), 50'000)},
       {"Graph", v1::DefineModelRequest::default_instance(), Graph(5'000)},
-      {"Floats", invoke, Typed([](v1::Tensor* t) { for (int i = 0; i < 100'000; ++i) t->add_float_data(1); })},
-      {"SmallNumbers", invoke, Typed([](v1::Tensor* t) { for (int i = 0; i < 100'000; ++i) t->add_int64_data(1); })},
-      {"LargeNumbers", invoke, Typed([](v1::Tensor* t) { for (int i = 0; i < 100'000; ++i) t->add_int64_data(-1); })},
-      {"Flags", invoke, Typed([](v1::Tensor* t) { for (int i = 0; i < 100'000; ++i) t->add_bool_data(true); })},
+      {"Floats", invoke, Typed([](v1::Tensor* t) {
+         for (int i = 0; i < 100'000; ++i) t->add_float_data(1);
+       })},
+      {"SmallNumbers", invoke, Typed([](v1::Tensor* t) {
+         for (int i = 0; i < 100'000; ++i) t->add_int64_data(1);
+       })},
+      {"LargeNumbers", invoke, Typed([](v1::Tensor* t) {
+         for (int i = 0; i < 100'000; ++i) t->add_int64_data(-1);
+       })},
+      {"Flags", invoke, Typed([](v1::Tensor* t) {
+         for (int i = 0; i < 100'000; ++i) t->add_bool_data(true);
+       })},
       {"Names", v1::GetParametersRequest::default_instance(), Repeated(std::string("\x12\x01x", 3), 50'000)},
       {"LongNames", v1::GetParametersRequest::default_instance(),
        Repeated(std::string("\x12\x40", 2) + std::string(64, 'x'), 5'000)},

@@ -95,16 +95,16 @@ TEST_F(PeersTest, WhoWasAnsweredJustNowIsBusyAsWhoHasACallOpen) {
 }
 
 TEST(NetworkTest, IsAnAddressOfVersionFourAndHalfAnAddressOfVersionSix) {
-  for (const auto& [peer, network] : std::vector<std::pair<std::string, std::string>>{
-           {"ipv4:10.0.0.7:41014", "ipv4:10.0.0.7"},
-           {"ipv6:%5B2001:db8:0:1::7%5D:41014", "ipv6:2001:db8:0:1::/64"},
-           {"ipv6:%5B2001:db8:0:1:ffff:1:2:3%5D:1", "ipv6:2001:db8:0:1::/64"},
-           {"ipv6:%5B2001:db8:0:2::7%5D:41014", "ipv6:2001:db8:0:2::/64"},
-           {"ipv6:%5B::1%5D:41014", "ipv6:::/64"},
-           {"ipv6:%5Bfe80::1%252%5D:41014", "ipv6:fe80::/64"},
-           {"ipv6:%5Bnone%5D:41014", "ipv6:%5Bnone%5D"},
-           {"unix:", "unix"},
-           {"", ""}}) {
+  for (const auto& [peer, network] :
+       std::vector<std::pair<std::string, std::string>>{{"ipv4:10.0.0.7:41014", "ipv4:10.0.0.7"},
+                                                        {"ipv6:%5B2001:db8:0:1::7%5D:41014", "ipv6:2001:db8:0:1::/64"},
+                                                        {"ipv6:%5B2001:db8:0:1:ffff:1:2:3%5D:1", "ipv6:2001:db8:0:1::/64"},
+                                                        {"ipv6:%5B2001:db8:0:2::7%5D:41014", "ipv6:2001:db8:0:2::/64"},
+                                                        {"ipv6:%5B::1%5D:41014", "ipv6:::/64"},
+                                                        {"ipv6:%5Bfe80::1%252%5D:41014", "ipv6:fe80::/64"},
+                                                        {"ipv6:%5Bnone%5D:41014", "ipv6:%5Bnone%5D"},
+                                                        {"unix:", "unix"},
+                                                        {"", ""}}) {
     EXPECT_EQ(NetworkOf(peer), network);
     EXPECT_EQ(Peer(peer).address(), network);
   }

@@ -81,9 +81,7 @@ TEST_F(PollDemandTest, AllComeWhereSomethingIsLateAndStayLongerEachTime) {
 // Something in the queue that holds the thread which hears of it.
 class Holding final : public QueueTag {
  public:
-  void Put(grpc::ServerCompletionQueue& queue) {
-    alarm_.Set(&queue, std::chrono::system_clock::now(), tag());
-  }
+  void Put(grpc::ServerCompletionQueue& queue) { alarm_.Set(&queue, std::chrono::system_clock::now(), tag()); }
   void Release() { released_ = true; }
   bool held() const { return held_; }
   bool done() const { return done_; }

@@ -30,8 +30,8 @@ TEST(ProtocolTest, AnOldClientLearnsWhatToDo) {
 }
 
 TEST(ProtocolTest, FeaturesAreSorted) {
-  EXPECT_TRUE(std::is_sorted(std::begin(kFeatures), std::end(kFeatures),
-                             [](absl::string_view a, absl::string_view b) { return a < b; }));
+  EXPECT_TRUE(
+      std::is_sorted(std::begin(kFeatures), std::end(kFeatures), [](absl::string_view a, absl::string_view b) { return a < b; }));
 }
 
 TEST(RegistryHashTest, ItDependsOnEachPartAndOnTheOrder) {

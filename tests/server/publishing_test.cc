@@ -22,9 +22,11 @@ class PublishingTest : public ServingTest {
   std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
 
   void Define(const std::string& model, const std::string& op) {
-    Call(models_, &v1::ModelService::Stub::DefineModel, absl::StrCat(R"({"model": ")", model, R"(", "seed": "1", "graph": {
+    Call(models_, &v1::ModelService::Stub::DefineModel,
+         absl::StrCat(R"({"model": ")", model, R"(", "seed": "1", "graph": {
         "nodes": [{"name": "fc", "op": "FullyConnected", "inputs": ["data"], "attributes": {"num_hidden": 3}},
-                  {"name": "mid", "inputs": ["fc"], )", op, R"(}]},
+                  {"name": "mid", "inputs": ["fc"], )",
+                      op, R"(}]},
         "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})"));
     Call(models_, &v1::ModelService::Stub::InitializeParameters,
          absl::StrCat(R"({"model": ")", model, R"(", "initializer": {"name": "xavier"}})"));
@@ -51,8 +53,7 @@ TEST_F(PublishingTest, ASaveDoesNotWaitForVersionsThatWarmUp) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   v1::SaveCheckpointResponse response;
-  const grpc::Status saved =
-      models_->SaveCheckpoint(&context, Json<v1::SaveCheckpointRequest>(R"({"model": "mlp"})"), &response);
+  const grpc::Status saved = models_->SaveCheckpoint(&context, Json<v1::SaveCheckpointRequest>(R"({"model": "mlp"})"), &response);
   EXPECT_TRUE(saved.ok()) << saved.error_message();
   EXPECT_EQ(published, 0) << "the gate is closed";
   Gate::Get().Set(false);
@@ -88,7 +89,8 @@ TEST(TenantsVersionsTest, WhatAVersionComputesIsItsTenantsWork) {
   const std::string tenants = testing::TempDir() + "/tenants";
   std::ofstream(tenants) << "acme\nglobex lane_share=8\n";
   const std::unique_ptr<Devices> devices = *Devices::Open("cpu", 1, Limits());
-  Runner runner(Limits(), [](absl::string_view) {}, devices->memory());
+  Runner runner(
+      Limits(), [](absl::string_view) {}, devices->memory());
   ASSERT_EQ(runner.tenants.Load(tenants), absl::OkStatus());
   Publisher publisher(runner, *devices, nullptr, [](absl::string_view) {});
   ModelState state;
@@ -98,16 +100,19 @@ TEST(TenantsVersionsTest, WhatAVersionComputesIsItsTenantsWork) {
   const std::map<std::string, std::string> group_of = {{"acme/m", "acme"}, {"globex/m", "globex"}, {"m", ""}};
   for (const auto& [name, group] : group_of) {
     ASSERT_EQ(WaitFor([&, name = name](auto done) {
-      publisher.Publish(name, state, {}, {}, [done](const absl::StatusOr<v1::ServedVersion>& made) { done(made.status()); });
-    }), absl::OkStatus());
+                publisher.Publish(name, state, {}, {},
+                                  [done](const absl::StatusOr<v1::ServedVersion>& made) { done(made.status()); });
+              }),
+              absl::OkStatus());
     Gate::Get().TakeGroups();
     const auto request = std::make_shared<InferRequest>();
     request->inputs = {{"x", *Tensor::Empty(*devices->host().allocator, {1, 2}, DType::kFloat32)}};
     std::memset(request->inputs[0].tensor.data(), 0, request->inputs[0].tensor.bytes());
     EXPECT_EQ(WaitFor([&, name = name](auto done) {
-      request->done = [done](const absl::StatusOr<NamedTensors>& outputs) { done(outputs.status()); };
-      (*publisher.table().Choose(name, "", ""))->Infer(request);
-    }), absl::OkStatus());
+                request->done = [done](const absl::StatusOr<NamedTensors>& outputs) { done(outputs.status()); };
+                (*publisher.table().Choose(name, "", ""))->Infer(request);
+              }),
+              absl::OkStatus());
     EXPECT_EQ(Gate::Get().TakeGroups(), std::set<std::string>{group}) << name;
   }
   publisher.Stop();

@@ -90,8 +90,8 @@ TEST(PulseTest, EachLoopOfAServerHasOne) {
   const auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const auto loops = Pulse::All();
-  for (const char* loop : {"alarm", "disk", "grpc-accept", "grpc-poll", "grpc-watch", "identities", "listen", "sweep",
-                           "unread", "worker"}) {
+  for (const char* loop :
+       {"alarm", "disk", "grpc-accept", "grpc-poll", "grpc-watch", "identities", "listen", "sweep", "unread", "worker"}) {
     EXPECT_TRUE(loops.contains(loop)) << loop;
   }
 }

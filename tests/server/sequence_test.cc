@@ -22,8 +22,8 @@ struct Outcome {
   absl::Status refused;
 };
 
-std::shared_ptr<Outcome> Arrive(Sequences& sequences, uint64_t number, uint64_t payload = 0,
-                                const std::string& client = "ann", const std::string& model = "lenet") {
+std::shared_ptr<Outcome> Arrive(Sequences& sequences, uint64_t number, uint64_t payload = 0, const std::string& client = "ann",
+                                const std::string& model = "lenet") {
   auto outcome = std::make_shared<Outcome>();
   sequences.Arrive({client, model, number, payload,
                     [outcome](std::unique_ptr<Sequences::Turn> turn) { outcome->turn = std::move(turn); },
@@ -237,7 +237,8 @@ TEST(Sequences, TheClientSilentForLongestMakesRoom) {
   EXPECT_EQ(repetition->turn, nullptr);
   EXPECT_TRUE(absl::IsFailedPrecondition(repetition->refused)) << repetition->refused;
   EXPECT_NE(repetition->refused.message().find("no longer kept: the last applied for client 'b' and model 'm' is 1"),
-            absl::string_view::npos) << repetition->refused;
+            absl::string_view::npos)
+      << repetition->refused;
   EXPECT_TRUE(absl::IsFailedPrecondition(Arrive(sequences, 3, 0, "b", "m")->refused)) << "a gap";
   Arrive(sequences, 2, 0, "b", "m")->turn->Applied("second");  // It goes on.
   EXPECT_EQ(Arrive(sequences, 2, 0, "b", "m")->answer, "second");
@@ -260,7 +261,8 @@ TEST(Sequences, ASilentClientIsItsNumberAlone) {
   }
   running->turn->Applied("second");
   EXPECT_EQ(Arrive(sequences, 2, 0, "bob/a")->answer, "second");
-  sequences.SilenceOlderThan(Sequences::kSilence, [](const std::string&) { return false; }, later(11));
+  sequences.SilenceOlderThan(
+      Sequences::kSilence, [](const std::string&) { return false; }, later(11));
   EXPECT_EQ(sequences.num_silent(), 0u) << "the numbers go with the model";
 }
 
@@ -287,7 +289,8 @@ TEST(Sequences, SilentClientsGoOnInTheNextProcess) {
 
 // Another caller's many clients take no place of hers, and her first call is never applied again.
 TEST(Sequences, ACallersManyClientsTakeNoOthersPlace) {
-  Sequences sequences({.max_clients = 20}, [](const auto& work) { work(); }, [](absl::string_view) { return 20; });
+  Sequences sequences(
+      {.max_clients = 20}, [](const auto& work) { work(); }, [](absl::string_view) { return 20; });
   Arrive(sequences, 1, 0, "acme/ann/laptop")->turn->Applied("first");
   for (int i = 0; i < 25; ++i) Arrive(sequences, 1, 0, absl::StrCat("acme/bob/", i))->turn->Applied("");
   EXPECT_EQ(Arrive(sequences, 1, 0, "acme/ann/laptop")->answer, "first");
@@ -444,8 +447,8 @@ TEST(Sequences, AClientHearsThatACrashHasLeftAPartOfHisLastCall) {
     Sequences sequences({.max_clients = 100});
     sequences.Restore("lenet", {.applied = {{"ann", 5}, {"bob", 5}}, .in_part = {"ann"}});
     if (silent) {
-      sequences.SilenceOlderThan(std::chrono::minutes(10), [](const std::string&) { return true; },
-                                 Sequences::Clock::now() + std::chrono::hours(1));
+      sequences.SilenceOlderThan(
+          std::chrono::minutes(10), [](const std::string&) { return true; }, Sequences::Clock::now() + std::chrono::hours(1));
       ASSERT_EQ(sequences.num_silent(), 2u);
       Sequences next({.max_clients = 100});
       sequences.Pause("lenet", [&](const Sequences::Numbers& numbers) { next.Restore("lenet", numbers); });
@@ -455,7 +458,8 @@ TEST(Sequences, AClientHearsThatACrashHasLeftAPartOfHisLastCall) {
     const auto refused = Arrive(sequences, 6);
     EXPECT_TRUE(absl::IsAborted(refused->refused));
     EXPECT_NE(refused->refused.message().find("a crash has left the first steps alone: 5, the last applied for client 'ann'"),
-              absl::string_view::npos) << refused->refused;
+              absl::string_view::npos)
+        << refused->refused;
     EXPECT_NE(Arrive(sequences, 6, 0, "bob")->turn, nullptr) << "of whose last call all is left";
     EXPECT_FALSE(sequences.TellInPart("bob", "lenet"));
     EXPECT_TRUE(sequences.TellInPart("ann", "lenet"));
@@ -485,8 +489,8 @@ TEST(Sequences, NumbersGoOnInTheNextProcess) {
 
 // A tenant's stream takes the place of one of its own, once there are as many as it may have.
 TEST(Sequences, ATenantTakesNoMoreThanItsPart) {
-  Sequences sequences({.max_clients = 4}, [](const auto& work) { work(); },
-                      [](absl::string_view tenant) { return tenant == "acme" ? 2 : 4; });
+  Sequences sequences(
+      {.max_clients = 4}, [](const auto& work) { work(); }, [](absl::string_view tenant) { return tenant == "acme" ? 2 : 4; });
   const auto apply = [&](const std::string& client) {
     auto outcome = Arrive(sequences, 1, 0, client);
     ASSERT_NE(outcome->turn, nullptr) << client << ": " << outcome->refused;
@@ -504,7 +508,8 @@ TEST(Sequences, ATenantTakesNoMoreThanItsPart) {
   const auto first = Arrive(sequences, 2, 0, "acme/art/a"), second = Arrive(sequences, 2, 0, "acme/ann/c");
   const absl::Status refused = Arrive(sequences, 1, 0, "acme/art/d")->refused;
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-  EXPECT_NE(refused.message().find("2 clients of tenant 'acme' run or are recent, and its quota is clients=2"), std::string::npos) << refused;
+  EXPECT_NE(refused.message().find("2 clients of tenant 'acme' run or are recent, and its quota is clients=2"), std::string::npos)
+      << refused;
   apply("globex/gil/b");
   EXPECT_FALSE(knows("globex/gil/a")) << "of his own one";
   first->turn->Applied("");

@@ -29,7 +29,8 @@ models:
   fashion:
     versions:
       3: {checkpoint: '2026'}
-)", "serve.yaml");
+)",
+                                          "serve.yaml");
   ASSERT_TRUE(declaration.ok()) << declaration.status();
   EXPECT_EQ(Summary(*declaration), "2 models, 3 versions");
   const DeclaredModel& digits = declaration->at("digits");
@@ -60,9 +61,7 @@ struct Mistake {
 };
 
 // A model with one version, and more keys.
-std::string Model(const std::string& more) {
-  return "models:\n  m:\n    versions:\n      1: {checkpoint: c}\n" + more;
-}
+std::string Model(const std::string& more) { return "models:\n  m:\n    versions:\n      1: {checkpoint: c}\n" + more; }
 
 class MistakeTest : public testing::TestWithParam<Mistake> {};
 
@@ -72,39 +71,47 @@ TEST_P(MistakeTest, IsToldWhereItStands) {
   EXPECT_THAT(std::string(declaration.status().message()), HasSubstr(GetParam().says));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, MistakeTest, testing::ValuesIn<Mistake>({
-    {"List", "- m\n", "f, line 1, column 1: want a map"},
-    {"UnknownKey", "modles: {}\n", "there is no key 'modles' here; did you mean 'models'?"},
-    {"UnknownKeyOfModel", Model("    lables: {a: 1}\n"), "line 5, column 5: models.m: there is no key 'lables' here; did you mean 'labels'?"},
-    {"NameIsAPath", "models: {../../etc: {versions: {1: {checkpoint: c}}}}", "f, line 1, column 10: models"},
-    {"NameIsLong", "models: {" + std::string(101, 'a') + ": {versions: {1: {checkpoint: c}}}}", "the limit is 100"},
-    {"NoVersions", "models: {m: {}}", "it has no `versions`"},
-    {"EmptyVersions", "models: {m: {versions: {}}}", "it has no version"},
-    {"VersionsAreAList", "models: {m: {versions: [1]}}", "want a map, got a list"},
-    {"VersionZero", "models: {m: {versions: {0: {checkpoint: c}}}}", "'0' is no version's number"},
-    {"VersionIsNegative", "models: {m: {versions: {-1: {checkpoint: c}}}}", "no version's number"},
-    {"VersionIsAWord", "models: {m: {versions: {one: {checkpoint: c}}}}", "want a whole number, got 'one'"},
-    {"VersionWithZeros", "models: {m: {versions: {01: {checkpoint: c}}}}", "without zeros before it"},
-    {"VersionIsHuge", "models: {m: {versions: {1000000001: {checkpoint: c}}}}", "want 1 to 1000000000"},
-    {"VersionTwice", "models: {m: {versions: {1: {checkpoint: c}, 1: {checkpoint: d}}}}", "stands here again"},
-    {"NoCheckpoint", "models: {m: {versions: {1: {}}}}", "models.m.versions.1: it has no `checkpoint`"},
-    {"NothingAtVersion", "models: {m: {versions: {1: }}}", "want a map, got nothing"},
-    {"CheckpointIsAPath", "models: {m: {versions: {1: {checkpoint: /etc/passwd}}}}", "versions.1.checkpoint"},
-    {"CheckpointIsHidden", "models: {m: {versions: {1: {checkpoint: .live}}}}", "versions.1.checkpoint"},
-    {"CheckpointIsAList", "models: {m: {versions: {1: {checkpoint: [c]}}}}", "want one value, got a list"},
-    {"OptionOutOfRange", Model("    options: {instances: 65}\n"), "line 5, column 26: models.m.options.instances: instances is 65; want 1 to 64"},
-    {"OptionOfTheVersion", "models: {m: {versions: {1: {checkpoint: c, options: {instances: -1}}}}}", "versions.1.options.instances: instances is -1"},
-    {"OptionsContradict", Model("    options: {batch_invariant: true}\n"), "models.m.options.batch_invariant: batch_invariant needs"},
-    {"NoSuchDevice", Model("    options: {device: tpu}\n"), "models.m.options.device: "},
-    {"LabelOfNoVersion", Model("    labels: {stable: 2}\n"), "line 5, column 22: models.m.labels.stable: there is no version 2"},
-    {"LabelIsANumber", Model("    labels: {7: 1}\n"), "the label '7' is a number"},
-    {"LabelIsAPath", Model("    labels: {a/b: 1}\n"), "models.m.labels"},
-    {"LabelsAreAList", Model("    labels: [stable]\n"), "want a map, got a list"},
-    {"WeightOfNoVersion", Model("    weights: {2: 1}\n"), "there is no version 2"},
-    {"WeightsOfZero", Model("    weights: {1: 0}\n"), "the weights' sum is 0"},
-    {"WeightIsHuge", Model("    weights: {1: 4294967296}\n"), "want 0 to 4294967295"},
-    {"WeightIsNegative", Model("    weights: {1: -1}\n"), "want a whole number of 0 or more"},
-}), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Files, MistakeTest,
+    testing::ValuesIn<Mistake>({
+        {"List", "- m\n", "f, line 1, column 1: want a map"},
+        {"UnknownKey", "modles: {}\n", "there is no key 'modles' here; did you mean 'models'?"},
+        {"UnknownKeyOfModel", Model("    lables: {a: 1}\n"),
+         "line 5, column 5: models.m: there is no key 'lables' here; did you mean 'labels'?"},
+        {"NameIsAPath", "models: {../../etc: {versions: {1: {checkpoint: c}}}}", "f, line 1, column 10: models"},
+        {"NameIsLong", "models: {" + std::string(101, 'a') + ": {versions: {1: {checkpoint: c}}}}", "the limit is 100"},
+        {"NoVersions", "models: {m: {}}", "it has no `versions`"},
+        {"EmptyVersions", "models: {m: {versions: {}}}", "it has no version"},
+        {"VersionsAreAList", "models: {m: {versions: [1]}}", "want a map, got a list"},
+        {"VersionZero", "models: {m: {versions: {0: {checkpoint: c}}}}", "'0' is no version's number"},
+        {"VersionIsNegative", "models: {m: {versions: {-1: {checkpoint: c}}}}", "no version's number"},
+        {"VersionIsAWord", "models: {m: {versions: {one: {checkpoint: c}}}}", "want a whole number, got 'one'"},
+        {"VersionWithZeros", "models: {m: {versions: {01: {checkpoint: c}}}}", "without zeros before it"},
+        {"VersionIsHuge", "models: {m: {versions: {1000000001: {checkpoint: c}}}}", "want 1 to 1000000000"},
+        {"VersionTwice", "models: {m: {versions: {1: {checkpoint: c}, 1: {checkpoint: d}}}}", "stands here again"},
+        {"NoCheckpoint", "models: {m: {versions: {1: {}}}}", "models.m.versions.1: it has no `checkpoint`"},
+        {"NothingAtVersion", "models: {m: {versions: {1: }}}", "want a map, got nothing"},
+        {"CheckpointIsAPath", "models: {m: {versions: {1: {checkpoint: /etc/passwd}}}}", "versions.1.checkpoint"},
+        {"CheckpointIsHidden", "models: {m: {versions: {1: {checkpoint: .live}}}}", "versions.1.checkpoint"},
+        {"CheckpointIsAList", "models: {m: {versions: {1: {checkpoint: [c]}}}}", "want one value, got a list"},
+        {"OptionOutOfRange", Model("    options: {instances: 65}\n"),
+         "line 5, column 26: models.m.options.instances: instances is 65; want 1 to 64"},
+        {"OptionOfTheVersion", "models: {m: {versions: {1: {checkpoint: c, options: {instances: -1}}}}}",
+         "versions.1.options.instances: instances is -1"},
+        {"OptionsContradict", Model("    options: {batch_invariant: true}\n"),
+         "models.m.options.batch_invariant: batch_invariant needs"},
+        {"NoSuchDevice", Model("    options: {device: tpu}\n"), "models.m.options.device: "},
+        {"LabelOfNoVersion", Model("    labels: {stable: 2}\n"),
+         "line 5, column 22: models.m.labels.stable: there is no version 2"},
+        {"LabelIsANumber", Model("    labels: {7: 1}\n"), "the label '7' is a number"},
+        {"LabelIsAPath", Model("    labels: {a/b: 1}\n"), "models.m.labels"},
+        {"LabelsAreAList", Model("    labels: [stable]\n"), "want a map, got a list"},
+        {"WeightOfNoVersion", Model("    weights: {2: 1}\n"), "there is no version 2"},
+        {"WeightsOfZero", Model("    weights: {1: 0}\n"), "the weights' sum is 0"},
+        {"WeightIsHuge", Model("    weights: {1: 4294967296}\n"), "want 0 to 4294967295"},
+        {"WeightIsNegative", Model("    weights: {1: -1}\n"), "want a whole number of 0 or more"},
+    }),
+    [](const auto& info) { return info.param.name; });
 
 TEST(ServeFileTest, MoreLabelsThanAllowedAreRefused) {
   std::string labels;

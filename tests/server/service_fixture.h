@@ -14,15 +14,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/util/json_util.h"
-#include "grpcpp/grpcpp.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
-#include "gtest/gtest.h"
 #include "gluond/v1/model.grpc.pb.h"
 #include "gluond/v1/operator.grpc.pb.h"
 #include "gluond/v1/server.grpc.pb.h"
 #include "gluond/v1/training.grpc.pb.h"
+#include "google/protobuf/util/json_util.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
 #include "server/server.h"
 
 namespace gluond::server {
@@ -118,9 +118,8 @@ class ServiceTest : public testing::Test {
 
   // Calls a method with a request as JSON. The reply is empty when it fails.
   template <class Stub, class Request, class Response>
-  Response Call(const std::unique_ptr<Stub>& stub,
-                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request,
-                grpc::StatusCode expected = grpc::StatusCode::OK) {
+  Response Call(const std::unique_ptr<Stub>& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                const Request& request, grpc::StatusCode expected = grpc::StatusCode::OK) {
     grpc::ClientContext context;
     Response response;
     status_ = (stub.get()->*method)(&context, request, &response);
@@ -128,9 +127,8 @@ class ServiceTest : public testing::Test {
     return response;
   }
   template <class Stub, class Request, class Response>
-  Response Call(const std::unique_ptr<Stub>& stub,
-                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const std::string& json,
-                grpc::StatusCode expected = grpc::StatusCode::OK) {
+  Response Call(const std::unique_ptr<Stub>& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                const std::string& json, grpc::StatusCode expected = grpc::StatusCode::OK) {
     return Call(stub, method, Json<Request>(json), expected);
   }
   // The last call's message says this.
@@ -148,12 +146,13 @@ class ServiceTest : public testing::Test {
         "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})");
     Call(models_, &v1::ModelService::Stub::InitializeParameters,
          R"({"model": ")" + name + R"(", "initializer": {"name": "xavier"}})");
-    Call(training_, &v1::TrainingService::Stub::CreateTrainer, R"({"model": ")" + name + R"(",
-        "loss": {"name": "SoftmaxCrossEntropyLoss"}, "metrics": [{"name": "accuracy"}], "optimizer": )" + optimizer + "}");
+    Call(training_, &v1::TrainingService::Stub::CreateTrainer,
+         R"({"model": ")" + name + R"(",
+        "loss": {"name": "SoftmaxCrossEntropyLoss"}, "metrics": [{"name": "accuracy"}], "optimizer": )" +
+             optimizer + "}");
   }
   // One step on a batch of 6 that depends on `i`.
-  static v1::TrainStepRequest Batch(const std::string& model, int i, const std::string& client = "",
-                                    uint64_t sequence = 0) {
+  static v1::TrainStepRequest Batch(const std::string& model, int i, const std::string& client = "", uint64_t sequence = 0) {
     v1::TrainStepRequest request;
     request.set_model(model);
     v1::Tensor& data = (*request.mutable_inputs())["data"];
@@ -188,9 +187,10 @@ class ServiceTest : public testing::Test {
   }
   // A dataset of so many rows of zeros for it.
   void UploadZeros(const std::string& name, int rows) {
-    Call(training_, &v1::TrainingService::Stub::UploadDataset, absl::StrCat(R"({"dataset": ")", name,
-         R"(", "commit": true, "tensors": {"data": {"shape": [)", rows, R"(, 4], "fill": {}},
-         "label": {"shape": [)", rows, R"(], "dtype": "INT32", "fill": {}}}})"));
+    Call(training_, &v1::TrainingService::Stub::UploadDataset,
+         absl::StrCat(R"({"dataset": ")", name, R"(", "commit": true, "tensors": {"data": {"shape": [)", rows, R"(, 4], "fill": {}},
+         "label": {"shape": [)",
+                      rows, R"(], "dtype": "INT32", "fill": {}}}})"));
   }
 
   // A Train under way.
@@ -232,8 +232,8 @@ class ServiceTest : public testing::Test {
   // Every parameter's bytes, to compare two runs.
   std::map<std::string, std::string> Parameters(const std::string& model) {
     std::map<std::string, std::string> bytes;
-    const auto response = Call(models_, &v1::ModelService::Stub::GetParameters,
-                               R"({"model": ")" + model + R"(", "encoding": "RAW"})");
+    const auto response =
+        Call(models_, &v1::ModelService::Stub::GetParameters, R"({"model": ")" + model + R"(", "encoding": "RAW"})");
     for (const auto& [name, tensor] : response.parameters()) bytes[name] = tensor.raw();
     return bytes;
   }

@@ -59,8 +59,7 @@ class ServingTest : public ServiceTest {
   }
 
   // `more`: further fields, as JSON.
-  v1::ServedVersion Publish(const std::string& more = "", StatusCode expected = StatusCode::OK,
-                            const std::string& model = "mlp") {
+  v1::ServedVersion Publish(const std::string& more = "", StatusCode expected = StatusCode::OK, const std::string& model = "mlp") {
     return Call(serving_, &Serving::PublishModel, absl::StrCat(R"({"model": ")", model, "\"", more, "}"), expected).version();
   }
   // The answer to who publishes a float32 model with batch_invariant.

@@ -88,12 +88,12 @@ TEST_F(ServingServiceTest, RequestsGetTheVersionThatTheRoutesSay) {
 
 TEST_F(ServingServiceTest, RoutesChangeWholeOrNotAtAll) {
   Publish(R"(, "labels": ["stable"])");
-  for (const auto& [json, says] : std::vector<std::pair<std::string, std::string>>{
-           {R"("labels": {"canary": 1, "x": 7})", "no version '7'"},
-           {R"("labels": {"7": 1})", "is a number"},
-           {R"("labels": {"a/b": 1})", "a/b"},
-           {R"("labels": {"canary": 1}, "weights": {"1": 0})", "sum is 0"},
-           {R"("weights": {"1": 1, "2": 1})", "no version '2'"}}) {
+  for (const auto& [json, says] :
+       std::vector<std::pair<std::string, std::string>>{{R"("labels": {"canary": 1, "x": 7})", "no version '7'"},
+                                                        {R"("labels": {"7": 1})", "is a number"},
+                                                        {R"("labels": {"a/b": 1})", "a/b"},
+                                                        {R"("labels": {"canary": 1}, "weights": {"1": 0})", "sum is 0"},
+                                                        {R"("weights": {"1": 1, "2": 1})", "no version '2'"}}) {
     grpc::ClientContext context;
     v1::RouteVersionsResponse response;
     const grpc::Status status = serving_->RouteVersions(
@@ -118,14 +118,15 @@ TEST_F(ServingServiceTest, WhatCannotBePublishedIsRefusedAndLeavesNothing) {
   Publish(absl::StrCat(R"(, "served": ")", std::string(101, 'a'), "\""), StatusCode::INVALID_ARGUMENT);
   Publish(R"(, "labels": ["12"])", StatusCode::INVALID_ARGUMENT);
   Publish(R"(, "call": {"expected_version": "99"})", StatusCode::ABORTED);
-  for (const char* options : {R"("max_batch_size": -1)", R"("max_batch_size": 100000)", R"("instances": 65)",
-                              R"("preferred_batch_sizes": [9], "max_batch_size": 8)", R"("priority_levels": -1)",
-                              R"("default_priority": 2, "priority_levels": 1)", R"("max_queue_delay_us": "-1")",
-                              R"("max_queue_delay_us": "18446744073709551615")",
-                              R"("max_queue_size": -3)", R"("default_timeout_us": "9999999999999")"}) {
+  for (const char* options :
+       {R"("max_batch_size": -1)", R"("max_batch_size": 100000)", R"("instances": 65)",
+        R"("preferred_batch_sizes": [9], "max_batch_size": 8)", R"("priority_levels": -1)",
+        R"("default_priority": 2, "priority_levels": 1)", R"("max_queue_delay_us": "-1")",
+        R"("max_queue_delay_us": "18446744073709551615")", R"("max_queue_size": -3)", R"("default_timeout_us": "9999999999999")"}) {
     v1::PublishModelRequest request;
-    if (!google::protobuf::util::JsonStringToMessage(absl::StrCat(R"({"model": "mlp", "options": {)", options, "}}"),
-                                                     &request).ok()) continue;
+    if (!google::protobuf::util::JsonStringToMessage(absl::StrCat(R"({"model": "mlp", "options": {)", options, "}}"), &request)
+             .ok())
+      continue;
     Call(serving_, &Serving::PublishModel, request, StatusCode::INVALID_ARGUMENT);
     ExpectMessage("want");
   }
@@ -291,22 +292,25 @@ TEST_F(ServingServiceTest, ARetiringVersionIsGoneForAllButItsRequests) {
   std::thread retires([&] {
     grpc::ClientContext context;
     v1::RetireVersionResponse response;
-    EXPECT_TRUE(serving_->RetireVersion(&context, Json<v1::RetireVersionRequest>(R"({"served": "mlp", "version": 2})"),
-                                        &response).ok());
+    EXPECT_TRUE(
+        serving_->RetireVersion(&context, Json<v1::RetireVersionRequest>(R"({"served": "mlp", "version": 2})"), &response).ok());
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
   grpc::ClientContext routing, asking, unloading, loading;
   v1::RouteVersionsResponse routed;
-  EXPECT_EQ(serving_->RouteVersions(&routing, Json<v1::RouteVersionsRequest>(R"({"served": "mlp", "labels": {"x": 2}})"),
-                                    &routed).error_code(), StatusCode::NOT_FOUND);
+  EXPECT_EQ(serving_->RouteVersions(&routing, Json<v1::RouteVersionsRequest>(R"({"served": "mlp", "labels": {"x": 2}})"), &routed)
+                .error_code(),
+            StatusCode::NOT_FOUND);
   inference::ModelInferResponse response;
   EXPECT_EQ(infer_->ModelInfer(&asking, Rows(1, "2"), &response).error_code(), StatusCode::NOT_FOUND);
   inference::RepositoryModelUnloadResponse unloaded;
   inference::RepositoryModelLoadResponse loaded;
-  EXPECT_TRUE(infer_->RepositoryModelUnload(&unloading, Json<inference::RepositoryModelUnloadRequest>(
-                                                            R"({"model_name": "mlp"})"), &unloaded).ok());
-  EXPECT_TRUE(infer_->RepositoryModelLoad(&loading, Json<inference::RepositoryModelLoadRequest>(
-                                                        R"({"model_name": "mlp"})"), &loaded).ok());
+  EXPECT_TRUE(
+      infer_
+          ->RepositoryModelUnload(&unloading, Json<inference::RepositoryModelUnloadRequest>(R"({"model_name": "mlp"})"), &unloaded)
+          .ok());
+  EXPECT_TRUE(
+      infer_->RepositoryModelLoad(&loading, Json<inference::RepositoryModelLoadRequest>(R"({"model_name": "mlp"})"), &loaded).ok());
   waits.join();
   retires.join();
   EXPECT_EQ(Listed(), std::vector<int64_t>{1});
@@ -420,8 +424,7 @@ TEST_F(ServingServiceTest, FiltersAreKeptAsTheKernelWantsThemForAllInstances) {
       {"channels": 256, "kernel_size": "(3, 3)"}}, "variables": [{"name": "data", "kind": "INPUT",
       "shape": [-1, 256, 4, 4]}]})json");
   Call(models_, &v1::ModelService::Stub::InitializeParameters, R"({"model": "filters"})");
-  const int64_t bytes =
-      Publish(R"(, "options": {"instances": 3, "max_batch_size": 8})", StatusCode::OK, "filters").tensor_bytes();
+  const int64_t bytes = Publish(R"(, "options": {"instances": 3, "max_batch_size": 8})", StatusCode::OK, "filters").tensor_bytes();
   EXPECT_GE(bytes, 2 * kFilters);
   EXPECT_LT(bytes, 3 * kFilters) << "one image and eight have the same layout";
   for (const int64_t rows : {1, 2, 8}) {
@@ -447,7 +450,8 @@ TEST_F(ServingServiceTest, RequestsAreWorkOfLanesOfTheirOwn) {
   Publish();
   const auto taken = [&](const std::string& name) {
     int64_t found = -1;
-    for (const Dispatch::Queue& queue : server_->queues()) if (queue.name == name) found = queue.load.taken;
+    for (const Dispatch::Queue& queue : server_->queues())
+      if (queue.name == name) found = queue.load.taken;
     return found;
   };
   const int64_t trained = taken("cpu"), served = taken("serving");

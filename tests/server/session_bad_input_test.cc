@@ -40,8 +40,7 @@ const BadFrame kBadFrames[] = {
     {"RandomBytes", "\xff\xff\xff\xff\xff\xff", kInvalid, "not a gluond.v1.SessionRequest"},
     {"Truncated", std::string("\x1a\x7fno"), kInvalid, "commands is longer than what holds it"},
     {"TruncatedLarge", Field(3, std::string(9000, 'x')).substr(0, 8000), kInvalid, "longer than its message"},
-    {"TruncatedTensor", Field(3, Field(3, Field(2, Field(3, std::string(9000, 'x'))).substr(0, 8000))), kInvalid,
-     "longer than"},
+    {"TruncatedTensor", Field(3, Field(3, Field(2, Field(3, std::string(9000, 'x'))).substr(0, 8000))), kInvalid, "longer than"},
     {"EndlessNumber", std::string("\x10") + std::string(11, '\xff'), kInvalid, "not a gluond.v1.SessionRequest"},
     {"NumberCutShort", std::string("\x10\xff"), kInvalid, "first_number"},
     {"FieldZero", std::string("\x02\x01x"), kInvalid, "not a gluond.v1.SessionRequest"},
@@ -88,8 +87,7 @@ class SessionBadInputTest : public SessionTest {
       grpc::ByteBuffer buffer;
       stream_->Read(&buffer, this);
       grpc::Slice all;
-      return Next() && buffer.DumpToSingleSlice(&all).ok() &&
-             response->ParseFromArray(all.begin(), static_cast<int>(all.size()));
+      return Next() && buffer.DumpToSingleSlice(&all).ok() && response->ParseFromArray(all.begin(), static_cast<int>(all.size()));
     }
     grpc::Status Finish() {
       v1::SessionResponse response;

@@ -66,8 +66,7 @@ class TestProgram final : public SessionProgram {
       case v1::Command::kInvoke: return Mix(number, &arrays_[command.invoke().outputs(0)]);
       case v1::Command::kFetch: return Fetch(command.fetch(), std::move(reply));
       case v1::Command::kWaitAll: return answer_(std::move(reply), {}, 0);
-      case v1::Command::kSeed:
-        return std::this_thread::sleep_for(std::chrono::microseconds(command.seed().seed()));
+      case v1::Command::kSeed: return std::this_thread::sleep_for(std::chrono::microseconds(command.seed().seed()));
       case v1::Command::kPrepare: ++probe_.pending; return;
       case v1::Command::kSaveSession:
         reply.mutable_saved()->set_name(command.save_session().name());
@@ -167,9 +166,7 @@ class ClientStream {
   }
 
   bool Send(const v1::SessionRequest& request) { return stream_->Write(request); }
-  bool Send(uint64_t first_number, const std::vector<v1::Command>& commands) {
-    return Send(Request(first_number, commands));
-  }
+  bool Send(uint64_t first_number, const std::vector<v1::Command>& commands) { return Send(Request(first_number, commands)); }
   bool Receive(v1::SessionResponse* response) { return stream_->Read(response); }
   // The session's name; empty where it cannot be opened.
   std::string Open(const std::string& session = "", uint64_t replies_received = 0) {

@@ -159,8 +159,8 @@ class FunctionTest : public SessionProgramTest {
   }
   // Computes dy/dx with a stop at the function. Returns the command's number.
   uint64_t Begin() {
-    const v1::Reply reply = Ask(
-        R"("backward": {"heads": [4], "variables": [1], "outputs": [6], "create_graph": true, "out_grads": [20]})");
+    const v1::Reply reply =
+        Ask(R"("backward": {"heads": [4], "variables": [1], "outputs": [6], "create_graph": true, "out_grads": [20]})");
     EXPECT_EQ(reply.backward().function(), 7u) << reply.DebugString();
     return reply.number();
   }
@@ -185,8 +185,8 @@ TEST_F(FunctionTest, TheClientComputesAndRecordsItsGradient) {
   EXPECT_EQ(reply.backward().function(), 0u) << reply.DebugString();
   EXPECT_THAT(Values(6), ElementsAre(32, 108)) << "4 x^3";
   // 4 x^3 = f(x) + 3 x^2 x: its gradient passes f again.
-  const v1::Reply second = Ask(
-      R"("backward": {"heads": [6], "variables": [1], "outputs": [61], "create_graph": true, "out_grads": [22]})");
+  const v1::Reply second =
+      Ask(R"("backward": {"heads": [6], "variables": [1], "outputs": [61], "create_graph": true, "out_grads": [22]})");
   EXPECT_EQ(second.backward().function(), 7u) << second.DebugString();
   RecordGradient(22, 31);
   EXPECT_EQ(Continue(second.number(), "31").backward().function(), 0u);
@@ -213,8 +213,8 @@ TEST_F(FunctionTest, AStoppedBackwardSaysWhatIsWrong) {
   EXPECT_EQ(Continue(given_up, "").failures_size(), 0);
   ExpectFailure(TheFailure(Continue(given_up, "20")), Code::kFailedPrecondition, "no Backward");
   for (int i = 0; i < 64; ++i) Begin();
-  ExpectFailure(TheFailure(Ask(R"("backward": {"heads": [4], "create_graph": true, "out_grads": [20]})")),
-                Code::kResourceExhausted, "wait for gradients");
+  ExpectFailure(TheFailure(Ask(R"("backward": {"heads": [4], "create_graph": true, "out_grads": [20]})")), Code::kResourceExhausted,
+                "wait for gradients");
 }
 
 TEST_F(SessionProgramTest, FreshGradients) {

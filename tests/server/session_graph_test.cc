@@ -54,8 +54,7 @@ TEST_F(SessionProgramTest, RunGraphSaysWhatIsWrong) {
 
 TEST_F(SessionProgramTest, DefineGraphSaysWhatIsWrong) {
   const auto define = [this](const std::string& rest) { return Do(R"("define_graph": {"graph": 2, )" + rest + "}"); };
-  const std::string square =
-      R"("definition": {"nodes": [{"name": "y", "op": "square", "inputs": ["x"]}], "outputs": ["y"]})";
+  const std::string square = R"("definition": {"nodes": [{"name": "y", "op": "square", "inputs": ["x"]}], "outputs": ["y"]})";
   define(R"("inputs": [], )" + square);
   ExpectNoted(Code::kInvalidArgument, "'x'");
   Put(1, {1});
@@ -101,8 +100,8 @@ TEST_F(SessionProgramTest, InfersGraphs) {
   ExpectFailure(TheFailure(Ask(R"("infer_graph": {"graph": 1, "known": {"xx": {}}})")), Code::kInvalidArgument, "'xx'");
   ExpectFailure(TheFailure(Ask(R"("infer_graph": {"graph": 1, "known": {"x": {"has_shape": true, "shape": [-7]}}})")),
                 Code::kInvalidArgument, "variable 'x'");
-  ExpectFailure(TheFailure(Ask(R"("infer_graph": {"graph": 1, "known": {"x": {"dtype": 99}}})")),
-                Code::kInvalidArgument, "dtype 99");
+  ExpectFailure(TheFailure(Ask(R"("infer_graph": {"graph": 1, "known": {"x": {"dtype": 99}}})")), Code::kInvalidArgument,
+                "dtype 99");
   ExpectFailure(TheFailure(Ask(R"("infer_graph": {"graph": 8})")), Code::kInvalidArgument, "no graph 8");
 }
 
@@ -121,13 +120,11 @@ TEST_F(SessionProgramTest, DescribesCalls) {
 TEST_F(SessionProgramTest, DescribeCallSaysWhatIsWrong) {
   ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": ""})")), Code::kNotFound, "not registered");
   ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "FullyConnected"})")), Code::kInvalidArgument, "num_hidden");
-  ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "square", "attributes": {"\u0000": "x"}})")),
-                Code::kInvalidArgument, "operator 'square'");
-  ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "add_n", "num_inputs": 4000000000})")),
-                Code::kInvalidArgument, "");
+  ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "square", "attributes": {"\u0000": "x"}})")), Code::kInvalidArgument,
+                "operator 'square'");
+  ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "add_n", "num_inputs": 4000000000})")), Code::kInvalidArgument, "");
   ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "_CachedOp"})")), Code::kInvalidArgument, "by name");
-  ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "_backward_Custom"})")), Code::kInvalidArgument,
-                "a part of gradients");
+  ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "_backward_Custom"})")), Code::kInvalidArgument, "a part of gradients");
   ExpectFailure(TheFailure(Ask(R"("describe_call": {"op": "SliceChannel",
                                                      "attributes": {"num_outputs": "4000000000"}})")),
                 Code::kInvalidArgument, "num_outputs");

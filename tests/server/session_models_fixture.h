@@ -53,7 +53,9 @@ class Client {
     return replies_[number];
   }
   template <class Command>
-  v1::Reply Ask(const Command& command) { return Await(Do(command)); }
+  v1::Reply Ask(const Command& command) {
+    return Await(Do(command));
+  }
   bool IsAnswered(uint64_t number) const { return replies_.contains(number); }
 
   void Put(uint64_t array, const std::vector<int64_t>& shape, const std::vector<float>& values) {
@@ -66,8 +68,8 @@ class Client {
     Do(absl::StrCat(R"("prepare": {"call": )", call, R"(, "op": ")", op, R"(", "attributes": {)", attributes, "}}"));
   }
   void Invoke(uint64_t call, const std::vector<uint64_t>& inputs, const std::vector<uint64_t>& outputs) {
-    Do(absl::StrCat(R"("invoke": {"call": )", call, R"(, "inputs": [)", absl::StrJoin(inputs, ","),
-                    R"(], "outputs": [)", absl::StrJoin(outputs, ","), "]}"));
+    Do(absl::StrCat(R"("invoke": {"call": )", call, R"(, "inputs": [)", absl::StrJoin(inputs, ","), R"(], "outputs": [)",
+                    absl::StrJoin(outputs, ","), "]}"));
   }
   v1::Reply Fetch(uint64_t array) { return Ask(absl::StrCat(R"("fetch": {"arrays": [)", array, "]}")); }
   // The array's bytes.
@@ -115,7 +117,7 @@ struct Member {
 };
 inline const std::vector<Member>& Members() {
   static const auto& members = *new std::vector<Member>{
-      {"fc1_weight", 1, {8, 4}}, {"fc1_bias", 2, {8}},        {"bn_gamma", 3, {8}},      {"bn_beta", 4, {8}},
+      {"fc1_weight", 1, {8, 4}},  {"fc1_bias", 2, {8}},      {"bn_gamma", 3, {8}},      {"bn_beta", 4, {8}},
       {"bn_mean", 5, {8}, false}, {"bn_var", 6, {8}, false}, {"fc2_weight", 7, {3, 8}}, {"fc2_bias", 8, {3}}};
   return members;
 }
@@ -146,10 +148,10 @@ class SessionModelsTest : public CustomTest {
   void DefineNet(Client& client) {
     std::string names;
     for (const Member& member : Members()) absl::StrAppend(&names, R"(, ")", member.name, R"(")");
-    client.Do(absl::StrCat(R"("define_graph": {"graph": 1, "inputs": ["data")", names,
-                           R"(], "definition": {"nodes": [)", kNet, R"(], "outputs": ["fc2"]}})"));
-    client.Do(absl::StrCat(R"("define_graph": {"graph": 2, "inputs": ["data", "label")", names,
-                           R"(], "definition": {"nodes": [)", kNet, kLoss, R"(], "outputs": ["loss"]}})"));
+    client.Do(absl::StrCat(R"("define_graph": {"graph": 1, "inputs": ["data")", names, R"(], "definition": {"nodes": [)", kNet,
+                           R"(], "outputs": ["fc2"]}})"));
+    client.Do(absl::StrCat(R"("define_graph": {"graph": 2, "inputs": ["data", "label")", names, R"(], "definition": {"nodes": [)",
+                           kNet, kLoss, R"(], "outputs": ["loss"]}})"));
     client.Prepare(2, "sgd_mom_update", R"("lr": "0.125", "momentum": "0.5", "rescale_grad": "0.125")");
     for (const Member& member : Members()) {
       int64_t size = 1;
@@ -158,8 +160,7 @@ class SessionModelsTest : public CustomTest {
       if (std::string(member.name) == "bn_var") client.Put(member.array, member.shape, std::vector<float>(8, 1.f));
       client.Put(member.momentum(), member.shape, std::vector<float>(static_cast<size_t>(size), 0.f));
       if (!member.is_trained) continue;
-      client.Do(absl::StrCat(R"("mark": {"arrays": [{"variable": )", member.array, R"(, "gradient": )",
-                             member.gradient(), "}]}"));
+      client.Do(absl::StrCat(R"("mark": {"arrays": [{"variable": )", member.array, R"(, "gradient": )", member.gradient(), "}]}"));
     }
   }
   static std::string Arrays() {
@@ -170,8 +171,8 @@ class SessionModelsTest : public CustomTest {
   void TrainInSession(Client& client, int step) {
     client.Put(kData, {kBatch, 4}, DataOf(step));
     client.Put(kLabel, {kBatch, 3}, LabelOf(step));
-    client.Do(absl::StrCat(R"("run_graph": {"graph": 2, "inputs": [)", kData, ", ", kLabel, Arrays(),
-                           R"(], "outputs": [)", kLossArray, R"(], "recording": true, "training": true})"));
+    client.Do(absl::StrCat(R"("run_graph": {"graph": 2, "inputs": [)", kData, ", ", kLabel, Arrays(), R"(], "outputs": [)",
+                           kLossArray, R"(], "recording": true, "training": true})"));
     client.Do(absl::StrCat(R"("backward": {"heads": [)", kLossArray, R"(], "training": true})"));
     for (const Member& member : Members()) {
       if (!member.is_trained) continue;
@@ -180,8 +181,7 @@ class SessionModelsTest : public CustomTest {
   }
   std::string PredictInSession(Client& client, int step) {
     client.Put(kData, {kBatch, 4}, DataOf(step));
-    client.Do(absl::StrCat(R"("run_graph": {"graph": 1, "inputs": [)", kData, Arrays(), R"(], "outputs": [)", kScores,
-                           "]}"));
+    client.Do(absl::StrCat(R"("run_graph": {"graph": 1, "inputs": [)", kData, Arrays(), R"(], "outputs": [)", kScores, "]}"));
     return client.Bits(kScores);
   }
   void TrainModel(const std::string& model, int step) {

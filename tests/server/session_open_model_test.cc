@@ -88,8 +88,7 @@ TEST_F(SessionModelsTest, OpenModelSaysWhatIsWrong) {
   ExpectFailure(open(R"("model": "nte", "arrays": {"fc1_bias": 31})"), Code::kNotFound, "'net'");
   ExpectFailure(open(R"("model": "net", "arrays": {"fc1_bais": 31})"), Code::kNotFound, "fc1_bias");
   ExpectFailure(open(R"("model": "net", "arrays": {"fc1_bias": 0})"), Code::kInvalidArgument, "another number");
-  ExpectFailure(open(R"("model": "net", "arrays": {"fc1_bias": 31, "fc2_bias": 31})"), Code::kInvalidArgument,
-                "as another one");
+  ExpectFailure(open(R"("model": "net", "arrays": {"fc1_bias": 31, "fc2_bias": 31})"), Code::kInvalidArgument, "as another one");
   const v1::Reply reply = client_->Fetch(31);
   ExpectFailure(reply, Code::kInvalidArgument, "as another one");
   EXPECT_TRUE(reply.failures(0).told());
@@ -108,8 +107,8 @@ TEST_F(SessionModelsTest, StoresWhatWasComputed) {
   const uint64_t version = Succeed(client_->Ask(OpenCommand("net", 300))).version();
   client_->Prepare(1, "_plus_scalar", R"("scalar": "1")");
   client_->Invoke(1, {302}, {302});
-  const v1::Model model = Succeed(client_->Ask(StoreCommand(
-      absl::StrCat(R"("model": "net", "arrays": {"fc1_bias": 302}, "expected_version": )", version))));
+  const v1::Model model = Succeed(
+      client_->Ask(StoreCommand(absl::StrCat(R"("model": "net", "arrays": {"fc1_bias": 302}, "expected_version": )", version))));
   EXPECT_EQ(model.version(), version + 1);
   EXPECT_EQ(Parameters("net").at("fc1_bias"), client_->Bits(302));
   EXPECT_EQ(Succeed(client_->Ask(StoreCommand(R"("model": "net", "arrays": {"fc1_bias": 2})"))).version(), version + 2);
@@ -121,8 +120,7 @@ TEST_F(SessionModelsTest, AStepInBetweenRefusesAStore) {
   Succeed(client_->Ask(OpenCommand("net", 300)));
   TrainModel("net", 3);
   const auto before = Parameters("net");
-  ExpectFailure(client_->Ask(StoreCommand(R"("model": "net", "arrays": {"fc1_bias": 302}, "expected_version": 1)")),
-                Code::kAborted,
+  ExpectFailure(client_->Ask(StoreCommand(R"("model": "net", "arrays": {"fc1_bias": 302}, "expected_version": 1)")), Code::kAborted,
                 "model 'net' has version 2 by now, expected 1: a step or another call has changed it; read the model");
   EXPECT_EQ(Parameters("net"), before);
   EXPECT_EQ(Get("net").version(), 2u);
@@ -132,10 +130,10 @@ TEST_F(SessionModelsTest, StoresAllOrNone) {
   SaveNet();
   const auto before = Parameters("net");
   client_->Put(50, {8}, std::vector<float>(8, 9.f));
-  ExpectFailure(client_->Ask(StoreCommand(R"("model": "net", "arrays": {"fc1_bias": 50, "fc2_bias": 50})")),
-                Code::kInvalidArgument, "parameter 'fc2_bias' is float32[3], got float32[8]");
-  ExpectFailure(client_->Ask(StoreCommand(R"("model": "net", "arrays": {"fc1_bias": 50, "nothing": 50})")),
-                Code::kNotFound, "'nothing'");
+  ExpectFailure(client_->Ask(StoreCommand(R"("model": "net", "arrays": {"fc1_bias": 50, "fc2_bias": 50})")), Code::kInvalidArgument,
+                "parameter 'fc2_bias' is float32[3], got float32[8]");
+  ExpectFailure(client_->Ask(StoreCommand(R"("model": "net", "arrays": {"fc1_bias": 50, "nothing": 50})")), Code::kNotFound,
+                "'nothing'");
   ExpectFailure(client_->Ask(StoreCommand(R"("model": "net", "arrays": {"fc1_bias": 50, "fc2_bias": 999})")),
                 Code::kInvalidArgument, "there is no array 999");
   ExpectFailure(client_->Ask(StoreCommand(R"("model": "ten", "arrays": {"fc1_bias": 50})")), Code::kNotFound, "'net'");
@@ -145,16 +143,17 @@ TEST_F(SessionModelsTest, StoresAllOrNone) {
 
 // The model's lane has work that waits for a client, and so the arrays wait, too.
 TEST_F(SessionModelsCustomTest, AnArrayThatIsNotOpenYetEndsWithItsSession) {
-  Provider provider(address(), {"square"}, [](const v1::Callback& callback) {
-    return callback.has_forward() ? v1::CallbackResult() : RightAnswer(callback);
-  }, scope_);
+  Provider provider(
+      address(), {"square"},
+      [](const v1::Callback& callback) { return callback.has_forward() ? v1::CallbackResult() : RightAnswer(callback); }, scope_);
   DefineCustom();
   Succeed(client_->Ask(SaveCustom()));
   grpc::ClientContext context;
   Started predict([&] {
     v1::PredictResponse response;
     return models_->Predict(&context, Json<v1::PredictRequest>(R"({"model": "squares", "inputs": {"data": {"shape": [1],
-        "float_data": [2]}}})"), &response);
+        "float_data": [2]}}})"),
+                            &response);
   });
   provider.WaitFor(1, &v1::Callback::has_forward);
   client_->Do(R"("open_model": {"model": "squares", "arrays": {"shift": 31}})");

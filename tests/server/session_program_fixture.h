@@ -42,7 +42,8 @@ class SessionProgramTest : public testing::Test {
     models_.reset();
     devices_ = *std::move(devices);
     models_ = std::make_unique<Models>(limits.max_models);
-    runner_ = std::make_unique<Runner>(limits, [](absl::string_view) {}, devices_->memory());
+    runner_ = std::make_unique<Runner>(
+        limits, [](absl::string_view) {}, devices_->memory());
     saved_ = std::make_unique<SavedSessions>(*runner_, nullptr, kMostSaved, [](absl::string_view) {});
     home_ = devices_->offered()[0];
     lane_ = home_->lanes->Take();
@@ -115,8 +116,8 @@ class SessionProgramTest : public testing::Test {
   }
   uint64_t Invoke(uint64_t call, const std::vector<uint64_t>& inputs, const std::vector<uint64_t>& outputs,
                   const std::string& more = "") {
-    return Do(absl::StrCat(R"("invoke": {"call": )", call, R"(, "inputs": [)", absl::StrJoin(inputs, ","),
-                           R"(], "outputs": [)", absl::StrJoin(outputs, ","), "]", more, "}"));
+    return Do(absl::StrCat(R"("invoke": {"call": )", call, R"(, "inputs": [)", absl::StrJoin(inputs, ","), R"(], "outputs": [)",
+                           absl::StrJoin(outputs, ","), "]", more, "}"));
   }
   // Runs an operator now, under call 1000.
   uint64_t Call(const std::string& op, const std::vector<uint64_t>& inputs, const std::vector<uint64_t>& outputs,

@@ -354,8 +354,8 @@ TEST_F(SessionProgramTest, SaysWhatTakesLong) {
   for (int i = 1; i < 300; ++i) {
     absl::StrAppend(&nodes, R"(, {"name": "n)", i, R"(", "op": "relu", "inputs": ["n)", i - 1, R"("]})");
   }
-  const std::string graph = absl::StrCat(R"("define_graph": {"graph": 2, "inputs": ["x"], "definition": {"nodes": [)",
-                                         nodes, R"(], "outputs": ["n299"]}})");
+  const std::string graph = absl::StrCat(R"("define_graph": {"graph": 2, "inputs": ["x"], "definition": {"nodes": [)", nodes,
+                                         R"(], "outputs": ["n299"]}})");
   EXPECT_TRUE(takes_long(graph));
   Do(graph);
   Do(kDense);

@@ -57,8 +57,7 @@ TEST_F(SessionTcpTest, AConnectionThatBreaksInTheMiddleOfMessagesLosesNothing) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 20);
-  const auto channel =
-      grpc::CreateCustomChannel(proxy.address(), grpc::InsecureChannelCredentials(), arguments);
+  const auto channel = grpc::CreateCustomChannel(proxy.address(), grpc::InsecureChannelCredentials(), arguments);
   const auto stub = v1::SessionService::NewStub(channel);
   StubbornClient client(kScript, 7);
   std::atomic<bool> done = false;

@@ -115,41 +115,41 @@ TEST_F(SessionModelsTest, RefusesWhatCannotBeAModel) {
       {"Name", [](auto& save) { save.set_model("a/b"); }, Code::kInvalidArgument, "a/b"},
       {"Device", [](auto& save) { save.set_device("gpu:7"); }, Code::kNotFound, "it has: cpu"},
       {"NoGraph", [](auto& save) { save.set_graph(9); }, Code::kInvalidArgument, "there is no graph 9"},
-      {"NoArray", [](auto& save) { save.mutable_parameters(0)->set_array(999); }, Code::kInvalidArgument,
-       "there is no array 999"},
+      {"NoArray", [](auto& save) { save.mutable_parameters(0)->set_array(999); }, Code::kInvalidArgument, "there is no array 999"},
       {"VariableOfNothing", [](auto& save) { save.clear_inputs(); }, Code::kInvalidArgument,
        "variable 'data' is neither among the inputs nor among the parameters; add it to one of them"},
       {"Twice", [](auto& save) { *save.add_parameters() = save.parameters(0); }, Code::kInvalidArgument,
        "'fc1_weight' is declared twice"},
       {"UnreadInput", [](auto& save) { save.add_inputs()->set_name("dta"); }, Code::kInvalidArgument,
        "'dta' is declared, but nothing reads it"},
-      {"UnreadParameter", [&](auto& save) {
+      {"UnreadParameter",
+       [&](auto& save) {
          *save.add_parameters() = save.parameters(0);
          variable(save, 8)->set_name("fc1_wait");
-       }, Code::kInvalidArgument, "'fc1_wait' is declared, but nothing reads it"},
-      {"InputWithAnArray", [&](auto& save) { variable(save, 0)->set_kind(v1::Variable::INPUT); },
-       Code::kInvalidArgument, "'fc1_weight': it is declared as an input"},
-      {"AuxiliaryInput", [](auto& save) {
+       },
+       Code::kInvalidArgument, "'fc1_wait' is declared, but nothing reads it"},
+      {"InputWithAnArray", [&](auto& save) { variable(save, 0)->set_kind(v1::Variable::INPUT); }, Code::kInvalidArgument,
+       "'fc1_weight': it is declared as an input"},
+      {"AuxiliaryInput",
+       [](auto& save) {
          save.add_inputs()->set_name("bn_mean");
          save.mutable_parameters()->DeleteSubrange(4, 1);
-       }, Code::kInvalidArgument, "'bn_mean' is written by an operator"},
+       },
+       Code::kInvalidArgument, "'bn_mean' is written by an operator"},
       {"Shape", [&](auto& save) { variable(save, 1)->add_shape(9); }, Code::kInvalidArgument,
        "parameter 'fc1_bias': its array is float32[8], expected float32[9] as it is declared"},
       {"Dtype", [&](auto& save) { variable(save, 1)->set_dtype(v1::Tensor::FLOAT16); }, Code::kInvalidArgument,
        "its array is float32[8], expected float16"},
-      {"ShapeOfTheGraph", [](auto& save) { save.mutable_parameters(0)->set_array(2); }, Code::kInvalidArgument,
-       "fc1"},
-      {"GradientOfAState", [&](auto& save) { variable(save, 4)->set_grad_req(v1::Variable::WRITE); },
-       Code::kInvalidArgument, "an auxiliary state has no gradient"},
+      {"ShapeOfTheGraph", [](auto& save) { save.mutable_parameters(0)->set_array(2); }, Code::kInvalidArgument, "fc1"},
+      {"GradientOfAState", [&](auto& save) { variable(save, 4)->set_grad_req(v1::Variable::WRITE); }, Code::kInvalidArgument,
+       "an auxiliary state has no gradient"},
       {"Outputs", [](auto& save) { save.add_outputs("more"); }, Code::kInvalidArgument,
        "`outputs` has 2 names, expected one for each of the graph's 1 outputs"},
       {"OutputWithoutName", [](auto& save) { save.set_outputs(0, ""); }, Code::kInvalidArgument, "name of its own"},
-      {"Loss", [](auto& save) { save.mutable_trainer()->mutable_loss()->set_name("MyLoss"); }, Code::kInvalidArgument,
+      {"Loss", [](auto& save) { save.mutable_trainer()->mutable_loss()->set_name("MyLoss"); }, Code::kInvalidArgument, "(known: "},
+      {"Optimizer", [](auto& save) { save.mutable_trainer()->mutable_optimizer()->set_name("mine"); }, Code::kInvalidArgument,
        "(known: "},
-      {"Optimizer", [](auto& save) { save.mutable_trainer()->mutable_optimizer()->set_name("mine"); },
-       Code::kInvalidArgument, "(known: "},
-      {"Objective", [](auto& save) { save.mutable_trainer()->clear_loss(); }, Code::kInvalidArgument,
-       "`loss` or `loss_output`"},
+      {"Objective", [](auto& save) { save.mutable_trainer()->clear_loss(); }, Code::kInvalidArgument, "`loss` or `loss_output`"},
       {"Prediction", [](auto& save) { save.mutable_trainer()->set_prediction("fc2"); }, Code::kNotFound, "scores"},
       {"State", [](auto& save) { save.mutable_states(0)->set_name("fc1_weight/var"); }, Code::kInvalidArgument,
        "whose states are mom; give the states of this optimizer"},
@@ -163,8 +163,7 @@ TEST_F(SessionModelsTest, RefusesWhatCannotBeAModel) {
       {"Step", [](auto& save) { save.set_step(-1); }, Code::kInvalidArgument, "step is -1; want 0 or more"},
       {"Updates", [](auto& save) { (*save.mutable_updates())["fc1_bias"] = -2; }, Code::kInvalidArgument,
        "`updates` of 'fc1_bias' is -2"},
-      {"UpdatesOfNoParameter", [](auto& save) { (*save.mutable_updates())["fc1_bais"] = 2; }, Code::kNotFound,
-       "'fc1_bais'"},
+      {"UpdatesOfNoParameter", [](auto& save) { (*save.mutable_updates())["fc1_bais"] = 2; }, Code::kNotFound, "'fc1_bais'"},
   };
   for (const Case& each : cases) {
     SCOPED_TRACE(each.name);
@@ -223,9 +222,9 @@ TEST_F(SessionModelsCustomTest, ASharedOneIsComputedByWhoeverSharesIt) {
 
 // An array whose value waits for a client holds up the command that needs it, and nothing else.
 TEST_F(SessionModelsCustomTest, WaitsForValuesWhileOthersGoOn) {
-  Provider provider(address(), {"square"}, [](const v1::Callback& callback) {
-    return callback.has_forward() ? v1::CallbackResult() : RightAnswer(callback);
-  }, scope_);
+  Provider provider(
+      address(), {"square"},
+      [](const v1::Callback& callback) { return callback.has_forward() ? v1::CallbackResult() : RightAnswer(callback); }, scope_);
   DefineCustom();
   client_->Put(5, {1}, {2});
   client_->Do(R"("run_graph": {"graph": 1, "inputs": [5, 1], "outputs": [6]})");

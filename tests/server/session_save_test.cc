@@ -246,8 +246,7 @@ TEST_F(SessionSaveTest, ADamagedOneIsLoggedAndLeavesTheOthers) {
   for (const std::string& line : log_.Take()) logged += line;
   EXPECT_THAT(logged, HasSubstr("the saved session 'notes' was not loaded and stays on the disk"));
   ASSERT_EQ(List().size(), 1u);
-  EXPECT_THAT(client_->Ask(OpenSaved("values", values, {{"x", 5}})).failures(0).status().code(),
-              static_cast<int>(Code::kDataLoss));
+  EXPECT_THAT(client_->Ask(OpenSaved("values", values, {{"x", 5}})).failures(0).status().code(), static_cast<int>(Code::kDataLoss));
   client_->Put(1, {2}, {1, 2});
   const std::string key = Saved(client_->Ask(SaveSession("notes", {{"x", 1}}))).key();
   Saved(client_->Ask(SaveSession("values", {{"x", 1}}, values)));

@@ -136,8 +136,7 @@ TEST_F(SessionTest, AGapEndsTheStreamAndSaysWhereToGoOn) {
   const std::string session = stream.Open();
   stream.Send(1, {Mix(1), Mix(1)});
   stream.Send(4, {Mix(1)});
-  stream.ExpectEnd(StatusCode::FAILED_PRECONDITION,
-                   "first_number is 4, but the last command received is 2; send again from 3");
+  stream.ExpectEnd(StatusCode::FAILED_PRECONDITION, "first_number is 4, but the last command received is 2; send again from 3");
   ExpectAlive(session, 2);
 }
 
@@ -148,8 +147,8 @@ TEST_F(SessionTest, AFailedStreamIsOneLineInTheLog) {
   stream.ExpectEnd(StatusCode::FAILED_PRECONDITION, "Run: ");
   const std::vector<std::string> lines = log_.Take();
   ASSERT_EQ(lines.size(), 1u);
-  for (const char* part : {R"("method":"/gluond.v1.SessionService/Run")", R"("code":"FAILED_PRECONDITION")",
-                           R"("client":"ann")", R"("bytes":)"}) {
+  for (const char* part :
+       {R"("method":"/gluond.v1.SessionService/Run")", R"("code":"FAILED_PRECONDITION")", R"("client":"ann")", R"("bytes":)"}) {
     EXPECT_NE(lines[0].find(part), std::string::npos) << lines[0];
   }
 }
@@ -338,11 +337,12 @@ TEST_F(SessionTest, AReplyThatIsTooLargeSaysSo) {
 // Sends `count` messages, each with a Put of 100,000 bytes and a Fetch of it, until the server takes no more.
 class Flood {
  public:
-  Flood(ClientStream& stream, uint64_t count) : thread_([this, &stream, count] {
-    for (uint64_t i = 0; i < count && stream.Send(2 * i + 1, {Put(1, std::string(100'000, 'x')), Fetch({1})}); ++i) {
-      ++sent_;
-    }
-  }) {}
+  Flood(ClientStream& stream, uint64_t count)
+      : thread_([this, &stream, count] {
+          for (uint64_t i = 0; i < count && stream.Send(2 * i + 1, {Put(1, std::string(100'000, 'x')), Fetch({1})}); ++i) {
+            ++sent_;
+          }
+        }) {}
   ~Flood() { thread_.join(); }
   int64_t sent() const { return sent_; }
 

@@ -77,8 +77,8 @@ TEST(SharedRegionsTest, NothingOutsideOfTheRegionIsRead) {
   SharedRegions regions;
   ASSERT_TRUE(regions.Register("in", {object.key(), 16, 32}).ok());
   char to[64];
-  for (const auto& [offset, bytes] : std::vector<std::pair<uint64_t, size_t>>{
-           {0, 33}, {32, 1}, {33, 0}, {UINT64_MAX, 1}, {UINT64_MAX - 15, 32}, {1, SIZE_MAX}}) {
+  for (const auto& [offset, bytes] :
+       std::vector<std::pair<uint64_t, size_t>>{{0, 33}, {32, 1}, {33, 0}, {UINT64_MAX, 1}, {UINT64_MAX - 15, 32}, {1, SIZE_MAX}}) {
     EXPECT_TRUE(absl::IsInvalidArgument(regions.Read("in", kEverybody, offset, bytes, to))) << offset << " " << bytes;
     EXPECT_TRUE(absl::IsInvalidArgument(regions.Write("in", kEverybody, offset, bytes, to))) << offset << " " << bytes;
   }
@@ -114,8 +114,8 @@ TEST(SharedRegionsTest, ARegionIsItsRegistrarsAndNotThereForOthers) {
 TEST(SharedRegionsTest, KeysAreNamesAndNoPaths) {
   SharedRegions regions;
   for (const std::string& key : {std::string(""), std::string("/"), std::string("."), std::string("/.."),
-                                 std::string("../etc/passwd"), std::string("/dev/shm/a"), std::string("//a"),
-                                 std::string("a/b"), std::string("a\0b", 3), std::string("a b"), std::string(256, 'a')}) {
+                                 std::string("../etc/passwd"), std::string("/dev/shm/a"), std::string("//a"), std::string("a/b"),
+                                 std::string("a\0b", 3), std::string("a b"), std::string(256, 'a')}) {
     const absl::Status status = regions.Register("in", {key, 0, 1});
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << key << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("no key of shared memory"));

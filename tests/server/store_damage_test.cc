@@ -103,7 +103,8 @@ TEST_F(StoreDamageTest, AFolderOfTheStoreThatIsNoneIsSaid) {
   fs::rename(store_, kept);
   for (const char* folder : {".live", ".datasets", ".sessions", ".versions", ".owners"}) {
     const std::string log = StartOn(kept, folder, kInTheWay[1]);
-    EXPECT_THAT(log, HasSubstr(absl::StrCat("/", folder, "/: Not a directory; it stands in the place of a folder of the store; "
+    EXPECT_THAT(log, HasSubstr(absl::StrCat("/", folder,
+                                            "/: Not a directory; it stands in the place of a folder of the store; "
                                             "remove it, and start the server again")));
   }
   StopServer();

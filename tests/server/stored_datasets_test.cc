@@ -34,9 +34,7 @@ class StoredDatasetsTest : public ServiceTest {
     }
     return request;
   }
-  void UploadToy(const std::string& name) {
-    EXPECT_TRUE(Call(training_, &Stub::UploadDataset, Toy(name)).committed());
-  }
+  void UploadToy(const std::string& name) { EXPECT_TRUE(Call(training_, &Stub::UploadDataset, Toy(name)).committed()); }
   std::vector<v1::Dataset> List() {
     const auto response = Call(training_, &Stub::ListDatasets, "{}");
     return {response.datasets().begin(), response.datasets().end()};
@@ -49,14 +47,13 @@ class StoredDatasetsTest : public ServiceTest {
   void TrainOnToy(const std::string& model, int begin, const std::string& numbered = "") {
     Call(training_, &Stub::TrainStep,
          absl::StrCat(R"({"model": ")", model, R"(", "batch_size": "6", )", numbered, R"("rows": {"dataset": "toy", "shuffle": true,
-             "seed": "3", "begin": ")", begin, R"(", "end": ")", begin + 12, R"("}})"));
+             "seed": "3", "begin": ")",
+                      begin, R"(", "end": ")", begin + 12, R"("}})"));
   }
   void Delete(const std::string& name, StatusCode expected = StatusCode::OK) {
     Call(training_, &Stub::DeleteDataset, R"({"dataset": ")" + name + R"("})", expected);
   }
-  void Damage(const std::string& name) const {
-    std::ofstream(Folder(name) + "/v1/parameters.safetensors", std::ios::app) << "x";
-  }
+  void Damage(const std::string& name) const { std::ofstream(Folder(name) + "/v1/parameters.safetensors", std::ios::app) << "x"; }
   void ExpectLogged(const std::string& part) {
     std::string all;
     for (const std::string& line : log_.Take()) all += line;
@@ -194,7 +191,8 @@ TEST_F(StoredDatasetsTest, AStoreThatCannotBeWrittenLeavesTheUpload) {
   Call(training_, &Stub::TrainStep, R"({"model": "mlp", "batch_size": "6", "rows": {"dataset": "toy"}})",
        StatusCode::FAILED_PRECONDITION);
   std::filesystem::remove(Folder("toy"));
-  EXPECT_TRUE(Call(training_, &Stub::UploadDataset, R"({"dataset": "toy", "call": {"client_id": "ann"}, "commit": true})").committed());
+  EXPECT_TRUE(
+      Call(training_, &Stub::UploadDataset, R"({"dataset": "toy", "call": {"client_id": "ann"}, "commit": true})").committed());
   EXPECT_TRUE(List()[0].stored());
   StartServer({});
   EXPECT_EQ(Names(), std::vector<std::string>{"toy"});
@@ -207,7 +205,8 @@ TEST_F(StoredDatasetsTest, AStoreWithoutRoomNamesItsLimit) {
 }
 
 TEST_F(StoredDatasetsTest, AnUploadThatTheServerDoesNotHaveIsToldSo) {
-  const std::string declare = R"({"dataset": "d", "call": {"client_id": "ann"}, "columns": [{"name": "x", "shape": [2], "dtype": "UINT8"}]})";
+  const std::string declare =
+      R"({"dataset": "d", "call": {"client_id": "ann"}, "columns": [{"name": "x", "shape": [2], "dtype": "UINT8"}]})";
   const std::string chunk = R"({"dataset": "d", "call": {"client_id": "ann"}, "column": "x", "chunk": {"data": "AAA="}})";
   Call(training_, &Stub::UploadDataset, declare);
   StartServer({});

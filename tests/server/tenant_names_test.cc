@@ -35,8 +35,8 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-constexpr const char* kServices[] = {"gluond.v1.ServerService",  "gluond.v1.OperatorService", "gluond.v1.SessionService",
-                                     "gluond.v1.ModelService",   "gluond.v1.TrainingService", "gluond.v1.ServingService",
+constexpr const char* kServices[] = {"gluond.v1.ServerService",       "gluond.v1.OperatorService", "gluond.v1.SessionService",
+                                     "gluond.v1.ModelService",        "gluond.v1.TrainingService", "gluond.v1.ServingService",
                                      "inference.GRPCInferenceService"};
 
 // String fields that name no thing of a tenant's. A new field belongs here, or has the option gluond.v1.name.
@@ -179,8 +179,8 @@ class Walk {
  public:
   explicit Walk(bool replies = true) {
     // A file that nobody refers to is not linked, and its service is not known.
-    for (const Descriptor* file : {v1::GetServerInfoRequest::descriptor(), v1::InvokeRequest::descriptor(),
-                                   v1::PublishModelRequest::descriptor()}) {
+    for (const Descriptor* file :
+         {v1::GetServerInfoRequest::descriptor(), v1::InvokeRequest::descriptor(), v1::PublishModelRequest::descriptor()}) {
       EXPECT_NE(file, nullptr);
     }
     const auto* pool = google::protobuf::DescriptorPool::generated_pool();
@@ -218,8 +218,9 @@ TEST(TenantNamesTest, EachStringFieldIsANameOrSomethingElse) {
       const bool is_key = message->options().map_entry() && field.number() == 1;
       if (field.type() != FieldDescriptor::TYPE_STRING || is_key) continue;
       const bool is_named = NamedFieldOf(field).has_value(), is_other = others.erase(field.full_name()) > 0;
-      EXPECT_NE(is_named, is_other) << field.full_name() << " has the option gluond.v1.name if it names something of a tenant's, "
-                                    "else a place in the list of this test";
+      EXPECT_NE(is_named, is_other) << field.full_name()
+                                    << " has the option gluond.v1.name if it names something of a tenant's, "
+                                       "else a place in the list of this test";
       EXPECT_FALSE(is_named && (field.is_repeated() || message->options().map_entry())) << field.full_name();
     }
   }
@@ -251,10 +252,10 @@ TEST(TenantNamesTest, WhatACallTouches) {
     return testing::AllOf(testing::Field(&Touched::thing, thing), testing::Field(&Touched::deed, deed),
                           testing::Field(&Touched::name, name));
   };
-  EXPECT_THAT(touched, testing::UnorderedElementsAre(
-                           is(Thing::kModel, Deed::kRead, ""), is(Thing::kCheckpoint, Deed::kRead, "best"),
-                           is(Thing::kVersions, Deed::kMake, "best"), is(Thing::kModel, Deed::kChange, "digits"),
-                           is(Thing::kDataset, Deed::kRead, "fashion")));
+  EXPECT_THAT(touched,
+              testing::UnorderedElementsAre(is(Thing::kModel, Deed::kRead, ""), is(Thing::kCheckpoint, Deed::kRead, "best"),
+                                            is(Thing::kVersions, Deed::kMake, "best"), is(Thing::kModel, Deed::kChange, "digits"),
+                                            is(Thing::kDataset, Deed::kRead, "fashion")));
 }
 
 class OfAcme : public testing::Test {

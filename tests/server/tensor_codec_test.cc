@@ -47,8 +47,7 @@ class TensorCodec : public testing::Test {
 TEST_F(TensorCodec, TypedValuesBecomeTheDtypeThatIsAsked) {
   EXPECT_EQ(Values<float>("shape: 3 float_data: [1, 2.5, -3]"), (std::vector<float>{1, 2.5, -3}));
   EXPECT_EQ(Values<int32_t>("shape: 2 dtype: INT32 int_data: [7, -7]"), (std::vector<int32_t>{7, -7}));
-  EXPECT_EQ(Values<int64_t>("shape: 1 dtype: INT64 int64_data: 9007199254740993"),
-            (std::vector<int64_t>{9007199254740993}));
+  EXPECT_EQ(Values<int64_t>("shape: 1 dtype: INT64 int64_data: 9007199254740993"), (std::vector<int64_t>{9007199254740993}));
   EXPECT_EQ(Values<uint8_t>("shape: 2 dtype: UINT8 float_data: [0, 255]"), (std::vector<uint8_t>{0, 255}));
   EXPECT_EQ(Values<double>("shape: 1 dtype: FLOAT64 double_data: 0.1"), (std::vector<double>{0.1}));
   EXPECT_EQ(Values<bool>("shape: 2 dtype: BOOL bool_data: [true, false]"), (std::vector<bool>{true, false}));

@@ -30,8 +30,10 @@ class TrainTest : public ServiceTest {
   }
   // The same steps one after the other, over one epoch's rows.
   v1::TrainStepResponse Epoch(const std::string& model, int epoch) {
-    return Call(training_, &Stub::TrainStep, absl::StrCat(R"({"model": ")", model, R"(", "batch_size": 8,
-        "rows": {"dataset": "toy", "shuffle": true, "seed": "5", "epoch": ")", epoch, R"("}})"));
+    return Call(training_, &Stub::TrainStep,
+                absl::StrCat(R"({"model": ")", model, R"(", "batch_size": 8,
+        "rows": {"dataset": "toy", "shuffle": true, "seed": "5", "epoch": ")",
+                             epoch, R"("}})"));
   }
 };
 
@@ -90,8 +92,9 @@ TEST_F(TrainTest, GoesOnFromNext) {
     const std::string one = absl::StrCat("whole-", drop_last), other = absl::StrCat("parts-", drop_last);
     for (const std::string& name : {one, other}) DefineMlp(name);
     const auto request = [&](const std::string& model) {
-      return Json<v1::TrainRequest>(absl::StrCat(R"({"model": ")", model, R"(", "batch_size": 8, "epochs": 3, "drop_last": )",
-          drop_last, R"(, "rows": {"dataset": "toy", "begin": "2", "end": "29", "shuffle": true, "seed": "5"}})"));
+      return Json<v1::TrainRequest>(
+          absl::StrCat(R"({"model": ")", model, R"(", "batch_size": 8, "epochs": 3, "drop_last": )", drop_last,
+                       R"(, "rows": {"dataset": "toy", "begin": "2", "end": "29", "shuffle": true, "seed": "5"}})"));
     };
     const TrainProgress whole = TrainCall(training_, request(one)).Last();
     int64_t steps = 0;
@@ -215,10 +218,9 @@ TEST_F(TrainTest, BadRequestsAreRefusedByField) {
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "epochs": 0)", StatusCode::INVALID_ARGUMENT, "epochs is 0"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "epochs": "1000000001")", StatusCode::INVALID_ARGUMENT, "epochs"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "steps": 0)", StatusCode::INVALID_ARGUMENT, "steps is 0"},
-      {R"("rows": {"dataset": "toy"}, "batch_size": 8, "start_at": {"epoch": 1})", StatusCode::INVALID_ARGUMENT,
-       "start_at.epoch"},
-      {R"("rows": {"dataset": "toy", "begin": 4}, "batch_size": 8, "start_at": {"begin": 3})",
-       StatusCode::INVALID_ARGUMENT, "start_at.begin"},
+      {R"("rows": {"dataset": "toy"}, "batch_size": 8, "start_at": {"epoch": 1})", StatusCode::INVALID_ARGUMENT, "start_at.epoch"},
+      {R"("rows": {"dataset": "toy", "begin": 4}, "batch_size": 8, "start_at": {"begin": 3})", StatusCode::INVALID_ARGUMENT,
+       "start_at.begin"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "progress_every": "0.049s")", StatusCode::INVALID_ARGUMENT,
        "progress_every"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate": {"dataset": "toy", "shuffle": true})",
@@ -226,8 +228,8 @@ TEST_F(TrainTest, BadRequestsAreRefusedByField) {
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate": {"dataset": "no"})", StatusCode::NOT_FOUND, "'no'"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate": {"dataset": "toy"}, "evaluate_batch_size": -1)",
        StatusCode::INVALID_ARGUMENT, "batch_size"},
-      {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate": {"dataset": "unlabelled"})",
-       StatusCode::INVALID_ARGUMENT, "label"},
+      {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate": {"dataset": "unlabelled"})", StatusCode::INVALID_ARGUMENT,
+       "label"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "evaluate_batch_size": 5)", StatusCode::INVALID_ARGUMENT,
        "evaluate_batch_size"},
       {R"("rows": {"dataset": "toy"}, "batch_size": 8, "call": {"sequence": 1})", StatusCode::INVALID_ARGUMENT, "client_id"},

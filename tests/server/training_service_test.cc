@@ -27,12 +27,12 @@ TEST_F(TrainingServiceTest, StepsLearn) {
   }
   EXPECT_LT(last, first / 4);
   const auto evaluation = Call(training_, &Stub::Evaluate, Json<v1::EvaluateRequest>([] {
-    std::string text;
-    auto request = Batch("mlp", 0);
-    request.clear_call();  // An EvaluateRequest has none.
-    google::protobuf::util::MessageToJsonString(request, &text);
-    return text;
-  }()));
+                                 std::string text;
+                                 auto request = Batch("mlp", 0);
+                                 request.clear_call();  // An EvaluateRequest has none.
+                                 google::protobuf::util::MessageToJsonString(request, &text);
+                                 return text;
+                               }()));
   EXPECT_EQ(evaluation.metrics().at("accuracy"), 1);
 }
 
@@ -57,8 +57,8 @@ TEST_F(TrainingServiceTest, ByHandEqualsFused) {
       double sum = 0;
       for (int j = 0; j < 3; ++j) sum += std::exp(y.float_data(row * 3 + j));
       for (int j = 0; j < 3; ++j) {
-        dy.add_float_data(static_cast<float>(std::exp(y.float_data(row * 3 + j)) / sum -
-                                             (batch.inputs().at("label").int_data(row) == j)));
+        dy.add_float_data(
+            static_cast<float>(std::exp(y.float_data(row * 3 + j)) / sum - (batch.inputs().at("label").int_data(row) == j)));
       }
     }
     EXPECT_EQ(Call(training_, &Stub::Backward, backward).gradients().at("1.bias").float_data_size(), 3);
@@ -222,8 +222,10 @@ TEST_F(TrainingServiceTest, ACommittedDatasetIsNoOther) {
   EXPECT_TRUE(upload(1, 1).ok());
   EXPECT_EQ(upload(2, 1).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(upload(1, 3).code(), absl::StatusCode::kAlreadyExists);
-  Call(training_, &Stub::UploadDataset, R"({"dataset": "q", "call": {"client_id": "z"}, "columns": [{"name": "data", "shape": [4, 2]}],
-      "tensors": {"data": {"shape": [2, 4], "fill": {}}}, "commit": true})", StatusCode::INVALID_ARGUMENT);
+  Call(training_, &Stub::UploadDataset,
+       R"({"dataset": "q", "call": {"client_id": "z"}, "columns": [{"name": "data", "shape": [4, 2]}],
+      "tensors": {"data": {"shape": [2, 4], "fill": {}}}, "commit": true})",
+       StatusCode::INVALID_ARGUMENT);
   ExpectMessage("is declared as");
 }
 
@@ -235,9 +237,10 @@ TEST_F(TrainingServiceTest, OfTwoClientsOneMakesADataset) {
       clients.emplace_back([&, c] {
         grpc::ClientContext context;
         v1::UploadDatasetResponse response;
-        const auto request = Json<v1::UploadDatasetRequest>(absl::StrCat(
-            R"({"dataset": "r)", round, R"(", "call": {"client_id": "c)", c, R"("}, "restart": true, "commit": true,
-                "tensors": {"data": {"shape": [100000], "fill": {"constant": )", c, "}}}}"));
+        const auto request = Json<v1::UploadDatasetRequest>(
+            absl::StrCat(R"({"dataset": "r)", round, R"(", "call": {"client_id": "c)", c, R"("}, "restart": true, "commit": true,
+                "tensors": {"data": {"shape": [100000], "fill": {"constant": )",
+                         c, "}}}}"));
         committed += training_->UploadDataset(&context, request, &response).ok() && response.committed();
       });
     }
@@ -255,7 +258,8 @@ TEST_F(TrainingServiceTest, AnErrorAfterAStepDoesNotHideTheStep) {
   Call(training_, &Stub::CreateTrainer, R"({"model": "four", "loss": {"name": "SoftmaxCrossEntropyLoss"}})");
   Call(training_, &Stub::UploadDataset, R"({"dataset": "ten", "commit": true, "tensors": {
       "data": {"shape": [10, 4], "fill": {}}, "label": {"shape": [10], "dtype": "INT32", "fill": {}}}})");
-  const std::string steps = R"({"model": "four", "rows": {"dataset": "ten"}, "batch_size": "4", "call": {"client_id": "ann", "sequence": "1"}})";
+  const std::string steps =
+      R"({"model": "four", "rows": {"dataset": "ten"}, "batch_size": "4", "call": {"client_id": "ann", "sequence": "1"}})";
   for (const bool again : {false, true}) {  // The third batch has two rows, which the model refuses.
     const auto response = Call(training_, &Stub::TrainStep, steps);
     EXPECT_EQ(response.samples(), 8);
@@ -263,7 +267,8 @@ TEST_F(TrainingServiceTest, AnErrorAfterAStepDoesNotHideTheStep) {
     EXPECT_EQ(Call(training_, &Stub::GetTrainer, R"({"model": "four"})").trainer().step(), 2);
   }
   Call(training_, &Stub::TrainStep, R"({"model": "four", "rows": {"dataset": "ten", "begin": "8"}, "batch_size": "4",
-                                        "call": {"client_id": "ann", "sequence": "2"}})", StatusCode::INVALID_ARGUMENT);
+                                        "call": {"client_id": "ann", "sequence": "2"}})",
+       StatusCode::INVALID_ARGUMENT);
 }
 
 TEST_F(TrainingServiceTest, ABackwardThatWasTooLateCanBeCalledAgain) {
@@ -271,9 +276,8 @@ TEST_F(TrainingServiceTest, ABackwardThatWasTooLateCanBeCalledAgain) {
   Call(training_, &Stub::UploadDataset, R"({"dataset": "many", "commit": true, "tensors": {
       "data": {"shape": [100000, 4], "fill": {}}, "label": {"shape": [100000], "dtype": "INT32", "fill": {}}}})");
   Call(training_, &Stub::Forward, R"({"model": "late", "training": true, "inputs": {"data": {"shape": [4, 4], "fill": {}}}})");
-  std::thread evaluation([this] {
-    Call(training_, &Stub::Evaluate, R"({"model": "late", "rows": {"dataset": "many"}, "batch_size": "2"})");
-  });
+  std::thread evaluation(
+      [this] { Call(training_, &Stub::Evaluate, R"({"model": "late", "rows": {"dataset": "many"}, "batch_size": "2"})"); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(20));

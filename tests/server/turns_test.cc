@@ -13,7 +13,8 @@ namespace {
 
 class TurnsTest : public testing::Test {
  protected:
-  void Run(const std::string& name, const std::string& account, std::function<void()> work = [] {}) {
+  void Run(
+      const std::string& name, const std::string& account, std::function<void()> work = [] {}) {
     const ScopedAccount scope(std::make_shared<const Account>(account));
     turns_.Run(name, [this, work = std::move(work), account] {
       work();

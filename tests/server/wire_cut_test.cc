@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
-#include "gtest/gtest.h"
 #include "gluond/v1/operator.pb.h"
 #include "gluond/v1/training.pb.h"
+#include "gtest/gtest.h"
 #include "server/wire/wire_check.h"
 
 // Newer releases of protobuf log by Abseil.
@@ -155,8 +155,7 @@ TEST(WireCut, FlippedBytesNeverBreakIt) {
     std::string rest;
     Attachments attachments;
     v1::TrainStepRequest message;
-    const absl::Status status =
-        Cut(Split(broken, 1 + random() % 3000), *message.GetDescriptor(), &rest, &attachments);
+    const absl::Status status = Cut(Split(broken, 1 + random() % 3000), *message.GetDescriptor(), &rest, &attachments);
     if (!status.ok()) continue;
     if (message.ParseFromString(rest)) {
       EXPECT_TRUE(v1::TrainStepRequest().ParseFromString(broken));
@@ -173,7 +172,10 @@ TEST(FindDamage, NamesTheFieldAndThePlace) {
   const std::string text = request.SerializeAsString();
   const auto damage = [](const std::string& t) { return FindDamage(t, *v1::InvokeRequest::descriptor()); };
   EXPECT_EQ(damage(text.substr(0, text.size() - 3)), "inputs is longer than what holds it, at byte 8 of 15");
-  EXPECT_EQ(damage("\x0a\x03" "a\xff" "b"), "op is not UTF-8, at byte 2 of 5");
+  EXPECT_EQ(damage("\x0a\x03"
+                   "a\xff"
+                   "b"),
+            "op is not UTF-8, at byte 2 of 5");
   EXPECT_EQ(damage("\x0b"), "op has the unknown wire type 3, at byte 1 of 1");
   EXPECT_EQ(damage("\x12\x03\x0a\x01\xff"), "inputs.shape ends in the middle of a number, at byte 5 of 5");
 }

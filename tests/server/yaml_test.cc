@@ -50,26 +50,28 @@ TEST_P(BadTextTest, IsRefusedWithItsPlace) {
   EXPECT_THAT(std::string(yaml.status().message()), HasSubstr(GetParam().says));
 }
 
-INSTANTIATE_TEST_SUITE_P(Texts, BadTextTest, testing::ValuesIn<BadText>({
-    {"Empty", "", "f.yaml is empty"},
-    {"CommentAlone", "# nothing\n", "f.yaml is empty"},
-    {"NoYaml", "a: [1,\nb: }", "it is no YAML"},
-    {"Tabs", "a:\n\tb: 1\n", "line 2"},
-    {"KeyTwice", "a: 1\nb: 2\na: 3\n", "line 3, column 1: 'a' stands here again, after line 1"},
-    {"KeyTwiceWithin", "m:\n  a: 1\n  a: 3\n", "line 3, column 3: m: 'a' stands here again"},
-    {"KeyIsAList", "[1, 2]: 3\n", "a key is a list"},
-    {"Documents", "a: 1\n---\nb: 2\n", "several documents"},
-    {"Anchor", "a: &x 1\n", "line 1, column 4: a: an anchor"},
-    {"Alias", "a: &x 1\nb: *x\n", "an anchor"},
-    {"Bomb", "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\n", "an anchor"},
-    {"Merge", "a: {<<: {b: 1}, b: 2}\nc: !!int 3\n", "a tag"},
-    {"Tag", "a: !python/object:os.system x\n", "line 1, column 4: a: a tag"},
-    {"Deep", Repeated("[", 17) + Repeated("]", 17), "deeper than 16"},
-    {"Deepest", Repeated("[", 100'000), "f.yaml, line 1"},
-    {"DeepMaps", Repeated("{a: ", 17) + Repeated("}", 17), "deeper than 16"},
-    {"Long", std::string(Yaml::kMostBytes + 1, ' '), "the limit is 1048576"},
-    {"ManyValues", "[" + Repeated("1,", 100'001) + "]", "more than 100000 values"},
-}), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Texts, BadTextTest,
+                         testing::ValuesIn<BadText>({
+                             {"Empty", "", "f.yaml is empty"},
+                             {"CommentAlone", "# nothing\n", "f.yaml is empty"},
+                             {"NoYaml", "a: [1,\nb: }", "it is no YAML"},
+                             {"Tabs", "a:\n\tb: 1\n", "line 2"},
+                             {"KeyTwice", "a: 1\nb: 2\na: 3\n", "line 3, column 1: 'a' stands here again, after line 1"},
+                             {"KeyTwiceWithin", "m:\n  a: 1\n  a: 3\n", "line 3, column 3: m: 'a' stands here again"},
+                             {"KeyIsAList", "[1, 2]: 3\n", "a key is a list"},
+                             {"Documents", "a: 1\n---\nb: 2\n", "several documents"},
+                             {"Anchor", "a: &x 1\n", "line 1, column 4: a: an anchor"},
+                             {"Alias", "a: &x 1\nb: *x\n", "an anchor"},
+                             {"Bomb", "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\n", "an anchor"},
+                             {"Merge", "a: {<<: {b: 1}, b: 2}\nc: !!int 3\n", "a tag"},
+                             {"Tag", "a: !python/object:os.system x\n", "line 1, column 4: a: a tag"},
+                             {"Deep", Repeated("[", 17) + Repeated("]", 17), "deeper than 16"},
+                             {"Deepest", Repeated("[", 100'000), "f.yaml, line 1"},
+                             {"DeepMaps", Repeated("{a: ", 17) + Repeated("}", 17), "deeper than 16"},
+                             {"Long", std::string(Yaml::kMostBytes + 1, ' '), "the limit is 1048576"},
+                             {"ManyValues", "[" + Repeated("1,", 100'001) + "]", "more than 100000 values"},
+                         }),
+                         [](const auto& info) { return info.param.name; });
 
 struct BadMessage {
   const char* name;
@@ -88,21 +90,24 @@ TEST_P(BadMessageTest, IsRefusedWithItsPlace) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().says));
 }
 
-INSTANTIATE_TEST_SUITE_P(Messages, BadMessageTest, testing::ValuesIn<BadMessage>({
-    {"NoMap", "[1]", "f, line 1, column 1: want a map, got a list"},
-    {"UnknownField", "instances: 2\nmax_batchsize: 3", "line 2, column 1: there is no key 'max_batchsize' here; did you mean 'max_batch_size'"},
-    {"TextForNumber", "instances: two", "line 1, column 12: instances: want a whole number, got 'two'"},
-    {"QuotedNumber", "instances: '2'", "got '2' in quotes"},
-    {"Fraction", "instances: 1.5", "want a whole number"},
-    {"OutOfRange", "instances: 4294967296", "4294967296 is out of range; want -2147483648 to 2147483647"},
-    {"Overflow", "max_queue_delay_us: 99999999999999999999", "want a whole number of 0 or more"},
-    {"Negative", "max_queue_delay_us: -1", "want a whole number of 0 or more"},
-    {"NoTruth", "batch_invariant: yes", "want true or false, got 'yes'"},
-    {"NumberForList", "preferred_batch_sizes: 4", "want a list, got one value"},
-    {"ListForNumber", "instances: [1]", "want one value, got a list"},
-    {"InList", "preferred_batch_sizes: [4, x]", "preferred_batch_sizes[1]: want a whole number"},
-    {"NoValue", "device:", "want one value, got nothing"},
-}), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Messages, BadMessageTest,
+                         testing::ValuesIn<BadMessage>({
+                             {"NoMap", "[1]", "f, line 1, column 1: want a map, got a list"},
+                             {"UnknownField", "instances: 2\nmax_batchsize: 3",
+                              "line 2, column 1: there is no key 'max_batchsize' here; did you mean 'max_batch_size'"},
+                             {"TextForNumber", "instances: two", "line 1, column 12: instances: want a whole number, got 'two'"},
+                             {"QuotedNumber", "instances: '2'", "got '2' in quotes"},
+                             {"Fraction", "instances: 1.5", "want a whole number"},
+                             {"OutOfRange", "instances: 4294967296", "4294967296 is out of range; want -2147483648 to 2147483647"},
+                             {"Overflow", "max_queue_delay_us: 99999999999999999999", "want a whole number of 0 or more"},
+                             {"Negative", "max_queue_delay_us: -1", "want a whole number of 0 or more"},
+                             {"NoTruth", "batch_invariant: yes", "want true or false, got 'yes'"},
+                             {"NumberForList", "preferred_batch_sizes: 4", "want a list, got one value"},
+                             {"ListForNumber", "instances: [1]", "want one value, got a list"},
+                             {"InList", "preferred_batch_sizes: [4, x]", "preferred_batch_sizes[1]: want a whole number"},
+                             {"NoValue", "device:", "want one value, got nothing"},
+                         }),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(YamlMessageTest, FieldsThatTheMapNamesAreSetAndOthersStay) {
   v1::ServingOptions options;

@@ -20,9 +20,14 @@ NAMES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", 
 
 def lenet():
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(channels=20, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2, strides=2),
-            nn.Conv2D(channels=50, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2, strides=2),
-            nn.Dense(500, activation="relu"), nn.Dense(10))
+    net.add(
+        nn.Conv2D(channels=20, kernel_size=5, activation="relu"),
+        nn.MaxPool2D(pool_size=2, strides=2),
+        nn.Conv2D(channels=50, kernel_size=5, activation="relu"),
+        nn.MaxPool2D(pool_size=2, strides=2),
+        nn.Dense(500, activation="relu"),
+        nn.Dense(10),
+    )
     return net
 
 

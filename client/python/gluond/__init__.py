@@ -21,8 +21,26 @@ from . import executor, initializer, lr_scheduler, metric, optimizer, visualizat
 from . import image as img
 from . import initializer as init
 from . import visualization as viz
-from . import (callback, contrib, gluon, image, io, kvstore, log, minpy, model, module, monitor, operator, recordio, registry, remote,
-               rnn, runtime, test_utils)
+from . import (
+    callback,
+    contrib,
+    gluon,
+    image,
+    io,
+    kvstore,
+    log,
+    minpy,
+    model,
+    module,
+    monitor,
+    operator,
+    recordio,
+    registry,
+    remote,
+    rnn,
+    runtime,
+    test_utils,
+)
 from . import kvstore as kv
 from . import module as mod
 from . import monitor as mon

@@ -64,9 +64,11 @@ def checked(op: str, parameter: Attribute, value: Any) -> str:
     written = text(value)
     if parameter.values:
         if written not in parameter.values and not (optional and written == "None"):
-            raise MXNetError(f"Invalid Input: '{written}', valid values are: "
-                             f"{{{', '.join(repr(choice) for choice in parameter.values)}}}, in operator "
-                             f"{op}, parameter {parameter.name}")
+            raise MXNetError(
+                f"Invalid Input: '{written}', valid values are: "
+                f"{{{', '.join(repr(choice) for choice in parameter.values)}}}, in operator "
+                f"{op}, parameter {parameter.name}"
+            )
         return written
     if not isinstance(value, str) and not _fits(kind, value):
         raise _refused(op, parameter, value)
@@ -89,8 +91,9 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _refused(op: str, parameter: Attribute, value: Any) -> MXNetError:
-    return MXNetError(f"Invalid Parameter format for {parameter.name} expect {parameter.type} but value={text(value)!r}, "
-                      f"in operator {op}")
+    return MXNetError(
+        f"Invalid Parameter format for {parameter.name} expect {parameter.type} but value={text(value)!r}, " f"in operator {op}"
+    )
 
 
 def attribute_texts(op: str, parameters: dict[str, Attribute], values: dict[str, Any]) -> dict[str, str]:
@@ -110,8 +113,10 @@ def attribute_texts(op: str, parameters: dict[str, Attribute], values: dict[str,
 def unknown_argument(op: str, name: str, known: Iterable[str]) -> MXNetError:
     """The error for a misspelt keyword."""
     known = list(known)
-    return MXNetError(f"Cannot find argument '{name}' of operator {op}{did_you_mean(name, known)}, "
-                      f"Possible Arguments: {', '.join(known) or 'none'}")
+    return MXNetError(
+        f"Cannot find argument '{name}' of operator {op}{did_you_mean(name, known)}, "
+        f"Possible Arguments: {', '.join(known) or 'none'}"
+    )
 
 
 _given: Set[str] = set()

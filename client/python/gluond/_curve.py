@@ -20,18 +20,25 @@ def svg(curves: Curves, title: str = "", below: str = "batch") -> str:
     def at(x: float, y: float) -> str:
         return f"{_LEFT + x / right * (_WIDTH - _LEFT - 20):.1f},{_HEIGHT - _TOP - (y - low) * scale:.1f}"
 
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="12">',
-             '<rect width="100%" height="100%" fill="white"/>', _text(_LEFT, 18, title)]
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        _text(_LEFT, 18, title),
+    ]
     for step in range(5):
         y = low + step / 4 * (high - low)
-        parts += [f'<polyline points="{at(0, y)} {at(right, y)}" stroke="#ddd" fill="none"/>',
-                  _text(_LEFT - 6, float(at(0, y).split(",")[1]) + 4, f"{y:.3g}", "end")]
+        parts += [
+            f'<polyline points="{at(0, y)} {at(right, y)}" stroke="#ddd" fill="none"/>',
+            _text(_LEFT - 6, float(at(0, y).split(",")[1]) + 4, f"{y:.3g}", "end"),
+        ]
     parts += [_text(_LEFT, _HEIGHT - 10, "0"), _text(_WIDTH - 20, _HEIGHT - 10, f"{right} {below}", "end")]
     for number, (name, curve) in enumerate(curves.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         path = " ".join(at(x, y) for x, y in curve if abs(y) < float("inf"))
-        parts += [f'<polyline points="{path}" stroke="{colour}" fill="none"/>',
-                  _text(_WIDTH - 20, _TOP + 14 * (number + 1), name, "end", colour)]
+        parts += [
+            f'<polyline points="{path}" stroke="{colour}" fill="none"/>',
+            _text(_WIDTH - 20, _TOP + 14 * (number + 1), name, "end", colour),
+        ]
     return "\n".join([*parts, "</svg>\n"])
 
 

@@ -13,16 +13,16 @@ Generator = Callable[[int], Any]
 Buckets = Sequence[Union[float, Tuple[float, float]]]
 
 
-def gen_buckets_probs_with_ppf(ppf: Callable[[float], float],
-                               nbuckets: int) -> Tuple[List[Tuple[float, float]], List[float]]:
+def gen_buckets_probs_with_ppf(ppf: Callable[[float], float], nbuckets: int) -> Tuple[List[Tuple[float, float]], List[float]]:
     """Ranges of equal probability, and these probabilities. ppf: the inverse of the cumulative distribution function."""
     assert nbuckets > 0
     ends = [ppf(i / nbuckets) for i in range(nbuckets + 1)]
     return list(zip(ends, ends[1:])), [1 / nbuckets] * nbuckets
 
 
-def chi_square_check(generator: Generator, buckets: Buckets, probs: Sequence[float],
-                     nsamples: int = 1000000) -> Tuple[float, np.ndarray, np.ndarray]:
+def chi_square_check(
+    generator: Generator, buckets: Buckets, probs: Sequence[float], nsamples: int = 1000000
+) -> Tuple[float, np.ndarray, np.ndarray]:
     """(p, counts, expected counts): the probability that counts are so far from the expected ones by chance.
 
     buckets: ascending ranges (from, to), or the values of a discrete distribution; together they hold everything.
@@ -52,14 +52,23 @@ def _tail_of_chi_square(value: float, freedom: int) -> float:
     return min(tail, 1.0)
 
 
-def verify_generator(generator: Generator, buckets: Buckets, probs: Sequence[float], nsamples: int = 1000000,
-                     nrepeat: int = 5, success_rate: float = 0.2, alpha: float = 0.05) -> List[float]:
+def verify_generator(
+    generator: Generator,
+    buckets: Buckets,
+    probs: Sequence[float],
+    nsamples: int = 1000000,
+    nrepeat: int = 5,
+    success_rate: float = 0.2,
+    alpha: float = 0.05,
+) -> List[float]:
     """AssertionError unless p > alpha in `success_rate` of `nrepeat` chi-square checks. Returns their p."""
     checks = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
     found = [p for p, _, _ in checks]
     if sum(p > alpha for p in found) < nrepeat * success_rate:
-        raise AssertionError(f"Generator test fails, Chi-square p={found}, obs_freq={[c[1].tolist() for c in checks]}, "
-                             f"expected_freq={checks[0][2].tolist()}.\nbuckets={buckets}, probs={probs}")
+        raise AssertionError(
+            f"Generator test fails, Chi-square p={found}, obs_freq={[c[1].tolist() for c in checks]}, "
+            f"expected_freq={checks[0][2].tolist()}.\nbuckets={buckets}, probs={probs}"
+        )
     return found
 
 
@@ -72,4 +81,4 @@ def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 10
 def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bool:
     """Whether the samples' variance is within 3 standard errors, those of normal samples, of sigma^2."""
     variance = as_numpy(generator(nsamples)).var(ddof=1, dtype=np.float64)
-    return bool(abs(variance - sigma ** 2) < 3 * math.sqrt(2 * sigma ** 4 / (nsamples - 1)))
+    return bool(abs(variance - sigma**2) < 3 * math.sqrt(2 * sigma**4 / (nsamples - 1)))

@@ -125,8 +125,9 @@ def _on_operators(composed: Callable[..., Any], make: Make, called: str, module:
     return function
 
 
-def fill_module(module: dict[str, Any], make: Make, prefixes: Sequence[str] = ("",),
-                internal: bool = False) -> Tuple[Callable[[str], Any], Callable[[], Iterable[str]]]:
+def fill_module(
+    module: dict[str, Any], make: Make, prefixes: Sequence[str] = ("",), internal: bool = False
+) -> Tuple[Callable[[str], Any], Callable[[], Iterable[str]]]:
     """`__getattr__` and `__dir__` for a module whose functions are made of operators when they are first asked for.
 
     prefixes: an operator `<prefix><name>` is the function `<name>`. internal: names that begin with `_`.
@@ -148,15 +149,18 @@ def fill_module(module: dict[str, Any], make: Make, prefixes: Sequence[str] = ("
         raise _elsewhere.lacking(module["__name__"], name, _elsewhere.replacement(module["__name__"], name, names()))
 
     def names() -> Iterable[str]:
-        found = {name for name, value in module.items() if not name.startswith("_") and value is not make
-                 and value is not fill_module and name != "annotations"}
+        found = {
+            name
+            for name, value in module.items()
+            if not name.startswith("_") and value is not make and value is not fill_module and name != "annotations"
+        }
         try:
             operators: Iterable[str] = _operators.operators()
         except MXNetError:  # No server: completion shows what is here.
             operators = ()
         for name in (*operators, *ALIASES, *COMPOSED):
             for prefix in prefixes:
-                rest = name[len(prefix):] if name.startswith(prefix) else ""
+                rest = name[len(prefix) :] if name.startswith(prefix) else ""
                 if rest and (internal or not rest.startswith("_")):
                     found.add(rest)
         return sorted(found)

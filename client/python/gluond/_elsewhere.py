@@ -85,7 +85,7 @@ class _Module(types.ModuleType):
 def getter(package: str) -> Callable[[str], Any]:
     """`__getattr__` of a package, whose public modules, which are all imported, get one as well."""
     for name, module in list(sys.modules.items()):
-        inner = name[len(package) + 1:]
+        inner = name[len(package) + 1 :]
         if name.startswith(package + ".") and not inner.startswith("_") and "._" not in inner and "__getattr__" not in vars(module):
             module.__class__ = _Module
 

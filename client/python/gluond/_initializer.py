@@ -17,8 +17,7 @@ class InitDesc(str):
     attrs: Dict[str, Any]
     global_init: Optional["Initializer"]
 
-    def __new__(cls, name: str, attrs: Optional[Dict[str, Any]] = None,
-                global_init: Optional["Initializer"] = None) -> "InitDesc":
+    def __new__(cls, name: str, attrs: Optional[Dict[str, Any]] = None, global_init: Optional["Initializer"] = None) -> "InitDesc":
         desc = super().__new__(cls, name)
         desc.attrs = attrs or {}
         desc.global_init = global_init
@@ -36,8 +35,7 @@ class Initializer:
         self._verbose = False
         self._print_func: Callable[[NDArray], Any] = _mean_absolute
 
-    def set_verbosity(self, verbose: bool = False,
-                      print_func: Optional[Callable[[NDArray], Any]] = None) -> "Initializer":
+    def set_verbosity(self, verbose: bool = False, print_func: Optional[Callable[[NDArray], Any]] = None) -> "Initializer":
         """Logs each initialization, with what `print_func` says of the array (default: |x| / sqrt(size))."""
         self._verbose = verbose
         self._print_func = print_func or _mean_absolute
@@ -94,15 +92,21 @@ class Initializer:
         array[:] = 0
 
     def _init_default(self, name: str, array: NDArray) -> None:
-        raise ValueError(f'Unknown initialization pattern for {name}. Default initialization is now limited to "weight", '
-                         '"bias", "gamma" (1.0), and "beta" (0.0). Please use mx.sym.Variable(init=mx.init.*) to set '
-                         "initialization pattern")
+        raise ValueError(
+            f'Unknown initialization pattern for {name}. Default initialization is now limited to "weight", '
+            '"bias", "gamma" (1.0), and "beta" (0.0). Please use mx.sym.Variable(init=mx.init.*) to set '
+            "initialization pattern"
+        )
 
 
 _BY_SUFFIX: Sequence[Tuple[str, Tuple[str, ...]]] = (
-    ("_init_weight", ("weight",)), ("_init_bias", ("bias",)), ("_init_gamma", ("gamma",)), ("_init_beta", ("beta",)),
+    ("_init_weight", ("weight",)),
+    ("_init_bias", ("bias",)),
+    ("_init_gamma", ("gamma",)),
+    ("_init_beta", ("beta",)),
     ("_init_zero", ("min", "moving_mean", "running_mean", "moving_avg", "moving_inv_var")),
-    ("_init_one", ("max", "moving_var", "running_var")))
+    ("_init_one", ("max", "moving_var", "running_var")),
+)
 
 _registry: Registry[Initializer] = Registry(Initializer, "initializer")
 

@@ -13,7 +13,7 @@ from ._initializer import InitDesc, Initializer, create, register
 class Mixed(Initializer):
     """The initializer of the first pattern (a regular expression) that matches the name.
 
-        mx.init.Mixed(['bias', '.*'], [mx.init.Zero(), mx.init.Uniform(0.1)])
+    mx.init.Mixed(['bias', '.*'], [mx.init.Zero(), mx.init.Uniform(0.1)])
     """
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Union[Initializer, str]]) -> None:
@@ -26,8 +26,10 @@ class Mixed(Initializer):
         for pattern, init in self.map:
             if pattern.match(name):
                 return init
-        raise ValueError(f'Parameter name {name} did not match any pattern. Consider adding a ".*" pattern at the end '
-                         "with default Initializer.")
+        raise ValueError(
+            f'Parameter name {name} did not match any pattern. Consider adding a ".*" pattern at the end '
+            "with default Initializer."
+        )
 
     def __call__(self, desc: str, array: NDArray) -> None:
         if isinstance(desc, InitDesc) and desc.attrs.get("__init__") is self:
@@ -42,12 +44,12 @@ class Mixed(Initializer):
 class Load(Initializer):
     """Values from a file of `nd.save`, or a dict of arrays, by name; others by `default_init`."""
 
-    def __init__(self, param: Union[str, Dict[str, NDArray]], default_init: Union[Initializer, str, None] = None,
-                 verbose: bool = False) -> None:
+    def __init__(
+        self, param: Union[str, Dict[str, NDArray]], default_init: Union[Initializer, str, None] = None, verbose: bool = False
+    ) -> None:
         super().__init__()
         arrays = load_named(param) if isinstance(param, str) else param
-        self.param = {name[4:] if name.startswith(("arg:", "aux:")) else name: array
-                      for name, array in arrays.items()}
+        self.param = {name[4:] if name.startswith(("arg:", "aux:")) else name: array for name, array in arrays.items()}
         self.default_init = None if default_init is None else create(default_init)
         self._verbose = verbose
 
@@ -58,12 +60,15 @@ class Load(Initializer):
         value = self.param.get(str(name))
         if value is not None:
             if tuple(value.shape) != tuple(array.shape):
-                raise AssertionError(f"Parameter {name} cannot be initialized from loading. Shape mismatch, target "
-                                     f"{array.shape} vs loaded {value.shape}")
+                raise AssertionError(
+                    f"Parameter {name} cannot be initialized from loading. Shape mismatch, target "
+                    f"{array.shape} vs loaded {value.shape}"
+                )
             array[:] = value
         elif self.default_init is None:
-            raise AssertionError(f"Cannot Initialize parameter {name}. Not found in loaded param and no default "
-                                 "Initializer is provided.")
+            raise AssertionError(
+                f"Cannot Initialize parameter {name}. Not found in loaded param and no default " "Initializer is provided."
+            )
         else:
             self.default_init._init_weight(name, array)
 
@@ -74,11 +79,24 @@ class FusedRNN(Initializer):
     `l0_i2h_i_weight`; the forget gates' biases are `forget_bias`.
     """
 
-    def __init__(self, init: Union[Initializer, str, None], num_hidden: int, num_layers: int, mode: str,
-                 bidirectional: bool = False, forget_bias: float = 1.0) -> None:
+    def __init__(
+        self,
+        init: Union[Initializer, str, None],
+        num_hidden: int,
+        num_layers: int,
+        mode: str,
+        bidirectional: bool = False,
+        forget_bias: float = 1.0,
+    ) -> None:
         init = None if init is None else create(init)
-        super().__init__(init=None if init is None else init.dumps(), num_hidden=num_hidden, num_layers=num_layers,
-                         mode=mode, bidirectional=bidirectional, forget_bias=forget_bias)
+        super().__init__(
+            init=None if init is None else init.dumps(),
+            num_hidden=num_hidden,
+            num_layers=num_layers,
+            mode=mode,
+            bidirectional=bidirectional,
+            forget_bias=forget_bias,
+        )
         self._init = init
         self._hidden = num_hidden
         self._layers = num_layers

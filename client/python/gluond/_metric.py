@@ -39,8 +39,9 @@ class EvalMetric:
 
     _has_global_stats = False
 
-    def __init__(self, name: str, output_names: Optional[Sequence[str]] = None,
-                 label_names: Optional[Sequence[str]] = None, **kwargs: Any) -> None:
+    def __init__(
+        self, name: str, output_names: Optional[Sequence[str]] = None, label_names: Optional[Sequence[str]] = None, **kwargs: Any
+    ) -> None:
         self.name = str(name)
         self.output_names = output_names
         self.label_names = label_names
@@ -53,8 +54,13 @@ class EvalMetric:
 
     def get_config(self) -> Dict[str, Any]:
         """The configuration that makes this metric again."""
-        return {**self._kwargs, "metric": type(self).__name__, "name": self.name, "output_names": self.output_names,
-                "label_names": self.label_names}
+        return {
+            **self._kwargs,
+            "metric": type(self).__name__,
+            "name": self.name,
+            "output_names": self.output_names,
+            "label_names": self.label_names,
+        }
 
     def update_dict(self, label: Dict[str, NDArray], pred: Dict[str, NDArray]) -> None:
         """`update` with the arrays of these names, or all of them."""
@@ -98,8 +104,7 @@ class EvalMetric:
         """(name, value) since `reset`, whatever `reset_local` forgot."""
         if not self._has_global_stats:
             return self.get()
-        return self.name, (self._result(self.global_sum_metric, self.global_num_inst) if self.global_num_inst
-                           else float("nan"))
+        return self.name, (self._result(self.global_sum_metric, self.global_num_inst) if self.global_num_inst else float("nan"))
 
     def get_name_value(self) -> List[Tuple[str, Any]]:
         """[(name, value)]."""
@@ -143,8 +148,13 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
 class CompositeEvalMetric(EvalMetric):
     """Several metrics as one."""
 
-    def __init__(self, metrics: Optional[Sequence[Union[str, EvalMetric]]] = None, name: str = "composite",
-                 output_names: Optional[Sequence[str]] = None, label_names: Optional[Sequence[str]] = None) -> None:
+    def __init__(
+        self,
+        metrics: Optional[Sequence[Union[str, EvalMetric]]] = None,
+        name: str = "composite",
+        output_names: Optional[Sequence[str]] = None,
+        label_names: Optional[Sequence[str]] = None,
+    ) -> None:
         self.metrics = [create(metric) for metric in metrics or []]
         super().__init__(name, output_names, label_names)
 
@@ -198,8 +208,10 @@ class CompositeEvalMetric(EvalMetric):
 
     @staticmethod
     def _joined(results: Sequence[Tuple[Any, Any]]) -> Tuple[List[str], List[Any]]:
-        return ([name for names, _ in results for name in as_list(names)],
-                [value for _, found in results for value in as_list(found)])
+        return (
+            [name for names, _ in results for name in as_list(names)],
+            [value for _, found in results for value in as_list(found)],
+        )
 
     def get_config(self) -> Dict[str, Any]:
         """The configuration that makes this metric again."""

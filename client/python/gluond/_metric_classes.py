@@ -15,8 +15,7 @@ Names = Optional[Sequence[str]]
 class Accuracy(EvalMetric):
     """The share of right predictions; predictions are classes of the labels' shape, or scores over `axis`."""
 
-    def __init__(self, axis: int = 1, name: str = "accuracy", output_names: Names = None,
-                 label_names: Names = None) -> None:
+    def __init__(self, axis: int = 1, name: str = "accuracy", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names, axis=axis)
         self.axis = axis
 
@@ -34,8 +33,7 @@ class Accuracy(EvalMetric):
 class TopKAccuracy(EvalMetric):
     """The share of samples whose label is among the `top_k` highest scores of (N, classes)."""
 
-    def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None,
-                 label_names: Names = None) -> None:
+    def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(name, output_names, label_names, top_k=top_k)
         if top_k <= 1:
             raise AssertionError("Please use Accuracy if top_k is no more than 1")
@@ -49,7 +47,7 @@ class TopKAccuracy(EvalMetric):
                 raise AssertionError("Predictions should be no more than 2 dims")
             label = label.astype(np.int64).ravel()
             check_label_shapes(label, pred)
-            best = pred[:, None] if pred.ndim == 1 else np.argsort(pred.astype(np.float32), axis=1)[:, -self.top_k:]
+            best = pred[:, None] if pred.ndim == 1 else np.argsort(pred.astype(np.float32), axis=1)[:, -self.top_k :]
             self.add(int((best.astype(np.int64) == label[:, None]).any(axis=1).sum()), label.size)
 
 
@@ -100,8 +98,7 @@ class _Counts(EvalMetric):
 class F1(_Counts):
     """2 precision recall / (precision + recall), of labels 0 and 1 and scores (N, 2)."""
 
-    def __init__(self, name: str = "f1", output_names: Names = None, label_names: Names = None,
-                 average: str = "macro") -> None:
+    def __init__(self, name: str = "f1", output_names: Names = None, label_names: Names = None, average: str = "macro") -> None:
         super().__init__(name, output_names, label_names, average)
 
     def _score(self, counts: np.ndarray) -> float:
@@ -113,8 +110,7 @@ class F1(_Counts):
 class MCC(_Counts):
     """Matthews' correlation coefficient, of labels 0 and 1 and scores (N, 2)."""
 
-    def __init__(self, name: str = "mcc", output_names: Names = None, label_names: Names = None,
-                 average: str = "macro") -> None:
+    def __init__(self, name: str = "mcc", output_names: Names = None, label_names: Names = None, average: str = "macro") -> None:
         super().__init__(name, output_names, label_names, average)
 
     def _score(self, counts: np.ndarray) -> float:
@@ -178,8 +174,14 @@ def _correlation(counts: np.ndarray) -> float:
 class Perplexity(EvalMetric):
     """exp of the mean of -log of the probability of the labels, over the last axis; `ignore_label` is not counted."""
 
-    def __init__(self, ignore_label: Optional[int] = None, axis: int = -1, name: str = "perplexity",
-                 output_names: Names = None, label_names: Names = None) -> None:
+    def __init__(
+        self,
+        ignore_label: Optional[int] = None,
+        axis: int = -1,
+        name: str = "perplexity",
+        output_names: Names = None,
+        label_names: Names = None,
+    ) -> None:
         super().__init__(name, output_names, label_names, ignore_label=ignore_label, axis=axis)
         self.ignore_label = ignore_label
         self.axis = axis

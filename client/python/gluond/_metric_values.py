@@ -65,8 +65,9 @@ class RMSE(_Distance):
 class CrossEntropy(EvalMetric):
     """The mean of -log(p + eps), with p the predicted probability of the label; predictions (N, classes)."""
 
-    def __init__(self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Names = None,
-                 label_names: Names = None) -> None:
+    def __init__(
+        self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Names = None, label_names: Names = None
+    ) -> None:
         super().__init__(name, output_names, label_names, eps=eps)
         self.eps = eps
 
@@ -84,8 +85,7 @@ class CrossEntropy(EvalMetric):
 class NegativeLogLikelihood(CrossEntropy):
     """CrossEntropy, by another name."""
 
-    def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Names = None,
-                 label_names: Names = None) -> None:
+    def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Names = None, label_names: Names = None) -> None:
         super().__init__(eps, name, output_names, label_names)
 
 
@@ -93,8 +93,9 @@ class NegativeLogLikelihood(CrossEntropy):
 class PearsonCorrelation(EvalMetric):
     """Pearson's correlation: the mean over batches ('macro'), or of all samples together ('micro')."""
 
-    def __init__(self, name: str = "pearsonr", output_names: Names = None, label_names: Names = None,
-                 average: str = "macro") -> None:
+    def __init__(
+        self, name: str = "pearsonr", output_names: Names = None, label_names: Names = None, average: str = "macro"
+    ) -> None:
         self.average = average
         super().__init__(name, output_names, label_names)
 
@@ -157,8 +158,14 @@ class Caffe(Loss):
 class CustomMetric(EvalMetric):
     """`feval(label, prediction)` of numpy arrays: a number for the batch, or (sum, number of samples)."""
 
-    def __init__(self, feval: Callable[[np.ndarray, np.ndarray], Any], name: Optional[str] = None,
-                 allow_extra_outputs: bool = False, output_names: Names = None, label_names: Names = None) -> None:
+    def __init__(
+        self,
+        feval: Callable[[np.ndarray, np.ndarray], Any],
+        name: Optional[str] = None,
+        allow_extra_outputs: bool = False,
+        output_names: Names = None,
+        label_names: Names = None,
+    ) -> None:
         if name is None:
             name = getattr(feval, "__name__", "custom")
             name = f"custom({name})" if "<" in name else name
@@ -179,9 +186,11 @@ class CustomMetric(EvalMetric):
         raise NotImplementedError("CustomMetric cannot be serialized")
 
 
-def from_numpy(numpy_feval: Callable[[np.ndarray, np.ndarray], Any], name: Optional[str] = None,
-               allow_extra_outputs: bool = False) -> CustomMetric:
+def from_numpy(
+    numpy_feval: Callable[[np.ndarray, np.ndarray], Any], name: Optional[str] = None, allow_extra_outputs: bool = False
+) -> CustomMetric:
     """`mx.metric.np`: a CustomMetric of a function of numpy arrays (label, prediction)."""
+
     def feval(label: np.ndarray, pred: np.ndarray) -> Any:
         return numpy_feval(label, pred)
 

@@ -38,7 +38,7 @@ _HINTS = {
     ("NDArray", "list"): "; mx.nd.array(...) makes one of it",
     ("NDArray", "Symbol"): "; within hybrid_forward use F instead of mx.nd, elsewhere bind or eval the Symbol",
     ("Symbol", "NDArray"): "; within hybrid_forward use F and the parameters that it is given, elsewhere mx.nd has the same "
-                           "functions",
+    "functions",
 }
 
 
@@ -78,9 +78,13 @@ class CallType(NamedTuple):
     @staticmethod
     def of(proto: Any) -> "CallType":
         """A CallType of the wire."""
-        return CallType(tuple(proto.inputs), tuple(proto.auxiliary), tuple(proto.outputs),
-                        tuple(dict(each.attributes) for each in proto.input_attributes),
-                        Results(proto.shape, {DTYPE_OF[first]: DTYPE_OF[dtype] for first, dtype in proto.dtypes.items()}))
+        return CallType(
+            tuple(proto.inputs),
+            tuple(proto.auxiliary),
+            tuple(proto.outputs),
+            tuple(dict(each.attributes) for each in proto.input_attributes),
+            Results(proto.shape, {DTYPE_OF[first]: DTYPE_OF[dtype] for first, dtype in proto.dtypes.items()}),
+        )
 
 
 class Parsed(NamedTuple):
@@ -95,9 +99,10 @@ class Parsed(NamedTuple):
 # Parameters that change something in MXNet, and nothing here.
 _WITHOUT_EFFECT = {
     "sparse_grad": "the gradient is dense, and an optimizer updates all rows. gluon.nn.Embedding(..., sparse_grad=True) has the "
-                   "rows of a batch updated alone",
+    "rows of a batch updated alone",
     "forward_stype": "all arrays are dense",
-    "lstm_state_clip_nan": "states are not clipped"}
+    "lstm_state_clip_nan": "states are not clipped",
+}
 
 
 class OperatorInfo:
@@ -110,8 +115,18 @@ class OperatorInfo:
         self.inputs = tuple(Argument(each.name, each.type, each.description) for each in proto.inputs)
         self.outputs: tuple[str, ...] = tuple(proto.outputs)
         self.parameters: dict[str, Attribute] = {
-            each.name: Attribute(each.name, each.type, each.default_value, each.required, tuple(each.values), each.range,
-                                 each.description, each.decides) for each in proto.parameters}
+            each.name: Attribute(
+                each.name,
+                each.type,
+                each.default_value,
+                each.required,
+                tuple(each.values),
+                each.range,
+                each.description,
+                each.decides,
+            )
+            for each in proto.parameters
+        }
         self.differentiable: bool = proto.differentiable
         self.devices: tuple[str, ...] = tuple(proto.devices)
         self.variable_inputs: str = proto.variable_inputs
@@ -121,8 +136,7 @@ class OperatorInfo:
         self._deciding = tuple(each for each in self.parameters.values() if each.decides)
         self._plain = CallType.of(proto.call) if proto.HasField("call") else None
 
-    def parse(self, args: Sequence[Any], kwargs: Mapping[str, Any], tensor: type, called: str,
-              extra: Sequence[str] = ()) -> Parsed:
+    def parse(self, args: Sequence[Any], kwargs: Mapping[str, Any], tensor: type, called: str, extra: Sequence[str] = ()) -> Parsed:
         """Sorts the arguments of a call into tensors and attributes.
 
         tensor: the class of tensors, and what it is called. extra: keywords that are the caller's own; they come back in `rest`.
@@ -167,8 +181,7 @@ class OperatorInfo:
             raise unknown_argument(self.name, unknown, self._order)
         return Parsed(tensors, named, attribute_texts(self.name, self.parameters, values), rest)
 
-    def _add_named(self, name: str, value: Any, positional: int, named: dict[str, Any], tensor: type,
-                   called: str) -> None:
+    def _add_named(self, name: str, value: Any, positional: int, named: dict[str, Any], tensor: type, called: str) -> None:
         if value is None:
             return
         if name not in self._input_names and not self.several:
@@ -181,13 +194,14 @@ class OperatorInfo:
 
     def _no_tensor(self, place: int, value: Any, called: str) -> str:
         if place >= len(self._order) and not self.several:
-            return (f"{self.name}() takes at most {len(self._order)} arguments ({', '.join(self._order)}), "
-                    f"but {place + 1} were given")
+            return (
+                f"{self.name}() takes at most {len(self._order)} arguments ({', '.join(self._order)}), "
+                f"but {place + 1} were given"
+            )
         name = self.inputs[min(place, len(self.inputs) - 1)].name if self.inputs else "?"
         kind = type(value).__name__
         got = f"a {kind}" if kind in _TENSORS else f"{value!r} of type {kind}"
-        return (f"Argument {name} of {self.name} must have {called} type, but got {got}"
-                f"{_HINTS.get((called, kind), '')}")
+        return f"Argument {name} of {self.name} must have {called} type, but got {got}" f"{_HINTS.get((called, kind), '')}"
 
     def in_order(self, parsed: Parsed) -> list:
         """The tensors in the operator's order, those left out dropped. MXNetError where a needed one is missing."""
@@ -207,8 +221,9 @@ class OperatorInfo:
         decided = tuple([attributes.get(each.name, each.default) for each in self._deciding])
         if self._plain is not None and decided == tuple([each.default for each in self._deciding]):
             return self._plain
-        return _known_or(_by_decision, (self.name, inputs if self.several else -1, decided),
-                         lambda: call_type(self.name, attributes, inputs))
+        return _known_or(
+            _by_decision, (self.name, inputs if self.several else -1, decided), lambda: call_type(self.name, attributes, inputs)
+        )
 
 
 _lock = threading.RLock()  # A finalizer may come while the list is made, and compute.
@@ -266,8 +281,9 @@ def _ask() -> dict[str, OperatorInfo]:
 
 def _download(session: Any) -> Any:
     """The ListOperatorsResponse with all operators."""
-    method = session.channel.unary_unary(_LIST, operator_pb2.ListOperatorsRequest.SerializeToString,
-                                         operator_pb2.ListOperatorsResponse.FromString)
+    method = session.channel.unary_unary(
+        _LIST, operator_pb2.ListOperatorsRequest.SerializeToString, operator_pb2.ListOperatorsResponse.FromString
+    )
     answer = operator_pb2.ListOperatorsResponse()
     request = operator_pb2.ListOperatorsRequest(full=True, internal=True, page_size=1000)
     try:
@@ -291,9 +307,14 @@ def find(name: str) -> OperatorInfo:
 
 def call_type(op: str, attributes: Mapping[str, str], num_inputs: int) -> CallType:
     """The inputs and outputs of a call with these parameters. Waits for the server's answer, the first time."""
+
     def ask() -> CallType:
-        command = encoding.message(encoding.DESCRIBE_CALL, command_pb2.Command.DescribeCall(
-            op=op, attributes={name: Value(string_value=text) for name, text in attributes.items()}, num_inputs=num_inputs))
+        command = encoding.message(
+            encoding.DESCRIBE_CALL,
+            command_pb2.Command.DescribeCall(
+                op=op, attributes={name: Value(string_value=text) for name, text in attributes.items()}, num_inputs=num_inputs
+            ),
+        )
         return CallType.of(connect.current().request(command).call)
 
     return _known_or(_call_types, (op, tuple(sorted(attributes.items())), num_inputs), ask)

@@ -29,9 +29,12 @@ class Registry(Generic[T]):
         """Adds a class under this name."""
         known = self.classes.get(name.lower())
         if known is not None and known is not klass:
-            warnings.warn(f"New {self._kind} {klass.__module__}.{klass.__name__} registered with name "
-                          f"{name.lower()} is overriding existing {self._kind} {known.__module__}."
-                          f"{known.__name__}", stacklevel=stacklevel)
+            warnings.warn(
+                f"New {self._kind} {klass.__module__}.{klass.__name__} registered with name "
+                f"{name.lower()} is overriding existing {self._kind} {known.__module__}."
+                f"{known.__name__}",
+                stacklevel=stacklevel,
+            )
         self.classes[name.lower()] = klass
         return klass
 

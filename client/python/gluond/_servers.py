@@ -11,8 +11,14 @@ from ._wire.access import Access
 __all__ = ["connect", "disconnect"]
 
 
-def connect(address: Optional[str] = None, *, tls_ca: Optional[str] = None, tls_cert: Optional[str] = None,
-            tls_key: Optional[str] = None, token_file: Optional[str] = None) -> None:
+def connect(
+    address: Optional[str] = None,
+    *,
+    tls_ca: Optional[str] = None,
+    tls_cert: Optional[str] = None,
+    tls_key: Optional[str] = None,
+    token_file: Optional[str] = None,
+) -> None:
     """Opens a session for all arrays from now on; those of an earlier session stay with that.
 
     address: `host:port`, or `unix:/path/of/socket`. None: GLUOND_ADDRESS, else a private server on this machine, which

@@ -27,8 +27,10 @@ def _named(names: Sequence[str], values: Values, ctx: Context, dtype: Any) -> Di
     """Arrays by name. ValueError: names and values do not fit."""
     if isinstance(values, Mapping):
         if set(values) != set(names):
-            raise ValueError("Symbol arguments and keys of the given location do not match. "
-                             f"symbol args:{list(names)}, location.keys():{list(values)}")
+            raise ValueError(
+                "Symbol arguments and keys of the given location do not match. "
+                f"symbol args:{list(names)}, location.keys():{list(values)}"
+            )
         by_name = {name: values[name] for name in names}
     else:
         by_name = dict(zip(names, values or []))
@@ -48,9 +50,17 @@ def _auxiliaries(sym: Any, values: Values, ctx: Context, dtype: Any) -> Dict[str
     return _named(names, values, ctx, dtype) if values is not None else {}
 
 
-def check_symbolic_forward(sym: Any, location: Values, expected: Values, rtol: Optional[float] = None,
-                           atol: Optional[float] = None, aux_states: Values = None, ctx: Optional[Context] = None,
-                           equal_nan: bool = False, dtype: Any = np.float32) -> List["nd.NDArray"]:
+def check_symbolic_forward(
+    sym: Any,
+    location: Values,
+    expected: Values,
+    rtol: Optional[float] = None,
+    atol: Optional[float] = None,
+    aux_states: Values = None,
+    ctx: Optional[Context] = None,
+    equal_nan: bool = False,
+    dtype: Any = np.float32,
+) -> List["nd.NDArray"]:
     """AssertionError unless the outputs at `location` are the expected ones. Returns them."""
     ctx = ctx or current_context()
     arguments = _named(sym.list_arguments(), location, ctx, dtype)
@@ -67,10 +77,20 @@ def _in_order(names: Sequence[str], values: Values) -> List[Any]:
     return list(values or [])
 
 
-def check_symbolic_backward(sym: Any, location: Values, out_grads: Values, expected: Values,
-                            rtol: Optional[float] = None, atol: Optional[float] = None, aux_states: Values = None,
-                            grad_req: Any = "write", ctx: Optional[Context] = None, grad_stypes: Any = None,
-                            equal_nan: bool = False, dtype: Any = np.float32) -> Dict[str, "nd.NDArray"]:
+def check_symbolic_backward(
+    sym: Any,
+    location: Values,
+    out_grads: Values,
+    expected: Values,
+    rtol: Optional[float] = None,
+    atol: Optional[float] = None,
+    aux_states: Values = None,
+    grad_req: Any = "write",
+    ctx: Optional[Context] = None,
+    grad_stypes: Any = None,
+    equal_nan: bool = False,
+    dtype: Any = np.float32,
+) -> Dict[str, "nd.NDArray"]:
     """AssertionError unless the gradients at `location` are the expected ones. Returns them.
 
     out_grads: dL/d(output); None: of a loss. With grad_req "add" the gradients begin at random values, which
@@ -83,12 +103,17 @@ def check_symbolic_backward(sym: Any, location: Values, out_grads: Values, expec
     before = {name: np.random.normal(size=arguments[name].shape) for name in wanted}
     gradients = {name: nd.array(value, ctx=ctx, dtype=arguments[name].dtype) for name, value in before.items()}
     requests = _requests(names, grad_req)
-    executor = sym.bind(ctx, args=arguments, args_grad=gradients, grad_req={
-        name: requests[name] if name in gradients else "null" for name in names},
-        aux_states=_auxiliaries(sym, aux_states, ctx, dtype))
+    executor = sym.bind(
+        ctx,
+        args=arguments,
+        args_grad=gradients,
+        grad_req={name: requests[name] if name in gradients else "null" for name in names},
+        aux_states=_auxiliaries(sym, aux_states, ctx, dtype),
+    )
     executor.forward(is_train=True)
-    executor.backward(None if out_grads is None else
-                      [_array(gradient, ctx, dtype) for gradient in _in_order(sym.list_outputs(), out_grads)])
+    executor.backward(
+        None if out_grads is None else [_array(gradient, ctx, dtype) for gradient in _in_order(sym.list_outputs(), out_grads)]
+    )
     for name, gradient in wanted.items():
         names_of_both = (f"EXPECTED_{name}", f"BACKWARD_{name}")
         target = {"write": 0, "add": before[name], "null": before[name]}[requests[name]]
@@ -106,9 +131,16 @@ def _requests(names: Sequence[str], grad_req: Any) -> Dict[str, str]:
     return dict(zip(names, grad_req))
 
 
-def numeric_grad(executor: Any, location: Mapping[str, np.ndarray], aux_states: Optional[Mapping[str, Any]] = None,
-                 eps: float = 1e-4, use_forward_train: bool = True, dtype: Any = np.float32) -> Dict[str, np.ndarray]:
+def numeric_grad(
+    executor: Any,
+    location: Mapping[str, np.ndarray],
+    aux_states: Optional[Mapping[str, Any]] = None,
+    eps: float = 1e-4,
+    use_forward_train: bool = True,
+    dtype: Any = np.float32,
+) -> Dict[str, np.ndarray]:
     """d(sum of the first output) / d(each element of each argument), by central differences of width `eps`."""
+
     def loss(**changed: np.ndarray) -> float:
         for name, value in (aux_states or {}).items():
             executor.aux_dict[name][:] = value
@@ -133,11 +165,19 @@ def numeric_grad(executor: Any, location: Mapping[str, np.ndarray], aux_states: 
     return gradients
 
 
-def check_numeric_gradient(sym: Any, location: Values, aux_states: Values = None,
-                           numeric_eps: Optional[float] = None, rtol: Optional[float] = None,
-                           atol: Optional[float] = None, grad_nodes: Any = None, use_forward_train: bool = True,
-                           ctx: Optional[Context] = None, grad_stype_dict: Any = None,
-                           dtype: Any = np.float32) -> None:
+def check_numeric_gradient(
+    sym: Any,
+    location: Values,
+    aux_states: Values = None,
+    numeric_eps: Optional[float] = None,
+    rtol: Optional[float] = None,
+    atol: Optional[float] = None,
+    grad_nodes: Any = None,
+    use_forward_train: bool = True,
+    ctx: Optional[Context] = None,
+    grad_stype_dict: Any = None,
+    dtype: Any = np.float32,
+) -> None:
     """AssertionError unless the gradient of a random weighting of the outputs is that of central differences.
 
     location: where, arrays or numpy arrays. grad_nodes: names of the arguments to check, or {name: grad_req};
@@ -162,8 +202,13 @@ def check_numeric_gradient(sym: Any, location: Values, aux_states: Values = None
     projection = np.random.normal(0, 0.01, output_shape).astype(dtype)
     projection += np.sign(projection) * 0.1 + (projection == 0) * 0.1
     gradients = {name: nd.zeros(shapes[name], ctx=ctx, dtype=points[name].dtype) for name in requests}
-    executor = loss.bind(ctx, args={**arguments, "__random_proj": nd.array(projection, ctx=ctx, dtype=dtype)},
-                         args_grad=gradients, grad_req=requests, aux_states=auxiliaries)
+    executor = loss.bind(
+        ctx,
+        args={**arguments, "__random_proj": nd.array(projection, ctx=ctx, dtype=dtype)},
+        args_grad=gradients,
+        grad_req=requests,
+        aux_states=auxiliaries,
+    )
     executor.forward(is_train=True)
     executor.backward()
     symbolic = {name: executor.grad_dict[name].asnumpy() for name in requests}
@@ -174,10 +219,20 @@ def check_numeric_gradient(sym: Any, location: Values, aux_states: Values = None
         assert_almost_equal(wanted, symbolic[name], rtol, atol, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
 
 
-def check_consistency(sym: Any, ctx_list: Sequence[Dict[str, Any]], scale: float = 1.0, grad_req: str = "write",
-                      arg_params: Optional[Dict[str, Any]] = None, aux_params: Optional[Dict[str, Any]] = None,
-                      rtol: Optional[float] = None, atol: Optional[float] = None, raise_on_err: bool = True,
-                      ground_truth: Any = None, equal_nan: bool = False, use_uniform: bool = False) -> Any:
+def check_consistency(
+    sym: Any,
+    ctx_list: Sequence[Dict[str, Any]],
+    scale: float = 1.0,
+    grad_req: str = "write",
+    arg_params: Optional[Dict[str, Any]] = None,
+    aux_params: Optional[Dict[str, Any]] = None,
+    rtol: Optional[float] = None,
+    atol: Optional[float] = None,
+    raise_on_err: bool = True,
+    ground_truth: Any = None,
+    equal_nan: bool = False,
+    use_uniform: bool = False,
+) -> Any:
     """AssertionError unless a symbol computes the same in several contexts and dtypes.
 
     ctx_list: for each run the context, the shapes of inputs, and dtypes:
@@ -188,10 +243,8 @@ def check_consistency(sym: Any, ctx_list: Sequence[Dict[str, Any]], scale: float
     executors = [each.simple_bind(grad_req=grad_req, **keywords) for each, keywords in zip(symbols, ctx_list)]
     truth = max(executors, key=lambda executor: np.dtype(executor.outputs[0].dtype).itemsize)
     draw: Any = np.random.uniform if use_uniform else np.random.normal
-    values = {name: (arg_params or {}).get(name, draw(size=array.shape) * scale)
-              for name, array in truth.arg_dict.items()}
-    auxiliaries = {name: (aux_params or {}).get(name, np.zeros(array.shape))
-                   for name, array in truth.aux_dict.items()}
+    values = {name: (arg_params or {}).get(name, draw(size=array.shape) * scale) for name, array in truth.arg_dict.items()}
+    auxiliaries = {name: (aux_params or {}).get(name, np.zeros(array.shape)) for name, array in truth.aux_dict.items()}
     for executor in executors:
         for name, value in values.items():
             executor.arg_dict[name][:] = np.asarray(as_numpy(value), dtype=executor.arg_dict[name].dtype)
@@ -214,8 +267,15 @@ def check_consistency(sym: Any, ctx_list: Sequence[Dict[str, Any]], scale: float
     return wanted
 
 
-def check_speed(sym: Any, location: Optional[Mapping[str, np.ndarray]] = None, ctx: Optional[Context] = None,
-                N: int = 20, grad_req: str = "write", typ: str = "whole", **kwargs: Any) -> float:  # noqa: N803
+def check_speed(
+    sym: Any,
+    location: Optional[Mapping[str, np.ndarray]] = None,
+    ctx: Optional[Context] = None,
+    N: int = 20,
+    grad_req: str = "write",
+    typ: str = "whole",
+    **kwargs: Any,
+) -> float:  # noqa: N803
     """Seconds per run, of `N`: forward and backward ("whole") or forward alone ("forward")."""
     if typ not in ("whole", "forward"):
         raise ValueError('typ can only be "whole" or "forward".')

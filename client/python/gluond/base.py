@@ -8,8 +8,16 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 
-__all__ = ["MXNetError", "NotImplementedForSymbol", "numeric_types", "integer_types", "string_types", "mx_real_t", "py_str",
-           "data_dir"]
+__all__ = [
+    "MXNetError",
+    "NotImplementedForSymbol",
+    "numeric_types",
+    "integer_types",
+    "string_types",
+    "mx_real_t",
+    "py_str",
+    "data_dir",
+]
 
 # If MXNet raises a less specific type than fits, the exception here has both types.
 
@@ -29,9 +37,12 @@ class NotImplementedForSymbol(MXNetError):
     def __init__(self, function: Any, alias: Any, *args: Any) -> None:
         name = getattr(function, "__name__", function)
         types = ", ".join(type(arg).__name__ for arg in args)
-        super().__init__(f"Function {name}" + (f" (namely operator '{alias}')" if alias else "") +
-                         (f" with arguments ({types})" if args else "") +
-                         " is not implemented for Symbol and only available in NDArray.")
+        super().__init__(
+            f"Function {name}"
+            + (f" (namely operator '{alias}')" if alias else "")
+            + (f" with arguments ({types})" if args else "")
+            + " is not implemented for Symbol and only available in NDArray."
+        )
 
 
 numeric_types: Tuple[Type, ...] = (float, int, np.generic)
@@ -56,7 +67,7 @@ def data_dir() -> str:
 
 
 def did_you_mean(name: str, known: Sequence[str], most: int = 2) -> str:
-    """", did you mean 'x' or 'y'?" if a known name is close, else nothing."""
+    """ ", did you mean 'x' or 'y'?" if a known name is close, else nothing."""
     close = difflib.get_close_matches(name, known, n=most, cutoff=0.6)
     return f", did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
 

@@ -13,8 +13,7 @@ from typing import Any, Callable, List
 
 from . import model
 
-__all__ = ["LogValidationMetricsCallback", "ProgressBar", "Speedometer", "do_checkpoint", "log_train_metric",
-           "module_checkpoint"]
+__all__ = ["LogValidationMetricsCallback", "ProgressBar", "Speedometer", "do_checkpoint", "log_train_metric", "module_checkpoint"]
 
 
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
@@ -41,6 +40,7 @@ def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_sta
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:
     """A callback that logs the metric every `period` batches; with `auto_reset` it begins anew then."""
+
     def log(param: Any) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
             for name, value in param.eval_metric.get_name_value():
@@ -83,8 +83,14 @@ class Speedometer:
         values: List[Any] = [each for pair in metric.get_name_value() for each in pair]
         if self.auto_reset:
             metric.reset_local()
-        logging.info("Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec" + "\t%s=%f" * (len(values) // 2), param.epoch,
-                     count - self.frequent if self.auto_reset else 0, count, speed, *values)
+        logging.info(
+            "Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec" + "\t%s=%f" * (len(values) // 2),
+            param.epoch,
+            count - self.frequent if self.auto_reset else 0,
+            count,
+            speed,
+            *values,
+        )
 
 
 class ProgressBar:

@@ -46,8 +46,9 @@ class Context(metaclass=WithProperties):
         return hash((self.device_typeid, self.device_id))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Context) and self.device_typeid == other.device_typeid
-                                 and self.device_id == other.device_id)
+        return self is other or (
+            isinstance(other, Context) and self.device_typeid == other.device_typeid and self.device_id == other.device_id
+        )
 
     def __str__(self) -> str:
         return f"{self.device_type}({self.device_id})"

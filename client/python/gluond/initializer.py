@@ -14,8 +14,26 @@ from ._array.array import NDArray
 from ._initializer import InitDesc, Initializer, alias, create, register
 from ._initializer_sets import FusedRNN, Load, Mixed
 
-__all__ = ["InitDesc", "Initializer", "register", "alias", "create", "Zero", "One", "Constant", "Uniform", "Normal",
-           "Orthogonal", "Xavier", "MSRAPrelu", "Bilinear", "LSTMBias", "FusedRNN", "Load", "Mixed"]
+__all__ = [
+    "InitDesc",
+    "Initializer",
+    "register",
+    "alias",
+    "create",
+    "Zero",
+    "One",
+    "Constant",
+    "Uniform",
+    "Normal",
+    "Orthogonal",
+    "Xavier",
+    "MSRAPrelu",
+    "Bilinear",
+    "LSTMBias",
+    "FusedRNN",
+    "Load",
+    "Mixed",
+]
 
 
 def _uniform(scale: float, array: NDArray) -> None:
@@ -166,6 +184,5 @@ class LSTMBias(Initializer):
     def _init_weight(self, name: str, array: NDArray) -> None:
         bias = np.zeros(array.shape, np.dtype(array.dtype))
         quarter = array.shape[0] // 4
-        bias[quarter:2 * quarter] = self.forget_bias
+        bias[quarter : 2 * quarter] = self.forget_bias
         array[:] = bias
-

@@ -17,7 +17,9 @@ class _Formatter(logging.Formatter):
     """`W0505 00:29:47 3525 train.py:main:1] text`, coloured by level up to the bracket."""
 
     def __init__(self) -> None:
-        super().__init__(f"%(letter)s%(asctime)s %(process)d %(pathname)s:%(funcName)s:%(lineno)d]{_PLAIN} %(message)s", "%m%d %H:%M:%S")
+        super().__init__(
+            f"%(letter)s%(asctime)s %(process)d %(pathname)s:%(funcName)s:%(lineno)d]{_PLAIN} %(message)s", "%m%d %H:%M:%S"
+        )
 
     def format(self, record: logging.LogRecord) -> str:
         color = _RED if record.levelno >= WARNING else _GREEN if record.levelno >= INFO else _BLUE
@@ -25,8 +27,9 @@ class _Formatter(logging.Formatter):
         return super().format(record)
 
 
-def get_logger(name: Optional[str] = None, filename: Optional[str] = None, filemode: Optional[str] = None,
-               level: int = WARNING) -> logging.Logger:
+def get_logger(
+    name: Optional[str] = None, filename: Optional[str] = None, filemode: Optional[str] = None, level: int = WARNING
+) -> logging.Logger:
     """The logger of that name, which writes to `filename` (appended to unless `filemode` says otherwise) or to stderr.
 
     A second call for a name changes nothing. Without a name: the root's logger as it is.
@@ -45,8 +48,9 @@ def get_logger(name: Optional[str] = None, filename: Optional[str] = None, filem
     return logger
 
 
-def getLogger(name: Optional[str] = None, filename: Optional[str] = None, filemode: Optional[str] = None,  # noqa: N802
-              level: int = WARNING) -> logging.Logger:
+def getLogger(
+    name: Optional[str] = None, filename: Optional[str] = None, filemode: Optional[str] = None, level: int = WARNING  # noqa: N802
+) -> logging.Logger:
     """The older name of get_logger."""
     warnings.warn("getLogger is deprecated, Use get_logger instead.", DeprecationWarning, stacklevel=2)
     return get_logger(name, filename, filemode, level)

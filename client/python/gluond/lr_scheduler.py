@@ -17,8 +17,9 @@ class LRScheduler:
     They go from `warmup_begin_lr` to `base_lr` in a line ('linear'), or stay at `warmup_begin_lr` ('constant').
     """
 
-    def __init__(self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
-                 warmup_mode: str = "linear") -> None:
+    def __init__(
+        self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"
+    ) -> None:
         self.base_lr = base_lr
         if not isinstance(warmup_steps, int):
             raise AssertionError("warmup_steps must be an int")
@@ -49,8 +50,16 @@ class LRScheduler:
 class FactorScheduler(LRScheduler):
     """Multiplies by `factor` every `step` updates, down to `stop_factor_lr`."""
 
-    def __init__(self, step: int, factor: float = 1, stop_factor_lr: float = 1e-8, base_lr: float = 0.01,
-                 warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear") -> None:
+    def __init__(
+        self,
+        step: int,
+        factor: float = 1,
+        stop_factor_lr: float = 1e-8,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if step < 1:
             raise ValueError("Schedule step must be greater or equal than 1 round")
@@ -69,8 +78,9 @@ class FactorScheduler(LRScheduler):
             self.base_lr *= self.factor
             if self.base_lr < self.stop_factor_lr:
                 self.base_lr = self.stop_factor_lr
-                logging.info("Update[%d]: now learning rate arrived at %0.5e, will not change in the future", num_update,
-                             self.base_lr)
+                logging.info(
+                    "Update[%d]: now learning rate arrived at %0.5e, will not change in the future", num_update, self.base_lr
+                )
             else:
                 logging.info("Update[%d]: Change learning rate to %0.5e", num_update, self.base_lr)
         return self.base_lr
@@ -79,8 +89,15 @@ class FactorScheduler(LRScheduler):
 class MultiFactorScheduler(LRScheduler):
     """Multiplies by `factor` after each of the numbers of updates in `step`."""
 
-    def __init__(self, step: List[int], factor: float = 1, base_lr: float = 0.01, warmup_steps: int = 0,
-                 warmup_begin_lr: float = 0, warmup_mode: str = "linear") -> None:
+    def __init__(
+        self,
+        step: List[int],
+        factor: float = 1,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(step, list) or len(step) < 1:
             raise AssertionError("step must be a list of at least one number of updates")
@@ -109,8 +126,9 @@ class MultiFactorScheduler(LRScheduler):
 class _FallingScheduler(LRScheduler):
     """From `base_lr` to `final_lr` at `max_update`."""
 
-    def __init__(self, max_update: int, base_lr: float, final_lr: float, warmup_steps: int, warmup_begin_lr: float,
-                 warmup_mode: str) -> None:
+    def __init__(
+        self, max_update: int, base_lr: float, final_lr: float, warmup_steps: int, warmup_begin_lr: float, warmup_mode: str
+    ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(max_update, int):
             raise AssertionError("max_update must be an int")
@@ -137,8 +155,16 @@ class _FallingScheduler(LRScheduler):
 class PolyScheduler(_FallingScheduler):
     """final_lr + (base_lr - final_lr) (1 - updates / max_update)^pwr."""
 
-    def __init__(self, max_update: int, base_lr: float = 0.01, pwr: int = 2, final_lr: float = 0, warmup_steps: int = 0,
-                 warmup_begin_lr: float = 0, warmup_mode: str = "linear") -> None:
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        pwr: int = 2,
+        final_lr: float = 0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
         super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         self.power = pwr
 
@@ -149,8 +175,15 @@ class PolyScheduler(_FallingScheduler):
 class CosineScheduler(_FallingScheduler):
     """final_lr + (base_lr - final_lr) (1 + cos(pi updates / max_update)) / 2."""
 
-    def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, warmup_steps: int = 0,
-                 warmup_begin_lr: float = 0, warmup_mode: str = "linear") -> None:
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        final_lr: float = 0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
         super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
 
     def _remaining(self, done: float) -> float:

@@ -147,8 +147,9 @@ class _RecordedCall(functions.Recorded):
     callback = "grad"
     wants_wanted = True
 
-    def __init__(self, function: CustomFunction, owners: List[Owner], closures: Closures, answer: Any, session: Any,
-                 context: Any) -> None:
+    def __init__(
+        self, function: CustomFunction, owners: List[Owner], closures: Closures, answer: Any, session: Any, context: Any
+    ) -> None:
         super().__init__(function.__name__, session, context, frame().training, len(answer) if isinstance(answer, tuple) else 1)
         self._as_numpy = function._as_numpy
         self._owners = owners
@@ -165,7 +166,8 @@ class _RecordedCall(functions.Recorded):
             if owner not in self._closures:
                 raise NoGradientFuncError(
                     f"No partial derivative of customized op {self.name} defined on argument {owner}. Define it with "
-                    f"{self.name}.def_grad{'_kw' if isinstance(owner, str) else ''}(func, {owner!r})")
+                    f"{self.name}.def_grad{'_kw' if isinstance(owner, str) else ''}(func, {owner!r})"
+                )
             closure, place = self._closures[owner]
             if id(closure) not in made:
                 made[id(closure)] = closure(given if self._is_tuple else given[0])
@@ -179,6 +181,7 @@ def customop(op_type: str) -> Callable[[Callable[..., Any]], CustomFunction]:
 
     op_type: `numpy`, the function gets numpy arrays and returns one (or a number, or a tuple), or `mxnet`, NDArrays.
     """
+
     def decorate(func: Callable[..., Any]) -> CustomFunction:
         if op_type not in ("numpy", "mxnet"):
             raise ValueError('Wrong type for CustomOp. Must be either "numpy" or "mxnet"')
@@ -188,6 +191,7 @@ def customop(op_type: str) -> Callable[[Callable[..., Any]], CustomFunction]:
 
 
 # Whole functions.
+
 
 def grad_and_loss(func: Callable[..., Any], argnum: Union[int, Sequence[int]] = 0) -> Callable[..., Tuple[Any, Any]]:
     """A function that returns the gradients of `func` with respect to its arguments `argnum`, and its value.

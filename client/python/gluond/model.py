@@ -24,13 +24,19 @@ class BatchEndParam(NamedTuple):
     locals: Any
 
 
-def save_checkpoint(prefix: str, epoch: int, symbol: Optional["sym.Symbol"], arg_params: Arrays, aux_params: Arrays,
-                    remove_amp_cast: bool = True) -> None:
+def save_checkpoint(
+    prefix: str, epoch: int, symbol: Optional["sym.Symbol"], arg_params: Arrays, aux_params: Arrays, remove_amp_cast: bool = True
+) -> None:
     """Writes the symbol, unless it is None, and the arrays."""
     if symbol is not None:
         symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
-    nd.save(f"{prefix}-{epoch:04d}.params", {**{f"arg:{name}": array for name, array in arg_params.items()},
-                                             **{f"aux:{name}": array for name, array in aux_params.items()}})
+    nd.save(
+        f"{prefix}-{epoch:04d}.params",
+        {
+            **{f"arg:{name}": array for name, array in arg_params.items()},
+            **{f"aux:{name}": array for name, array in aux_params.items()},
+        },
+    )
 
 
 def load_params(prefix: str, epoch: int) -> Tuple[Arrays, Arrays]:
@@ -46,12 +52,13 @@ def load_params(prefix: str, epoch: int) -> Tuple[Arrays, Arrays]:
 def load_checkpoint(prefix: str, epoch: int) -> Tuple["sym.Symbol", Arrays, Arrays]:
     """(symbol, arguments, auxiliary states) of a saved, or exported, network.
 
-        symbol, arg_params, aux_params = mx.model.load_checkpoint('net', 0)
+    symbol, arg_params, aux_params = mx.model.load_checkpoint('net', 0)
     """
     return (sym.load(f"{prefix}-symbol.json"),) + load_params(prefix, epoch)
 
 
 # A step over several devices. Modules of programs' own import these four.
+
 
 def _create_kvstore(kvstore: Any, num_device: int, arg_params: Arrays) -> Tuple[Optional[KVStoreBase], bool]:
     """A store for a name, a store itself or None, which is enough for one device; and whether the store updates the weights."""
@@ -65,8 +72,9 @@ def _create_kvstore(kvstore: Any, num_device: int, arg_params: Arrays) -> Tuple[
     return store, store is not None and not large and store.is_capable(KVStoreBase.OPTIMIZER)
 
 
-def _initialize_kvstore(kvstore: Any, param_arrays: OfDevices, arg_params: Arrays, param_names: Sequence[str],
-                        update_on_kvstore: bool) -> None:
+def _initialize_kvstore(
+    kvstore: Any, param_arrays: OfDevices, arg_params: Arrays, param_names: Sequence[str], update_on_kvstore: bool
+) -> None:
     """Gives the store the first values, and the devices too where the store updates the weights."""
     for name, arrays in zip(param_names, param_arrays):
         if update_on_kvstore:
@@ -88,8 +96,14 @@ def _update_params_on_kvstore(param_arrays: OfDevices, grad_arrays: OfDevices, k
         kvstore.pushpull(param_names[number], grads, out=weights, priority=-number)
 
 
-def _update_params(param_arrays: OfDevices, grad_arrays: OfDevices, updater: Callable[..., Any], num_device: int, kvstore: Any = None,
-                   param_names: Sequence[str] = ()) -> None:
+def _update_params(
+    param_arrays: OfDevices,
+    grad_arrays: OfDevices,
+    updater: Callable[..., Any],
+    num_device: int,
+    kvstore: Any = None,
+    param_names: Sequence[str] = (),
+) -> None:
     """The updater updates each device's weights, by the sums of the devices' gradients if there is a store."""
     for number, weights, grads in _trained(param_arrays, grad_arrays):
         if kvstore:

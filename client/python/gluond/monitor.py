@@ -29,8 +29,14 @@ class Monitor:
         monitor.toc_print()
     """
 
-    def __init__(self, interval: int, stat_func: Optional[Callable[[NDArray], Any]] = None, pattern: str = ".*",
-                 sort: bool = False, monitor_all: bool = False) -> None:
+    def __init__(
+        self,
+        interval: int,
+        stat_func: Optional[Callable[[NDArray], Any]] = None,
+        pattern: str = ".*",
+        sort: bool = False,
+        monitor_all: bool = False,
+    ) -> None:
         self.interval = interval
         self.stat_func = stat_func or _size_of_elements
         self.re_prog = re.compile(pattern)

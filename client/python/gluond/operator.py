@@ -15,9 +15,26 @@ on threads of the client's own. Values stay numpy arrays where the operator comp
 
 from __future__ import annotations
 
-from ._custom.operators import (CustomOp, CustomOpProp, OperatorArguments, get_all_registered_operators,
-                                get_operator_arguments, register, share)
+from ._custom.operators import (
+    CustomOp,
+    CustomOpProp,
+    OperatorArguments,
+    get_all_registered_operators,
+    get_operator_arguments,
+    register,
+    share,
+)
 from .symbol._legacy import NDArrayOp, NumpyOp, PythonOp
 
-__all__ = ["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "OperatorArguments", "PythonOp", "get_all_registered_operators",
-           "get_operator_arguments", "register", "share"]
+__all__ = [
+    "CustomOp",
+    "CustomOpProp",
+    "NDArrayOp",
+    "NumpyOp",
+    "OperatorArguments",
+    "PythonOp",
+    "get_all_registered_operators",
+    "get_operator_arguments",
+    "register",
+    "share",
+]

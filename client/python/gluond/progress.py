@@ -37,8 +37,14 @@ class Progress:
     after: the one of the epoch before, whose curves go on.
     """
 
-    def __init__(self, batches: Iterable[Any], title: str = "", total: Optional[int] = None, every: float = 0.5,
-                 after: Optional[Progress] = None) -> None:
+    def __init__(
+        self,
+        batches: Iterable[Any],
+        title: str = "",
+        total: Optional[int] = None,
+        every: float = 0.5,
+        after: Optional[Progress] = None,
+    ) -> None:
         self._batches = batches
         self._title = title
         self._total = total if total is not None else _length(batches)
@@ -147,6 +153,7 @@ class _Notebook:
 
     def draw(self, line: str, history: Dict[str, List[Tuple[int, float]]], last: bool) -> None:
         from IPython import display
+
         content = _Picture(line, history)
         if self._handle is None:
             self._handle = display.display(content, display_id=True)

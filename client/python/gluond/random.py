@@ -8,11 +8,34 @@ from ._attributes import warn_once
 from ._proto import command_pb2
 from ._wire import connect, encoding
 from .base import integer_types
-from .ndarray.random import (exponential, gamma, generalized_negative_binomial, multinomial, negative_binomial, normal,
-                             poisson, randint, randn, shuffle, uniform)
+from .ndarray.random import (
+    exponential,
+    gamma,
+    generalized_negative_binomial,
+    multinomial,
+    negative_binomial,
+    normal,
+    poisson,
+    randint,
+    randn,
+    shuffle,
+    uniform,
+)
 
-__all__ = ["exponential", "gamma", "generalized_negative_binomial", "multinomial", "negative_binomial", "normal", "poisson",
-           "randint", "randn", "seed", "shuffle", "uniform"]
+__all__ = [
+    "exponential",
+    "gamma",
+    "generalized_negative_binomial",
+    "multinomial",
+    "negative_binomial",
+    "normal",
+    "poisson",
+    "randint",
+    "randn",
+    "seed",
+    "shuffle",
+    "uniform",
+]
 
 
 def seed(seed_state: int, ctx: Any = "all") -> None:

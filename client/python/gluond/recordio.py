@@ -24,7 +24,7 @@ from .base import MXNetError, cannot_open
 
 __all__ = ["IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"]
 
-MAGIC = struct.pack("<I", 0xced7230a)
+MAGIC = struct.pack("<I", 0xCED7230A)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)  # The place of a part in its record.
 _LENGTH_BITS = 29
 _HEAD = struct.Struct("<4sI")
@@ -43,8 +43,9 @@ def _parts(data: bytes) -> Iterator[Tuple[int, bytes]]:
 
 def _written(data: bytes) -> bytes:
     """A record as it is in a file."""
-    return b"".join(_HEAD.pack(MAGIC, place << _LENGTH_BITS | len(part)) + part + b"\0" * (-len(part) % 4)
-                    for place, part in _parts(data))
+    return b"".join(
+        _HEAD.pack(MAGIC, place << _LENGTH_BITS | len(part)) + part + b"\0" * (-len(part) % 4) for place, part in _parts(data)
+    )
 
 
 class MXRecordIO:
@@ -85,8 +86,7 @@ class MXRecordIO:
 
     def __getstate__(self) -> Dict[str, Any]:
         if self.writable and self.is_open:
-            raise MXNetError(f"{self.uri} is being written; it would be emptied where it is opened anew. Call close() "
-                             "first.")
+            raise MXNetError(f"{self.uri} is being written; it would be emptied where it is opened anew. Call close() " "first.")
         return {name: value for name, value in vars(self).items() if name not in ("_file", "_lock", "fidx")}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
@@ -107,8 +107,9 @@ class MXRecordIO:
             raise MXNetError(f"{self.uri} is closed; open() opens it anew.")
         if self.pid != os.getpid():
             if not may_reset:
-                raise MXNetError(f"Forbidden operation in multiple processes: {self.uri} was opened before a fork; "
-                                 "call reset() first.")
+                raise MXNetError(
+                    f"Forbidden operation in multiple processes: {self.uri} was opened before a fork; " "call reset() first."
+                )
             self.reset()
 
     def write(self, buf: bytes) -> None:
@@ -119,7 +120,7 @@ class MXRecordIO:
             raise MXNetError(f"{self.uri}: RecordIO only accept record less than 2^29 bytes; got {len(buf)}.")
         rest = memoryview(_written(buf))
         while rest:
-            rest = rest[self._file.write(rest):]
+            rest = rest[self._file.write(rest) :]
 
     def read(self) -> Optional[bytes]:
         """The next record; None after the last one. MXNetError: there is no whole record."""
@@ -180,8 +181,9 @@ class MXIndexedRecordIO(MXRecordIO):
                 self.idx[self.key_type(key)] = int(place)
                 self.keys.append(self.key_type(key))
             except ValueError as error:
-                raise MXNetError(f"{self.idx_path}, line {number}: a key, a tab and a number are expected; it is "
-                                 f"{line.strip()[:80]!r}.") from error
+                raise MXNetError(
+                    f"{self.idx_path}, line {number}: a key, a tab and a number are expected; it is " f"{line.strip()[:80]!r}."
+                ) from error
 
     def close(self) -> None:
         """Closes both files."""
@@ -260,12 +262,13 @@ def unpack(s: bytes) -> Tuple[IRHeader, bytes]:
     """The header and the bytes of a record. MXNetError: it is too short."""
     flag = _HEADER.unpack_from(s)[0] if len(s) >= _HEADER.size else 0
     if len(s) < _HEADER.size + 4 * flag:
-        raise MXNetError(f"unpack: a record of {len(s)} bytes has no place for its header"
-                         f"{f' and {flag} labels' if flag else ''}.")
+        raise MXNetError(
+            f"unpack: a record of {len(s)} bytes has no place for its header" f"{f' and {flag} labels' if flag else ''}."
+        )
     header = IRHeader(*_HEADER.unpack_from(s))
     if flag:
         header = header._replace(label=np.frombuffer(s, np.float32, flag, _HEADER.size))
-    return header, s[_HEADER.size + 4 * flag:]
+    return header, s[_HEADER.size + 4 * flag :]
 
 
 def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:

@@ -16,8 +16,25 @@ from ._remote.training import EarlyStopping, History, Step
 from ._remote.versions import VersionDescription, retire, route, versions
 from .gluon._block import Block
 
-__all__ = ["CheckpointDescription", "Column", "Dataset", "DatasetDescription", "EarlyStopping", "History", "Model", "ModelDescription", "Step",
-           "TrainerDescription", "Variable", "VersionDescription", "datasets", "models", "retire", "route", "versions"]
+__all__ = [
+    "CheckpointDescription",
+    "Column",
+    "Dataset",
+    "DatasetDescription",
+    "EarlyStopping",
+    "History",
+    "Model",
+    "ModelDescription",
+    "Step",
+    "TrainerDescription",
+    "Variable",
+    "VersionDescription",
+    "datasets",
+    "models",
+    "retire",
+    "route",
+    "versions",
+]
 
 # Models are made of Blocks, so the rooms of these know nothing of it.
 Block.save_as_model = save_as_model  # type: ignore[attr-defined]

@@ -18,16 +18,43 @@ import numpy as np
 
 from . import context as _context, ndarray as nd
 from ._attributes import dense_only
-from ._distribution_checks import (chi_square_check, gen_buckets_probs_with_ppf, mean_check, var_check,
-                                   verify_generator)
-from ._symbol_checks import (check_consistency, check_numeric_gradient, check_speed, check_symbolic_backward,
-                             check_symbolic_forward, numeric_grad, simple_forward)
-from ._test_matrices import (new_matrix_with_real_eigvals_2d, new_matrix_with_real_eigvals_nd, new_orthonormal_matrix_2d,
-                             new_sym_matrix_with_real_eigvals_2d, new_sym_matrix_with_real_eigvals_nd, rand_coord_2d, random_sample,
-                             random_uniform_arrays)
-from ._tolerances import (almost_equal, assert_allclose, assert_almost_equal, assert_almost_equal_ignore_nan,
-                          assert_almost_equal_with_err, default_atols, default_numeric_eps, default_rtols, effective_dtype, get_atol,
-                          get_etol, get_rtol, get_tolerance, get_tols, same)
+from ._distribution_checks import chi_square_check, gen_buckets_probs_with_ppf, mean_check, var_check, verify_generator
+from ._symbol_checks import (
+    check_consistency,
+    check_numeric_gradient,
+    check_speed,
+    check_symbolic_backward,
+    check_symbolic_forward,
+    numeric_grad,
+    simple_forward,
+)
+from ._test_matrices import (
+    new_matrix_with_real_eigvals_2d,
+    new_matrix_with_real_eigvals_nd,
+    new_orthonormal_matrix_2d,
+    new_sym_matrix_with_real_eigvals_2d,
+    new_sym_matrix_with_real_eigvals_nd,
+    rand_coord_2d,
+    random_sample,
+    random_uniform_arrays,
+)
+from ._tolerances import (
+    almost_equal,
+    assert_allclose,
+    assert_almost_equal,
+    assert_almost_equal_ignore_nan,
+    assert_almost_equal_with_err,
+    default_atols,
+    default_numeric_eps,
+    default_rtols,
+    effective_dtype,
+    get_atol,
+    get_etol,
+    get_rtol,
+    get_tolerance,
+    get_tols,
+    same,
+)
 from ._wire.frame import change
 from .gluon import utils
 from .gluon.data.vision.datasets import MNIST, find_idx
@@ -37,20 +64,73 @@ from .symbol._graph import walk
 
 __all__ = [
     "DummyIter",
-    "almost_equal", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan",
-    "assert_almost_equal_with_err", "assert_exception", "assign_each", "assign_each2", "check_consistency",
-    "check_numeric_gradient", "check_speed", "check_symbolic_backward", "check_symbolic_forward",
-    "chi_square_check", "discard_stderr", "effective_dtype", "get_tolerance", "get_tols", "is_aarch64_run", "is_cd_run", "is_op_runnable",
-    "new_matrix_with_real_eigvals_2d", "new_matrix_with_real_eigvals_nd", "new_orthonormal_matrix_2d",
-    "new_sym_matrix_with_real_eigvals_2d", "new_sym_matrix_with_real_eigvals_nd", "rand_coord_2d", "random_sample",
-    "random_uniform_arrays", "setenv", "getenv",
-    "collapse_sum_like", "compare_ndarray_tuple", "compare_optimizer", "create_2d_tensor",
-    "create_vector", "default_atols", "default_context", "default_dtype", "default_numeric_eps", "default_rtols",
-    "download", "environment", "gen_buckets_probs_with_ppf", "get_atol", "get_etol", "get_mnist", "get_mnist_iterator",
-    "get_mnist_ubyte", "get_rtol",
-    "list_gpus", "mean_check", "np_reduce", "numeric_grad", "rand_ndarray", "rand_shape_2d", "rand_shape_3d",
-    "rand_shape_nd", "random_arrays", "retry", "same", "same_array", "same_symbol_structure", "set_default_context",
-    "simple_forward", "var_check", "verify_generator",
+    "almost_equal",
+    "assert_allclose",
+    "assert_almost_equal",
+    "assert_almost_equal_ignore_nan",
+    "assert_almost_equal_with_err",
+    "assert_exception",
+    "assign_each",
+    "assign_each2",
+    "check_consistency",
+    "check_numeric_gradient",
+    "check_speed",
+    "check_symbolic_backward",
+    "check_symbolic_forward",
+    "chi_square_check",
+    "discard_stderr",
+    "effective_dtype",
+    "get_tolerance",
+    "get_tols",
+    "is_aarch64_run",
+    "is_cd_run",
+    "is_op_runnable",
+    "new_matrix_with_real_eigvals_2d",
+    "new_matrix_with_real_eigvals_nd",
+    "new_orthonormal_matrix_2d",
+    "new_sym_matrix_with_real_eigvals_2d",
+    "new_sym_matrix_with_real_eigvals_nd",
+    "rand_coord_2d",
+    "random_sample",
+    "random_uniform_arrays",
+    "setenv",
+    "getenv",
+    "collapse_sum_like",
+    "compare_ndarray_tuple",
+    "compare_optimizer",
+    "create_2d_tensor",
+    "create_vector",
+    "default_atols",
+    "default_context",
+    "default_dtype",
+    "default_numeric_eps",
+    "default_rtols",
+    "download",
+    "environment",
+    "gen_buckets_probs_with_ppf",
+    "get_atol",
+    "get_etol",
+    "get_mnist",
+    "get_mnist_iterator",
+    "get_mnist_ubyte",
+    "get_rtol",
+    "list_gpus",
+    "mean_check",
+    "np_reduce",
+    "numeric_grad",
+    "rand_ndarray",
+    "rand_shape_2d",
+    "rand_shape_3d",
+    "rand_shape_nd",
+    "random_arrays",
+    "retry",
+    "same",
+    "same_array",
+    "same_symbol_structure",
+    "set_default_context",
+    "simple_forward",
+    "var_check",
+    "verify_generator",
 ]
 
 
@@ -74,8 +154,9 @@ def list_gpus() -> range:
     return range(_context.num_gpus())
 
 
-def download(url: str, fname: Optional[str] = None, dirname: Optional[str] = None, overwrite: bool = False,
-             retries: int = 5) -> str:
+def download(
+    url: str, fname: Optional[str] = None, dirname: Optional[str] = None, overwrite: bool = False, retries: int = 5
+) -> str:
     """The local file for `url`; see gluon.utils.download, which fetches nothing."""
     path = fname or url.split("/")[-1]
     return utils.download(url, path if dirname is None else os.path.join(dirname, path), overwrite)
@@ -101,13 +182,23 @@ def get_mnist_ubyte() -> None:
             packed.extractall("data")
 
 
-def get_mnist_iterator(batch_size: int, input_shape: Tuple[int, ...], num_parts: int = 1,
-                       part_index: int = 0) -> Tuple[MNISTIter, MNISTIter]:
+def get_mnist_iterator(
+    batch_size: int, input_shape: Tuple[int, ...], num_parts: int = 1, part_index: int = 0
+) -> Tuple[MNISTIter, MNISTIter]:
     """Iterators to train and to validate over MNIST in the folder data, shuffled; flat unless the shape has 3 dimensions."""
     get_mnist_ubyte()
     files = [find_idx(["data"], name) or "" for name in _MNIST_FILES]
-    train, validation = (MNISTIter(image=files[i], label=files[i + 1], batch_size=batch_size,
-                                   flat=len(input_shape) != 3, num_parts=num_parts, part_index=part_index) for i in (0, 2))
+    train, validation = (
+        MNISTIter(
+            image=files[i],
+            label=files[i + 1],
+            batch_size=batch_size,
+            flat=len(input_shape) != 3,
+            num_parts=num_parts,
+            part_index=part_index,
+        )
+        for i in (0, 2)
+    )
     return train, validation
 
 
@@ -127,14 +218,20 @@ class DummyIter(DataIter):
 
 def random_arrays(*shapes: Tuple[int, ...]) -> Any:
     """One float32 numpy array of standard normal numbers for each shape; a lone one not in a list."""
-    arrays = [np.random.randn(*shape).astype(np.float32) if shape else np.array(np.random.randn(), np.float32)
-              for shape in shapes]
+    arrays = [np.random.randn(*shape).astype(np.float32) if shape else np.array(np.random.randn(), np.float32) for shape in shapes]
     return arrays[0] if len(arrays) == 1 else arrays
 
 
-def rand_ndarray(shape: Tuple[int, ...], stype: str = "default", density: Optional[float] = None, dtype: Any = None,
-                 modifier_func: Any = None, shuffle_csr_indices: bool = False, distribution: Optional[str] = None,
-                 ctx: Optional[_context.Context] = None) -> "nd.NDArray":
+def rand_ndarray(
+    shape: Tuple[int, ...],
+    stype: str = "default",
+    density: Optional[float] = None,
+    dtype: Any = None,
+    modifier_func: Any = None,
+    shuffle_csr_indices: bool = False,
+    distribution: Optional[str] = None,
+    ctx: Optional[_context.Context] = None,
+) -> "nd.NDArray":
     """An array of that shape with numbers from -1 to 1.
 
     For "csr", the dense array of a sparse one: numbers from 0 to 1, changed by `modifier_func`, in a share of `density` of the
@@ -277,6 +374,7 @@ def same_array(array1: "nd.NDArray", array2: "nd.NDArray") -> bool:
 
 def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
     """Whether two symbols are the same operators in the same order, whatever their names."""
+
     def structure(symbol: Any) -> List[Any]:
         order = walk(symbol._entries)
         places = {node: number for number, node in enumerate(order)}
@@ -330,8 +428,18 @@ def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Optional[float] = None, atol: 
         assert_almost_equal(t1, t2, rtol=rtol, atol=atol)
 
 
-def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default", g_stype: str = "default",
-                      rtol: float = 1e-4, atol: float = 1e-5, compare_states: bool = True, ntensors: int = 1) -> None:
+def compare_optimizer(
+    opt1: Any,
+    opt2: Any,
+    shape: Any,
+    dtype: Any,
+    w_stype: str = "default",
+    g_stype: str = "default",
+    rtol: float = 1e-4,
+    atol: float = 1e-5,
+    compare_states: bool = True,
+    ntensors: int = 1,
+) -> None:
     """AssertionError unless two optimizers make the same step of random weights. shape: one, or a list of them."""
     for index, each in enumerate(shape if isinstance(shape, list) else [shape]):
         weight, grad = (rand_ndarray(each, stype, dtype=dtype) for stype in (w_stype, g_stype))

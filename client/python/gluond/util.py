@@ -10,8 +10,23 @@ from typing import Any, Callable, NoReturn, Optional, TypeVar
 from ._wire import frame as _frame
 from .context import num_gpus
 
-__all__ = ["get_gpu_count", "getenv", "is_np_array", "is_np_shape", "makedirs", "np_array", "np_shape", "reset_np",
-           "set_module", "set_np", "set_np_shape", "setenv", "use_np", "use_np_array", "use_np_shape"]
+__all__ = [
+    "get_gpu_count",
+    "getenv",
+    "is_np_array",
+    "is_np_shape",
+    "makedirs",
+    "np_array",
+    "np_shape",
+    "reset_np",
+    "set_module",
+    "set_np",
+    "set_np_shape",
+    "setenv",
+    "use_np",
+    "use_np_array",
+    "use_np_shape",
+]
 
 T = TypeVar("T")
 
@@ -134,6 +149,7 @@ def use_np_array(func: T) -> T:
 
 def set_module(module: str) -> Callable[[T], T]:
     """A decorator that sets a function's `__module__`."""
+
     def decorate(func: T) -> T:
         func.__module__ = module
         return func

@@ -13,12 +13,15 @@ __all__ = ["print_summary", "plot_network"]
 
 # Colours of nodes, by kind.
 _FILL = ("#8dd3c7", "#fb8072", "#ffffb3", "#bebada", "#80b1d3", "#fdb462", "#b3de69", "#fccde5")
-_PARAMETER_ENDINGS = ("_weight", "_bias", "_beta", "_gamma", "_moving_var", "_moving_mean", "_running_var",
-                      "_running_mean")
+_PARAMETER_ENDINGS = ("_weight", "_bias", "_beta", "_gamma", "_moving_var", "_moving_mean", "_running_var", "_running_mean")
 
 
-def print_summary(symbol: Symbol, shape: Optional[Mapping[str, Sequence[int]]] = None, line_length: int = 120,
-                  positions: Sequence[float] = (.44, .64, .74, 1.)) -> None:
+def print_summary(
+    symbol: Symbol,
+    shape: Optional[Mapping[str, Sequence[int]]] = None,
+    line_length: int = 120,
+    positions: Sequence[float] = (0.44, 0.64, 0.74, 1.0),
+) -> None:
     """Prints a table of the layers with their output shapes and numbers of parameters.
 
     shape: of the inputs, by name, with the batch first: {"data": (1, 1, 28, 28)}. Without it no counts are known.
@@ -38,11 +41,15 @@ def print_summary(symbol: Symbol, shape: Optional[Mapping[str, Sequence[int]]] =
         if node["op"] == "null" and number > 0 and number not in heads and not _is_data(node, shape):
             continue
         sources = [(entry[0], nodes[entry[0]]) for entry in node["inputs"]]
-        count = sum(_size(shapes.get((source["name"], 0))) for _, source in sources
-                    if _is_parameter(source, shape) and source["name"] not in states)
+        count = sum(
+            _size(shapes.get((source["name"], 0)))
+            for _, source in sources
+            if _is_parameter(source, shape) and source["name"] not in states
+        )
         total += count
-        before = [source["name"] for place, source in sources
-                  if source["op"] != "null" or place in heads or _is_data(source, shape)]
+        before = [
+            source["name"] for place, source in sources if source["op"] != "null" or place in heads or _is_data(source, shape)
+        ]
         rest = "x".join(str(size) for size in shapes.get((node["name"], 0), ())[1:])
         _print_row([f"{node['name']}({node['op']})", rest, str(count), before[0] if before else ""], ends)
         for name in before[1:]:
@@ -112,9 +119,15 @@ def _print_row(fields: Sequence[str], ends: Sequence[int]) -> None:
     print(line)
 
 
-def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
-                 shape: Optional[Mapping[str, Sequence[int]]] = None, dtype: Optional[Mapping[str, Any]] = None,
-                 node_attrs: Optional[Mapping[str, str]] = None, hide_weights: bool = True) -> Any:
+def plot_network(
+    symbol: Symbol,
+    title: str = "plot",
+    save_format: str = "pdf",
+    shape: Optional[Mapping[str, Sequence[int]]] = None,
+    dtype: Optional[Mapping[str, Any]] = None,
+    node_attrs: Optional[Mapping[str, str]] = None,
+    hide_weights: bool = True,
+) -> Any:
     """A graphviz.Digraph of the network: shown by notebooks, written by its `render()`.
 
     shape, dtype: of the inputs, by name, for edges that tell shapes and dtypes. node_attrs: graphviz attributes of every node.
@@ -130,11 +143,14 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
     nodes, _ = _nodes(symbol)
     names = [node["name"] for node in nodes]
     if len(set(names)) != len(names):
-        warnings.warn("There are multiple variables with the same name in your graph, this may result in cyclic graph. Repeated "
-                      "names: " + ",".join(sorted({n for n in names if names.count(n) > 1})), RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            "There are multiple variables with the same name in your graph, this may result in cyclic graph. Repeated "
+            "names: " + ",".join(sorted({n for n in names if names.count(n) > 1})),
+            RuntimeWarning,
+            stacklevel=2,
+        )
     shapes, types = _shapes(symbol, shape), _types(symbol, dtype)
-    common = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled",
-              **(node_attrs or {})}
+    common = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled", **(node_attrs or {})}
     dot = Digraph(name=title, format=save_format)
     hidden = set()
     for node in nodes:
@@ -157,8 +173,14 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
 
 
 def _fill(op: str) -> str:
-    kinds = (("Convolution", "Deconvolution", "FullyConnected"), ("Activation", "LeakyReLU"), ("BatchNorm",),
-             ("Pooling",), ("Concat", "Flatten", "Reshape"), ("Softmax", "SoftmaxOutput"))
+    kinds = (
+        ("Convolution", "Deconvolution", "FullyConnected"),
+        ("Activation", "LeakyReLU"),
+        ("BatchNorm",),
+        ("Pooling",),
+        ("Concat", "Flatten", "Reshape"),
+        ("Softmax", "SoftmaxOutput"),
+    )
     for colour, ops in zip(_FILL[1:], kinds):
         if op in ops:
             return colour

@@ -29,9 +29,7 @@ grpc::ChannelArguments Arguments() {
   return arguments;
 }
 
-std::chrono::milliseconds Milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-}
+std::chrono::milliseconds Milliseconds(double seconds) { return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)); }
 
 }  // namespace
 
@@ -40,8 +38,7 @@ extern "C" {
 
 // Paths of Access, empty where there is none. Null: `error` says why.
 Stream* gluond_stream_open_2(const char* address, const char* tls_ca, const char* tls_cert, const char* tls_key,
-                             const char* token_file, const char* method, const char* hello, size_t size, char* error,
-                             size_t room) {
+                             const char* token_file, const char* method, const char* hello, size_t size, char* error, size_t room) {
   // gRPC's core stays: it ends incompletely where it ends, and a fork's child would share what is left of it.
   static const bool is_there = (grpc_init(), true);
   static_cast<void>(is_there);

@@ -54,9 +54,7 @@ absl::Status Run(cpu, const OpContext& ctx, const F& f, const TBlob* x, OpReqTyp
   }
   const Walk<2> walk = BroadcastWalk(x, y.shape);
   const int64_t grain = std::max<int64_t>(1, kGrain / walk.row_size());
-  Parallel(ctx, walk.rows(), grain, [&](int64_t begin, int64_t end) {
-    Rows<F, C>(f, walk, x, req, y, begin, end);
-  });
+  Parallel(ctx, walk.rows(), grain, [&](int64_t begin, int64_t end) { Rows<F, C>(f, walk, x, req, y, begin, end); });
   return absl::OkStatus();
 }
 

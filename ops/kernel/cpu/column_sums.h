@@ -31,9 +31,8 @@ void SumRange(const F& f, int64_t rows, int64_t cols, const ColumnSum (&sums)[te
 
 template <class C, int terms, class F>
 absl::Status Run(cpu, const OpContext& ctx, int64_t rows, int64_t cols, const F& f, const ColumnSum (&sums)[terms]) {
-  Parallel(ctx, cols, std::max<int64_t>(64, kGrain / (rows + 1)), [&](int64_t begin, int64_t end) {
-    SumRange<C>(f, rows, cols, sums, begin, end);
-  });
+  Parallel(ctx, cols, std::max<int64_t>(64, kGrain / (rows + 1)),
+           [&](int64_t begin, int64_t end) { SumRange<C>(f, rows, cols, sums, begin, end); });
   return absl::OkStatus();
 }
 

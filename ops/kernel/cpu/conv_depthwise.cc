@@ -67,8 +67,8 @@ bool IsDepthwiseVolume(const ConvSize& s) {
   return s.groups > 1 && s.groups == s.in_channels && !s.flat() && Padded(s).Size() / 4 <= s.inputs();
 }
 
-absl::Status ConvForwardDepthwise(const OpContext& ctx, const ConvSize& s, const float* x, const float* w,
-                                  const float* bias, bool add, float* y) {
+absl::Status ConvForwardDepthwise(const OpContext& ctx, const ConvSize& s, const float* x, const float* w, const float* bias,
+                                  bool add, float* y) {
   const Padded padded(s);
   const int64_t filters = s.out_channels / s.groups, channels = s.batch * s.in_channels;
   // The last block of a row reads beyond its outputs.

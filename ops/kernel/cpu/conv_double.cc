@@ -54,8 +54,8 @@ struct GroupSizes {
 
 }  // namespace
 
-absl::Status ConvForward(const OpContext& ctx, const ConvSize& s, const double* x, const double* w, const double* bias,
-                         bool add, double* y) {
+absl::Status ConvForward(const OpContext& ctx, const ConvSize& s, const double* x, const double* w, const double* bias, bool add,
+                         double* y) {
   RETURN_IF_ERROR(CheckColumns(s));
   const GroupSizes g(s);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(g.taps * g.positions * sizeof(double)));
@@ -64,8 +64,8 @@ absl::Status ConvForward(const OpContext& ctx, const ConvSize& s, const double* 
     const double* image = x + i * g.x;
     ForEachTap(ctx, s, [=](int64_t column, int64_t in) { columns[column] = in < 0 ? 0 : image[in]; });
     const double* filters = w + i % s.groups * g.w;
-    RETURN_IF_ERROR(Gemm<cpu>(ctx, DType::kFloat64, {g.filters, g.positions, g.taps}, filters, columns,
-                              add ? kAddTo : kWriteTo, y + i * g.y));
+    RETURN_IF_ERROR(
+        Gemm<cpu>(ctx, DType::kFloat64, {g.filters, g.positions, g.taps}, filters, columns, add ? kAddTo : kWriteTo, y + i * g.y));
   }
   if (bias == nullptr) return absl::OkStatus();
   return ForEach<cpu>(ctx, s.y_size(), [=, positions = g.positions, channels = s.out_channels](int64_t i) {
@@ -73,8 +73,8 @@ absl::Status ConvForward(const OpContext& ctx, const ConvSize& s, const double* 
   });
 }
 
-absl::Status ConvBackward(const OpContext& ctx, const ConvSize& s, const double* dy, const double* x, const double* w,
-                          ConvOut dx, ConvOut dw, ConvOut dbias) {
+absl::Status ConvBackward(const OpContext& ctx, const ConvSize& s, const double* dy, const double* x, const double* w, ConvOut dx,
+                          ConvOut dw, ConvOut dbias) {
   RETURN_IF_ERROR(CheckColumns(s));
   const GroupSizes g(s);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(g.taps * g.positions * sizeof(double)));
@@ -85,9 +85,8 @@ absl::Status ConvBackward(const OpContext& ctx, const ConvSize& s, const double*
   for (int64_t i = 0; i < s.batch * s.groups; ++i) {
     const int64_t group = i % s.groups;
     if (dx.req != kNullOp) {
-      RETURN_IF_ERROR(Gemm<cpu>(ctx, DType::kFloat64,
-                                {.m = g.taps, .n = g.positions, .k = g.filters, .transpose_a = true}, w + group * g.w,
-                                dy + i * g.y, kWriteTo, columns));
+      RETURN_IF_ERROR(Gemm<cpu>(ctx, DType::kFloat64, {.m = g.taps, .n = g.positions, .k = g.filters, .transpose_a = true},
+                                w + group * g.w, dy + i * g.y, kWriteTo, columns));
       double* image = dx_data + i * g.x;
       ForEachTap(ctx, s, [=](int64_t column, int64_t in) {
         if (in >= 0) image[in] += columns[column];
@@ -96,21 +95,24 @@ absl::Status ConvBackward(const OpContext& ctx, const ConvSize& s, const double*
     if (dw.req != kNullOp) {
       const double* image = x + i * g.x;
       ForEachTap(ctx, s, [=](int64_t column, int64_t in) { columns[column] = in < 0 ? 0 : image[in]; });
-      RETURN_IF_ERROR(Gemm<cpu>(
-          ctx, DType::kFloat64, {.m = g.filters, .n = g.taps, .k = g.positions, .transpose_b = true}, dy + i * g.y,
-          columns, i < s.groups && dw.req != kAddTo ? kWriteTo : kAddTo, dw_data + group * g.w));
+      RETURN_IF_ERROR(Gemm<cpu>(ctx, DType::kFloat64, {.m = g.filters, .n = g.taps, .k = g.positions, .transpose_b = true},
+                                dy + i * g.y, columns, i < s.groups && dw.req != kAddTo ? kWriteTo : kAddTo,
+                                dw_data + group * g.w));
     }
   }
   if (dbias.req == kNullOp) return absl::OkStatus();
   double* db = static_cast<double*>(dbias.data);
-  return ForEach<cpu>(ctx, s.out_channels, [=, add = dbias.req == kAddTo, positions = g.positions](int64_t c) {
-    double sum = add ? db[c] : 0;
-    for (int64_t n = 0; n < s.batch; ++n) {
-      const double* row = dy + (n * s.out_channels + c) * positions;
-      for (int64_t p = 0; p < positions; ++p) sum += row[p];
-    }
-    db[c] = sum;
-  }, 1);
+  return ForEach<cpu>(
+      ctx, s.out_channels,
+      [=, add = dbias.req == kAddTo, positions = g.positions](int64_t c) {
+        double sum = add ? db[c] : 0;
+        for (int64_t n = 0; n < s.batch; ++n) {
+          const double* row = dy + (n * s.out_channels + c) * positions;
+          for (int64_t p = 0; p < positions; ++p) sum += row[p];
+        }
+        db[c] = sum;
+      },
+      1);
 }
 
 }  // namespace gluond::ops

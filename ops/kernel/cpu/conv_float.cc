@@ -24,17 +24,17 @@ dnnl::primitive_desc DescOf(Result result, const Layouts& l, bool with_bias) {
   constexpr dnnl::algorithm kDirect = dnnl::algorithm::convolution_direct;
   const memory::desc bias = with_bias ? l.bias : memory::desc();
   const dnnl::convolution_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, kDirect, l.x, l.w, bias, l.y, l.stride, l.dilate, l.pad, l.pad},
-      UserScratchpad(), CpuEngine());
+      {dnnl::prop_kind::forward_training, kDirect, l.x, l.w, bias, l.y, l.stride, l.dilate, l.pad, l.pad}, UserScratchpad(),
+      CpuEngine());
   switch (result) {
     case Result::kY: return forward;
     case Result::kX:
-      return dnnl::convolution_backward_data::primitive_desc(
-          {kDirect, l.x, l.w, l.y, l.stride, l.dilate, l.pad, l.pad}, UserScratchpad(), CpuEngine(), forward);
+      return dnnl::convolution_backward_data::primitive_desc({kDirect, l.x, l.w, l.y, l.stride, l.dilate, l.pad, l.pad},
+                                                             UserScratchpad(), CpuEngine(), forward);
     case Result::kW: break;
   }
-  return dnnl::convolution_backward_weights::primitive_desc(
-      {kDirect, l.x, l.w, bias, l.y, l.stride, l.dilate, l.pad, l.pad}, UserScratchpad(), CpuEngine(), forward);
+  return dnnl::convolution_backward_weights::primitive_desc({kDirect, l.x, l.w, bias, l.y, l.stride, l.dilate, l.pad, l.pad},
+                                                            UserScratchpad(), CpuEngine(), forward);
 }
 
 FewChannels FewChannelsFor(Result result) {
@@ -97,8 +97,7 @@ struct Pieces {
   int bias_argument() const { return result == Result::kW ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS; }
 
   // Reorders what all pieces read whole, and constant filters once for all runs. The result's own pointer is not read.
-  absl::Status LoadShared(const OpContext& ctx, absl::string_view what, const float* x, const float* w,
-                          const float* y) {
+  absl::Status LoadShared(const OpContext& ctx, absl::string_view what, const float* x, const float* w, const float* y) {
     ASSIGN_OR_RETURN(kept_filters, KeptFilters(ctx, what, w));
     if (shared_x != nullptr) RETURN_IF_ERROR(shared_x->Load(ctx, what, x));
     if (shared_w != nullptr && kept_filters == nullptr) RETURN_IF_ERROR(shared_w->Load(ctx, what, w));
@@ -203,24 +202,23 @@ struct Pieces {
   bool reorders_filters;  // All pieces do: constant filters are kept in another form.
   FilterForm filter_form;
   const char* kept_filters = nullptr;  // In the call under way, unless it reorders them itself.
-  size_t bytes = 0;  // The temporary space of the piece that takes most.
+  size_t bytes = 0;                    // The temporary space of the piece that takes most.
 };
 
 // Valid until the next call for the same result.
 template <Result result>
 absl::StatusOr<Pieces*> PiecesOf(const ConvSize& size, bool with_bias) {
   thread_local PrimitiveCache<std::pair<ConvSize, bool>, Pieces> cache;
-  return cache.Get({size, with_bias}, [&]() -> absl::StatusOr<std::unique_ptr<Pieces>> {
-    return std::make_unique<Pieces>(result, size, with_bias);
-  });
+  return cache.Get({size, with_bias},
+                   [&]() -> absl::StatusOr<std::unique_ptr<Pieces>> { return std::make_unique<Pieces>(result, size, with_bias); });
 }
 
 }  // namespace
 
 int64_t ConvBlock() { return HasAvx512() ? 16 : 8; }
 
-absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias,
-                         bool add, float* y) {
+absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float* x, const float* w, const float* bias, bool add,
+                         float* y) {
   if (IsDepthwiseVolume(size)) return ConvForwardDepthwise(ctx, size, x, w, bias, add, y);
   constexpr absl::string_view kWhat = "Convolution";
   Pieces* to_y = nullptr;
@@ -235,8 +233,8 @@ absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float
   });
 }
 
-absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x, const float* w,
-                          ConvOut dx, ConvOut dw, ConvOut dbias) {
+absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const float* dy, const float* x, const float* w, ConvOut dx,
+                          ConvOut dw, ConvOut dbias) {
   constexpr absl::string_view kWhat = "_backward_Convolution";
   const bool wants_x = dx.req != kNullOp, wants_w = dw.req != kNullOp || dbias.req != kNullOp;
   const bool add_x = dx.req == kAddTo, add_w = dw.req == kAddTo, add_bias = dbias.req == kAddTo;

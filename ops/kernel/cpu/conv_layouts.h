@@ -45,8 +45,7 @@ struct Dims {
   memory::dims x, w, y;
 
   explicit Dims(const ConvSize& s)
-      : x({s.batch, s.in_channels}), w({s.out_channels / s.groups, s.in_channels / s.groups}),
-        y({s.batch, s.out_channels}) {
+      : x({s.batch, s.in_channels}), w({s.out_channels / s.groups, s.in_channels / s.groups}), y({s.batch, s.out_channels}) {
     if (s.groups > 1) w.insert(w.begin(), s.groups);
     for (int axis = s.flat() ? 1 : 0; axis < 3; ++axis) {
       x.push_back(s.in[axis]);

@@ -51,9 +51,7 @@ struct Cut {
           s->out_channels = s->groups * group_outputs;
         }
         break;
-      case Axis::kOut:
-        std::tie(part.out_channels, last.out_channels) = Divide(size.out_channels, Block(size.out_channels));
-        break;
+      case Axis::kOut: std::tie(part.out_channels, last.out_channels) = Divide(size.out_channels, Block(size.out_channels)); break;
       case Axis::kIn:
         std::tie(part.in_channels, last.in_channels) = Divide(size.in_channels, Block(size.in_channels));
         w_step = part.in_channels * size.taps();
@@ -69,8 +67,8 @@ struct Cut {
   // How many pieces the work is worth. Elements read and written count, too, as they take longest where channels are
   // few.
   static int64_t PieceCount(const ConvSize& s) {
-    const double products = static_cast<double>(s.y_size()) * static_cast<double>(s.in_channels / s.groups) *
-                            static_cast<double>(s.taps());
+    const double products =
+        static_cast<double>(s.y_size()) * static_cast<double>(s.in_channels / s.groups) * static_cast<double>(s.taps());
     return PiecesOf(products + 32 * static_cast<double>(s.x_size() + s.y_size()), 1 << 21);
   }
 
@@ -92,8 +90,7 @@ struct Cut {
 // An input that all pieces read whole, reordered in parts along the axis that is cut.
 class SharedInput {
  public:
-  SharedInput(const memory::desc& user, const memory::desc& inner, int axis)
-      : same_(user == inner), whole_(Unbound(inner)) {
+  SharedInput(const memory::desc& user, const memory::desc& inner, int axis) : same_(user == inner), whole_(Unbound(inner)) {
     if (same_) return;
     const memory::dims dims = inner.dims();
     const int64_t most = std::clamp<int64_t>(static_cast<int64_t>(inner.get_size()) / kLeastBytes, 1, 16);
@@ -149,8 +146,10 @@ class Operand {
  public:
   // `shared` may be null; it is used if its layout is the wanted one.
   Operand(const memory::desc& user, const memory::desc& inner, const SharedInput* shared = nullptr)
-      : shared_(shared != nullptr && shared->layout() == inner ? shared : nullptr), same_(user == inner),
-        user_(Unbound(user)), inner_(Unbound(inner)) {
+      : shared_(shared != nullptr && shared->layout() == inner ? shared : nullptr),
+        same_(user == inner),
+        user_(Unbound(user)),
+        inner_(Unbound(inner)) {
     if (!same_) load_ = dnnl::reorder(user_, inner_);
     dnnl::primitive_attr add;
     dnnl::post_ops ops;
@@ -161,9 +160,7 @@ class Operand {
   }
 
   // The temporary space that it takes. An output takes some even in the wanted layout, as it may be added.
-  size_t bytes(bool is_output) const {
-    return is_output || (shared_ == nullptr && !same_) ? PieceSpace::BytesOf(inner_) : 0;
-  }
+  size_t bytes(bool is_output) const { return is_output || (shared_ == nullptr && !same_) ? PieceSpace::BytesOf(inner_) : 0; }
 
   // Prepares an input from the caller's memory.
   void Load(const void* data, PieceSpace& space) {
@@ -257,8 +254,7 @@ class FilterForm {
 
 // An input that all pieces read whole, or null. Data is reordered by images, or by channels where there is one
 // image; filters are reordered by output channels.
-inline std::unique_ptr<SharedInput> SharedData(const Cut& cut, int64_t step, const memory::desc& user,
-                                               const memory::desc& inner) {
+inline std::unique_ptr<SharedInput> SharedData(const Cut& cut, int64_t step, const memory::desc& user, const memory::desc& inner) {
   if (cut.pieces == 1 || step != 0) return nullptr;
   return std::make_unique<SharedInput>(user, inner, user.dims()[0] > 1 ? 0 : 1);
 }

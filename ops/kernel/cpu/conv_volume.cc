@@ -28,8 +28,8 @@ absl::Status AddToChannels<cpu>(const OpContext& ctx, const TBlob& bias, const T
 }
 
 template <>
-absl::Status VolumeForward<cpu>(const OpContext& ctx, const ConvSize& s, const TBlob& x, const TBlob& w,
-                                const TBlob* bias, const Target& y) {
+absl::Status VolumeForward<cpu>(const OpContext& ctx, const ConvSize& s, const TBlob& x, const TBlob& w, const TBlob* bias,
+                                const Target& y) {
   if (y.req == kNullOp) return absl::OkStatus();
   return DispatchReal(x.dtype, [&](auto c) -> absl::Status {
     using C = decltype(c);
@@ -47,8 +47,8 @@ absl::Status VolumeForward<cpu>(const OpContext& ctx, const ConvSize& s, const T
 }
 
 template <>
-absl::Status VolumeBackward<cpu>(const OpContext& ctx, const ConvSize& s, const TBlob& dy, const TBlob& x,
-                                 const TBlob& w, const Target& dx, const Target& dw, const Target& dbias) {
+absl::Status VolumeBackward<cpu>(const OpContext& ctx, const ConvSize& s, const TBlob& dy, const TBlob& x, const TBlob& w,
+                                 const Target& dx, const Target& dw, const Target& dbias) {
   return DispatchReal(dy.dtype, [&](auto c) -> absl::Status {
     using C = decltype(c);
     ASSIGN_OR_RETURN(const C* gradients, (As<cpu, C>(ctx, dy)));

@@ -18,8 +18,7 @@ void sgetrs_(const char* trans, const int* n, const int* columns, const float* a
 void dgetrs_(const char* trans, const int* n, const int* columns, const double* a, const int* lda, const int* pivot, double* b,
              const int* ldb, int* info);
 void slaswp_(const int* columns, float* a, const int* lda, const int* first, const int* last, const int* pivot, const int* step);
-void dlaswp_(const int* columns, double* a, const int* lda, const int* first, const int* last, const int* pivot,
-             const int* step);
+void dlaswp_(const int* columns, double* a, const int* lda, const int* first, const int* last, const int* pivot, const int* step);
 }
 
 namespace gluond::ops::factorize_internal {
@@ -53,9 +52,7 @@ struct Lapack<double> {
 inline constexpr int64_t kPanel = 128;  // Columns of a panel. Smaller matrices are one call each.
 inline constexpr int64_t kLines = 64;   // The least rows or columns of a large matrix that one thread computes.
 
-inline void StaySingleThreaded() {
-  [[maybe_unused]] static const bool done = (openblas_set_num_threads(1), true);
-}
+inline void StaySingleThreaded() { [[maybe_unused]] static const bool done = (openblas_set_num_threads(1), true); }
 
 // body(begin, end) over the lines of [0, lines), so many at a time that they take about a tenth of a second, if each takes
 // `work` operations. Between two calls of `body` the run is asked whether it goes on.
@@ -66,8 +63,7 @@ absl::Status ByLines(const OpContext& ctx, int64_t lines, double work, const Bod
   const int64_t grain = std::max<int64_t>(1, std::min<int64_t>(kLines, static_cast<int64_t>(kGrain * 8 / (work + 1))));
   for (int64_t first = 0; first < lines; first += most) {
     RETURN_IF_ERROR(CheckInterrupted());
-    Parallel(ctx, std::min(most, lines - first), grain,
-             [&](int64_t begin, int64_t end) { body(first + begin, first + end); });
+    Parallel(ctx, std::min(most, lines - first), grain, [&](int64_t begin, int64_t end) { body(first + begin, first + end); });
   }
   return absl::OkStatus();
 }
@@ -103,8 +99,8 @@ absl::StatusOr<int64_t> CholeskyByPanels(const OpContext& ctx, int64_t n, C* m) 
     });
     Parallel(ctx, n - next, kLines, [&](int64_t begin, int64_t end) {  // Rows of what is left, up to the diagonal.
       C* const rows = m + (next + begin) * n;
-      Lapack<C>::gemm(CblasRowMajor, CblasNoTrans, CblasTrans, end - begin, end, size, -1, rows + k, n, m + next * n + k, n,
-                      1, rows + next, n);
+      Lapack<C>::gemm(CblasRowMajor, CblasNoTrans, CblasTrans, end - begin, end, size, -1, rows + k, n, m + next * n + k, n, 1,
+                      rows + next, n);
     });
   }
   return 0;
@@ -169,10 +165,10 @@ absl::Status LuByPanels(const OpContext& ctx, int64_t n, C* m, int32_t* pivot) {
     Parallel(ctx, n - last, kLines, [&](int64_t begin, int64_t end) {  // Columns of what is left.
       C* const columns = m + (last + begin) * n;
       exchange(last + begin, last + end);
-      Lapack<C>::trsm(CblasColMajor, CblasLeft, CblasLower, CblasNoTrans, CblasUnit, size, end - begin, 1, panel, n,
-                      columns + k, n);
-      Lapack<C>::gemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n - last, end - begin, size, -1, panel + size, n,
-                      columns + k, n, 1, columns + last, n);
+      Lapack<C>::trsm(CblasColMajor, CblasLeft, CblasLower, CblasNoTrans, CblasUnit, size, end - begin, 1, panel, n, columns + k,
+                      n);
+      Lapack<C>::gemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n - last, end - begin, size, -1, panel + size, n, columns + k, n,
+                      1, columns + last, n);
     });
   }
   return absl::OkStatus();
@@ -214,10 +210,10 @@ absl::Status WithTriangles(cpu, const OpContext& ctx, const TriangularSize& s, c
     while (begin < end) {
       const int64_t matrix = begin / each, first = begin % each, lines = std::min(end - begin, each - first);
       C* const x = b + matrix * s.rows * s.columns + first * (s.right ? s.columns : 1);
-      (solve ? Lapack<C>::trsm : Lapack<C>::trmm)(
-          CblasRowMajor, s.right ? CblasRight : CblasLeft, s.lower ? CblasLower : CblasUpper,
-          s.transposed ? CblasTrans : CblasNoTrans, CblasNonUnit, s.right ? lines : s.rows, s.right ? s.columns : lines,
-          static_cast<C>(s.alpha), a + matrix * n * n, n, x, s.columns);
+      (solve ? Lapack<C>::trsm : Lapack<C>::trmm)(CblasRowMajor, s.right ? CblasRight : CblasLeft,
+                                                  s.lower ? CblasLower : CblasUpper, s.transposed ? CblasTrans : CblasNoTrans,
+                                                  CblasNonUnit, s.right ? lines : s.rows, s.right ? s.columns : lines,
+                                                  static_cast<C>(s.alpha), a + matrix * n * n, n, x, s.columns);
       begin += lines;
     }
   });

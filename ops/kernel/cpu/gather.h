@@ -23,8 +23,8 @@ bool CopySlices(cpu, const OpContext& ctx, const GatherGeometry& g, IndexMode mo
 }
 
 // The slices of one row of dx after the other, so that 16 bits hold sums of float and not what is being added up.
-absl::Status AddByRows(const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy,
-                       const TBlob& index, const TBlob& dx) {
+absl::Status AddByRows(const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy, const TBlob& index,
+                       const TBlob& dx) {
   TBlob rows = {nullptr, {g.indices}, DType::kInt64, ctx.device};
   ASSIGN_OR_RETURN(rows.data, ctx.scratch->Get(rows.bytes()));
   int64_t* const row = rows.dptr<int64_t>();
@@ -51,8 +51,8 @@ absl::Status AddByRows(const OpContext& ctx, const GatherGeometry& g, IndexMode 
   return absl::OkStatus();
 }
 
-absl::Status AddSlices(cpu, const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy,
-                       const TBlob& index, OpReqType /*req*/, const TBlob& dx) {
+absl::Status AddSlices(cpu, const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy, const TBlob& index,
+                       OpReqType /*req*/, const TBlob& dx) {
   return DispatchType(dx.dtype, [&](auto t) -> absl::Status {
     using T = decltype(t);
     using C = Acc<T>;

@@ -76,13 +76,17 @@ Product MakeProduct(const GemmSize& s, bool add, const BlockSize& block) {
     ops.append_sum();
     attr.set_post_ops(ops);
   }
-  const memory::desc a =
-      Matrices(block.batch, block.rows, s.k, s.m * s.k, s.transpose_a ? s.m : s.k, s.transpose_a);
-  const memory::desc b =
-      Matrices(block.batch, s.k, block.cols, s.k * s.n, s.transpose_b ? s.k : s.n, s.transpose_b);
+  const memory::desc a = Matrices(block.batch, block.rows, s.k, s.m * s.k, s.transpose_a ? s.m : s.k, s.transpose_a);
+  const memory::desc b = Matrices(block.batch, s.k, block.cols, s.k * s.n, s.transpose_b ? s.k : s.n, s.transpose_b);
   const memory::desc c = Matrices(block.batch, block.rows, block.cols, s.m * s.n, apart ? block.cols : s.n, false);
   const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, CpuEngine());
-  return {0, 0, 0, block.rows, block.cols, apart, dnnl::matmul(desc),
+  return {0,
+          0,
+          0,
+          block.rows,
+          block.cols,
+          apart,
+          dnnl::matmul(desc),
           {{DNNL_ARG_SRC, Unbound(a)},
            {DNNL_ARG_WEIGHTS, Unbound(b)},
            {DNNL_ARG_DST, Unbound(c)},
@@ -101,8 +105,8 @@ std::unique_ptr<Products> MakeProducts(const GemmSize& s, bool add) {
   for (int64_t matrix = 0; matrix < s.batch; matrix += block.batch) {
     for (int64_t row = 0; row < s.m; row += block.rows) {
       for (int64_t col = 0; col < s.n; col += block.cols) {
-        Product product = MakeProduct(s, add, {std::min(block.batch, s.batch - matrix),
-                                               std::min(block.rows, s.m - row), std::min(block.cols, s.n - col)});
+        Product product = MakeProduct(
+            s, add, {std::min(block.batch, s.batch - matrix), std::min(block.rows, s.m - row), std::min(block.cols, s.n - col)});
         product.a = matrix * s.m * s.k + (s.transpose_a ? row : row * s.k);
         product.b = matrix * s.k * s.n + (s.transpose_b ? col * s.k : col);
         product.c = (matrix * s.m + row) * s.n + col;
@@ -114,8 +118,7 @@ std::unique_ptr<Products> MakeProducts(const GemmSize& s, bool add) {
   return products;
 }
 
-void RunProduct(const GemmSize& s, Product& product, const float* a, const float* b, bool add, float* c,
-                PieceSpace space) {
+void RunProduct(const GemmSize& s, Product& product, const float* a, const float* b, bool add, float* c, PieceSpace space) {
   auto& arguments = product.arguments;
   Bind(arguments.at(DNNL_ARG_SRC), a + product.a);
   Bind(arguments.at(DNNL_ARG_WEIGHTS), b + product.b);
@@ -132,16 +135,15 @@ void RunProduct(const GemmSize& s, Product& product, const float* a, const float
 }
 
 // One row times each matrix, for which the packing of B would take longer than the product.
-absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add,
-                            float* c) {
+absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
   const int64_t block = std::min(s.n, std::max<int64_t>(64, (int64_t{1} << 19) / s.k));
   const int64_t blocks = (s.n - 1) / block + 1;
   return ForEachPiece(ctx, "matrix product", s.batch * blocks, 0, [&](int64_t i, PieceSpace) -> absl::Status {
     const int64_t matrix = i / blocks, col = i % blocks * block, cols = std::min(block, s.n - col);
     const float* const from = b + matrix * s.k * s.n + (s.transpose_b ? col * s.k : col);
-    const dnnl::status status = dnnl::sgemm('N', s.transpose_b ? 'T' : 'N', 1, cols, s.k, static_cast<float>(s.alpha),
-                                            a + matrix * s.k, s.k, from, s.transpose_b ? s.k : s.n, add ? 1 : 0,
-                                            c + matrix * s.n + col, s.n);
+    const dnnl::status status =
+        dnnl::sgemm('N', s.transpose_b ? 'T' : 'N', 1, cols, s.k, static_cast<float>(s.alpha), a + matrix * s.k, s.k, from,
+                    s.transpose_b ? s.k : s.n, add ? 1 : 0, c + matrix * s.n + col, s.n);
     if (status == dnnl::status::success) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("matrix product: oneDNN: status ", static_cast<int>(status)));
   });
@@ -151,9 +153,10 @@ absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float
 absl::StatusOr<PanelProduct*> FindPanels(const OpContext& ctx, const GemmSize& s, const float* b, const char** kept) {
   if (ctx.constants == nullptr || !PanelProduct::Fits(s)) return nullptr;
   thread_local PrimitiveCache<std::array<int64_t, 4>, PanelProduct> cache;
-  ASSIGN_OR_RETURN(PanelProduct* const panels, cache.Get({s.m, s.n, s.k, s.transpose_b}, [&]() -> absl::StatusOr<std::unique_ptr<PanelProduct>> {
-    return std::make_unique<PanelProduct>(s, PieceCount(s));
-  }));
+  ASSIGN_OR_RETURN(PanelProduct* const panels,
+                   cache.Get({s.m, s.n, s.k, s.transpose_b}, [&]() -> absl::StatusOr<std::unique_ptr<PanelProduct>> {
+                     return std::make_unique<PanelProduct>(s, PieceCount(s));
+                   }));
   ASSIGN_OR_RETURN(const void* const form, ctx.constants->Find(b, panels->form(), panels->bytes(), [&](void* to) {
     panels->Pack(b, static_cast<char*>(to));
     return absl::OkStatus();
@@ -177,9 +180,7 @@ absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const float* a, c
   const Key key = {s.m, s.n, s.k, s.batch, s.transpose_a, s.transpose_b, add, BitCast<int64_t>(s.alpha)};
   Products* products = nullptr;
   RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(products, cache.Get(key, [&]() -> absl::StatusOr<std::unique_ptr<Products>> {
-      return MakeProducts(s, add);
-    }));
+    ASSIGN_OR_RETURN(products, cache.Get(key, [&]() -> absl::StatusOr<std::unique_ptr<Products>> { return MakeProducts(s, add); }));
     return absl::OkStatus();
   }));
   const int64_t blocks = static_cast<int64_t>(products->blocks.size());
@@ -202,9 +203,9 @@ absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const double* a, 
       const int64_t matrix = begin / s.m, row = begin % s.m;
       const int64_t rows = std::min(end - begin, s.m - row);
       const double* a_rows = a + matrix * s.m * s.k + (s.transpose_a ? row : row * s.k);
-      cblas_dgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans, s.transpose_b ? CblasTrans : CblasNoTrans,
-                  rows, s.n, s.k, s.alpha, a_rows, s.transpose_a ? s.m : s.k, b + matrix * s.k * s.n,
-                  s.transpose_b ? s.k : s.n, add ? 1 : 0, c + begin * s.n, s.n);
+      cblas_dgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans, s.transpose_b ? CblasTrans : CblasNoTrans, rows, s.n,
+                  s.k, s.alpha, a_rows, s.transpose_a ? s.m : s.k, b + matrix * s.k * s.n, s.transpose_b ? s.k : s.n, add ? 1 : 0,
+                  c + begin * s.n, s.n);
       begin += rows;
     }
   });
@@ -214,17 +215,14 @@ absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const double* a, 
 }  // namespace
 
 template <>
-absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& s, const void* a, const void* b,
-                       OpReqType req, void* c) {
+absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& s, const void* a, const void* b, OpReqType req, void* c) {
   if (req == kNullOp || s.batch == 0 || s.m == 0 || s.n == 0) return absl::OkStatus();
   const int64_t outputs = s.batch * s.m * s.n;
   if (s.k == 0) {  // An empty sum.
     if (req != kAddTo) std::memset(c, 0, outputs * SizeOf(dtype));
     return absl::OkStatus();
   }
-  const auto blob = [&](const void* data, int64_t n) {
-    return TBlob{const_cast<void*>(data), Shape({n}), dtype, ctx.device};
-  };
+  const auto blob = [&](const void* data, int64_t n) { return TBlob{const_cast<void*>(data), Shape({n}), dtype, ctx.device}; };
   // Debian's oneDNN multiplies the types of 16 bits only on CPUs with AVX-512.
   return DispatchReal(dtype, [&](auto t) -> absl::Status {
     using C = decltype(t);

@@ -37,7 +37,9 @@ class PanelProduct {
 
   // In so many pieces, or fewer. Requires: Fits(s).
   PanelProduct(const GemmSize& s, int64_t pieces)
-      : size_(s), panels_((s.n - 1) / kCols + 1), each_((panels_ - 1) / pieces + 1),
+      : size_(s),
+        panels_((s.n - 1) / kCols + 1),
+        each_((panels_ - 1) / pieces + 1),
         panel_bytes_(LayoutOf(s.k, kCols).get_size()),
         form_(absl::StrCat("matrix product ", s.k, " ", s.n, " ", s.transpose_b)) {}
 
@@ -46,8 +48,8 @@ class PanelProduct {
   size_t bytes() const { return PlaceOf(panels_); }
   void Pack(const float* b, char* to) const {
     for (int64_t i = 0; i < panels_; ++i) {
-      memory columns = Unbound({{size_.k, ColsOf(i)}, memory::data_type::f32,
-                                size_.transpose_b ? memory::dims{1, size_.k} : memory::dims{size_.n, 1}});
+      memory columns = Unbound(
+          {{size_.k, ColsOf(i)}, memory::data_type::f32, size_.transpose_b ? memory::dims{1, size_.k} : memory::dims{size_.n, 1}});
       memory panel = Unbound(LayoutOf(size_.k, ColsOf(i)));
       Bind(columns, b + i * kCols * (size_.transpose_b ? size_.k : 1));
       Bind(panel, to + PlaceOf(i));

@@ -9,8 +9,7 @@ namespace gluond::ops {
 // Calls body(begin, end) over pieces of [0, n) of at least `grain`, at most `most` at a time; in place when the context
 // has no threads.
 template <class Body>
-void Parallel(const OpContext& ctx, int64_t n, int64_t grain, const Body& body,
-              int most = std::numeric_limits<int>::max()) {
+void Parallel(const OpContext& ctx, int64_t n, int64_t grain, const Body& body, int most = std::numeric_limits<int>::max()) {
   if (n <= 0) return;
   if (ctx.threads == nullptr || n <= grain) {
     body(int64_t{0}, n);
@@ -38,9 +37,8 @@ inline absl::Status CopyBytes(cpu, const OpContext& ctx, const TBlob& x, const T
 }
 
 inline absl::Status ZeroBytes(cpu, const OpContext& ctx, const TBlob& y) {
-  Parallel(ctx, static_cast<int64_t>(y.bytes()), kGrainBytes, [&](int64_t begin, int64_t end) {
-    std::memset(static_cast<char*>(y.data) + begin, 0, end - begin);
-  });
+  Parallel(ctx, static_cast<int64_t>(y.bytes()), kGrainBytes,
+           [&](int64_t begin, int64_t end) { std::memset(static_cast<char*>(y.data) + begin, 0, end - begin); });
   return absl::OkStatus();
 }
 

@@ -3,8 +3,7 @@
 namespace gluond::ops::map_internal {
 
 template <class F, class C, size_t... k>
-void MapRange(const F& f, const TBlob* x, OpReqType req, const TBlob& y, int64_t begin, int64_t end,
-              std::index_sequence<k...>) {
+void MapRange(const F& f, const TBlob* x, OpReqType req, const TBlob& y, int64_t begin, int64_t end, std::index_sequence<k...>) {
   constexpr size_t kInputs = sizeof...(k);
   alignas(64) C buffer[kInputs + 1][kTile];
   const bool direct = y.dtype == DTypeOf<C> && req != kAddTo;
@@ -22,7 +21,7 @@ void MapRange(const F& f, const TBlob* x, OpReqType req, const TBlob& y, int64_t
     }
     const C* const in[kInputs + 1] = {load(k)..., nullptr};
     const F local = f;  // So that its members stay in registers.
-    // An output that is also an input is so element by element.
+                        // An output that is also an input is so element by element.
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) out[j] = local(in[k][j]...);
     if (!direct) StoreTile(y, req, i, n, out);
@@ -32,9 +31,7 @@ void MapRange(const F& f, const TBlob* x, OpReqType req, const TBlob& y, int64_t
 template <class C, class F, size_t... k>
 absl::Status Run(cpu, const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y,
                  std::index_sequence<k...> inputs) {
-  Parallel(ctx, y.Size(), kGrain, [&](int64_t begin, int64_t end) {
-    MapRange<F, C>(f, x, req, y, begin, end, inputs);
-  });
+  Parallel(ctx, y.Size(), kGrain, [&](int64_t begin, int64_t end) { MapRange<F, C>(f, x, req, y, begin, end, inputs); });
   return absl::OkStatus();
 }
 

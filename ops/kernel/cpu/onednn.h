@@ -28,8 +28,7 @@ inline const dnnl::engine& CpuEngine() {
 
 inline bool HasAvx512() {
   static const bool has = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) &
-                           static_cast<unsigned>(dnnl::cpu_isa::avx512_core)) ==
-                          static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+                           static_cast<unsigned>(dnnl::cpu_isa::avx512_core)) == static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
   return has;
 }
 
@@ -90,8 +89,7 @@ absl::Status ForEachPiece(const OpContext& ctx, absl::string_view what, int64_t 
     while (seen == 0 || !free.compare_exchange_weak(seen, seen & (seen - 1))) seen = free.load();
     const int slot = std::countr_zero(seen);
     for (int64_t i = begin; i < end; ++i) {
-      const absl::Status done =
-          CallOneDnn(what, [&] { return piece(i, PieceSpace(space + bytes * static_cast<size_t>(slot))); });
+      const absl::Status done = CallOneDnn(what, [&] { return piece(i, PieceSpace(space + bytes * static_cast<size_t>(slot))); });
       if (done.ok()) continue;
       MutexLock lock(mu);
       status = done;

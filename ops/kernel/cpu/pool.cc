@@ -21,9 +21,7 @@ PoolSize Collapsed(PoolSize s) {
   for (int axis = 0; axis < 2; ++axis) {
     if (s.out[2] != 1 || s.kernel[2] != s.in[2] || s.pad[2] != 0) return s;
     const int64_t n = s.in[2];
-    const auto merge = [&](std::array<int64_t, 3>* v, int64_t times, int64_t first) {
-      *v = {first, (*v)[0], (*v)[1] * times};
-    };
+    const auto merge = [&](std::array<int64_t, 3>* v, int64_t times, int64_t first) { *v = {first, (*v)[0], (*v)[1] * times}; };
     merge(&s.in, n, 1);
     merge(&s.out, 1, 1);
     merge(&s.kernel, n, 1);
@@ -34,9 +32,7 @@ PoolSize Collapsed(PoolSize s) {
 }
 
 // True where each plane is one window.
-bool IsGlobal(const PoolSize& s) {
-  return s.out_plane() == 1 && s.kernel == s.in && s.pad == std::array<int64_t, 3>{};
-}
+bool IsGlobal(const PoolSize& s) { return s.out_plane() == 1 && s.kernel == s.in && s.pad == std::array<int64_t, 3>{}; }
 
 // Calls body(plane) for all planes, spread over the threads.
 template <class Body>
@@ -71,8 +67,7 @@ void ForwardRows(const OpContext& ctx, const PoolSize& s, const C* x, bool add, 
 }
 
 template <class C>
-void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req, C* y, OpReqType index_req,
-             int32_t* index) {
+void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req, C* y, OpReqType index_req, int32_t* index) {
   if (IsDense(s)) {
     return ForEachPlane(ctx, s, [&](int64_t plane) {
       const C* const from = x + plane * s.in_plane();
@@ -108,17 +103,14 @@ void Forward(const OpContext& ctx, const PoolSize& s, const C* x, OpReqType req,
 }
 
 template <class C>
-absl::Status Backward(const OpContext& ctx, const PoolSize& s, const C* dy, const int32_t* index, OpReqType req,
-                      C* dx) {
+absl::Status Backward(const OpContext& ctx, const PoolSize& s, const C* dy, const int32_t* index, OpReqType req, C* dx) {
   if (s.type != PoolType::kMax && IsDense(s) && IsDense(Transposed(s))) {
     ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(s.planes * s.out_plane() * sizeof(C)));
     C* const shares = static_cast<C*>(space);
     ForEachPlane(ctx, s, [&](int64_t plane) {
       C* const share = shares + plane * s.out_plane();
       std::copy_n(dy + plane * s.out_plane(), s.out_plane(), share);
-      ForEachStretch(s, [&](const Stretch& t) {
-        Divide(s, std::integral_constant<int64_t, 1>(), t, share + t.begin);
-      });
+      ForEachStretch(s, [&](const Stretch& t) { Divide(s, std::integral_constant<int64_t, 1>(), t, share + t.begin); });
       DensePlane(Transposed(s), share, req == kAddTo, dx + plane * s.in_plane());
     });
     return absl::OkStatus();
@@ -169,8 +161,8 @@ absl::Status PoolForward<cpu>(const OpContext& ctx, const PoolSize& size, const 
 }
 
 template <>
-absl::Status PoolBackward<cpu>(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index,
-                               OpReqType req, const TBlob& dx) {
+absl::Status PoolBackward<cpu>(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index, OpReqType req,
+                               const TBlob& dx) {
   if (req == kNullOp) return absl::OkStatus();
   const int32_t* const at = size.type == PoolType::kMax ? index.dptr<int32_t>() : nullptr;
   return DispatchReal(dy.dtype, [&](auto c) -> absl::Status {

@@ -24,8 +24,7 @@ inline bool IsDense(const PoolSize& s) {
 
 // to[i] = fold of the `count` elements from[i], from[i + step], ...
 template <class C, class Fold>
-void FoldNeighbours(const C* __restrict from, int64_t count, int64_t step, int64_t size, const Fold& fold,
-                    C* __restrict to) {
+void FoldNeighbours(const C* __restrict from, int64_t count, int64_t step, int64_t size, const Fold& fold, C* __restrict to) {
   if (count == 1) return (void)std::copy_n(from, size, to);
   const C* next = from + step;
   for (int64_t i = 0; i < size; ++i) to[i] = fold(from[i], next[i]);
@@ -42,8 +41,8 @@ void FoldNeighbours(const C* __restrict from, int64_t count, int64_t step, int64
 
 // Puts the dense windows of rows [begin, end) of slice oz together in `result`, where rows lie Pitch elements apart.
 template <class C, class Fold>
-void FoldDense(const PoolSize& s, const C* x, int64_t oz, int64_t begin, int64_t end, C nothing, const Fold& fold,
-               C* space, C* result) {
+void FoldDense(const PoolSize& s, const C* x, int64_t oz, int64_t begin, int64_t end, C nothing, const Fold& fold, C* space,
+               C* result) {
   const Extent slices = WindowExtent(s, 0, oz);
   const int64_t pitch = Pitch(s), left = s.pad[2], inside = std::min(s.in[2], pitch - left);
   for (int64_t row = 0; row < end - begin + s.kernel[1] - 1; ++row) {
@@ -82,10 +81,7 @@ template <class C, class Fold, class Finish>
 void ForEachDenseRow(const PoolSize& s, const C* x, C nothing, const Fold& fold, const Finish& finish) {
   C space[kBlock], result[kBlock];
   ForEachDenseBlock(
-      s,
-      [&](int64_t oz, int64_t begin, int64_t end) {
-        FoldDense(s, x, oz, begin, end, nothing, fold, space, result);
-      },
+      s, [&](int64_t oz, int64_t begin, int64_t end) { FoldDense(s, x, oz, begin, end, nothing, fold, space, result); },
       [&](const Stretch& t, int64_t at) { finish(t, result + at); });
 }
 
@@ -162,8 +158,7 @@ template <class C>
 void DenseIndexPlane(const PoolSize& s, const C* x, bool add, C* y, bool add_index, int32_t* index) {
   Maxima<C> seen, space, result;
   ForEachDenseBlock(
-      s,
-      [&](int64_t oz, int64_t begin, int64_t end) { MaxDense(s, x, oz, begin, end, &seen, &space, &result); },
+      s, [&](int64_t oz, int64_t begin, int64_t end) { MaxDense(s, x, oz, begin, end, &seen, &space, &result); },
       [&](const Stretch& t, int64_t row) {
         ClearEmpty(s, t, result.best + row);
         if (y != nullptr) Store(result.best + row, t, add, y);

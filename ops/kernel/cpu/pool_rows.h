@@ -25,8 +25,12 @@ struct RowPlan {
   bool some_empty;
 
   explicit RowPlan(const PoolSize& s)
-      : chunk(ChunkOf(s)), chunks((s.out[2] - 1) / chunk + 1), step(s.stride[2] > kSpan ? s.kernel[2] : s.stride[2]),
-        pitch(chunk + (s.kernel[2] - 1) / step), all_inside(true), some_empty(false) {
+      : chunk(ChunkOf(s)),
+        chunks((s.out[2] - 1) / chunk + 1),
+        step(s.stride[2] > kSpan ? s.kernel[2] : s.stride[2]),
+        pitch(chunk + (s.kernel[2] - 1) / step),
+        all_inside(true),
+        some_empty(false) {
     for (int axis = 0; axis < 3; ++axis) {
       const Extent last = WindowExtent(s, axis, s.out[axis] - 1);
       all_inside = all_inside && s.pad[axis] == 0 && last.end - last.begin == s.kernel[axis];
@@ -66,8 +70,7 @@ struct StretchPlace {
 
 // to[i] = the fold of column i of `slices` times `rows` rows of a plane, of `size` elements; the first begins at x.
 template <class C, class Fold>
-void FoldColumns(const PoolSize& s, const C* x, int64_t slices, int64_t rows, int64_t size, const Fold& fold,
-                 C* __restrict to) {
+void FoldColumns(const PoolSize& s, const C* x, int64_t slices, int64_t rows, int64_t size, const Fold& fold, C* __restrict to) {
   const int64_t pitch = s.in[2];
   const bool pair = rows > 1;
   if (pair) {

@@ -117,8 +117,7 @@ void MaxWindows(const PoolSize& s, const C* x, const Stretch& t, C* best, int32_
 
 // y and index are planes; y may be null.
 template <class C, class Stride>
-void IndexStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y, bool add_index,
-                  int32_t* index) {
+void IndexStretch(const PoolSize& s, Stride stride, const C* x, const Stretch& t, bool add, C* y, bool add_index, int32_t* index) {
   C best[kChunk];
   int32_t at[kChunk];
   std::fill_n(best, t.size(), Lowest<C>());

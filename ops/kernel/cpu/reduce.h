@@ -75,8 +75,7 @@ void InnerReduced(const OpContext& ctx, const ReduceWalk& walk, const R& r, cons
 
 // Reduces a tile of outputs at a time, as x's innermost axis is kept.
 template <class C, class R>
-void InnerKept(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req,
-               const TBlob& y) {
+void InnerKept(const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req, const TBlob& y) {
   using A = CpuAcc<C>;
   const int64_t n = walk.kept.row_size(), tiles = (n + kTile - 1) / kTile, count = walk.reduced.size;
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count * std::min(n, kTile)));
@@ -99,8 +98,7 @@ void InnerKept(const OpContext& ctx, const ReduceWalk& walk, const R& r, const T
 }
 
 template <class C, class R>
-absl::Status Run(cpu, const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req,
-                 const TBlob& y) {
+absl::Status Run(cpu, const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req, const TBlob& y) {
   if (walk.inner_reduced) {
     InnerReduced<C>(ctx, walk, r, x, Out<C>(y, req));
   } else {

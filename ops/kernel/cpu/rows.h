@@ -76,14 +76,13 @@ struct DenseRow {
 };
 
 template <class C, class F, size_t... k>
-absl::Status Run(cpu, const OpContext& ctx, const RowGeometry& rows, const F& f, const TBlob* x, OpReqType req,
-                 const TBlob& y, std::index_sequence<k...>) {
+absl::Status Run(cpu, const OpContext& ctx, const RowGeometry& rows, const F& f, const TBlob* x, OpReqType req, const TBlob& y,
+                 std::index_sequence<k...>) {
   if (rows.inner == 1 && req != kAddTo && y.dtype == DTypeOf<C> && (... && (x[k].dtype == DTypeOf<C>))) {
-    return ForEachGroupOn(cpu(), ctx, rows.rows(), rows.n, DenseRow<C, F, k...>{
-        f, rows.n, {static_cast<const C*>(x[k].data)...}, static_cast<C*>(y.data)});
+    return ForEachGroupOn(cpu(), ctx, rows.rows(), rows.n,
+                          DenseRow<C, F, k...>{f, rows.n, {static_cast<const C*>(x[k].data)...}, static_cast<C*>(y.data)});
   }
-  return ForEachGroupOn(cpu(), ctx, rows.rows(), rows.n,
-                        StridedRow<C, F, k...>{f, rows, {In<C>(x[k])...}, Out<C>(y, req)});
+  return ForEachGroupOn(cpu(), ctx, rows.rows(), rows.n, StridedRow<C, F, k...>{f, rows, {In<C>(x[k])...}, Out<C>(y, req)});
 }
 
 }  // namespace rows_internal

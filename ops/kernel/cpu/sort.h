@@ -11,9 +11,7 @@ absl::StatusOr<int64_t*> SortRows(cpu, const OpContext& ctx, const RowGeometry& 
     for (int64_t row = begin; row < end; ++row) {
       const C* const key = keys + row * rows.n;
       int64_t* const first = order + row * rows.n;
-      const auto before = [&](int64_t a, int64_t b) {
-        return precedes(key[a], key[b]) || (a < b && !precedes(key[b], key[a]));
-      };
+      const auto before = [&](int64_t a, int64_t b) { return precedes(key[a], key[b]) || (a < b && !precedes(key[b], key[a])); };
       std::partial_sort(first, first + k, first + rows.n, before);
     }
   });

@@ -56,8 +56,7 @@ absl::Status CopyWalk(cpu, const OpContext& ctx, const Walk<2>& walk, const T* x
 }
 
 template <class C>
-absl::Status ScaleWalk(cpu, const OpContext& ctx, const Walk<2>& walk, const StridedCopy& copy, const In<C>& x,
-                       const Out<C>& y) {
+absl::Status ScaleWalk(cpu, const OpContext& ctx, const Walk<2>& walk, const StridedCopy& copy, const In<C>& x, const Out<C>& y) {
   const int64_t n = walk.row_size(), x_step = walk.row_stride(0), y_step = walk.row_stride(1);
   const In<C> in = x;  // So that its members stay in registers.
   const C scale = Convert<C>(copy.scale);

@@ -3,8 +3,8 @@
 namespace gluond::ops::update_internal {
 
 template <class C, int states, class F>
-void UpdateRange(const F& f, const TBlob& w, const TBlob& g, const TBlob* s, OpReqType req, const TBlob& y,
-                 int64_t begin, int64_t end) {
+void UpdateRange(const F& f, const TBlob& w, const TBlob& g, const TBlob* s, OpReqType req, const TBlob& y, int64_t begin,
+                 int64_t end) {
   C weight[kTile], grad[kTile], state[states == 0 ? 1 : states][kTile];
   const F local = f;
   for (int64_t i = begin; i < end; i += kTile) {
@@ -27,9 +27,7 @@ void UpdateRange(const F& f, const TBlob& w, const TBlob& g, const TBlob* s, OpR
 template <class C, int states, class F>
 absl::Status Run(cpu, const OpContext& ctx, const F& f, const TBlob& w, const TBlob& g, const TBlob* s, OpReqType req,
                  const TBlob& y) {
-  Parallel(ctx, y.Size(), kGrain, [&](int64_t begin, int64_t end) {
-    UpdateRange<C, states>(f, w, g, s, req, y, begin, end);
-  });
+  Parallel(ctx, y.Size(), kGrain, [&](int64_t begin, int64_t end) { UpdateRange<C, states>(f, w, g, s, req, y, begin, end); });
   return absl::OkStatus();
 }
 

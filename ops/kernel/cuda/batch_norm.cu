@@ -74,8 +74,8 @@ struct MoveStatistics {
   }
 };
 
-absl::Status Train(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in, OpReqType req,
-                   const TBlob& y, void* mean, void* inverse_std) {
+absl::Status Train(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in, OpReqType req, const TBlob& y,
+                   void* mean, void* inverse_std) {
   const TBlob &x = in[0], &gamma = in[1], &beta = in[2], &moving_mean = in[3], &moving_var = in[4];
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
   ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, call.shape, x.dtype));
@@ -87,30 +87,29 @@ absl::Status Train(const OpContext& ctx, const BatchNormCall& call, absl::Span<c
   new_var.data = static_cast<char*>(new_mean.data) + new_mean.bytes();
   const Scalar one(x.dtype, 1), keep_y(x.dtype, req == kAddTo ? 1 : 0);
   RETURN_IF_ERROR(CudaStatus(
-      cudnnBatchNormalizationForwardTraining(handle, kMode, one.get(), keep_y.get(), p->x, x.data, p->x, y.data,
-                                             p->channels, scale.data, beta.data, 1, new_mean.data, new_var.data,
-                                             call.eps, mean, inverse_std), "BatchNorm"));
+      cudnnBatchNormalizationForwardTraining(handle, kMode, one.get(), keep_y.get(), p->x, x.data, p->x, y.data, p->channels,
+                                             scale.data, beta.data, 1, new_mean.data, new_var.data, call.eps, mean, inverse_std),
+      "BatchNorm"));
   return DispatchReal(x.dtype, [&](auto c) {
     using C = decltype(c);
     const double count = static_cast<double>(call.shape.rows());
-    return ForEach<gpu>(ctx, call.shape.n,
-                        MoveStatistics<C>{new_mean.dptr<C>(), new_var.dptr<C>(), moving_mean.dptr<C>(),
-                                          moving_var.dptr<C>(), static_cast<C>((count - 1) / count),
-                                          static_cast<C>(call.momentum), static_cast<C>(1 - call.momentum)});
+    return ForEach<gpu>(
+        ctx, call.shape.n,
+        MoveStatistics<C>{new_mean.dptr<C>(), new_var.dptr<C>(), moving_mean.dptr<C>(), moving_var.dptr<C>(),
+                          static_cast<C>((count - 1) / count), static_cast<C>(call.momentum), static_cast<C>(1 - call.momentum)});
   });
 }
 
-absl::Status Predict(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in, OpReqType req,
-                     const TBlob& y) {
+absl::Status Predict(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in, OpReqType req, const TBlob& y) {
   const TBlob &x = in[0], &gamma = in[1], &beta = in[2], &moving_mean = in[3], &moving_var = in[4];
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
   ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, call.shape, x.dtype));
   ASSIGN_OR_RETURN(const TBlob scale, ScaleOf(ctx, call, x.dtype, gamma));
   const Scalar one(x.dtype, 1), keep_y(x.dtype, req == kAddTo ? 1 : 0);
   return CudaStatus(
-      cudnnBatchNormalizationForwardInference(handle, kMode, one.get(), keep_y.get(), p->x, x.data, p->x, y.data,
-                                              p->channels, scale.data, beta.data, moving_mean.data, moving_var.data,
-                                              call.eps), "BatchNorm");
+      cudnnBatchNormalizationForwardInference(handle, kMode, one.get(), keep_y.get(), p->x, x.data, p->x, y.data, p->channels,
+                                              scale.data, beta.data, moving_mean.data, moving_var.data, call.eps),
+      "BatchNorm");
 }
 
 // Writes the gradients that cuDNN has computed, as the requests say.
@@ -126,8 +125,8 @@ struct GiveGradients {
   }
 };
 
-absl::Status Backward(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in,
-                      absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+absl::Status Backward(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in, absl::Span<const OpReqType> req,
+                      absl::Span<const TBlob> out) {
   const TBlob &dy = in[0], &x = in[1], &gamma = in[2], &mean = in[3], &inverse_std = in[4];
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
   ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, call.shape, x.dtype));
@@ -135,34 +134,31 @@ absl::Status Backward(const OpContext& ctx, const BatchNormCall& call, absl::Spa
   ASSIGN_OR_RETURN(const TBlob dgamma, PerChannel(ctx, call.shape, x.dtype));
   ASSIGN_OR_RETURN(const TBlob dbeta, PerChannel(ctx, call.shape, x.dtype));
   const Scalar one(x.dtype, 1), zero(x.dtype, 0), keep_dx(x.dtype, req[0] == kAddTo ? 1 : 0);
-  RETURN_IF_ERROR(CudaStatus(
-      cudnnBatchNormalizationBackward(handle, kMode, one.get(), keep_dx.get(), one.get(), zero.get(), p->x, x.data,
-                                      p->x, dy.data, p->x, out[0].data, p->channels, scale.data, dgamma.data,
-                                      dbeta.data, call.eps, mean.data, inverse_std.data), "BatchNorm's gradient"));
+  RETURN_IF_ERROR(CudaStatus(cudnnBatchNormalizationBackward(handle, kMode, one.get(), keep_dx.get(), one.get(), zero.get(), p->x,
+                                                             x.data, p->x, dy.data, p->x, out[0].data, p->channels, scale.data,
+                                                             dgamma.data, dbeta.data, call.eps, mean.data, inverse_std.data),
+                             "BatchNorm's gradient"));
   return DispatchReal(x.dtype, [&](auto c) {
     using C = decltype(c);
     return ForEach<gpu>(ctx, call.shape.n,
-                        GiveGradients<C>{dgamma.dptr<C>(), dbeta.dptr<C>(), Out<C>(out[1], req[1]),
-                                         Out<C>(out[2], req[2]), call.fix_gamma, req[1] != kNullOp,
-                                         req[2] != kNullOp});
+                        GiveGradients<C>{dgamma.dptr<C>(), dbeta.dptr<C>(), Out<C>(out[1], req[1]), Out<C>(out[2], req[2]),
+                                         call.fix_gamma, req[1] != kNullOp, req[2] != kNullOp});
   });
 }
 
 }  // namespace
 
 template <>
-absl::StatusOr<bool> BatchNormByLibrary<gpu>(const OpContext& ctx, const BatchNormCall& call,
-                                             absl::Span<const TBlob> in, absl::Span<const OpReqType> req,
-                                             absl::Span<const TBlob> out) {
+absl::StatusOr<bool> BatchNormByLibrary<gpu>(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in,
+                                             absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
   const TBlob& x = in[0];
-  if (req[0] == kNullOp || !IsForDnn(call, x, out[0].dtype, {in[1].dtype, in[2].dtype, in[3].dtype, in[4].dtype,
-                                                             out[1].dtype, out[2].dtype})) {
+  if (req[0] == kNullOp ||
+      !IsForDnn(call, x, out[0].dtype, {in[1].dtype, in[2].dtype, in[3].dtype, in[4].dtype, out[1].dtype, out[2].dtype})) {
     return false;
   }
   // The batch's mean and 1 / sqrt(var + eps): cuDNN writes both or none, and adds to neither.
   if (req[1] == kNullOp && req[2] == kNullOp) {
-    return Done(call.from_batch ? Train(ctx, call, in, req[0], out[0], nullptr, nullptr)
-                                : Predict(ctx, call, in, req[0], out[0]));
+    return Done(call.from_batch ? Train(ctx, call, in, req[0], out[0], nullptr, nullptr) : Predict(ctx, call, in, req[0], out[0]));
   }
   const auto written = [&](int i) { return req[i] == kWriteTo || req[i] == kWriteInplace; };
   if (!call.from_batch || !written(1) || !written(2)) return false;
@@ -170,9 +166,8 @@ absl::StatusOr<bool> BatchNormByLibrary<gpu>(const OpContext& ctx, const BatchNo
 }
 
 template <>
-absl::StatusOr<bool> BatchNormGradientByLibrary<gpu>(const OpContext& ctx, const BatchNormCall& call,
-                                                     absl::Span<const TBlob> in, absl::Span<const OpReqType> req,
-                                                     absl::Span<const TBlob> out) {
+absl::StatusOr<bool> BatchNormGradientByLibrary<gpu>(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in,
+                                                     absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
   const TBlob &dy = in[0], &x = in[1];
   if (!call.from_batch || req[0] == kNullOp || out[0].dtype != x.dtype ||
       !IsForDnn(call, x, dy.dtype, {in[2].dtype, in[3].dtype, in[4].dtype})) {

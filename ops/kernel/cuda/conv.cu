@@ -52,11 +52,10 @@ absl::Status Fill(const ConvSize& s, DType dtype, Plan* plan) {
   RETURN_IF_ERROR(CudaStatus(cudnnSetFilter4dDescriptor(plan->w, DnnType(dtype), CUDNN_TENSOR_NCHW, i(s.out_channels),
                                                         i(s.in_channels / s.groups), i(s.kernel[1]), i(s.kernel[2])),
                              kWhat));
-  RETURN_IF_ERROR(CudaStatus(
-      cudnnSetConvolution2dDescriptor(plan->conv, i(s.pad[1]), i(s.pad[2]), i(s.stride[1]), i(s.stride[2]),
-                                      i(s.dilate[1]), i(s.dilate[2]), CUDNN_CROSS_CORRELATION,
-                                      dtype == DType::kFloat64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
-      kWhat));
+  RETURN_IF_ERROR(CudaStatus(cudnnSetConvolution2dDescriptor(plan->conv, i(s.pad[1]), i(s.pad[2]), i(s.stride[1]), i(s.stride[2]),
+                                                             i(s.dilate[1]), i(s.dilate[2]), CUDNN_CROSS_CORRELATION,
+                                                             dtype == DType::kFloat64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
+                             kWhat));
   return CudaStatus(cudnnSetConvolutionGroupCount(plan->conv, i(s.groups)), kWhat);
 }
 
@@ -79,12 +78,8 @@ absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, DType dtype, const ConvSize& 
 // True of Winograd's algorithm with large tiles, as cuDNN takes it for windows of 5 x 5: in float32 its results are a few
 // thousandths off, more than by TF32.
 bool IsRough(cudnnConvolutionFwdAlgo_t algorithm) { return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED; }
-bool IsRough(cudnnConvolutionBwdDataAlgo_t algorithm) {
-  return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
-}
-bool IsRough(cudnnConvolutionBwdFilterAlgo_t algorithm) {
-  return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
-}
+bool IsRough(cudnnConvolutionBwdDataAlgo_t algorithm) { return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED; }
+bool IsRough(cudnnConvolutionBwdFilterAlgo_t algorithm) { return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED; }
 
 // Asks `rank(most, &count, ranking)` for cuDNN's ranking, takes the first algorithm that GpuMath allows and whose
 // `workspace(algorithm, &bytes)` is small enough, and sets the descriptor to its math. UNIMPLEMENTED: there is none.
@@ -135,11 +130,11 @@ absl::StatusOr<void*> ChooseWithSpace(const OpContext& ctx, const Plan& plan, Ch
 // Computes y or a gradient through cuDNN's functions for it: each takes the plan's members `a` and `b`, the
 // convolution and the plan's member `out`, in this order.
 template <class Perf, class Way, class Rank, class Workspace, class Run, class A, class B, class Result>
-absl::Status Compute(const OpContext& ctx, DType dtype, const ConvSize& size, absl::string_view what, Way Plan::*way,
-                     Rank* rank, Workspace* workspace, Run* run, A Plan::*a, const void* a_data, B Plan::*b,
-                     const void* b_data, Result Plan::*out, ConvOut result) {
+absl::Status Compute(const OpContext& ctx, DType dtype, const ConvSize& size, absl::string_view what, Way Plan::*way, Rank* rank,
+                     Workspace* workspace, Run* run, A Plan::*a, const void* a_data, B Plan::*b, const void* b_data,
+                     Result Plan::*out, ConvOut result) {
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(Plan* p, PlanOf(ctx, dtype, size));
+  ASSIGN_OR_RETURN(Plan * p, PlanOf(ctx, dtype, size));
   const auto ranking = [&](int most, int* count, Perf* ranked) {
     return rank(handle, p->*a, p->*b, p->conv, p->*out, most, count, ranked);
   };
@@ -148,31 +143,30 @@ absl::Status Compute(const OpContext& ctx, DType dtype, const ConvSize& size, ab
   };
   ASSIGN_OR_RETURN(void* space, (ChooseWithSpace<Perf>(ctx, *p, &(p->*way), ranking, bytes)));
   const Scalar one(dtype, 1), beta(dtype, result.req == kAddTo ? 1 : 0);
-  return CudaStatus(run(handle, one.get(), p->*a, a_data, p->*b, b_data, p->conv, (p->*way).algorithm, space,
-                        (p->*way).workspace, beta.get(), p->*out, result.data), what);
+  return CudaStatus(run(handle, one.get(), p->*a, a_data, p->*b, b_data, p->conv, (p->*way).algorithm, space, (p->*way).workspace,
+                        beta.get(), p->*out, result.data),
+                    what);
 }
 
 }  // namespace
 
-absl::StatusOr<bool> ConvForwardByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x,
-                                      const void* w, OpReqType req, void* y) {
+absl::StatusOr<bool> ConvForwardByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* x, const void* w,
+                                      OpReqType req, void* y) {
   return Done(Compute<cudnnConvolutionFwdAlgoPerf_t>(
       ctx, dtype, size, "Convolution", &Plan::forward, cudnnGetConvolutionForwardAlgorithm_v7,
       cudnnGetConvolutionForwardWorkspaceSize, cudnnConvolutionForward, &Plan::x, x, &Plan::w, w, &Plan::y, {y, req}));
 }
-absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
-                                           const void* w, ConvOut dx) {
+absl::StatusOr<bool> ConvDataGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* w,
+                                           ConvOut dx) {
   return Done(Compute<cudnnConvolutionBwdDataAlgoPerf_t>(
       ctx, dtype, size, "Convolution's data gradient", &Plan::backward_x, cudnnGetConvolutionBackwardDataAlgorithm_v7,
-      cudnnGetConvolutionBackwardDataWorkspaceSize, cudnnConvolutionBackwardData, &Plan::w, w, &Plan::y, dy, &Plan::x,
-      dx));
+      cudnnGetConvolutionBackwardDataWorkspaceSize, cudnnConvolutionBackwardData, &Plan::w, w, &Plan::y, dy, &Plan::x, dx));
 }
-absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy,
-                                             const void* x, ConvOut dw) {
+absl::StatusOr<bool> ConvFilterGradientByDnn(const OpContext& ctx, DType dtype, const ConvSize& size, const void* dy, const void* x,
+                                             ConvOut dw) {
   return Done(Compute<cudnnConvolutionBwdFilterAlgoPerf_t>(
-      ctx, dtype, size, "Convolution's weight gradient", &Plan::backward_w,
-      cudnnGetConvolutionBackwardFilterAlgorithm_v7, cudnnGetConvolutionBackwardFilterWorkspaceSize,
-      cudnnConvolutionBackwardFilter, &Plan::x, x, &Plan::y, dy, &Plan::w, dw));
+      ctx, dtype, size, "Convolution's weight gradient", &Plan::backward_w, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
+      cudnnGetConvolutionBackwardFilterWorkspaceSize, cudnnConvolutionBackwardFilter, &Plan::x, x, &Plan::y, dy, &Plan::w, dw));
 }
 
 }  // namespace gluond::ops

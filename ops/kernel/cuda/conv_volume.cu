@@ -71,27 +71,31 @@ constexpr int64_t kUnfoldGrain = 4096;
 // positions).
 struct Matrices {
   explicit Matrices(const ConvSize& s)
-      : filters(s.out_channels / s.groups), rows(s.in_channels / s.groups * s.taps()), positions(s.outputs()),
-        x(s.in_channels * s.inputs()), y(s.out_channels * s.outputs()), columns(s.in_channels * s.taps() * positions) {}
+      : filters(s.out_channels / s.groups),
+        rows(s.in_channels / s.groups * s.taps()),
+        positions(s.outputs()),
+        x(s.in_channels * s.inputs()),
+        y(s.out_channels * s.outputs()),
+        columns(s.in_channels * s.taps() * positions) {}
   int64_t filters, rows, positions;
   int64_t x, y, columns;  // Elements of one image.
 };
 
 template <class C>
-absl::Status Forward(const OpContext& ctx, const ConvSize& s, const TBlob& x_blob, const TBlob& w_blob,
-                     const TBlob* bias, const Target& y_target) {
+absl::Status Forward(const OpContext& ctx, const ConvSize& s, const TBlob& x_blob, const TBlob& w_blob, const TBlob* bias,
+                     const Target& y_target) {
   RETURN_IF_ERROR(CheckColumns(s));
   const Matrices m(s);
   ASSIGN_OR_RETURN(const C* x, (As<gpu, C>(ctx, x_blob)));
   ASSIGN_OR_RETURN(const C* w, (As<gpu, C>(ctx, w_blob)));
-  ASSIGN_OR_RETURN(C* columns, Space<C>(ctx, m.columns));
+  ASSIGN_OR_RETURN(C * columns, Space<C>(ctx, m.columns));
   Stage<gpu, C> y;
   RETURN_IF_ERROR(y.Begin(ctx, y_target, false));
   if (y.data == nullptr) return absl::OkStatus();
   for (int64_t n = 0; n < s.batch; ++n) {
     RETURN_IF_ERROR(ForEach<gpu>(ctx, m.columns, Unfold<C>{s, x + n * m.x, columns}, kUnfoldGrain));
-    RETURN_IF_ERROR(Gemm<gpu>(ctx, DTypeOf<C>, {.m = m.filters, .n = m.positions, .k = m.rows, .batch = s.groups}, w,
-                            columns, y.req, y.data + n * m.y));
+    RETURN_IF_ERROR(Gemm<gpu>(ctx, DTypeOf<C>, {.m = m.filters, .n = m.positions, .k = m.rows, .batch = s.groups}, w, columns,
+                              y.req, y.data + n * m.y));
   }
   if (bias != nullptr) {
     const TBlob whole = {y.data, y_target.blob.shape, DTypeOf<C>, ctx.device};
@@ -101,12 +105,12 @@ absl::Status Forward(const OpContext& ctx, const ConvSize& s, const TBlob& x_blo
 }
 
 template <class C>
-absl::Status Backward(const OpContext& ctx, const ConvSize& s, const TBlob& dy_blob, const TBlob& x_blob,
-                      const TBlob& w_blob, const Target& dx_target, const Target& dw_target) {
+absl::Status Backward(const OpContext& ctx, const ConvSize& s, const TBlob& dy_blob, const TBlob& x_blob, const TBlob& w_blob,
+                      const Target& dx_target, const Target& dw_target) {
   RETURN_IF_ERROR(CheckColumns(s));
   const Matrices m(s);
   ASSIGN_OR_RETURN(const C* dy, (As<gpu, C>(ctx, dy_blob)));
-  ASSIGN_OR_RETURN(C* columns, Space<C>(ctx, m.columns));
+  ASSIGN_OR_RETURN(C * columns, Space<C>(ctx, m.columns));
   Stage<gpu, C> dx, dw;
   RETURN_IF_ERROR(dx.Begin(ctx, dx_target, false));
   RETURN_IF_ERROR(dw.Begin(ctx, dw_target, false));
@@ -115,8 +119,7 @@ absl::Status Backward(const OpContext& ctx, const ConvSize& s, const TBlob& dy_b
     const GemmSize size = {.m = m.rows, .n = m.positions, .k = m.filters, .transpose_a = true, .batch = s.groups};
     for (int64_t n = 0; n < s.batch; ++n) {
       RETURN_IF_ERROR(Gemm<gpu>(ctx, DTypeOf<C>, size, w, dy + n * m.y, kWriteTo, columns));
-      RETURN_IF_ERROR(
-          ForEach<gpu>(ctx, m.x, Fold<C>{s, columns, dx.data + n * m.x, dx.req == kAddTo}, kUnfoldGrain));
+      RETURN_IF_ERROR(ForEach<gpu>(ctx, m.x, Fold<C>{s, columns, dx.data + n * m.x, dx.req == kAddTo}, kUnfoldGrain));
     }
   }
   if (dw.data != nullptr) {
@@ -150,8 +153,8 @@ absl::Status AddToChannels<gpu>(const OpContext& ctx, const TBlob& bias, const T
 }
 
 template <>
-absl::Status VolumeForward<gpu>(const OpContext& ctx, const ConvSize& s, const TBlob& x, const TBlob& w,
-                                const TBlob* bias, const Target& y) {
+absl::Status VolumeForward<gpu>(const OpContext& ctx, const ConvSize& s, const TBlob& x, const TBlob& w, const TBlob* bias,
+                                const Target& y) {
   if (y.req == kNullOp) return absl::OkStatus();
   if (s.flat()) {
     ASSIGN_OR_RETURN(const bool done, ConvForwardByDnn(ctx, x.dtype, s, x.data, w.data, y.req, y.blob.data));
@@ -161,8 +164,8 @@ absl::Status VolumeForward<gpu>(const OpContext& ctx, const ConvSize& s, const T
 }
 
 template <>
-absl::Status VolumeBackward<gpu>(const OpContext& ctx, const ConvSize& s, const TBlob& dy, const TBlob& x,
-                                 const TBlob& w, const Target& dx, const Target& dw, const Target& dbias) {
+absl::Status VolumeBackward<gpu>(const OpContext& ctx, const ConvSize& s, const TBlob& dy, const TBlob& x, const TBlob& w,
+                                 const Target& dx, const Target& dw, const Target& dbias) {
   bool has_dx = dx.req == kNullOp, has_dw = dw.req == kNullOp;
   if (s.flat() && !has_dx) {
     ASSIGN_OR_RETURN(has_dx, ConvDataGradientByDnn(ctx, dy.dtype, s, dy.data, w.data, {dx.blob.data, dx.req}));
@@ -171,9 +174,8 @@ absl::Status VolumeBackward<gpu>(const OpContext& ctx, const ConvSize& s, const 
     ASSIGN_OR_RETURN(has_dw, ConvFilterGradientByDnn(ctx, dy.dtype, s, dy.data, x.data, {dw.blob.data, dw.req}));
   }
   if (!has_dx || !has_dw) {
-    RETURN_IF_ERROR(DispatchReal(dy.dtype, [&](auto c) {
-      return Backward<decltype(c)>(ctx, s, dy, x, w, has_dx ? Target() : dx, has_dw ? Target() : dw);
-    }));
+    RETURN_IF_ERROR(DispatchReal(
+        dy.dtype, [&](auto c) { return Backward<decltype(c)>(ctx, s, dy, x, w, has_dx ? Target() : dx, has_dw ? Target() : dw); }));
   }
   return SumChannels<gpu>(ctx, dy, dbias);
 }

@@ -72,16 +72,16 @@ class DnnDescriptor {
 };
 using DnnTensor = DnnDescriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor>;
 using DnnFilter = DnnDescriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
-using DnnConvolution = DnnDescriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
-                                     cudnnDestroyConvolutionDescriptor>;
+using DnnConvolution =
+    DnnDescriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>;
 using DnnPooling = DnnDescriptor<cudnnPoolingDescriptor_t, cudnnCreatePoolingDescriptor, cudnnDestroyPoolingDescriptor>;
 
 // Creates the descriptor of a tensor of layout NCHW. Requires: a floating dtype, and sizes from 1 to 2^31 - 1.
 inline absl::Status Describe(DType dtype, const std::array<int64_t, 4>& nchw, DnnTensor* tensor) {
   RETURN_IF_ERROR(tensor->Create());
   const auto size = [&](int axis) { return static_cast<int>(nchw[axis]); };
-  return CudaStatus(cudnnSetTensor4dDescriptor(*tensor, CUDNN_TENSOR_NCHW, DnnType(dtype), size(0), size(1), size(2),
-                                               size(3)), "a tensor's sizes");
+  return CudaStatus(cudnnSetTensor4dDescriptor(*tensor, CUDNN_TENSOR_NCHW, DnnType(dtype), size(0), size(1), size(2), size(3)),
+                    "a tensor's sizes");
 }
 
 }  // namespace gluond::ops

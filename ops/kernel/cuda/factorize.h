@@ -153,10 +153,10 @@ struct FindPivot {
     const C* const column = p.matrix(b) + k * p.n + k;
     const Found best = g.Reduce(
         p.n - k, Found{C(-1), 0},
-        [&](int64_t i) { return Found{math::Abs(column[i]), static_cast<int32_t>(i)}; },
-        [](const Found& x, const Found& y) {
-          return y.size > x.size || (y.size == x.size && y.row < x.row) ? y : x;
-        });
+        [&](int64_t i) {
+          return Found{math::Abs(column[i]), static_cast<int32_t>(i)};
+        },
+        [](const Found& x, const Found& y) { return y.size > x.size || (y.size == x.size && y.row < x.row) ? y : x; });
     if (g.first()) pivot[b * p.n + k] = best.row + static_cast<int32_t>(k) + 1;
   }
 };

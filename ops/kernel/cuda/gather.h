@@ -5,9 +5,7 @@
 namespace gluond::ops {
 namespace {
 
-bool CopySlices(gpu, const OpContext&, const GatherGeometry&, IndexMode, const TBlob&, const TBlob&, const TBlob&) {
-  return false;
-}
+bool CopySlices(gpu, const OpContext&, const GatherGeometry&, IndexMode, const TBlob&, const TBlob&, const TBlob&) { return false; }
 
 struct PlaceIndex {
   In<int64_t> index;
@@ -82,8 +80,8 @@ absl::Status AddRuns(const OpContext& ctx, const GatherGeometry& g, IndexMode mo
   return ForEach<gpu>(ctx, dy.Size(), SumRun<C>{g, sorted, partial, Out<C>(dx, req)});
 }
 
-absl::Status AddSlices(gpu, const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy,
-                       const TBlob& index, OpReqType req, const TBlob& dx) {
+absl::Status AddSlices(gpu, const OpContext& ctx, const GatherGeometry& g, IndexMode mode, const TBlob& dy, const TBlob& index,
+                       OpReqType req, const TBlob& dx) {
   return DispatchCompute(dx.dtype, [&](auto c) { return AddRuns<decltype(c)>(ctx, g, mode, dy, index, req, dx); });
 }
 

@@ -27,8 +27,7 @@ cublasComputeType_t ComputeType(DType type) {
 
 // cuBLAS counts by columns: what it sees are the transposed matrices, so C^T = op(B)^T op(A)^T.
 template <>
-absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& s, const void* a, const void* b,
-                       OpReqType req, void* c) {
+absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& s, const void* a, const void* b, OpReqType req, void* c) {
   const int64_t outputs = s.batch * s.m * s.n;
   if (req == kNullOp || outputs == 0) return absl::OkStatus();
   if (s.k == 0) {  // An empty sum.
@@ -39,13 +38,11 @@ absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& s, con
   ASSIGN_OR_RETURN(const cublasHandle_t handle, BlasHandle(ctx));
   const cudaDataType_t type = CudaType(dtype);
   const Scalar alpha(dtype, s.alpha), beta(dtype, req == kAddTo ? 1 : 0);
-  return CudaStatus(
-      cublasGemmStridedBatchedEx_64(handle, s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                    s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, s.n, s.m, s.k, alpha.get(), b, type,
-                                    s.transpose_b ? s.k : s.n, s.k * s.n, a, type, s.transpose_a ? s.m : s.k, s.m * s.k,
-                                    beta.get(), c, type, s.n, s.m * s.n, s.batch, ComputeType(dtype),
-                                    CUBLAS_GEMM_DEFAULT),
-      "matrix product");
+  return CudaStatus(cublasGemmStridedBatchedEx_64(
+                        handle, s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, s.n, s.m, s.k,
+                        alpha.get(), b, type, s.transpose_b ? s.k : s.n, s.k * s.n, a, type, s.transpose_a ? s.m : s.k, s.m * s.k,
+                        beta.get(), c, type, s.n, s.m * s.n, s.batch, ComputeType(dtype), CUBLAS_GEMM_DEFAULT),
+                    "matrix product");
 }
 
 }  // namespace gluond::ops

@@ -31,7 +31,9 @@ std::optional<absl::Status> InStorageType(const Run& run) {
 inline bool IsAligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPackBytes == 0; }
 // True where the tensor holds T and lies as packs do.
 template <class T>
-bool IsOfPacks(const TBlob& x) { return x.dtype == DTypeOf<T> && IsAligned(x.data); }
+bool IsOfPacks(const TBlob& x) {
+  return x.dtype == DTypeOf<T> && IsAligned(x.data);
+}
 
 // The Status of a call of CUDA. A failure is taken from the thread's state, so that no later call is blamed for it.
 inline absl::Status CudaStatus(cudaError_t error, absl::string_view what) {

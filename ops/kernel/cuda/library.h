@@ -32,8 +32,7 @@ inline absl::StatusOr<cublasHandle_t> BlasHandle(const OpContext& ctx) {
   if (handle == nullptr) {
     RETURN_IF_ERROR(CudaStatus(cublasCreate(&handle), "cublasCreate"));
     // Otherwise products of 16-bit types may be added up in 16 bits where they are split.
-    RETURN_IF_ERROR(CudaStatus(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
-                               "cublasSetMathMode"));
+    RETURN_IF_ERROR(CudaStatus(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "cublasSetMathMode"));
   }
   RETURN_IF_ERROR(CudaStatus(cublasSetStream(handle, stream), "cublasSetStream"));
   return handle;
@@ -42,8 +41,7 @@ inline absl::StatusOr<cublasHandle_t> BlasHandle(const OpContext& ctx) {
 // The factors alpha and beta as the libraries want them: double for float64, else float.
 class Scalar {
  public:
-  Scalar(DType type, double value)
-      : float_(static_cast<float>(value)), double_(value), wide_(type == DType::kFloat64) {}
+  Scalar(DType type, double value) : float_(static_cast<float>(value)), double_(value), wide_(type == DType::kFloat64) {}
   const void* get() const { return wide_ ? static_cast<const void*>(&double_) : &float_; }
 
  private:

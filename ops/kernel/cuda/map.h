@@ -32,13 +32,12 @@ template <class T, size_t>
 using PointerTo = const T*;
 
 template <class C, class F, size_t... k>
-absl::Status Run(gpu, const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y,
-                 std::index_sequence<k...>) {
+absl::Status Run(gpu, const OpContext& ctx, const F& f, const TBlob* x, OpReqType req, const TBlob& y, std::index_sequence<k...>) {
   const int64_t n = y.Size();
   const auto by_packs = [&]<class T>(T) -> std::optional<absl::Status> {
     if (!IsOfPacks<T>(y) || !(IsOfPacks<T>(x[k]) && ...)) return std::nullopt;
-    return Launch(ctx, PackKernel<C, T, F, PointerTo<T, k>...>, Blocks(n / Pack<T>::kSize + 1), kBlockThreads, n, f,
-                  req == kAddTo, static_cast<T*>(y.data), static_cast<const T*>(x[k].data)...);
+    return Launch(ctx, PackKernel<C, T, F, PointerTo<T, k>...>, Blocks(n / Pack<T>::kSize + 1), kBlockThreads, n, f, req == kAddTo,
+                  static_cast<T*>(y.data), static_cast<const T*>(x[k].data)...);
   };
   if (const auto done = InStorageType<C>(by_packs)) return *done;
   return Launch(ctx, MapKernel<C, F, InOf<C, k>...>, Blocks(n), kBlockThreads, n, f, Out<C>(y, req), In<C>(x[k])...);

@@ -71,8 +71,10 @@ class PinnedCopies {
     Blocks() = default;
     // Requires: no copy is under way.
     ~Blocks() {
-      for (const cudaEvent_t event : ended) if (event != nullptr) cudaEventDestroy(event);
-      for (char* const block : data) if (block != nullptr) cudaFreeHost(block);
+      for (const cudaEvent_t event : ended)
+        if (event != nullptr) cudaEventDestroy(event);
+      for (char* const block : data)
+        if (block != nullptr) cudaFreeHost(block);
     }
     // Makes them where they are not there.
     cudaError_t Open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {

@@ -140,8 +140,7 @@ class CudaDriver final : public DeviceDriver {
     if (stream_ != nullptr) return absl::OkStatus();
     RETURN_IF_ERROR(Check(cudaDeviceGetDefaultMemPool(&pool_, id_), "cudaDeviceGetDefaultMemPool"));
     uint64_t kept = std::numeric_limits<uint64_t>::max();
-    RETURN_IF_ERROR(Check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept),
-                          "cudaMemPoolSetAttribute"));
+    RETURN_IF_ERROR(Check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept), "cudaMemPoolSetAttribute"));
     return Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   }
 
@@ -186,8 +185,7 @@ absl::Status RegisterAll() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver) {
-    return absl::UnavailableError(absl::StrCat("the CUDA driver is too old; it must be of version ", kLeastDriver,
-                                               " or newer"));
+    return absl::UnavailableError(absl::StrCat("the CUDA driver is too old; it must be of version ", kLeastDriver, " or newer"));
   }
   RETURN_IF_ERROR(CudaStatus(error, "looking for GPUs"));
   if (count == 0) return absl::UnavailableError("CUDA finds no GPU");
@@ -196,10 +194,10 @@ absl::Status RegisterAll() {
     cudaDeviceProp properties;
     RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, id), absl::StrCat("gpu:", id)));
     if (properties.major < kLeastCapability) {
-      return absl::UnavailableError(
-          absl::StrCat("gpu:", id, " (", properties.name, ") has CUDA compute capability ", properties.major, ".",
-                       properties.minor, ", and ", kLeastCapability, ".0 or more is needed; CUDA_VISIBLE_DEVICES can "
-                       "leave it out"));
+      return absl::UnavailableError(absl::StrCat("gpu:", id, " (", properties.name, ") has CUDA compute capability ",
+                                                 properties.major, ".", properties.minor, ", and ", kLeastCapability,
+                                                 ".0 or more is needed; CUDA_VISIBLE_DEVICES can "
+                                                 "leave it out"));
     }
     drivers.push_back(std::make_unique<CudaDriver>(id, properties));
   }
@@ -213,8 +211,7 @@ absl::Status RegisterAll() {
 extern "C" {
 
 // Read from the file before it is loaded; see plugin.h.
-__attribute__((visibility("default"), used)) extern const char gluond_cuda_build_id[] =
-    GLUOND_CUDA_BUILD_MARK GLUOND_BUILD_ID ";";
+__attribute__((visibility("default"), used)) extern const char gluond_cuda_build_id[] = GLUOND_CUDA_BUILD_MARK GLUOND_BUILD_ID ";";
 
 __attribute__((visibility("default"))) int gluond_cuda_start(const char* build_id, char* message, size_t size) {
   if (std::strcmp(build_id, GLUOND_BUILD_ID) != 0) {

@@ -40,9 +40,7 @@ bool IsForDnn(const PoolSize& s, const TBlob& x, const TBlob& y) {
   if (s.type == PoolType::kMax || !s.flat() || !IsFloating(x.dtype) || y.dtype != x.dtype) return false;
   constexpr int64_t kMost = std::numeric_limits<int>::max();  // cuDNN counts elements in 32 bits.
   if (x.Size() == 0 || y.Size() == 0 || x.Size() > kMost || y.Size() > kMost) return false;
-  const auto whole = [&](int axis) {
-    return s.out[axis] == (s.in[axis] + 2 * s.pad[axis] - s.kernel[axis]) / s.stride[axis] + 1;
-  };
+  const auto whole = [&](int axis) { return s.out[axis] == (s.in[axis] + 2 * s.pad[axis] - s.kernel[axis]) / s.stride[axis] + 1; };
   return whole(1) && whole(2);
 }
 
@@ -55,9 +53,10 @@ absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, const PoolSize& s, const TBlo
     RETURN_IF_ERROR(Describe(x.dtype, {batch, channels, s.in[1], s.in[2]}, &plan->x));
     RETURN_IF_ERROR(Describe(x.dtype, {batch, channels, s.out[1], s.out[2]}, &plan->y));
     RETURN_IF_ERROR(plan->window.Create());
-    RETURN_IF_ERROR(CudaStatus(
-        cudnnSetPooling2dDescriptor(plan->window, ModeOf(s), CUDNN_PROPAGATE_NAN, i(s.kernel[1]), i(s.kernel[2]),
-                                    i(s.pad[1]), i(s.pad[2]), i(s.stride[1]), i(s.stride[2])), "Pooling"));
+    RETURN_IF_ERROR(
+        CudaStatus(cudnnSetPooling2dDescriptor(plan->window, ModeOf(s), CUDNN_PROPAGATE_NAN, i(s.kernel[1]), i(s.kernel[2]),
+                                               i(s.pad[1]), i(s.pad[2]), i(s.stride[1]), i(s.stride[2])),
+                   "Pooling"));
     return plan;
   });
 }
@@ -67,8 +66,7 @@ absl::Status ForwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob& 
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
   ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, s, x));
   const Scalar alpha(x.dtype, Factor(s)), beta(x.dtype, req == kAddTo ? 1 : 0);
-  return CudaStatus(cudnnPoolingForward(handle, p->window, alpha.get(), p->x, x.data, beta.get(), p->y, y.data),
-                    "Pooling");
+  return CudaStatus(cudnnPoolingForward(handle, p->window, alpha.get(), p->x, x.data, beta.get(), p->y, y.data), "Pooling");
 }
 
 // Requires: an average or a sum, whose gradient depends on dy alone, so that cuDNN does not read its arguments x and y.
@@ -76,8 +74,9 @@ absl::Status BackwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob&
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
   ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, s, dx));
   const Scalar alpha(dx.dtype, Factor(s)), beta(dx.dtype, req == kAddTo ? 1 : 0);
-  return CudaStatus(cudnnPoolingBackward(handle, p->window, alpha.get(), p->y, dy.data, p->y, dy.data, p->x, dx.data,
-                                         beta.get(), p->x, dx.data), "Pooling's gradient");
+  return CudaStatus(
+      cudnnPoolingBackward(handle, p->window, alpha.get(), p->y, dy.data, p->y, dy.data, p->x, dx.data, beta.get(), p->x, dx.data),
+      "Pooling's gradient");
 }
 
 // Sizes of planes, in the type that positions are counted in: int32_t where that is enough.
@@ -113,8 +112,7 @@ HOST_DEVICE Range<I> Inputs(const Planes<I>& p, int axis, I o) {
 template <class I>
 HOST_DEVICE Range<I> Outputs(const Planes<I>& p, int axis, I i) {
   const I first = i + p.pad[axis] - p.kernel[axis] + 1, last = (i + p.pad[axis]) / p.stride[axis];
-  return {first <= 0 ? 0 : (first + p.stride[axis] - 1) / p.stride[axis],
-          last + 1 < p.out[axis] ? last + 1 : p.out[axis]};
+  return {first <= 0 ? 0 : (first + p.stride[axis] - 1) / p.stride[axis], last + 1 < p.out[axis] ? last + 1 : p.out[axis]};
 }
 
 // Where planes are `flat`, there is nothing to divide for along the first axis.
@@ -215,16 +213,16 @@ absl::Status PoolForward<gpu>(const OpContext& ctx, const PoolSize& size, const 
   }
   return DispatchReal(x.dtype, [&]<class C>(C) {
     return WithPlanes(size, x, y, [&]<class I>(auto flat, I) {
-      return ForEach<gpu>(ctx, y.Size(), Forward<C, decltype(flat)::value, I>{size, Planes<I>(size), In<C>(x),
-                                                                              Out<C>(y, req), at, req != kNullOp,
-                                                                              index_req == kAddTo});
+      return ForEach<gpu>(ctx, y.Size(),
+                          Forward<C, decltype(flat)::value, I>{size, Planes<I>(size), In<C>(x), Out<C>(y, req), at, req != kNullOp,
+                                                               index_req == kAddTo});
     });
   });
 }
 
 template <>
-absl::Status PoolBackward<gpu>(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index,
-                               OpReqType req, const TBlob& dx) {
+absl::Status PoolBackward<gpu>(const OpContext& ctx, const PoolSize& size, const TBlob& dy, const TBlob& index, OpReqType req,
+                               const TBlob& dx) {
   if (req == kNullOp) return absl::OkStatus();
   if (IsForDnn(size, dx, dy)) {
     ASSIGN_OR_RETURN(const bool done, Done(BackwardByDnn(ctx, size, dy, req, dx)));
@@ -233,8 +231,8 @@ absl::Status PoolBackward<gpu>(const OpContext& ctx, const PoolSize& size, const
   const int32_t* const at = size.type == PoolType::kMax ? index.dptr<int32_t>() : nullptr;
   return DispatchReal(dy.dtype, [&]<class C>(C) {
     return WithPlanes(size, dx, dy, [&]<class I>(auto flat, I) {
-      return ForEach<gpu>(ctx, dx.Size(), Backward<C, decltype(flat)::value, I>{size, Planes<I>(size), In<C>(dy),
-                                                                                Out<C>(dx, req), at});
+      return ForEach<gpu>(ctx, dx.Size(),
+                          Backward<C, decltype(flat)::value, I>{size, Planes<I>(size), In<C>(dy), Out<C>(dx, req), at});
     });
   });
 }

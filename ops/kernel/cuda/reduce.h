@@ -91,8 +91,7 @@ __global__ void CombineKernel(ReduceWalk walk, R r, const C* partial, unsigned p
 }
 
 template <class C, class R>
-absl::Status Run(gpu, const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req,
-                 const TBlob& y) {
+absl::Status Run(gpu, const OpContext& ctx, const ReduceWalk& walk, const R& r, const TBlob& x, OpReqType req, const TBlob& y) {
   const int64_t outputs = walk.kept.size, count = walk.reduced.size;
   const auto kernel = walk.inner_reduced ? InnerReducedKernel<C, R> : InnerKeptKernel<C, R>;
   const int threads = walk.inner_reduced && count <= 1024 ? 32 : kBlockThreads;

@@ -70,10 +70,9 @@ absl::Status ForEachGroupOn(gpu, const OpContext& ctx, int64_t rows, int64_t /*n
 namespace rows_internal {
 
 template <class C, class F, size_t... k>
-absl::Status Run(gpu, const OpContext& ctx, const RowGeometry& rows, const F& f, const TBlob* x, OpReqType req,
-                 const TBlob& y, std::index_sequence<k...>) {
-  return ForEachGroupOn(gpu(), ctx, rows.rows(), rows.n,
-                        StridedRow<C, F, k...>{f, rows, {In<C>(x[k])...}, Out<C>(y, req)});
+absl::Status Run(gpu, const OpContext& ctx, const RowGeometry& rows, const F& f, const TBlob* x, OpReqType req, const TBlob& y,
+                 std::index_sequence<k...>) {
+  return ForEachGroupOn(gpu(), ctx, rows.rows(), rows.n, StridedRow<C, F, k...>{f, rows, {In<C>(x[k])...}, Out<C>(y, req)});
 }
 
 }  // namespace rows_internal

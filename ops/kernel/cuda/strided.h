@@ -49,8 +49,7 @@ absl::Status CopyWalk(gpu, const OpContext& ctx, const Walk<2>& walk, const T* x
 }
 
 template <class C>
-absl::Status ScaleWalk(gpu, const OpContext& ctx, const Walk<2>& walk, const StridedCopy& copy, const In<C>& x,
-                       const Out<C>& y) {
+absl::Status ScaleWalk(gpu, const OpContext& ctx, const Walk<2>& walk, const StridedCopy& copy, const In<C>& x, const Out<C>& y) {
   return Launch(ctx, ScaleKernel<C>, Blocks(walk.size), kBlockThreads, walk, x, copy.x_offset, Convert<C>(copy.scale), y,
                 copy.y_offset);
 }

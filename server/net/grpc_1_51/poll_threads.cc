@@ -23,8 +23,7 @@ constexpr std::chrono::milliseconds kLook{100};
 
 }  // namespace
 
-PollThreads::PollThreads(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads)
-    : queue_(std::move(queue)), wanted_(1) {
+PollThreads::PollThreads(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads) : queue_(std::move(queue)), wanted_(1) {
   StartOrExit(&threads_.emplace_back(), "gRPC's events", [this] { Poll(0); });
   for (int i = 1; i < threads && TryToStart(&threads_.emplace_back(), [this, i] { Poll(i); }); ++i) continue;
   if (!threads_.back().joinable()) threads_.pop_back();  // Those that are there do.
@@ -64,8 +63,7 @@ void PollThreads::Poll(int number) {
     }
     // An operation that is done at once, as a read of a message that has come, is the next one here: no other thread is
     // woken for it.
-  } while (queue_->DoThenAsyncNext(hear, &tag, &ok, gpr_inf_future(GPR_CLOCK_MONOTONIC)) ==
-           grpc::CompletionQueue::GOT_EVENT);
+  } while (queue_->DoThenAsyncNext(hear, &tag, &ok, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == grpc::CompletionQueue::GOT_EVENT);
 }
 
 void PollThreads::StayOut(int number) {

@@ -22,8 +22,8 @@ constexpr double kMemory = 10;
 // The bytes that are unread, `passed` seconds after the last look.
 int64_t Correct(int64_t bytes, double passed, int64_t* correction) {
   bytes += *correction;
-  const int64_t change = bytes > 0 ? -std::min(bytes, static_cast<int64_t>(kPerSecond * passed))
-                                   : std::max<int64_t>(0, -kCredit - bytes);
+  const int64_t change =
+      bytes > 0 ? -std::min(bytes, static_cast<int64_t>(kPerSecond * passed)) : std::max<int64_t>(0, -kCredit - bytes);
   *correction += change;
   return std::max<int64_t>(0, bytes + change);
 }

@@ -29,10 +29,10 @@ class Unread {
  public:
   using Clock = std::chrono::steady_clock;
   struct Connection {
-    std::string name;  // gRPC's.
-    int64_t received;  // Bytes that the kernel has received.
-    int64_t sent;      // Bytes that the client has taken.
-    int64_t given;     // Bytes of messages and of their heads: Peer::given(). From 0 again where the peer was forgotten.
+    std::string name;         // gRPC's.
+    int64_t received;         // Bytes that the kernel has received.
+    int64_t sent;             // Bytes that the client has taken.
+    int64_t given;            // Bytes of messages and of their heads: Peer::given(). From 0 again where the peer was forgotten.
     bool is_renewed = false;  // All its calls have begun since the last look that had this: older bytes are kept by none.
     bool has_calls = true;    // Without any, what still comes may be headers that are no call yet.
   };

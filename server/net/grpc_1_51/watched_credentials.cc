@@ -17,8 +17,8 @@ class Watched final : public grpc::ServerCredentials {
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}  // It has one.
 
  private:
-  static void Process(void* arrivals, grpc_auth_context*, const grpc_metadata*, size_t,
-                      grpc_process_auth_metadata_done_cb done, void* call) {
+  static void Process(void* arrivals, grpc_auth_context*, const grpc_metadata*, size_t, grpc_process_auth_metadata_done_cb done,
+                      void* call) {
     static_cast<Arrivals*>(arrivals)->Read();
     done(call, nullptr, 0, nullptr, 0, GRPC_STATUS_OK, nullptr);
   }

@@ -22,9 +22,7 @@ std::string Of(const char* literal, size_t size) { return std::string(literal, s
 
 class IdxTest : public testing::Test {
  protected:
-  IdxTest()
-      : folder_(testing::TempDir() +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+  IdxTest() : folder_(testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name()) {
     std::remove((folder_ + "-images-idx3-ubyte").c_str());
   }
 
@@ -57,10 +55,8 @@ TEST_F(IdxTest, FindsAndReadsCompressedFiles) {
 }
 
 TEST_F(IdxTest, JoinsImagesWithTheirLabels) {
-  std::ofstream(folder_ + "-images-idx3-ubyte", std::ios::binary)
-      << Of(kTwoImages, sizeof(kTwoImages));
-  std::ofstream(folder_ + "-labels-idx1-ubyte", std::ios::binary)
-      << Of(kTwoLabels, sizeof(kTwoLabels));
+  std::ofstream(folder_ + "-images-idx3-ubyte", std::ios::binary) << Of(kTwoImages, sizeof(kTwoImages));
+  std::ofstream(folder_ + "-labels-idx1-ubyte", std::ios::binary) << Of(kTwoLabels, sizeof(kTwoLabels));
   const size_t slash = folder_.rfind('/');
   const auto both = ReadLabelledImages(folder_.substr(0, slash), folder_.substr(slash + 1));
   ASSERT_TRUE(both.ok()) << both.status();
@@ -76,21 +72,17 @@ TEST_F(IdxTest, AMissingFileSaysWhereSuchFilesComeFrom) {
 }
 
 TEST_F(IdxTest, ATruncatedFileIsDataLoss) {
-  EXPECT_EQ(ReadIdx(Write(Of(kTwoImages, sizeof(kTwoImages) - 1))).status().code(),
-            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadIdx(Write(Of(kTwoImages, sizeof(kTwoImages) - 1))).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ReadIdx(Write("\0\0\x08\x03\0\0"s)).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(IdxTest, AHeaderCannotAskForMoreThanIsSane) {
-  EXPECT_EQ(ReadIdx(Write("\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s))
-                .status()
-                .code(),
+  EXPECT_EQ(ReadIdx(Write("\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s)).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(IdxTest, OtherFilesAreRefused) {
-  EXPECT_EQ(ReadIdx(Write("a text about something else")).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReadIdx(Write("a text about something else")).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadIdx(Write("\0\0\x0d\x01\0\0\0\x01zzzz"s)).status().code(),  // Floats.
             absl::StatusCode::kInvalidArgument);
 }

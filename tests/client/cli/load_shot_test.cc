@@ -20,9 +20,8 @@ inference::ModelMetadataResponse Metadata(const std::string& inputs) {
 
 template <class T>
 std::vector<T> Values(const std::string& datatype, int64_t max_integer = 1) {
-  const auto request = RandomRequest(
-      Metadata(R"({"name": "x", "datatype": ")" + datatype + R"(", "shape": [-1, 50]})"),
-      {.model = "m", .batch = 4, .max_integer = max_integer});
+  const auto request = RandomRequest(Metadata(R"({"name": "x", "datatype": ")" + datatype + R"(", "shape": [-1, 50]})"),
+                                     {.model = "m", .batch = 4, .max_integer = max_integer});
   EXPECT_TRUE(request.ok()) << request.status();
   std::vector<T> values(200);
   EXPECT_EQ(request->raw_input_contents(0).size(), values.size() * sizeof(T)) << datatype;

@@ -56,8 +56,7 @@ TEST_F(OptionsTest, WithoutArgumentsDefaultsStay) {
 }
 
 TEST_F(OptionsTest, ReadsBothSpellingsOfEveryType) {
-  EXPECT_TRUE(*options_.Parse(
-      {"--text=a=b", "--count", "-7", "lenet", "--rate=1e3", "--quiet", "--wait", "500ms"}));
+  EXPECT_TRUE(*options_.Parse({"--text=a=b", "--count", "-7", "lenet", "--rate=1e3", "--quiet", "--wait", "500ms"}));
   EXPECT_EQ(text_, "a=b");
   EXPECT_EQ(count_, -7);
   EXPECT_EQ(rate_, 1000);
@@ -80,11 +79,9 @@ TEST_F(OptionsTest, AfterTwoDashesEverythingIsPositional) {
 }
 
 TEST_F(OptionsTest, MistakesAreNamedWithAWayOut) {
-  EXPECT_EQ(Error({"--count=many"}),
-            "--count wants a whole number, got 'many'; `gluond test --help` explains.");
-  EXPECT_EQ(
-      Error({"--count=99999999999999999999"}),
-      "--count wants a whole number, got '99999999999999999999'; `gluond test --help` explains.");
+  EXPECT_EQ(Error({"--count=many"}), "--count wants a whole number, got 'many'; `gluond test --help` explains.");
+  EXPECT_EQ(Error({"--count=99999999999999999999"}),
+            "--count wants a whole number, got '99999999999999999999'; `gluond test --help` explains.");
   EXPECT_EQ(Error({"--text"}), "--text wants a text; `gluond test --help` explains.");
   EXPECT_EQ(Error({"--notext"}), "there is no option --notext (did you mean '--text'?); `gluond test --help` explains.");
   EXPECT_EQ(Error({"one", "two"}), "unexpected argument 'two'; `gluond test --help` explains.");

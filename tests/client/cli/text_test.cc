@@ -10,8 +10,7 @@ namespace gluond::cli {
 namespace {
 
 TEST(TableTest, AlignsColumnsButPadsNoLast) {
-  EXPECT_EQ(Aligned({{"model", "step"}, {"a", "12"}, {"alone"}}),
-            "model  step\na      12\nalone\n");
+  EXPECT_EQ(Aligned({{"model", "step"}, {"a", "12"}, {"alone"}}), "model  step\na      12\nalone\n");
 }
 
 TEST(TableTest, BytesReadWell) {
@@ -35,19 +34,16 @@ TEST(ProgressTest, TellsSpeedAndTimeLeft) {
   const absl::Time start = absl::Now();
   const Progress progress(2, 1000, /*terminal=*/false);
   const std::string line = progress.Line(0, {500, 0.25, 0.9}, start + absl::Seconds(30));
-  EXPECT_EQ(line.substr(0, 76),
-            "epoch 1/2 [##########..........]  50%  loss 0.2500  accuracy 0.9000  17 imag");
+  EXPECT_EQ(line.substr(0, 76), "epoch 1/2 [##########..........]  50%  loss 0.2500  accuracy 0.9000  17 imag");
   EXPECT_NE(line.find("1:30 left"), std::string::npos) << line;
-  EXPECT_NE(progress.Line(1, {1000, 0, 1}, start + absl::Seconds(99)).find("0:00 left"),
-            std::string::npos);
+  EXPECT_NE(progress.Line(1, {1000, 0, 1}, start + absl::Seconds(99)).find("0:00 left"), std::string::npos);
 }
 
 TEST(LatenciesTest, PercentilesAreOfWhatWasAdded) {
   Latencies latencies;
   EXPECT_EQ(latencies.Percentile(50), absl::ZeroDuration());
   for (int i = 100; i >= 1; --i) latencies.Add(absl::Milliseconds(i));
-  for (const auto& [percent, expected] :
-       std::vector<std::pair<double, double>>{{50, 50}, {99, 99}, {99.9, 100}, {100, 100}}) {
+  for (const auto& [percent, expected] : std::vector<std::pair<double, double>>{{50, 50}, {99, 99}, {99.9, 100}, {100, 100}}) {
     EXPECT_NEAR(absl::ToDoubleMilliseconds(latencies.Percentile(percent)), expected, 1e-3);
   }
 }

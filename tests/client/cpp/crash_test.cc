@@ -40,9 +40,13 @@ class ServerProcess {
   void Start(const std::string& every) {
     const std::string port_file = folder_ + "/port";
     std::filesystem::remove(port_file);
-    std::vector<std::string> words = {"server/gluond-server", absl::StrCat("--address=127.0.0.1:", port_),
-                                      "--devices=cpu", "--cpu_threads=1", "--port_file=" + port_file,
-                                      "--store_dir=" + folder_ + "/store", "--checkpoint_every=" + every};
+    std::vector<std::string> words = {"server/gluond-server",
+                                      absl::StrCat("--address=127.0.0.1:", port_),
+                                      "--devices=cpu",
+                                      "--cpu_threads=1",
+                                      "--port_file=" + port_file,
+                                      "--store_dir=" + folder_ + "/store",
+                                      "--checkpoint_every=" + every};
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -70,11 +74,15 @@ class ServerProcess {
 class CrashTest : public testing::Test {
  protected:
   static Model Define(const Client& client, const std::string& name) {
-    const Model model = client.DefineModel(name, Sequential({Dense(8, {{"activation", "relu"}}), Block("Dropout", {{"rate", 0.3}}), Dense(3)}),
-                                           {Input("data", {-1, 4})}, {.seed = 5}).value();
+    const Model model =
+        client
+            .DefineModel(name, Sequential({Dense(8, {{"activation", "relu"}}), Block("Dropout", {{"rate", 0.3}}), Dense(3)}),
+                         {Input("data", {-1, 4})}, {.seed = 5})
+            .value();
     EXPECT_TRUE(model.Initialize(Named("Xavier")).ok());
-    EXPECT_TRUE(model.CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss"),
-                                     .optimizer = Named("adam", {{"learning_rate", 0.01}})}).ok());
+    EXPECT_TRUE(
+        model.CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss"), .optimizer = Named("adam", {{"learning_rate", 0.01}})})
+            .ok());
     return model;
   }
   static Tensors Batch(int i) {

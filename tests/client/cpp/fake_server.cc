@@ -82,8 +82,7 @@ FakeServer::Fault FakeServer::NextFault() {
   return fault;
 }
 
-grpc::Status FakeServer::GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
-                                       v1::GetServerInfoResponse* response) {
+grpc::Status FakeServer::GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*, v1::GetServerInfoResponse* response) {
   response->mutable_limits()->set_max_chunk_bytes(kChunkBytes);
   response->set_protocol(2);  // The lowest that the client speaks with (client.h).
   return grpc::Status::OK;
@@ -96,13 +95,11 @@ grpc::Status FakeServer::GetSequence(grpc::ServerContext*, const v1::GetSequence
   return grpc::Status::OK;
 }
 
-grpc::Status FakeServer::Step(grpc::ServerContext*, const v1::StepRequest* request,
-                              v1::StepResponse* response) {
+grpc::Status FakeServer::Step(grpc::ServerContext*, const v1::StepRequest* request, v1::StepResponse* response) {
   return Apply(request, response);
 }
 
-grpc::Status FakeServer::TrainStep(grpc::ServerContext*, const v1::TrainStepRequest* request,
-                                   v1::TrainStepResponse* response) {
+grpc::Status FakeServer::TrainStep(grpc::ServerContext*, const v1::TrainStepRequest* request, v1::TrainStepResponse* response) {
   return Apply(request, response);
 }
 
@@ -121,8 +118,7 @@ grpc::Status FakeServer::Apply(const Request* request, Response* response) {
   if (fault == Fault::kCutBefore) return Cut();
   if (fault == Fault::kBusy) return Busy(0, 300'000'000);
   if (fault == Fault::kBusyForLong) return Busy(3600, 0);
-  if (fault == Fault::kInvalidArgument)
-    return {grpc::StatusCode::INVALID_ARGUMENT, "no such batch"};
+  if (fault == Fault::kInvalidArgument) return {grpc::StatusCode::INVALID_ARGUMENT, "no such batch"};
   if (fault == Fault::kRestart) {
     applied_.clear();
     steps_ = 0;
@@ -178,8 +174,7 @@ grpc::Status FakeServer::Receive(const v1::Chunk& chunk, std::string* bytes) {
   return fault == Fault::kCutAfter ? Cut() : grpc::Status::OK;
 }
 
-grpc::Status FakeServer::UploadParameter(grpc::ServerContext*,
-                                         const v1::UploadParameterRequest* request,
+grpc::Status FakeServer::UploadParameter(grpc::ServerContext*, const v1::UploadParameterRequest* request,
                                          v1::UploadParameterResponse* response) {
   std::lock_guard<std::mutex> lock(mu_);
   std::string& bytes = staged_[request->parameter()];
@@ -189,9 +184,7 @@ grpc::Status FakeServer::UploadParameter(grpc::ServerContext*,
   return status;
 }
 
-grpc::Status FakeServer::SetParameters(grpc::ServerContext*,
-                                       const v1::SetParametersRequest* request,
-                                       v1::SetParametersResponse*) {
+grpc::Status FakeServer::SetParameters(grpc::ServerContext*, const v1::SetParametersRequest* request, v1::SetParametersResponse*) {
   std::lock_guard<std::mutex> lock(mu_);
   for (const auto& [name, tensor] : request->parameters()) values_[name] = tensor.raw();
   for (const std::string& name : request->uploaded()) values_[name] = std::move(staged_[name]);
@@ -200,13 +193,11 @@ grpc::Status FakeServer::SetParameters(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
-grpc::Status FakeServer::GetParameters(grpc::ServerContext*, const v1::GetParametersRequest*,
-                                       v1::GetParametersResponse*) {
+grpc::Status FakeServer::GetParameters(grpc::ServerContext*, const v1::GetParametersRequest*, v1::GetParametersResponse*) {
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "--max_message_bytes"};
 }
 
-grpc::Status FakeServer::DownloadParameter(grpc::ServerContext*,
-                                           const v1::DownloadParameterRequest* request,
+grpc::Status FakeServer::DownloadParameter(grpc::ServerContext*, const v1::DownloadParameterRequest* request,
                                            v1::DownloadParameterResponse* response) {
   std::lock_guard<std::mutex> lock(mu_);
   const Fault fault = NextFault();
@@ -227,8 +218,7 @@ grpc::Status FakeServer::DownloadParameter(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
-grpc::Status FakeServer::UploadDataset(grpc::ServerContext*,
-                                       const v1::UploadDatasetRequest* request,
+grpc::Status FakeServer::UploadDataset(grpc::ServerContext*, const v1::UploadDatasetRequest* request,
                                        v1::UploadDatasetResponse* response) {
   std::lock_guard<std::mutex> lock(mu_);
   if (dataset_.committed()) return {grpc::StatusCode::ALREADY_EXISTS, "committed"};
@@ -243,9 +233,7 @@ grpc::Status FakeServer::UploadDataset(grpc::ServerContext*,
   return status;
 }
 
-grpc::Status FakeServer::DeleteDataset(grpc::ServerContext*,
-                                       const v1::DeleteDatasetRequest* request,
-                                       v1::DeleteDatasetResponse*) {
+grpc::Status FakeServer::DeleteDataset(grpc::ServerContext*, const v1::DeleteDatasetRequest* request, v1::DeleteDatasetResponse*) {
   std::lock_guard<std::mutex> lock(mu_);
   const Fault fault = NextFault();
   if (fault == Fault::kCutBefore) return Cut();
@@ -254,8 +242,7 @@ grpc::Status FakeServer::DeleteDataset(grpc::ServerContext*,
   return fault == Fault::kCutAfter ? Cut() : grpc::Status::OK;
 }
 
-grpc::Status FakeServer::ListDatasets(grpc::ServerContext*, const v1::ListDatasetsRequest*,
-                                      v1::ListDatasetsResponse* response) {
+grpc::Status FakeServer::ListDatasets(grpc::ServerContext*, const v1::ListDatasetsRequest*, v1::ListDatasetsResponse* response) {
   std::lock_guard<std::mutex> lock(mu_);
   *response->add_datasets() = dataset_;
   return grpc::Status::OK;

@@ -11,16 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "grpcpp/grpcpp.h"
 #include "gluond/v1/model.grpc.pb.h"
 #include "gluond/v1/server.grpc.pb.h"
 #include "gluond/v1/training.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
 
 namespace gluond::client {
 
-class FakeServer final : public v1::TrainingService::Service,
-                         public v1::ModelService::Service,
-                         public v1::ServerService::Service {
+class FakeServer final : public v1::TrainingService::Service, public v1::ModelService::Service, public v1::ServerService::Service {
  public:
   // The faults of the next calls that could be cut, in order; later ones work.
   enum class Fault {
@@ -51,27 +49,18 @@ class FakeServer final : public v1::TrainingService::Service,
   int64_t chunks();                             // Chunks that carried bytes.
 
  private:
-  grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
-                             v1::GetServerInfoResponse*) override;
-  grpc::Status GetSequence(grpc::ServerContext*, const v1::GetSequenceRequest*,
-                           v1::GetSequenceResponse*) override;
+  grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*, v1::GetServerInfoResponse*) override;
+  grpc::Status GetSequence(grpc::ServerContext*, const v1::GetSequenceRequest*, v1::GetSequenceResponse*) override;
   grpc::Status Step(grpc::ServerContext*, const v1::StepRequest*, v1::StepResponse*) override;
-  grpc::Status TrainStep(grpc::ServerContext*, const v1::TrainStepRequest*,
-                         v1::TrainStepResponse*) override;
-  grpc::Status UploadParameter(grpc::ServerContext*, const v1::UploadParameterRequest*,
-                               v1::UploadParameterResponse*) override;
-  grpc::Status SetParameters(grpc::ServerContext*, const v1::SetParametersRequest*,
-                             v1::SetParametersResponse*) override;
-  grpc::Status GetParameters(grpc::ServerContext*, const v1::GetParametersRequest*,
-                             v1::GetParametersResponse*) override;
+  grpc::Status TrainStep(grpc::ServerContext*, const v1::TrainStepRequest*, v1::TrainStepResponse*) override;
+  grpc::Status UploadParameter(grpc::ServerContext*, const v1::UploadParameterRequest*, v1::UploadParameterResponse*) override;
+  grpc::Status SetParameters(grpc::ServerContext*, const v1::SetParametersRequest*, v1::SetParametersResponse*) override;
+  grpc::Status GetParameters(grpc::ServerContext*, const v1::GetParametersRequest*, v1::GetParametersResponse*) override;
   grpc::Status DownloadParameter(grpc::ServerContext*, const v1::DownloadParameterRequest*,
                                  v1::DownloadParameterResponse*) override;
-  grpc::Status UploadDataset(grpc::ServerContext*, const v1::UploadDatasetRequest*,
-                             v1::UploadDatasetResponse*) override;
-  grpc::Status DeleteDataset(grpc::ServerContext*, const v1::DeleteDatasetRequest*,
-                             v1::DeleteDatasetResponse*) override;
-  grpc::Status ListDatasets(grpc::ServerContext*, const v1::ListDatasetsRequest*,
-                            v1::ListDatasetsResponse*) override;
+  grpc::Status UploadDataset(grpc::ServerContext*, const v1::UploadDatasetRequest*, v1::UploadDatasetResponse*) override;
+  grpc::Status DeleteDataset(grpc::ServerContext*, const v1::DeleteDatasetRequest*, v1::DeleteDatasetResponse*) override;
+  grpc::Status ListDatasets(grpc::ServerContext*, const v1::ListDatasetsRequest*, v1::ListDatasetsResponse*) override;
 
   Fault NextFault();
   void Crash();

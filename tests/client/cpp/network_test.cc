@@ -28,16 +28,13 @@ TEST(NetworkTest, BlocksNestLikeGluons) {
 }
 
 TEST(NetworkTest, AttributesAreNumbersBooleansTextsTuplesAndComponents) {
-  const v1::Block block =
-      Block("Conv2D", {{"kernel_size", {5, 3}},
-                       {"use_bias", false},
-                       {"alpha", 0.5},
-                       {"weight_initializer", Named("Xavier", {{"magnitude", 2}})}});
+  const v1::Block block = Block(
+      "Conv2D",
+      {{"kernel_size", {5, 3}}, {"use_bias", false}, {"alpha", 0.5}, {"weight_initializer", Named("Xavier", {{"magnitude", 2}})}});
   EXPECT_EQ(block.attributes().at("kernel_size").list_value().values(1).number_value(), 3);
   EXPECT_TRUE(block.attributes().at("use_bias").has_bool_value());
   EXPECT_EQ(block.attributes().at("alpha").number_value(), 0.5);
-  EXPECT_TRUE(Says(block.attributes().at("weight_initializer"),
-                   R"({"attributes":{"magnitude":2},"name":"Xavier"})"));
+  EXPECT_TRUE(Says(block.attributes().at("weight_initializer"), R"({"attributes":{"magnitude":2},"name":"Xavier"})"));
 }
 
 TEST(NetworkTest, NodesReadEachOtherByReference) {
@@ -47,19 +44,16 @@ TEST(NetworkTest, NodesReadEachOtherByReference) {
   const std::string out = graph.Add("softmax", {fc2}, {}, "out");
   EXPECT_EQ(fc1, "fullyconnected0");
   EXPECT_EQ(fc2, "fullyconnected1");
-  EXPECT_TRUE(
-      Says(graph.Outputs({out}),
-           R"({"nodes":[)"
-           R"({"name":"fullyconnected0","op":"FullyConnected","attributes":{"num_hidden":4},)"
-           R"("inputs":["data"]},)"
-           R"({"name":"fullyconnected1","op":"FullyConnected","attributes":{"num_hidden":2},)"
-           R"("inputs":["fullyconnected0"]},)"
-           R"({"name":"out","op":"softmax","inputs":["fullyconnected1"]}],"outputs":["out"]})"));
+  EXPECT_TRUE(Says(graph.Outputs({out}), R"({"nodes":[)"
+                                         R"({"name":"fullyconnected0","op":"FullyConnected","attributes":{"num_hidden":4},)"
+                                         R"("inputs":["data"]},)"
+                                         R"({"name":"fullyconnected1","op":"FullyConnected","attributes":{"num_hidden":2},)"
+                                         R"("inputs":["fullyconnected0"]},)"
+                                         R"({"name":"out","op":"softmax","inputs":["fullyconnected1"]}],"outputs":["out"]})"));
 }
 
 TEST(NetworkTest, InputsDeclareWhatVaries) {
-  EXPECT_TRUE(Says(Input("data", {-1, 3}),
-                   R"({"name":"data","kind":"INPUT","shape":["-1","3"],"dtype":"FLOAT32"})"));
+  EXPECT_TRUE(Says(Input("data", {-1, 3}), R"({"name":"data","kind":"INPUT","shape":["-1","3"],"dtype":"FLOAT32"})"));
 }
 
 }  // namespace

@@ -26,8 +26,7 @@ TEST(CheckServerTest, AServerThatIsTooOldIsNamed) {
   EXPECT_TRUE(CheckServer(server, /*lowest=*/1).ok()) << "one that tells no protocol speaks 1";
   const absl::Status status = CheckServer(server);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  for (const char* part : {"gluond 0.0.7 speaks protocol 1", "this client, gluond 0.1.0, needs 2",
-                           "start a newer server"}) {
+  for (const char* part : {"gluond 0.0.7 speaks protocol 1", "this client, gluond 0.1.0, needs 2", "start a newer server"}) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status;
   }
   server.set_protocol(kLowestProtocol);
@@ -117,8 +116,7 @@ TEST_F(RetryTest, AnErrorTellsWhenToComeBack) {
 
 TEST_F(RetryTest, ThreadsThatShareAModelLeaveNoGap) {
   const Model model = ConnectedModel();
-  server_.set_faults(
-      {Fault::kCutAfter, Fault::kNone, Fault::kCutBefore, Fault::kNone, Fault::kCutAfter});
+  server_.set_faults({Fault::kCutAfter, Fault::kNone, Fault::kCutBefore, Fault::kNone, Fault::kCutAfter});
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([model] {

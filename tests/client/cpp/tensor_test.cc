@@ -25,8 +25,7 @@ TEST(TensorTest, TravelsAsRawBytes) {
 }
 
 TEST(TensorTest, ReadsAsNoOtherType) {
-  EXPECT_EQ(Tensor::Of<float>({1}, {1}).Values<double>().status().message(),
-            "Tensor: holds FLOAT32, read as FLOAT64");
+  EXPECT_EQ(Tensor::Of<float>({1}, {1}).Values<double>().status().message(), "Tensor: holds FLOAT32, read as FLOAT64");
 }
 
 TEST(TensorTest, HoldsScalarsAndNothing) {
@@ -45,8 +44,7 @@ struct BadCase {
 class BadShapeTest : public testing::TestWithParam<BadCase> {};
 
 TEST_P(BadShapeTest, IsRefused) {
-  const auto tensor =
-      Tensor::FromBytes(v1::Tensor::FLOAT32, GetParam().shape, std::string(GetParam().bytes, 'x'));
+  const auto tensor = Tensor::FromBytes(v1::Tensor::FLOAT32, GetParam().shape, std::string(GetParam().bytes, 'x'));
   EXPECT_EQ(tensor.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -94,15 +92,12 @@ INSTANTIATE_TEST_SUITE_P(
         {"Float32", v1::Tensor::FLOAT32, AddFloats, BytesOf<float>(1, -0.5)},
         {"Float16", v1::Tensor::FLOAT16, AddFloats, BytesOf<uint16_t>(0x3c00, 0xb800)},
         {"Bfloat16", v1::Tensor::BFLOAT16, AddFloats, BytesOf<uint16_t>(0x3f80, 0xbf00)},
-        {"Float64", v1::Tensor::FLOAT64,
-         [](v1::Tensor* t) { t->add_double_data(1), t->add_double_data(2); },
+        {"Float64", v1::Tensor::FLOAT64, [](v1::Tensor* t) { t->add_double_data(1), t->add_double_data(2); },
          BytesOf<double>(1, 2)},
         {"Int8", v1::Tensor::INT8, AddInts, BytesOf<int8_t>(1, -2)},
         {"Int32", v1::Tensor::INT32, AddInts, BytesOf<int32_t>(1, -2)},
-        {"Int64", v1::Tensor::INT64, [](v1::Tensor* t) { t->add_int64_data(1), t->add_int64_data(-2); },
-         BytesOf<int64_t>(1, -2)},
-        {"Bool", v1::Tensor::BOOL, [](v1::Tensor* t) { t->add_bool_data(true), t->add_bool_data(false); },
-         BytesOf<uint8_t>(1, 0)},
+        {"Int64", v1::Tensor::INT64, [](v1::Tensor* t) { t->add_int64_data(1), t->add_int64_data(-2); }, BytesOf<int64_t>(1, -2)},
+        {"Bool", v1::Tensor::BOOL, [](v1::Tensor* t) { t->add_bool_data(true), t->add_bool_data(false); }, BytesOf<uint8_t>(1, 0)},
     }),
     [](const auto& info) { return info.param.name; });
 

@@ -8,9 +8,7 @@ namespace {
 using Fault = FakeServer::Fault;
 
 // The fake server takes chunks of 16 bytes.
-Tensor Bytes(const std::string& text) {
-  return *Tensor::FromBytes(v1::Tensor::UINT8, {static_cast<int64_t>(text.size())}, text);
-}
+Tensor Bytes(const std::string& text) { return *Tensor::FromBytes(v1::Tensor::UINT8, {static_cast<int64_t>(text.size())}, text); }
 
 const char kLong[] = "forty characters are three chunks of it.";
 
@@ -62,8 +60,7 @@ TEST_F(TransferTest, DamagedBytesAreNotTaken) {
 }
 
 TEST_F(TransferTest, ADatasetIsSentOnce) {
-  const std::vector<DatasetColumn> columns = {{"data", Bytes(kLong), 0.5},
-                                              {"label", Bytes("0123")}};
+  const std::vector<DatasetColumn> columns = {{"data", Bytes(kLong), 0.5}, {"label", Bytes("0123")}};
   server_.set_faults({Fault::kCutAfter});
   ASSERT_TRUE(client_.UploadDataset("toy", columns).ok());
   EXPECT_EQ(server_.values()["data"], kLong);
@@ -82,18 +79,14 @@ TEST_F(TransferTest, ADeletionWhoseAnswerWasLostHasWorked) {
 
 TEST_F(TransferTest, AnotherDatasetOfThatNameIsAnError) {
   ASSERT_TRUE(client_.UploadDataset("toy", {{"data", Bytes(kLong)}}).ok());
-  EXPECT_EQ(client_.UploadDataset("toy", {{"data", Bytes("other bytes")}}).code(),
-            absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(client_.UploadDataset("toy", {{"data", Bytes(kLong), 2.0}}).code(),
-            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(client_.UploadDataset("toy", {{"data", Bytes("other bytes")}}).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(client_.UploadDataset("toy", {{"data", Bytes(kLong), 2.0}}).code(), absl::StatusCode::kAlreadyExists);
 }
 
 TEST_F(TransferTest, ADatasetsUploadGoesOnWhereAnotherRunStopped) {
-  const Client first =
-      *Client::Connect(server_.channel(), {.client_id = "me", .retry_for = absl::ZeroDuration()});
+  const Client first = *Client::Connect(server_.channel(), {.client_id = "me", .retry_for = absl::ZeroDuration()});
   server_.set_faults({Fault::kNone, Fault::kNone, Fault::kCutBefore});
-  EXPECT_EQ(first.UploadDataset("toy", {{"data", Bytes(kLong)}}).code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(first.UploadDataset("toy", {{"data", Bytes(kLong)}}).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(server_.chunks(), 2);
   const Client second = *Client::Connect(server_.channel(), {.client_id = "me"});
   ASSERT_TRUE(second.UploadDataset("toy", {{"data", Bytes(kLong)}}).ok());

@@ -18,7 +18,6 @@ COMMAND = pathlib.Path("client/cli/gluond").absolute()
 
 
 class AccessTest(unittest.TestCase):
-
     @classmethod
     def setUpClass(cls):
         with contextlib.ExitStack() as exits:
@@ -26,13 +25,21 @@ class AccessTest(unittest.TestCase):
             made = subprocess.run([COMMAND, "certificates", cls.folder], capture_output=True, text=True, check=False)
             assert made.returncode == 0, made.stderr
             for name, roles in (("alice", "train,publish"), ("shop", "infer")):
-                line = subprocess.run([COMMAND, "token", name, f"--roles={roles}", f"--file={cls.folder}/{name}.token"],
-                                      capture_output=True, text=True, check=True).stdout
+                line = subprocess.run(
+                    [COMMAND, "token", name, f"--roles={roles}", f"--file={cls.folder}/{name}.token"],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout
                 with (cls.folder / "identities").open("a") as file:
                     file.write(line)
             cls.server = exits.enter_context(
-                RunningServer(f"--tls_cert={cls.folder}/server.pem", f"--tls_key={cls.folder}/server.key",
-                              f"--identities={cls.folder}/identities"))
+                RunningServer(
+                    f"--tls_cert={cls.folder}/server.pem",
+                    f"--tls_key={cls.folder}/server.key",
+                    f"--identities={cls.folder}/identities",
+                )
+            )
             cls.address = cls.server.address
             cls.addClassCleanup(exits.pop_all().close)
 
@@ -48,15 +55,31 @@ class AccessTest(unittest.TestCase):
         net(mx.nd.ones((1, 4)))
         net.save_as_model("ones", replace=True).publish()
         for connected in (True, False):
-            program = ("import gluond as mx, numpy as np\n"
-                       + (f"mx.connect('{self.address}', tls_ca='{self.file('ca.pem')}', token_file='{self.file('shop.token')}')\n"
-                          if connected else "")
-                       + "print(mx.remote.Model('ones').infer(np.ones((1, 4), 'float32')).tolist())\n"
-                         "try: mx.nd.ones(3).asnumpy()\n"
-                         "except mx.MXNetError as error: print(error)\n")
-            ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False,
-                                 env={**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_ADDRESS": self.address,
-                                      "GLUOND_TLS_CA": self.file("ca.pem"), "GLUOND_TOKEN_FILE": self.file("shop.token")})
+            program = (
+                "import gluond as mx, numpy as np\n"
+                + (
+                    f"mx.connect('{self.address}', tls_ca='{self.file('ca.pem')}', token_file='{self.file('shop.token')}')\n"
+                    if connected
+                    else ""
+                )
+                + "print(mx.remote.Model('ones').infer(np.ones((1, 4), 'float32')).tolist())\n"
+                "try: mx.nd.ones(3).asnumpy()\n"
+                "except mx.MXNetError as error: print(error)\n"
+            )
+            ran = subprocess.run(
+                [sys.executable, "-c", program],
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": ":".join(sys.path),
+                    "GLUOND_ADDRESS": self.address,
+                    "GLUOND_TLS_CA": self.file("ca.pem"),
+                    "GLUOND_TOKEN_FILE": self.file("shop.token"),
+                },
+            )
             self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertIn("[[4.0, 4.0]]\n", ran.stdout)
             self.assertRegex(ran.stdout, "opens no session: .*'shop' has the roles infer")
@@ -94,19 +117,24 @@ class AccessTest(unittest.TestCase):
         self.train_publish_and_serve()
 
     def test_the_environment_says_it_as_well(self):
-        variables = {"GLUOND_ADDRESS": self.address, "GLUOND_TLS_CA": self.file("ca.pem"),
-                     "GLUOND_TOKEN_FILE": self.file("alice.token")}
+        variables = {
+            "GLUOND_ADDRESS": self.address,
+            "GLUOND_TLS_CA": self.file("ca.pem"),
+            "GLUOND_TOKEN_FILE": self.file("alice.token"),
+        }
         with mock.patch.dict(os.environ, variables):
             mx.connect()
         self.assertEqual(mx.nd.ones((2,)).asnumpy().sum(), 2)
 
     def test_refusals_say_what_to_do(self):
         authority, alice = self.file("ca.pem"), self.file("alice.token")
-        for given, expected in (({"tls_ca": authority}, r"who calls: .* Name the file of a token: mx.connect\(..., token_file=...\), or"),
-                                ({}, r"does it want TLS\? Name its authority: mx.connect\(..., tls_ca=...\), or GLUOND_TLS_CA\."),
-                                ({"tls_ca": authority, "token_file": self.file("shop.token")}, "wants train"),
-                                ({"tls_ca": self.file("no.pem")}, "cannot be read"),
-                                ({"tls_ca": authority, "tls_cert": authority}, "tls_key")):
+        for given, expected in (
+            ({"tls_ca": authority}, r"who calls: .* Name the file of a token: mx.connect\(..., token_file=...\), or"),
+            ({}, r"does it want TLS\? Name its authority: mx.connect\(..., tls_ca=...\), or GLUOND_TLS_CA\."),
+            ({"tls_ca": authority, "token_file": self.file("shop.token")}, "wants train"),
+            ({"tls_ca": self.file("no.pem")}, "cannot be read"),
+            ({"tls_ca": authority, "tls_cert": authority}, "tls_key"),
+        ):
             with self.assertRaisesRegex(mx.MXNetError, expected):
                 mx.connect(self.address, **given)
                 mx.nd.ones(1)  # Who may infer connects, and has no arrays.

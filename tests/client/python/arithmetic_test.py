@@ -9,8 +9,20 @@ from gluond import nd
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
-BINARY = [operator.add, operator.sub, operator.mul, operator.truediv, operator.mod, operator.pow, operator.eq, operator.ne,
-          operator.gt, operator.ge, operator.lt, operator.le]
+BINARY = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.mod,
+    operator.pow,
+    operator.eq,
+    operator.ne,
+    operator.gt,
+    operator.ge,
+    operator.lt,
+    operator.le,
+]
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 B = np.array([[3, 2, 1], [1, 5, 2]], np.float32)
 
@@ -20,7 +32,6 @@ def as_numpy(function, left, right):
 
 
 class ArithmeticTest(ArrayCase):
-
     def test_two_arrays(self):
         for function in BINARY:
             with self.subTest(function.__name__):

@@ -13,7 +13,6 @@ from tests.client.python.custom_case import registered
 
 
 class Double(autograd.Function):
-
     def forward(self, x):
         return nd.array(2 * x.asnumpy())
 
@@ -26,17 +25,32 @@ def in_custom_operator():
     found = {}
 
     def forward(self, in_data, out_data, aux, **_):
-        found.update({"known input": in_data[0], "input": in_data[1], "row of an input": in_data[0][1], "output": out_data[0],
-                      "state": aux[0], "made within": mx.nd.array([1])})
+        found.update(
+            {
+                "known input": in_data[0],
+                "input": in_data[1],
+                "row of an input": in_data[0][1],
+                "output": out_data[0],
+                "state": aux[0],
+                "made within": mx.nd.array([1]),
+            }
+        )
         out_data[0][:] = in_data[0].asnumpy()
 
     def backward(self, out_grad, in_data, out_data, in_grad, aux, **_):
-        found.update({"head gradient": out_grad[0], "absent": in_data[0], "output of before": out_data[0],
-                      "to be assigned": in_grad[0]})
+        found.update(
+            {"head gradient": out_grad[0], "absent": in_data[0], "output of before": out_data[0], "to be assigned": in_grad[0]}
+        )
 
-    registered("seen_places", forward, backward, list_arguments=lambda self: ["x", "y"], list_auxiliary_states=lambda self: ["s"],
-               infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(1,)]),
-               declare_backward_dependency=lambda self, out_grad, in_data, out_data: [*out_grad, *out_data])
+    registered(
+        "seen_places",
+        forward,
+        backward,
+        list_arguments=lambda self: ["x", "y"],
+        list_auxiliary_states=lambda self: ["s"],
+        infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(1,)]),
+        declare_backward_dependency=lambda self, out_grad, in_data, out_data: [*out_grad, *out_data],
+    )
     x = nd.ones((2, 2))
     x.attach_grad()
     with autograd.record():
@@ -58,16 +72,31 @@ def every_kind():
     with autograd.record():
         recorded = Double()(marked)
     yield from {
-        "values": x, "result": x + 1, "row": x[1], "slice": x[0:1], "copied slice": x[:, 1], "chosen": x[[1, 0]],
-        "reshaped": x.reshape(-1), "view of a view": x[1][0:1], "row of a loop": next(iter(x)), "marked": marked,
-        "gradient": marked.grad, "row of a gradient": marked.grad[0], "recorded": recorded, "unpickled": pickle.loads(pickle.dumps(x)),
-        "detached": x.detach(), "parameter": net.weight.data(),
-        "a parameter's gradient": net.weight.grad(), "an executor's output": executor.forward()[0], "argument": executor.arg_arrays[0],
-        "an argument's gradient": executor.grad_arrays[0], **in_custom_operator()}.items()
+        "values": x,
+        "result": x + 1,
+        "row": x[1],
+        "slice": x[0:1],
+        "copied slice": x[:, 1],
+        "chosen": x[[1, 0]],
+        "reshaped": x.reshape(-1),
+        "view of a view": x[1][0:1],
+        "row of a loop": next(iter(x)),
+        "marked": marked,
+        "gradient": marked.grad,
+        "row of a gradient": marked.grad[0],
+        "recorded": recorded,
+        "unpickled": pickle.loads(pickle.dumps(x)),
+        "detached": x.detach(),
+        "parameter": net.weight.data(),
+        "a parameter's gradient": net.weight.grad(),
+        "an executor's output": executor.forward()[0],
+        "argument": executor.arg_arrays[0],
+        "an argument's gradient": executor.grad_arrays[0],
+        **in_custom_operator(),
+    }.items()
 
 
 class PlacesTest(ArrayCase):
-
     def test_every_array_is_exactly_an_ndarray(self):
         for what, array in every_kind():
             with self.subTest(what):
@@ -75,8 +104,9 @@ class PlacesTest(ArrayCase):
 
     def test_reading_attributes_sends_nothing(self):
         for what, array in every_kind():
-            with self.subTest(what), unittest.mock.patch.object(array._session, "submit") as submit, \
-                    unittest.mock.patch.object(array._session, "request") as request:
+            with self.subTest(what), unittest.mock.patch.object(array._session, "submit") as submit, unittest.mock.patch.object(
+                array._session, "request"
+            ) as request:
                 for name in (*Array.__slots__, "context", "ctx", "grad", "stype", "writable"):
                     getattr(array, name, None)
                 submit.assert_not_called()
@@ -139,7 +169,7 @@ class PlacesTest(ArrayCase):
     def test_a_custom_operator_s_result_comes_along_to_a_worker(self):
         offset = nd.Custom(nd.zeros(1), op_type="sigmoid")
         dataset = gluon.data.ArrayDataset(nd.array([1, 2])).transform(lambda x: x + offset)
-        batch, = gluon.data.DataLoader(dataset, batch_size=2, num_workers=1)
+        (batch,) = gluon.data.DataLoader(dataset, batch_size=2, num_workers=1)
         np.testing.assert_array_equal(batch.asnumpy().ravel(), [1.5, 2.5])
 
     def test_bfloat16_goes_from_a_custom_operator_to_the_server(self):

@@ -19,7 +19,6 @@ def variable(values, grad_req="write"):
 
 
 class BackwardTest(ArrayCase):
-
     def test_the_gradient_of_a_sum_of_squares(self):
         x = variable([1, 2, 3])
         with autograd.record():
@@ -129,12 +128,11 @@ class BackwardTest(ArrayCase):
 
 
 class GradTest(ArrayCase):
-
     def test_returns_gradients_and_leaves_grad_alone(self):
         x = variable([1, 2])
         with autograd.record():
             y = x * x
-        gradient, = autograd.grad(y, [x])
+        (gradient,) = autograd.grad(y, [x])
         self.assert_equal(gradient, [2, 4])
         self.assert_equal(x.grad, [0, 0])
 
@@ -142,13 +140,12 @@ class GradTest(ArrayCase):
         x = variable([2, 3])
         with autograd.record():
             y = x * x * x
-            first, = autograd.grad(y, [x], create_graph=True, retain_graph=True)
+            (first,) = autograd.grad(y, [x], create_graph=True, retain_graph=True)
         first.backward()
         self.assert_equal(x.grad, [12, 18])
 
 
 class ModeTest(unittest.TestCase):
-
     def modes(self):
         return autograd.is_recording(), autograd.is_training()
 
@@ -188,7 +185,6 @@ class ModeTest(unittest.TestCase):
 
 
 class InPlaceTest(ArrayCase):
-
     def test_writing_to_a_marked_array_while_recording_is_refused(self):
         for write in (lambda x: x.__iadd__(1), lambda x: x.__setitem__(0, 1), lambda x: nd.relu(x, out=x)):
             with autograd.record(), self.assertRaisesRegex(mx.MXNetError, "already in a computational graph"):
@@ -224,7 +220,6 @@ class InPlaceTest(ArrayCase):
 
 
 class FreshTest(ArrayCase):
-
     def test_a_gradient_is_fresh_from_backward_to_its_use(self):
         x = variable([1])
         self.assertFalse(x._fresh_grad)

@@ -43,15 +43,19 @@ class Layer:
     def tree(self, explicit):
         """The server's, as JSON; explicit: with the defaults as well."""
         attributes = dict(defaults(self.kind) if explicit else {}, **self.arguments)
-        return {"block": self.kind.__name__, "attributes": plain(attributes),
-                "children": [child.tree(explicit) for child in self.children]}
+        return {
+            "block": self.kind.__name__,
+            "attributes": plain(attributes),
+            "children": [child.tree(explicit) for child in self.children],
+        }
 
 
 def defaults(kind):
     """The arguments that have a default, but for names and for objects of Python's."""
     parameters = inspect.signature(kind.__init__).parameters.values()
-    return {p.name: p.default for p in parameters
-            if p.default is not p.empty and p.name not in ("prefix", "params", "output_prefix")}
+    return {
+        p.name: p.default for p in parameters if p.default is not p.empty and p.name not in ("prefix", "params", "output_prefix")
+    }
 
 
 def plain(value):
@@ -101,12 +105,24 @@ LAYERS = [
     (Layer(nn.Swish, beta=0.3), MATRIX),
     (Layer(nn.Conv1D, channels=3, kernel_size=2), ROWS),
     (Layer(nn.Conv2D, channels=3, kernel_size=(2, 3)), IMAGE),
-    (Layer(nn.Conv2D, channels=4, kernel_size=2, strides=2, padding=(1, 0), dilation=2, groups=2, activation="relu",
-           use_bias=False, in_channels=4), IMAGE),
+    (
+        Layer(
+            nn.Conv2D,
+            channels=4,
+            kernel_size=2,
+            strides=2,
+            padding=(1, 0),
+            dilation=2,
+            groups=2,
+            activation="relu",
+            use_bias=False,
+            in_channels=4,
+        ),
+        IMAGE,
+    ),
     (Layer(nn.Conv3D, channels=3, kernel_size=2), VOLUME),
     (Layer(nn.Conv1DTranspose, channels=3, kernel_size=2), ROWS),
-    (Layer(nn.Conv2DTranspose, channels=4, kernel_size=3, strides=2, padding=1, output_padding=(1, 0), groups=2),
-     IMAGE),
+    (Layer(nn.Conv2DTranspose, channels=4, kernel_size=3, strides=2, padding=1, output_padding=(1, 0), groups=2), IMAGE),
     (Layer(nn.Conv3DTranspose, channels=3, kernel_size=2, in_channels=4), VOLUME),
     (Layer(nn.MaxPool1D), ROWS),
     (Layer(nn.MaxPool2D), IMAGE),
@@ -145,8 +161,7 @@ LAYERS = [
     (Layer(rnn.GRUCell, hidden_size=4), SEQUENCE),
     (Layer(rnn.GRUCell, hidden_size=4, input_size=5, h2h_bias_initializer="ones"), SEQUENCE),
     (Layer(contrib.rnn.LSTMPCell, hidden_size=4, projection_size=2), SEQUENCE),
-    (Layer(rnn.SequentialRNNCell, Layer(rnn.LSTMCell, hidden_size=4), Layer(rnn.DropoutCell, rate=0.5), GRU5),
-     SEQUENCE),
+    (Layer(rnn.SequentialRNNCell, Layer(rnn.LSTMCell, hidden_size=4), Layer(rnn.DropoutCell, rate=0.5), GRU5), SEQUENCE),
     (Layer(rnn.HybridSequentialRNNCell, Layer(rnn.RNNCell, hidden_size=5), Layer(rnn.ResidualCell, GRU5)), SEQUENCE),
     (Layer(rnn.DropoutCell, rate=0.5), SEQUENCE),
     (Layer(rnn.ZoneoutCell, Layer(rnn.LSTMCell, hidden_size=4), zoneout_outputs=0.3, zoneout_states=0.4), SEQUENCE),
@@ -214,8 +229,18 @@ INITIALIZERS = [
     (mx.init.Bilinear, {}, (2, 1, 5, 4)),
     (mx.init.LSTMBias, {}, (8,)),
     (mx.init.LSTMBias, {"forget_bias": 0.3}, (8,)),
-    (mx.init.FusedRNN, {"init": '["constant", {"value": 0.3}]', "num_hidden": 4, "num_layers": 2, "mode": "lstm",
-                        "bidirectional": True, "forget_bias": 0.7}, (2 * 16 * (3 + 4 + 2) + 2 * 16 * (8 + 4 + 2),)),
+    (
+        mx.init.FusedRNN,
+        {
+            "init": '["constant", {"value": 0.3}]',
+            "num_hidden": 4,
+            "num_layers": 2,
+            "mode": "lstm",
+            "bidirectional": True,
+            "forget_bias": 0.7,
+        },
+        (2 * 16 * (3 + 4 + 2) + 2 * 16 * (8 + 4 + 2),),
+    ),
     (mx.init.Uniform, {}, (3, 4)),
     (mx.init.Normal, {}, (3, 4)),
     (mx.init.Orthogonal, {}, (3, 4)),
@@ -239,15 +264,15 @@ def names_in(*modules):
 
 def call(service, method, request, response, **fields):
     """A call with a request of these fields, as JSON."""
-    rpc = connect.current().channel.unary_unary(f"/gluond.v1.{service}/{method}", request.SerializeToString,
-                                                response.FromString)
+    rpc = connect.current().channel.unary_unary(f"/gluond.v1.{service}/{method}", request.SerializeToString, response.FromString)
     return rpc(json_format.ParseDict(fields, request()), timeout=120)
 
 
 def model_call(method, **fields):
     messages = model_pb2 if hasattr(model_pb2, method + "Request") else parameters_pb2
-    return call("ModelService", method, getattr(messages, method + "Request"), getattr(messages, method + "Response"),
-                model="m", **fields)
+    return call(
+        "ModelService", method, getattr(messages, method + "Request"), getattr(messages, method + "Response"), model="m", **fields
+    )
 
 
 def to_json(values):
@@ -273,7 +298,6 @@ def structural(block, path=""):
 
 
 class LayersTest(unittest.TestCase):
-
     def run_block(self, layer, block, x):
         if layer.is_cell:
             return block.unroll(STEPS, nd.array(x), layout="NTC", merge_outputs=True)[0].asnumpy()
@@ -287,8 +311,9 @@ class LayersTest(unittest.TestCase):
         tree = layer.tree(explicit)
         if layer.is_cell:
             tree["attributes"]["length"] = STEPS
-        model_call("DefineModel", block=tree, replace=True,
-                   variables=[{"name": "data", "kind": "INPUT", "shape": [-1, *x.shape[1:]]}])
+        model_call(
+            "DefineModel", block=tree, replace=True, variables=[{"name": "data", "kind": "INPUT", "shape": [-1, *x.shape[1:]]}]
+        )
         model_call("InitializeParameters", initializer={"name": "Constant", "attributes": {"value": 0.5}})
         model_call("Predict", inputs={"data": to_json(x)})
         first = initial_values()
@@ -297,8 +322,9 @@ class LayersTest(unittest.TestCase):
             np.testing.assert_array_equal(first[name], parameter.data().asnumpy(), name)
             parameter.set_data(nd.array(RANDOM.uniform(0.5, 1.5, parameter.shape)))
         if parameters:
-            model_call("SetParameters", parameters={name: to_json(parameter.data().asnumpy())
-                                                    for name, parameter in parameters.items()})
+            model_call(
+                "SetParameters", parameters={name: to_json(parameter.data().asnumpy()) for name, parameter in parameters.items()}
+            )
         y = to_numpy(model_call("Predict", inputs={"data": to_json(x)}, encoding="RAW").outputs["output"])
         np.testing.assert_allclose(y, self.run_block(layer, block, x), rtol=1e-5, atol=1e-6)
 
@@ -318,11 +344,13 @@ class LayersTest(unittest.TestCase):
 
 
 class LossesTest(unittest.TestCase):
-
     def compare(self, kind, arguments, prediction, label, when_called, sample_weight, explicit):
-        given = dict({name: nd.array([value]) for name, value in when_called.items()},
-                     pred=nd.array(prediction), label=nd.array(label),
-                     sample_weight=None if sample_weight is None else nd.array(sample_weight))
+        given = dict(
+            {name: nd.array([value]) for name, value in when_called.items()},
+            pred=nd.array(prediction),
+            label=nd.array(label),
+            sample_weight=None if sample_weight is None else nd.array(sample_weight),
+        )
         positional = [given.get(name) for name in list(inspect.signature(kind.hybrid_forward).parameters)[2:]]
         positional[:2] = given["pred"], given["label"]
         while positional[-1] is None:
@@ -332,13 +360,20 @@ class LossesTest(unittest.TestCase):
         model_call("DefineModel", block={"block": "PReLU", "attributes": {"alpha_initializer": "ones"}}, replace=True)
         model_call("InitializeParameters")
         attributes = plain(dict(defaults(kind) if explicit else {}, **arguments, **when_called))
-        call("TrainingService", "CreateTrainer", trainer_pb2.CreateTrainerRequest, trainer_pb2.CreateTrainerResponse,
-             model="m", loss={"name": kind.__name__, "attributes": attributes})
+        call(
+            "TrainingService",
+            "CreateTrainer",
+            trainer_pb2.CreateTrainerRequest,
+            trainer_pb2.CreateTrainerResponse,
+            model="m",
+            loss={"name": kind.__name__, "attributes": attributes},
+        )
         inputs = {"data": to_json(prediction), "label": to_json(label)}
         if sample_weight is not None:
             inputs["sample_weight"] = to_json(sample_weight)
-        answer = call("TrainingService", "Evaluate", training_pb2.EvaluateRequest, training_pb2.EvaluateResponse,
-                      model="m", inputs=inputs)
+        answer = call(
+            "TrainingService", "Evaluate", training_pb2.EvaluateRequest, training_pb2.EvaluateResponse, model="m", inputs=inputs
+        )
         # As the server adds: one after the other, which Python's sum() does not promise.
         self.assertEqual(answer.loss, np.cumsum(expected)[-1] / expected.size)
 
@@ -360,11 +395,20 @@ class LossesTest(unittest.TestCase):
 
 
 class InitializersTest(unittest.TestCase):
-
     def values(self, kind, arguments, shape):
-        model_call("DefineModel", replace=True, graph={"nodes": [{"name": "y", "op": "identity", "inputs": ["w"]}]},
-                   variables=[{"name": "w", "kind": "PARAMETER", "shape": list(shape),
-                               "initializer": {"name": kind.__name__, "attributes": plain(arguments)}}])
+        model_call(
+            "DefineModel",
+            replace=True,
+            graph={"nodes": [{"name": "y", "op": "identity", "inputs": ["w"]}]},
+            variables=[
+                {
+                    "name": "w",
+                    "kind": "PARAMETER",
+                    "shape": list(shape),
+                    "initializer": {"name": kind.__name__, "attributes": plain(arguments)},
+                }
+            ],
+        )
         model_call("InitializeParameters")
         return initial_values()["w"]
 

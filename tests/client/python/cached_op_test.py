@@ -12,7 +12,6 @@ from tests.client.python.beside import in_threads
 
 
 class CachedOpTest(unittest.TestCase):
-
     def test_inputs_come_in_the_order_of_list_inputs(self):
         net = mx.sym.FullyConnected(mx.sym.Variable("x"), num_hidden=2, name="fc")
         self.assertEqual(net.list_inputs(), ["x", "fc_weight", "fc_bias"])

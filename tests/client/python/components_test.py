@@ -32,14 +32,15 @@ def tearDownModule():
 def call(service, method, request, response):
     """The answer of one RPC; `request` is a message."""
     with grpc.insecure_channel(_SERVER.address) as channel:
-        return channel.unary_unary(f"/gluond.v1.{service}/{method}", type(request).SerializeToString,
-                                   response.FromString)(request, timeout=60)
+        return channel.unary_unary(f"/gluond.v1.{service}/{method}", type(request).SerializeToString, response.FromString)(
+            request, timeout=60
+        )
 
 
 def arguments_of(klass, base):
     """The arguments of klass(...) with their defaults: its own, and those that it passes on to its bases."""
     found = {}
-    for each in klass.__mro__[:klass.__mro__.index(base) + 1]:
+    for each in klass.__mro__[: klass.__mro__.index(base) + 1]:
         if "__init__" not in vars(each):
             continue
         parameters = list(inspect.signature(each.__init__).parameters.values())[1:]
@@ -76,8 +77,7 @@ class ComponentsTest(unittest.TestCase):
                     wrong.append(f"{name}: {'is not on the server' if entry is None else 'is there, and in `missing`'}")
                 continue
             seen.add(entry.name)
-            has = {a.name: inspect.Parameter.empty if a.required else value_of(a.default_value)
-                   for a in entry.arguments}
+            has = {a.name: inspect.Parameter.empty if a.required else value_of(a.default_value) for a in entry.arguments}
             wanted = arguments_of(klass, base)
             for argument in sorted(set(wanted) - set(has) - set(arguments)):
                 wrong.append(f"{name}: has no argument {argument}")
@@ -90,19 +90,25 @@ class ComponentsTest(unittest.TestCase):
                 elif both[0] != both[1]:
                     wrong.append(f"{name}: {argument} is {both[0]!r}, and {both[1]!r} in the client")
         wrong += [f"{argument}: is no exception" for argument in defaults if argument not in used]
-        wrong += [f"{entry.name}: is not in the client" for entry in response.components
-                  if entry.name not in seen and entry.name not in extra]
+        wrong += [
+            f"{entry.name}: is not in the client"
+            for entry in response.components
+            if entry.name not in seen and entry.name not in extra
+        ]
         self.assertEqual(wrong, [])
 
     def test_optimizers(self):
         self.compare(
-            "OPTIMIZER", dict(mx.optimizer.Optimizer.opt_registry), mx.optimizer.Optimizer,
+            "OPTIMIZER",
+            dict(mx.optimizer.Optimizer.opt_registry),
+            mx.optimizer.Optimizer,
             missing={"test"},  # It is for tests of Python programs.
             # A trainer knows its model's parameters and its schedule, counts its steps, and divides gradients.
             arguments={"begin_num_update", "lr_scheduler", "param_dict", "param_idx2name", "rescale_grad", "sym"},
             # The base class makes 0.01 of None. Half precision on the server keeps what is too small for it.
             defaults={"learning_rate": (0.01, None), "multi_precision": (True, False)},
-            extra={"adamw"})  # The client has its operator alone.
+            extra={"adamw"},
+        )  # The client has its operator alone.
 
     def test_blocks(self):
         request = operator_pb2.ListComponentsRequest(family="BLOCK")
@@ -115,23 +121,32 @@ class ComponentsTest(unittest.TestCase):
     def test_schedules(self):
         classes = {name: getattr(mx.lr_scheduler, name) for name in mx.lr_scheduler.__all__ if name != "LRScheduler"}
         # None stands for the optimizer's learning rate, which Optimizer sets in the client.
-        self.compare("LR_SCHEDULE", classes, mx.lr_scheduler.LRScheduler, missing=(), arguments=(),
-                     defaults={"base_lr": (None, 0.01)})
+        self.compare(
+            "LR_SCHEDULE", classes, mx.lr_scheduler.LRScheduler, missing=(), arguments=(), defaults={"base_lr": (None, 0.01)}
+        )
 
     def test_metrics(self):
         self.compare(
-            "METRIC", _metric._registry.classes, metric.EvalMetric,
+            "METRIC",
+            _metric._registry.classes,
+            metric.EvalMetric,
             # The functions of a client; and a trainer has a list of metrics.
             missing={"composite", "compositeevalmetric", "custommetric"},
-            arguments={"name", "label_names", "output_names", "has_global_stats"}, defaults={})
+            arguments={"name", "label_names", "output_names", "has_global_stats"},
+            defaults={},
+        )
 
     def test_losses(self):
         classes = {name: getattr(gluon.loss, name) for name in gluon.loss.__all__ if name != "Loss"}
         self.compare(
-            "LOSS", classes, gluon.loss.Loss,
+            "LOSS",
+            classes,
+            gluon.loss.Loss,
             missing={"CosineEmbeddingLoss", "TripletLoss"},  # They have more inputs than a prediction and a label.
-            arguments=(), defaults={},
-            more={"epsilon", "pos_weight"})  # Gluon's come with each call.
+            arguments=(),
+            defaults={},
+            more={"epsilon", "pos_weight"},
+        )  # Gluon's come with each call.
 
     def test_initializers(self):
         classes = {klass.__name__: klass for klass in _initializer._registry.classes.values()}
@@ -148,24 +163,42 @@ class SameBitsTest(unittest.TestCase):
         declared = {"name": "data", "shape": [-1, 4], "dtype": dtype.upper()}
         block = {"block": "Dense", "attributes": {"units": 1, "use_bias": False, "dtype": dtype}}
         define = {"model": "m", "replace": True, "variables": [declared], "block": block}
-        defined = call("ModelService", "DefineModel", json_format.ParseDict(define, model_pb2.DefineModelRequest()),
-                       model_pb2.DefineModelResponse)
-        weight, = (p.name for p in defined.model.parameters)
-        output, = (o.name for o in defined.model.outputs)
+        defined = call(
+            "ModelService",
+            "DefineModel",
+            json_format.ParseDict(define, model_pb2.DefineModelRequest()),
+            model_pb2.DefineModelResponse,
+        )
+        (weight,) = (p.name for p in defined.model.parameters)
+        (output,) = (o.name for o in defined.model.outputs)
         fill = tensor_pb2.Tensor(shape=[1, 4], dtype=dtype.upper(), raw=self.weight().astype(dtype).tobytes())
-        call("ModelService", "SetParameters", parameters_pb2.SetParametersRequest(model="m", parameters={weight: fill}),
-             parameters_pb2.SetParametersResponse)
+        call(
+            "ModelService",
+            "SetParameters",
+            parameters_pb2.SetParametersRequest(model="m", parameters={weight: fill}),
+            parameters_pb2.SetParametersResponse,
+        )
         create = {"model": "m", "loss_output": output, "optimizer": {"name": name, "attributes": arguments}}
-        call("TrainingService", "CreateTrainer", json_format.ParseDict(create, trainer_pb2.CreateTrainerRequest()),
-             trainer_pb2.CreateTrainerResponse)
+        call(
+            "TrainingService",
+            "CreateTrainer",
+            json_format.ParseDict(create, trainer_pb2.CreateTrainerRequest()),
+            trainer_pb2.CreateTrainerResponse,
+        )
         for gradient in self.GRADIENTS.astype(dtype):
             data = tensor_pb2.Tensor(shape=[1, 4], dtype=dtype.upper(), raw=gradient.tobytes())
-            call("TrainingService", "TrainStep",
-                 training_pb2.TrainStepRequest(model="m", inputs={"data": data}, batch_size=3),
-                 training_pb2.TrainStepResponse)
-        found = call("ModelService", "GetParameters",
-                     parameters_pb2.GetParametersRequest(model="m", names=[weight], encoding="RAW"),
-                     parameters_pb2.GetParametersResponse)
+            call(
+                "TrainingService",
+                "TrainStep",
+                training_pb2.TrainStepRequest(model="m", inputs={"data": data}, batch_size=3),
+                training_pb2.TrainStepResponse,
+            )
+        found = call(
+            "ModelService",
+            "GetParameters",
+            parameters_pb2.GetParametersRequest(model="m", names=[weight], encoding="RAW"),
+            parameters_pb2.GetParametersResponse,
+        )
         return np.frombuffer(found.parameters[weight].raw, dtype)
 
     def of_client(self, name, arguments, dtype):

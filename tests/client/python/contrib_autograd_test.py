@@ -8,7 +8,6 @@ from tests.client.python.array_case import ArrayCase
 
 
 class ContribAutogradTest(ArrayCase):
-
     def test_a_function_gets_its_gradients(self):
         x, y = nd.array([1, 2]), nd.array([3, 5])
         (of_x, of_y), loss = autograd.grad_and_loss(lambda a, b: (a * a * b).sum())(x, y)
@@ -16,8 +15,9 @@ class ContribAutogradTest(ArrayCase):
         self.assert_equal(of_y, [1, 4])
         self.assert_equal(loss, [23])
         self.assert_equal(autograd.grad(lambda a, b: a * b, argnum=1)(x, y)[0], [1, 2])
-        self.assertEqual([each.asnumpy().tolist() for each in autograd.grad(lambda a, b: [a, a * b], [1, 0])(x, y)],
-                         [[1, 2], [4, 6]])
+        self.assertEqual(
+            [each.asnumpy().tolist() for each in autograd.grad(lambda a, b: [a, a * b], [1, 0])(x, y)], [[1, 2], [4, 6]]
+        )
         with self.assertRaisesRegex(AssertionError, "should NDArray"):
             autograd.grad(lambda a: a)(3)
 

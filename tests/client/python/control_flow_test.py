@@ -13,7 +13,6 @@ STATE = mx.sym.Variable("s")
 
 
 class ForeachTest(ArrayCase):
-
     def test_a_loop_of_known_length_is_unrolled(self):
         calls = []
 
@@ -36,8 +35,9 @@ class ForeachTest(ArrayCase):
         self.assert_equal(executor.grad_dict["w"], [6, 9])
 
     def test_data_outputs_and_states_are_nested(self):
-        (pair, (last,)), states = contrib.foreach(lambda xs, s: ([xs[0] + xs[1], [xs[0]]], [s[0], [s[1][0] + 1]]),
-                                                  [DATA, DATA * 2], [STATE, [mx.sym.Variable("t")]])
+        (pair, (last,)), states = contrib.foreach(
+            lambda xs, s: ([xs[0] + xs[1], [xs[0]]], [s[0], [s[1][0] + 1]]), [DATA, DATA * 2], [STATE, [mx.sym.Variable("t")]]
+        )
         self.assertEqual(len(states[1]), 1)
         found = mx.sym.Group([pair, last, states[1][0]]).eval(d=nd.arange(6).reshape((3, 2)), t=nd.zeros(1))
         self.assert_equal(found[0], [[0, 3], [6, 9], [12, 15]])
@@ -45,28 +45,28 @@ class ForeachTest(ArrayCase):
         self.assert_equal(found[2], [3])
 
     def test_parameters_that_the_body_makes_are_shared(self):
-        outputs, _ = contrib.foreach(lambda x, s: (mx.sym.FullyConnected(x, num_hidden=4, name="fc"), s),
-                                     mx.sym.Variable("d", shape=(3, 2, 5)), [])
+        outputs, _ = contrib.foreach(
+            lambda x, s: (mx.sym.FullyConnected(x, num_hidden=4, name="fc"), s), mx.sym.Variable("d", shape=(3, 2, 5)), []
+        )
         self.assertEqual(outputs.list_arguments(), ["d", "fc_weight", "fc_bias"])
         self.assertEqual(outputs.infer_shape(d=(3, 2, 5))[1], [(3, 2, 4)])
 
     def test_mistakes_are_errors(self):
         x = mx.sym.Variable("x")
         for error, message, call in (
-                (AssertionError, "but there are none", lambda: contrib.foreach(lambda a, s: (s, s), [], STATE)),
-                (AssertionError, "data should be a Symbol",
-                 lambda: contrib.foreach(lambda a, s: (a, s), nd.ones(3), STATE)),
-                (AssertionError, "state arrays have to be used", lambda: contrib.foreach(lambda a, s: (a, [a]), x, [STATE])),
-                (AssertionError, "data arrays have to be used", lambda: contrib.foreach(lambda a, s: (s, s), DATA, STATE)),
-                (AssertionError, "output should be a Symbol", lambda: contrib.foreach(lambda a, s: (3, s), DATA, STATE)),
-                (AssertionError, "loop_vars have different format",
-                 lambda: contrib.foreach(lambda a, s: (a, [s, s]), DATA, STATE)),
-                (ValueError, "max_iterations", lambda: contrib.while_loop(lambda i: i < 3, lambda i: (i, i + 1), [x])),
-                (ValueError, "at least one", lambda: contrib.while_loop(lambda: x, lambda: (x, []), [], 3)),
-                (ValueError, "number of loop_vars", lambda: contrib.while_loop(lambda i: i < 3, lambda i: (i, [i, i]), x, 3)),
-                (ValueError, "Return of cond", lambda: contrib.while_loop(lambda i: True, lambda i: (i, i), x, 3)),
-                (ValueError, "single output", lambda: contrib.cond(mx.sym.Group([x, x]), lambda: x, lambda: x)),
-                (ValueError, "Number of outputs differs", lambda: contrib.cond(x, lambda: x, lambda: [x, x]))):
+            (AssertionError, "but there are none", lambda: contrib.foreach(lambda a, s: (s, s), [], STATE)),
+            (AssertionError, "data should be a Symbol", lambda: contrib.foreach(lambda a, s: (a, s), nd.ones(3), STATE)),
+            (AssertionError, "state arrays have to be used", lambda: contrib.foreach(lambda a, s: (a, [a]), x, [STATE])),
+            (AssertionError, "data arrays have to be used", lambda: contrib.foreach(lambda a, s: (s, s), DATA, STATE)),
+            (AssertionError, "output should be a Symbol", lambda: contrib.foreach(lambda a, s: (3, s), DATA, STATE)),
+            (AssertionError, "loop_vars have different format", lambda: contrib.foreach(lambda a, s: (a, [s, s]), DATA, STATE)),
+            (ValueError, "max_iterations", lambda: contrib.while_loop(lambda i: i < 3, lambda i: (i, i + 1), [x])),
+            (ValueError, "at least one", lambda: contrib.while_loop(lambda: x, lambda: (x, []), [], 3)),
+            (ValueError, "number of loop_vars", lambda: contrib.while_loop(lambda i: i < 3, lambda i: (i, [i, i]), x, 3)),
+            (ValueError, "Return of cond", lambda: contrib.while_loop(lambda i: True, lambda i: (i, i), x, 3)),
+            (ValueError, "single output", lambda: contrib.cond(mx.sym.Group([x, x]), lambda: x, lambda: x)),
+            (ValueError, "Number of outputs differs", lambda: contrib.cond(x, lambda: x, lambda: [x, x])),
+        ):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 call()
 
@@ -89,8 +89,9 @@ class LoopTest(ArrayCase):
         self.assertEqual(sorted(graph.list_arguments()), ["d", "s", "w"])
         self.assertEqual(graph.infer_shape(d=(3, 2)), ([(3, 2), (2,), (2,)], [(3, 2), (2,)], []))
         for loaded in (graph, mx.sym.load_json(graph.tojson())):
-            (rows, state), grads = self.gradients(loaded, [np.ones((3, 2)), np.ones(2)], d=np.arange(6).reshape(3, 2), s=[1, 1],
-                                                  w=[1.5, 1.5])
+            (rows, state), grads = self.gradients(
+                loaded, [np.ones((3, 2)), np.ones(2)], d=np.arange(6).reshape(3, 2), s=[1, 1], w=[1.5, 1.5]
+            )
             self.assert_equal(rows, [[1, 4], [8, 12], [18, 24]])
             self.assert_equal(state, [16, 23])
             self.assert_equal(grads["d"], [[10, 10], [6, 6], [4, 4]])
@@ -112,8 +113,11 @@ class LoopTest(ArrayCase):
         self.assertEqual(outputs.infer_shape_partial()[1], [(0, 3)])
 
     def test_a_state_has_the_shape_that_it_has_after_a_step(self):
-        _, state = contrib.foreach(lambda x, s: (x, mx.sym.broadcast_mul(x, mx.sym.sum(s, keepdims=True))), mx.sym.Variable("d"),
-                                   mx.sym.Variable("s", shape=(0, 2)))
+        _, state = contrib.foreach(
+            lambda x, s: (x, mx.sym.broadcast_mul(x, mx.sym.sum(s, keepdims=True))),
+            mx.sym.Variable("d"),
+            mx.sym.Variable("s", shape=(0, 2)),
+        )
         self.assertEqual(state.infer_shape(d=(4, 3, 2)), ([(4, 3, 2), (3, 2)], [(3, 2)], []))
 
     def test_statistics_in_a_body_are_auxiliary_states(self):
@@ -152,7 +156,7 @@ class LoopTest(ArrayCase):
 
     def test_cond_computes_one_branch(self):
         x, y = mx.sym.Variable("x"), mx.sym.Variable("y")
-        chosen, = contrib.cond(x.sum() < 2, lambda: [x * y], lambda: [x - y])
+        (chosen,) = contrib.cond(x.sum() < 2, lambda: [x * y], lambda: [x - y])
         self.assertEqual(chosen.infer_shape(x=(2,))[1], [(2,)])
         for x, result, of_y in (([1, 0], [3, 0], [1, 0]), ([1, 2], [-2, -2], [-1, -1])):
             (found,), grads = self.gradients(chosen, [[1, 1]], x=x, y=[3, 4])
@@ -173,15 +177,12 @@ class Scan(gluon.HybridBlock):
 
 
 class Twice(gluon.HybridBlock):
-
     def hybrid_forward(self, F, x):
-        _, (_, doubled) = F.contrib.while_loop(lambda i, v: i < 3, lambda i, v: (v, [i + 1, v * 2]),
-                                               [F.zeros((1,)), x], 5)
+        _, (_, doubled) = F.contrib.while_loop(lambda i, v: i < 3, lambda i, v: (v, [i + 1, v * 2]), [F.zeros((1,)), x], 5)
         return F.contrib.cond(doubled.sum() > 8, lambda: doubled, lambda: doubled * 0)
 
 
 class BlockTest(ArrayCase):
-
     def test_a_hybridized_block_runs_loops_of_any_length(self):
         block = Scan()
         block.initialize(mx.init.One())

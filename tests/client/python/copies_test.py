@@ -29,7 +29,6 @@ def step(net, trainer=None):
 
 
 class CopiesTest(ArrayCase):
-
     def test_a_copied_block_trains_and_its_original_stays(self):
         for name, copied in COPIES:
             for hybrid in (False, True):

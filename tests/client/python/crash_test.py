@@ -27,13 +27,13 @@ def points(count, seed=7):
 
 
 def bits(model):
-    answer = calls.current().call(methods.GET_PARAMETERS, parameters_pb2.GetParametersRequest(
-        model=model.name, encoding=tensor_pb2.Tensor.RAW))
+    answer = calls.current().call(
+        methods.GET_PARAMETERS, parameters_pb2.GetParametersRequest(model=model.name, encoding=tensor_pb2.Tensor.RAW)
+    )
     return {name: tensor.raw for name, tensor in answer.parameters.items()}
 
 
 class CrashCase(unittest.TestCase):
-
     def start(self, every):
         self.server = RunningServer("--cpu_threads=1", f"--checkpoint_every={every}", binary=SERVER)
         self.addCleanup(self.server.__exit__)
@@ -50,9 +50,17 @@ class CrashCase(unittest.TestCase):
         net = nn.HybridSequential(prefix="net_")
         with net.name_scope():
             net.add(nn.Dense(units, activation="relu"), nn.Dropout(0.3), nn.Dense(units), nn.Dense(3))
-        model = mx.remote.Model.define(name, net, (-1, 4), loss=gluon.loss.SoftmaxCrossEntropyLoss(), optimizer="adam",
-                                       optimizer_params={"learning_rate": 0.01}, metrics="accuracy",
-                                       initializer=mx.init.Xavier(), seed=5)
+        model = mx.remote.Model.define(
+            name,
+            net,
+            (-1, 4),
+            loss=gluon.loss.SoftmaxCrossEntropyLoss(),
+            optimizer="adam",
+            optimizer_params={"learning_rate": 0.01},
+            metrics="accuracy",
+            initializer=mx.init.Xavier(),
+            seed=5,
+        )
         while True:
             place = calls.current().check(name)
             if place.durable >= place.last:
@@ -61,7 +69,6 @@ class CrashCase(unittest.TestCase):
 
 
 class FitTest(CrashCase):
-
     def fit(self, model, hear=lambda training: None):
         """hear: called after each message with the progress."""
         plain = training.Training._hear
@@ -70,8 +77,9 @@ class FitTest(CrashCase):
             plain(self, message)
             hear(self)
 
-        with mock.patch.object(training, "_PROGRESS_EVERY", {"nanos": 50_000_000}), \
-                mock.patch.object(training.Training, "_hear", hear_and_tell):
+        with mock.patch.object(training, "_PROGRESS_EVERY", {"nanos": 50_000_000}), mock.patch.object(
+            training.Training, "_hear", hear_and_tell
+        ):
             history = model.fit(*points(1920), epochs=EPOCHS, batch_size=32, validation=points(60, seed=8), progress=False)
         del history["seconds"]
         return history
@@ -136,13 +144,13 @@ class Recorder:
             unheard.append((epoch, rows))
             ended = begin == end
             if ended:
-                of_call = [each for at, each in self.rows[len(self.rows) - steps:] if at == epoch]
+                of_call = [each for at, each in self.rows[len(self.rows) - steps :] if at == epoch]
                 message.ended.add(epoch=epoch, samples=sum(map(len, of_call)), loss=mean(of_call))
                 epoch, begin = epoch + 1, 0
             message.next.epoch, message.next.begin = epoch, begin
             event = self.events.pop(self.taken, None)
             if event == "crash":
-                del self.rows[len(self.rows) // self.durable_every * self.durable_every:]
+                del self.rows[len(self.rows) // self.durable_every * self.durable_every :]
                 raise calls.CallError("go on with another step", None, "ANSWER_FORGOTTEN")
             message.loss = mean([each for _, each in unheard])
             if event == "broken":
@@ -162,7 +170,6 @@ def mean(ranges):
 
 
 class PlaceTest(unittest.TestCase):
-
     def fit(self, durable_every, events):
         """Two epochs over 100 rows. Returns the rows in the order in which they were taken, and the losses."""
         caller = Recorder(durable_every, events)
@@ -175,8 +182,12 @@ class PlaceTest(unittest.TestCase):
         self.assertEqual(calm, [(epoch, row) for epoch in range(2) for row in range(100)])
         self.assertEqual(losses, [49.5, 49.5])
         for place in range(1, 68):
-            for events in ({place: "crash"}, {place: "broken"}, {place: "crash", place + 1: "crash", place + 2: "broken"},
-                           {place: "broken", place + 3: "crash"}):
+            for events in (
+                {place: "crash"},
+                {place: "broken"},
+                {place: "crash", place + 1: "crash", place + 2: "broken"},
+                {place: "broken", place + 3: "crash"},
+            ):
                 rows, losses = self.fit(4, events)
                 self.assertEqual(rows, calm, events)
                 self.assertEqual(len(losses), 2, events)
@@ -194,7 +205,6 @@ class PlaceTest(unittest.TestCase):
 
     def test_what_lies_before_the_beginning_is_not_taken_again(self):
         class Forgetful(Recorder):
-
             def accept(self, model, patience):
                 return training_pb2.GetSequenceResponse(step=-1)
 
@@ -204,7 +214,6 @@ class PlaceTest(unittest.TestCase):
 
 
 class LoopTest(CrashCase):
-
     def test_a_loop_hears_from_which_step_to_go_on(self):
         self.start("1h")
         calm, model = self.define("calm"), self.define("m")
@@ -225,7 +234,6 @@ class LoopTest(CrashCase):
 
 
 class PublishTest(CrashCase):
-
     def test_a_publish_that_is_sent_again_after_a_kill_is_one_version(self):
         self.start("1h")
         model = self.define("m")
@@ -235,10 +243,13 @@ class PublishTest(CrashCase):
 
         def step(number):
             data, label = points(6, number)
-            inputs = {"data": tensor_pb2.Tensor(shape=[6, 4], raw=data.tobytes()),
-                      "label": tensor_pb2.Tensor(shape=[6], raw=label.astype("float32").tobytes())}
-            calls.current().call(methods.TRAIN_STEP, training_pb2.TrainStepRequest(
-                model=model.name, inputs=inputs, call=numbered(number)))
+            inputs = {
+                "data": tensor_pb2.Tensor(shape=[6, 4], raw=data.tobytes()),
+                "label": tensor_pb2.Tensor(shape=[6], raw=label.astype("float32").tobytes()),
+            }
+            calls.current().call(
+                methods.TRAIN_STEP, training_pb2.TrainStepRequest(model=model.name, inputs=inputs, call=numbered(number))
+            )
 
         def publish(number):
             request = serving_pb2.PublishModelRequest(model=model.name, call=numbered(number))

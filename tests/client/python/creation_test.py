@@ -11,7 +11,6 @@ from tests.client.python.array_case import ArrayCase
 
 
 class CreationTest(ArrayCase):
-
     def test_values_become_float32_whatever_they_were(self):
         for values in ([1, 2], np.array([1, 2]), np.array([1.0, 2.0]), (1, 2)):
             self.assert_equal(nd.array(values), [1, 2], np.float32)

@@ -8,7 +8,6 @@ from gluond import autograd, nd
 
 
 class Sigmoid(mx.operator.CustomOp):
-
     def forward(self, is_train, req, in_data, out_data, aux):
         self.assign(out_data[0], req[0], mx.nd.array(1 / (1 + np.exp(-in_data[0].asnumpy()))))
 
@@ -19,13 +18,11 @@ class Sigmoid(mx.operator.CustomOp):
 
 @mx.operator.register("sigmoid")
 class SigmoidProp(mx.operator.CustomOpProp):
-
     def create_operator(self, ctx, in_shapes, in_dtypes):
         return Sigmoid()
 
 
 class Softmax(mx.operator.CustomOp):
-
     def forward(self, is_train, req, in_data, out_data, aux):
         x = in_data[0].asnumpy()
         y = np.exp(x - x.max(axis=1, keepdims=True))
@@ -40,7 +37,6 @@ class Softmax(mx.operator.CustomOp):
 
 @mx.operator.register("softmax")
 class SoftmaxProp(mx.operator.CustomOpProp):
-
     def __init__(self):
         super().__init__(need_top_grad=False)
 
@@ -62,9 +58,14 @@ def registered(name, forward, backward=None, **methods):
         if function is not None:
             function(self, **kwargs)
 
-    operator = type("Operator", (mx.operator.CustomOp,), {
-        "forward": lambda self, **kwargs: call(forward, self, kwargs),
-        "backward": lambda self, **kwargs: call(backward, self, kwargs)})
+    operator = type(
+        "Operator",
+        (mx.operator.CustomOp,),
+        {
+            "forward": lambda self, **kwargs: call(forward, self, kwargs),
+            "backward": lambda self, **kwargs: call(backward, self, kwargs),
+        },
+    )
     methods.setdefault("create_operator", lambda self, ctx, in_shapes, in_dtypes: operator())
     methods.setdefault("__init__", lambda self: mx.operator.CustomOpProp.__init__(self, need_top_grad))
     with warnings.catch_warnings():

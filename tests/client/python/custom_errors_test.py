@@ -17,7 +17,6 @@ from tests.client.python.custom_case import Sigmoid, SigmoidProp, gradient, regi
 
 
 class ErrorsTest(ArrayCase):
-
     def refused(self, error, pattern, call, *args, **kwargs):
         with self.assertRaisesRegex(error, pattern) as caught:
             call(*args, **kwargs)
@@ -28,8 +27,9 @@ class ErrorsTest(ArrayCase):
             raise LookupError("no such row")
 
         registered("raises", forward)
-        error = self.refused(LookupError, "Error in raises.forward: LookupError: no such row", nd.Custom, nd.ones(1),
-                             op_type="raises")
+        error = self.refused(
+            LookupError, "Error in raises.forward: LookupError: no such row", nd.Custom, nd.ones(1), op_type="raises"
+        )
         self.assertIsInstance(error, mx.MXNetError)
         self.assertIsInstance(error.__cause__, LookupError)
         self.assertEqual(nd.Custom(nd.zeros(1), op_type="sigmoid").asscalar(), 0.5)
@@ -90,8 +90,9 @@ class ErrorsTest(ArrayCase):
 
     def test_names_and_numbers_of_inputs(self):
         x = nd.ones((2, 3))
-        self.refused(mx.MXNetError, "Cannot find custom operator sigmoidd, did you mean 'sigmoid'", nd.Custom, x,
-                     op_type="sigmoidd")
+        self.refused(
+            mx.MXNetError, "Cannot find custom operator sigmoidd, did you mean 'sigmoid'", nd.Custom, x, op_type="sigmoidd"
+        )
         self.refused(mx.MXNetError, "Required argument `op_type` is missing", nd.Custom, x)
         self.refused(mx.MXNetError, r"takes 2 inputs \(data, label\), got 1: label missing", nd.Custom, x, op_type="softmax")
         self.refused(mx.MXNetError, r"takes 1 inputs \(data\), got 2", nd.Custom, x, x, op_type="sigmoid")
@@ -100,32 +101,39 @@ class ErrorsTest(ArrayCase):
         self.refused(TypeError, "must be an NDArray, not ndarray; mx.nd.array", nd.Custom, np.ones(1), op_type="sigmoid")
 
     def test_the_constructor_s_errors_are_the_user_s_own(self):
-        error = self.refused(TypeError, "unexpected keyword argument 'bias'", nd.Custom, nd.ones(1), op_type="softmax",
-                             bias=1)
+        error = self.refused(TypeError, "unexpected keyword argument 'bias'", nd.Custom, nd.ones(1), op_type="softmax", bias=1)
         self.assertNotIsInstance(error, mx.MXNetError)
 
     def test_shapes_that_contradict(self):
-        self.refused(mx.MXNetError, r"input 'label': Shape inconsistent, Provided = \[5\], inferred shape=\[4\]", nd.Custom,
-                     nd.ones((4, 3)), nd.ones(5), op_type="softmax")
+        self.refused(
+            mx.MXNetError,
+            r"input 'label': Shape inconsistent, Provided = \[5\], inferred shape=\[4\]",
+            nd.Custom,
+            nd.ones((4, 3)),
+            nd.ones(5),
+            op_type="softmax",
+        )
         registered("typed", None, infer_type=lambda self, types: ([np.float64], [np.float64], []))
-        self.refused(mx.MXNetError, "Type inconsistent, Provided = float32, inferred type = float64", nd.Custom, nd.ones(1),
-                     op_type="typed")
+        self.refused(
+            mx.MXNetError, "Type inconsistent, Provided = float32, inferred type = float64", nd.Custom, nd.ones(1), op_type="typed"
+        )
 
     def test_wrong_numbers_of_shapes_and_types(self):
         for method, said, pattern in (
-                ("infer_shape", ([[1]],), "infer_shape must return 2 or 3 lists"),
-                ("infer_shape", ([[1]], [], []), "InferShape Error: expecting 1 entries in returned output shapes, got 0"),
-                ("infer_shape", ([], [[1]], []), "InferShape Error: expecting 1 entries in returned input shapes, got 0"),
-                ("infer_shape", ([[1]], [[1]], [[1]]), "expecting 0 entries in returned aux state shapes, got 1"),
-                ("infer_shape", ([[1]], [1]), r"a shape is a tuple or a list of sizes, not 1; of one dimension: \(1,\)"),
-                ("infer_type", ([np.float32],), "infer_type must return 2 or 3 lists"),
-                ("infer_type", ([np.float32], []), "InferType Error: expecting 1 entries in returned output types, got 0"),
-                ("infer_type", ([np.float32], ["float31"]), "float31"),
-                ("infer_shape", ([[1]], [None]), "leave output 'output' unknown"),
-                ("list_outputs", [], "it needs an output"),
-                ("list_arguments", ["a,b"], "names without commas"),
-                ("list_arguments", ["a", "a"], "several inputs of one name"),
-                ("create_operator", 7, "must return a CustomOp, not 7")):
+            ("infer_shape", ([[1]],), "infer_shape must return 2 or 3 lists"),
+            ("infer_shape", ([[1]], [], []), "InferShape Error: expecting 1 entries in returned output shapes, got 0"),
+            ("infer_shape", ([], [[1]], []), "InferShape Error: expecting 1 entries in returned input shapes, got 0"),
+            ("infer_shape", ([[1]], [[1]], [[1]]), "expecting 0 entries in returned aux state shapes, got 1"),
+            ("infer_shape", ([[1]], [1]), r"a shape is a tuple or a list of sizes, not 1; of one dimension: \(1,\)"),
+            ("infer_type", ([np.float32],), "infer_type must return 2 or 3 lists"),
+            ("infer_type", ([np.float32], []), "InferType Error: expecting 1 entries in returned output types, got 0"),
+            ("infer_type", ([np.float32], ["float31"]), "float31"),
+            ("infer_shape", ([[1]], [None]), "leave output 'output' unknown"),
+            ("list_outputs", [], "it needs an output"),
+            ("list_arguments", ["a,b"], "names without commas"),
+            ("list_arguments", ["a", "a"], "several inputs of one name"),
+            ("create_operator", 7, "must return a CustomOp, not 7"),
+        ):
             registered("wrong", None, **{method: lambda self, *args: said})
             self.refused((mx.MXNetError, AssertionError, TypeError), pattern, nd.Custom, nd.ones(1), op_type="wrong")
 
@@ -135,8 +143,10 @@ class ErrorsTest(ArrayCase):
 
     def test_a_gradient_of_a_wrong_shape(self):
         x = nd.ones(2)
-        for said, pattern in ((lambda: np.ones(3), r"an array of shape \(3,\) cannot be assigned to one of shape \(2,\)"),
-                              (lambda: mx.nd.ones((1, 3)).sum(axis=0), r"\(3,\).*\(2,\)")):
+        for said, pattern in (
+            (lambda: np.ones(3), r"an array of shape \(3,\) cannot be assigned to one of shape \(2,\)"),
+            (lambda: mx.nd.ones((1, 3)).sum(axis=0), r"\(3,\).*\(2,\)"),
+        ):
             registered("wrong", None, lambda self, req, in_grad, **_: self.assign(in_grad[0], req[0], said()))
             self.refused(mx.MXNetError, pattern, gradient, x, op_type="wrong")
             gradient(x, called_back=True, op_type="wrong")
@@ -160,7 +170,6 @@ class ErrorsTest(ArrayCase):
 
 
 class NestedTest(ArrayCase):
-
     def test_operators_call_operators_and_wait(self):
         def forward(self, req, in_data, out_data, **_):
             y = nd.Custom(in_data[0] * 2, op_type="sigmoid")
@@ -220,10 +229,14 @@ except ZeroDivisionError as error:
 
 
 class NaiveEngineTest(unittest.TestCase):
-
     def test_backward_raises_in_place_and_does_not_wait_for_itself(self):
-        result = subprocess.run([sys.executable, "-c", NAIVE], capture_output=True, text=True, timeout=60,
-                                env={**os.environ, "PYTHONPATH": ":".join(sys.path), "MXNET_ENGINE_TYPE": "NaiveEngine"})
+        result = subprocess.run(
+            [sys.executable, "-c", NAIVE],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "MXNET_ENGINE_TYPE": "NaiveEngine"},
+        )
         self.assertEqual((result.stdout, result.returncode), ("0.5\nin place\n", 0), result.stderr)
 
 

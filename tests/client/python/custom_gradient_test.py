@@ -31,7 +31,6 @@ registered("square", forward, backward)
 
 
 class InPlaceTest(ArrayCase):
-
     def square(self, x, request="write"):
         x.attach_grad(request)
         with autograd.record():
@@ -132,8 +131,12 @@ class InPlaceTest(ArrayCase):
         self.assert_equal(x.grad, [0])
 
     def test_a_result_that_was_written_to_is_a_constant(self):
-        for write in (lambda y: y.__setitem__(slice(None), 7), lambda y: y.__iadd__(1), lambda y: y.__setitem__(0, 7),
-                      lambda y: nd.relu(y, out=y)):
+        for write in (
+            lambda y: y.__setitem__(slice(None), 7),
+            lambda y: y.__iadd__(1),
+            lambda y: y.__setitem__(0, 7),
+            lambda y: nd.relu(y, out=y),
+        ):
             x = nd.array([3.0])
             y = self.square(x)
             write(y)
@@ -143,8 +146,13 @@ class InPlaceTest(ArrayCase):
 
     def test_nothing_is_wanted_of_constants(self):
         requests = []
-        registered("wants", forward, lambda self, req, **_: requests.append(list(req)),
-                   list_arguments=lambda self: ["a", "b"], infer_shape=lambda self, shapes: (shapes, [shapes[0]]))
+        registered(
+            "wants",
+            forward,
+            lambda self, req, **_: requests.append(list(req)),
+            list_arguments=lambda self: ["a", "b"],
+            infer_shape=lambda self, shapes: (shapes, [shapes[0]]),
+        )
         a, b = nd.array([1.0]), nd.array([1.0])
         a.attach_grad()
         with autograd.record():
@@ -155,21 +163,25 @@ class InPlaceTest(ArrayCase):
 
 
 class KnownValuesTest(ArrayCase):
-
     def seen(self, x):
         return nd.Custom(x, op_type="square").asnumpy().tolist()
 
     def test_what_is_written_to_an_input_is_seen(self):
         view = None
-        for write, expected in ((lambda x: x.__setitem__(slice(None), 5), 5), (lambda x: x.__setitem__(0, 6), 6),
-                                (lambda x: x.__iadd__(1), 2), (lambda x: nd.zeros(1, out=x), 0),
-                                (lambda x: view.__setitem__(slice(None), 8), 8), (lambda x: nd.ones(1).copyto(x), 1),
-                                (lambda x: nd.sgd_update(x, nd.ones(1), lr=1, out=x), 0)):
+        for write, expected in (
+            (lambda x: x.__setitem__(slice(None), 5), 5),
+            (lambda x: x.__setitem__(0, 6), 6),
+            (lambda x: x.__iadd__(1), 2),
+            (lambda x: nd.zeros(1, out=x), 0),
+            (lambda x: view.__setitem__(slice(None), 8), 8),
+            (lambda x: nd.ones(1).copyto(x), 1),
+            (lambda x: nd.sgd_update(x, nd.ones(1), lr=1, out=x), 0),
+        ):
             for x in (nd.array([1.0]), nd.ones(1)):
                 view = x.reshape((1,))
                 self.seen(x)
                 write(x)
-                self.assertEqual(self.seen(x), [expected ** 2])
+                self.assertEqual(self.seen(x), [expected**2])
 
     def test_gradients_are_seen_when_they_are_new(self):
         x, own = nd.array([1.0]), nd.array([50.0])
@@ -179,7 +191,7 @@ class KnownValuesTest(ArrayCase):
                 with autograd.record():
                     y = x * factor
                 y.backward()
-                self.assertEqual(self.seen(x.grad), [factor ** 2])
+                self.assertEqual(self.seen(x.grad), [factor**2])
         executor = (mx.sym.Variable("x") * 5).bind(mx.cpu(), [x], [own])
         executor.forward(is_train=True)
         executor.backward(nd.ones(1))
@@ -194,7 +206,6 @@ class KnownValuesTest(ArrayCase):
 
 
 class MXNetTest(ArrayCase):
-
     def setUp(self):
         self.seen = []
 
@@ -209,9 +220,15 @@ class MXNetTest(ArrayCase):
             operator.assign(in_grad[1], req[1], out_grad[0] + out_grad[1] * in_data[0])
             aux[0][:] += 10
 
-        registered("two", forward, backward, list_arguments=lambda self: ["a", "b"], list_outputs=lambda self: ["s", "p"],
-                   list_auxiliary_states=lambda self: ["c"],
-                   infer_shape=lambda self, shapes: (shapes, [shapes[0], shapes[0]], [(1,)]))
+        registered(
+            "two",
+            forward,
+            backward,
+            list_arguments=lambda self: ["a", "b"],
+            list_outputs=lambda self: ["s", "p"],
+            list_auxiliary_states=lambda self: ["c"],
+            infer_shape=lambda self, shapes: (shapes, [shapes[0], shapes[0]], [(1,)]),
+        )
         self.a, self.b, self.c = nd.array([2.0, 3.0]), nd.array([5.0, 7.0]), nd.zeros(1)
 
     def test_two_outputs_with_a_state_and_grad_req_add(self):
@@ -248,10 +265,10 @@ class MXNetTest(ArrayCase):
 
 
 class RequestTest(ArrayCase):
-
     def test_assign_within_an_operator(self):
         for values in (lambda: np.full(2, 5), lambda: mx.nd.array([5, 5]), lambda: mx.nd.full(2, 5)):
             for request, expected in (("null", 1), ("write", 5), ("inplace", 5), ("add", 6)):
+
                 def forward(self, out_data, **_):
                     out_data[0][:] = 1
                     self.assign(out_data[0], request, values())
@@ -271,7 +288,6 @@ class RequestTest(ArrayCase):
 
 
 class Counting(gluon.HybridBlock):
-
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
@@ -283,15 +299,19 @@ class Counting(gluon.HybridBlock):
 
 
 class StateTest(ArrayCase):
-
     def test_states_are_saved_and_loaded_with_the_parameters(self):
         def forward(self, is_train, req, in_data, out_data, aux):
             aux[0][:] += int(is_train)
             self.assign(out_data[0], req[0], in_data[0] * in_data[1])
 
-        registered("counting", forward, lambda self, req, in_grad, **_: self.assign(in_grad[1], req[1], 1),
-                   list_arguments=lambda self: ["data", "scale"], list_auxiliary_states=lambda self: ["calls"],
-                   infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(1,)]))
+        registered(
+            "counting",
+            forward,
+            lambda self, req, in_grad, **_: self.assign(in_grad[1], req[1], 1),
+            list_arguments=lambda self: ["data", "scale"],
+            list_auxiliary_states=lambda self: ["calls"],
+            infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(1,)]),
+        )
         for hybridized in (False, True):
             net = Counting()
             net.initialize()

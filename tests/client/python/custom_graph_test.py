@@ -15,7 +15,6 @@ from tests.client.python.custom_case import registered
 
 
 class SymbolTest(ArrayCase):
-
     def test_inputs_that_are_left_out_become_variables(self):
         net = mx.sym.Custom(data=mx.sym.Variable("x"), op_type="softmax", name="loss")
         self.assertEqual(net.list_arguments(), ["x", "loss_label"])
@@ -65,12 +64,11 @@ class SymbolTest(ArrayCase):
 
 
 class ExecutorTest(ArrayCase):
-
     def test_the_softmax_as_a_loss_needs_no_head_gradient(self):
         net = mx.sym.Custom(data=mx.sym.Variable("x"), op_type="softmax", name="loss")
         x = np.random.randn(4, 3).astype(np.float32)
         executor = net.simple_bind(mx.cpu(), x=(4, 3))
-        y, = executor.forward(is_train=True, x=nd.array(x), loss_label=nd.array([0, 1, 2, 1]))
+        (y,) = executor.forward(is_train=True, x=nd.array(x), loss_label=nd.array([0, 1, 2, 1]))
         executor.backward()
         expected = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
         self.assert_close(y, expected)
@@ -98,8 +96,12 @@ class ExecutorTest(ArrayCase):
                 aux[0][:] += in_data[0].asnumpy().mean()
             self.assign(out_data[0], req[0], in_data[0])
 
-        registered("mean", forward, list_auxiliary_states=lambda self: ["mean"],
-                   infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(1,)]))
+        registered(
+            "mean",
+            forward,
+            list_auxiliary_states=lambda self: ["mean"],
+            infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(1,)]),
+        )
         net = mx.sym.Custom(mx.sym.Variable("x"), op_type="mean", name="m")
         self.assertEqual(net.list_auxiliary_states(), ["m_mean"])
         executor = net.simple_bind(mx.cpu(), x=(4,))
@@ -125,8 +127,13 @@ class ExecutorTest(ArrayCase):
             def hybrid_forward(self, F, x, mask):
                 return F.Custom(x, mask, op_type="masked")
 
-        registered("masked", forward, backward, list_auxiliary_states=lambda self: ["mask"],
-                   infer_shape=lambda self, shapes: (shapes, [shapes[0]], [shapes[0]]))
+        registered(
+            "masked",
+            forward,
+            backward,
+            list_auxiliary_states=lambda self: ["mask"],
+            infer_shape=lambda self, shapes: (shapes, [shapes[0]], [shapes[0]]),
+        )
         x = nd.array([1, 2])
         x.attach_grad()
         for hybridized in (False, True):
@@ -163,8 +170,13 @@ class ExecutorTest(ArrayCase):
             with np.testing.assert_raises(mx.MXNetError):
                 out_data[0].asnumpy()
 
-        registered("look", None, backward, list_arguments=lambda self: ["a", "b"],
-                   declare_backward_dependency=lambda self, out_grad, in_data, out_data: [out_grad[0], in_data[0]])
+        registered(
+            "look",
+            None,
+            backward,
+            list_arguments=lambda self: ["a", "b"],
+            declare_backward_dependency=lambda self, out_grad, in_data, out_data: [out_grad[0], in_data[0]],
+        )
         net = mx.sym.Custom(mx.sym.Variable("a"), mx.sym.Variable("b"), op_type="look")
         executor = net.simple_bind(mx.cpu(), a=(1,), b=(1,), grad_req={"a": "write", "b": "null"})
         executor.forward(is_train=True, a=nd.array([5]))
@@ -183,7 +195,6 @@ class ExecutorTest(ArrayCase):
 
 
 class Net(gluon.HybridBlock):
-
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
@@ -194,7 +205,6 @@ class Net(gluon.HybridBlock):
 
 
 class BlockTest(ArrayCase):
-
     def test_hybridized_it_computes_the_same(self):
         net = Net()
         net.initialize()
@@ -300,9 +310,9 @@ class BlockTest(ArrayCase):
 
 
 class FilesTest(ArrayCase):
-
     def test_a_file_has_what_others_must_know_and_no_secret(self):
         from gluond._wire import credential
+
         net = mx.sym.Custom(data=mx.sym.Variable("x"), op_type="softmax", name="loss")
         text = net.tojson()
         self.assertIn('"__custom__": "{\\"arguments\\": [\\"data\\", \\"label\\"]', text)
@@ -319,8 +329,9 @@ class FilesTest(ArrayCase):
             "arg_nodes": [0, 1, 2], "node_row_ptr": [0, 1, 2, 3, 5], "heads": [[3, 0, 0], [3, 1, 0]],
             "attrs": {"mxnet_version": ["int", 10901]}}"""
         net = mx.sym.load_json(text)
-        self.assertEqual((net.list_arguments(), net.list_auxiliary_states(), net.list_outputs()),
-                         (["x", "n_b"], ["n_c"], ["n_d", "n_e"]))
+        self.assertEqual(
+            (net.list_arguments(), net.list_auxiliary_states(), net.list_outputs()), (["x", "n_b"], ["n_c"], ["n_d", "n_e"])
+        )
 
         def run(net):
             net.bind(mx.cpu(), {"x": nd.zeros(1), "n_b": nd.zeros(1)}, aux_states=[nd.zeros(1)]).forward()[0].asnumpy()
@@ -336,16 +347,22 @@ class FilesTest(ArrayCase):
             {"op": "Custom", "name": "loss", "attrs": {"op_type": "softmax"}, "inputs": [[0, 0, 0], [1, 0, 0]]}],
             "arg_nodes": [0, 1], "node_row_ptr": [0, 1, 2, 3], "heads": [[2, 0, 0]],
             "attrs": {"mxnet_version": ["int", 10901]}}"""
-        y, = mx.sym.load_json(text).eval(x=nd.zeros((2, 2)), label=nd.zeros((2,)))
+        (y,) = mx.sym.load_json(text).eval(x=nd.zeros((2, 2)), label=nd.zeros((2,)))
         self.assert_close(y, np.full((2, 2), 0.5))
 
     def test_one_that_is_registered_elsewhere_keeps_its_form(self):
-        registered("gone", None, list_arguments=lambda self: ["a", "b"], list_auxiliary_states=lambda self: ["c"],
-                   list_outputs=lambda self: ["d", "e"])
+        registered(
+            "gone",
+            None,
+            list_arguments=lambda self: ["a", "b"],
+            list_auxiliary_states=lambda self: ["c"],
+            list_outputs=lambda self: ["d", "e"],
+        )
         text = mx.sym.Custom(op_type="gone", name="n").tojson().replace("gone", "unheard_of")
         net = mx.sym.load_json(text)
-        self.assertEqual((net.list_arguments(), net.list_auxiliary_states(), net.list_outputs()),
-                         (["n_a", "n_b"], ["n_c"], ["n_d", "n_e"]))
+        self.assertEqual(
+            (net.list_arguments(), net.list_auxiliary_states(), net.list_outputs()), (["n_a", "n_b"], ["n_c"], ["n_d", "n_e"])
+        )
         with self.assertRaisesRegex(mx.MXNetError, "'unheard_of': no client that computes it is connected"):
             net.bind(mx.cpu(), [nd.ones(1), nd.ones(1)], aux_states=[nd.ones(1)]).forward()[0].asnumpy()
 
@@ -357,13 +374,13 @@ class FilesTest(ArrayCase):
             x = nd.ones((2, 3))
             y = net(x).asnumpy()
             net.export(os.path.join(folder, "net"))
-            again = gluon.SymbolBlock.imports(os.path.join(folder, "net-symbol.json"), ["data"],
-                                              os.path.join(folder, "net-0000.params"))
+            again = gluon.SymbolBlock.imports(
+                os.path.join(folder, "net-symbol.json"), ["data"], os.path.join(folder, "net-0000.params")
+            )
             self.assert_close(again(x), y)
 
 
 class LegacyTest(ArrayCase):
-
     def test_a_numpy_op(self):
         class Softmax(mx.operator.NumpyOp):
             def __init__(self):

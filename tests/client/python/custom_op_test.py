@@ -9,15 +9,16 @@ from tests.client.python.custom_case import Sigmoid, gradient, registered
 
 
 class FirstTest(ArrayCase):
-
     def test_the_tutorial_s_sigmoid(self):
         x = nd.array([0, 1, 2, 3])
         expected = 1 / (1 + np.exp(-np.arange(4)))
         for called_back in (False, True):
             self.assert_close(gradient(x, called_back, op_type="sigmoid"), expected)
             self.assert_close(x.grad, expected * (1 - expected))
-        self.assertEqual(str(nd.Custom(x, op_type="sigmoid")),
-                         f"\n[0.5        0.7310586  0.880797   0.95257413]\n<NDArray 4 @{mx.current_context()}>")
+        self.assertEqual(
+            str(nd.Custom(x, op_type="sigmoid")),
+            f"\n[0.5        0.7310586  0.880797   0.95257413]\n<NDArray 4 @{mx.current_context()}>",
+        )
 
     def test_the_tutorial_s_softmax_is_a_loss(self):
         x, label = nd.random.normal(shape=(4, 3)), nd.array([0, 1, 2, 1])
@@ -75,8 +76,7 @@ class FirstTest(ArrayCase):
         def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
             self.assign(in_grad[0], req[0], in_data[0] * 2)
 
-        registered("square", lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0], in_data[0] ** 2),
-                   backward)
+        registered("square", lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0], in_data[0] ** 2), backward)
         x = nd.array([3.0])
         x.attach_grad()
         with autograd.record():
@@ -87,7 +87,6 @@ class FirstTest(ArrayCase):
 
 
 class ArraysTest(ArrayCase):
-
     def seen(self, inputs=None, **methods):
         """The arguments of forward."""
         calls = []
@@ -106,8 +105,12 @@ class ArraysTest(ArrayCase):
     def test_inputs_cannot_be_written(self):
         x = self.seen()["in_data"][0]
         self.assertFalse(x.writable)
-        for write in (lambda: x.__setitem__(slice(None), 1), lambda: x.__iadd__(1), lambda: x.__setitem__(0, 5),
-                      lambda: nd.relu(x, out=x)):
+        for write in (
+            lambda: x.__setitem__(slice(None), 1),
+            lambda: x.__iadd__(1),
+            lambda: x.__setitem__(0, 5),
+            lambda: nd.relu(x, out=x),
+        ):
             with self.assertRaisesRegex(ValueError, "readonly NDArray"):
                 write()
 
@@ -119,11 +122,19 @@ class ArraysTest(ArrayCase):
 
     def test_everything_that_can_be_assigned(self):
         ones = np.ones((2, 3), np.float32)
-        for what, expected in ((5, 5 * ones), (ones.astype(np.float64) * 2, 2 * ones), ([[1], [2]], ones * [[1], [2]]),
-                               (np.arange(3), ones * [0, 1, 2]), (nd.full((2, 3), 7), 7 * ones),
-                               (lambda: mx.nd.array(ones * 3), 3 * ones), (lambda: mx.nd.ones((2, 3)) + 1, 2 * ones),
-                               (lambda: mx.nd.ones((3,)), ones), (lambda: mx.nd.ones((2, 3), dtype="float64"), ones),
-                               (lambda: mx.nd.sum(mx.nd.ones((2, 3)), axis=1, keepdims=True), 3 * ones)):
+        for what, expected in (
+            (5, 5 * ones),
+            (ones.astype(np.float64) * 2, 2 * ones),
+            ([[1], [2]], ones * [[1], [2]]),
+            (np.arange(3), ones * [0, 1, 2]),
+            (nd.full((2, 3), 7), 7 * ones),
+            (lambda: mx.nd.array(ones * 3), 3 * ones),
+            (lambda: mx.nd.ones((2, 3)) + 1, 2 * ones),
+            (lambda: mx.nd.ones((3,)), ones),
+            (lambda: mx.nd.ones((2, 3), dtype="float64"), ones),
+            (lambda: mx.nd.sum(mx.nd.ones((2, 3)), axis=1, keepdims=True), 3 * ones),
+        ):
+
             def forward(self, req, out_data, **_):
                 self.assign(out_data[0], req[0], what() if callable(what) else what)
 
@@ -182,9 +193,11 @@ class ArraysTest(ArrayCase):
         np.testing.assert_array_equal(seen, [[1, 1]])
 
     def test_operators_of_the_server_only(self):
-        registered("expo", lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0], mx.nd.exp(in_data[0])),
-                   lambda self, req, out_grad, out_data, in_grad, **_: self.assign(in_grad[0], req[0],
-                                                                                   out_grad[0] * out_data[0]))
+        registered(
+            "expo",
+            lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0], mx.nd.exp(in_data[0])),
+            lambda self, req, out_grad, out_data, in_grad, **_: self.assign(in_grad[0], req[0], out_grad[0] * out_data[0]),
+        )
         x = nd.array([0.0, 1.0])
         y = gradient(x, op_type="expo")
         self.assert_close(y, np.exp([0, 1]))
@@ -216,14 +229,12 @@ class ArraysTest(ArrayCase):
             self.assert_equal(y, [1, 2], np.dtype(dtype).type)
 
     def test_double_precision_is_kept(self):
-        registered("double", lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0],
-                                                                                   in_data[0].asnumpy() / 3))
+        registered("double", lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0], in_data[0].asnumpy() / 3))
         y = nd.Custom(nd.array([1], dtype="float64"), op_type="double")
         self.assertEqual(y.asnumpy()[0], 1 / 3)
 
 
 class PropTest(ArrayCase):
-
     def test_parameters_come_as_text(self):
         got = {}
 
@@ -232,10 +243,32 @@ class PropTest(ArrayCase):
             got.update(kwargs)
 
         registered("texts", None, __init__=init)
-        nd.Custom(nd.ones(1), op_type="texts", bias=0.1, flag=True, shape=(1, 2), items=[1, 2], none=None, tiny=1e-5,
-                  dtype=np.float32, count=np.int64(3), name="n")
-        self.assertEqual(got, {"bias": "0.1", "flag": "True", "shape": "(1, 2)", "items": "[1, 2]", "none": "None",
-                               "tiny": "1e-05", "dtype": "float32", "count": "3"})
+        nd.Custom(
+            nd.ones(1),
+            op_type="texts",
+            bias=0.1,
+            flag=True,
+            shape=(1, 2),
+            items=[1, 2],
+            none=None,
+            tiny=1e-5,
+            dtype=np.float32,
+            count=np.int64(3),
+            name="n",
+        )
+        self.assertEqual(
+            got,
+            {
+                "bias": "0.1",
+                "flag": "True",
+                "shape": "(1, 2)",
+                "items": "[1, 2]",
+                "none": "None",
+                "tiny": "1e-05",
+                "dtype": "float32",
+                "count": "3",
+            },
+        )
 
     def test_several_inputs_and_outputs(self):
         def forward(self, req, in_data, out_data, **_):
@@ -246,9 +279,14 @@ class PropTest(ArrayCase):
             self.assign(in_grad[0], req[0], out_grad[0].asnumpy() + out_grad[1].asnumpy()[:, None])
             self.assign(in_grad[1], req[1], out_grad[0])
 
-        registered("two", forward, backward, list_arguments=lambda self: ["a", "b"],
-                   list_outputs=lambda self: ["sum", "total"],
-                   infer_shape=lambda self, shapes: (shapes, [shapes[0], shapes[0][:1]]))
+        registered(
+            "two",
+            forward,
+            backward,
+            list_arguments=lambda self: ["a", "b"],
+            list_outputs=lambda self: ["sum", "total"],
+            infer_shape=lambda self, shapes: (shapes, [shapes[0], shapes[0][:1]]),
+        )
         a, b = nd.ones((2, 3)), nd.ones((2, 3))
         a.attach_grad()
         b.attach_grad()
@@ -262,9 +300,14 @@ class PropTest(ArrayCase):
 
     def test_what_create_operator_gets(self):
         calls = []
-        registered("create", None, list_arguments=lambda self: ["data"], list_auxiliary_states=lambda self: ["state"],
-                   infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(5,)]),
-                   create_operator=lambda self, *args: calls.append(args) or mx.operator.CustomOp())
+        registered(
+            "create",
+            None,
+            list_arguments=lambda self: ["data"],
+            list_auxiliary_states=lambda self: ["state"],
+            infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(5,)]),
+            create_operator=lambda self, *args: calls.append(args) or mx.operator.CustomOp(),
+        )
         nd.Custom(nd.ones((2, 3)), nd.ones((5,)), op_type="create")
         self.assertEqual(calls, [(mx.current_context(), [[2, 3], [5]], [0, 0])])
 
@@ -275,8 +318,13 @@ class PropTest(ArrayCase):
         def backward(self, aux, **_):
             aux[0][:] += 10
 
-        registered("count", forward, backward, list_auxiliary_states=lambda self: ["calls"],
-                   infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(1,)]))
+        registered(
+            "count",
+            forward,
+            backward,
+            list_auxiliary_states=lambda self: ["calls"],
+            infer_shape=lambda self, shapes: (shapes, [shapes[0]], [(1,)]),
+        )
         x, calls = nd.ones(2), nd.zeros(1)
         x.attach_grad()
         nd.Custom(x, calls, op_type="count").wait_to_read()
@@ -304,6 +352,7 @@ class PropTest(ArrayCase):
             assert "has not declared" in self.message
 
         for kept in (["out_grad"], ["in_data"], ["out_data"], ["in_data", "out_data"]):
+
             def declare(self, out_grad, in_data, out_data):
                 assert (out_grad, in_data, out_data) == ([0], [1], [2])
                 return [number for name, number in (("out_grad", 0), ("in_data", 1), ("out_data", 2)) if name in kept]
@@ -317,8 +366,11 @@ class PropTest(ArrayCase):
 
     def test_infer_type_takes_names_dtypes_and_classes(self):
         for said in (np.float64, "float64", np.dtype("float64"), float):
-            registered("typed", lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0], in_data[0]),
-                       infer_type=lambda self, types: (types, [said], []))
+            registered(
+                "typed",
+                lambda self, req, in_data, out_data, **_: self.assign(out_data[0], req[0], in_data[0]),
+                infer_type=lambda self, types: (types, [said], []),
+            )
             self.assertEqual(nd.Custom(nd.ones(1), op_type="typed").dtype, np.float64)
 
     def test_a_prop_is_asked_once_for_each_signature(self):
@@ -330,8 +382,12 @@ class PropTest(ArrayCase):
             return shapes, [shapes[0]], []
 
         made = []
-        registered("once", None, infer_shape=infer_shape,
-                   create_operator=lambda self, *args: made.append(list(self.noted)) or mx.operator.CustomOp())
+        registered(
+            "once",
+            None,
+            infer_shape=infer_shape,
+            create_operator=lambda self, *args: made.append(list(self.noted)) or mx.operator.CustomOp(),
+        )
         for size in (2, 3, 2, 2):
             nd.Custom(nd.ones(size), op_type="once")
         self.assertEqual(asked, [[[2]], [[3]]])
@@ -350,19 +406,25 @@ class PropTest(ArrayCase):
         self.assert_equal(x.grad, [1])
 
     def test_no_arguments_at_all(self):
-        registered("made", lambda self, req, out_data, **_: self.assign(out_data[0], req[0], 3),
-                   list_arguments=lambda self: [], infer_shape=lambda self, shapes: ([], [(2,)], []),
-                   infer_type=lambda self, types: ([], ["float32"], []))
+        registered(
+            "made",
+            lambda self, req, out_data, **_: self.assign(out_data[0], req[0], 3),
+            list_arguments=lambda self: [],
+            infer_shape=lambda self, shapes: ([], [(2,)], []),
+            infer_type=lambda self, types: ([], ["float32"], []),
+        )
         self.assert_equal(nd.Custom(op_type="made"), [3, 3])
 
     def test_a_name_registered_twice_is_the_second_with_a_warning(self):
         registered("again", lambda self, req, out_data, **_: self.assign(out_data[0], req[0], 1))
         self.assert_equal(nd.Custom(nd.zeros(1), op_type="again"), [1])
         with self.assertWarnsRegex(UserWarning, "overriding existing custom operator again"):
+
             @mx.operator.register("again")
             class Again(mx.operator.CustomOpProp):
                 def create_operator(self, ctx, in_shapes, in_dtypes):
                     return Sigmoid()
+
         self.assertEqual(Again.__name__, "Again")
         self.assert_equal(nd.Custom(nd.zeros(1), op_type="again"), [0.5])
         self.assertIn("again", mx.operator.get_all_registered_operators())

@@ -36,7 +36,6 @@ def until(condition):
 
 
 class OutgoingTest(unittest.TestCase):
-
     def setUp(self):
         self.events = []
         self.outgoing = outgoing.Outgoing(lambda: self.events.append("cut"))
@@ -73,7 +72,6 @@ class OutgoingTest(unittest.TestCase):
 
 
 class PoolTest(unittest.TestCase):
-
     def setUp(self):
         self.ran, self.refused, self.most, self.now = [], {}, 0, 0
         self.go_on = threading.Event()
@@ -151,7 +149,6 @@ class PoolTest(unittest.TestCase):
 
 
 class NestedTest(ArrayCase):
-
     def run_nested(self, threads, calls):
         """Results, or errors, of so many runs of an operator whose code runs another one in a graph and waits for it."""
         registered("inner", lambda self, in_data, out_data, req, **_: self.assign(out_data[0], req[0], in_data[0] * 2))
@@ -204,11 +201,13 @@ class Hostile:
     def _run(self, requests, context):
         yield pb.HostResponse(opened=pb.HostOpened(lease={"seconds": 60}, callback={"seconds": 60}))
         output = {"type": {"has_shape": True, "shape": [1 << 10], "dtype": 0}, "wanted": True}
-        forward = {"device": "cpu", "outputs": [output],
-                   "arguments": [{"shape": [1 << 10], "raw": bytes(4 << 10)}]}
+        forward = {"device": "cpu", "outputs": [output], "arguments": [{"shape": [1 << 10], "raw": bytes(4 << 10)}]}
         for begin in range(0, self._count, 100):
-            yield pb.HostResponse(callbacks=[pb.Callback(call=n + 1, op_type="hosted", forward=forward)
-                                             for n in range(begin, min(begin + 100, self._count))])
+            yield pb.HostResponse(
+                callbacks=[
+                    pb.Callback(call=n + 1, op_type="hosted", forward=forward) for n in range(begin, min(begin + 100, self._count))
+                ]
+            )
         if self._reads:
             for request in requests:
                 if request.HasField("result"):
@@ -246,7 +245,6 @@ def threads():
 
 
 class HostileServerTest(unittest.TestCase):
-
     def connect(self, server):
         self.addCleanup(server.close)
         self.session = Session(server.address)

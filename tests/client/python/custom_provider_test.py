@@ -59,8 +59,7 @@ REMOTE = """{"nodes": [{"op": "null", "name": "a", "inputs": []}, {"op": "null",
 def remote(op_type="remote"):
     """An executor of an operator that another client computes, as soon as its offer has arrived."""
     arrays = [nd.array([1.0, 2.0]), nd.array([10.0, 20.0])]
-    return until_it_is_there(
-        lambda: mx.sym.load_json(REMOTE % op_type).bind(mx.cpu(), arrays, [nd.zeros(2), nd.zeros(2)]))
+    return until_it_is_there(lambda: mx.sym.load_json(REMOTE % op_type).bind(mx.cpu(), arrays, [nd.zeros(2), nd.zeros(2)]))
 
 
 def until_it_is_there(function):
@@ -76,25 +75,26 @@ def until_it_is_there(function):
 
 
 class Double(mx.operator.CustomOp):
-
     def forward(self, is_train, req, in_data, out_data, aux):
         self.assign(out_data[0], req[0], in_data[0] * 2)
 
 
 class Doubling(mx.operator.CustomOpProp):
-
     def create_operator(self, ctx, in_shapes, in_dtypes):
         return Double()
 
 
 class SharedOperatorTest(ArrayCase):
-
     def start(self, seconds=0.0):
         nd.ones(1).asnumpy()
-        provider = subprocess.Popen([sys.executable, "-c", PROVIDER, str(seconds)], stdin=subprocess.PIPE,
-                                    stdout=subprocess.PIPE, text=True, bufsize=1,
-                                    env={**os.environ, "PYTHONPATH": ":".join(sys.path),
-                                         "GLUOND_ADDRESS": connect.current().address})
+        provider = subprocess.Popen(
+            [sys.executable, "-c", PROVIDER, str(seconds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_ADDRESS": connect.current().address},
+        )
         self.addCleanup(self.stop, provider)
         self.assertEqual(provider.stdout.readline(), "ready\n")
         return provider
@@ -116,7 +116,7 @@ class SharedOperatorTest(ArrayCase):
     def test_one_that_is_killed_fails_its_run_only_and_the_next_provider_goes_on(self):
         provider = self.start(60)
         executor = remote()
-        output, = executor.forward()
+        (output,) = executor.forward()
         self.assertEqual(provider.stdout.readline(), "called\n")
         self.assertEqual(nd.ones(3).sum().asscalar(), 3)
         provider.send_signal(signal.SIGKILL)
@@ -126,7 +126,6 @@ class SharedOperatorTest(ArrayCase):
             executor.forward()[0].asnumpy()
         self.start()
         np.testing.assert_array_equal(until_it_is_there(lambda: executor.forward()[0].asnumpy()), [11, 22])
-
 
     def test_a_name_that_is_another_programs_is_refused_and_its_own_ones_go_on(self):
         self.start()
@@ -196,7 +195,6 @@ def computed(values, shape=None, **fields):
 
 
 class WrongProviderTest(ArrayCase):
-
     def run_with(self, name, answers):
         """The result of a run for each answer to a forward callback: values or the error's text."""
         nd.ones(1).asnumpy()
@@ -218,10 +216,16 @@ class WrongProviderTest(ArrayCase):
 
     def test_lies_about_shape_and_dtype_and_number(self):
         right = computed([5, 6])
-        lies = [computed([1, 2, 3]), computed([1, 2], dtype=4), computed([1, 2], shape=(4,)),
-                pb.CallbackResult(computed={}), pb.CallbackResult(inferred={}), pb.CallbackResult(),
-                pb.CallbackResult(computed={"outputs": [{"shape": [1 << 40]}]}),
-                pb.CallbackResult(computed={"outputs": [{"shape": [2], "fill": {}}]})]
+        lies = [
+            computed([1, 2, 3]),
+            computed([1, 2], dtype=4),
+            computed([1, 2], shape=(4,)),
+            pb.CallbackResult(computed={}),
+            pb.CallbackResult(inferred={}),
+            pb.CallbackResult(),
+            pb.CallbackResult(computed={"outputs": [{"shape": [1 << 40]}]}),
+            pb.CallbackResult(computed={"outputs": [{"shape": [2], "fill": {}}]}),
+        ]
         answers = [[lie] for lie in lies]
         found = self.run_with("liar", [each for answer in answers for each in (answer, [right])])
         for lie, text in zip(lies, found[::2]):
@@ -252,7 +256,7 @@ class WrongProviderTest(ArrayCase):
         nd.ones(1).asnumpy()
         provider = HandMade("silent", lambda callback: [] if callback.HasField("forward") else [inferred(callback)])
         executor = remote("silent")
-        output, = executor.forward()
+        (output,) = executor.forward()
         x = nd.zeros(1)
         self.assertEqual(gradient(x, called_back=True, op_type="sigmoid").asscalar(), 0.5)
         self.assertEqual(x.grad.asscalar(), 0.25)
@@ -264,11 +268,15 @@ class WrongProviderTest(ArrayCase):
         channel = grpc.insecure_channel(connect.current().address)
         self.addCleanup(channel.close)
         method = channel.stream_stream(host.METHOD, pb.HostRequest.SerializeToString, pb.HostResponse.FromString)
-        for first, code in ((pb.HostRequest(offer={"op_type": "x"}), grpc.StatusCode.FAILED_PRECONDITION),
-                            (pb.HostRequest(open={"scope": "short"}), grpc.StatusCode.INVALID_ARGUMENT),
-                            (pb.HostRequest(open={"scope": credential.scope}), grpc.StatusCode.INVALID_ARGUMENT),
-                            (pb.HostRequest(open={"scope": credential.scope, "key": "not what this process knows"}),
-                             grpc.StatusCode.PERMISSION_DENIED)):
+        for first, code in (
+            (pb.HostRequest(offer={"op_type": "x"}), grpc.StatusCode.FAILED_PRECONDITION),
+            (pb.HostRequest(open={"scope": "short"}), grpc.StatusCode.INVALID_ARGUMENT),
+            (pb.HostRequest(open={"scope": credential.scope}), grpc.StatusCode.INVALID_ARGUMENT),
+            (
+                pb.HostRequest(open={"scope": credential.scope, "key": "not what this process knows"}),
+                grpc.StatusCode.PERMISSION_DENIED,
+            ),
+        ):
             with self.assertRaises(grpc.RpcError) as caught:
                 list(method(iter([first])))
             self.assertEqual(caught.exception.code(), code)
@@ -293,16 +301,19 @@ print(x.grad.asscalar())
 
 
 class DeadlineTest(unittest.TestCase):
-
     def test_a_call_that_takes_too_long_fails_its_run_only(self):
         with RunningServer("--callback_seconds=1") as server:
-            result = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=60,
-                                    env={**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_ADDRESS": server.address})
+            result = subprocess.run(
+                [sys.executable, "-c", LATE],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                env={**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_ADDRESS": server.address},
+            )
         self.assertEqual((result.stdout, result.returncode), ("True\n0.0\n", 0), result.stderr)
 
 
 class StreamTest(ArrayCase):
-
     def test_a_broken_stream_is_opened_again(self):
         x = nd.zeros(1)
         executor = mx.sym.Custom(mx.sym.Variable("x"), op_type="sigmoid").bind(mx.cpu(), [x])
@@ -343,7 +354,7 @@ class StreamTest(ArrayCase):
         go_on = threading.Event()
         registered("slow", lambda self, req, out_data, **_: (go_on.wait(30), self.assign(out_data[0], req[0], 1)))
         x = nd.zeros(1)
-        slow, = mx.sym.Custom(mx.sym.Variable("x"), op_type="slow").bind(mx.cpu(), [x]).forward()
+        (slow,) = mx.sym.Custom(mx.sym.Variable("x"), op_type="slow").bind(mx.cpu(), [x]).forward()
         self.assertEqual(gradient(x, called_back=True, op_type="sigmoid").asscalar(), 0.5)
         self.assertEqual(x.grad.asscalar(), 0.25)
         go_on.set()
@@ -372,7 +383,6 @@ def compute_sigmoid(queue):
 
 
 class ProcessesTest(unittest.TestCase):
-
     def run_children(self, method):
         context = multiprocessing.get_context(method)
         queue = context.Queue()

@@ -24,7 +24,6 @@ def wrong():
 
 
 class AsynchronousErrorTest(unittest.TestCase):
-
     def test_it_comes_with_the_values_and_names_the_line_of_the_call(self):
         y = wrong()
         with self.assertRaises(mx.MXNetError) as caught:
@@ -85,10 +84,14 @@ class AsynchronousErrorTest(unittest.TestCase):
 
 
 class NaiveEngineTest(unittest.TestCase):
-
     def run_program(self, **environment):
-        result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60,
-                                env={**os.environ, "PYTHONPATH": ":".join(sys.path), **environment})
+        result = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), **environment},
+        )
         self.assertNotEqual(result.returncode, 0)
         return result
 

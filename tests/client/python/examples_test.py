@@ -21,7 +21,6 @@ LENET = pathlib.Path("client/python/examples/lenet.py").absolute()
 
 
 class LenetTest(unittest.TestCase):
-
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -30,9 +29,13 @@ class LenetTest(unittest.TestCase):
     def start(self, *arguments):
         # Every process that it starts has the folder in its environment, and so is found.
         return subprocess.Popen(
-            [sys.executable, LENET, f"--out={self.folder}/out", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "TMPDIR": str(self.folder)})
+            [sys.executable, LENET, f"--out={self.folder}/out", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "TMPDIR": str(self.folder)},
+        )
 
     def left(self):
         """The started processes that have not ended."""
@@ -75,16 +78,24 @@ class LenetTest(unittest.TestCase):
 
 
 class LeaveTest(unittest.TestCase):
-
     def setUp(self):
         self.server = RunningServer(binary=SERVER)
         self.addCleanup(self.server.__exit__)
 
     def run_it(self, *arguments):
         result = subprocess.run(
-            [sys.executable, LEAVE, "--images=1280", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240,
-            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_ADDRESS": self.server.address,
-                 "XDG_CONFIG_HOME": str(self.server.folder)})
+            [sys.executable, LEAVE, "--images=1280", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+            env={
+                **os.environ,
+                "PYTHONPATH": ":".join(sys.path),
+                "GLUOND_ADDRESS": self.server.address,
+                "XDG_CONFIG_HOME": str(self.server.folder),
+            },
+        )
         self.assertEqual(result.returncode, 0, result.stdout)
         return result.stdout
 

@@ -15,11 +15,15 @@ def classifier():
 
 
 class OptimizedSymbolTest(unittest.TestCase):
-
     def test_equal_computations_are_made_once(self):
         a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
-        for net, saved in (((a + 1) + (a + 2), 0), (((a + b) * b) + ((a + b) * b), 2), (mx.sym.Group([a * b, a * b]), 0),
-                           (mx.sym.Dropout(a) + mx.sym.Dropout(a), 0), (mx.sym.Group([a, a]), 0)):
+        for net, saved in (
+            ((a + 1) + (a + 2), 0),
+            (((a + b) * b) + ((a + b) * b), 2),
+            (mx.sym.Group([a * b, a * b]), 0),
+            (mx.sym.Dropout(a) + mx.sym.Dropout(a), 0),
+            (mx.sym.Group([a, a]), 0),
+        ):
             shapes = {name: (2, 3) for name in net.list_arguments()}
             executor = net.simple_bind(mx.cpu(), **shapes)
             found = executor.get_optimized_symbol()
@@ -37,10 +41,9 @@ class OptimizedSymbolTest(unittest.TestCase):
 
 
 class OutputTest(unittest.TestCase):
-
     def test_outputs_are_the_programs_own(self):
         executor = (mx.sym.Variable("a") * 3).simple_bind(mx.cpu(), a=(2,))
-        output, = executor.forward(is_train=True)
+        (output,) = executor.forward(is_train=True)
         output[:] = 7
         executor.backward(mx.nd.ones(2))
         assert_almost_equal(executor.grad_dict["a"], np.array([3, 3]))
@@ -53,11 +56,12 @@ class OutputTest(unittest.TestCase):
 
 
 class BindingTest(unittest.TestCase):
-
     def test_simple_bind_makes_zeros_of_the_inferred_shapes(self):
         executor = classifier().simple_bind(mx.cpu(), data=(4, 5))
-        self.assertEqual({name: array.shape for name, array in executor.arg_dict.items()},
-                         {"data": (4, 5), "fc_weight": (3, 5), "fc_bias": (3,), "softmax_label": (4,)})
+        self.assertEqual(
+            {name: array.shape for name, array in executor.arg_dict.items()},
+            {"data": (4, 5), "fc_weight": (3, 5), "fc_bias": (3,), "softmax_label": (4,)},
+        )
         self.assertEqual([array.shape for array in executor.grad_arrays], [(4, 5), (3, 5), (3,), (4,)])
         self.assertEqual([output.shape for output in executor.outputs], [(4, 3)])
         assert_almost_equal(executor.arg_dict["data"], np.zeros((4, 5)))
@@ -69,8 +73,7 @@ class BindingTest(unittest.TestCase):
             ("write", "add", "null", "null"): ["data", "fc_weight", None, None],
         }
         for request, expected in cases.items():
-            executor = net.simple_bind(mx.cpu(), grad_req=list(request) if isinstance(request, tuple) else request,
-                                       data=(4, 5))
+            executor = net.simple_bind(mx.cpu(), grad_req=list(request) if isinstance(request, tuple) else request, data=(4, 5))
             found = [name if grad is not None else None for name, grad in executor.grad_dict.items()]
             self.assertEqual(found, expected)
         executor = net.simple_bind(mx.cpu(), grad_req={"fc_weight": "add"}, data=(4, 5))
@@ -119,12 +122,11 @@ class BindingTest(unittest.TestCase):
 
     def test_eval_is_bind_and_forward(self):
         net = mx.sym.Variable("a") * mx.sym.Variable("b")
-        output, = net.eval(mx.cpu(), a=mx.nd.ones((2,)) * 2, b=mx.nd.ones((2,)) * 3)
+        (output,) = net.eval(mx.cpu(), a=mx.nd.ones((2,)) * 2, b=mx.nd.ones((2,)) * 3)
         assert_almost_equal(output, [6, 6])
 
 
 class RunningTest(unittest.TestCase):
-
     def test_forward_copies_what_is_given_by_name(self):
         net = mx.sym.Variable("x") * 2
         executor = net.simple_bind(mx.cpu(), x=(3,))
@@ -145,7 +147,7 @@ class RunningTest(unittest.TestCase):
 
     def test_outputs_of_earlier_runs_keep_their_values(self):
         executor = (mx.sym.Variable("x") * 2).simple_bind(mx.cpu(), x=(1,))
-        first, = executor.forward(x=np.array([1.0]))
+        (first,) = executor.forward(x=np.array([1.0]))
         executor.forward(x=np.array([2.0]))
         assert_almost_equal(first, [2])
         assert_almost_equal(executor.outputs[0], [4])
@@ -171,7 +173,6 @@ class RunningTest(unittest.TestCase):
 
 
 class GradientsTest(unittest.TestCase):
-
     def product(self, grad_req):
         x, y = mx.nd.array([1, 2]), mx.nd.array([3, 4])
         gradients = [mx.nd.zeros((2,)), mx.nd.zeros((2,))]
@@ -296,7 +297,6 @@ class GradientsTest(unittest.TestCase):
 
 
 class ChangingTest(unittest.TestCase):
-
     def test_copy_params_from_checks_names_and_shapes(self):
         executor = classifier().simple_bind(mx.cpu(), data=(4, 5))
         executor.copy_params_from({"fc_bias": mx.nd.ones((3,))})

@@ -14,17 +14,23 @@ SIZE = 1_100_003  # Elements of 4 bytes: 4 pieces of 1 MiB and some.
 
 
 class LargeArraysTest(ArrayCase):
-
     def test_they_are_the_bits_of_one_answer(self):
         numbers = np.random.default_rng(0).integers(0, 100, SIZE * 4)
-        for dtype, size in (("float32", SIZE), ("float64", SIZE), ("float16", SIZE * 2 + 1), ("uint8", SIZE * 4),
-                            ("int64", SIZE), ("bfloat16", SIZE * 2 + 1)):
+        for dtype, size in (
+            ("float32", SIZE),
+            ("float64", SIZE),
+            ("float16", SIZE * 2 + 1),
+            ("uint8", SIZE * 4),
+            ("int64", SIZE),
+            ("bfloat16", SIZE * 2 + 1),
+        ):
             with self.subTest(dtype=dtype):
                 x = nd.array(numbers[:size], dtype="float32").astype(dtype).reshape((1, -1))
                 self.assertGreater(x.size * np.dtype(x.dtype).itemsize, 4 << 20)
                 whole = connect.current().fetch_one(x._sent())
-                with unittest.mock.patch.object(Pipeline, "request_each", autospec=True,
-                                                side_effect=Pipeline.request_each) as asked:
+                with unittest.mock.patch.object(
+                    Pipeline, "request_each", autospec=True, side_effect=Pipeline.request_each
+                ) as asked:
                     values = x.asnumpy()
                 self.assertEqual(asked.call_count, 1)
                 self.assertEqual((values.shape, values.dtype, values.tobytes()), (whole.shape, whole.dtype, whole.tobytes()))

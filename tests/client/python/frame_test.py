@@ -22,8 +22,12 @@ BLOCKS = {
 ASSIGNED = {
     "Context.default_ctx": (mx.Context, "default_ctx", mx.cpu(3), lambda: nd.ones(1).context == mx.cpu(3)),
     "AttrScope.current": (mx.AttrScope, "current", mx.AttrScope(group="4"), lambda: mx.sym.var("x").attr("group") == "4"),
-    "NameManager.current": (mx.name.NameManager, "current", mx.name.Prefix("a_"),
-                            lambda: mx.sym.var("x").sum().name.startswith("a_")),
+    "NameManager.current": (
+        mx.name.NameManager,
+        "current",
+        mx.name.Prefix("a_"),
+        lambda: mx.sym.var("x").sum().name.startswith("a_"),
+    ),
 }
 
 
@@ -61,13 +65,14 @@ def inside_and_outside(make, holds):
 
 
 class FrameTest(unittest.TestCase):
-
     def test_an_assigned_default_holds_in_its_thread(self):
         for name, (klass, attribute, value, holds) in ASSIGNED.items():
             with self.subTest(name):
+
                 def assigned():
                     setattr(klass, attribute, value)
                     return holds() and getattr(klass, attribute) is value
+
                 self.assertTrue(in_a_thread(assigned))
                 self.assertFalse(holds())
 

@@ -15,19 +15,17 @@ from tests.client.python.array_case import ArrayCase
 
 
 class Sigmoid(autograd.Function):
-
     def forward(self, x):
         y = 1 / (1 + nd.exp(-x))
         self.save_for_backward(y)
         return y
 
     def backward(self, dy):
-        y, = self.saved_tensors
+        (y,) = self.saved_tensors
         return dy * y * (1 - y)
 
 
 class FunctionTest(ArrayCase):
-
     def test_its_gradient_is_used(self):
         x = nd.array([0.0, 1.0])
         x.attach_grad()
@@ -100,10 +98,10 @@ class FunctionTest(ArrayCase):
         class Cube(autograd.Function):
             def forward(self, x):
                 self.x = x.asnumpy()
-                return mx.nd.array(self.x ** 3)
+                return mx.nd.array(self.x**3)
 
             def backward(self, dy):
-                return mx.nd.array(3 * self.x ** 2 * dy.asnumpy())
+                return mx.nd.array(3 * self.x**2 * dy.asnumpy())
 
         x = nd.array([2.0])
         x.attach_grad()
@@ -139,6 +137,7 @@ class FunctionTest(ArrayCase):
         def slowly(session, field, command):
             nd.ones(1).wait_to_read()  # Another thread's message takes along the Free of dead arrays.
             submit(session, field, command)
+
         with autograd.record():
             y = Sigmoid()(x)
         with mock.patch.object(tape, "_submit", slowly):
@@ -181,7 +180,6 @@ class FunctionTest(ArrayCase):
 
 
 class ErrorsTest(ArrayCase):
-
     def gradient_error(self, error, pattern, backward):
         """It is raised where a backward pass begins at the function, and later where the server calls back."""
         kind = type("Wrong", (autograd.Function,), {"forward": lambda self, x: x * 1, "backward": backward})
@@ -216,8 +214,9 @@ class ErrorsTest(ArrayCase):
     def test_what_backward_returns(self):
         self.gradient_error(ValueError, "Expecting 1 got 2", lambda self, dy: (dy, dy))
         self.gradient_error(TypeError, "must return NDArrays, not <class 'int'>", lambda self, dy: [1])
-        self.gradient_error(ValueError, r"shape \(3,\) cannot be assigned to one of shape \(2,\)",
-                            lambda self, dy: mx.nd.array([1, 2, 3]))
+        self.gradient_error(
+            ValueError, r"shape \(3,\) cannot be assigned to one of shape \(2,\)", lambda self, dy: mx.nd.array([1, 2, 3])
+        )
         self.gradient_error(ZeroDivisionError, "Wrong.backward", lambda self, dy: 1 / 0)
 
     def test_what_forward_takes_and_returns(self):

@@ -28,11 +28,12 @@ def two_layers():
 
 
 class NamesTest(ArrayCase):
-
     def test_a_block_is_named_by_its_class_and_counted(self):
         with mx.name.NameManager():
-            self.assertEqual([nn.Dense(2).name, nn.Dense(2).name, nn.Conv2D(2, 3).name, nn.Activation("relu").name],
-                             ["dense0", "dense1", "conv0", "relu0"])
+            self.assertEqual(
+                [nn.Dense(2).name, nn.Dense(2).name, nn.Conv2D(2, 3).name, nn.Activation("relu").name],
+                ["dense0", "dense1", "conv0", "relu0"],
+            )
 
     def test_children_are_counted_in_each_scope(self):
         with mx.name.NameManager():
@@ -40,8 +41,10 @@ class NamesTest(ArrayCase):
                 net = nn.HybridSequential()
                 with net.name_scope():
                     net.add(nn.Dense(2), nn.Dense(3))
-                self.assertEqual(list(net.collect_params().keys()), [
-                    f"hybridsequential{number}_dense{i}_{part}" for i in range(2) for part in ("weight", "bias")])
+                self.assertEqual(
+                    list(net.collect_params().keys()),
+                    [f"hybridsequential{number}_dense{i}_{part}" for i in range(2) for part in ("weight", "bias")],
+                )
 
     def test_a_prefix_may_be_given(self):
         net = nn.Dense(2, prefix="mine_")
@@ -65,9 +68,10 @@ class NamesTest(ArrayCase):
                     self.body = row(nn.Dense(3), nn.BatchNorm())
                     self.scale = self.params.get("scale", shape=(1,))
 
-        self.assertEqual(list(Net()._collect_params_with_prefix()), [
-            "scale", "body.0.weight", "body.0.bias", "body.1.gamma", "body.1.beta", "body.1.running_mean",
-            "body.1.running_var"])
+        self.assertEqual(
+            list(Net()._collect_params_with_prefix()),
+            ["scale", "body.0.weight", "body.0.bias", "body.1.gamma", "body.1.beta", "body.1.running_mean", "body.1.running_var"],
+        )
 
     def test_parameters_are_chosen_by_a_pattern(self):
         net = two_layers()
@@ -85,36 +89,49 @@ class NamesTest(ArrayCase):
 
 
 class PrintTest(ArrayCase):
-
     def test_a_network_reads_as_in_mxnet(self):
         net = nn.HybridSequential(prefix="net_")
         with net.name_scope():
             net.add(nn.Dense(4, activation="relu"), nn.Dropout(0.5), nn.Conv2D(3, 5, in_channels=2))
-        self.assertEqual(repr(net), "HybridSequential(\n"
-                         "  (0): Dense(None -> 4, Activation(relu))\n"
-                         "  (1): Dropout(p = 0.5, axes=())\n"
-                         "  (2): Conv2D(2 -> 3, kernel_size=(5, 5), stride=(1, 1))\n"
-                         ")")
-        self.assertEqual(repr(net[0].params), "net_dense0_ (\n"
-                         "  Parameter net_dense0_weight (shape=(4, 0), dtype=float32)\n"
-                         "  Parameter net_dense0_bias (shape=(4,), dtype=float32)\n"
-                         ")")
+        self.assertEqual(
+            repr(net),
+            "HybridSequential(\n"
+            "  (0): Dense(None -> 4, Activation(relu))\n"
+            "  (1): Dropout(p = 0.5, axes=())\n"
+            "  (2): Conv2D(2 -> 3, kernel_size=(5, 5), stride=(1, 1))\n"
+            ")",
+        )
+        self.assertEqual(
+            repr(net[0].params),
+            "net_dense0_ (\n"
+            "  Parameter net_dense0_weight (shape=(4, 0), dtype=float32)\n"
+            "  Parameter net_dense0_bias (shape=(4,), dtype=float32)\n"
+            ")",
+        )
 
     def test_layers_print_what_they_are_made_with(self):
         for layer, text in (
-                (nn.Dense(3, in_units=2), "Dense(2 -> 3, linear)"),
-                (nn.BatchNorm(), "BatchNorm(axis=1, eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, "
-                 "in_channels=None)"),
-                (nn.LayerNorm(), "LayerNorm(eps=1e-05, axis=-1, center=True, scale=True, in_channels=0)"),
-                (nn.Embedding(3, 4), "Embedding(3 -> 4, float32)"),
-                (nn.Conv2D(4, 3, 2, 1, 2, 2, use_bias=False), "Conv2D(None -> 4, kernel_size=(3, 3), stride=(2, 2), "
-                 "padding=(1, 1), dilation=(2, 2), groups=2, bias=False)"),
-                (nn.Conv2DTranspose(4, 3, in_channels=2), "Conv2DTranspose(2 -> 4, kernel_size=(3, 3), stride=(1, 1))"),
-                (nn.MaxPool2D(), "MaxPool2D(size=(2, 2), stride=(2, 2), padding=(0, 0), ceil_mode=False, "
-                 "global_pool=False, pool_type=max, layout=NCHW)"),
-                (nn.HybridLambda("relu"), "HybridLambda(relu)"),
-                (gluon.rnn.LSTM(3, 2, bidirectional=True), "LSTM(None -> 3, TNC, num_layers=2, bidirectional)"),
-                (gluon.loss.L2Loss(), "L2Loss(batch_axis=0, w=1.0)")):
+            (nn.Dense(3, in_units=2), "Dense(2 -> 3, linear)"),
+            (
+                nn.BatchNorm(),
+                "BatchNorm(axis=1, eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, " "in_channels=None)",
+            ),
+            (nn.LayerNorm(), "LayerNorm(eps=1e-05, axis=-1, center=True, scale=True, in_channels=0)"),
+            (nn.Embedding(3, 4), "Embedding(3 -> 4, float32)"),
+            (
+                nn.Conv2D(4, 3, 2, 1, 2, 2, use_bias=False),
+                "Conv2D(None -> 4, kernel_size=(3, 3), stride=(2, 2), " "padding=(1, 1), dilation=(2, 2), groups=2, bias=False)",
+            ),
+            (nn.Conv2DTranspose(4, 3, in_channels=2), "Conv2DTranspose(2 -> 4, kernel_size=(3, 3), stride=(1, 1))"),
+            (
+                nn.MaxPool2D(),
+                "MaxPool2D(size=(2, 2), stride=(2, 2), padding=(0, 0), ceil_mode=False, "
+                "global_pool=False, pool_type=max, layout=NCHW)",
+            ),
+            (nn.HybridLambda("relu"), "HybridLambda(relu)"),
+            (gluon.rnn.LSTM(3, 2, bidirectional=True), "LSTM(None -> 3, TNC, num_layers=2, bidirectional)"),
+            (gluon.loss.L2Loss(), "L2Loss(batch_axis=0, w=1.0)"),
+        ):
             self.assertEqual(repr(layer), text)
 
     def test_the_summary_counts_parameters(self):
@@ -134,7 +151,6 @@ class PrintTest(ArrayCase):
 
 
 class PartsTest(ArrayCase):
-
     def test_rows_have_a_length_and_parts(self):
         net = row(nn.Dense(2), nn.Dense(3), nn.Dense(4))
         self.assertEqual(len(net), 3)
@@ -205,7 +221,6 @@ class PartsTest(ArrayCase):
 
 
 class MistakesTest(ArrayCase):
-
     def test_an_attribute_keeps_its_type(self):
         net = nn.HybridSequential()
         net.part = nn.Dense(2)

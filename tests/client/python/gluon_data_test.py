@@ -35,7 +35,6 @@ def rows(loader):
 
 
 class DatasetTest(ArrayCase):
-
     def setUp(self):
         self.x, self.y = nd.array(np.arange(24).reshape(12, 2)), nd.arange(12)
         self.dataset = data.ArrayDataset(self.x, self.y)
@@ -67,7 +66,6 @@ class DatasetTest(ArrayCase):
 
 
 class SamplerTest(unittest.TestCase):
-
     def test_orders(self):
         self.assertEqual(list(data.SequentialSampler(3, 2)), [2, 3, 4])
         self.assertEqual(sorted(data.RandomSampler(5)), list(range(5)))
@@ -82,7 +80,6 @@ class SamplerTest(unittest.TestCase):
 
 
 class DataLoaderTest(ArrayCase):
-
     def test_batches_of_arrays(self):
         dataset = data.ArrayDataset(nd.array(np.arange(10).reshape(5, 2)), np.arange(5))
         (x, y), (x2, y2) = data.DataLoader(dataset, 3)
@@ -107,8 +104,7 @@ class DataLoaderTest(ArrayCase):
         self.assertNotEqual(one, other)
 
     def test_workers_give_the_same(self):
-        dataset = data.ArrayDataset(nd.array(np.arange(40).reshape(20, 2)), nd.arange(20)).transform(
-            lambda x, y: (x * 2, y))
+        dataset = data.ArrayDataset(nd.array(np.arange(40).reshape(20, 2)), nd.arange(20)).transform(lambda x, y: (x * 2, y))
         expected = [[part.asnumpy().tolist() for part in batch] for batch in data.DataLoader(dataset, 6)]
         for arguments in ({"num_workers": 2}, {"num_workers": 2, "thread_pool": True}, {"num_workers": 1, "prefetch": 1}):
             with self.subTest(**arguments):
@@ -121,7 +117,6 @@ class DataLoaderTest(ArrayCase):
         mean = nd.array([1, 2])
 
         class Held(data.Dataset):
-
             def __init__(self):
                 self.rows, self.labels = nd.array(np.arange(12).reshape(6, 2)), ([nd.array([i]) for i in range(6)],)
 
@@ -132,7 +127,6 @@ class DataLoaderTest(ArrayCase):
                 return 6
 
         class Moved:
-
             def __init__(self, by):
                 self.by = by
 
@@ -144,29 +138,46 @@ class DataLoaderTest(ArrayCase):
 
         square = nd.array(np.arange(12).reshape(6, 2))
         rows = data.ArrayDataset(square)
-        for name, dataset in (("own", Held()), ("closure", Held().transform(lambda x, y: (nd.array(x) - mean, y))),
-                              ("simple", data.SimpleDataset(square)), ("array", square),
-                              ("first", data.ArrayDataset(square, square).transform_first(lambda x: x + 1)),
-                              ("object", rows.transform(Moved(mean))), ("method", rows.transform(Moved(mean).twice)),
-                              ("view", rows.transform(Moved(square[2]))), ("part", data.SimpleDataset(square[1:5])),
-                              ("partial", rows.transform(functools.partial(lambda y, x: x + y, mean))),
-                              ("default", rows.transform(lambda x, m=mean: x + m)),
-                              ("global", rows.transform(lambda x: [one + GLOBAL for one in (x,)][0])),
-                              ("helper", rows.transform(lambda x: plus_global(x)))):
+        for name, dataset in (
+            ("own", Held()),
+            ("closure", Held().transform(lambda x, y: (nd.array(x) - mean, y))),
+            ("simple", data.SimpleDataset(square)),
+            ("array", square),
+            ("first", data.ArrayDataset(square, square).transform_first(lambda x: x + 1)),
+            ("object", rows.transform(Moved(mean))),
+            ("method", rows.transform(Moved(mean).twice)),
+            ("view", rows.transform(Moved(square[2]))),
+            ("part", data.SimpleDataset(square[1:5])),
+            ("partial", rows.transform(functools.partial(lambda y, x: x + y, mean))),
+            ("default", rows.transform(lambda x, m=mean: x + m)),
+            ("global", rows.transform(lambda x: [one + GLOBAL for one in (x,)][0])),
+            ("helper", rows.transform(lambda x: plus_global(x))),
+        ):
             with self.subTest(name):
-                found, expected = ([[part.asnumpy().tolist() for part in (batch if isinstance(batch, list) else [batch])]
-                                    for batch in data.DataLoader(dataset, 4, num_workers=workers)] for workers in (2, 0))
+                found, expected = (
+                    [
+                        [part.asnumpy().tolist() for part in (batch if isinstance(batch, list) else [batch])]
+                        for batch in data.DataLoader(dataset, 4, num_workers=workers)
+                    ]
+                    for workers in (2, 0)
+                )
                 self.assertEqual(found, expected)
 
     def test_workers_give_ndarrays_to_functions_that_want_them(self):
         dataset = data.ArrayDataset(nd.array(np.arange(24).reshape(4, 2, 3)), np.arange(4))
         for name, samples, stack in (
-                ("transform", dataset.transform(lambda x, y: (nd.transpose(x) / 2, y)), None),
-                ("batches", dataset, lambda pairs: (nd.stack(*[x for x, _ in pairs]), nd.array([y for _, y in pairs])))):
+            ("transform", dataset.transform(lambda x, y: (nd.transpose(x) / 2, y)), None),
+            ("batches", dataset, lambda pairs: (nd.stack(*[x for x, _ in pairs]), nd.array([y for _, y in pairs]))),
+        ):
             for arguments in ({}, {"thread_pool": True}):
                 with self.subTest(name, **arguments):
-                    found, expected = ([[part.asnumpy().tolist() for part in batch] for batch in data.DataLoader(
-                        samples, 3, batchify_fn=stack, num_workers=workers, **arguments)] for workers in (2, 0))
+                    found, expected = (
+                        [
+                            [part.asnumpy().tolist() for part in batch]
+                            for batch in data.DataLoader(samples, 3, batchify_fn=stack, num_workers=workers, **arguments)
+                        ]
+                        for workers in (2, 0)
+                    )
                     self.assertEqual(found, expected)
 
     def test_an_own_batch_function(self):
@@ -198,7 +209,6 @@ class DataLoaderTest(ArrayCase):
         asked = []
 
         class Rows(data.ArrayDataset):
-
             def __getitem__(self, idx):
                 asked.append(idx)
                 x, y = super().__getitem__(idx)
@@ -211,14 +221,19 @@ class DataLoaderTest(ArrayCase):
         pictures = pictures_of(np.arange(6, dtype="uint8").reshape(3, 2))
         x, y = nd.array(np.arange(6).reshape(3, 2), dtype="uint8"), np.arange(3)
         for name, dataset, calls, expected in (
-                ("transform", pictures.transform(halved), [nd.NDArray] * 3, [[0, 0], [1, 1], [2, 2]]),
-                ("between", pictures.transform_first(transforms.Cast("float32")).transform(halved).transform_first(
-                    transforms.Cast("float32")), [nd.NDArray] * 3, [[0, 0.5], [1, 1.5], [2, 2.5]]),
-                ("subclass", Rows(x, y), [0, 1, 2], [[1, 0], [3, 2], [5, 4]]),
-                ("list of one", data.SimpleDataset(Rows(x, y)), [0, 1, 2], [[1, 0], [3, 2], [5, 4]])):
+            ("transform", pictures.transform(halved), [nd.NDArray] * 3, [[0, 0], [1, 1], [2, 2]]),
+            (
+                "between",
+                pictures.transform_first(transforms.Cast("float32")).transform(halved).transform_first(transforms.Cast("float32")),
+                [nd.NDArray] * 3,
+                [[0, 0.5], [1, 1.5], [2, 2.5]],
+            ),
+            ("subclass", Rows(x, y), [0, 1, 2], [[1, 0], [3, 2], [5, 4]]),
+            ("list of one", data.SimpleDataset(Rows(x, y)), [0, 1, 2], [[1, 0], [3, 2], [5, 4]]),
+        ):
             with self.subTest(name):
                 asked.clear()
-                (batch, _), = data.DataLoader(dataset, 3)
+                ((batch, _),) = data.DataLoader(dataset, 3)
                 self.assertEqual(asked, calls)
                 self.assert_equal(batch, expected)
 
@@ -241,7 +256,6 @@ class DataLoaderTest(ArrayCase):
         kinds = []
 
         class Spied(transforms.Cast):
-
             def apply_to(self, x):
                 kinds.append(_host.active())
                 return super().apply_to(x)
@@ -252,11 +266,11 @@ class DataLoaderTest(ArrayCase):
         self.assertEqual(kinds, [True] * 6)
 
     def test_wrong_arguments(self):
-        for arguments, text in (({}, "batch_size must be specified"),
-                                ({"batch_size": 1, "shuffle": True, "sampler": data.SequentialSampler(1)},
-                                 "shuffle must not be specified"),
-                                ({"batch_size": 1, "batch_sampler": data.SequentialSampler(1)},
-                                 "must not be specified if batch_sampler")):
+        for arguments, text in (
+            ({}, "batch_size must be specified"),
+            ({"batch_size": 1, "shuffle": True, "sampler": data.SequentialSampler(1)}, "shuffle must not be specified"),
+            ({"batch_size": 1, "batch_sampler": data.SequentialSampler(1)}, "must not be specified if batch_sampler"),
+        ):
             with self.assertRaisesRegex(ValueError, text):
                 data.DataLoader([1], **arguments)
 
@@ -270,7 +284,6 @@ def pictures_of(pixels):
 
 
 class TransformTest(ArrayCase):
-
     def test_arrays_of_either_kind(self):
         chain = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1, 0.2, 0.3), 0.5)])
         expected = (IMAGE.transpose(2, 0, 1) / 255 - np.reshape([0.1, 0.2, 0.3], (3, 1, 1))) / 0.5
@@ -292,11 +305,16 @@ class TransformTest(ArrayCase):
             row(mx.sym.var("x"))
 
     def test_sizes(self):
-        for transform, shape in ((transforms.Resize(4), (4, 4)), (transforms.Resize((4, 2)), (2, 4)),
-                                 (transforms.Resize(3, keep_ratio=True), (4, 3)), (transforms.CenterCrop((2, 4)), (4, 2)),
-                                 (transforms.CenterCrop(10), (10, 10)), (transforms.RandomCrop(5, pad=1), (5, 5)),
-                                 (transforms.RandomResizedCrop(4), (4, 4)),
-                                 (transforms.CropResize(1, 2, 3, 4), (4, 3))):
+        for transform, shape in (
+            (transforms.Resize(4), (4, 4)),
+            (transforms.Resize((4, 2)), (2, 4)),
+            (transforms.Resize(3, keep_ratio=True), (4, 3)),
+            (transforms.CenterCrop((2, 4)), (4, 2)),
+            (transforms.CenterCrop(10), (10, 10)),
+            (transforms.RandomCrop(5, pad=1), (5, 5)),
+            (transforms.RandomResizedCrop(4), (4, 4)),
+            (transforms.CropResize(1, 2, 3, 4), (4, 3)),
+        ):
             out = transform(IMAGE)
             self.assertEqual(out.shape, shape + (3,))
             self.assertEqual(out.dtype, np.uint8)
@@ -312,9 +330,15 @@ class TransformTest(ArrayCase):
         np.testing.assert_array_equal(transforms.RandomFlipTopBottom(0.0)(IMAGE), IMAGE)
 
     def test_colors_stay_images(self):
-        for transform in (transforms.RandomBrightness(0.5), transforms.RandomContrast(0.5),
-                          transforms.RandomSaturation(0.5), transforms.RandomHue(0.5), transforms.RandomLighting(0.1),
-                          transforms.RandomColorJitter(0.2, 0.2, 0.2, 0.2), transforms.RandomGray(1.0)):
+        for transform in (
+            transforms.RandomBrightness(0.5),
+            transforms.RandomContrast(0.5),
+            transforms.RandomSaturation(0.5),
+            transforms.RandomHue(0.5),
+            transforms.RandomLighting(0.1),
+            transforms.RandomColorJitter(0.2, 0.2, 0.2, 0.2),
+            transforms.RandomGray(1.0),
+        ):
             out = transform(IMAGE)
             self.assertEqual((out.shape, out.dtype), (IMAGE.shape, IMAGE.dtype))
         self.assertTrue((out == out[..., :1]).all())
@@ -322,28 +346,40 @@ class TransformTest(ArrayCase):
 
     def test_batches_are_resized_and_cut_image_by_image(self):
         batch = nd.array(np.random.RandomState(0).randint(0, 255, (2, 6, 5, 3)), dtype="uint8")
-        for transform in (transforms.Resize(4), transforms.Resize((3, 2), interpolation=2), transforms.Resize(4, keep_ratio=True),
-                          transforms.CropResize(1, 2, 3, 4), transforms.CropResize(0, 0, 4, 4, (2, 3)), transforms.CenterCrop(4)):
+        for transform in (
+            transforms.Resize(4),
+            transforms.Resize((3, 2), interpolation=2),
+            transforms.Resize(4, keep_ratio=True),
+            transforms.CropResize(1, 2, 3, 4),
+            transforms.CropResize(0, 0, 4, 4, (2, 3)),
+            transforms.CenterCrop(4),
+        ):
             whole = transform(batch)
             for place in range(2):
                 self.assert_equal(whole[place], transform(batch[place]).asnumpy())
 
     def test_shapes_that_are_none(self):
         image = nd.ones((6, 5, 3))
-        for transform, wrong in ((transforms.Resize(-4), image), (transforms.Resize((1, 2, 3)), image),
-                                 (transforms.CropResize(0, 0, 9, 1), image),
-                                 (transforms.CropResize(0, 0, -1, 1), image), (transforms.ToTensor(), nd.ones((2, 2))),
-                                 (transforms.Normalize(0, 1), nd.ones((4, 5, 5))), (transforms.Normalize(0, 1), nd.ones((1, 1, 3, 2, 2)))):
+        for transform, wrong in (
+            (transforms.Resize(-4), image),
+            (transforms.Resize((1, 2, 3)), image),
+            (transforms.CropResize(0, 0, 9, 1), image),
+            (transforms.CropResize(0, 0, -1, 1), image),
+            (transforms.ToTensor(), nd.ones((2, 2))),
+            (transforms.Normalize(0, 1), nd.ones((4, 5, 5))),
+            (transforms.Normalize(0, 1), nd.ones((1, 1, 3, 2, 2))),
+        ):
             with self.assertRaises(mx.base.WrongShape):
                 transform(wrong)
 
 
 class VisionTest(ArrayCase):
-
     def write(self, folder, packed):
         images = np.random.RandomState(1).randint(0, 256, (5, 28, 28)).astype("uint8")
-        for part, content in (("t10k-images-idx3", struct.pack(">4I", 0x803, 5, 28, 28) + images.tobytes()),
-                              ("t10k-labels-idx1", struct.pack(">2I", 0x801, 5) + bytes(range(5)))):
+        for part, content in (
+            ("t10k-images-idx3", struct.pack(">4I", 0x803, 5, 28, 28) + images.tobytes()),
+            ("t10k-labels-idx1", struct.pack(">2I", 0x801, 5) + bytes(range(5))),
+        ):
             path = os.path.join(folder, part + "-ubyte" + (".gz" if packed else ""))
             with (gzip.open if packed else open)(path, "wb") as file:
                 file.write(content)
@@ -360,7 +396,7 @@ class VisionTest(ArrayCase):
                 self.assertEqual((label, label.dtype), (2, np.int32))
                 some, labels = dataset[1:4]
                 self.assertEqual(some.shape, (3, 28, 28, 1))
-                (x, y), = data.DataLoader(dataset.transform_first(transforms.ToTensor()), 5)
+                ((x, y),) = data.DataLoader(dataset.transform_first(transforms.ToTensor()), 5)
                 self.assert_close(x, images[:, None] / 255)
                 self.assert_equal(y, np.arange(5), np.int32)
 
@@ -388,7 +424,9 @@ class VisionTest(ArrayCase):
             self.assertEqual((label, label.dtype), (2, np.int32))
             self.assertEqual(data.vision.CIFAR100(folder)[2][1], 2)
             self.assertEqual(data.vision.CIFAR100(folder, fine_label=True, transform=lambda x, y: y)[2], 12)
-            with self.assertRaisesRegex(FileNotFoundError, "neither data_batch_1.bin nor cifar-10-binary.tar.gz in .*kriz/cifar-10"):
+            with self.assertRaisesRegex(
+                FileNotFoundError, "neither data_batch_1.bin nor cifar-10-binary.tar.gz in .*kriz/cifar-10"
+            ):
                 data.vision.CIFAR10(folder)
             with tarfile.open(os.path.join(folder, "cifar-10-binary.tar.gz"), "w:gz") as packed:
                 for i in range(1, 6):
@@ -405,10 +443,8 @@ class VisionTest(ArrayCase):
 
 
 class UtilsTest(ArrayCase):
-
     def test_batches_are_split(self):
-        self.assertEqual([part.shape for part in gluon.utils.split_data(nd.arange(7), 3, even_split=False)],
-                         [(3,), (2,), (2,)])
+        self.assertEqual([part.shape for part in gluon.utils.split_data(nd.arange(7), 3, even_split=False)], [(3,), (2,), (2,)])
         with self.assertRaisesRegex(ValueError, "cannot be evenly split into 3 slices"):
             gluon.utils.split_data(nd.arange(7), 3)
         first, second = gluon.utils.split_and_load(np.arange(4), [mx.cpu(0), mx.cpu(1)])

@@ -20,7 +20,6 @@ def network(units=(4, 2), **kwargs):
 
 
 class FilesCase(ArrayCase):
-
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -36,12 +35,13 @@ class FilesCase(ArrayCase):
 
 
 class ParametersTest(FilesCase):
-
     def test_names_are_structural(self):
         net = self.saved()
         net.save_parameters(self.path)
-        self.assertEqual(sorted(nd.load(self.path)), sorted(["0.weight", "0.bias", "1.gamma", "1.beta", "1.running_mean",
-                                                             "1.running_var", "2.weight", "2.bias"]))
+        self.assertEqual(
+            sorted(nd.load(self.path)),
+            sorted(["0.weight", "0.bias", "1.gamma", "1.beta", "1.running_mean", "1.running_var", "2.weight", "2.bias"]),
+        )
         other = network()
         other.load_parameters(self.path)
         self.assert_close(other(self.x), net(self.x).asnumpy())
@@ -100,8 +100,11 @@ class ParametersTest(FilesCase):
 
     def test_what_does_not_fit_is_named(self):
         self.saved().save_parameters(self.path)
-        with self.assertRaisesRegex(AssertionError, r"Failed loading Parameter '\w*dense0_weight' from saved params: shape "
-                                    r"incompatible expected \(7, 0\) vs saved \(4, 5\)"):
+        with self.assertRaisesRegex(
+            AssertionError,
+            r"Failed loading Parameter '\w*dense0_weight' from saved params: shape "
+            r"incompatible expected \(7, 0\) vs saved \(4, 5\)",
+        ):
             network((7, 2)).load_parameters(self.path)
         more = network()
         more.add(nn.Dense(3))
@@ -145,7 +148,6 @@ class ParametersTest(FilesCase):
 
     def test_a_tree_is_mxnets_and_gives_children_the_names_that_they_had(self):
         class Named(nn.Block):
-
             def add(self, block):
                 self.register_child(block, f"{block.name}_{len(self._children)}")
 
@@ -182,7 +184,6 @@ class ParametersTest(FilesCase):
 
 
 class ExportTest(FilesCase):
-
     def test_an_exported_network_is_imported(self):
         net = self.saved()
         symbol_file, params_file = net.export(self.path)

@@ -40,13 +40,18 @@ def trained(net, steps, x, y):
 def lenet():
     net = nn.HybridSequential()
     with net.name_scope():
-        net.add(nn.Conv2D(4, 3, activation="relu"), nn.BatchNorm(), nn.MaxPool2D(), nn.Flatten(),
-                nn.Dense(5, activation="tanh"), nn.Dense(1))
+        net.add(
+            nn.Conv2D(4, 3, activation="relu"),
+            nn.BatchNorm(),
+            nn.MaxPool2D(),
+            nn.Flatten(),
+            nn.Dense(5, activation="tanh"),
+            nn.Dense(1),
+        )
     return net
 
 
 class HybridTest(ArrayCase):
-
     def test_training_is_the_same_operator_by_operator_and_as_a_graph(self):
         random = np.random.RandomState(0)
         x, y = nd.array(random.randn(6, 2, 8, 8)), nd.array(random.randn(6, 1))
@@ -84,8 +89,10 @@ class HybridTest(ArrayCase):
             made.initialize(mx.init.Constant(value))
             return made
 
-        for name, change, expected in (("added", lambda row: row.add(layer(3, 1)), 36),
-                                       ("replaced", lambda row: row.register_child(layer(3, 2), "0"), 24)):
+        for name, change, expected in (
+            ("added", lambda row: row.add(layer(3, 1)), 36),
+            ("replaced", lambda row: row.register_child(layer(3, 2), "0"), 24),
+        ):
             for depth in (1, 3):
                 with self.subTest(name, depth=depth):
                     inner = nn.HybridSequential()
@@ -187,12 +194,23 @@ class HybridTest(ArrayCase):
         seen = []
         net.register_op_hook(lambda name, op, array: seen.append((name, op, array.asnumpy().ravel().tolist())), monitor_all=True)
         net(nd.array([[1, 2]]))
-        self.assertEqual(seen, [
-            ("n_fc_fwd_data", "FullyConnected", [1, 2]), ("n_fc_fwd_weight", "FullyConnected", [1, 1, 1, 1]),
-            ("n_fc_fwd_bias", "FullyConnected", [0, 0]), ("n_fc_fwd_output", "FullyConnected", [3, 3]),
-            ("n_positive_input0", "relu", [3, 3]), ("n_positive_output", "relu", [3, 3]), ("n_half_data", "SliceChannel", [3, 3]),
-            ("n_half_output0", "SliceChannel", [3]), ("n_half_output1", "SliceChannel", [3]), ("n_sum_lhs", "broadcast_add", [3]),
-            ("n_sum_rhs", "broadcast_add", [3]), ("n_sum_output", "broadcast_add", [6])])
+        self.assertEqual(
+            seen,
+            [
+                ("n_fc_fwd_data", "FullyConnected", [1, 2]),
+                ("n_fc_fwd_weight", "FullyConnected", [1, 1, 1, 1]),
+                ("n_fc_fwd_bias", "FullyConnected", [0, 0]),
+                ("n_fc_fwd_output", "FullyConnected", [3, 3]),
+                ("n_positive_input0", "relu", [3, 3]),
+                ("n_positive_output", "relu", [3, 3]),
+                ("n_half_data", "SliceChannel", [3, 3]),
+                ("n_half_output0", "SliceChannel", [3]),
+                ("n_half_output1", "SliceChannel", [3]),
+                ("n_sum_lhs", "broadcast_add", [3]),
+                ("n_sum_rhs", "broadcast_add", [3]),
+                ("n_sum_output", "broadcast_add", [6]),
+            ],
+        )
 
     def test_an_unused_input_is_warned_about(self):
         class First(gluon.HybridBlock):
@@ -216,7 +234,6 @@ class HybridTest(ArrayCase):
 
 
 class DeferredTest(ArrayCase):
-
     def test_shapes_come_with_the_first_data(self):
         for hybrid in (False, True):
             net = Scale()

@@ -26,8 +26,16 @@ def erf(x):
 def windows(x, size, stride, reduce):
     rows = (x.shape[2] - size) // stride + 1
     columns = (x.shape[3] - size) // stride + 1
-    return np.stack([np.stack([reduce(x[:, :, i * stride:i * stride + size, j * stride:j * stride + size], (2, 3))
-                               for j in range(columns)], -1) for i in range(rows)], -2)
+    return np.stack(
+        [
+            np.stack(
+                [reduce(x[:, :, i * stride : i * stride + size, j * stride : j * stride + size], (2, 3)) for j in range(columns)],
+                -1,
+            )
+            for i in range(rows)
+        ],
+        -2,
+    )
 
 
 # Layers without parameters: input, output.
@@ -56,14 +64,12 @@ PLAIN = {
     "normalized over the last axis": (nn.LayerNorm(), IMAGE, normalized(IMAGE, 3)),
     "normalized instances": (nn.InstanceNorm(), IMAGE, normalized(IMAGE, (2, 3))),
     "normalized instances of an axis": (nn.InstanceNorm(axis=2), IMAGE, normalized(IMAGE, (1, 3))),
-    "normalized groups": (nn.GroupNorm(2), IMAGE, normalized(IMAGE.reshape(2, 2, 2, 6, 5), (2, 3, 4)).reshape(
-        IMAGE.shape)),
+    "normalized groups": (nn.GroupNorm(2), IMAGE, normalized(IMAGE.reshape(2, 2, 2, 6, 5), (2, 3, 4)).reshape(IMAGE.shape)),
     "batch, not training": (nn.BatchNorm(), IMAGE, IMAGE / math.sqrt(1 + 1e-5)),
 }
 
 
 class PlainTest(ArrayCase):
-
     def test_values(self):
         for name, (layer, x, expected) in PLAIN.items():
             layer.initialize()
@@ -74,7 +80,6 @@ class PlainTest(ArrayCase):
 
 
 class DenseTest(ArrayCase):
-
     def layer(self, *args, **kwargs):
         layer = nn.Dense(*args, **kwargs)
         layer.initialize(mx.init.Normal(1))
@@ -101,7 +106,6 @@ class DenseTest(ArrayCase):
 
 
 class BatchNormTest(ArrayCase):
-
     def test_training_normalizes_the_batch_and_remembers_it(self):
         for hybrid in (False, True):
             layer = nn.BatchNorm(momentum=0.8)
@@ -127,17 +131,16 @@ class BatchNormTest(ArrayCase):
 
 
 class ConvolutionTest(ArrayCase):
-
     def test_shapes_follow_strides_padding_and_dilation(self):
         x1, x2 = nd.ones((2, 4, 9)), nd.ones((2, 4, 9, 7))
         for layer, x, weight, shape in (
-                (nn.Conv1D(6, 3, strides=2, padding=1), x1, (6, 4, 3), (2, 6, 5)),
-                (nn.Conv2D(6, (3, 2), padding=(1, 0), groups=2), x2, (6, 2, 3, 2), (2, 6, 9, 6)),
-                (nn.Conv2D(6, 3, dilation=2, use_bias=False), x2, (6, 4, 3, 3), (2, 6, 5, 3)),
-                (nn.Conv2DTranspose(6, 3, strides=2, padding=1, output_padding=1, groups=2), x2, (4, 3, 3, 3),
-                 (2, 6, 18, 14)),
-                (nn.Conv1DTranspose(6, 3, strides=2), x1, (4, 6, 3), (2, 6, 19)),
-                (nn.Conv3D(2, 3, padding=1), nd.ones((1, 4, 5, 6, 7)), (2, 4, 3, 3, 3), (1, 2, 5, 6, 7))):
+            (nn.Conv1D(6, 3, strides=2, padding=1), x1, (6, 4, 3), (2, 6, 5)),
+            (nn.Conv2D(6, (3, 2), padding=(1, 0), groups=2), x2, (6, 2, 3, 2), (2, 6, 9, 6)),
+            (nn.Conv2D(6, 3, dilation=2, use_bias=False), x2, (6, 4, 3, 3), (2, 6, 5, 3)),
+            (nn.Conv2DTranspose(6, 3, strides=2, padding=1, output_padding=1, groups=2), x2, (4, 3, 3, 3), (2, 6, 18, 14)),
+            (nn.Conv1DTranspose(6, 3, strides=2), x1, (4, 6, 3), (2, 6, 19)),
+            (nn.Conv3D(2, 3, padding=1), nd.ones((1, 4, 5, 6, 7)), (2, 4, 3, 3, 3), (1, 2, 5, 6, 7)),
+        ):
             with self.subTest(repr(layer)):
                 layer.initialize()
                 layer.hybridize()
@@ -161,8 +164,11 @@ class ConvolutionTest(ArrayCase):
 
     def test_pooling_with_channels_last_is_pooling_of_the_transposed(self):
         x = nd.random.uniform(shape=(2, 3, 6, 5))
-        for kind, how in ((nn.MaxPool2D, {"pool_size": 2}), (nn.AvgPool2D, {"pool_size": 3, "strides": 1, "padding": 1}),
-                          (nn.GlobalAvgPool2D, {})):
+        for kind, how in (
+            (nn.MaxPool2D, {"pool_size": 2}),
+            (nn.AvgPool2D, {"pool_size": 3, "strides": 1, "padding": 1}),
+            (nn.GlobalAvgPool2D, {}),
+        ):
             last = kind(layout="NHWC", **how)(x.transpose((0, 2, 3, 1)))
             self.assert_close(last.transpose((0, 3, 1, 2)), kind(**how)(x).asnumpy())
         self.assertEqual(nn.MaxPool1D(layout="NWC")(nd.ones((2, 6, 3))).shape, (2, 3, 3))
@@ -175,7 +181,6 @@ class ConvolutionTest(ArrayCase):
 
 
 class EmbeddingTest(ArrayCase):
-
     def test_it_looks_up_rows_and_learns_them(self):
         layer = nn.Embedding(4, 2)
         layer.initialize(mx.init.Constant(np.arange(8).reshape(4, 2)))
@@ -187,7 +192,6 @@ class EmbeddingTest(ArrayCase):
 
 
 class DropoutTest(ArrayCase):
-
     def test_training_drops_and_scales(self):
         layer = nn.Dropout(0.25)
         with autograd.record():

@@ -12,6 +12,7 @@ mistake = Table()
 
 # Shapes.
 
+
 @mistake(mx.MXNetError, "FullyConnected", "Provided = [2,3], inferred shape=[2,5]", later=True)
 def a_layer_for_other_features():
     return dense(in_units=5)(matrix())
@@ -62,6 +63,7 @@ def one_state_for_an_lstm():
 
 # Types.
 
+
 @mistake(AssertionError, "Argument rhs of broadcast_mul must have Symbol type", "use F and the parameters that it is given")
 def a_parameters_data_in_a_graph():
     class Scaled(gluon.HybridBlock):
@@ -107,6 +109,7 @@ def a_shape_in_a_graph():
 
 # Names.
 
+
 @mistake(TypeError, "Dense() got an unexpected keyword argument 'activaton', did you mean 'activation'")
 def a_typo_in_a_layers_keyword():
     nn.Dense(2, activaton="relu")
@@ -134,6 +137,7 @@ def a_typo_in_a_metric():
 
 # Parameters.
 
+
 @mistake(RuntimeError, "has not been initialized", "Block.collect_params()")
 def a_network_that_is_not_initialized():
     nn.Dense(2, in_units=3)(matrix())
@@ -144,8 +148,9 @@ def a_weight_before_the_first_batch():
     dense(in_units=0).weight.data()
 
 
-@mistake(ValueError, "Deferred initialization failed because shape cannot be inferred", "w: (0, 3)",
-         "FullyConnected instead of dot")
+@mistake(
+    ValueError, "Deferred initialization failed because shape cannot be inferred", "w: (0, 3)", "FullyConnected instead of dot"
+)
 def a_shape_that_nothing_tells():
     class Product(gluon.HybridBlock):
         def __init__(self):
@@ -160,8 +165,13 @@ def a_shape_that_nothing_tells():
     net(matrix())
 
 
-@mistake(UserWarning, "Gradient of Parameter `b_bias` on context cpu(0) has not been updated by backward",
-         "ignore_stale_grad=True", "The same holds for: Parameter `b_weight`", later=True)
+@mistake(
+    UserWarning,
+    "Gradient of Parameter `b_bias` on context cpu(0) has not been updated by backward",
+    "ignore_stale_grad=True",
+    "The same holds for: Parameter `b_weight`",
+    later=True,
+)
 def a_parameter_of_another_network():
     used, unused = dense(prefix="a_"), dense(prefix="b_")
     params = used.collect_params()
@@ -236,6 +246,7 @@ def a_file_that_is_not_there():
 
 
 # Devices and sessions.
+
 
 @mistake(RuntimeError, "Parameter 'd_weight' was not initialized on context cpu(1). It was only initialized on [cpu(0)]")
 def a_batch_on_another_device_than_the_weights():

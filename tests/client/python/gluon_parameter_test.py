@@ -17,10 +17,8 @@ def ready(name="w", shape=(2, 3), **kwargs):
 
 
 class ParameterTest(ArrayCase):
-
     def test_it_prints_as_in_mxnet(self):
-        self.assertEqual(repr(gluon.Parameter("w", shape=(3, 0))),
-                         "Parameter w (shape=(3, 0), dtype=<class 'numpy.float32'>)")
+        self.assertEqual(repr(gluon.Parameter("w", shape=(3, 0))), "Parameter w (shape=(3, 0), dtype=<class 'numpy.float32'>)")
         self.assertEqual(repr(gluon.Constant("c", [1, 2])), "Constant c (shape=(2,), dtype=<class 'numpy.float32'>)")
 
     def test_it_has_a_value_and_a_gradient(self):
@@ -59,8 +57,9 @@ class ParameterTest(ArrayCase):
         p = gluon.Parameter("w", shape=(2, 0))
         p.shape = (2, 5)
         self.assertEqual(p.shape, (2, 5))
-        with self.assertRaisesRegex(AssertionError, r"Parameter 'w': Expected shape \(3, 5\) is incompatible with given "
-                                    r"shape \(2, 5\)"):
+        with self.assertRaisesRegex(
+            AssertionError, r"Parameter 'w': Expected shape \(3, 5\) is incompatible with given " r"shape \(2, 5\)"
+        ):
             p.shape = (3, 5)
 
     def test_values_are_set_before_and_after_initialization(self):
@@ -102,8 +101,9 @@ class ParameterTest(ArrayCase):
         self.assertEqual(len(p.list_grad()), 2)
         p.reset_ctx(mx.cpu(1))
         self.assertEqual(p.list_ctx(), [mx.cpu(1)])
-        with self.assertRaisesRegex(RuntimeError, r"was not initialized on context cpu\(0\). It was only initialized on "
-                                    r"\[cpu\(1\)\]"):
+        with self.assertRaisesRegex(
+            RuntimeError, r"was not initialized on context cpu\(0\). It was only initialized on " r"\[cpu\(1\)\]"
+        ):
             p.data(mx.cpu(0))
 
     def test_use_before_initialization(self):
@@ -144,7 +144,6 @@ class ParameterTest(ArrayCase):
 
 
 class ConstantTest(ArrayCase):
-
     def test_training_leaves_it_alone(self):
         class Net(gluon.HybridBlock):
             def __init__(self):
@@ -176,7 +175,6 @@ class ConstantTest(ArrayCase):
 
 
 class ParameterDictTest(ArrayCase):
-
     def test_get_makes_and_finds(self):
         d = gluon.ParameterDict("net_")
         w = d.get("w", shape=(2, 0))
@@ -185,8 +183,9 @@ class ParameterDictTest(ArrayCase):
         self.assertEqual(list(d.keys()), ["net_w"])
         self.assertIn("net_w", d)
         for wrong in ({"shape": (2, 4)}, {"lr_mult": 3.0}, {"dtype": "float16"}):
-            with self.assertRaisesRegex(AssertionError, "Cannot retrieve Parameter 'net_w' because desired attribute does "
-                                        "not match"):
+            with self.assertRaisesRegex(
+                AssertionError, "Cannot retrieve Parameter 'net_w' because desired attribute does " "not match"
+            ):
                 d.get("w", **wrong)
 
     def test_it_prints_as_in_mxnet(self):

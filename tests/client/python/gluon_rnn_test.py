@@ -75,7 +75,6 @@ def cell_of(layer, kind, prefix):
 
 
 class CellTest(ArrayCase):
-
     def test_cells_compute_their_formulas(self):
         for name, (kind, _, step) in KINDS.items():
             for hybrid in (False, True):
@@ -184,11 +183,11 @@ class CellTest(ArrayCase):
 
     def test_an_own_step_activates_as_the_cell_does(self):
         class Cell(gluon.rnn.RNNCell):
-
             def hybrid_forward(self, F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias):
                 size = self._hidden_size
                 sums = F.FullyConnected(inputs, i2h_weight, i2h_bias, num_hidden=size) + F.FullyConnected(
-                    states[0], h2h_weight, h2h_bias, num_hidden=size)
+                    states[0], h2h_weight, h2h_bias, num_hidden=size
+                )
                 out = self._get_activation(F, sums, self._activation, name="out")
                 return out, [out]
 
@@ -202,7 +201,6 @@ class CellTest(ArrayCase):
 
 
 class LayerTest(ArrayCase):
-
     def test_layers_compute_what_cells_compute(self):
         for name, (cell, layer, _) in KINDS.items():
             for hybrid in (False, True):
@@ -227,8 +225,9 @@ class LayerTest(ArrayCase):
                         net.hybridize()
                     states = [nd.array(RANDOM.randn(*s.shape)) for s in net.begin_state(BATCH)]
                     out, after = net(nd.array(X), states)
-                    expected, last = by_numpy(step, X, [s[0].asnumpy() for s in states],
-                                              [w.asnumpy() for w in weights_of(net, "l0_")])
+                    expected, last = by_numpy(
+                        step, X, [s[0].asnumpy() for s in states], [w.asnumpy() for w in weights_of(net, "l0_")]
+                    )
                     self.assert_close(out, expected)
                     for state, other in zip(after, last):
                         self.assert_close(state[0], other)
@@ -327,7 +326,11 @@ class LayerTest(ArrayCase):
             rnn.RNN(2, layout="CNT")
 
     def test_a_row_of_cells_computes_what_its_layer_does(self):
-        for layer in (rnn.LSTM(3, 2, bidirectional=True, input_size=2), rnn.GRU(3, 2, input_size=2), rnn.RNN(3, 1, "tanh", input_size=2)):
+        for layer in (
+            rnn.LSTM(3, 2, bidirectional=True, input_size=2),
+            rnn.GRU(3, 2, input_size=2),
+            rnn.RNN(3, 1, "tanh", input_size=2),
+        ):
             row = layer._unfuse()
             layer.initialize(mx.init.Uniform(0.5))
             x = nd.random.uniform(shape=(4, 2, 2))

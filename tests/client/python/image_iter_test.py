@@ -12,7 +12,6 @@ PIXELS = np.random.RandomState(0).randint(0, 256, (7, 4, 4, 3)).astype("uint8")
 
 
 class ImageIterTest(PillowCase):
-
     def setUp(self):
         super().setUp()
         self.rec, self.idx, self.lst = map(self.path, ("a.rec", "a.idx", "a.lst"))
@@ -32,14 +31,20 @@ class ImageIterTest(PillowCase):
 
     def test_images_of_the_last_batch_that_are_missing(self):
         for handle, expected in (
-                ("pad", [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)]] * 3),
-                ("discard", [[([0, 1, 2], 0), ([3, 4, 5], 0)]] * 3),
-                ("roll_over", [[([0, 1, 2], 0), ([3, 4, 5], 0)], [([6, 0, 1], 2), ([2, 3, 4], 0)],
-                               [([5, 6, 0], 1), ([1, 2, 3], 0), ([4, 5, 6], 0)]])):
+            ("pad", [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)]] * 3),
+            ("discard", [[([0, 1, 2], 0), ([3, 4, 5], 0)]] * 3),
+            (
+                "roll_over",
+                [
+                    [([0, 1, 2], 0), ([3, 4, 5], 0)],
+                    [([6, 0, 1], 2), ([2, 3, 4], 0)],
+                    [([5, 6, 0], 1), ([1, 2, 3], 0), ([4, 5, 6], 0)],
+                ],
+            ),
+        ):
             for index in (None, self.idx):
                 with self.subTest(handle=handle, index=index):
-                    iterator = image.ImageIter(3, (3, 4, 4), path_imgrec=self.rec, path_imgidx=index,
-                                               last_batch_handle=handle)
+                    iterator = image.ImageIter(3, (3, 4, 4), path_imgrec=self.rec, path_imgidx=index, last_batch_handle=handle)
                     self.assertEqual(self.labels(iterator, 3), expected)
         iterator = image.ImageIter(16, (3, 4, 4), path_imgrec=self.rec)
         self.assertEqual(self.labels(iterator), [[([*range(7), *range(7), 0, 1], 9)]])
@@ -54,8 +59,7 @@ class ImageIterTest(PillowCase):
         random.seed(3)
         iterator = image.ImageIter(4, (3, 4, 4), path_imgrec=self.rec, path_imgidx=self.idx, shuffle=True)
         iterator.reset()
-        self.assertEqual(self.labels(iterator, 2), [[([6, 3, 2, 1], 0), ([0, 5, 4, 6], 1)],
-                                                    [([6, 4, 2, 1], 0), ([5, 3, 0, 6], 1)]])
+        self.assertEqual(self.labels(iterator, 2), [[([6, 3, 2, 1], 0), ([0, 5, 4, 6], 1)], [([6, 4, 2, 1], 0), ([5, 3, 0, 6], 1)]])
 
     def test_batches_have_channels_first(self):
         mean = np.array([1, 2, 3])
@@ -93,8 +97,21 @@ class ImageIterTest(PillowCase):
         for kind in (image.ImageIter, Own):
             random.seed(1)
             np.random.seed(1)
-            iterator = kind(4, (3, 3, 3), path_imgrec=self.rec, rand_crop=True, rand_mirror=True, mean=True, std=True,
-                            brightness=.2, contrast=.2, saturation=.2, hue=.1, pca_noise=.1, rand_gray=.5)
+            iterator = kind(
+                4,
+                (3, 3, 3),
+                path_imgrec=self.rec,
+                rand_crop=True,
+                rand_mirror=True,
+                mean=True,
+                std=True,
+                brightness=0.2,
+                contrast=0.2,
+                saturation=0.2,
+                hue=0.1,
+                pca_noise=0.1,
+                rand_gray=0.5,
+            )
             found.append([batch.data[0].asnumpy() for batch in iterator])
         self.assertEqual(iterator.seen, 8)
         np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-5)
@@ -103,21 +120,23 @@ class ImageIterTest(PillowCase):
         def half(x):
             return x.astype("float32") / nd.array([2])
 
-        for augmenters, expected in (([half], PIXELS / 2), ([image.BrightnessJitterAug(0)], PIXELS), ([], PIXELS),
-                                     ([image.CastAug("int32"), image.BrightnessJitterAug(0)], PIXELS),
-                                     ([image.SequentialAug([image.HorizontalFlipAug(1)])], PIXELS[:, :, ::-1])):
+        for augmenters, expected in (
+            ([half], PIXELS / 2),
+            ([image.BrightnessJitterAug(0)], PIXELS),
+            ([], PIXELS),
+            ([image.CastAug("int32"), image.BrightnessJitterAug(0)], PIXELS),
+            ([image.SequentialAug([image.HorizontalFlipAug(1)])], PIXELS[:, :, ::-1]),
+        ):
             iterator = image.ImageIter(7, (3, 4, 4), path_imgrec=self.rec, aug_list=augmenters)
             self.assert_close(next(iterator).data[0], expected.transpose(0, 3, 1, 2))
 
     def test_images_that_are_not_valid_are_left_out(self):
         class Bright(image.ImageIter):
-
             def check_valid_image(self, data):
                 if (data.asnumpy() == PIXELS[1]).all():
                     raise RuntimeError("the second one")
 
         class Wrong(image.ImageIter):
-
             def check_valid_image(self, data):
                 nd.dot(data, data).asnumpy()
 
@@ -128,17 +147,24 @@ class ImageIterTest(PillowCase):
     def test_mistakes(self):
         records = {"path_imgrec": self.rec}
         for shape, arguments, error, text in (
-                ((3, 4, 4), {}, AssertionError, "path_imgrec, path_imglist or imglist"),
-                ((3, 4), records, ValueError, "length 3"), ((1, 4, 4), records, ValueError, "3 channels"),
-                ((3, 4, 4), {"shuffle": True, **records}, AssertionError, "want path_imgidx"),
-                ((3, 4, 4), {"dtype": "int8", **records}, AssertionError, "labels cannot be int8"),
-                ((3, 4, 4), {"num_parts": 2, "part_index": 2, "path_imgidx": self.idx, **records}, AssertionError,
-                 "part_index 2 of 2 parts")):
+            ((3, 4, 4), {}, AssertionError, "path_imgrec, path_imglist or imglist"),
+            ((3, 4), records, ValueError, "length 3"),
+            ((1, 4, 4), records, ValueError, "3 channels"),
+            ((3, 4, 4), {"shuffle": True, **records}, AssertionError, "want path_imgidx"),
+            ((3, 4, 4), {"dtype": "int8", **records}, AssertionError, "labels cannot be int8"),
+            (
+                (3, 4, 4),
+                {"num_parts": 2, "part_index": 2, "path_imgidx": self.idx, **records},
+                AssertionError,
+                "part_index 2 of 2 parts",
+            ),
+        ):
             with self.assertRaisesRegex(error, text):
                 image.ImageIter(1, shape, **arguments)
         for arguments, text in (
-                ({"aug_list": [], **records}, r"has the shape \(3, 4, 4\) .* data_shape is \(3, 5, 4\)"),
-                ({"path_imglist": self.lst, "path_root": self.folder}, "has 2 labels, and label_width is 1")):
+            ({"aug_list": [], **records}, r"has the shape \(3, 4, 4\) .* data_shape is \(3, 5, 4\)"),
+            ({"path_imglist": self.lst, "path_root": self.folder}, "has 2 labels, and label_width is 1"),
+        ):
             with self.assertRaisesRegex(mx.MXNetError, text):
                 next(image.ImageIter(1, (3, 5, 4), **arguments))
         self.write("images/0.png", b"text")

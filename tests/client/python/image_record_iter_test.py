@@ -14,17 +14,17 @@ PIXELS = np.random.RandomState(0).randint(0, 256, (7, 5, 6, 3)).astype("uint8")
 CHANGED = (
     ({"resize": 4}, [123, 126, 34, 166]),
     ({"rotate": 30}, [175, 88, 32, 161]),
-    ({"min_random_scale": .8, "max_random_scale": .8, "fill_value": 0}, [107, 88, 73, 38]),
+    ({"min_random_scale": 0.8, "max_random_scale": 0.8, "fill_value": 0}, [107, 88, 73, 38]),
     ({"max_aspect_ratio": 1.5, "min_aspect_ratio": 1.5}, [92, 109, 26, 83]),
     ({"min_img_size": 9, "fill_value": 1}, [49, 64, 57, 17]),
     ({"pad": 1, "data_shape": (3, 7, 8)}, [255, 172, 192, 195, 211, 36, 216, 255]),
     ({"max_crop_size": 3, "min_crop_size": 3}, [135, 155, 115, 27]),
     ({"data_shape": (3, 6, 4)}, [79, 101, 93, 51]),
-    ({"data_shape": (3, 4, 9)}, [114, 98, 89, 118, 75, 29, 43, 125, 204]))
+    ({"data_shape": (3, 4, 9)}, [114, 98, 89, 118, 75, 29, 43, 125, 204]),
+)
 
 
 class RecordIterCase(PillowCase):
-
     def setUp(self):
         super().setUp()
         writer = recordio.MXIndexedRecordIO(self.path("a.idx"), self.path("a.rec"), "w")
@@ -48,12 +48,14 @@ class RecordIterCase(PillowCase):
 
 
 class BatchesTest(RecordIterCase):
-
     def test_the_next_epoch_begins_behind_the_images_that_filled_the_last_batch_up(self):
-        self.assertEqual(self.labels(3), [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)],
-                                          [([2, 3, 4], 0), ([5, 6, 0], 1)], [([1, 2, 3], 0), ([4, 5, 6], 0)]])
-        self.assertEqual(self.labels(2, batch_size=10), [[([0, 1, 2, 3, 4, 5, 6, 0, 1, 2], 3)],
-                                                         [([3, 4, 5, 6, 0, 1, 2, 3, 4, 5], 6)]])
+        self.assertEqual(
+            self.labels(3),
+            [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)], [([2, 3, 4], 0), ([5, 6, 0], 1)], [([1, 2, 3], 0), ([4, 5, 6], 0)]],
+        )
+        self.assertEqual(
+            self.labels(2, batch_size=10), [[([0, 1, 2, 3, 4, 5, 6, 0, 1, 2], 3)], [([3, 4, 5, 6, 0, 1, 2, 3, 4, 5], 6)]]
+        )
         self.assertEqual(self.labels(2, round_batch=False), [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)]] * 2)
 
     def test_a_reset_in_the_middle(self):
@@ -71,14 +73,18 @@ class BatchesTest(RecordIterCase):
         self.assertNotEqual(self.labels(shuffle=True, seed=1), self.labels(shuffle=True, seed=2))
 
     def test_parts(self):
-        self.assertEqual([self.labels(num_parts=3, part_index=i, batch_size=2) for i in range(3)],
-                         [[[([0, 1], 0), ([2, 0], 1)]], [[([3, 4], 0)]], [[([5, 6], 0)]]])
+        self.assertEqual(
+            [self.labels(num_parts=3, part_index=i, batch_size=2) for i in range(3)],
+            [[[([0, 1], 0), ([2, 0], 1)]], [[([3, 4], 0)]], [[([5, 6], 0)]]],
+        )
         self.assertEqual(self.labels(num_parts=60, part_index=31, batch_size=1), [[([4], 0)]])
         with open(self.path("a.idx")) as file:
             lines = file.readlines()
         index = self.write("b.idx", "".join(reversed(lines)).encode())
-        self.assertEqual([self.labels(num_parts=3, part_index=i, batch_size=1, path_imgidx=index) for i in (0, 2)],
-                         [[[([0], 0), ([1], 0), ([2], 0)]], [[([6], 0)]]])
+        self.assertEqual(
+            [self.labels(num_parts=3, part_index=i, batch_size=1, path_imgidx=index) for i in (0, 2)],
+            [[[([0], 0), ([1], 0), ([2], 0)]], [[([6], 0)]]],
+        )
 
     def test_names_shapes_and_dtypes(self):
         iterator = self.iterator(data_name="x", label_name="y")
@@ -88,10 +94,14 @@ class BatchesTest(RecordIterCase):
         self.assertEqual((batch.index.tolist(), batch.provide_data), ([10, 11, 12], iterator.provide_data))
         bytes_of = PIXELS[:3, :4, 1:5].transpose(0, 3, 1, 2)
         for kind, settings, expected in (
-                (mx.io.ImageRecordUInt8Iter, {"mean_r": 3}, bytes_of),
-                (mx.io.ImageRecordInt8Iter, {}, np.minimum(bytes_of, 127).astype("int8")),
-                (mx.io.ImageRecordIter, {"dtype": "int8", "mean_r": 128.4, "mean_g": 128, "mean_b": 128},
-                 (bytes_of.astype(int) - 128).astype("int8"))):
+            (mx.io.ImageRecordUInt8Iter, {"mean_r": 3}, bytes_of),
+            (mx.io.ImageRecordInt8Iter, {}, np.minimum(bytes_of, 127).astype("int8")),
+            (
+                mx.io.ImageRecordIter,
+                {"dtype": "int8", "mean_r": 128.4, "mean_g": 128, "mean_b": 128},
+                (bytes_of.astype(int) - 128).astype("int8"),
+            ),
+        ):
             iterator = self.iterator(kind, **settings)
             self.assertEqual(iterator.provide_data[0].dtype, expected.dtype)
             self.assert_equal(next(iterator).data[0], expected, expected.dtype)
@@ -116,19 +126,25 @@ class BatchesTest(RecordIterCase):
 
     def test_mistakes(self):
         for settings, text in (
-                ({"data_shape": (4, 4)}, "data_shape"), ({"data_shape": (2, 4, 4)}, "1, 3 or 4"),
-                ({"dtype": "float16"}, "unknown dtype"),
-                ({"batch_size": 2.5}, "format for batch_size expect int but value=2.5"),
-                ({"rand_crop": "maybe"}, "rand_crop"), ({"inter_method": 5}, "invalid inter_method 5"),
-                ({"inter_method": 0, "rotate": 3}, "inter_method 0 cannot"), ({"path_imgrec": "none"}, "No such file"),
-                ({"random_resized_crop": True, "rand_crop": True}, "conflicts"),
-                ({"num_parts": 2, "part_index": 2}, "no part_index 2"),
-                ({"num_parts": 90, "part_index": 89}, "no images"),
-                ({"min_aspect_ratio": 1.5, "max_aspect_ratio": 1.2}, "min_aspect_ratio 1.5")):
+            ({"data_shape": (4, 4)}, "data_shape"),
+            ({"data_shape": (2, 4, 4)}, "1, 3 or 4"),
+            ({"dtype": "float16"}, "unknown dtype"),
+            ({"batch_size": 2.5}, "format for batch_size expect int but value=2.5"),
+            ({"rand_crop": "maybe"}, "rand_crop"),
+            ({"inter_method": 5}, "invalid inter_method 5"),
+            ({"inter_method": 0, "rotate": 3}, "inter_method 0 cannot"),
+            ({"path_imgrec": "none"}, "No such file"),
+            ({"random_resized_crop": True, "rand_crop": True}, "conflicts"),
+            ({"num_parts": 2, "part_index": 2}, "no part_index 2"),
+            ({"num_parts": 90, "part_index": 89}, "no images"),
+            ({"min_aspect_ratio": 1.5, "max_aspect_ratio": 1.2}, "min_aspect_ratio 1.5"),
+        ):
             with self.subTest(settings), self.assertRaisesRegex(mx.MXNetError, text):
                 self.iterator(**settings)
-        for settings, text in (({"max_crop_size": 6, "min_crop_size": 3}, "5 by 6 is smaller than max_crop_size"),
-                               ({"data_shape": (4, 4, 4)}, "Expected 4 channels, got 3")):
+        for settings, text in (
+            ({"max_crop_size": 6, "min_crop_size": 3}, "5 by 6 is smaller than max_crop_size"),
+            ({"data_shape": (4, 4, 4)}, "Expected 4 channels, got 3"),
+        ):
             with self.subTest(settings), self.assertRaisesRegex(mx.MXNetError, text):
                 next(self.iterator(**settings))
         writer = recordio.MXRecordIO(self.path("a.rec"), "w")
@@ -139,7 +155,6 @@ class BatchesTest(RecordIterCase):
 
 
 class ChangesTest(RecordIterCase):
-
     def test_sizes_and_places_are_mxnet_s(self):
         for settings, expected in CHANGED:
             with self.subTest(settings):
@@ -152,7 +167,7 @@ class ChangesTest(RecordIterCase):
         self.assertEqual(first[:, 4].tolist(), [1, 1, 203, 57, 123, 139, 68, 1, 1])
 
     def test_numbers(self):
-        first = self.images(mean_r=100, mean_g=2, std_b=2, scale=.5)[0, :, 1, 1]
+        first = self.images(mean_r=100, mean_g=2, std_b=2, scale=0.5)[0, :, 1, 1]
         self.assertEqual(first.tolist(), [-6, 39.5, 41.25])
         self.assertEqual(self.images(mirror=True, std_r=4)[0, :, 1, 1].tolist(), [6.25, 77, 72])
 
@@ -165,8 +180,8 @@ class ChangesTest(RecordIterCase):
         np.testing.assert_allclose(self.images(mean_img=path, mirror=True), (plain - mean - 1)[..., ::-1], atol=1e-4)
 
     def test_random_parts(self):
-        parts = {PIXELS[0, y:y + 4, x:x + 4].tobytes() for y in range(2) for x in range(3)}
-        mirrored = {PIXELS[0, y:y + 4, x:x + 4][:, ::-1].tobytes() for y in range(2) for x in range(3)}
+        parts = {PIXELS[0, y : y + 4, x : x + 4].tobytes() for y in range(2) for x in range(3)}
+        mirrored = {PIXELS[0, y : y + 4, x : x + 4][:, ::-1].tobytes() for y in range(2) for x in range(3)}
         found = set()
         for seed in range(60):
             image = next(self.iterator(rand_crop=True, rand_mirror=True, seed_aug=seed)).data[0].asnumpy()[0]
@@ -176,12 +191,24 @@ class ChangesTest(RecordIterCase):
 
     def test_random_changes_are_those_of_the_seed(self):
         plain = self.images(data_shape=(3, 5, 6))
-        for settings in ({"random_resized_crop": True, "min_random_area": .3, "max_aspect_ratio": .25},
-                         {"brightness": .4}, {"contrast": .4}, {"saturation": .4}, {"random_h": 40}, {"random_s": 90},
-                         {"random_l": 90}, {"pca_noise": .5}, {"max_random_contrast": .5},
-                         {"max_random_illumination": 40}, {"max_rotate_angle": 40}, {"max_shear_ratio": .4},
-                         {"max_random_scale": 2}, {"max_aspect_ratio": .5}, {"inter_method": 10, "resize": 7},
-                         {"min_crop_size": 2, "max_crop_size": 5, "rand_crop": True}):
+        for settings in (
+            {"random_resized_crop": True, "min_random_area": 0.3, "max_aspect_ratio": 0.25},
+            {"brightness": 0.4},
+            {"contrast": 0.4},
+            {"saturation": 0.4},
+            {"random_h": 40},
+            {"random_s": 90},
+            {"random_l": 90},
+            {"pca_noise": 0.5},
+            {"max_random_contrast": 0.5},
+            {"max_random_illumination": 40},
+            {"max_rotate_angle": 40},
+            {"max_shear_ratio": 0.4},
+            {"max_random_scale": 2},
+            {"max_aspect_ratio": 0.5},
+            {"inter_method": 10, "resize": 7},
+            {"min_crop_size": 2, "max_crop_size": 5, "rand_crop": True},
+        ):
             with self.subTest(settings):
                 one, same, other = (self.images(data_shape=(3, 5, 6), seed_aug=seed, **settings) for seed in (1, 1, 2))
                 np.testing.assert_array_equal(one, same)
@@ -190,13 +217,21 @@ class ChangesTest(RecordIterCase):
 
     def test_colors_move(self):
         red = np.array([[[200, 50, 50]]], np.uint8)
-        for by, expected in (((0, 0, 0), [200, 50, 50]), ((60, 0, 0), [50, 200, 50]), ((120, 0, 0), [50, 50, 200]),
-                             ((0, 51, 0), [223, 129, 129]), ((0, 0, -255), [125, 125, 125]), ((0, 255, 0), [255] * 3),
-                             ((0, 0, 255), [250, 0, 0]), ((0, -255, 0), [0, 0, 0])):
+        for by, expected in (
+            ((0, 0, 0), [200, 50, 50]),
+            ((60, 0, 0), [50, 200, 50]),
+            ((120, 0, 0), [50, 50, 200]),
+            ((0, 51, 0), [223, 129, 129]),
+            ((0, 0, -255), [125, 125, 125]),
+            ((0, 255, 0), [255] * 3),
+            ((0, 0, 255), [250, 0, 0]),
+            ((0, -255, 0), [0, 0, 0]),
+        ):
             self.assertEqual(_colors.moved_in_hls(red, np.array(by))[0, 0].tolist(), expected)
         pink = np.array([[[200, 50, 100]]], np.uint8)
-        self.assertEqual([_colors.moved_in_hls(pink, np.array((h, 0, 0)))[0, 0].tolist() for h in (0, 60)],
-                         [[200, 50, 100], [200, 50, 50]])
+        self.assertEqual(
+            [_colors.moved_in_hls(pink, np.array((h, 0, 0)))[0, 0].tolist() for h in (0, 60)], [[200, 50, 100], [200, 50, 50]]
+        )
         gray = np.full((1, 1, 3), 80, np.uint8)
         self.assertEqual(_colors.moved_in_hls(gray, np.zeros(3))[0, 0].tolist(), [80] * 3)
 
@@ -212,8 +247,9 @@ class ChangesTest(RecordIterCase):
         np.testing.assert_allclose(red[green > 1], (200 * factor + green)[green > 1], atol=6)
 
     def test_gray_images_keep_their_colors(self):
-        self.assertEqual(self.images(data_shape=(1, 4, 4), brightness=.4, pca_noise=.4).tolist(),
-                         self.images(data_shape=(1, 4, 4)).tolist())
+        self.assertEqual(
+            self.images(data_shape=(1, 4, 4), brightness=0.4, pca_noise=0.4).tolist(), self.images(data_shape=(1, 4, 4)).tolist()
+        )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from tests.client.python.pillow_case import PillowCase, file_of
 
 
 class RecordsTest(PillowCase):
-
     def setUp(self):
         super().setUp()
         self.pixels = np.random.RandomState(0).randint(0, 256, (4, 2, 3, 3)).astype("uint8")

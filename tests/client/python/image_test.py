@@ -23,12 +23,12 @@ RESIZED = {
     1: [[151, 82, 179], [121, 162, 144], [82, 192, 143], [43, 116, 205], [44, 89, 195], [67, 87, 183], [97, 99, 170]],
     2: [[157, 49, 188], [124, 185, 134], [74, 236, 133], [41, 114, 207], [35, 73, 204], [66, 74, 184], [101, 93, 170]],
     3: [[141, 82, 173], [124, 167, 145], [102, 201, 138], [60, 116, 187], [51, 86, 181], [70, 87, 171], [101, 99, 159]],
-    4: [[157, 39, 195], [123, 189, 131], [76, 247, 124], [48, 114, 200], [39, 60, 208], [70, 80, 178], [105, 90, 170]]}
+    4: [[157, 39, 195], [123, 189, 131], [76, 247, 124], [48, 114, 200], [39, 60, 208], [70, 80, 178], [105, 90, 170]],
+}
 COLORS = np.arange(9 * 7 * 3, dtype=np.uint8).reshape(9, 7, 3)
 
 
 class SizeTest(ArrayCase):
-
     def setUp(self):
         self.image = nd.array(COLORS, dtype="uint8")
 
@@ -67,9 +67,14 @@ class SizeTest(ArrayCase):
         self.assert_equal(part, COLORS[2:6, 2:5])
         self.assertEqual(image.center_crop(self.image, (5, 20))[1], (2, 0, 2, 9))
         random.seed(1)
-        self.assertEqual([image.random_crop(self.image, (4, 3))[1],
-                          image.random_size_crop(self.image, (3, 3), (0.2, 0.9), (0.75, 1.3))[1],
-                          image.random_crop(self.image, (10, 3))[1]], [(1, 4, 4, 3), (1, 3, 5, 5), (0, 3, 7, 2)])
+        self.assertEqual(
+            [
+                image.random_crop(self.image, (4, 3))[1],
+                image.random_size_crop(self.image, (3, 3), (0.2, 0.9), (0.75, 1.3))[1],
+                image.random_crop(self.image, (10, 3))[1],
+            ],
+            [(1, 4, 4, 3), (1, 3, 5, 5), (0, 3, 7, 2)],
+        )
 
     def test_wrong_arguments(self):
         for arguments, text in (((0, 3), "a size of 0 by 3"), ((3, 3, 7), "Unknown interpolation method 7")):
@@ -80,22 +85,21 @@ class SizeTest(ArrayCase):
 
 
 class GeometryTest(ArrayCase):
-
     def test_images_turn_as_mxnet_s(self):
         x = nd.array(np.arange(24).reshape(2, 3, 4))
-        rows = (image.imrotate(x, 30)[0, 0], image.imrotate(x, 30, zoom_out=True)[0, 1],
-                image.imrotate(x, 30, True)[1, 2])
-        for row, expected in zip(rows, ([.2692, 1.3852, 3.9689, 4.5814], [0, 3.3036, 7.6964, 4.7616],
-                                          [16.6290, 18.4990, 20.3689, 20.8240])):
+        rows = (image.imrotate(x, 30)[0, 0], image.imrotate(x, 30, zoom_out=True)[0, 1], image.imrotate(x, 30, True)[1, 2])
+        for row, expected in zip(
+            rows, ([0.2692, 1.3852, 3.9689, 4.5814], [0, 3.3036, 7.6964, 4.7616], [16.6290, 18.4990, 20.3689, 20.8240])
+        ):
             self.assert_close(row, expected, 1e-4)
         both = nd.stack(x, x)
         turned = image.imrotate(both, nd.array([90, 180]))
         self.assert_close(turned[:, 0, 0], [[1.25, 4.5, 8.5, 5.25], [11, 10, 9, 8]], 1e-4)
         self.assert_close(image.imrotate(both, 180)[1], x.asnumpy()[:, ::-1, ::-1], 1e-4)
         np.random.seed(3)
-        self.assert_close(image.random_rotate(both, (-20, 20))[:, 0, 0, 0], [.0345, .1274], 1e-3)
+        self.assert_close(image.random_rotate(both, (-20, 20))[:, 0, 0, 0], [0.0345, 0.1274], 1e-3)
         np.random.seed(3)
-        turn = vision.transforms.RandomRotation((-20, 20), rotate_with_proba=.5)
+        turn = vision.transforms.RandomRotation((-20, 20), rotate_with_proba=0.5)
         self.assert_close(nd.concat(*[turn(x).sum() for _ in range(4)], dim=0), [276, 276, 274.9615, 276])
         np.random.seed(3)
         np.random.random()
@@ -106,21 +110,29 @@ class GeometryTest(ArrayCase):
 
     def test_turns_that_cannot_be(self):
         x = nd.zeros((3, 4, 4))
-        for turn, error in ((lambda: image.imrotate(x.astype("uint8"), 3), TypeError),
-                            (lambda: image.imrotate(x[0], 3), ValueError),
-                            (lambda: image.imrotate(x, nd.array([3])), TypeError),
-                            (lambda: image.imrotate(x, 3, 1, 1), ValueError),
-                            (lambda: image.imrotate(nd.stack(x, x), nd.array([1, 2, 3])), ValueError),
-                            (lambda: vision.transforms.Rotate(3)(x.astype("uint8")), TypeError),
-                            (lambda: vision.transforms.RandomRotation((3, 3)), ValueError),
-                            (lambda: vision.transforms.RandomRotation((1, 3), rotate_with_proba=2), ValueError)):
+        for turn, error in (
+            (lambda: image.imrotate(x.astype("uint8"), 3), TypeError),
+            (lambda: image.imrotate(x[0], 3), ValueError),
+            (lambda: image.imrotate(x, nd.array([3])), TypeError),
+            (lambda: image.imrotate(x, 3, 1, 1), ValueError),
+            (lambda: image.imrotate(nd.stack(x, x), nd.array([1, 2, 3])), ValueError),
+            (lambda: vision.transforms.Rotate(3)(x.astype("uint8")), TypeError),
+            (lambda: vision.transforms.RandomRotation((3, 3)), ValueError),
+            (lambda: vision.transforms.RandomRotation((1, 3), rotate_with_proba=2), ValueError),
+        ):
             with self.assertRaises(error):
                 turn()
 
     def test_borders(self):
         x = nd.array(np.arange(6).reshape(1, 3, 2) + 1, dtype="uint8")
-        for kind, expected in ((0, [0, 0, 1, 3, 5, 0]), (1, [1, 1, 1, 3, 5, 5]), (2, [3, 1, 1, 3, 5, 5]),
-                               (3, [3, 5, 1, 3, 5, 1]), (4, [5, 3, 1, 3, 5, 3]), (16, [0, 0, 1, 3, 5, 0])):
+        for kind, expected in (
+            (0, [0, 0, 1, 3, 5, 0]),
+            (1, [1, 1, 1, 3, 5, 5]),
+            (2, [3, 1, 1, 3, 5, 5]),
+            (3, [3, 5, 1, 3, 5, 1]),
+            (4, [5, 3, 1, 3, 5, 3]),
+            (16, [0, 0, 1, 3, 5, 0]),
+        ):
             self.assert_equal(image.copyMakeBorder(x, 0, 0, 2, 1, kind)[0, :, 0], expected, np.uint8)
         self.assert_equal(image.copyMakeBorder(x, 1, 2, 0, 0, values=(7, 8))[:, 0], [[7, 8], [1, 2], [7, 8], [7, 8]])
         self.assert_equal(image.copyMakeBorder(x, 1, 0, 0, 0, value=9)[:, 0], [[9, 9], [1, 2]])
@@ -130,10 +142,22 @@ class GeometryTest(ArrayCase):
 
 
 class AugmenterTest(ArrayCase):
-
     def test_a_chain_gives_mxnet_s_numbers(self):
-        chain = image.CreateAugmenter((3, 4, 4), resize=5, rand_crop=True, rand_resize=True, rand_mirror=True, mean=True,
-                                      std=True, brightness=.1, contrast=.1, saturation=.1, hue=.1, pca_noise=.1, rand_gray=.1)
+        chain = image.CreateAugmenter(
+            (3, 4, 4),
+            resize=5,
+            rand_crop=True,
+            rand_resize=True,
+            rand_mirror=True,
+            mean=True,
+            std=True,
+            brightness=0.1,
+            contrast=0.1,
+            saturation=0.1,
+            hue=0.1,
+            pca_noise=0.1,
+            rand_gray=0.1,
+        )
         random.seed(5)
         np.random.seed(5)
         x = nd.array(COLORS, dtype="uint8")
@@ -145,12 +169,18 @@ class AugmenterTest(ArrayCase):
         self.assertAlmostEqual(float(x.mean().asscalar()), -0.38710177, 5)
 
     def test_augmenters_write_what_they_are(self):
-        self.assertEqual([each.dumps() for each in image.CreateAugmenter((3, 4, 4), mean=np.array([1, 2, 3]), contrast=0.5)], [
-            '["centercropaug", {"size": [4, 4], "interp": 2}]', '["castaug", {"type": "float32"}]',
-            ["colorjitteraug", ['["contrastjitteraug", {"contrast": 0.5}]']],
-            '["colornormalizeaug", {"mean": [1, 2, 3], "std": null}]'])
-        self.assertEqual(image.SequentialAug([image.ResizeAug(3)]).dumps(),
-                         ["sequentialaug", ['["resizeaug", {"size": 3, "interp": 2}]']])
+        self.assertEqual(
+            [each.dumps() for each in image.CreateAugmenter((3, 4, 4), mean=np.array([1, 2, 3]), contrast=0.5)],
+            [
+                '["centercropaug", {"size": [4, 4], "interp": 2}]',
+                '["castaug", {"type": "float32"}]',
+                ["colorjitteraug", ['["contrastjitteraug", {"contrast": 0.5}]']],
+                '["colornormalizeaug", {"mean": [1, 2, 3], "std": null}]',
+            ],
+        )
+        self.assertEqual(
+            image.SequentialAug([image.ResizeAug(3)]).dumps(), ["sequentialaug", ['["resizeaug", {"size": 3, "interp": 2}]']]
+        )
 
     def test_each_changes_an_image(self):
         pixels = nd.array(COLORS)
@@ -159,7 +189,7 @@ class AugmenterTest(ArrayCase):
         self.assert_equal(image.HorizontalFlipAug(1)(pixels), COLORS[:, ::-1])
         self.assert_close(image.RandomGrayAug(1)(pixels)[..., 1], COLORS @ [0.21, 0.72, 0.07], 1e-4)
         self.assert_equal(image.HorizontalFlipAug(0)(image.RandomGrayAug(0)(pixels)), COLORS)
-        self.assert_equal(image.color_normalize(pixels, nd.array([1, 2, 3]), nd.array([2, 2, 2])), (COLORS - [1., 2, 3]) / 2)
+        self.assert_equal(image.color_normalize(pixels, nd.array([1, 2, 3]), nd.array([2, 2, 2])), (COLORS - [1.0, 2, 3]) / 2)
         with self.assertRaisesRegex(NotImplementedError, "Must override"):
             image.Augmenter()(pixels)
         with self.assertRaisesRegex(AssertionError, "mean has to be True"):
@@ -169,7 +199,6 @@ class AugmenterTest(ArrayCase):
 
 
 class FilesTest(PillowCase):
-
     def test_pixels_of_files(self):
         path = self.write("a.png", [2, 3, 7])
         self.assert_equal(image.imread(path), [[[7, 0, 1]] * 3] * 2, np.uint8)
@@ -198,6 +227,7 @@ class FilesTest(PillowCase):
             for name in ("PIL", "PIL.Image", "PIL.ImageOps"):
                 del sys.modules[name]
             from PIL import Image
+
             path = os.path.join(self.folder, "a.png")
             Image.fromarray(COLORS).save(path)
             self.assert_equal(image.imread(path), COLORS, np.uint8)
@@ -208,12 +238,13 @@ class FilesTest(PillowCase):
             self.write(name, content)
         dataset = vision.ImageFolderDataset(self.folder)
         self.assertEqual(dataset.synsets, ["a", "b"])
-        self.assertEqual([(os.path.basename(path), label) for path, label in dataset.items],
-                         [("1.png", 0), ("1.JPG", 1), ("2.png", 1)])
+        self.assertEqual(
+            [(os.path.basename(path), label) for path, label in dataset.items], [("1.png", 0), ("1.JPG", 1), ("2.png", 1)]
+        )
         pixels, label = dataset[1]
         self.assert_equal(pixels, [[[4, 0, 1]] * 2] * 2, np.uint8)
         self.assertEqual(label, 1)
-        (x, y), = DataLoader(dataset.transform_first(ToTensor()), 3)
+        ((x, y),) = DataLoader(dataset.transform_first(ToTensor()), 3)
         self.assert_close(x[:, 0, 0, 0], np.array([3, 4, 5]) / 255)
         self.assert_equal(y, [0, 1, 1])
         self.assertEqual(vision.ImageFolderDataset(self.folder, 0, lambda x, y: (x.shape, y))[0], ((2, 2, 1), 0))

@@ -10,16 +10,42 @@ from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-BASIC = [0, -1, slice(None), slice(1, None), slice(None, None, -1), (0, 1), (slice(None), 2), (0, slice(1, 3), -2), Ellipsis,
-         (Ellipsis, 0), (0, Ellipsis), (slice(None), slice(None, None, 2), slice(3, 0, -2)), None, (0, None, 1),
-         (slice(None), None, Ellipsis, None), (slice(0, 1), 1, slice(2, 3))]
-ADVANCED = [[0, 1, 1], [1], np.array([[0, 1], [1, 0]]), ([0, 1], [2, 0]), (slice(None), [0, 2]), ([1, 0], slice(1, 3)),
-            (0, [0, 2], slice(None, None, 2)), ([0, 1], slice(None), [1, 3]), (Ellipsis, [-1, 0]), (None, [1], 0),
-            (slice(None), [[0], [1]], [2, 3]), X[:, 0, 0] > 5, X > 11]
+BASIC = [
+    0,
+    -1,
+    slice(None),
+    slice(1, None),
+    slice(None, None, -1),
+    (0, 1),
+    (slice(None), 2),
+    (0, slice(1, 3), -2),
+    Ellipsis,
+    (Ellipsis, 0),
+    (0, Ellipsis),
+    (slice(None), slice(None, None, 2), slice(3, 0, -2)),
+    None,
+    (0, None, 1),
+    (slice(None), None, Ellipsis, None),
+    (slice(0, 1), 1, slice(2, 3)),
+]
+ADVANCED = [
+    [0, 1, 1],
+    [1],
+    np.array([[0, 1], [1, 0]]),
+    ([0, 1], [2, 0]),
+    (slice(None), [0, 2]),
+    ([1, 0], slice(1, 3)),
+    (0, [0, 2], slice(None, None, 2)),
+    ([0, 1], slice(None), [1, 3]),
+    (Ellipsis, [-1, 0]),
+    (None, [1], 0),
+    (slice(None), [[0], [1]], [2, 3]),
+    X[:, 0, 0] > 5,
+    X > 11,
+]
 
 
 class GetTest(ArrayCase):
-
     def test_basic(self):
         for key in BASIC:
             with self.subTest(key=key):
@@ -47,9 +73,14 @@ class GetTest(ArrayCase):
 
     def test_what_does_not_fit_is_refused_at_once(self):
         x = nd.array(X)
-        for key, message in ((5, "index 5 is out of bounds for axis 0 with size 2"), ((0, 0, 0, 0), "too many indices"),
-                             ((0, -4), "index -4 .* axis 1"), ([0, 2], "index 2 is out of bounds"),
-                             ((Ellipsis, Ellipsis), "ellipsis"), (([0, 1], [0, 1, 2]), "broadcast")):
+        for key, message in (
+            (5, "index 5 is out of bounds for axis 0 with size 2"),
+            ((0, 0, 0, 0), "too many indices"),
+            ((0, -4), "index -4 .* axis 1"),
+            ([0, 2], "index 2 is out of bounds"),
+            ((Ellipsis, Ellipsis), "ellipsis"),
+            (([0, 1], [0, 1, 2]), "broadcast"),
+        ):
             with self.assertRaisesRegex(IndexError, message):
                 x[key]
         for key in (1.5, "a", [0.5]):
@@ -58,7 +89,6 @@ class GetTest(ArrayCase):
 
 
 class MaskTest(ArrayCase):
-
     def setUp(self):
         self.values = np.arange(12).reshape(4, 3)
         self.x = nd.array(self.values)
@@ -96,14 +126,21 @@ class MaskTest(ArrayCase):
 
 
 class FewElementsTest(ArrayCase):
-
     def test_elements_are_written_one_by_one_as_together(self):
         random = np.random.RandomState(0)
-        for shape, place in (((5,), [0, 3, 0]), ((5, 4), [1, 2]), ((5, 4, 3), (slice(None), [0, 2])),
-                             ((5, 4, 3), (slice(1, 4), [0, 2], slice(None, None, 2))), ((5, 4, 3), ([0, 1], slice(None), [1, 2])),
-                             ((5, 4, 3), (slice(None, None, -1), [0, 2], [1, 1])), ((5, 4, 3), (np.array([[0, 1], [2, 3]]),)),
-                             ((5, 4, 3), (2, [1, 2])), ((5, 4, 3), ([1, 2], Ellipsis, 0)), ((5, 4), (None, [0, 1])),
-                             ((5, 4), random.rand(5, 4) > 0.5)):
+        for shape, place in (
+            ((5,), [0, 3, 0]),
+            ((5, 4), [1, 2]),
+            ((5, 4, 3), (slice(None), [0, 2])),
+            ((5, 4, 3), (slice(1, 4), [0, 2], slice(None, None, 2))),
+            ((5, 4, 3), ([0, 1], slice(None), [1, 2])),
+            ((5, 4, 3), (slice(None, None, -1), [0, 2], [1, 1])),
+            ((5, 4, 3), (np.array([[0, 1], [2, 3]]),)),
+            ((5, 4, 3), (2, [1, 2])),
+            ((5, 4, 3), ([1, 2], Ellipsis, 0)),
+            ((5, 4), (None, [0, 1])),
+            ((5, 4), random.rand(5, 4) > 0.5),
+        ):
             values = random.rand(*shape).astype("float32")
             chosen = values[place].shape
             for value in (7, random.rand(*chosen).astype("float32"), random.rand(*chosen[-1:]).astype("float32")):
@@ -129,7 +166,6 @@ class FewElementsTest(ArrayCase):
 
 
 class SetTest(ArrayCase):
-
     def check(self, key, value, given=None):
         x, expected = nd.array(X), X.copy()
         expected[key] = value

@@ -19,16 +19,17 @@ def drawn(initializer, shape, name="x_weight", dtype="float32"):
 
 
 class ValuesTest(ArrayCase):
-
     def test_random_ones_have_their_range_and_spread(self):
         mx.random.seed(1)
         big = (300, 200)
         for initializer, low, high, spread in (
-                (init.Uniform(0.5), -0.5, 0.5, 0.5 / np.sqrt(3)), (init.Normal(2.0), -12, 12, 2.0),
-                (init.Xavier(), -np.sqrt(3 / 250), np.sqrt(3 / 250), np.sqrt(1 / 250)),
-                (init.Xavier("gaussian", "in", 2), -1, 1, np.sqrt(2 / 200)),
-                (init.Xavier(factor_type="out", magnitude=6), -1, 1, np.sqrt(2 / 300)),
-                (init.MSRAPrelu(slope=0.5), -1, 1, np.sqrt(2 / 1.25 / 250))):
+            (init.Uniform(0.5), -0.5, 0.5, 0.5 / np.sqrt(3)),
+            (init.Normal(2.0), -12, 12, 2.0),
+            (init.Xavier(), -np.sqrt(3 / 250), np.sqrt(3 / 250), np.sqrt(1 / 250)),
+            (init.Xavier("gaussian", "in", 2), -1, 1, np.sqrt(2 / 200)),
+            (init.Xavier(factor_type="out", magnitude=6), -1, 1, np.sqrt(2 / 300)),
+            (init.MSRAPrelu(slope=0.5), -1, 1, np.sqrt(2 / 1.25 / 250)),
+        ):
             with self.subTest(initializer.dumps()):
                 x = drawn(initializer, big)
                 self.assertAlmostEqual(x.std() / spread, 1, delta=0.02)
@@ -74,7 +75,6 @@ class ValuesTest(ArrayCase):
 
 
 class NamesTest(ArrayCase):
-
     def test_names_choose(self):
         for name, value in (("a_bias", 0), ("a_gamma", 1), ("a_beta", 0), ("a_moving_mean", 0), ("a_running_var", 1)):
             np.testing.assert_array_equal(drawn(init.Uniform(), 2, name), [value] * 2)
@@ -105,13 +105,20 @@ class NamesTest(ArrayCase):
             drawn(init.Xavier(), 3)
 
     def test_json_makes_them_again(self):
-        for initializer in (init.Xavier(magnitude=2.24), init.Constant([1, 2]), init.Constant(nd.array([1, 2])),
-                            init.Zero(), init.MSRAPrelu(slope=0.1)):
+        for initializer in (
+            init.Xavier(magnitude=2.24),
+            init.Constant([1, 2]),
+            init.Constant(nd.array([1, 2])),
+            init.Zero(),
+            init.MSRAPrelu(slope=0.1),
+        ):
             again = init.create(initializer.dumps())
             self.assertEqual(again, initializer)
             self.assertEqual(again.dumps(), initializer.dumps())
-        self.assertEqual([init.Constant(value).dumps() for value in (1, nd.ones(2), np.ones(2))],
-                         ['["constant", {"value": 1}]', *['["constant", {"value": [1.0, 1.0]}]'] * 2])
+        self.assertEqual(
+            [init.Constant(value).dumps() for value in (1, nd.ones(2), np.ones(2))],
+            ['["constant", {"value": 1}]', *['["constant", {"value": [1.0, 1.0]}]'] * 2],
+        )
         self.assertEqual(json.dumps(init.Constant(nd.ones(2))._kwargs), '{"value": [1.0, 1.0]}')
         self.assertEqual(init.Uniform(0.5).dumps(), '["uniform", {"scale": 0.5}]')
 

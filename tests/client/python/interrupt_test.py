@@ -47,7 +47,6 @@ def interrupted(wait, times):
 
 
 class InterruptAndForkTest(unittest.TestCase):
-
     def setUp(self):
         faulthandler.dump_traceback_later(120, exit=True)  # A hang is a failure that tells where.
         self.addCleanup(faulthandler.cancel_dump_traceback_later)

@@ -25,7 +25,6 @@ def epochs(iterator, count=1):
 
 
 class BatchTest(ArrayCase):
-
     def test_a_description_is_a_pair_with_more_fields(self):
         desc = mx.io.DataDesc("x", (1, 2))
         self.assertEqual(desc, ("x", (1, 2)))
@@ -43,7 +42,6 @@ class BatchTest(ArrayCase):
 
     def test_an_own_iterator(self):
         class Countdown(mx.io.DataIter):
-
             def reset(self):
                 self.left = 3
 
@@ -60,13 +58,19 @@ class BatchTest(ArrayCase):
 
 
 class NDArrayIterTest(ArrayCase):
-
     def test_what_is_left_of_the_last_batch(self):
         for handle, expected in (
-                ("pad", [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)]] * 2),
-                ("discard", [[([0, 1, 2], 0), ([3, 4, 5], 0)]] * 2),
-                ("roll_over", [[([0, 1, 2], 0), ([3, 4, 5], 0)], [([6, 0, 1], 1), ([2, 3, 4], 0)],
-                               [([5, 6, 0], 2), ([1, 2, 3], 0), ([4, 5, 6], 0)]])):
+            ("pad", [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)]] * 2),
+            ("discard", [[([0, 1, 2], 0), ([3, 4, 5], 0)]] * 2),
+            (
+                "roll_over",
+                [
+                    [([0, 1, 2], 0), ([3, 4, 5], 0)],
+                    [([6, 0, 1], 1), ([2, 3, 4], 0)],
+                    [([5, 6, 0], 2), ([1, 2, 3], 0), ([4, 5, 6], 0)],
+                ],
+            ),
+        ):
             with self.subTest(handle):
                 self.assertEqual(epochs(mx.io.NDArrayIter(X, Y, 3, last_batch_handle=handle), len(expected)), expected)
         self.assertEqual(epochs(mx.io.NDArrayIter(X[:2], Y[:2], 7)), [[([0, 1, 0, 1, 0, 1, 0], 5)]])
@@ -81,8 +85,10 @@ class NDArrayIterTest(ArrayCase):
     def test_the_order_is_mxnet_s(self):
         np.random.seed(3)
         iterator = mx.io.NDArrayIter(X, Y, 3, shuffle=True, last_batch_handle="roll_over")
-        self.assertEqual(epochs(iterator, 3), [[([4, 6, 5], 0), ([3, 1, 0], 0)], [([2, 5, 6], 1), ([2, 0, 3], 0)],
-                                               [([4, 1, 3], 2), ([6, 4, 0], 0), ([2, 5, 1], 0)]])
+        self.assertEqual(
+            epochs(iterator, 3),
+            [[([4, 6, 5], 0), ([3, 1, 0], 0)], [([2, 5, 6], 1), ([2, 0, 3], 0)], [([4, 1, 3], 2), ([6, 4, 0], 0), ([2, 5, 1], 0)]],
+        )
 
     def test_a_hard_reset_forgets_the_rest(self):
         iterator = mx.io.NDArrayIter(X, Y, 3, last_batch_handle="roll_over")
@@ -112,8 +118,12 @@ class NDArrayIterTest(ArrayCase):
         self.assert_equal(next(iterator).data[0], [[0, 1], [3, 4], [6, 7]])
 
     def test_wrong_data(self):
-        for data, error, text in ((None, AssertionError, "no arrays"), ([], AssertionError, "no arrays"),
-                                  ("ab", TypeError, "Input must be"), ({"a": object()}, TypeError, "Invalid type .* for a")):
+        for data, error, text in (
+            (None, AssertionError, "no arrays"),
+            ([], AssertionError, "no arrays"),
+            ("ab", TypeError, "Input must be"),
+            ({"a": object()}, TypeError, "Invalid type .* for a"),
+        ):
             with self.assertRaisesRegex(error, text):
                 mx.io.NDArrayIter(data)
         iterator = mx.io.NDArrayIter(X, Y, 3)
@@ -123,7 +133,6 @@ class NDArrayIterTest(ArrayCase):
 
 
 class WrappedTest(unittest.TestCase):
-
     def test_another_number_of_batches(self):
         iterator = mx.io.ResizeIter(mx.io.NDArrayIter(X, Y, 3), 4)
         self.assertEqual(iterator.provide_data, [("data", (3, 2))])
@@ -133,8 +142,9 @@ class WrappedTest(unittest.TestCase):
         self.assertEqual(epochs(iterator, 2), [expected[:2], expected[2:]])
 
     def test_ahead_of_their_use(self):
-        both = mx.io.PrefetchingIter([mx.io.NDArrayIter(X, Y, 3), mx.io.NDArrayIter(X * 2, Y * 2, 3)],
-                                     rename_data=[{"data": "one"}, {"data": "two"}])
+        both = mx.io.PrefetchingIter(
+            [mx.io.NDArrayIter(X, Y, 3), mx.io.NDArrayIter(X * 2, Y * 2, 3)], rename_data=[{"data": "one"}, {"data": "two"}]
+        )
         self.assertEqual([desc.name for desc in both.provide_data], ["one", "two"])
         self.assertEqual(both.batch_size, 3)
         self.assertEqual(epochs(both, 2), [[([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)]] * 2)
@@ -146,7 +156,6 @@ class WrappedTest(unittest.TestCase):
 
 
 class FilesTest(ArrayCase):
-
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -158,8 +167,10 @@ class FilesTest(ArrayCase):
         np.savetxt("label.csv", np.arange(5), fmt="%g")
         iterator = mx.io.CSVIter(data_csv="data.csv", data_shape=(2, 2), label_csv="label.csv", batch_size=2)
         self.assertEqual(iterator.provide_data, [("data", (2, 2, 2))])
-        self.assertEqual(epochs(iterator, 3), [[([0, 1], 0), ([2, 3], 0), ([4, 0], 1)], [([1, 2], 0), ([3, 4], 0)],
-                                               [([0, 1], 0), ([2, 3], 0), ([4, 0], 1)]])
+        self.assertEqual(
+            epochs(iterator, 3),
+            [[([0, 1], 0), ([2, 3], 0), ([4, 0], 1)], [([1, 2], 0), ([3, 4], 0)], [([0, 1], 0), ([2, 3], 0), ([4, 0], 1)]],
+        )
         iterator.reset()
         self.assertTrue(iterator.iter_next())
         self.assertEqual(iterator.getlabel().shape, (2,))  # An array, as of all iterators over files.
@@ -187,8 +198,7 @@ class FilesTest(ArrayCase):
         self.assert_equal(batch.data[0], [[0.5, 0, 1.5], [0, 0, 0], [0.5, 2.5, 1.5]], np.float32)
         self.assertEqual(batch.index.tolist(), [0, 1, 2])
         self.assert_equal(next(iterator).data[0], [[0, 0, 1], [0, 3, 0], [0.5, 0, 1.5]])
-        self.assertEqual(epochs(self.svm(), 2), [[([1, -2, -3], 0), ([4, 5, 1], 1)],
-                                                 [([-2, -3, 4], 0), ([5, 1, -2], 2)]])
+        self.assertEqual(epochs(self.svm(), 2), [[([1, -2, -3], 0), ([4, 5, 1], 1)], [([-2, -3, 4], 0), ([5, 1, -2], 2)]])
         iterator = self.svm(label_libsvm="y.svm", label_shape=(2,), data_shape=(3, 1))
         self.assertEqual(iterator.provide_label, [("softmax_label", (3, 2))])
         batch = next(iterator)
@@ -203,12 +213,15 @@ class FilesTest(ArrayCase):
 
     def test_sparse_rows_that_do_not_fit(self):
         for content, settings, text in (
-                ("1 0:1\nx 0:1\n", {}, "x.svm, line 2: a label and pairs .*'x 0:1'"), ("1 -1:1\n", {}, "line 1"),
-                ("1 3:1\n", {}, r"a number at place 3, and its shape is \(3,\)"), ("", {}, "no rows"),
-                ("1\n", {"label_shape": (2,)}, "label_shape is expected"),
-                ("1\n", {"round_batch": False}, "round_batch"),
-                ("1\n", {"data_libsvm": "z.svm"}, "No such file.*z.svm"),
-                ("1\n", {"label_libsvm": os.devnull}, "has 1 rows, .* has 0")):
+            ("1 0:1\nx 0:1\n", {}, "x.svm, line 2: a label and pairs .*'x 0:1'"),
+            ("1 -1:1\n", {}, "line 1"),
+            ("1 3:1\n", {}, r"a number at place 3, and its shape is \(3,\)"),
+            ("", {}, "no rows"),
+            ("1\n", {"label_shape": (2,)}, "label_shape is expected"),
+            ("1\n", {"round_batch": False}, "round_batch"),
+            ("1\n", {"data_libsvm": "z.svm"}, "No such file.*z.svm"),
+            ("1\n", {"label_libsvm": os.devnull}, "has 1 rows, .* has 0"),
+        ):
             with open("x.svm", "w") as file:
                 file.write(content)
             with self.subTest(text), self.assertRaisesRegex(mx.MXNetError, text):

@@ -31,7 +31,6 @@ def of_server(x):
 
 
 class KnownValuesTest(ArrayCase):
-
     def test_elements_are_the_server_s_bits_in_every_dtype(self):
         values = np.array([[1.1, -2.7, 3e4], [0, 1, 100]])
         for dtype in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64"):

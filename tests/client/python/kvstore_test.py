@@ -17,7 +17,6 @@ def full(value):
 
 
 class StoreTest(ArrayCase):
-
     def stored(self, store, key):
         out = nd.zeros(SHAPE)
         store.pull(key, out=out)
@@ -112,27 +111,30 @@ class StoreTest(ArrayCase):
         store = mx.kv.create()
         store.init("a", full(0))
         for error, message, call in (
-                (mx.MXNetError, "duplicate init of key a", lambda: store.init("a", full(1))),
-                (mx.MXNetError, "Mixed key types are not allowed", lambda: store.init(1, full(1))),
-                (mx.MXNetError, "key b has not been inited", lambda: store.push("b", full(1))),
-                (mx.MXNetError, "key b has not been inited", lambda: store.pull("b", out=full(1))),
-                (AssertionError, "give `out` and `row_ids`", lambda: store.row_sparse_pull("a", full(1))),
-                (AssertionError, "2 arrays of row_ids for 1 of `out`",
-                 lambda: store.row_sparse_pull("a", full(1), row_ids=[nd.array([0])] * 2)),
-                (AssertionError, "2 keys for 1 arrays", lambda: store.push(["a", "a"], [full(1)])),
-                (AssertionError, "unexpected type for keys: <class 'float'>", lambda: store.push(1.5, full(1))),
-                (AssertionError, "inconsistent types of keys", lambda: store.push(["a", 1], [full(1), full(1)])),
-                (AssertionError, "are NDArrays, not ndarray", lambda: store.push("a", np.ones(SHAPE))),
-                (AssertionError, "give `out`", lambda: store.pull("a")),
-                (TypeError, "is an Optimizer, not 'sgd'", lambda: store.set_optimizer("sgd")),
-                (ValueError, "Unknown capability: x", lambda: store.is_capable("x")),
-                (ValueError, "not compressed", lambda: store.set_gradient_compression({"type": "2bit"}))):
+            (mx.MXNetError, "duplicate init of key a", lambda: store.init("a", full(1))),
+            (mx.MXNetError, "Mixed key types are not allowed", lambda: store.init(1, full(1))),
+            (mx.MXNetError, "key b has not been inited", lambda: store.push("b", full(1))),
+            (mx.MXNetError, "key b has not been inited", lambda: store.pull("b", out=full(1))),
+            (AssertionError, "give `out` and `row_ids`", lambda: store.row_sparse_pull("a", full(1))),
+            (
+                AssertionError,
+                "2 arrays of row_ids for 1 of `out`",
+                lambda: store.row_sparse_pull("a", full(1), row_ids=[nd.array([0])] * 2),
+            ),
+            (AssertionError, "2 keys for 1 arrays", lambda: store.push(["a", "a"], [full(1)])),
+            (AssertionError, "unexpected type for keys: <class 'float'>", lambda: store.push(1.5, full(1))),
+            (AssertionError, "inconsistent types of keys", lambda: store.push(["a", 1], [full(1), full(1)])),
+            (AssertionError, "are NDArrays, not ndarray", lambda: store.push("a", np.ones(SHAPE))),
+            (AssertionError, "give `out`", lambda: store.pull("a")),
+            (TypeError, "is an Optimizer, not 'sgd'", lambda: store.set_optimizer("sgd")),
+            (ValueError, "Unknown capability: x", lambda: store.is_capable("x")),
+            (ValueError, "not compressed", lambda: store.set_gradient_compression({"type": "2bit"})),
+        ):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 call()
 
 
 class TrainingTest(ArrayCase):
-
     def test_a_trainer_takes_a_store(self):
         weight = gluon.Parameter("weight", shape=SHAPE)
         weight.initialize(mx.init.One())
@@ -148,7 +150,6 @@ class TrainingTest(ArrayCase):
 
         @mx.kvstore.KVStoreBase.register
         class Rings(type(mx.kv.create("teststore"))):
-
             def pushpull(self, key, value, out=None, priority=0):
                 asked.append((key, len(value)))
                 super().pushpull(key, value, out, priority)

@@ -31,7 +31,6 @@ class Large(gluon.data.Dataset):
 
 
 class LargeTest(ArrayCase):
-
     @classmethod
     def setUpClass(cls):
         cls.server = RunningServer("--max_message_bytes=1048576")
@@ -63,10 +62,10 @@ class LargeTest(ArrayCase):
 
     def test_several_at_once(self):
         session = connect.current()
-        arrays = [nd.array(LARGE[:, :1 << n]) + n for n in range(6, 20)]
+        arrays = [nd.array(LARGE[:, : 1 << n]) + n for n in range(6, 20)]
         found = transfer.fetch_all(session, [array._sent() for array in arrays])
         for n, values in zip(range(6, 20), found):
-            np.testing.assert_array_equal(values, LARGE[:, :1 << n] + n)
+            np.testing.assert_array_equal(values, LARGE[:, : 1 << n] + n)
 
     def test_what_is_written_between_two_pieces_is_not_seen(self):
         x = nd.zeros((1 << 20,))
@@ -146,17 +145,20 @@ class LargeTest(ArrayCase):
             self.assert_equal(x, LARGE[y.asnumpy().astype(int)])
 
     def test_custom_operators_read_and_write_them(self):
-        registered("doubles", lambda self, in_data, out_data, req, **_: self.assign(
-            out_data[0], req[0], nd.array(in_data[0].asnumpy() * 2)),
-            lambda self, out_grad, in_grad, req, **_: self.assign(in_grad[0], req[0], nd.array(out_grad[0].asnumpy() * 2)))
+        registered(
+            "doubles",
+            lambda self, in_data, out_data, req, **_: self.assign(out_data[0], req[0], nd.array(in_data[0].asnumpy() * 2)),
+            lambda self, out_grad, in_grad, req, **_: self.assign(in_grad[0], req[0], nd.array(out_grad[0].asnumpy() * 2)),
+        )
         x = nd.array(LARGE)
         self.assert_equal(gradient(x, op_type="doubles"), LARGE * 2)
         self.assert_equal(x.grad, np.full(LARGE.shape, 2))
         self.assert_equal(gradient(x.tile((1, 1)), op_type="doubles"), LARGE * 2)
 
     def test_a_graph_s_custom_operator_says_that_its_inputs_are_too_large(self):
-        registered("halves", lambda self, in_data, out_data, req, **_: self.assign(
-            out_data[0], req[0], nd.array(in_data[0].asnumpy() / 2)))
+        registered(
+            "halves", lambda self, in_data, out_data, req, **_: self.assign(out_data[0], req[0], nd.array(in_data[0].asnumpy() / 2))
+        )
         symbol = mx.sym.Custom(mx.sym.Variable("x"), op_type="halves")
         with self.assertRaisesRegex(mx.MXNetError, "halves.*bytes of --max_message_bytes|halves.*--max_message_bytes"):
             symbol.bind(mx.cpu(), [nd.array(LARGE)]).forward()[0].asnumpy()
@@ -184,7 +186,6 @@ class LargeTest(ArrayCase):
 
 
 class SmallMessageTest(ArrayCase):
-
     def connect(self, *flags):
         server = RunningServer(*flags)
         self.addCleanup(server.__exit__)

@@ -16,10 +16,11 @@ X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)  # Two sequences of three s
 
 
 class LibraryNamesTest(ArrayCase):
-
     def test_files_have_the_names_of_their_packages(self):
-        for path, names in (("io.io", ("DataDesc", "DataBatch", "DataIter", "NDArrayIter")),
-                            ("image.image", ("Augmenter", "imresize", "CreateAugmenter", "ImageIter"))):
+        for path, names in (
+            ("io.io", ("DataDesc", "DataBatch", "DataIter", "NDArrayIter")),
+            ("image.image", ("Augmenter", "imresize", "CreateAugmenter", "ImageIter")),
+        ):
             package = importlib.import_module(f"gluond.{path.split('.')[0]}")
             for name in names:
                 self.assertIs(getattr(importlib.import_module(f"gluond.{path}"), name), getattr(package, name))
@@ -64,7 +65,9 @@ class LibraryNamesTest(ArrayCase):
         self.assertEqual(gluon.block._regroup([x, y], gluon.block._flatten(x, "input")[1]), (x, [y]))
 
     def test_a_convolution_of_a_library_s_own_asks_for_its_weight_s_shape(self):
-        shapes = gluon.nn.conv_layers._infer_weight_shape("Convolution", (1, 3, 8, 8), {"kernel": (3, 3), "num_filter": 4, "num_group": 1})
+        shapes = gluon.nn.conv_layers._infer_weight_shape(
+            "Convolution", (1, 3, 8, 8), {"kernel": (3, 3), "num_filter": 4, "num_group": 1}
+        )
         self.assertEqual(shapes, [(1, 3, 8, 8), (4, 3, 3, 3), (4,)])
         self.assertTrue(issubclass(gluon.nn.Conv2D, gluon.nn.conv_layers._Conv))
         self.assertTrue(issubclass(gluon.nn.MaxPool2D, gluon.nn.conv_layers._Pooling))
@@ -81,8 +84,10 @@ class LibraryNamesTest(ArrayCase):
     def test_records_and_types_have_mxnet_s_numbers(self):
         self.assertEqual((mx.recordio._IR_FORMAT, mx.recordio._IR_SIZE), ("IfQQ", 24))
         flags = nd.ndarray._DTYPE_NP_TO_MX
-        self.assertEqual([flags[kind] for kind in (None, np.float32, np.float64, np.float16, np.uint8, np.int32, np.int8, np.int64, np.bool_)],
-                         [-1, *range(8)])
+        self.assertEqual(
+            [flags[kind] for kind in (None, np.float32, np.float64, np.float16, np.uint8, np.int32, np.int8, np.int64, np.bool_)],
+            [-1, *range(8)],
+        )
         self.assertIs(nd.ndarray._DTYPE_MX_TO_NP[6], np.int64)
         self.assertEqual(nd.ndarray._STORAGE_TYPE_STR_TO_ID["csr"], 2)
 

@@ -44,7 +44,6 @@ def elsewhere(action):
 
 
 class ThreadsTest(ArrayCase):
-
     def test_two_threads_read_a_view_for_the_first_time(self):
         view = nd.array([1, 2, 3, 4])[1:3]
         with before(part, "_run", lambda: np.testing.assert_array_equal(elsewhere(view.asnumpy), [2, 3])):
@@ -72,7 +71,7 @@ class ThreadsTest(ArrayCase):
 
         with mock.patch.object(_definition, "_dead_graphs", lambda session: TakenMeanwhile()):
             x = mx.sym.var("x")
-            out, = (x * 2).bind(mx.cpu(), {"x": nd.ones(1)}).forward()
+            (out,) = (x * 2).bind(mx.cpu(), {"x": nd.ones(1)}).forward()
         self.assert_equal(out, [2])
 
     def test_another_thread_adds_to_what_is_known(self):
@@ -190,7 +189,6 @@ class HandlerTest(ArrayCase):
 
 
 class InterruptTest(unittest.TestCase):
-
     def test_ctrl_c_gives_up_a_backward_that_waits_for_gradients(self):
         class Double(autograd.Function):
             def forward(self, x):
@@ -213,7 +211,7 @@ class InterruptTest(unittest.TestCase):
                 with mock.patch.object(Pipeline, "request", interrupted), self.assertRaises(KeyboardInterrupt):
                     autograd.grad([y], [x], create_graph=True)
         with autograd.record():
-            gradient, = autograd.grad([Double()(x * x)], [x], create_graph=True)
+            (gradient,) = autograd.grad([Double()(x * x)], [x], create_graph=True)
         self.assertEqual(gradient.asscalar(), 12)
 
 

@@ -60,37 +60,59 @@ CASES = {
     "L1": (loss.L1Loss(), (PRED, LABEL), mean(abs(PRED - LABEL))),
     "L1 over the other axis": (loss.L1Loss(batch_axis=1, weight=2), (PRED, LABEL), 2 * abs(PRED - LABEL).mean(0)),
     "binary": (loss.SigmoidBCELoss(), (PRED, ZERO_ONE), mean(np.log1p(np.exp(PRED)) - PRED * ZERO_ONE)),
-    "binary of probabilities": (loss.SigmoidBCELoss(from_sigmoid=True), (SHARE, ZERO_ONE, WEIGHT), mean(
-        -WEIGHT * (ZERO_ONE * np.log(SHARE) + (1 - ZERO_ONE) * np.log(1 - SHARE)))),
-    "binary with weighted positives": (loss.SigmoidBCELoss(), (PRED, ZERO_ONE, WEIGHT, POSITIVE), mean(
-        -WEIGHT * (POSITIVE * ZERO_ONE * np.log(sigmoid(PRED)) + (1 - ZERO_ONE) * np.log(1 - sigmoid(PRED))))),
+    "binary of probabilities": (
+        loss.SigmoidBCELoss(from_sigmoid=True),
+        (SHARE, ZERO_ONE, WEIGHT),
+        mean(-WEIGHT * (ZERO_ONE * np.log(SHARE) + (1 - ZERO_ONE) * np.log(1 - SHARE))),
+    ),
+    "binary with weighted positives": (
+        loss.SigmoidBCELoss(),
+        (PRED, ZERO_ONE, WEIGHT, POSITIVE),
+        mean(-WEIGHT * (POSITIVE * ZERO_ONE * np.log(sigmoid(PRED)) + (1 - ZERO_ONE) * np.log(1 - sigmoid(PRED)))),
+    ),
     "softmax": (loss.SoftmaxCELoss(), (PRED, CLASS), -log_softmax(PRED)[np.arange(4), CLASS.astype(int)]),
-    "softmax of probabilities": (loss.SoftmaxCELoss(sparse_label=False), (PRED, SHARE, WEIGHT),
-                                 -(SHARE * log_softmax(PRED)).sum(1) * WEIGHT[:, 0]),
-    "softmax of logarithms": (loss.SoftmaxCELoss(from_logits=True), (log_softmax(PRED), CLASS),
-                              -log_softmax(PRED)[np.arange(4), CLASS.astype(int)]),
+    "softmax of probabilities": (
+        loss.SoftmaxCELoss(sparse_label=False),
+        (PRED, SHARE, WEIGHT),
+        -(SHARE * log_softmax(PRED)).sum(1) * WEIGHT[:, 0],
+    ),
+    "softmax of logarithms": (
+        loss.SoftmaxCELoss(from_logits=True),
+        (log_softmax(PRED), CLASS),
+        -log_softmax(PRED)[np.arange(4), CLASS.astype(int)],
+    ),
     "KL": (loss.KLDivLoss(), (log_softmax(PRED), SHARE), (SHARE * (np.log(SHARE) - log_softmax(PRED))).sum(1)),
-    "KL of scores": (loss.KLDivLoss(from_logits=False, weight=2), (PRED, SHARE),
-                     2 * (SHARE * (np.log(SHARE) - log_softmax(PRED))).sum(1)),
+    "KL of scores": (
+        loss.KLDivLoss(from_logits=False, weight=2),
+        (PRED, SHARE),
+        2 * (SHARE * (np.log(SHARE) - log_softmax(PRED))).sum(1),
+    ),
     "Huber": (loss.HuberLoss(rho=0.3), (PRED, LABEL), mean(huber(PRED, LABEL, 0.3))),
     "hinge": (loss.HingeLoss(margin=0.7), (PRED, SIGN), mean(np.maximum(0, 0.7 - PRED * SIGN))),
     "squared hinge": (loss.SquaredHingeLoss(), (PRED, SIGN), mean(np.maximum(0, 1 - PRED * SIGN) ** 2)),
     "logistic": (loss.LogisticLoss(), (PRED, SIGN), mean(np.log1p(np.exp(-PRED * SIGN)))),
-    "logistic of 0 and 1": (loss.LogisticLoss(label_format="binary"), (PRED, ZERO_ONE),
-                            mean(np.log1p(np.exp(-PRED * SIGN)))),
-    "triplet": (loss.TripletLoss(margin=2), (PRED, LABEL, SHARE), np.maximum(
-        0, ((LABEL - PRED) ** 2 - (SHARE - PRED) ** 2).sum(1) + 2)),
+    "logistic of 0 and 1": (loss.LogisticLoss(label_format="binary"), (PRED, ZERO_ONE), mean(np.log1p(np.exp(-PRED * SIGN)))),
+    "triplet": (
+        loss.TripletLoss(margin=2),
+        (PRED, LABEL, SHARE),
+        np.maximum(0, ((LABEL - PRED) ** 2 - (SHARE - PRED) ** 2).sum(1) + 2),
+    ),
     "Poisson": (loss.PoissonNLLLoss(), (PRED, COUNT), [(np.exp(PRED) - COUNT * PRED).mean()]),
-    "Poisson in full": (loss.PoissonNLLLoss(from_logits=False, compute_full=True), (SHARE, COUNT), [
-        (SHARE - COUNT * np.log(SHARE) + stirling(COUNT)).mean()]),
-    "cosine": (loss.CosineEmbeddingLoss(margin=0.1), (PRED, LABEL, SIGN[:, 0]), np.where(
-        SIGN[:, 0] == 1, 1 - cosine(PRED, LABEL), np.maximum(0, cosine(PRED, LABEL) - 0.1))[:, None]),
+    "Poisson in full": (
+        loss.PoissonNLLLoss(from_logits=False, compute_full=True),
+        (SHARE, COUNT),
+        [(SHARE - COUNT * np.log(SHARE) + stirling(COUNT)).mean()],
+    ),
+    "cosine": (
+        loss.CosineEmbeddingLoss(margin=0.1),
+        (PRED, LABEL, SIGN[:, 0]),
+        np.where(SIGN[:, 0] == 1, 1 - cosine(PRED, LABEL), np.maximum(0, cosine(PRED, LABEL) - 0.1))[:, None],
+    ),
     "SDML": (loss.SDMLLoss(), (PRED, LABEL), sdml(PRED, LABEL)),
 }
 
 
 class LabelTest(ArrayCase):
-
     def test_a_label_that_is_no_class_is_told_once(self):
         scores = nd.ones((3, 4))
         for wrong, hybrid in ((4, False), (-1, False), (9, True)):
@@ -124,7 +146,6 @@ class LabelTest(ArrayCase):
 
 
 class LossTest(ArrayCase):
-
     def check(self, block, inputs, expected):
         arrays = [nd.array(x) for x in inputs]
         self.assert_close(block(*arrays), expected)
@@ -148,8 +169,7 @@ class LossTest(ArrayCase):
                 with autograd.record():
                     total = block(x, *others).sum()
                 total.backward()
-                numeric = (block(x + step * direction, *others).sum() - block(x - step * direction, *others).sum()) / (
-                    2 * step)
+                numeric = (block(x + step * direction, *others).sum() - block(x - step * direction, *others).sum()) / (2 * step)
                 self.assert_close((x.grad * direction).sum(), numeric.asnumpy(), 1e-4)
 
     def test_softmax_over_an_inner_axis(self):

@@ -38,13 +38,17 @@ CASES = (
     ("acc", {}, CLASSES, SHARES, (SHARES.argmax(1) == CLASSES).mean()),
     ("accuracy", {}, CLASSES, CLASSES[::-1].copy(), (CLASSES == CLASSES[::-1]).mean()),
     ("top_k_acc", {"top_k": 2}, CLASSES, SHARES, np.mean([c in np.argsort(s)[-2:] for c, s in zip(CLASSES, SHARES)])),
-    ("f1", {"average": "micro"}, TWO, TWO_SHARES, f1()), ("f1", {}, TWO, TWO_SHARES, f1()),
-    ("mcc", {"average": "micro"}, TWO, TWO_SHARES, mcc()), ("pcc", {}, TWO, TWO_SHARES, mcc()),
+    ("f1", {"average": "micro"}, TWO, TWO_SHARES, f1()),
+    ("f1", {}, TWO, TWO_SHARES, f1()),
+    ("mcc", {"average": "micro"}, TWO, TWO_SHARES, mcc()),
+    ("pcc", {}, TWO, TWO_SHARES, mcc()),
     ("perplexity", {"ignore_label": None}, CLASSES, SHARES, np.exp(-np.log(CHOSEN).mean())),
     ("perplexity", {"ignore_label": 1}, CLASSES, SHARES, np.exp(-np.log(CHOSEN[CLASSES != 1]).mean())),
-    ("mae", {}, Y, Z, abs(Y - Z).mean()), ("mse", {}, Y, Z, ((Y - Z) ** 2).mean()),
+    ("mae", {}, Y, Z, abs(Y - Z).mean()),
+    ("mse", {}, Y, Z, ((Y - Z) ** 2).mean()),
     ("rmse", {}, Y, Z, np.sqrt(((Y - Z) ** 2).mean())),
-    ("ce", {}, CLASSES, SHARES, -np.log(CHOSEN).mean()), ("nll_loss", {}, CLASSES, SHARES, -np.log(CHOSEN).mean()),
+    ("ce", {}, CLASSES, SHARES, -np.log(CHOSEN).mean()),
+    ("nll_loss", {}, CLASSES, SHARES, -np.log(CHOSEN).mean()),
     ("pearsonr", {}, Y, Z, np.corrcoef(Y.ravel(), Z.ravel())[0, 1]),
     ("pearsonr", {"average": "micro"}, Y, Z, np.corrcoef(Y.ravel(), Z.ravel())[0, 1]),
     ("loss", {}, Y, Z, Z.mean()),
@@ -52,11 +56,9 @@ CASES = (
 
 
 class MetricTest(ArrayCase):
-
     def test_a_metric_is_made_of_its_settings_and_of_them_as_json(self):
         both = metric.create(metric.CompositeEvalMetric(["acc", metric.MAE(name="mine")]).get_config())
-        self.assertEqual([(type(each), each.name) for each in both.metrics],
-                         [(metric.Accuracy, "accuracy"), (metric.MAE, "mine")])
+        self.assertEqual([(type(each), each.name) for each in both.metrics], [(metric.Accuracy, "accuracy"), (metric.MAE, "mine")])
         made = metric.create(json.dumps(metric.TopKAccuracy(3).get_config()))
         self.assertEqual((type(made), made.top_k), (metric.TopKAccuracy, 3))
 
@@ -125,7 +127,6 @@ class MetricTest(ArrayCase):
             metric.create("acuracy")
 
 
-
 class Own(metric.EvalMetric):
     """As programs write them: the sums are arrays."""
 
@@ -140,10 +141,8 @@ class Own(metric.EvalMetric):
 
 
 class OwnMetricTest(ArrayCase):
-
     def test_sums_and_counts_may_be_arrays(self):
-        for count in (lambda x: x.size, lambda x: nd.array([x.size]), lambda x: nd.ones_like(x).sum(),
-                      lambda x: np.int64(x.size)):
+        for count in (lambda x: x.size, lambda x: nd.array([x.size]), lambda x: nd.ones_like(x).sum(), lambda x: np.int64(x.size)):
             own = Own(count)
             self.assertTrue(math.isnan(own.get()[1]))
             for each in range(2):
@@ -188,8 +187,13 @@ class OwnMetricTest(ArrayCase):
         self.assertNotIn("has_global_stats", keeps.get_config())
 
     def test_a_function_may_give_arrays(self):
-        for gives in (lambda label, pred: np.float32(2), lambda label, pred: nd.array([2]), lambda label, pred: np.array([2.0]),
-                      lambda label, pred: (nd.array([4]), nd.array([2])), lambda label, pred: (np.array([4]), 2)):
+        for gives in (
+            lambda label, pred: np.float32(2),
+            lambda label, pred: nd.array([2]),
+            lambda label, pred: np.array([2.0]),
+            lambda label, pred: (nd.array([4]), nd.array([2])),
+            lambda label, pred: (np.array([4]), 2),
+        ):
             own = metric.create(gives)
             own.update([nd.array(Y)], [nd.array(Z)])
             self.assertEqual(float(own.get()[1]), 2)
@@ -199,36 +203,39 @@ class OwnMetricTest(ArrayCase):
 
 
 class ScheduleTest(unittest.TestCase):
-
     def rates(self, schedule, updates):
         return [round(schedule(update), 6) for update in updates]
 
     def test_factor(self):
-        self.assertEqual(self.rates(lr_scheduler.FactorScheduler(2, 0.5, stop_factor_lr=0.2, base_lr=1.0), range(1, 9)),
-                         [1, 1, 0.5, 0.5, 0.25, 0.25, 0.2, 0.2])
+        self.assertEqual(
+            self.rates(lr_scheduler.FactorScheduler(2, 0.5, stop_factor_lr=0.2, base_lr=1.0), range(1, 9)),
+            [1, 1, 0.5, 0.5, 0.25, 0.25, 0.2, 0.2],
+        )
 
     def test_several_factors(self):
-        self.assertEqual(self.rates(lr_scheduler.MultiFactorScheduler([2, 5], 0.1, base_lr=1.0), range(1, 8)),
-                         [1, 1, 0.1, 0.1, 0.1, 0.01, 0.01])
+        self.assertEqual(
+            self.rates(lr_scheduler.MultiFactorScheduler([2, 5], 0.1, base_lr=1.0), range(1, 8)), [1, 1, 0.1, 0.1, 0.1, 0.01, 0.01]
+        )
 
     def test_polynomial_and_cosine(self):
-        self.assertEqual(self.rates(lr_scheduler.PolyScheduler(4, 1.0, 2, 0.2), range(6)),
-                         [1, 0.65, 0.4, 0.25, 0.2, 0.2])
-        self.assertEqual(self.rates(lr_scheduler.CosineScheduler(4, 1.0), range(6)),
-                         [1, 0.853553, 0.5, 0.146447, 0, 0])
+        self.assertEqual(self.rates(lr_scheduler.PolyScheduler(4, 1.0, 2, 0.2), range(6)), [1, 0.65, 0.4, 0.25, 0.2, 0.2])
+        self.assertEqual(self.rates(lr_scheduler.CosineScheduler(4, 1.0), range(6)), [1, 0.853553, 0.5, 0.146447, 0, 0])
 
     def test_warming_up(self):
         warm = {"base_lr": 1.0, "warmup_steps": 4, "warmup_begin_lr": 0.2}
         self.assertEqual(self.rates(lr_scheduler.FactorScheduler(100, **warm), range(6)), [0.2, 0.4, 0.6, 0.8, 1, 1])
-        self.assertEqual(self.rates(lr_scheduler.CosineScheduler(8, warmup_mode="constant", **warm), range(5)),
-                         [0.2, 0.2, 0.2, 0.2, 1])
+        self.assertEqual(
+            self.rates(lr_scheduler.CosineScheduler(8, warmup_mode="constant", **warm), range(5)), [0.2, 0.2, 0.2, 0.2, 1]
+        )
 
     def test_mistakes(self):
-        for make, text in ((lambda: lr_scheduler.FactorScheduler(0), "greater or equal than 1"),
-                           (lambda: lr_scheduler.FactorScheduler(1, 2), "no more than 1"),
-                           (lambda: lr_scheduler.MultiFactorScheduler([3, 2]), "increasing"),
-                           (lambda: lr_scheduler.PolyScheduler(0), "strictly positive"),
-                           (lambda: lr_scheduler.LRScheduler(warmup_mode="square"), "linear and constant")):
+        for make, text in (
+            (lambda: lr_scheduler.FactorScheduler(0), "greater or equal than 1"),
+            (lambda: lr_scheduler.FactorScheduler(1, 2), "no more than 1"),
+            (lambda: lr_scheduler.MultiFactorScheduler([3, 2]), "increasing"),
+            (lambda: lr_scheduler.PolyScheduler(0), "strictly positive"),
+            (lambda: lr_scheduler.LRScheduler(warmup_mode="square"), "linear and constant"),
+        ):
             with self.assertRaisesRegex(ValueError, text):
                 make()
 

@@ -13,6 +13,7 @@ from tests.client.python.array_case import ArrayCase
 
 def my_softmax():
     """The tutorial's loss, but that its gradient heeds the one from above."""
+
     @mx.customop("numpy")
     def loss(x, y):
         probs = numpy.exp(x - numpy.max(x, axis=1, keepdims=True))
@@ -27,13 +28,13 @@ def my_softmax():
             probs /= numpy.sum(probs, axis=1, keepdims=True)
             probs[numpy.arange(N), y.astype(int)] -= 1
             return probs / N * g
+
         return grad
 
     return loss.def_grad(gradient)
 
 
 class CustomOpTest(ArrayCase):
-
     def test_the_tutorial_s_softmax(self):
         x, y = nd.array([[1.0, 2.0], [3.0, 1.0]]), nd.array([0, 1])
         x.attach_grad()
@@ -171,10 +172,10 @@ class CustomOpTest(ArrayCase):
 
 
 class WholeFunctionsTest(ArrayCase):
-
     def test_grad_and_loss(self):
         gradients, loss = minpy.grad_and_loss(lambda x, y: (x * x * y).sum(), argnum=[0, 1])(
-            np.array([1, 2], np.float32), nd.ones(2))
+            np.array([1, 2], np.float32), nd.ones(2)
+        )
         self.assertEqual(loss.asscalar(), 5)
         self.assert_equal(gradients[0], [2, 4])
         self.assert_equal(gradients[1], [1, 4])

@@ -26,6 +26,7 @@ class Table:
         later: the function raises nothing; what it returns does, where its values are wanted (nothing: waitall). Then the
         text shows the line that made the mistake.
         """
+
         def add(make):
             self._rows.append(Mistake(make, kind, says, later))
             return make

@@ -13,6 +13,7 @@ mistake = Table()
 
 # Shapes.
 
+
 @mistake(mx.MXNetError, "operator dot", "[2,3] and [2,3] do not fit", "check transpose_a", later=True)
 def a_product_of_shapes_that_do_not_fit():
     return nd.dot(matrix(), matrix())
@@ -64,6 +65,7 @@ def taking_rows_that_are_not_there():
 
 
 # Types.
+
 
 @mistake(mx.MXNetError, "input 1 'rhs' is float64, expected float32; insert a Cast", later=True)
 def two_dtypes():
@@ -118,6 +120,7 @@ def an_array_as_a_condition():
 
 # Names.
 
+
 @mistake(mx.MXNetError, "'num_hiden'", "did you mean 'num_hidden'", "Possible Arguments: data, weight")
 def a_typo_in_an_operators_keyword():
     nd.FullyConnected(matrix(), matrix(), num_hiden=4)
@@ -170,6 +173,7 @@ def binding_without_a_weight():
 
 # Gradients.
 
+
 @mistake(mx.MXNetError, "not in a computational graph", "autograd.record()", later=True)
 def backward_without_recording():
     y = marked() * 2
@@ -217,6 +221,7 @@ def a_head_gradient_of_another_shape():
 
 # Devices and sessions.
 
+
 @mistake(mx.MXNetError, "The server has no device gpu(0); it has cpu")
 def a_device_that_the_server_has_not():
     nd.ones(1, ctx=mx.gpu())
@@ -243,7 +248,6 @@ MistakesTest = mistake.case()
 
 
 class OtherServerTest(unittest.TestCase):
-
     def test_its_operators_are_asked_for_anew(self):
         before = nd.relu, mx.sym.relu
         self.assertIs(nd.relu, before[0])

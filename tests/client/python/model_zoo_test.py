@@ -32,8 +32,9 @@ NETWORKS = """
 
 def lines(net):
     """For each parameter: where it is in the tree of Blocks, its name, its shape and its grad_req."""
-    return [f"{place} {param.name} {tuple(param.shape)} {param.grad_req}"
-            for place, param in net._collect_params_with_prefix().items()]
+    return [
+        f"{place} {param.name} {tuple(param.shape)} {param.grad_req}" for place, param in net._collect_params_with_prefix().items()
+    ]
 
 
 def fill(net):
@@ -45,7 +46,6 @@ def fill(net):
 
 
 class StructureTest(unittest.TestCase):
-
     def test_parameters_are_mxnet_s(self):
         words = iter(NETWORKS.split())
         networks = list(zip(words, words, words))
@@ -57,8 +57,12 @@ class StructureTest(unittest.TestCase):
                 self.assertEqual(hashlib.sha1("\n".join(found).encode()).hexdigest()[:12], digits)
 
     def test_nodes_of_graphs_are_mxnet_s(self):
-        for name, digits in (("resnet18_v1", "f42f0eaa0ba4"), ("mobilenetv2_0.5", "d027fb4cb9ae"),
-                             ("squeezenet1.0", "31946f9ead4a"), ("resnet50_v2", "d9bb730c1d14")):
+        for name, digits in (
+            ("resnet18_v1", "f42f0eaa0ba4"),
+            ("mobilenetv2_0.5", "d027fb4cb9ae"),
+            ("squeezenet1.0", "31946f9ead4a"),
+            ("resnet50_v2", "d9bb730c1d14"),
+        ):
             with self.subTest(name):
                 nodes = vision.get_model(name, prefix="m_")(mx.sym.var("data")).get_internals().list_outputs()
                 self.assertEqual(hashlib.sha1("\n".join(nodes).encode()).hexdigest()[:12], digits)
@@ -79,18 +83,21 @@ class StructureTest(unittest.TestCase):
 
 
 class ValuesTest(ArrayCase):
-
     def test_values_are_mxnet_s(self):
         for name, size, net, expected in (
-                ("mobilenet", 64, vision.mobilenet0_25(classes=3), [0.124553, -0.0542637, -1.94473]),
-                ("mobilenetv2", 64, vision.mobilenet_v2_0_25(classes=3), [-2.17514, 2.1813, -7.07999]),
-                ("basic v1", 16, vision.ResNetV1(vision.BasicBlockV1, [1, 1], [4, 8, 16], 3, True),
-                 [0.0586796, 0.123535, -0.452973]),
-                ("bottleneck v1", 32, vision.ResNetV1(vision.BottleneckV1, [1, 1], [4, 8, 16], 3), [0.19389, 0.623313, 0.633394]),
-                ("basic v2", 32, vision.ResNetV2(vision.BasicBlockV2, [1, 1], [4, 8, 16], 3), [-0.0777995, 1.39599, -0.642359]),
-                ("bottleneck v2", 16, vision.ResNetV2(vision.BottleneckV2, [2, 1], [4, 8, 16], 3, True),
-                 [0.0686035, -0.143992, 0.321894]),
-                ("densenet", 56, vision.DenseNet(8, 4, [2, 1], 2, classes=3), [0.208893, -0.0386724, -0.376308])):
+            ("mobilenet", 64, vision.mobilenet0_25(classes=3), [0.124553, -0.0542637, -1.94473]),
+            ("mobilenetv2", 64, vision.mobilenet_v2_0_25(classes=3), [-2.17514, 2.1813, -7.07999]),
+            ("basic v1", 16, vision.ResNetV1(vision.BasicBlockV1, [1, 1], [4, 8, 16], 3, True), [0.0586796, 0.123535, -0.452973]),
+            ("bottleneck v1", 32, vision.ResNetV1(vision.BottleneckV1, [1, 1], [4, 8, 16], 3), [0.19389, 0.623313, 0.633394]),
+            ("basic v2", 32, vision.ResNetV2(vision.BasicBlockV2, [1, 1], [4, 8, 16], 3), [-0.0777995, 1.39599, -0.642359]),
+            (
+                "bottleneck v2",
+                16,
+                vision.ResNetV2(vision.BottleneckV2, [2, 1], [4, 8, 16], 3, True),
+                [0.0686035, -0.143992, 0.321894],
+            ),
+            ("densenet", 56, vision.DenseNet(8, 4, [2, 1], 2, classes=3), [0.208893, -0.0386724, -0.376308]),
+        ):
             with self.subTest(name):
                 net.initialize()
                 net.hybridize()
@@ -101,10 +108,11 @@ class ValuesTest(ArrayCase):
 
 
 class PretrainedTest(ArrayCase):
-
     def test_a_file_that_is_not_there_is_told(self):
-        with self.assertRaisesRegex(FileNotFoundError, r"pretrained alexnet: /nowhere/alexnet-44335d1f.params is not there, "
-                                                       r".*models/alexnet-44335d1f.zip .*root='...'"):
+        with self.assertRaisesRegex(
+            FileNotFoundError,
+            r"pretrained alexnet: /nowhere/alexnet-44335d1f.params is not there, " r".*models/alexnet-44335d1f.zip .*root='...'",
+        ):
             vision.alexnet(pretrained=True, root="/nowhere")
         with self.assertRaisesRegex(FileNotFoundError, "vgg11_bn-ee79a809.params"):
             vision.vgg11_bn(pretrained=True, root="/nowhere")

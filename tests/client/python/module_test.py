@@ -23,8 +23,14 @@ def network():
 
 
 def parameters():
-    args = {"fc1_weight": np.cos(np.arange(24)).reshape(6, 4) / 2, "fc1_bias": np.zeros(6), "bn_gamma": np.ones(6),
-            "bn_beta": np.zeros(6), "fc2_weight": np.sin(np.arange(12)).reshape(2, 6) / 2, "fc2_bias": np.zeros(2)}
+    args = {
+        "fc1_weight": np.cos(np.arange(24)).reshape(6, 4) / 2,
+        "fc1_bias": np.zeros(6),
+        "bn_gamma": np.ones(6),
+        "bn_beta": np.zeros(6),
+        "fc2_weight": np.sin(np.arange(12)).reshape(2, 6) / 2,
+        "fc2_bias": np.zeros(2),
+    }
     states = {"bn_moving_mean": np.zeros(6), "bn_moving_var": np.ones(6)}
     return tuple({name: nd.array(values) for name, values in each.items()} for each in (args, states))
 
@@ -47,19 +53,23 @@ def batch(values):
 
 
 class FitTest(ArrayCase):
-
     def fitted(self, **kwargs):
         args, states = parameters()
         module = mx.mod.Module(network())
         with self.assertLogs(level="INFO") as logs:
-            module.fit(batches(), num_epoch=3, arg_params=args, aux_params=states,
-                       optimizer_params={"learning_rate": 0.2, "momentum": 0.9, "wd": 0.1}, **kwargs)
+            module.fit(
+                batches(),
+                num_epoch=3,
+                arg_params=args,
+                aux_params=states,
+                optimizer_params={"learning_rate": 0.2, "momentum": 0.9, "wd": 0.1},
+                **kwargs,
+            )
         return module, [record.getMessage() for record in logs.records]
 
     def test_it_trains_and_logs_as_mxnet(self):
         module, lines = self.fitted(eval_data=batches(30), eval_metric=["acc", "ce"])
-        expected = iter([0.75, 0.628561, 0.84375, 0.574686, 0.921875, 0.385816, 0.96875, 0.379459, 0.921875, 0.255988, 1,
-                         0.235257])
+        expected = iter([0.75, 0.628561, 0.84375, 0.574686, 0.921875, 0.385816, 0.96875, 0.379459, 0.921875, 0.255988, 1, 0.235257])
         for epoch in range(3):
             for kind in "Train", "Time", "Validation":
                 if kind == "Time":
@@ -71,9 +81,12 @@ class FitTest(ArrayCase):
                     self.assertAlmostEqual(float(value), next(expected), delta=2e-5)
         self.assertEqual(lines, [])
         args, states = module.get_params()
-        for name, values in (("bn_beta", [0.13198, 0.35427, 0.65446, 0.09684]),
-                             ("bn_gamma", [0.25569, 0.44156, 0.71437, 0.22859]),
-                             ("fc1_weight", [-0.19757, 0.13852, 0.21142, -0.23117]), ("fc2_bias", [0.58521, -0.58521])):
+        for name, values in (
+            ("bn_beta", [0.13198, 0.35427, 0.65446, 0.09684]),
+            ("bn_gamma", [0.25569, 0.44156, 0.71437, 0.22859]),
+            ("fc1_weight", [-0.19757, 0.13852, 0.21142, -0.23117]),
+            ("fc2_bias", [0.58521, -0.58521]),
+        ):
             np.testing.assert_allclose(args[name].asnumpy().ravel()[:4], values, atol=1e-4)
         self.assert_close(states["bn_moving_mean"][:4], [0.02488, 0.0079, -0.00337, 0.01926], 1e-4)
         self.assert_close(states["bn_moving_var"][:4], [0.43825, 0.42289, 0.34001, 0.38621], 1e-4)
@@ -82,13 +95,21 @@ class FitTest(ArrayCase):
         seen = []
         note = lambda kind: lambda param: seen.append((kind, param.epoch, param.nbatch, param.eval_metric.name))
         module, _ = self.fitted(
-            eval_data=batches(30), validation_metric="ce", begin_epoch=2, batch_end_callback=[note("batch"), note("too")],
-            eval_batch_end_callback=note("eval batch"), eval_end_callback=note("eval"),
-            epoch_end_callback=lambda epoch, symbol, args, states: seen.append((epoch, symbol, sorted(args), sorted(states))))
+            eval_data=batches(30),
+            validation_metric="ce",
+            begin_epoch=2,
+            batch_end_callback=[note("batch"), note("too")],
+            eval_batch_end_callback=note("eval batch"),
+            eval_end_callback=note("eval"),
+            epoch_end_callback=lambda epoch, symbol, args, states: seen.append((epoch, symbol, sorted(args), sorted(states))),
+        )
         names = [sorted(each) for each in parameters()]
-        self.assertEqual(seen, [(kind, 2, number, "accuracy") for number in range(4) for kind in ("batch", "too")] + [
-            (2, module.symbol, *names)] + [("eval batch", 2, 0, "cross-entropy"), ("eval batch", 2, 1, "cross-entropy"),
-                                           ("eval", 2, 2, "cross-entropy")])
+        self.assertEqual(
+            seen,
+            [(kind, 2, number, "accuracy") for number in range(4) for kind in ("batch", "too")]
+            + [(2, module.symbol, *names)]
+            + [("eval batch", 2, 0, "cross-entropy"), ("eval batch", 2, 1, "cross-entropy"), ("eval", 2, 2, "cross-entropy")],
+        )
 
     def test_the_optimizer_knows_the_names_and_the_batch(self):
         module = mx.mod.Module(network(), fixed_param_names=["fc1_weight"])
@@ -114,13 +135,14 @@ class FitTest(ArrayCase):
         module = mx.mod.Module(network())
         self.assertIsNone(module._label_shapes)  # Which programs give to bind().
         for mistake, error, message in (
-                (lambda: mx.mod.Module(network(), data_names=["x"]), ValueError, "data_names.*'x' is not found.*data"),
-                (lambda: mx.mod.Module(network(), fixed_param_names=["x"]), ValueError, "fixed_param_names"),
-                (lambda: module.fit(batches()), AssertionError, "number of epochs"),
-                (lambda: module.forward(next(batches())), AssertionError, r"call bind\(\) first"),
-                (lambda: module.bind([("x", (16, 4))]), ValueError, "data_shapes don't match names"),
-                (lambda: module.bind([("data", nd.array([16, 4]))]), TypeError, "The shape of 'data' is a tuple of sizes"),
-                (lambda: module.bind([("data", (16, 4))], None, False, inputs_need_grad=True), AssertionError, "for_training")):
+            (lambda: mx.mod.Module(network(), data_names=["x"]), ValueError, "data_names.*'x' is not found.*data"),
+            (lambda: mx.mod.Module(network(), fixed_param_names=["x"]), ValueError, "fixed_param_names"),
+            (lambda: module.fit(batches()), AssertionError, "number of epochs"),
+            (lambda: module.forward(next(batches())), AssertionError, r"call bind\(\) first"),
+            (lambda: module.bind([("x", (16, 4))]), ValueError, "data_shapes don't match names"),
+            (lambda: module.bind([("data", nd.array([16, 4]))]), TypeError, "The shape of 'data' is a tuple of sizes"),
+            (lambda: module.bind([("data", (16, 4))], None, False, inputs_need_grad=True), AssertionError, "for_training"),
+        ):
             with self.assertRaisesRegex(error, message):
                 mistake()
         with self.assertWarnsRegex(UserWarning, "label_names.*'x' is not found"):
@@ -131,31 +153,35 @@ class FitTest(ArrayCase):
         self.assertIn("Already bound", logs.output[0])
         args, states = parameters()
         for mistake, error, message in (
-                (lambda: module.forward(next(batches())), AssertionError, r"call init_params\(\) first"),
-                (lambda: module.set_params({}, states), RuntimeError, "bn_beta is not presented"),
-                (lambda: module.set_params({**args, "fc2_bias": nd.ones(3)}, states), mx.MXNetError, r"fc2_bias.*\(2,\).*\(3,\)"),
-                (lambda: module.set_params({"x": nd.ones(1)}, {}, allow_missing=True), ValueError, '"x"')):
+            (lambda: module.forward(next(batches())), AssertionError, r"call init_params\(\) first"),
+            (lambda: module.set_params({}, states), RuntimeError, "bn_beta is not presented"),
+            (lambda: module.set_params({**args, "fc2_bias": nd.ones(3)}, states), mx.MXNetError, r"fc2_bias.*\(2,\).*\(3,\)"),
+            (lambda: module.set_params({"x": nd.ones(1)}, {}, allow_missing=True), ValueError, '"x"'),
+        ):
             with self.assertRaisesRegex(error, message):
                 mistake()
         module.set_params({**args, "x": nd.ones(1)}, states)
         with self.assertWarnsRegex(UserWarning, "already initialized"):
             module.init_params()
         for mistake, error, message in (
-                (module.update, AssertionError, r"call init_optimizer\(\) first"),
-                (lambda: module.init_optimizer("dist_sync"), ValueError, "kvstore 'dist_sync'"),
-                (lambda: module.init_optimizer(optimizer="x"), ValueError, "optimizer x"),
-                (lambda: module.forward(mx.io.DataBatch([nd.array(X[:16])], [nd.ones((16, 1))])), mx.MXNetError,
-                 r"softmax_label of the batch has the shape \(16, 1\)"),
-                (lambda: module.forward(mx.io.DataBatch([nd.ones((16, 5))], [nd.ones(16)])), ValueError, "shape of fc1_weight"),
-                (module.get_input_grads, AssertionError, "inputs_need_grad"),
-                (lambda: module.predict([1]), ValueError, "NDArray or DataIter"),
-                (lambda: mx.mod.BaseModule().install_monitor(None), NotImplementedError, "")):
+            (module.update, AssertionError, r"call init_optimizer\(\) first"),
+            (lambda: module.init_optimizer("dist_sync"), ValueError, "kvstore 'dist_sync'"),
+            (lambda: module.init_optimizer(optimizer="x"), ValueError, "optimizer x"),
+            (
+                lambda: module.forward(mx.io.DataBatch([nd.array(X[:16])], [nd.ones((16, 1))])),
+                mx.MXNetError,
+                r"softmax_label of the batch has the shape \(16, 1\)",
+            ),
+            (lambda: module.forward(mx.io.DataBatch([nd.ones((16, 5))], [nd.ones(16)])), ValueError, "shape of fc1_weight"),
+            (module.get_input_grads, AssertionError, "inputs_need_grad"),
+            (lambda: module.predict([1]), ValueError, "NDArray or DataIter"),
+            (lambda: mx.mod.BaseModule().install_monitor(None), NotImplementedError, ""),
+        ):
             with self.assertRaisesRegex(error, message):
                 mistake()
 
 
 class PredictTest(ArrayCase):
-
     def setUp(self):
         self.module = mx.mod.Module(network(), context=[mx.cpu(0), mx.cpu(1)])
         self.module.bind(batches().provide_data, batches().provide_label, for_training=False)
@@ -168,20 +194,26 @@ class PredictTest(ArrayCase):
         self.assert_close(self.module.predict(batches(30)), self.expected[:30])
         self.assert_close(self.module.predict(batches(30), num_batch=1), self.expected[:16])
         self.assert_close(self.module.predict(batches(30), always_output_list=True)[0], self.expected[:30])
-        self.assertEqual([[each.shape for each in outputs] for outputs in self.module.predict(batches(30), merge_batches=False)],
-                         [[(16, 2)], [(14, 2)]])
-        self.assertEqual([(number, outputs[0].shape, each.pad) for outputs, number, each
-                          in self.module.iter_predict(batches(30))], [(0, (16, 2), 0), (1, (14, 2), 2)])
+        self.assertEqual(
+            [[each.shape for each in outputs] for outputs in self.module.predict(batches(30), merge_batches=False)],
+            [[(16, 2)], [(14, 2)]],
+        )
+        self.assertEqual(
+            [(number, outputs[0].shape, each.pad) for outputs, number, each in self.module.iter_predict(batches(30))],
+            [(0, (16, 2), 0), (1, (14, 2), 2)],
+        )
 
     def test_a_score_counts_them(self):
         right = (self.expected.argmax(1) == Y)[np.r_[0:30, 0:2]]
-        (name, value), = self.module.score(batches(30), "acc")
+        ((name, value),) = self.module.score(batches(30), "acc")
         self.assertEqual((name, value), ("accuracy", right.mean()))
         self.assertEqual(self.module.score(batches(30), mx.metric.Accuracy(), num_batch=1), [("accuracy", right[:16].mean())])
 
     def test_a_batch_of_another_size(self):
-        self.assertEqual((self.module.data_names, self.module.label_names, self.module.output_names),
-                         (["data"], ["softmax_label"], ["softmax_output"]))
+        self.assertEqual(
+            (self.module.data_names, self.module.label_names, self.module.output_names),
+            (["data"], ["softmax_label"], ["softmax_output"]),
+        )
         for size in (3, 16):
             self.assert_close(self.module.predict(X[:size]), self.expected[:size])
             self.assertEqual(self.module.data_shapes, [("data", (size, 4))])
@@ -195,7 +227,6 @@ class PredictTest(ArrayCase):
 
 
 class GradientTest(ArrayCase):
-
     def test_gradients_of_inputs_and_given_ones_of_outputs(self):
         module = linear(inputs_need_grad=True)
         module.forward(batch([[1, 2, 3], [4, 5, 6]]))
@@ -260,7 +291,7 @@ class GradientTest(ArrayCase):
         module.forward(batch([[1, 2, 3]]))
         module.backward([nd.array([[1, 2, 3]])])
         self.assertEqual([each.shape for each in module.get_outputs()], [(1, 3)])
-        (first, second), = module.get_outputs(merge_multi_context=False)
+        ((first, second),) = module.get_outputs(merge_multi_context=False)
         self.assert_equal(first, [[1, 2]])
         self.assert_equal(second, [[3]])
         self.assert_equal(module.get_input_grads(merge_multi_context=False)[0][1], [[3]])
@@ -273,15 +304,23 @@ class GradientTest(ArrayCase):
 
 
 class GroupTest(ArrayCase):
-
     def test_groups_share_arrays_by_their_names_and_shapes(self):
         from gluond.module.executor_group import DataParallelExecutorGroup
 
         def made(hidden, shared=None):
             net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="a")
             net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=hidden, name="b"), name="softmax")
-            return DataParallelExecutorGroup(net, [mx.cpu(0), mx.cpu(1)], [1, 1], [("data", (2, 3))], [("softmax_label", (2,))],
-                                             ["a_weight", "a_bias"], True, False, shared_group=shared)
+            return DataParallelExecutorGroup(
+                net,
+                [mx.cpu(0), mx.cpu(1)],
+                [1, 1],
+                [("data", (2, 3))],
+                [("softmax_label", (2,))],
+                ["a_weight", "a_bias"],
+                True,
+                False,
+                shared_group=shared,
+            )
 
         one = made(3)
         other = made(4, one)
@@ -304,7 +343,6 @@ class GroupTest(ArrayCase):
 
 
 class FilesTest(ArrayCase):
-
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -314,8 +352,14 @@ class FilesTest(ArrayCase):
         module = mx.mod.Module(network())
         options = {"optimizer": "adam", "optimizer_params": {"learning_rate": 0.1}}
         args, states = parameters()
-        module.fit(batches(32), num_epoch=1, arg_params=args, aux_params=states, **options,
-                   epoch_end_callback=mx.callback.module_checkpoint(module, self.prefix, save_optimizer_states=True))
+        module.fit(
+            batches(32),
+            num_epoch=1,
+            arg_params=args,
+            aux_params=states,
+            **options,
+            epoch_end_callback=mx.callback.module_checkpoint(module, self.prefix, save_optimizer_states=True),
+        )
         again = mx.mod.Module.load(self.prefix, 1, load_optimizer_states=True)
         self.assert_equal(again.get_params()[0]["fc1_weight"], module.get_params()[0]["fc1_weight"].asnumpy())
         again.bind(batches().provide_data, batches().provide_label)
@@ -349,8 +393,14 @@ def bucket(length):
 
 def bucket_batch(length):
     data, label = nd.ones((2, length)), nd.ones((2, 1)) * length
-    return mx.io.DataBatch([data], [label], 0, bucket_key=length, provide_data=[mx.io.DataDesc("data", data.shape)],
-                           provide_label=[mx.io.DataDesc("label", label.shape)])
+    return mx.io.DataBatch(
+        [data],
+        [label],
+        0,
+        bucket_key=length,
+        provide_data=[mx.io.DataDesc("data", data.shape)],
+        provide_label=[mx.io.DataDesc("label", label.shape)],
+    )
 
 
 class Buckets(mx.io.DataIter):
@@ -369,11 +419,9 @@ class Buckets(mx.io.DataIter):
 
 
 class BucketingTest(ArrayCase):
-
     def test_buckets_train_the_same_parameters(self):
         module = mx.mod.BucketingModule(bucket, default_bucket_key=4)
-        module.fit(Buckets(), Buckets(), "mse", num_epoch=30, initializer=mx.init.Zero(),
-                   optimizer_params={"learning_rate": 0.05})
+        module.fit(Buckets(), Buckets(), "mse", num_epoch=30, initializer=mx.init.Zero(), optimizer_params={"learning_rate": 0.05})
         self.assertLess(module.score(Buckets(), "mse")[0][1], 0.05)
         self.assertEqual(module.data_shapes, [("data", (2, 1))])
         self.assertEqual(sorted(module.get_params()[0]), ["fc_bias", "fc_weight"])
@@ -388,7 +436,6 @@ class BucketingTest(ArrayCase):
 
 
 class SequentialTest(ArrayCase):
-
     def chain(self, head):
         body = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
         return mx.mod.SequentialModule().add(mx.mod.Module(body, label_names=[])).add(head, take_labels=True, auto_wiring=True)

@@ -15,7 +15,6 @@ from tests.client.python.array_case import ArrayCase
 
 
 class ContribTest(ArrayCase):
-
     def test_what_is_no_ordinary_number(self):
         x = nd.array([1, np.nan, np.inf, -np.inf])
         self.assert_equal(nd.contrib.isnan(x), [0, 1, 0, 0])
@@ -30,7 +29,6 @@ class ContribTest(ArrayCase):
         y.backward()
         self.assert_equal(y, [[0, 1], [4, 5]])
         self.assert_equal(x.grad, [[1, 1], [0, 0], [1, 1]])
-
 
     def test_frequent_classes_are_drawn_more_often(self):
         mx.random.seed(3)
@@ -65,7 +63,6 @@ class ContribTest(ArrayCase):
 
 
 class RuntimeTest(unittest.TestCase):
-
     def test_features_have_mxnets_names(self):
         features = mx.runtime.Features()
         self.assertIs(features, mx.runtime.Features())
@@ -79,7 +76,6 @@ class RuntimeTest(unittest.TestCase):
 
 
 class ControlFlowTest(ArrayCase):
-
     def test_a_function_of_each_slice(self):
         data, start = nd.array([[1, 2], [3, 4], [5, 6]]), nd.array([10, 20])
         data.attach_grad()
@@ -97,8 +93,12 @@ class ControlFlowTest(ArrayCase):
             nd.contrib.foreach(lambda x, s: (x, s), [1, 2], start)
 
     def test_a_loop_with_a_condition(self):
-        loop = lambda most: nd.contrib.while_loop(lambda i, s: i <= 5, lambda i, s: ([i + s], [i + 1, s + i]),
-                                                  (nd.array([0], dtype="int64"), nd.array([1], dtype="int64")), most)
+        loop = lambda most: nd.contrib.while_loop(
+            lambda i, s: i <= 5,
+            lambda i, s: ([i + s], [i + 1, s + i]),
+            (nd.array([0], dtype="int64"), nd.array([1], dtype="int64")),
+            most,
+        )
         (outputs,), (i, s) = loop(8)
         self.assert_equal(outputs, [[1], [2], [4], [7], [11], [16], [0], [0]], np.int64)
         self.assertEqual((i.asscalar(), s.asscalar()), (6, 16))
@@ -117,7 +117,6 @@ class ControlFlowTest(ArrayCase):
 
 
 class LinalgTest(ArrayCase):
-
     def test_products_with_factors(self):
         a, b, c = np.arange(6.0).reshape(2, 3), np.ones((3, 2)), np.eye(2)
         expected = 2 * a @ b + 3 * c
@@ -130,7 +129,6 @@ class LinalgTest(ArrayCase):
 
 
 class ImageTest(ArrayCase):
-
     def setUp(self):
         self.pixels = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
         self.image = nd.array(self.pixels, dtype="uint8")
@@ -140,15 +138,19 @@ class ImageTest(ArrayCase):
         self.assert_close(tensor, self.pixels.transpose(2, 0, 1) / 255)
         self.assert_close(nd.image.to_tensor(nd.stack(self.image, self.image))[1], self.pixels.transpose(2, 0, 1) / 255)
         means, deviations = np.array([0, 1, 2.0]), np.array([3, 2, 1.0])
-        self.assert_close(nd.image.normalize(tensor, tuple(means), tuple(deviations)),
-                          (tensor.asnumpy() - means[:, None, None]) / deviations[:, None, None])
+        self.assert_close(
+            nd.image.normalize(tensor, tuple(means), tuple(deviations)),
+            (tensor.asnumpy() - means[:, None, None]) / deviations[:, None, None],
+        )
 
     def test_parts_and_mirror_images(self):
         self.assert_equal(nd.image.crop(self.image, 1, 0, 2, 1), self.pixels[:1, 1:3], np.uint8)
         self.assert_equal(nd.image.flip_left_right(self.image), self.pixels[:, ::-1])
         self.assert_equal(nd.image.flip_top_bottom(self.image), self.pixels[::-1])
-        for function, mirrored in ((nd.image.random_flip_left_right, self.pixels[:, ::-1]),
-                                   (nd.image.random_flip_top_bottom, self.pixels[::-1])):
+        for function, mirrored in (
+            (nd.image.random_flip_left_right, self.pixels[:, ::-1]),
+            (nd.image.random_flip_top_bottom, self.pixels[::-1]),
+        ):
             self.assert_equal(function(self.image, p=1), mirrored)
             self.assert_equal(function(self.image, p=0), self.pixels)
         with self.assertRaisesRegex(mx.base.WrongShape, "leaves the image"):
@@ -156,15 +158,18 @@ class ImageTest(ArrayCase):
 
 
 class OrderTest(ArrayCase):
-
     def test_parameters_of_an_optimizers_step_by_position(self):
         w, g, m = nd.ones(1), nd.ones(1), nd.ones(1)
         nd.sgd_mom_update(w, g, m, 0.1, 0.5, out=w)  # Learning rate, momentum.
         self.assert_close(w, [1 + 0.5 - 0.1])
 
     def test_pooling(self):
-        for pool in (gluon.nn.AvgPool2D(2, 2, 0, True), gluon.nn.MaxPool3D(2, 2, 0, True),
-                     gluon.nn.MaxPool2D(2, 2, 0, "NCHW", True), gluon.nn.AvgPool1D(2, 2, 0, "NCW", True)):
+        for pool in (
+            gluon.nn.AvgPool2D(2, 2, 0, True),
+            gluon.nn.MaxPool3D(2, 2, 0, True),
+            gluon.nn.MaxPool2D(2, 2, 0, "NCHW", True),
+            gluon.nn.AvgPool1D(2, 2, 0, "NCW", True),
+        ):
             self.assertIn("ceil_mode=True", repr(pool))
 
     def test_names_of_arguments(self):
@@ -173,14 +178,21 @@ class OrderTest(ArrayCase):
 
 
 class ModulesTest(unittest.TestCase):
-
     def test_modules_that_are_not_here_say_what_to_use(self):
-        for module, name, hint in ((mx.io, "ImageDetRecordIter", "mx.image.ImageDetIter"), (mx, "np", "mx.nd.NDArray"),
-                                   (mx, "profiler", "Timing"),
-                                   (gluon.contrib, "estimator", "Progress"), (nd, "sparse", "dense"), (nd, "np", "NDArray"),
-                                   (nd.contrib, "np", "NDArray"), (mx.sym, "np", "NDArray"), (mx.sym.contrib, "np", "NDArray"),
-                                   (nd.op, "np", "NDArray"), (nd._internal, "np", "NDArray"),
-                                   (mx.model, "FeedForward", "mx.mod.Module")):
+        for module, name, hint in (
+            (mx.io, "ImageDetRecordIter", "mx.image.ImageDetIter"),
+            (mx, "np", "mx.nd.NDArray"),
+            (mx, "profiler", "Timing"),
+            (gluon.contrib, "estimator", "Progress"),
+            (nd, "sparse", "dense"),
+            (nd, "np", "NDArray"),
+            (nd.contrib, "np", "NDArray"),
+            (mx.sym, "np", "NDArray"),
+            (mx.sym.contrib, "np", "NDArray"),
+            (nd.op, "np", "NDArray"),
+            (nd._internal, "np", "NDArray"),
+            (mx.model, "FeedForward", "mx.mod.Module"),
+        ):
             with self.subTest(module=module.__name__, name=name):
                 with self.assertRaisesRegex(AttributeError, f"'{name}'.*{hint}"):
                     getattr(module, name)
@@ -192,20 +204,23 @@ class ModulesTest(unittest.TestCase):
 
     def test_imports_of_modules_that_are_not_here_say_it_too(self):
         for statement, missing, hint in (
-                ("import gluond.profiler", "gluond.profiler", "Timing"), ("import gluond.numpy", "gluond.numpy", "NDArray"),
-                ("import gluond.np.random", "gluond.np", "NDArray"),
-                ("import gluond.contrib.onnx", "gluond.contrib.onnx", "net.export"),
-                ("from gluond.numpy.linalg import norm", "gluond.numpy", "NDArray"),
-                ("from gluond.gluon.contrib.estimator import Estimator", "gluond.gluon.contrib.estimator", "Progress")):
+            ("import gluond.profiler", "gluond.profiler", "Timing"),
+            ("import gluond.numpy", "gluond.numpy", "NDArray"),
+            ("import gluond.np.random", "gluond.np", "NDArray"),
+            ("import gluond.contrib.onnx", "gluond.contrib.onnx", "net.export"),
+            ("from gluond.numpy.linalg import norm", "gluond.numpy", "NDArray"),
+            ("from gluond.gluon.contrib.estimator import Estimator", "gluond.gluon.contrib.estimator", "Progress"),
+        ):
             with self.subTest(statement):
                 with self.assertRaisesRegex(ModuleNotFoundError, f"No module.*not part of gluond; .*{hint}") as caught:
                     exec(statement, {})
                 self.assertEqual(caught.exception.name, missing)
         for statement, package, hint in (
-                ("from gluond import profiler", "gluond", "Timing"),
-                ("from gluond import np, npx", "gluond", "NDArray"),
-                ("from gluond.contrib import onnx", "gluond.contrib", "net.export"),
-                ("from gluond.ndarray import sparse", "gluond.ndarray", "dense")):
+            ("from gluond import profiler", "gluond", "Timing"),
+            ("from gluond import np, npx", "gluond", "NDArray"),
+            ("from gluond.contrib import onnx", "gluond.contrib", "net.export"),
+            ("from gluond.ndarray import sparse", "gluond.ndarray", "dense"),
+        ):
             with self.subTest(statement):
                 with self.assertRaisesRegex(ImportError, f"cannot import name.*not part of gluond; .*{hint}") as caught:
                     exec(statement, {})
@@ -323,14 +338,17 @@ class ModulesTest(unittest.TestCase):
         self.assertIs(gluon.rnn.rnn_layer.GRU, gluon.rnn.GRU)
         from gluond.ndarray.ndarray import NDArray
         from gluond.optimizer.optimizer import SGD
+
         self.assertEqual((NDArray, SGD), (nd.NDArray, mx.optimizer.SGD))
         self.assertFalse(mx.is_np_array() or mx.is_np_shape())
 
     def test_mnist_from_a_folder(self):
         with tempfile.TemporaryDirectory() as folder:
             for part, count in (("train", 2), ("t10k", 1)):
-                for name, head in (("images-idx3", [0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 28, 0, 0, 0, 28]),
-                                   ("labels-idx1", [0, 0, 8, 1, 0, 0, 0, count])):
+                for name, head in (
+                    ("images-idx3", [0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 28, 0, 0, 0, 28]),
+                    ("labels-idx1", [0, 0, 8, 1, 0, 0, 0, count]),
+                ):
                     with open(os.path.join(folder, f"{part}-{name}-ubyte"), "wb") as file:
                         file.write(bytes(head) + b"\xff" * count * (784 if name == "images-idx3" else 1))
             found = mx.test_utils.get_mnist(folder)

@@ -25,15 +25,26 @@ def bound():
 
 # MXNet tells these of one run of `bound`.
 EXPECTED = {
-    "fc1_output": 1.435683, "bn_output": 1.013014, "sl_output1": 1.013014, "sum_output": 2.026028, "fc2_output": 1.396224,
-    "softmax_output": 0.655671, "softmax_backward_output0": 0.090363, "fc2_backward_output0": 0.124736,
-    "cc_backward_output1": 0.124736, "bn_backward_output0": 0.000275, "fc2_backward_output1": 0.330365,
-    "fc2_backward_output2": 0.156522, "bn_backward_output1": 0.249291, "bn_backward_output2": 0.432123,
-    "fc1_backward_output0": 0.000444, "fc1_backward_output1": 0.000322}
+    "fc1_output": 1.435683,
+    "bn_output": 1.013014,
+    "sl_output1": 1.013014,
+    "sum_output": 2.026028,
+    "fc2_output": 1.396224,
+    "softmax_output": 0.655671,
+    "softmax_backward_output0": 0.090363,
+    "fc2_backward_output0": 0.124736,
+    "cc_backward_output1": 0.124736,
+    "bn_backward_output0": 0.000275,
+    "fc2_backward_output1": 0.330365,
+    "fc2_backward_output2": 0.156522,
+    "bn_backward_output1": 0.249291,
+    "bn_backward_output2": 0.432123,
+    "fc1_backward_output0": 0.000444,
+    "fc1_backward_output1": 0.000322,
+}
 
 
 class MonitorTest(ArrayCase):
-
     def watched(self, training=True, **kwargs):
         """What a Monitor tells of one run forward and backward."""
         monitor, executor = mx.mon.Monitor(1, **kwargs), bound()
@@ -46,14 +57,45 @@ class MonitorTest(ArrayCase):
 
     def test_operators_then_gradients_then_arrays_are_told(self):
         told = self.watched()
-        self.assertEqual([name for _, name, _ in told], [
-            "fc1_output", "bn_output", "cc_output", "sl_output0", "sl_output1", "sum_output", "fc2_output", "softmax_output",
-            "softmax_backward_output0", "softmax_backward_output1", "fc2_backward_output0", "fc2_backward_output1",
-            "fc2_backward_output2", "sum_backward_output0", "sum_backward_output1", "sl_backward_output", "cc_backward_output0",
-            "cc_backward_output1", "bn_backward_output0", "bn_backward_output1", "bn_backward_output2",
-            "fc1_backward_output0", "fc1_backward_output1", "fc1_backward_output2",
-            "data", "fc1_weight", "fc1_bias", "bn_gamma", "bn_beta", "fc2_weight", "fc2_bias", "softmax_label",
-            "bn_moving_mean", "bn_moving_var"])
+        self.assertEqual(
+            [name for _, name, _ in told],
+            [
+                "fc1_output",
+                "bn_output",
+                "cc_output",
+                "sl_output0",
+                "sl_output1",
+                "sum_output",
+                "fc2_output",
+                "softmax_output",
+                "softmax_backward_output0",
+                "softmax_backward_output1",
+                "fc2_backward_output0",
+                "fc2_backward_output1",
+                "fc2_backward_output2",
+                "sum_backward_output0",
+                "sum_backward_output1",
+                "sl_backward_output",
+                "cc_backward_output0",
+                "cc_backward_output1",
+                "bn_backward_output0",
+                "bn_backward_output1",
+                "bn_backward_output2",
+                "fc1_backward_output0",
+                "fc1_backward_output1",
+                "fc1_backward_output2",
+                "data",
+                "fc1_weight",
+                "fc1_bias",
+                "bn_gamma",
+                "bn_beta",
+                "fc2_weight",
+                "fc2_bias",
+                "softmax_label",
+                "bn_moving_mean",
+                "bn_moving_var",
+            ],
+        )
         values = {name: float(text) for _, name, text in told}
         for name, expected in EXPECTED.items():
             self.assertAlmostEqual(values[name], expected, 5, name)
@@ -80,11 +122,14 @@ class MonitorTest(ArrayCase):
         names = []
         executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
         executor.forward()
-        self.assertEqual(names, ["a", "fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output", "flat_input0",
-                                 "flat_output"])
-        for net, told in ((mx.sym.relu(a, name="n"), ["a", "n_input0", "n_output"]),
-                          (mx.sym.tile(a, (2,), name="n"), ["a", "n_data", "n_output"]),
-                          (mx.sym.concat(a, a, name="n"), ["a", "n_arg0", "a", "n_arg1", "n_output"])):
+        self.assertEqual(
+            names, ["a", "fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output", "flat_input0", "flat_output"]
+        )
+        for net, told in (
+            (mx.sym.relu(a, name="n"), ["a", "n_input0", "n_output"]),
+            (mx.sym.tile(a, (2,), name="n"), ["a", "n_data", "n_output"]),
+            (mx.sym.concat(a, a, name="n"), ["a", "n_arg0", "a", "n_arg1", "n_output"]),
+        ):
             executor = net.simple_bind(mx.cpu(), grad_req="null", a=(2, 3))
             names.clear()
             executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
@@ -114,21 +159,30 @@ class MonitorTest(ArrayCase):
 
 
 class ModuleTest(ArrayCase):
-
     def logged(self, module, **kwargs):
         batches = mx.io.NDArrayIter(np.sin(np.arange(40)).reshape(10, 4).astype("f"), np.arange(10) % 2, 5)
         with self.assertLogs(level="INFO") as logs:
-            module.fit(batches, num_epoch=1, initializer=mx.init.One(), optimizer_params={"learning_rate": 0.1},
-                       monitor=mx.mon.Monitor(1, **kwargs))
+            module.fit(
+                batches,
+                num_epoch=1,
+                initializer=mx.init.One(),
+                optimizer_params={"learning_rate": 0.1},
+                monitor=mx.mon.Monitor(1, **kwargs),
+            )
         return [record.getMessage() for record in logs.records if record.getMessage().startswith("Batch")]
 
     def test_fit_logs_as_mxnet(self):
         lines = self.logged(mx.mod.Module(network()), pattern="softmax_output|fc2_weight")
-        self.assertEqual([line[:46] for line in lines], [
-            "Batch:       1 softmax_output                 ", "Batch:       1 fc2_weight                     ",
-            "Batch:       2 softmax_output                 ", "Batch:       2 fc2_weight                     "])
-        np.testing.assert_allclose([float(line[46:]) for line in lines],
-                                   [0.5, 1.0000082, 0.50017434, 1.0019426], rtol=1e-5)
+        self.assertEqual(
+            [line[:46] for line in lines],
+            [
+                "Batch:       1 softmax_output                 ",
+                "Batch:       1 fc2_weight                     ",
+                "Batch:       2 softmax_output                 ",
+                "Batch:       2 fc2_weight                     ",
+            ],
+        )
+        np.testing.assert_allclose([float(line[46:]) for line in lines], [0.5, 1.0000082, 0.50017434, 1.0019426], rtol=1e-5)
 
     def test_all_modules_of_a_row_are_watched(self):
         chain = mx.mod.SequentialModule()
@@ -155,8 +209,9 @@ class ModuleTest(ArrayCase):
         module.install_monitor(monitor)
         monitor.tic()
         for key in (2, 1):
-            module.forward(mx.io.DataBatch([nd.ones((2, 4))], [nd.zeros(2)], bucket_key=key, provide_data=shapes[0],
-                                           provide_label=shapes[1]))
+            module.forward(
+                mx.io.DataBatch([nd.ones((2, 4))], [nd.zeros(2)], bucket_key=key, provide_data=shapes[0], provide_label=shapes[1])
+            )
         self.assertEqual(len(monitor.toc()), 2)
         with self.assertRaisesRegex(AssertionError, "bind"):
             mx.mod.Module(network()).install_monitor(monitor)

@@ -3,24 +3,36 @@
 # Names in MXNet's files that other libraries import: private ones, those of files that have other names here, and those that a file
 # has from another one.
 OF_LIBRARIES = {
-    "attribute": "classproperty", "autograd": "NDArray _GRAD_REQ_MAP", "base": "classproperty _Null _as_list", "executor": "NDArray",
+    "attribute": "classproperty",
+    "autograd": "NDArray _GRAD_REQ_MAP",
+    "base": "classproperty _Null _as_list",
+    "executor": "NDArray",
     "gluon.block": "_BlockScope _brief_print_list _flatten _indent _regroup DeferredInitializationError HookHandle MXNetError NDArray "
-                   "Parameter ParameterDict Symbol ndarray symbol",
-    "gluon.contrib.data.sampler": "IntervalSampler", "gluon.contrib.nn.basic_layers": "HybridConcurrent Identity SyncBatchNorm",
+    "Parameter ParameterDict Symbol ndarray symbol",
+    "gluon.contrib.data.sampler": "IntervalSampler",
+    "gluon.contrib.nn.basic_layers": "HybridConcurrent Identity SyncBatchNorm",
     "gluon.data.dataloader": "_as_in_context _MultiWorkerIter ForkingPickler context default_batchify_fn default_mp_batchify_fn nd",
     "gluon.loss": "numeric_types _apply_weighting _reshape_like",
     "gluon.nn.basic_layers": "BatchNorm HybridSequential InstanceNorm LayerNorm Sequential _indent is_np_array",
     "gluon.nn.conv_layers": "_Conv _Pooling _infer_weight_shape GlobalAvgPool2D MaxPool2D ReflectionPad2D numeric_types symbol",
     "gluon.parameter": "Context MXNetError _brief_print_list _indent cpu shape_is_known tensor_types",
     "gluon.rnn.rnn_cell": "_as_list _cells_begin_state _cells_state_info _format_sequence _get_begin_state string_types",
-    "gluon.rnn.rnn_layer": "_RNNLayer HybridBlock rnn_cell", "gluon.utils": "_brief_print_list _get_repo_file_url _indent is_np_array",
-    "io": "_getdata_by_idx _has_instance _init_data", "io.io": "_init_data ImageRecordIter_v1 NDArray array", "io.utils": "_init_data",
-    "kvstore.base": "KVStoreBase", "kvstore.kvstore": "KVStore create",
-    "model": "_create_kvstore _initialize_kvstore _update_params _update_params_on_kvstore", "nd": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX",
+    "gluon.rnn.rnn_layer": "_RNNLayer HybridBlock rnn_cell",
+    "gluon.utils": "_brief_print_list _get_repo_file_url _indent is_np_array",
+    "io": "_getdata_by_idx _has_instance _init_data",
+    "io.io": "_init_data ImageRecordIter_v1 NDArray array",
+    "io.utils": "_init_data",
+    "kvstore.base": "KVStoreBase",
+    "kvstore.kvstore": "KVStore create",
+    "model": "_create_kvstore _initialize_kvstore _update_params _update_params_on_kvstore",
+    "nd": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX",
     "nd.ndarray": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP _STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_STR_TO_ID _internal numeric_types "
-                  "py_slice",
-    "nd.utils": "array empty load load_frombuffer save zeros", "operator": "NDArray _DTYPE_NP_TO_MX context symbol",
-    "optimizer.optimizer": "NDArray maximum multiply zeros", "recordio": "_IR_FORMAT _IR_SIZE", "sym.symbol": "_DTYPE_NP_TO_MX NDArray zeros",
+    "py_slice",
+    "nd.utils": "array empty load load_frombuffer save zeros",
+    "operator": "NDArray _DTYPE_NP_TO_MX context symbol",
+    "optimizer.optimizer": "NDArray maximum multiply zeros",
+    "recordio": "_IR_FORMAT _IR_SIZE",
+    "sym.symbol": "_DTYPE_NP_TO_MX NDArray zeros",
 }
 
 NAMES = {

@@ -17,11 +17,12 @@ from tests.client.python.mxnet_names import NAMES, OF_LIBRARIES
 
 
 def module(path):
-    return importlib.import_module(f"gluond.{path.replace('sym', 'symbol', 1) if path.startswith('sym') else path.replace('nd', 'ndarray', 1)}")
+    return importlib.import_module(
+        f"gluond.{path.replace('sym', 'symbol', 1) if path.startswith('sym') else path.replace('nd', 'ndarray', 1)}"
+    )
 
 
 class NamesTest(ArrayCase):
-
     def test_each_name_of_mxnet_is_here_or_its_error_says_what_to_use(self):
         for path, names in NAMES.items():
             for name in names:
@@ -40,27 +41,53 @@ class NamesTest(ArrayCase):
     def test_a_misspelt_name_gets_the_closest_ones(self):
         with self.assertRaisesRegex(AttributeError, "did you mean 'BatchNorm'"):
             nd.BatchNrm
-        for wrong, close in ((lambda: mx.optimizer.Adm, "Adam"), (lambda: gluon.nn.Dens, "Dense"), (lambda: mx.metric.Acuracy, "Accuracy"),
-                             (lambda: mx.image.imresiz, "imresize"), (lambda: gluon.data.vision.MNIS, "MNIST"), (lambda: mx.gluo, "gluon"),
-                             (lambda: mx.lr_scheduler.FactorSchedulr, "FactorScheduler"), (lambda: gluon.loss.L1los, "L1Loss"),
-                             (lambda: mx.callback.Speedmeter, "Speedometer"), (lambda: mx.kv.KVStor, "KVStore")):
+        for wrong, close in (
+            (lambda: mx.optimizer.Adm, "Adam"),
+            (lambda: gluon.nn.Dens, "Dense"),
+            (lambda: mx.metric.Acuracy, "Accuracy"),
+            (lambda: mx.image.imresiz, "imresize"),
+            (lambda: gluon.data.vision.MNIS, "MNIST"),
+            (lambda: mx.gluo, "gluon"),
+            (lambda: mx.lr_scheduler.FactorSchedulr, "FactorScheduler"),
+            (lambda: gluon.loss.L1los, "L1Loss"),
+            (lambda: mx.callback.Speedmeter, "Speedometer"),
+            (lambda: mx.kv.KVStor, "KVStore"),
+        ):
             with self.assertRaisesRegex(AttributeError, f"did you mean '{close}'"):
                 wrong()
 
     def test_classes_of_other_modules_that_are_not_here_say_what_to_use(self):
-        for absent in (lambda: mx.optimizer.LBSGD, lambda: mx.io.MXDataIter, lambda: mx.profiler, lambda: mx.contrib.hawkesll,
-                       lambda: mx.contrib.onnx, lambda: mx.contrib.quantization, lambda: mx.contrib.tensorboard, lambda: mx.np,
-                       lambda: gluon.contrib.estimator,
-                       lambda: mx.nd.sparse, lambda: gluon.data.batchify, lambda: mx.kvstore.KVStoreServer,
-                       lambda: gluon.contrib.data.WikiText2):
+        for absent in (
+            lambda: mx.optimizer.LBSGD,
+            lambda: mx.io.MXDataIter,
+            lambda: mx.profiler,
+            lambda: mx.contrib.hawkesll,
+            lambda: mx.contrib.onnx,
+            lambda: mx.contrib.quantization,
+            lambda: mx.contrib.tensorboard,
+            lambda: mx.np,
+            lambda: gluon.contrib.estimator,
+            lambda: mx.nd.sparse,
+            lambda: gluon.data.batchify,
+            lambda: mx.kvstore.KVStoreServer,
+            lambda: gluon.contrib.data.WikiText2,
+        ):
             with self.assertRaisesRegex(AttributeError, "it is not part of gluond; .{10}"):
                 absent()
 
-
     def test_an_import_of_a_name_that_is_not_here_says_it_as_well(self):
-        for module, name in (("ndarray.contrib", "Proposal"), ("symbol", "IdentityAttachKLSparseReg"), ("ndarray.linalg", "syevd"),
-                             ("base", "_LIB"), ("model", "FeedForward"), ("optimizer", "LBSGD"), ("contrib", "onnx")):
-            with self.assertRaisesRegex(ImportError, f"cannot import name '{name}' from 'gluond.{module}': it is not part of gluond; .{{10}}"):
+        for module, name in (
+            ("ndarray.contrib", "Proposal"),
+            ("symbol", "IdentityAttachKLSparseReg"),
+            ("ndarray.linalg", "syevd"),
+            ("base", "_LIB"),
+            ("model", "FeedForward"),
+            ("optimizer", "LBSGD"),
+            ("contrib", "onnx"),
+        ):
+            with self.assertRaisesRegex(
+                ImportError, f"cannot import name '{name}' from 'gluond.{module}': it is not part of gluond; .{{10}}"
+            ):
                 exec(f"from gluond.{module} import {name}", {})
             self.assertFalse(hasattr(importlib.import_module(f"gluond.{module}"), name))
         with self.assertRaisesRegex(ImportError, "did you mean 'FactorScheduler'"):
@@ -79,24 +106,43 @@ class NamesTest(ArrayCase):
             with self.subTest(path):
                 with self.assertRaisesRegex(AttributeError, "has no attribute '_of_mxnet': it is not part of gluond; .{10}"):
                     sys.modules[path]._of_mxnet
-                with self.assertRaisesRegex(ImportError, "cannot import name '_of_mxnet' from 'gluond.*': it is not part of gluond; .{10}"):
+                with self.assertRaisesRegex(
+                    ImportError, "cannot import name '_of_mxnet' from 'gluond.*': it is not part of gluond; .{10}"
+                ):
                     exec(f"from {path} import _of_mxnet", {})
 
     def test_special_private_names_say_what_to_use(self):
-        for path, name, says in (("gluon.data.dataloader", "_worker_fn", "num_workers"), ("gluon.data.dataloader", "worker_loop", "num_workers"),
-                                 ("base", "ctypes2buffer", "the server computes"), ("initializer", "_INITIALIZER_REGISTRY", "mx.init.register")):
+        for path, name, says in (
+            ("gluon.data.dataloader", "_worker_fn", "num_workers"),
+            ("gluon.data.dataloader", "worker_loop", "num_workers"),
+            ("base", "ctypes2buffer", "the server computes"),
+            ("initializer", "_INITIALIZER_REGISTRY", "mx.init.register"),
+        ):
             with self.assertRaisesRegex(AttributeError, f"it is not part of gluond; .*{says}"):
                 getattr(module(path), name)
 
     def test_a_file_of_mxnet_s_that_is_not_here_says_what_to_use(self):
-        for path in ("executor_manager", "nd.register", "contrib.amp.loss_scaler", "storage", "error", "_ctypes.ndarray",
-                     "sym.gen_op", "gluon.contrib.data.text"):
+        for path in (
+            "executor_manager",
+            "nd.register",
+            "contrib.amp.loss_scaler",
+            "storage",
+            "error",
+            "_ctypes.ndarray",
+            "sym.gen_op",
+            "gluon.contrib.data.text",
+        ):
             with self.assertRaisesRegex(ImportError, "No module named 'gluond.*: it is not part of gluond; .{10}"):
                 module(path)
 
     def test_a_name_of_another_module_says_which(self):
-        for wrong, right in ((lambda: mx.Trainer, "gluond.gluon.Trainer"), (lambda: nd.cpu, "gluond.cpu"), (lambda: gluon.nn.L2Loss, "gluond.gluon.loss.L2Loss"),
-                             (lambda: mx.sym.random.numeric_types, "gluond.base.numeric_types"), (lambda: mx.LSTM, "gluond.gluon.rnn.LSTM")):
+        for wrong, right in (
+            (lambda: mx.Trainer, "gluond.gluon.Trainer"),
+            (lambda: nd.cpu, "gluond.cpu"),
+            (lambda: gluon.nn.L2Loss, "gluond.gluon.loss.L2Loss"),
+            (lambda: mx.sym.random.numeric_types, "gluond.base.numeric_types"),
+            (lambda: mx.LSTM, "gluond.gluon.rnn.LSTM"),
+        ):
             with self.assertRaisesRegex(AttributeError, f": use {right}$"):
                 wrong()
 
@@ -111,7 +157,6 @@ class HybridTest(ArrayCase):
 
     def check(self, forward, *inputs):
         class Net(gluon.HybridBlock):
-
             def hybrid_forward(self, F, *args):
                 return forward(F, *args)
 
@@ -126,13 +171,19 @@ class HybridTest(ArrayCase):
             net = self.check(lambda F, x: F.image.normalize(F.image.to_tensor(x), mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6)), image)
             self.assertTrue(net._active)
             self.check(lambda F, x: F.image.normalize(F.image.to_tensor(x), mean=0.5, std=0.5), image)
-            for change in (lambda F, x: F.image.crop(x, 1, 2, 3, 2), lambda F, x: F.image.flip_left_right(x),
-                           lambda F, x: F.image.flip_top_bottom(x), lambda F, x: F.image.random_flip_left_right(x, p=1.0),
-                           lambda F, x: F.image.random_flip_top_bottom(x, p=0.0)):
+            for change in (
+                lambda F, x: F.image.crop(x, 1, 2, 3, 2),
+                lambda F, x: F.image.flip_left_right(x),
+                lambda F, x: F.image.flip_top_bottom(x),
+                lambda F, x: F.image.random_flip_left_right(x, p=1.0),
+                lambda F, x: F.image.random_flip_top_bottom(x, p=0.0),
+            ):
                 self.check(change, image)
 
     def test_what_no_graph_computes_runs_operator_by_operator(self):
-        net = self.check(lambda F, x, mask: F.contrib.boolean_mask(x * 2, mask).sum(), nd.arange(6).reshape((3, 2)), nd.array([1, 0, 1]))
+        net = self.check(
+            lambda F, x, mask: F.contrib.boolean_mask(x * 2, mask).sum(), nd.arange(6).reshape((3, 2)), nd.array([1, 0, 1])
+        )
         self.assertFalse(net._active)
         for refused in (mx.sym._internal._sample_unique_zipfian, mx.sym.contrib.adamw_update):
             with self.assertRaisesRegex(NoGraph, "runs on arrays"):
@@ -147,13 +198,22 @@ class HybridTest(ArrayCase):
         values = nd.contrib.interleaved_matmul_encdec_valatt(keys_values, scores, heads=2)
         self.assertEqual(values.shape, (2, 3, 8))
         self.assert_close(values[0, 0, :4], [4.09408, 4.12976, 4.16544, 4.20112])
-        self.check(lambda F, q, kv: F.contrib.interleaved_matmul_encdec_valatt(
-            kv, F.softmax(F.contrib.interleaved_matmul_encdec_qk(q, kv, heads=2)), heads=2), queries, keys_values)
+        self.check(
+            lambda F, q, kv: F.contrib.interleaved_matmul_encdec_valatt(
+                kv, F.softmax(F.contrib.interleaved_matmul_encdec_qk(q, kv, heads=2)), heads=2
+            ),
+            queries,
+            keys_values,
+        )
 
     def test_closeness(self):
         x = nd.array([1, np.nan, np.inf])
-        for other, how, expected in ((x, {}, 1), (x, {"equal_nan": False}, 0), (nd.array([1.1, np.nan, np.inf]), {}, 0),
-                                     (nd.array([1.1, np.nan, np.inf]), {"rtol": 0.2}, 1)):
+        for other, how, expected in (
+            (x, {}, 1),
+            (x, {"equal_nan": False}, 0),
+            (nd.array([1.1, np.nan, np.inf]), {}, 0),
+            (nd.array([1.1, np.nan, np.inf]), {"rtol": 0.2}, 1),
+        ):
             self.assert_equal(nd.contrib.allclose(x, other, **how), [expected])
         self.check(lambda F, a, b: F.contrib.allclose(a, b), x, x)
 
@@ -167,11 +227,14 @@ class HybridTest(ArrayCase):
 
     def test_another_storage_than_the_dense_one_is_named_by_a_warning(self):
         x = nd.array([1, 2])
-        for ask, what in ((lambda: nd.cast_storage(x, "csr"), "cast_storage"), (lambda: x.tostype("row_sparse"), "tostype"),
-                          (lambda: x.attach_grad(stype="row_sparse"), "attach_grad"),
-                          (lambda: mx.sym.var("w", stype="row_sparse"), "Variable 'w'"),
-                          (lambda: gluon.Parameter("w", shape=(2,), stype="csr"), "Parameter 'w'"),
-                          (lambda: mx.test_utils.rand_ndarray((2, 2), "csr"), "rand_ndarray")):
+        for ask, what in (
+            (lambda: nd.cast_storage(x, "csr"), "cast_storage"),
+            (lambda: x.tostype("row_sparse"), "tostype"),
+            (lambda: x.attach_grad(stype="row_sparse"), "attach_grad"),
+            (lambda: mx.sym.var("w", stype="row_sparse"), "Variable 'w'"),
+            (lambda: gluon.Parameter("w", shape=(2,), stype="csr"), "Parameter 'w'"),
+            (lambda: mx.test_utils.rand_ndarray((2, 2), "csr"), "rand_ndarray"),
+        ):
             _attributes._given.clear()
             with self.assertWarnsRegex(UserWarning, f"{what}: the array is dense, though stype=") as caught:
                 ask()
@@ -190,7 +253,6 @@ class HybridTest(ArrayCase):
 
 
 class AdamWTest(ArrayCase):
-
     def test_a_step_is_mxnet_s(self):
         weight, grad, mean, var = (nd.array([1, 2, 3]) * factor for factor in (1, 0.5, 0.1, 0.2))
         nd.contrib.adamw_update(weight, grad, mean, var, nd.array([0.5]), lr=0.1, eta=0.9, wd=0.01, clip_gradient=0.6)
@@ -208,7 +270,9 @@ class AdamWTest(ArrayCase):
     def test_several_weights_of_half_precision(self):
         weights, grads = [nd.ones(2, dtype="float16") for _ in range(2)], [nd.ones(2, dtype="float16") for _ in range(2)]
         mean, var, copies = ([make(2) for _ in range(2)] for make in (nd.zeros, nd.zeros, nd.ones))
-        nd.contrib.multi_mp_adamw_update(weights, grads, mean, var, copies, 1.0, lrs=[0.1, 0.2], wds=[0, 0], etas=[1, 1], out=weights)
+        nd.contrib.multi_mp_adamw_update(
+            weights, grads, mean, var, copies, 1.0, lrs=[0.1, 0.2], wds=[0, 0], etas=[1, 1], out=weights
+        )
         self.assert_close(copies[0], 1 - 0.1 * 0.1 / np.sqrt([0.001, 0.001]), 1e-4)
         self.assertEqual(weights[1].dtype, np.float16)
         self.assert_close(weights[1], copies[1].asnumpy(), 1e-3)
@@ -222,7 +286,6 @@ class LibrariesTest(ArrayCase):
 
     def test_own_classes_by_their_names(self):
         class Shape:
-
             def __init__(self, size=1):
                 self.size = size
 
@@ -233,8 +296,15 @@ class LibrariesTest(ArrayCase):
         register(Circle)
         mx.registry.get_alias_func(Shape, "shape")("round", "ball")(Circle)
         self.assertEqual(sorted(mx.registry.get_registry(Shape)), ["ball", "circle", "round"])
-        for made in (create("CIRCLE", size=3), create("ball", 3), create(shape="circle", size=3), create({"shape": "circle", "size": 3}),
-                     create('["circle", {"size": 3}]'), create('{"shape": "circle", "size": 3}'), create(Circle(3))):
+        for made in (
+            create("CIRCLE", size=3),
+            create("ball", 3),
+            create(shape="circle", size=3),
+            create({"shape": "circle", "size": 3}),
+            create('["circle", {"size": 3}]'),
+            create('{"shape": "circle", "size": 3}'),
+            create(Circle(3)),
+        ):
             self.assertEqual((type(made), made.size), (Circle, 3))
         with self.assertRaisesRegex(AssertionError, "Cannot find shape sqare"):
             create("sqare")
@@ -254,8 +324,11 @@ class LibrariesTest(ArrayCase):
         self.assertTrue(issubclass(gluon.contrib.nn.SyncBatchNorm, nn.BatchNorm))
 
     def test_what_libraries_import_and_cannot_use_says_so_when_it_is_called(self):
-        for call, says in ((mx.contrib.amp.amp.init, r"net.cast\('float16'\)"), (mx.contrib.amp.init_trainer, "multi_precision"),
-                           (gluon.data.dataloader._MultiWorkerIter, r"iter\(DataLoader")):
+        for call, says in (
+            (mx.contrib.amp.amp.init, r"net.cast\('float16'\)"),
+            (mx.contrib.amp.init_trainer, "multi_precision"),
+            (gluon.data.dataloader._MultiWorkerIter, r"iter\(DataLoader"),
+        ):
             with self.assertRaisesRegex(mx.MXNetError, says):
                 call()
 

@@ -13,14 +13,22 @@ ROWS = np.array([[1, 2], [3, 4]], np.float32)
 
 
 class NumpyProtocolsTest(ArrayCase):
-
     def test_functions_of_numpy_give_numpy_arrays(self):
         x = nd.array(ROWS)
-        for name, function in (("ufunc", np.sin), ("ufunc of two", lambda a: np.maximum(a, 2)), ("of two", lambda a: np.add(a, a)),
-                               ("method", np.add.reduce), ("mean", np.mean), ("axis", lambda a: np.mean(a, axis=0)),
-                               ("list", lambda a: np.concatenate([a, a])), ("dtype", lambda a: np.sum(a, 0, "float64")),
-                               ("bound", lambda a: np.clip(a, a_min=2, a_max=None)),
-                               ("shape", np.shape), ("size", np.size), ("where", lambda a: np.where(np.asarray(a) > 2, a, 0))):
+        for name, function in (
+            ("ufunc", np.sin),
+            ("ufunc of two", lambda a: np.maximum(a, 2)),
+            ("of two", lambda a: np.add(a, a)),
+            ("method", np.add.reduce),
+            ("mean", np.mean),
+            ("axis", lambda a: np.mean(a, axis=0)),
+            ("list", lambda a: np.concatenate([a, a])),
+            ("dtype", lambda a: np.sum(a, 0, "float64")),
+            ("bound", lambda a: np.clip(a, a_min=2, a_max=None)),
+            ("shape", np.shape),
+            ("size", np.size),
+            ("where", lambda a: np.where(np.asarray(a) > 2, a, 0)),
+        ):
             with self.subTest(name):
                 found, expected = function(x), function(ROWS)
                 self.assertIs(type(found), type(expected))
@@ -28,10 +36,18 @@ class NumpyProtocolsTest(ArrayCase):
 
     def test_functions_that_numpy_passes_on_to_methods_give_ndarrays_as_mxnet_does(self):
         x = nd.array(ROWS)
-        for name, function in (("sum", np.sum), ("axis", lambda a: np.sum(a, axis=1)), ("place", lambda a: np.argmax(a, 1)),
-                               ("keepdims", lambda a: np.max(a, 0, keepdims=True)), ("amin", np.amin), ("prod", np.prod),
-                               ("repeat", lambda a: np.repeat(a, 2, axis=1)), ("swapaxes", lambda a: np.swapaxes(a, 0, 1)),
-                               ("clip", lambda a: np.clip(a, a_min=2, a_max=3)), ("squeeze", lambda a: np.squeeze(a[:1], axis=0))):
+        for name, function in (
+            ("sum", np.sum),
+            ("axis", lambda a: np.sum(a, axis=1)),
+            ("place", lambda a: np.argmax(a, 1)),
+            ("keepdims", lambda a: np.max(a, 0, keepdims=True)),
+            ("amin", np.amin),
+            ("prod", np.prod),
+            ("repeat", lambda a: np.repeat(a, 2, axis=1)),
+            ("swapaxes", lambda a: np.swapaxes(a, 0, 1)),
+            ("clip", lambda a: np.clip(a, a_min=2, a_max=3)),
+            ("squeeze", lambda a: np.squeeze(a[:1], axis=0)),
+        ):
             with self.subTest(name):
                 self.assertIs(type(function(x)), nd.NDArray)
                 self.assert_equal(function(x), np.atleast_1d(function(ROWS)), np.float32)
@@ -43,9 +59,17 @@ class NumpyProtocolsTest(ArrayCase):
 
     def test_operators_between_both_give_ndarrays_of_the_ndarray_s_type(self):
         x, a = nd.array(ROWS), np.full((2, 2), 2.0)
-        for name, apply in (("+", lambda l, r: l + r), ("-", lambda l, r: l - r), ("*", lambda l, r: l * r),
-                            ("/", lambda l, r: l / r), ("%", lambda l, r: l % r), ("**", lambda l, r: l ** r),
-                            ("==", lambda l, r: l == r), ("<", lambda l, r: l < r), (">=", lambda l, r: l >= r)):
+        for name, apply in (
+            ("+", lambda l, r: l + r),
+            ("-", lambda l, r: l - r),
+            ("*", lambda l, r: l * r),
+            ("/", lambda l, r: l / r),
+            ("%", lambda l, r: l % r),
+            ("**", lambda l, r: l**r),
+            ("==", lambda l, r: l == r),
+            ("<", lambda l, r: l < r),
+            (">=", lambda l, r: l >= r),
+        ):
             for other in (a, np.array([2.0, 1.0]), np.float32(2), np.float64(2), np.int64(2)):
                 with self.subTest(name, other=type(other)):
                     for found, expected in ((apply(x, other), apply(ROWS, other)), (apply(other, x), apply(other, ROWS))):
@@ -62,7 +86,10 @@ class NumpyProtocolsTest(ArrayCase):
         np.testing.assert_array_equal(a, 3 * ROWS)
 
     def test_values_are_not_lost_silently(self):
-        for wrong in (lambda: nd.ones(2, dtype="int32") + np.array([0.5, 1]), lambda: np.array([0.5, 1]) * nd.ones(2, dtype="int32")):
+        for wrong in (
+            lambda: nd.ones(2, dtype="int32") + np.array([0.5, 1]),
+            lambda: np.array([0.5, 1]) * nd.ones(2, dtype="int32"),
+        ):
             with self.assertRaisesRegex(TypeError, r"loses values in the NDArray's int32. Cast one: x.astype\('float64'\)"):
                 wrong()
 
@@ -84,7 +111,6 @@ class NumpyProtocolsTest(ArrayCase):
 
 
 class PrintingTest(ArrayCase):
-
     def test_arrays_are_printed_as_numpy_prints_them(self):
         for shape in ((5,), (2000,), (40, 50), (3, 5, 400), (10, 10, 10, 10), (2, 3000), (3000, 2)):
             for values in (np.random.RandomState(0).randn(*shape).astype("float32"), np.arange(np.prod(shape)).reshape(shape)):
@@ -94,8 +120,9 @@ class PrintingTest(ArrayCase):
     def test_only_the_edges_of_a_large_array_are_fetched(self):
         x = nd.zeros((1000, 1000))
         sizes, fetch = [], type(x._session).fetch_one
-        with unittest.mock.patch.object(type(x._session), "fetch_one", autospec=True,
-                                        side_effect=lambda *a: sizes.append(fetch(*a)) or sizes[-1]):
+        with unittest.mock.patch.object(
+            type(x._session), "fetch_one", autospec=True, side_effect=lambda *a: sizes.append(fetch(*a)) or sizes[-1]
+        ):
             str(x)
         self.assertEqual([each.shape for each in sizes], [(7, 7)])
 

@@ -16,7 +16,6 @@ X = np.array([[1, -2], [3, -4]], np.float32)
 
 
 class CallTest(ArrayCase):
-
     def test_tensors_by_position_and_by_name(self):
         x, w = nd.array(X), nd.ones((3, 2))
         expected = X @ np.ones((2, 3))
@@ -74,8 +73,11 @@ class CallTest(ArrayCase):
     def test_what_counts_by_its_shape_alone_may_have_any_dtype(self):
         for dtype in ("float32", "int32", "float16", "bool"):
             like = nd.zeros((2, 3), dtype=dtype)
-            for name, shape, expected in (("reshape_like", (6,), [1, 2, 3, 4, 5, 6]), ("broadcast_like", (1, 3), [[5, 7, 9]]),
-                                          ("slice_like", (2, 4), [[1, 2, 3, 0], [4, 5, 6, 0]])):
+            for name, shape, expected in (
+                ("reshape_like", (6,), [1, 2, 3, 4, 5, 6]),
+                ("broadcast_like", (1, 3), [[5, 7, 9]]),
+                ("slice_like", (2, 4), [[1, 2, 3, 0], [4, 5, 6, 0]]),
+            ):
                 x = nd.ones(shape)
                 x.attach_grad()
                 with mx.autograd.record():
@@ -121,7 +123,6 @@ class CallTest(ArrayCase):
 
 
 class ArgumentsTest(unittest.TestCase):
-
     def test_the_types_of_arguments_are_written_as_mxnet_writes_them(self):
         found = mx.operator.get_operator_arguments("Activation")
         self.assertIsInstance(found, mx.operator.OperatorArguments)
@@ -132,7 +133,6 @@ class ArgumentsTest(unittest.TestCase):
 
 
 class MistakeTest(unittest.TestCase):
-
     def test_a_typo_in_a_keyword_names_what_was_meant(self):
         with self.assertRaisesRegex(mx.MXNetError, "'no_bia'.*did you mean 'no_bias'"):
             nd.FullyConnected(nd.ones((1, 2)), nd.ones((1, 2)), num_hidden=1, no_bia=True)
@@ -167,10 +167,11 @@ class MistakeTest(unittest.TestCase):
 
 
 class DocumentationTest(unittest.TestCase):
-
     def test_a_function_has_a_signature_and_a_docstring(self):
-        self.assertEqual(list(inspect.signature(nd.FullyConnected).parameters),
-                         ["data", "weight", "bias", "num_hidden", "no_bias", "flatten", "out", "name"])
+        self.assertEqual(
+            list(inspect.signature(nd.FullyConnected).parameters),
+            ["data", "weight", "bias", "num_hidden", "no_bias", "flatten", "out", "name"],
+        )
         for text in ("num_hidden : long, required", "Units of the output.", "weight : NDArray", "Returns"):
             self.assertIn(text, nd.FullyConnected.__doc__)
 

@@ -22,6 +22,7 @@ def sgd(momentum):
     def step(w, g, t, s, lr, wd, limit):
         s["m"] = momentum * s.get("m", 0) - lr * (clip(g, limit) + wd * w)
         return w + s["m"]
+
     return step
 
 
@@ -140,21 +141,34 @@ def add(w, g, t, s, lr, wd, limit):
 
 
 FORMULAS = {
-    "sgd": (sgd(0), {}), "sgd with momentum": (sgd(0.9), {"momentum": 0.9}), "nag": (nag, {"momentum": 0.9}),
-    "adam": (adam, {}), "adamax": (adamax, {}), "nadam": (nadam, {}), "adagrad": (adagrad, {}),
-    "rmsprop": (rmsprop, {}), "rmsprop centered": (rmsprop_centered, {"centered": True}), "adadelta": (adadelta, {}),
-    "ftrl": (ftrl, {}), "signum": (signum, {}), "signum without momentum": (signsgd, {"momentum": 0}),
-    "ftml": (ftml, {}), "lamb": (lamb, {}), "lars": (lars, {"momentum": 0.9}), "dcasgd": (dcasgd, {}), "test": (add, {}),
+    "sgd": (sgd(0), {}),
+    "sgd with momentum": (sgd(0.9), {"momentum": 0.9}),
+    "nag": (nag, {"momentum": 0.9}),
+    "adam": (adam, {}),
+    "adamax": (adamax, {}),
+    "nadam": (nadam, {}),
+    "adagrad": (adagrad, {}),
+    "rmsprop": (rmsprop, {}),
+    "rmsprop centered": (rmsprop_centered, {"centered": True}),
+    "adadelta": (adadelta, {}),
+    "ftrl": (ftrl, {}),
+    "signum": (signum, {}),
+    "signum without momentum": (signsgd, {"momentum": 0}),
+    "ftml": (ftml, {}),
+    "lamb": (lamb, {}),
+    "lars": (lars, {"momentum": 0.9}),
+    "dcasgd": (dcasgd, {}),
+    "test": (add, {}),
 }
 
 
 class FormulaTest(ArrayCase):
-
     def check(self, name, formula, arguments, wd, limit):
         random = np.random.RandomState(1)
         expected = random.randn(4, 3)
-        update = optimizer.get_updater(optimizer.create(name.split()[0], learning_rate=0.02, wd=wd, rescale_grad=0.5,
-                                                        clip_gradient=limit, **arguments))
+        update = optimizer.get_updater(
+            optimizer.create(name.split()[0], learning_rate=0.02, wd=wd, rescale_grad=0.5, clip_gradient=limit, **arguments)
+        )
         weight, state = nd.array(expected), {}
         for t in range(1, STEPS + 1):
             grad = random.randn(4, 3)
@@ -206,10 +220,8 @@ class FormulaTest(ArrayCase):
 
 
 class OptimizerTest(ArrayCase):
-
     def test_multipliers_come_from_names_and_indices(self):
-        o = optimizer.create("sgd", learning_rate=0.5, wd=0.1,
-                             param_idx2name={0: "a_weight", 1: "a_bias", 2: "n_gamma"})
+        o = optimizer.create("sgd", learning_rate=0.5, wd=0.1, param_idx2name={0: "a_weight", 1: "a_bias", 2: "n_gamma"})
         o.set_lr_mult({"a_bias": 2.0, 0: 3.0})
         self.assertEqual([o._get_lr(i) for i in range(3)], [1.5, 1.0, 0.5])
         self.assertEqual([o._get_wd(i) for i in range(3)], [0.1, 0.0, 0.1])
@@ -241,8 +253,14 @@ class OptimizerTest(ArrayCase):
         self.assert_equal(weight, [2])
 
     def test_states_go_on_where_they_were(self):
-        for name, arguments in (("sgd", {"momentum": 0.9}), ("adam", {}), ("nadam", {}), ("rmsprop", {"centered": True}),
-                                ("adam", {"multi_precision": True}), ("lars", {"momentum": 0.5})):
+        for name, arguments in (
+            ("sgd", {"momentum": 0.9}),
+            ("adam", {}),
+            ("nadam", {}),
+            ("rmsprop", {"centered": True}),
+            ("adam", {"multi_precision": True}),
+            ("lars", {"momentum": 0.5}),
+        ):
             with self.subTest(name):
                 dtype = "float16" if arguments.get("multi_precision") else "float32"
                 random = np.random.RandomState(0)
@@ -261,6 +279,7 @@ class OptimizerTest(ArrayCase):
 
     def test_states_are_no_pickle(self):
         import pickle
+
         update = optimizer.get_updater(optimizer.SGD(momentum=0.9))
         update(0, nd.ones(2), nd.ones(2))
         with self.assertRaises(Exception):

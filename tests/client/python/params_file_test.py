@@ -13,10 +13,31 @@ from tests.client.python.array_case import ArrayCase
 
 # mx.nd.save of {"w": [[1, 2]] in float32, "n": [3] in int32}, by MXNet 1.9.1.
 BY_MXNET = bytes.fromhex(
-    "12010000000000000000000000000000" "0200000000000000"
-    "c9fa93f9" "00000000" "02000000" "0100000000000000" "0200000000000000" "01000000" "00000000" "00000000" "0000803f00000040"
-    "c9fa93f9" "00000000" "01000000" "0100000000000000" "01000000" "00000000" "04000000" "03000000"
-    "0200000000000000" "0100000000000000" "77" "0100000000000000" "6e")
+    "12010000000000000000000000000000"
+    "0200000000000000"
+    "c9fa93f9"
+    "00000000"
+    "02000000"
+    "0100000000000000"
+    "0200000000000000"
+    "01000000"
+    "00000000"
+    "00000000"
+    "0000803f00000040"
+    "c9fa93f9"
+    "00000000"
+    "01000000"
+    "0100000000000000"
+    "01000000"
+    "00000000"
+    "04000000"
+    "03000000"
+    "0200000000000000"
+    "0100000000000000"
+    "77"
+    "0100000000000000"
+    "6e"
+)
 # The forms before: 1 without a storage type, 0 with the number of dimensions where later ones have a magic number.
 VERSION_1 = bytes.fromhex("c8fa93f9" "01000000" "0200000000000000" "01000000" "00000000" "00000000" "0000803f00000040")
 VERSION_0 = bytes.fromhex("01000000" "02000000" "01000000" "00000000" "00000000" "0000803f00000040")
@@ -25,7 +46,6 @@ NO_NAMES = struct.pack("<Q", 0)
 
 
 class ParamsFileTest(ArrayCase):
-
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -78,7 +98,7 @@ class ParamsFileTest(ArrayCase):
     def test_a_damaged_byte_is_an_error_or_another_value(self):
         for place in range(len(BY_MXNET)):
             for value in (0x00, 0x7F, 0xFF):
-                damaged = BY_MXNET[:place] + bytes([value]) + BY_MXNET[place + 1:]
+                damaged = BY_MXNET[:place] + bytes([value]) + BY_MXNET[place + 1 :]
                 try:
                     nd.load_frombuffer(damaged)
                 except mx.MXNetError:
@@ -86,8 +106,11 @@ class ParamsFileTest(ArrayCase):
 
     def test_huge_numbers_allocate_nothing(self):
         huge = 1 << 62
-        for data in (struct.pack("<QQQ", 0x112, 0, huge), LIST_OF_ONE + VERSION_1[:8] + struct.pack("<q", huge) + VERSION_1[16:],
-                     LIST_OF_ONE + struct.pack("<I", 1 << 31) + bytes(100)):
+        for data in (
+            struct.pack("<QQQ", 0x112, 0, huge),
+            LIST_OF_ONE + VERSION_1[:8] + struct.pack("<q", huge) + VERSION_1[16:],
+            LIST_OF_ONE + struct.pack("<I", 1 << 31) + bytes(100),
+        ):
             with self.assertRaises(mx.MXNetError):
                 nd.load_frombuffer(data)
 

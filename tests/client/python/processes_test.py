@@ -59,10 +59,14 @@ def read(path):
 
 
 class LocalServerTest(unittest.TestCase):
-
     def start(self, code, begin=START, check=True):
-        program = subprocess.Popen([sys.executable, "-c", begin + code], stdout=subprocess.PIPE, text=True, start_new_session=True,
-                                   env={**os.environ, "PYTHONPATH": ":".join(sys.path)})
+        program = subprocess.Popen(
+            [sys.executable, "-c", begin + code],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+        )
         self.addCleanup(program.stdout.close)
         pid, path = program.stdout.readline().split()
         self.assertTrue(os.path.exists(path) or not check)
@@ -87,12 +91,14 @@ class LocalServerTest(unittest.TestCase):
         self.assertTrue(gone(pid, path))
 
     def test_it_ends_when_the_program_is_killed_and_a_forked_child_lives_on(self):
-        program, pid, path = self.start("""
+        program, pid, path = self.start(
+            """
 import os, time
 child = os.fork()
 if child == 0: time.sleep(60); os._exit(0)
 ready(); print(child, flush=True)
-time.sleep(60)""")
+time.sleep(60)"""
+        )
         child = int(program.stdout.readline())
         program.kill()
         program.wait()
@@ -100,7 +106,9 @@ time.sleep(60)""")
         os.kill(child, signal.SIGKILL)  # It was there all the time.
 
     def test_it_outlives_the_thread_that_started_it(self):
-        program, pid, path = self.start("", """
+        program, pid, path = self.start(
+            "",
+            """
 import threading, time, gluond as mx
 from gluond._wire import connect
 thread = threading.Thread(target=lambda: mx.nd.ones(1).asnumpy())
@@ -109,7 +117,8 @@ server = connect.current().local
 time.sleep(0.5)
 print(server._server.pid, server.address[5:], flush=True)
 print((mx.nd.ones(2) + 1).asnumpy().sum(), flush=True)
-time.sleep(60)""")
+time.sleep(60)""",
+        )
         self.assertEqual(program.stdout.readline().strip(), "4.0")
         program.kill()
         program.wait()
@@ -118,9 +127,11 @@ time.sleep(60)""")
     def test_nothing_is_left_when_the_program_is_killed_while_it_starts(self):
         with tempfile.TemporaryDirectory() as folder:
             for delay in (0.0, 0.002, 0.004, 0.008, 0.016, 0.032):
-                program = subprocess.Popen([sys.executable, "-c", "import gluond as mx; print(flush=True); mx.nd.ones(1)"],
-                                           stdout=subprocess.PIPE,
-                                           env={**os.environ, "PYTHONPATH": ":".join(sys.path), "TMPDIR": folder})
+                program = subprocess.Popen(
+                    [sys.executable, "-c", "import gluond as mx; print(flush=True); mx.nd.ones(1)"],
+                    stdout=subprocess.PIPE,
+                    env={**os.environ, "PYTHONPATH": ":".join(sys.path), "TMPDIR": folder},
+                )
                 program.stdout.readline()
                 time.sleep(delay)
                 program.kill()
@@ -128,19 +139,22 @@ time.sleep(60)""")
             self.assertTrue(nobody_works_in(folder))
 
     def test_when_it_ends_by_itself_the_error_says_so(self):
-        program, pid, path = self.start("""
+        program, pid, path = self.start(
+            """
 import os, signal
 os.kill(server._server.pid, signal.SIGKILL); server._server.wait(); ready()
 try: (x + 1).asnumpy()
-except mx.MXNetError as error: print("ended with code -9" in str(error), flush=True)""", check=False)
+except mx.MXNetError as error: print("ended with code -9" in str(error), flush=True)""",
+            check=False,
+        )
         self.assertEqual(program.stdout.readline().strip(), "True")
         self.assertEqual(program.wait(30), 0)
         self.assertTrue(gone(pid, path))
 
     def test_it_outlives_the_interrupt_of_a_computation(self):
         program, pid, path = self.start(
-            "import time\ntry: ready(); time.sleep(60)\n"
-            "except KeyboardInterrupt: print((x + 1).asnumpy().sum(), flush=True)")
+            "import time\ntry: ready(); time.sleep(60)\n" "except KeyboardInterrupt: print((x + 1).asnumpy().sum(), flush=True)"
+        )
         os.killpg(program.pid, signal.SIGINT)  # As Ctrl-C does.
         self.assertEqual(program.stdout.readline().strip(), "4.0")
         self.assertEqual(program.wait(30), 0)
@@ -152,8 +166,13 @@ except mx.MXNetError as error: print("ended with code -9" in str(error), flush=T
 
     def test_a_server_that_cannot_start_shows_its_words(self):
         environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), "GLUOND_SERVER": "/bin/false"}
-        result = subprocess.run([sys.executable, "-c", "import gluond as mx; mx.nd.ones(1)"], env=environment,
-                                capture_output=True, text=True, timeout=60)
+        result = subprocess.run(
+            [sys.executable, "-c", "import gluond as mx; mx.nd.ones(1)"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         self.assertIn("/bin/false did not start", result.stderr)
 
 
@@ -181,17 +200,20 @@ class ParentsServerTest(unittest.TestCase):
     def test_another_program_has_one_of_its_own(self):
         code = "import gluond as mx; from gluond._wire import connect; mx.nd.ones(1); print(connect.current().address)"
         variables = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
-        address = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=60, check=True)
+        address = subprocess.run(
+            [sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=60, check=True
+        )
         self.assertNotEqual(address.stdout.strip(), self.expected[0])
 
     def test_where_it_has_gone_a_child_starts_one(self):
-        with mock.patch.dict(connect._inherited, {"GLUOND_ADDRESS": "unix:/not/there"}), mock.patch.object(connect, "_current", None):
+        with mock.patch.dict(connect._inherited, {"GLUOND_ADDRESS": "unix:/not/there"}), mock.patch.object(
+            connect, "_current", None
+        ):
             self.assertIsNot(connect.current().local, None)
             connect.disconnect()
 
 
 class ForkTest(unittest.TestCase):
-
     def test_a_child_has_a_session_of_its_own(self):
         x = nd.ones(2)
         x.asnumpy()

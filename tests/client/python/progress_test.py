@@ -25,7 +25,6 @@ class Terminal(io.StringIO):
 
 
 class ProgressTest(unittest.TestCase):
-
     def run_epoch(self, batches, seconds=0.0, surface=None, **arguments):
         surface = surface or Terminal()
         with mock.patch("sys.stderr", surface):

@@ -24,24 +24,26 @@ class FakeChannel:
 
 
 class ProtocolTest(unittest.TestCase):
-
     def test_a_server_that_is_new_enough_is_no_problem(self):
         self.assertEqual(protocol.why_too_old(None, protocol.LOWEST_OF_SERVER), "")
         self.assertEqual(protocol.why_too_old(None, protocol.PROTOCOL + 1), "")
 
     def test_an_older_server_is_named(self):
-        self.assertEqual(protocol.why_too_old(FakeChannel(), 0),
-                         "the server is too old: gluond 0.0.7 speaks protocol 1, and this client, gluond "
-                         f"{mx.__version__.rpartition('gluond')[2]}, needs 2 or newer; start a newer server, or install the client of the server's release")
+        self.assertEqual(
+            protocol.why_too_old(FakeChannel(), 0),
+            "the server is too old: gluond 0.0.7 speaks protocol 1, and this client, gluond "
+            f"{mx.__version__.rpartition('gluond')[2]}, needs 2 or newer; start a newer server, or install the client of the server's release",
+        )
 
     def test_a_session_with_it_is_refused(self):
         session = connect.current()
         told = []
         with mock.patch.object(protocol, "LOWEST_OF_SERVER", 1000), mock.patch.object(pipeline, "LOWEST_OF_SERVER", 1000):
             with self.assertRaises(mx.MXNetError):
-                pipeline.Pipeline(session.new_stream, session.channel, "test", lambda *why: told.append(why) or mx.MXNetError(),
-                                  lambda: False)
-        (code, details), = told
+                pipeline.Pipeline(
+                    session.new_stream, session.channel, "test", lambda *why: told.append(why) or mx.MXNetError(), lambda: False
+                )
+        ((code, details),) = told
         self.assertEqual(code, 9)
         self.assertRegex(details, r"^the server is too old: gluond \d\S+ speaks protocol \d+, .* needs 1000 or newer")
 
@@ -50,7 +52,6 @@ class ProtocolTest(unittest.TestCase):
 
 
 class UnknownCommandTest(unittest.TestCase):
-
     COMMAND = encoding.command(fields.varint(4711 << 3 | 2), b"news")
 
     def test_who_waits_for_the_answer_gets_the_error(self):
@@ -66,7 +67,6 @@ class UnknownCommandTest(unittest.TestCase):
 
 
 class OperatorsCacheTest(unittest.TestCase):
-
     def setUp(self):
         self.home = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.home)

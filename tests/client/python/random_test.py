@@ -10,7 +10,6 @@ N = 20000
 
 
 class RandomTest(ArrayCase):
-
     def check(self, array, mean, variance):
         values = array.asnumpy().astype(np.float64)
         self.assertEqual(values.shape, (N,))
@@ -20,11 +19,15 @@ class RandomTest(ArrayCase):
     def test_distributions_have_their_mean_and_variance(self):
         mx.random.seed(1)
         for array, mean, variance in (
-                (mx.random.uniform(-1, 3, shape=N), 1, 16 / 12), (mx.random.normal(2, 3, shape=(N,)), 2, 9),
-                (mx.random.randn(N), 0, 1), (mx.random.poisson(4, shape=N), 4, 4),
-                (mx.random.exponential(2, shape=N), 2, 4), (mx.random.gamma(3, 2, shape=N), 6, 12),
-                (mx.random.negative_binomial(3, 0.5, shape=N), 3, 6),
-                (mx.random.generalized_negative_binomial(2, 0.5, shape=N), 2, 4)):
+            (mx.random.uniform(-1, 3, shape=N), 1, 16 / 12),
+            (mx.random.normal(2, 3, shape=(N,)), 2, 9),
+            (mx.random.randn(N), 0, 1),
+            (mx.random.poisson(4, shape=N), 4, 4),
+            (mx.random.exponential(2, shape=N), 2, 4),
+            (mx.random.gamma(3, 2, shape=N), 6, 12),
+            (mx.random.negative_binomial(3, 0.5, shape=N), 3, 6),
+            (mx.random.generalized_negative_binomial(2, 0.5, shape=N), 2, 4),
+        ):
             self.check(array, mean, variance)
 
     def test_a_seed_repeats_the_numbers(self):

@@ -25,7 +25,6 @@ FILES = {
 
 
 class RecordsTest(PillowCase):
-
     def records(self, *records):
         """A file of records with keys 0, 3, 6 and so on; its two paths."""
         paths = self.path("a.idx"), self.path("a.rec")
@@ -96,7 +95,6 @@ class RecordsTest(PillowCase):
 
     def test_threads_read_at_once(self):
         class Slow(recordio.MXIndexedRecordIO):
-
             def seek(self, idx):
                 super().seek(idx)
                 time.sleep(0.001)
@@ -108,11 +106,14 @@ class RecordsTest(PillowCase):
     def test_damaged_files(self):
         head = lambda place, size: MAGIC + struct.pack("<I", place << 29 | size)
         for content, text in (
-                (b"text that is no record", "does not begin here, at byte 0"), (MAGIC + b"\1", "is cut off, at byte 0"),
-                (head(0, 4) + b"abcd" + head(0, 5) + b"abcde", "is cut off, at byte 20"),
-                (head(1, 4) + b"abcd", "is cut off, at byte 12"),
-                (head(2, 0), "a part that does not follow, at byte 0"),
-                (head(1, 0) + head(0, 0), "a part that does not follow, at byte 8"), (head(5, 0), "does not follow")):
+            (b"text that is no record", "does not begin here, at byte 0"),
+            (MAGIC + b"\1", "is cut off, at byte 0"),
+            (head(0, 4) + b"abcd" + head(0, 5) + b"abcde", "is cut off, at byte 20"),
+            (head(1, 4) + b"abcd", "is cut off, at byte 12"),
+            (head(2, 0), "a part that does not follow, at byte 0"),
+            (head(1, 0) + head(0, 0), "a part that does not follow, at byte 8"),
+            (head(5, 0), "does not follow"),
+        ):
             with self.subTest(text):
                 reader = recordio.MXRecordIO(self.write("a.rec", content), "r")
                 with self.assertRaisesRegex(mx.MXNetError, f"a.rec: Invalid RecordIO File: .*{text}"):
@@ -127,18 +128,18 @@ class RecordsTest(PillowCase):
         index, path = self.records(b"a")
         reader = recordio.MXIndexedRecordIO(index, path, "r")
         for use, error, text in (
-                (lambda: recordio.MXRecordIO(path, "a"), ValueError, "Invalid flag a"),
-                (lambda: recordio.MXRecordIO(path + "x", "r"), mx.MXNetError, "No such file.*a.recx"),
-                (lambda: recordio.MXIndexedRecordIO(index + "x", path, "r"), FileNotFoundError, "a.idxx"),
-                (lambda: reader.write(b"b"), AssertionError, "is open to be read"),
-                (reader.tell, AssertionError, "to be read"),
-                (lambda: (reader.close(), reader.read()), mx.MXNetError, "is closed")):
+            (lambda: recordio.MXRecordIO(path, "a"), ValueError, "Invalid flag a"),
+            (lambda: recordio.MXRecordIO(path + "x", "r"), mx.MXNetError, "No such file.*a.recx"),
+            (lambda: recordio.MXIndexedRecordIO(index + "x", path, "r"), FileNotFoundError, "a.idxx"),
+            (lambda: reader.write(b"b"), AssertionError, "is open to be read"),
+            (reader.tell, AssertionError, "to be read"),
+            (lambda: (reader.close(), reader.read()), mx.MXNetError, "is closed"),
+        ):
             with self.assertRaisesRegex(error, text):
                 use()
 
 
 class PackTest(PillowCase):
-
     def test_records_of_labels(self):
         header = recordio.IRHeader(7, 4.5, 1, 2)
         self.assertEqual(repr(header), "HEADER(flag=7, label=4.5, id=1, id2=2)")

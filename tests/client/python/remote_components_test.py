@@ -13,7 +13,6 @@ def attributes(component):
 
 
 class ComponentTest(unittest.TestCase):
-
     def test_a_loss_has_its_arguments(self):
         made = components.loss(gluon.loss.HuberLoss(rho=2, weight=0.5))
         self.assertEqual(made.name, "HuberLoss")
@@ -37,11 +36,14 @@ class ComponentTest(unittest.TestCase):
         made, schedule = components.optimizer(mx.optimizer.SGD(momentum=0.9, learning_rate=0.1, wd=1e-4, clip_gradient=2))
         self.assertIsNone(schedule)
         self.assertEqual(made.name, "sgd")
-        self.assertEqual(attributes(made), {"momentum": 0.9, "learning_rate": 0.1, "wd": 1e-4, "clip_gradient": 2,
-                                            "multi_precision": False})
+        self.assertEqual(
+            attributes(made), {"momentum": 0.9, "learning_rate": 0.1, "wd": 1e-4, "clip_gradient": 2, "multi_precision": False}
+        )
         by_name, _ = components.optimizer("adam", {"beta1": 0.5})
-        self.assertEqual(attributes(by_name), {"learning_rate": 0.001, "beta1": 0.5, "beta2": 0.999, "epsilon": 1e-8, "wd": 0,
-                                               "multi_precision": False})
+        self.assertEqual(
+            attributes(by_name),
+            {"learning_rate": 0.001, "beta1": 0.5, "beta2": 0.999, "epsilon": 1e-8, "wd": 0, "multi_precision": False},
+        )
         self.assertEqual(attributes(components.optimizer("adamw", {"wd": 0.1})[0]), {"wd": 0.1})
 
     def test_an_optimizer_of_the_program_is_refused(self):
@@ -55,11 +57,11 @@ class ComponentTest(unittest.TestCase):
 
     def test_schedules_begin_where_they_began(self):
         for schedule, expected in (
-                (mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.8),
-                 {"step": 2, "factor": 0.5, "stop_factor_lr": 1e-8}),
-                (mx.lr_scheduler.MultiFactorScheduler([3, 5], 0.1, base_lr=0.8), {"step": [3, 5], "factor": 0.1}),
-                (mx.lr_scheduler.PolyScheduler(10, 0.8, 3), {"max_update": 10, "pwr": 3, "final_lr": 0}),
-                (mx.lr_scheduler.CosineScheduler(10, 0.8, 0.1), {"max_update": 10, "final_lr": 0.1})):
+            (mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.8), {"step": 2, "factor": 0.5, "stop_factor_lr": 1e-8}),
+            (mx.lr_scheduler.MultiFactorScheduler([3, 5], 0.1, base_lr=0.8), {"step": [3, 5], "factor": 0.1}),
+            (mx.lr_scheduler.PolyScheduler(10, 0.8, 3), {"max_update": 10, "pwr": 3, "final_lr": 0}),
+            (mx.lr_scheduler.CosineScheduler(10, 0.8, 0.1), {"max_update": 10, "final_lr": 0.1}),
+        ):
             common = {"base_lr": 0.8, "warmup_steps": 0, "warmup_begin_lr": 0, "warmup_mode": "linear"}
             for update in (0, 4, 7):
                 schedule(update)
@@ -84,14 +86,18 @@ class ComponentTest(unittest.TestCase):
 
     def test_metrics(self):
         made = components.metrics(["accuracy", mx.metric.TopKAccuracy(5), mx.metric.Accuracy()])
-        self.assertEqual([(each.name, attributes(each)) for each in made],
-                         [("accuracy", {}), ("top_k_accuracy", {"top_k": 5}), ("accuracy", {})])
+        self.assertEqual(
+            [(each.name, attributes(each)) for each in made], [("accuracy", {}), ("top_k_accuracy", {"top_k": 5}), ("accuracy", {})]
+        )
         with self.assertRaisesRegex(mx.MXNetError, "the metric F1 is none of the server's; there are 'accuracy'"):
             components.metrics(mx.metric.F1())
 
     def test_initializers(self):
-        for made, expected in ((mx.init.Xavier(magnitude=2), {"rnd_type": "uniform", "factor_type": "avg", "magnitude": 2}),
-                               ("zeros", {}), (mx.init.Normal(0.5), {"sigma": 0.5})):
+        for made, expected in (
+            (mx.init.Xavier(magnitude=2), {"rnd_type": "uniform", "factor_type": "avg", "magnitude": 2}),
+            ("zeros", {}),
+            (mx.init.Normal(0.5), {"sigma": 0.5}),
+        ):
             self.assertEqual(attributes(components.initializer(made)), expected)
 
         class Own(mx.init.Initializer):

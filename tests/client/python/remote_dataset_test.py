@@ -13,7 +13,6 @@ from tests.client.python.array_case import ArrayCase
 
 
 class DatasetTest(ArrayCase):
-
     def setUp(self):
         self.data = np.arange(40, dtype="uint8").reshape(10, 4)
         self.addCleanup(lambda: [dataset.delete() for dataset in mx.remote.datasets()])
@@ -35,8 +34,10 @@ class DatasetTest(ArrayCase):
     def test_arrays_of_any_kind_are_columns(self):
         mx.remote.Dataset("d", nd.array(self.data), list(range(10)), weight=np.ones(10), progress=False)
         columns = mx.remote.Dataset("d").describe().columns
-        self.assertEqual([(name, column.dtype.name) for name, column in columns.items()],
-                         [("data", "float32"), ("label", "float32"), ("weight", "float64")])
+        self.assertEqual(
+            [(name, column.dtype.name) for name, column in columns.items()],
+            [("data", "float32"), ("label", "float32"), ("weight", "float64")],
+        )
 
     def test_the_same_values_are_not_sent_again(self):
         self.upload()
@@ -72,8 +73,11 @@ class DatasetTest(ArrayCase):
         other = calls.Client(calls.connect.current())
         with mock.patch.object(calls, "of", lambda session: other), self.sent() as call:
             self.upload()
-        offsets = [each.args[2].chunk.offset for each in call.call_args_list
-                   if each.args[1].name == "UploadDataset" and each.args[2].HasField("chunk")]
+        offsets = [
+            each.args[2].chunk.offset
+            for each in call.call_args_list
+            if each.args[1].name == "UploadDataset" and each.args[2].HasField("chunk")
+        ]
         self.assertEqual((chunks, offsets), ([0, 16], [32, 0]))
         self.assertTrue(mx.remote.Dataset("d").describe().committed)
 

@@ -13,7 +13,6 @@ from tests.client.python.remote_case import LOSS, Refusal, breaking, convnet, de
 
 
 class DescribeTest(ArrayCase):
-
     def test_a_model_tells_its_parts(self):
         model = defined(net=convnet(), inputs=(-1, 1, 8, 8), seed=3)
         about = model.describe()
@@ -21,8 +20,9 @@ class DescribeTest(ArrayCase):
         self.assertEqual([(each.name, each.shape) for each in about.inputs], [("data", (-1, 1, 8, 8))])
         self.assertEqual([(each.name, each.shape) for each in about.outputs], [("output", (-1, 3))])
         kinds = {each.name.partition("_")[2]: each.kind for each in about.parameters if "batchnorm" in each.name}
-        self.assertEqual(kinds, {"gamma": "parameter", "beta": "parameter", "running_mean": "auxiliary",
-                                 "running_var": "auxiliary"})
+        self.assertEqual(
+            kinds, {"gamma": "parameter", "beta": "parameter", "running_mean": "auxiliary", "running_var": "auxiliary"}
+        )
         self.assertTrue(all(each.initialized for each in about.parameters))
         self.assertIn("sgd(", about.trainer.optimizer)
 
@@ -54,7 +54,6 @@ class DescribeTest(ArrayCase):
 
 
 class DefineTest(ArrayCase):
-
     def test_a_blocks_values_go_with_it(self):
         net = convnet()
         net.initialize(mx.init.Xavier())
@@ -103,13 +102,11 @@ class DefineTest(ArrayCase):
 
 
 class TwoInputs(gluon.HybridBlock):
-
     def hybrid_forward(self, F, a, b):
         return F.broadcast_add(a, b), F.broadcast_mul(a, b)
 
 
 class PredictTest(ArrayCase):
-
     def test_arrays_come_back_as_they_were_given(self):
         model = defined()
         x, _ = points(4)
@@ -164,7 +161,6 @@ class PredictTest(ArrayCase):
 
 
 class BlockTest(ArrayCase):
-
     def test_a_block_computes_as_the_model(self):
         model = defined(net=convnet(), inputs=(-1, 1, 8, 8))
         x, y = points(32, 1, 8, 8)

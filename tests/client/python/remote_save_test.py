@@ -25,8 +25,9 @@ def images(count=32):
 
 def states_of(model):
     """The states of its optimizer."""
-    method = methods.Method("/gluond.v1.TrainingService/GetOptimizerState", trainer_pb2.GetOptimizerStateRequest,
-                            trainer_pb2.GetOptimizerStateResponse)
+    method = methods.Method(
+        "/gluond.v1.TrainingService/GetOptimizerState", trainer_pb2.GetOptimizerStateRequest, trainer_pb2.GetOptimizerStateResponse
+    )
     return calls.current().call(method, trainer_pb2.GetOptimizerStateRequest(model=model)).states
 
 
@@ -58,7 +59,6 @@ class Trained:
 
 
 class SaveTest(ArrayCase):
-
     def test_the_server_updates_all_rows_of_an_embedding_and_says_so(self):
         net = nn.HybridSequential()
         net.add(nn.Embedding(4, 3, sparse_grad=True))
@@ -80,10 +80,14 @@ class SaveTest(ArrayCase):
         self.assertEqual(about.trainer.metrics, ["accuracy(axis=1)"])
 
     def test_training_goes_on_with_the_same_bits(self):
-        for optimizer, parameters in (("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}),
-                                      ("sgd", {"learning_rate": 0.1}), ("nag", {"learning_rate": 0.1, "momentum": 0.5}),
-                                      ("adam", {"learning_rate": 0.01}), ("rmsprop", {"learning_rate": 0.01}),
-                                      ("rmsprop", {"learning_rate": 0.01, "centered": True})):
+        for optimizer, parameters in (
+            ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}),
+            ("sgd", {"learning_rate": 0.1}),
+            ("nag", {"learning_rate": 0.1, "momentum": 0.5}),
+            ("adam", {"learning_rate": 0.01}),
+            ("rmsprop", {"learning_rate": 0.01}),
+            ("rmsprop", {"learning_rate": 0.01, "centered": True}),
+        ):
             with self.subTest(optimizer=optimizer, parameters=parameters):
                 trained = Trained(optimizer, **parameters)
                 model = trained.save()
@@ -109,8 +113,11 @@ class SaveTest(ArrayCase):
 
     def test_states_have_the_servers_names(self):
         for optimizer, parameters, expected in (
-                ("sgd", {"momentum": 0.9}, {"mom"}), ("sgd", {}, set()), ("adam", {}, {"mean", "var"}),
-                ("rmsprop", {"centered": True}, {"n", "g", "delta"})):
+            ("sgd", {"momentum": 0.9}, {"mom"}),
+            ("sgd", {}, set()),
+            ("adam", {}, {"mean", "var"}),
+            ("rmsprop", {"centered": True}, {"n", "g", "delta"}),
+        ):
             Trained(optimizer, **parameters).save()
             self.assertEqual({name.partition("/")[2] for name in states_of("saved")}, expected)
 
@@ -186,7 +193,6 @@ class SaveTest(ArrayCase):
 
 
 class Doubling(mx.operator.CustomOp):
-
     def forward(self, is_train, req, in_data, out_data, aux):
         self.assign(out_data[0], req[0], in_data[0] * 2)
 
@@ -195,13 +201,11 @@ class Doubling(mx.operator.CustomOp):
 
 
 class DoublingProp(mx.operator.CustomOpProp):
-
     def create_operator(self, ctx, shapes, dtypes):
         return Doubling()
 
 
 class Double(gluon.HybridBlock):
-
     def __init__(self, op_type, **kwargs):
         super().__init__(**kwargs)
         self._op_type = op_type
@@ -211,7 +215,6 @@ class Double(gluon.HybridBlock):
 
 
 class CustomTest(ArrayCase):
-
     def test_a_private_operator_is_refused(self):
         mx.operator.register("save_private")(DoublingProp)
         with self.assertRaisesRegex(mx.MXNetError, r"'save_private' .* is private to this program.*share.*shared=True"):
@@ -224,7 +227,6 @@ class CustomTest(ArrayCase):
 
 
 class RefusalTest(ArrayCase):
-
     def refused(self, net, words, **options):
         with self.assertRaisesRegex(mx.MXNetError, words):
             net.save_as_model("never", **options)

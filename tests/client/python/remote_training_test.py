@@ -21,13 +21,11 @@ SERVER = os.environ.get("GLUOND_SERVER", "server/gluond-server")
 
 
 class TrainTest(ArrayCase):
-
     def test_it_learns(self):
         x, y = points(256)
         model = defined(initializer=mx.init.Xavier())
         history = model.fit(x, y, epochs=6, batch_size=32, validation=(x, y), progress=False)
-        self.assertEqual(set(history), {"loss", "accuracy", "learning_rate", "seconds", "validation_loss",
-                                        "validation_accuracy"})
+        self.assertEqual(set(history), {"loss", "accuracy", "learning_rate", "seconds", "validation_loss", "validation_accuracy"})
         self.assertEqual({len(numbers) for numbers in history.values()}, {6})
         self.assertLess(history["loss"][-1], history["loss"][0])
         measured = model.evaluate(nd.array(x), y)
@@ -45,7 +43,9 @@ class TrainTest(ArrayCase):
         # Short epochs may be told of together: then the first of them has all that were skipped.
         self.assertEqual(np.nansum(history["skipped"]), 3)
         self.assertEqual(len(told), 1)
-        self.assertRegex(str(told[0].message), r"fit: \d of 4 steps of epoch 0 changed nothing, as their loss or a gradient was NaN")
+        self.assertRegex(
+            str(told[0].message), r"fit: \d of 4 steps of epoch 0 changed nothing, as their loss or a gradient was NaN"
+        )
         self.assertEqual(told[0].filename, __file__)
 
     def test_a_label_that_is_no_class_is_named_with_the_number_of_classes(self):
@@ -102,15 +102,26 @@ class TrainTest(ArrayCase):
             terminal.isatty.return_value = False
             defined().fit(x, y, batch_size=10, epochs=2, validation=(x, y))
         written = "".join(call.args[0] for call in terminal.write.call_args_list)
-        self.assertRegex(written, r"epoch 1 of 2  .* validation_loss [\d.]+  validation_accuracy [\d.]+\n"
-                                  r"epoch 2 of 2  .* validation_loss [\d.]+  validation_accuracy [\d.]+\n$")
+        self.assertRegex(
+            written,
+            r"epoch 1 of 2  .* validation_loss [\d.]+  validation_accuracy [\d.]+\n"
+            r"epoch 2 of 2  .* validation_loss [\d.]+  validation_accuracy [\d.]+\n$",
+        )
 
     def test_callbacks_hear_of_each_epoch_and_may_end_it(self):
         x, y = points(64)
         told = []
         model = defined()
-        history = model.fit(x, y, epochs=9, batch_size=16, first_epoch=2, progress=False, validation=(x, y), callbacks=[
-            lambda epoch, numbers: told.append((epoch, numbers)), lambda epoch, numbers: epoch == 4])
+        history = model.fit(
+            x,
+            y,
+            epochs=9,
+            batch_size=16,
+            first_epoch=2,
+            progress=False,
+            validation=(x, y),
+            callbacks=[lambda epoch, numbers: told.append((epoch, numbers)), lambda epoch, numbers: epoch == 4],
+        )
         self.assertEqual([epoch for epoch, _ in told], [2, 3, 4])
         self.assertEqual([numbers["validation_loss"] for _, numbers in told], history["validation_loss"])
         self.assertEqual(model.describe().step, 12)
@@ -123,8 +134,9 @@ class TrainTest(ArrayCase):
         ends = [stop(epoch, {"loss": loss}) for epoch, loss in enumerate((1.0, 0.8, 0.75, 0.9, 0.79))]
         self.assertEqual((ends, stop.best_epoch), ([False, False, False, False, True], 1))
         rising = mx.remote.EarlyStopping("validation_accuracy", patience=0)
-        self.assertEqual([rising(epoch, {"validation_accuracy": value}) for epoch, value in enumerate((0.5, 0.6, 0.6))],
-                         [False, False, True])
+        self.assertEqual(
+            [rising(epoch, {"validation_accuracy": value}) for epoch, value in enumerate((0.5, 0.6, 0.6))], [False, False, True]
+        )
         with self.assertRaisesRegex(mx.MXNetError, "fit.. has no 'validation_loss'; it has loss"):
             mx.remote.EarlyStopping()(0, {"loss": 1.0})
 
@@ -170,7 +182,7 @@ class SameBitsTest(ArrayCase):
         for _ in range(epochs):
             for begin in range(0, len(x), batch_size):
                 with autograd.record():
-                    loss = LOSS(net(nd.array(x[begin:begin + batch_size])), nd.array(y[begin:begin + batch_size]))
+                    loss = LOSS(net(nd.array(x[begin : begin + batch_size])), nd.array(y[begin : begin + batch_size]))
                 loss.backward()
                 trainer.step(len(loss))
         model.fit(x, y, epochs=epochs, batch_size=batch_size, shuffle=False, progress=False)
@@ -186,7 +198,6 @@ class SameBitsTest(ArrayCase):
 
 
 class ExactlyOnceTest(ArrayCase):
-
     def test_an_answer_that_is_lost_is_asked_for_again(self):
         model = defined()
         for after in (True, False):
@@ -260,8 +271,12 @@ class ExactlyOnceTest(ArrayCase):
     def test_a_wait_for_the_server_is_told_once(self):
         model = defined()
         model.train_step(*points(8))
-        with (mock.patch.multiple(calls, RETRY_SECONDS=1.0, _SILENT_SECONDS=0.3), mock.patch("sys.stderr") as terminal,
-              breaking("", Refusal(), times=-1, after=False), self.assertRaisesRegex(mx.MXNetError, "^TrainStep: no answer")):
+        with (
+            mock.patch.multiple(calls, RETRY_SECONDS=1.0, _SILENT_SECONDS=0.3),
+            mock.patch("sys.stderr") as terminal,
+            breaking("", Refusal(), times=-1, after=False),
+            self.assertRaisesRegex(mx.MXNetError, "^TrainStep: no answer"),
+        ):
             model.train_step(*points(8))
         (line,) = {call.args[0] for call in terminal.write.call_args_list}
         self.assertRegex(line, r"^gluond: no answer from \S+; waiting for it for up to 1 s more\n$")
@@ -288,7 +303,6 @@ class ExactlyOnceTest(ArrayCase):
 
 
 class CheckpointTest(ArrayCase):
-
     def test_training_goes_on_from_a_checkpoint(self):
         x, y = points(32)
         with RunningServer(binary=SERVER) as server:

@@ -17,15 +17,16 @@ def infer(name, data, version=""):
     request.inputs.add(name="data", datatype="FP32", shape=data.shape)
     request.raw_input_contents.append(data.tobytes())
     method = connect.current().channel.unary_unary(
-        "/inference.GRPCInferenceService/ModelInfer", grpc_service_pb2.ModelInferRequest.SerializeToString,
-        grpc_service_pb2.ModelInferResponse.FromString)
+        "/inference.GRPCInferenceService/ModelInfer",
+        grpc_service_pb2.ModelInferRequest.SerializeToString,
+        grpc_service_pb2.ModelInferResponse.FromString,
+    )
     response = method(request, timeout=60)
     values = np.frombuffer(response.raw_output_contents[0], np.float32)
     return int(response.model_version), values.reshape(list(response.outputs[0].shape))
 
 
 class VersionsTest(ArrayCase):
-
     def setUp(self):
         net = nn.HybridSequential()
         net.add(nn.Dense(16, activation="relu"), nn.BatchNorm(), nn.Dense(3))
@@ -43,8 +44,10 @@ class VersionsTest(ArrayCase):
 
     def test_a_version_answers_as_its_model_did(self):
         first = self.model.publish("stable", served="a", max_batch_size=8, max_queue_delay=0.001, instances=2)
-        self.assertEqual((first.served, first.version, first.state, first.labels, first.source, first.max_batch_size),
-                         ("a", 1, "READY", ["stable"], "digits", 8))
+        self.assertEqual(
+            (first.served, first.version, first.state, first.labels, first.source, first.max_batch_size),
+            ("a", 1, "READY", ["stable"], "digits", 8),
+        )
         before = self.model.predict(self.data[:4])
         number, values = infer("a", self.data[:4])
         self.assertEqual(number, 1)

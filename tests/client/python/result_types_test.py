@@ -12,10 +12,23 @@ from tests.client.python.array_case import ArrayCase
 SHAPES = ((2, 3), (2, 3, 4, 4), (4,))
 DTYPES = ("float32", "float16", "float64", "int32", "bool")
 # Values of parameters that decide, or are required; an operator takes those that it has.
-VALUES = {"dtype": ("float32", "float64", "int32"), "axis": (0,), "output_mean_var": (True,),
-          "ret_typ": ("both", "value", "mask"), "num_outputs": (1, 2), "use_sequence_length": (False,), "scalar": (2.5,),
-          "shape": ((2, 3),), "depth": (4,), "act_type": ("relu", "tanh"), "num_hidden": (3,), "no_bias": (True,),
-          "is_int": (True, False), "a_min": (0,), "a_max": (1,)}
+VALUES = {
+    "dtype": ("float32", "float64", "int32"),
+    "axis": (0,),
+    "output_mean_var": (True,),
+    "ret_typ": ("both", "value", "mask"),
+    "num_outputs": (1, 2),
+    "use_sequence_length": (False,),
+    "scalar": (2.5,),
+    "shape": ((2, 3),),
+    "depth": (4,),
+    "act_type": ("relu", "tanh"),
+    "num_hidden": (3,),
+    "no_bias": (True,),
+    "is_int": (True, False),
+    "a_min": (0,),
+    "a_max": (1,),
+}
 
 
 def forms(info):
@@ -29,7 +42,6 @@ def forms(info):
 
 
 class ResultTypesTest(ArrayCase):
-
     def told(self, out):
         """What the array says by itself; None for what it would ask."""
         return out._shape, out._dtype
@@ -72,7 +84,7 @@ class ResultTypesTest(ArrayCase):
         for dtype in DTYPES:
             x = nd.ones((2, 3), dtype=dtype)
             y = nd.ones((4, 1, 3), dtype=dtype)
-            for out in (x + y, x * 2, 2.5 - x, x == y, x > 1, -x, abs(x), x.copy(), x.astype("float16"), x ** 2, x % y):
+            for out in (x + y, x * 2, 2.5 - x, x == y, x > 1, -x, abs(x), x.copy(), x.astype("float16"), x**2, x % y):
                 told, given = self.told(out), self.given(out)
                 if given is not None:
                     self.assertEqual(told, given, dtype)

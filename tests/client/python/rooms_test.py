@@ -25,7 +25,7 @@ from tests import case_runner, python_rooms
 ROOT = pathlib.Path(importlib.util.find_spec("gluond").origin).parent
 # Bazel makes a package of the folder of the streams' library.
 FILES = sorted(path.relative_to(ROOT.parent) for path in ROOT.rglob("*.py") if path.parent.name != "_bin")
-WHERE = python_rooms.PACKAGE[:-len("gluond/")]
+WHERE = python_rooms.PACKAGE[: -len("gluond/")]
 
 
 def module_of(path):
@@ -54,7 +54,6 @@ def import_alone(path):
 
 
 class RoomsTest(unittest.TestCase):
-
     def test_each_file_is_imported_alone(self):
         self.assertGreater(len(FILES), 100)
         with tempfile.TemporaryDirectory() as folder:

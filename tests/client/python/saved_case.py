@@ -26,8 +26,14 @@ def started(case, *flags):
 
 def program(code, **options):
     """A Python process that runs this code."""
-    return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                            env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, **options)
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+        **options,
+    )
 
 
 class SavedCase(ArrayCase):

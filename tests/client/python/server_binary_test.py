@@ -20,7 +20,6 @@ def program(path):
 
 
 class ServerBinaryTest(unittest.TestCase):
-
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -35,9 +34,9 @@ class ServerBinaryTest(unittest.TestCase):
 
     def find(self):
         distribution = mock.Mock(read_text=lambda name: self.noted)
-        with mock.patch.object(server_binary, "_PACKAGE", self.package), \
-                mock.patch.object(server_binary.metadata, "distribution", lambda name: distribution), \
-                mock.patch.dict(os.environ, self.environment, clear=True):
+        with mock.patch.object(server_binary, "_PACKAGE", self.package), mock.patch.object(
+            server_binary.metadata, "distribution", lambda name: distribution
+        ), mock.patch.dict(os.environ, self.environment, clear=True):
             return server_binary.find()
 
     def test_the_first_of_these(self):

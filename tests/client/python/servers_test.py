@@ -24,7 +24,6 @@ def servers():
 
 
 class ServersTest(unittest.TestCase):
-
     def tearDown(self):
         mx.disconnect()
 
@@ -58,10 +57,15 @@ class ServersTest(unittest.TestCase):
 
 
 class EndTest(unittest.TestCase):
-
     def run_it(self, program):
-        ran = subprocess.run([sys.executable, "-c", "import gluond as mx\n" + program], capture_output=True, text=True, timeout=100,
-                             env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, check=False)
+        ran = subprocess.run(
+            [sys.executable, "-c", "import gluond as mx\n" + program],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+            check=False,
+        )
         return ran.stderr
 
     def test_a_call_that_failed_unheard_is_told_at_the_end_with_its_line(self):
@@ -71,9 +75,9 @@ class EndTest(unittest.TestCase):
         self.assertIn('File "<string>", line 2', said)
 
     def test_an_error_that_was_raised_is_not_told_again(self):
-        said = self.run_it("z = mx.nd.dot(mx.nd.ones((2, 3)), mx.nd.ones((4, 5))) + 1\n"
-                           "try: z.asnumpy()\n"
-                           "except mx.MXNetError: pass\n")
+        said = self.run_it(
+            "z = mx.nd.dot(mx.nd.ones((2, 3)), mx.nd.ones((4, 5))) + 1\n" "try: z.asnumpy()\n" "except mx.MXNetError: pass\n"
+        )
         self.assertEqual(said, "")
         self.assertEqual(self.run_it("mx.nd.ones(3).asnumpy()\n"), "")
 

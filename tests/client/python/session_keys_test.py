@@ -31,7 +31,6 @@ def mode(path):
 
 
 class FileTest(SavedCase):
-
     def setUp(self):
         super().setUp()
         self.session = types.SimpleNamespace(address="a:1", local=None)
@@ -82,8 +81,15 @@ class FileTest(SavedCase):
 
     def test_a_damaged_file_says_so(self):
         keys.store(self.session, "run", "k")
-        for text in ("", "{", "[]", '{"format": 2, "keys": {}}', '{"format": 1, "keys": {"a": 1}}', "[" * 100000,
-                     '{"format": 1, "keys": {"a": {"b": 1}}}'):
+        for text in (
+            "",
+            "{",
+            "[]",
+            '{"format": 2, "keys": {}}',
+            '{"format": 1, "keys": {"a": 1}}',
+            "[" * 100000,
+            '{"format": 1, "keys": {"a": {"b": 1}}}',
+        ):
             keys.path().write_text(text)
             for call in (lambda: keys.find(self.session, "run"), lambda: keys.store(self.session, "other", "k")):
                 with self.subTest(text[:20]), self.assertRaisesRegex(mx.MXNetError, f"{keys.path()}, .*as key="):
@@ -102,7 +108,6 @@ class FileTest(SavedCase):
 
 
 class ServerTest(SavedCase):
-
     def setUp(self):
         super().setUp()
         self.server = started(self)
@@ -110,8 +115,11 @@ class ServerTest(SavedCase):
     def test_another_user_needs_the_key(self):
         key = mx.save_session("run", x=nd.ones(1))
         keys.forget(connect.current(), "run")
-        with self.assertRaisesRegex(mx.MXNetError, fr"no key of 'run' in {keys.path()} under '{self.server.address}'; "
-                                    r"save_session has returned it: mx.attach\('run', key=key\)"):
+        with self.assertRaisesRegex(
+            mx.MXNetError,
+            rf"no key of 'run' in {keys.path()} under '{self.server.address}'; "
+            r"save_session has returned it: mx.attach\('run', key=key\)",
+        ):
             mx.attach("run")
         with self.assertRaisesRegex(mx.MXNetError, f"'run' was saved with another key.*{keys.path()}"):
             mx.save_session("run", x=nd.zeros(1))
@@ -121,8 +129,11 @@ class ServerTest(SavedCase):
 
     def test_a_wrong_key_names_the_file(self):
         mx.save_session("run", x=nd.ones(1))
-        for call in (lambda key: mx.attach("run", key=key), lambda key: mx.save_session("run", key=key, x=nd.zeros(1)),
-                     lambda key: mx.delete_session("run", key=key)):
+        for call in (
+            lambda key: mx.attach("run", key=key),
+            lambda key: mx.save_session("run", key=key, x=nd.zeros(1)),
+            lambda key: mx.delete_session("run", key=key),
+        ):
             with self.assertRaisesRegex(mx.MXNetError, f"'run' was saved with another key.*{keys.path()}"):
                 call("0" * 32)
         self.assert_equal(mx.attach("run").x, [1])
@@ -167,7 +178,6 @@ class ServerTest(SavedCase):
 
 
 class PrivateServerTest(SavedCase):
-
     def test_its_keys_are_in_this_process_alone(self):
         mx.connect()
         session = connect.current()

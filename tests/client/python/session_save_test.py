@@ -36,12 +36,18 @@ class OwnNet(gluon.Block):
 
 
 class RoundTripTest(SessionCase):
-
     def test_arrays_of_each_type(self):
-        made = {"f32": nd.array([[1.5, -2]]), "f16": nd.array([1, 2], dtype="float16"),
-                "f64": nd.array([0.1], dtype="float64"), "i8": nd.array([-1], dtype="int8"),
-                "i64": nd.array([1 << 40], dtype="int64"), "mask": nd.array([1, 2]) > 1, "one": nd.ones((1, 1)),
-                "empty": nd.array(np.zeros((0, 3))), "scalar": nd.array(7.0)}
+        made = {
+            "f32": nd.array([[1.5, -2]]),
+            "f16": nd.array([1, 2], dtype="float16"),
+            "f64": nd.array([0.1], dtype="float64"),
+            "i8": nd.array([-1], dtype="int8"),
+            "i64": nd.array([1 << 40], dtype="int64"),
+            "mask": nd.array([1, 2]) > 1,
+            "one": nd.ones((1, 1)),
+            "empty": nd.array(np.zeros((0, 3))),
+            "scalar": nd.array(7.0),
+        }
         mx.save_session("run", **made)
         work = mx.attach("run")
         self.assertEqual(list(work), list(made))
@@ -74,15 +80,20 @@ class RoundTripTest(SessionCase):
         self.assert_equal(mx.attach("run").row, np.array([3, 4, 5]))
 
     def test_containers_and_numbers(self):
-        made = {"plain": [1, 2.5, float("inf"), "é\ud800", True, None, -(1 << 80)], "pair": (1, [2, ({"a": ()},)]),
-                "none": {}}
+        made = {"plain": [1, 2.5, float("inf"), "é\ud800", True, None, -(1 << 80)], "pair": (1, [2, ({"a": ()},)]), "none": {}}
         mx.save_session("run", **made)
         self.assertEqual(dict(mx.attach("run")), made)
 
     def test_numpy(self):
-        made = {"a": np.arange(6, dtype=">u2").reshape(2, 3), "c": np.array([1 + 2j]), "s": np.array(["ab", "c"]),
-                "e": np.zeros((0, 2)), "d": np.array(3.5), "t": np.array(["2026-01-01"], "M8[D]"),
-                "f": np.asfortranarray(np.eye(2))}
+        made = {
+            "a": np.arange(6, dtype=">u2").reshape(2, 3),
+            "c": np.array([1 + 2j]),
+            "s": np.array(["ab", "c"]),
+            "e": np.zeros((0, 2)),
+            "d": np.array(3.5),
+            "t": np.array(["2026-01-01"], "M8[D]"),
+            "f": np.asfortranarray(np.eye(2)),
+        }
         scalars = [np.float32(0.1), np.int8(-3), np.bool_(True), np.float64(0.1)]
         mx.save_session("run", scalars=scalars, **made)
         work = mx.attach("run")
@@ -118,9 +129,12 @@ class RoundTripTest(SessionCase):
 
     def test_the_calling_modules_variables_where_none_is_named(self):
         module = types.ModuleType("notebook")
-        exec("import gluond as mx\nx = mx.nd.ones(2)\n_hidden = x\nnet = mx.gluon.nn.Dense(2, in_units=2)\nnet.initialize()\n"
-             "history = [(0.5, x)]\nepoch = 3\nOut = {1: x}\nnd = mx.nd\nkind = mx.gluon.nn.Dense\n"
-             "blur = mx.gluon.data.vision.transforms.ToTensor()\nmx.save_session('run')", vars(module))
+        exec(
+            "import gluond as mx\nx = mx.nd.ones(2)\n_hidden = x\nnet = mx.gluon.nn.Dense(2, in_units=2)\nnet.initialize()\n"
+            "history = [(0.5, x)]\nepoch = 3\nOut = {1: x}\nnd = mx.nd\nkind = mx.gluon.nn.Dense\n"
+            "blur = mx.gluon.data.vision.transforms.ToTensor()\nmx.save_session('run')",
+            vars(module),
+        )
         work = mx.attach("run")
         self.assertEqual(sorted(work), ["history", "net", "x"])
         self.assertEqual(work.history[0][0], 0.5)
@@ -131,16 +145,18 @@ class RoundTripTest(SessionCase):
         net, trainer = trained()
         mx.save_session("run", net=net, trainer=trainer, x=nd.zeros((2, 3)), epoch=3)
         work = mx.attach("run")
-        self.assertRegex(repr(work), r"(?s)^<Work 'run', saved 20\d\d-.*>\n  net      SymbolBlock of 8 parameters\n"
-                                     r"  trainer  Trainer, Adam after 3 updates\n  x        NDArray 2x3 of float32\n"
-                                     r"  epoch    3$")
+        self.assertRegex(
+            repr(work),
+            r"(?s)^<Work 'run', saved 20\d\d-.*>\n  net      SymbolBlock of 8 parameters\n"
+            r"  trainer  Trainer, Adam after 3 updates\n  x        NDArray 2x3 of float32\n"
+            r"  epoch    3$",
+        )
         self.assertIn("epoch", dir(work))
         with self.assertRaisesRegex(AttributeError, "no 'epch'.*net, trainer, x, epoch"):
             work.epch
 
 
 class TrainingTest(SessionCase):
-
     def test_another_process_goes_on_with_the_same_bits(self):
         schedule = {"lr_scheduler": mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.1), "wd": 1e-3}
         for optimizer, parameters in (("adam", {}), ("sgd", {"momentum": 0.9}), ("nadam", {}), ("adam", schedule)):
@@ -212,8 +228,9 @@ class TrainingTest(SessionCase):
     def test_the_trainers_parameters_are_the_networks(self):
         net, trainer = trained()
         shared = nn.Dense(3, params=net[3].params)
-        mx.save_session("run", net=net, trainer=trainer, shared=shared, params=net.collect_params(), w=net[0].weight,
-                        data=net[0].weight.data())
+        mx.save_session(
+            "run", net=net, trainer=trainer, shared=shared, params=net.collect_params(), w=net[0].weight, data=net[0].weight.data()
+        )
         work = mx.attach("run")
         own = work.net.collect_params()
         self.assertEqual(list(own), list(net.collect_params()))
@@ -277,7 +294,6 @@ class TrainingTest(SessionCase):
 
 
 class RefusalTest(SessionCase):
-
     def refused(self, words, **things):
         with self.assertRaisesRegex(mx.MXNetError, words):
             mx.save_session("never", **things)
@@ -316,19 +332,21 @@ class RefusalTest(SessionCase):
         wrong = network()
         wrong.add(nn.Dense(2))
         other = trained(optimizer="sgd")[1]
-        for words, given in (("'run' has no 'nett'; it has net, trainer, x", {"nett": net}),
-                             ("'x' cannot be filled: .* a NDArray for a saved array", {"x": nd.ones(1)}),
-                             ("'net' cannot be filled: .* a Trainer for a saved block", {"net": trainer}),
-                             ("'net': the saved network has no parameter '4.weight'", {"net": wrong}),
-                             ("'trainer': The saved states are of the optimizer Adam, this one is SGD", {"trainer": other}),
-                             ("'trainer' was saved with 8 parameters", {"trainer": gluon.Trainer([], "adam")})):
+        for words, given in (
+            ("'run' has no 'nett'; it has net, trainer, x", {"nett": net}),
+            ("'x' cannot be filled: .* a NDArray for a saved array", {"x": nd.ones(1)}),
+            ("'net' cannot be filled: .* a Trainer for a saved block", {"net": trainer}),
+            ("'net': the saved network has no parameter '4.weight'", {"net": wrong}),
+            ("'trainer': The saved states are of the optimizer Adam, this one is SGD", {"trainer": other}),
+            ("'trainer' was saved with 8 parameters", {"trainer": gluon.Trainer([], "adam")}),
+        ):
             with self.subTest(words), self.assertRaisesRegex(mx.MXNetError, words):
                 mx.attach("run", **given)
 
     def test_optimizers_and_schedules_of_the_program(self):
         class OwnSchedule(mx.lr_scheduler.LRScheduler):
             def __call__(self, num_update):
-                return 0.5 ** num_update
+                return 0.5**num_update
 
         net, trainer = trained(lr_scheduler=OwnSchedule(0.1))
         mx.save_session("run", net=net, trainer=trainer)
@@ -340,14 +358,12 @@ class RefusalTest(SessionCase):
 
     def test_a_server_of_before(self):
         connect.current()._pipeline.opened.ClearField("features")
-        for call in (lambda: mx.save_session("run", x=1), lambda: mx.attach("run"), lambda: mx.delete_session("run"),
-                     mx.sessions):
+        for call in (lambda: mx.save_session("run", x=1), lambda: mx.attach("run"), lambda: mx.delete_session("run"), mx.sessions):
             with self.assertRaisesRegex(mx.MXNetError, "cannot save sessions, as it is older than this client"):
                 call()
 
 
 class ListTest(SessionCase):
-
     def test_sessions_and_delete(self):
         self.assertEqual(mx.sessions(), [])
         for name in ("b", "a"):

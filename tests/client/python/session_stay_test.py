@@ -34,7 +34,6 @@ except mx.MXNetError as error: print(str(error).replace("\\n", " "), flush=True)
 
 
 class ServerKilledTest(SavedCase):
-
     def test_training_goes_on_after_a_kill(self):
         server = started(self)
         net, trainer = trained()
@@ -44,8 +43,10 @@ class ServerKilledTest(SavedCase):
         server.process.kill()
         server.process.communicate()
         server.start()
-        with self.assertRaisesRegex(mx.MXNetError, r"is lost(?s:.*)mx.attach\('run'\) after mx.connect\(\) gives what was "
-                                    r"saved at \d\d:\d\d on 20\d\d-\d\d-\d\d\.$"):
+        with self.assertRaisesRegex(
+            mx.MXNetError,
+            r"is lost(?s:.*)mx.attach\('run'\) after mx.connect\(\) gives what was " r"saved at \d\d:\d\d on 20\d\d-\d\d-\d\d\.$",
+        ):
             net(points()[0]).asnumpy()
         mx.connect(server.address)
         work = mx.attach("run")
@@ -70,7 +71,6 @@ class ServerKilledTest(SavedCase):
 
 
 class AwayTest(SavedCase):
-
     def test_a_laptop_that_sleeps_goes_on_where_it_was(self):
         server = started(self, *SHORT)
         words = []
@@ -129,7 +129,9 @@ class AwayTest(SavedCase):
                 time.sleep(0.01)
             proxy._target = target
             self.assert_equal(x + 1, np.array([2]))
-        self.assertRegex(told.getvalue(), r"^gluond: no answer from the server: .*\. Calls wait for it for up to \d+ s more; Ctrl-C ends")
+        self.assertRegex(
+            told.getvalue(), r"^gluond: no answer from the server: .*\. Calls wait for it for up to \d+ s more; Ctrl-C ends"
+        )
 
     def test_the_last_error_tells_what_ended_the_stream(self):
         server = started(self, "--session_lease_seconds=1", "--drain_seconds=0")
@@ -137,7 +139,9 @@ class AwayTest(SavedCase):
         x = nd.ones(1)
         x.wait_to_read()
         server.stop()
-        with self.assertRaisesRegex(mx.MXNetError, r"has gone, or cannot be reached any more: .*\(The stream before had ended with: "):
+        with self.assertRaisesRegex(
+            mx.MXNetError, r"has gone, or cannot be reached any more: .*\(The stream before had ended with: "
+        ):
             while True:
                 (x + 1).asnumpy()
 

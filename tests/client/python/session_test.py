@@ -22,7 +22,6 @@ from tests.server.running_server import RunningServer
 
 
 class SessionTest(unittest.TestCase):
-
     def setUp(self):
         self.server = RunningServer()
         self.addCleanup(self.server.__exit__)
@@ -112,11 +111,14 @@ class SessionTest(unittest.TestCase):
 
 
 class InterruptTest(unittest.TestCase):
-
     def test_an_interrupted_write_leaves_no_old_values(self):
-        writes = {"in place": lambda x: x.__iadd__(1), "a number": lambda x: x.__setitem__(slice(None), 1),
-                  "an array": lambda x: nd.ones((1,)).copyto(x), "numbers": lambda x: x.__setitem__(slice(None), np.ones(1)),
-                  "an operator's": lambda x: nd.exp(x, out=x)}
+        writes = {
+            "in place": lambda x: x.__iadd__(1),
+            "a number": lambda x: x.__setitem__(slice(None), 1),
+            "an array": lambda x: nd.ones((1,)).copyto(x),
+            "numbers": lambda x: x.__setitem__(slice(None), np.ones(1)),
+            "an operator's": lambda x: nd.exp(x, out=x),
+        }
         with RunningServer() as server:
             mx.connect(server.address)
             for name, write in writes.items():
@@ -168,7 +170,6 @@ class InterruptTest(unittest.TestCase):
 
 
 class LimitTest(unittest.TestCase):
-
     def connect(self, *flags):
         server = RunningServer(*flags)
         self.addCleanup(server.__exit__)
@@ -184,7 +185,6 @@ class LimitTest(unittest.TestCase):
 
 
 class NamesTest(unittest.TestCase):
-
     def test_a_name_is_its_number_for_as_many_as_there_are(self):
         for first in (1, (1 << 14) - 2, (1 << 35) - 2, (1 << 49) - 3):
             names = encoding.names_from(first)

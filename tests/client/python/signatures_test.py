@@ -14,8 +14,10 @@ from tests.client.python.mxnet_signatures import SIGNATURES
 DIFFERENT = {
     "executor.Executor": "MXNet's takes the number of an executor in its engine; Symbol.bind makes both",
     "gluon.contrib.rnn.Conv": "one number stands for all dimensions, and None for the layout with channels first",
-    "gluon.nn.AvgPool": "as of the Conv cells", "gluon.nn.GlobalAvgPool": "as of the Conv cells",
-    "gluon.nn.GlobalMaxPool": "as of the Conv cells", "gluon.nn.MaxPool": "as of the Conv cells",
+    "gluon.nn.AvgPool": "as of the Conv cells",
+    "gluon.nn.GlobalAvgPool": "as of the Conv cells",
+    "gluon.nn.GlobalMaxPool": "as of the Conv cells",
+    "gluon.nn.MaxPool": "as of the Conv cells",
     "metric.PCC": "it has global figures always",
     "visualization.": "a default that could be changed in place is none",
 }
@@ -54,7 +56,7 @@ def problems(path, wanted):
         if name not in own:
             if not takes_any:
                 yield f"{name} is not there"
-        elif name not in by_place[:place + 1]:
+        elif name not in by_place[: place + 1]:
             yield f"{name} is not the parameter number {place + 1}"
         elif default is None and own[name].default is not inspect.Parameter.empty:
             continue  # Lenient.
@@ -63,7 +65,6 @@ def problems(path, wanted):
 
 
 class SignaturesTest(unittest.TestCase):
-
     def test_parameters_are_mxnet_s(self):
         os.environ.setdefault("GLUOND_ADDRESS", "nowhere.invalid:1")  # No server is needed.
         self.assertGreater(len(facts()), 300)
@@ -75,7 +76,9 @@ class SignaturesTest(unittest.TestCase):
     def test_those_that_differ_do(self):
         for start, why in DIFFERENT.items():
             with self.subTest(start):
-                self.assertTrue(any(list(problems(path, wanted)) for path, wanted in facts().items() if path.startswith(start)), why)
+                self.assertTrue(
+                    any(list(problems(path, wanted)) for path, wanted in facts().items() if path.startswith(start)), why
+                )
 
 
 if __name__ == "__main__":

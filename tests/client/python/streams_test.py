@@ -52,16 +52,22 @@ print(*kinds())
 
 def run(**variables):
     environment = {name: value for name, value in os.environ.items() if name != "GLUOND_STREAM"}
-    return subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100, check=False,
-                          env={**environment, "PYTHONPATH": ":".join(sys.path), **variables})
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**environment, "PYTHONPATH": ":".join(sys.path), **variables},
+    )
 
 
 class StreamsTest(unittest.TestCase):
-
     def test_the_native_module_serves_and_a_forked_child_does_without(self):
         result = run()
-        self.assertEqual((result.returncode, result.stdout.split()), (0, ["NativeStream", "PublicStream", "NativeStream"]),
-                         result.stderr)
+        self.assertEqual(
+            (result.returncode, result.stdout.split()), (0, ["NativeStream", "PublicStream", "NativeStream"]), result.stderr
+        )
 
     def test_without_it_grpcio_serves(self):
         result = run(GLUOND_STREAM="grpcio")

@@ -46,7 +46,6 @@ OLD = """{
 
 
 class ReadingTest(unittest.TestCase):
-
     def test_a_file_of_mxnet_is_read_and_written_as_it_was(self):
         net = mx.sym.load_json(NEW)
         self.assertEqual(net.list_arguments(), ["data", "fc1_weight", "fc1_bias", "bn_gamma", "bn_beta"])
@@ -78,8 +77,7 @@ class ReadingTest(unittest.TestCase):
             '{"nodes": [{"name": "x"}], "arg_nodes": [], "heads": []}': 'node 0 has no "op"',
             '{"nodes": [{"op": "relu", "name": "y", "inputs": [[5, 0, 0]]}], "arg_nodes": [], "heads": []}': "y reads",
             '{"nodes": [{"op": "null", "name": "x"}], "arg_nodes": [0], "heads": [[1, 0, 0]]}': "heads reads",
-            '{"nodes": [{"op": "nope", "name": "x"}, {"op": "nor", "name": "y"}], "arg_nodes": [], "heads": [[0, 0]]}':
-                "nope, nor",
+            '{"nodes": [{"op": "nope", "name": "x"}, {"op": "nor", "name": "y"}], "arg_nodes": [], "heads": [[0, 0]]}': "nope, nor",
         }
         for text, words in cases.items():
             with self.assertRaisesRegex(mx.MXNetError, words):
@@ -89,7 +87,6 @@ class ReadingTest(unittest.TestCase):
 
 
 class SavingTest(unittest.TestCase):
-
     def test_save_and_load_give_the_same_graph(self):
         x = mx.sym.Variable("x", shape=(2, 0), lr_mult=0.5)
         parts = mx.sym.SliceChannel(x, num_outputs=2, name="cut")

@@ -15,7 +15,6 @@ def mlp():
 
 
 class ShapesTest(unittest.TestCase):
-
     def test_all_follow_from_the_inputs(self):
         expected = ([(4, 5), (10, 5), (10,), (10,), (10,)], [(4, 10)], [(10,), (10,)])
         self.assertEqual(mlp().infer_shape(data=(4, 5)), expected)
@@ -24,8 +23,7 @@ class ShapesTest(unittest.TestCase):
 
     def test_an_unknown_dimension_is_zero(self):
         net = mlp()
-        self.assertEqual(net.infer_shape_partial(data=(0, 5)),
-                         ([(0, 5), (10, 5), (10,), (10,), (10,)], [(0, 10)], [(10,), (10,)]))
+        self.assertEqual(net.infer_shape_partial(data=(0, 5)), ([(0, 5), (10, 5), (10,), (10,), (10,)], [(0, 10)], [(10,), (10,)]))
         with self.assertWarnsRegex(UserWarning, r"(?s)Cannot decide shape.*data: \(0, 5\)"):
             self.assertEqual(net.infer_shape(data=(0, 5)), (None, None, None))
 
@@ -121,7 +119,6 @@ class ShapesTest(unittest.TestCase):
 
 
 class DTypesTest(unittest.TestCase):
-
     def test_all_follow_from_the_inputs(self):
         self.assertEqual(mlp().infer_type(data="float32"), ([np.float32] * 5, [np.float32], [np.float32] * 2))
         self.assertEqual(mlp().infer_type(np.float32)[1], [np.float32])

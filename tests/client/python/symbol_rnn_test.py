@@ -37,8 +37,7 @@ CELLS = {
     "row": (lambda: row(R.LSTMCell(4, prefix="a_"), R.DropoutCell(0.3), R.GRUCell(5, prefix="b_")), "e36501f0"),
     "both ways": (lambda: both(R.LSTMCell(4, prefix="l_"), R.GRUCell(4, prefix="r_")), "1ce1fb4e"),
     "fused one way": (lambda: both(R.FusedRNNCell(4, prefix="l_"), R.GRUCell(4, prefix="r_")), "0534fefd"),
-    "fused both ways": (lambda: both(R.FusedRNNCell(4, prefix="l_"), R.FusedRNNCell(4, mode="gru", prefix="r_")),
-                        "71a227df"),
+    "fused both ways": (lambda: both(R.FusedRNNCell(4, prefix="l_"), R.FusedRNNCell(4, mode="gru", prefix="r_")), "71a227df"),
     "zoneout": (lambda: R.ZoneoutCell(R.LSTMCell(4), 0.3, 0.2), "cb6b632c"),
     "residual": (lambda: R.ResidualCell(R.ZoneoutCell(R.RNNCell(3), 0.5)), "3d9faa46"),
     "residual fused": (lambda: R.ResidualCell(R.FusedRNNCell(3, mode="rnn_tanh")), "d52af985"),
@@ -73,8 +72,10 @@ def digest(make):
 def values(symbol, **shapes):
     """Values for all arguments."""
     found, _, _ = symbol.infer_shape(**shapes)
-    return {name: nd.array(np.sin(np.arange(int(np.prod(shape))) * 0.7 + place).reshape(shape) * 0.5)
-            for place, (name, shape) in enumerate(zip(symbol.list_arguments(), found))}
+    return {
+        name: nd.array(np.sin(np.arange(int(np.prod(shape))) * 0.7 + place).reshape(shape) * 0.5)
+        for place, (name, shape) in enumerate(zip(symbol.list_arguments(), found))
+    }
 
 
 def silently(function, *args, **kwargs):
@@ -84,13 +85,11 @@ def silently(function, *args, **kwargs):
 
 
 class OnesOfTheFirstInputs(mx.init.Initializer):
-
     def _init_weight(self, name, array):
         array[:] = 1 if "l0_i2h" in name else 0
 
 
 class CellTest(ArrayCase):
-
     def test_graphs_are_mxnets_node_by_node(self):
         for name, (make, expected) in CELLS.items():
             with self.subTest(name):
@@ -99,9 +98,18 @@ class CellTest(ArrayCase):
     def test_a_step_names_its_symbols(self):
         cell = R.LSTMCell(4)
         output, states = cell(mx.sym.Variable("x"), cell.begin_state(func=mx.sym.Variable))
-        self.assertEqual(output.list_arguments(), [
-            "x", "lstm_i2h_weight", "lstm_i2h_bias", "lstm_begin_state_0", "lstm_h2h_weight", "lstm_h2h_bias",
-            "lstm_begin_state_1"])
+        self.assertEqual(
+            output.list_arguments(),
+            [
+                "x",
+                "lstm_i2h_weight",
+                "lstm_i2h_bias",
+                "lstm_begin_state_0",
+                "lstm_h2h_weight",
+                "lstm_h2h_bias",
+                "lstm_begin_state_1",
+            ],
+        )
         self.assertEqual(mx.sym.Group(states).list_outputs(), ["lstm_t0_out_output", "lstm_t0_state_output"])
         self.assertEqual(cell.state_shape, [(0, 4), (0, 4)])
 
@@ -115,25 +123,22 @@ class CellTest(ArrayCase):
         R.ResidualCell(modified)
         x = mx.sym.Variable("x")
         for error, message, call in (
-                (NotImplementedError, "FusedRNNCell cannot be stepped. Please use unroll",
-                 lambda: R.FusedRNNCell(3)(x, [])),
-                (NotImplementedError, "Bidirectional cannot be stepped",
-                 lambda: both(R.RNNCell(3), R.RNNCell(3))(x, [])),
-                (AssertionError, "FusedRNNCell doesn't support zoneout", lambda: R.ZoneoutCell(R.FusedRNNCell(3))),
-                (AssertionError, "BidirectionalCell doesn't support zoneout",
-                 lambda: R.ZoneoutCell(both(R.RNNCell(3), R.RNNCell(3)))),
-                (AssertionError, "dropout probability must be a number", lambda: R.DropoutCell("x")),
-                (AssertionError, r"unroll\(inputs=None\) has been deprecated", lambda: R.RNNCell(3).unroll(2, None)),
-                (AssertionError, "1 inputs are given for a length of 2", lambda: R.RNNCell(3).unroll(2, [x])),
-                (AssertionError, "grouped symbol", lambda: R.RNNCell(3).unroll(2, mx.sym.Group([x, x]))),
-                (AssertionError, "After applying modifier cells", modified.begin_state),
-                (AssertionError, "Either specify params for SequentialRNNCell", lambda: row_of_own.add(R.RNNCell(3)))):
+            (NotImplementedError, "FusedRNNCell cannot be stepped. Please use unroll", lambda: R.FusedRNNCell(3)(x, [])),
+            (NotImplementedError, "Bidirectional cannot be stepped", lambda: both(R.RNNCell(3), R.RNNCell(3))(x, [])),
+            (AssertionError, "FusedRNNCell doesn't support zoneout", lambda: R.ZoneoutCell(R.FusedRNNCell(3))),
+            (AssertionError, "BidirectionalCell doesn't support zoneout", lambda: R.ZoneoutCell(both(R.RNNCell(3), R.RNNCell(3)))),
+            (AssertionError, "dropout probability must be a number", lambda: R.DropoutCell("x")),
+            (AssertionError, r"unroll\(inputs=None\) has been deprecated", lambda: R.RNNCell(3).unroll(2, None)),
+            (AssertionError, "1 inputs are given for a length of 2", lambda: R.RNNCell(3).unroll(2, [x])),
+            (AssertionError, "grouped symbol", lambda: R.RNNCell(3).unroll(2, mx.sym.Group([x, x]))),
+            (AssertionError, "After applying modifier cells", modified.begin_state),
+            (AssertionError, "Either specify params for SequentialRNNCell", lambda: row_of_own.add(R.RNNCell(3))),
+        ):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 call()
 
 
 class WeightsTest(ArrayCase):
-
     def test_a_fused_cell_computes_what_its_unfused_cells_do(self):
         for mode in ("lstm", "gru", "rnn_relu", "rnn_tanh"):
             for bidirectional in (False, True):
@@ -151,9 +156,15 @@ class WeightsTest(ArrayCase):
 
     def test_weights_of_gates_have_mxnets_names(self):
         cell = R.GRUCell(1)
-        gates = cell.unpack_weights({
-            "gru_i2h_weight": nd.array([[1], [2], [3]]), "gru_i2h_bias": nd.zeros(3), "gru_h2h_weight": nd.zeros((3, 1)),
-            "gru_h2h_bias": nd.zeros(3), "other": nd.zeros(1)})
+        gates = cell.unpack_weights(
+            {
+                "gru_i2h_weight": nd.array([[1], [2], [3]]),
+                "gru_i2h_bias": nd.zeros(3),
+                "gru_h2h_weight": nd.zeros((3, 1)),
+                "gru_h2h_bias": nd.zeros(3),
+                "other": nd.zeros(1),
+            }
+        )
         self.assertEqual(sorted(gates)[:3], ["gru_h2h_o_bias", "gru_h2h_o_weight", "gru_h2h_r_bias"])
         self.assert_equal(gates["gru_i2h_z_weight"], [[2]])
 
@@ -173,11 +184,12 @@ class WeightsTest(ArrayCase):
 
 
 class SentencesTest(ArrayCase):
-
     def test_words_become_numbers(self):
         sentences = [["a", "b", "c"], ["b", "d"]]
-        self.assertEqual(R.encode_sentences(sentences, start_label=1, invalid_label=0),
-                                          ([[1, 2, 3], [2, 4]], {"\n": 0, "a": 1, "b": 2, "c": 3, "d": 4}))
+        self.assertEqual(
+            R.encode_sentences(sentences, start_label=1, invalid_label=0),
+            ([[1, 2, 3], [2, 4]], {"\n": 0, "a": 1, "b": 2, "c": 3, "d": 4}),
+        )
         self.assertEqual(R.encode_sentences(sentences, start_label=-1)[0], [[0, 1, 2], [1, 3]])  # -1 is invalid.
         known = {"a": 1, "b": 2, "u": 3}
         self.assertEqual(R.encode_sentences(sentences, known, unknown_token="u")[0], [[1, 2, 0], [2, 1]])
@@ -191,7 +203,7 @@ class SentencesTest(ArrayCase):
         batches = R.BucketSentenceIter(sentences, 2, buckets=[2, 3], invalid_label=0, layout="TN")
         self.assertEqual((batches.default_bucket_key, batches.buckets), (3, [2, 3]))
         self.assertEqual(batches.provide_data[0], mx.io.DataDesc("data", (3, 2), layout="TN"))
-        batch, = batches
+        (batch,) = batches
         self.assertEqual((batch.bucket_key, batch.data[0].shape, batch.provide_label[0].shape), (2, (2, 2), (2, 2)))
         self.assertEqual(sorted(batch.data[0].asnumpy().T.tolist()), [[4, 5], [6, 7]])
         self.assertEqual(sorted(batch.label[0].asnumpy().T.tolist()), [[5, 0], [7, 0]])
@@ -220,9 +232,15 @@ class SentencesTest(ArrayCase):
         del args["data"], args["softmax_label"]
         module = mx.mod.BucketingModule(network, default_bucket_key=batches.default_bucket_key)
         metric = mx.metric.Perplexity(0)
-        module.fit(batches, eval_metric=metric, num_epoch=3, arg_params=args, aux_params={},
-                   optimizer_params={"learning_rate": 0.2, "momentum": 0.5, "wd": 1e-5},
-                   epoch_end_callback=R.do_rnn_checkpoint(cells, folder + "/m", 2))
+        module.fit(
+            batches,
+            eval_metric=metric,
+            num_epoch=3,
+            arg_params=args,
+            aux_params={},
+            optimizer_params={"learning_rate": 0.2, "momentum": 0.5, "wd": 1e-5},
+            epoch_end_callback=R.do_rnn_checkpoint(cells, folder + "/m", 2),
+        )
         return module, metric, cells
 
     def test_a_language_model_trains_as_in_mxnet(self):
@@ -230,8 +248,12 @@ class SentencesTest(ArrayCase):
             module, metric, cells = self.fitted(folder)
             self.assertAlmostEqual(metric.get()[1], 13.60476, 4)
             sums = {name: float(array.asnumpy().sum()) for name, array in module.get_params()[0].items()}
-            for name, expected in (("embed_weight", 0.0781), ("l0_i2h_bias", -1.4464), ("l1_h2h_weight", 1.8438),
-                                                          ("pred_weight", -0.0162)):
+            for name, expected in (
+                ("embed_weight", 0.0781),
+                ("l0_i2h_bias", -1.4464),
+                ("l1_h2h_weight", 1.8438),
+                ("pred_weight", -0.0162),
+            ):
                 self.assertAlmostEqual(sums[name], expected, 3)
             self.assertEqual(sorted(os.listdir(folder)), ["m-0002.params", "m-symbol.json"])
             self.assertIn("arg:l0_h2h_f_bias", nd.load(folder + "/m-0002.params"))

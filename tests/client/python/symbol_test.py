@@ -17,14 +17,16 @@ def mlp():
 
 
 class ComposingTest(unittest.TestCase):
-
     def test_inputs_left_out_become_variables_in_the_order_in_which_the_graph_reads_them(self):
         net = mlp()
-        self.assertEqual(net.list_arguments(), ["data", "fc1_weight", "fc1_bias", "bn1_gamma", "bn1_beta", "fc2_weight",
-                                                "fc2_bias", "softmax_label"])
+        self.assertEqual(
+            net.list_arguments(),
+            ["data", "fc1_weight", "fc1_bias", "bn1_gamma", "bn1_beta", "fc2_weight", "fc2_bias", "softmax_label"],
+        )
         self.assertEqual(net.list_auxiliary_states(), ["bn1_moving_mean", "bn1_moving_var"])
-        self.assertEqual(net.list_inputs()[:7], ["data", "fc1_weight", "fc1_bias", "bn1_gamma", "bn1_beta",
-                                                 "bn1_moving_mean", "bn1_moving_var"])
+        self.assertEqual(
+            net.list_inputs()[:7], ["data", "fc1_weight", "fc1_bias", "bn1_gamma", "bn1_beta", "bn1_moving_mean", "bn1_moving_var"]
+        )
         self.assertEqual(net.list_outputs(), ["softmax_output"])
 
     def test_a_layer_without_bias_has_none(self):
@@ -33,9 +35,11 @@ class ComposingTest(unittest.TestCase):
 
     def test_inputs_come_by_position_or_by_keyword(self):
         x, w = mx.sym.Variable("x"), mx.sym.Variable("w")
-        for net in (mx.sym.FullyConnected(x, w, num_hidden=3, name="fc"),
-                    mx.sym.FullyConnected(weight=w, data=x, num_hidden=3, name="fc"),
-                    mx.sym.FullyConnected(x, weight=w, num_hidden=3, name="fc")):
+        for net in (
+            mx.sym.FullyConnected(x, w, num_hidden=3, name="fc"),
+            mx.sym.FullyConnected(weight=w, data=x, num_hidden=3, name="fc"),
+            mx.sym.FullyConnected(x, weight=w, num_hidden=3, name="fc"),
+        ):
             self.assertEqual(net.list_arguments(), ["x", "w", "fc_bias"])
 
     def test_any_number_of_inputs_counts_itself(self):
@@ -103,13 +107,13 @@ class NamesOfMXNetTest(unittest.TestCase):
     def test_outputs(self):
         x = mx.sym.Variable("x")
         for made, names in (
-                (mx.sym.Pooling(x, kernel=(2, 2), pool_type="max", name="n"), ["n_output"]),
-                (mx.sym.Pooling(x, kernel=(2, 2), pool_type="avg", name="n"), ["n_output"]),
-                (mx.sym.shuffle(x, name="n"), ["n_output"]),
-                (mx.sym.make_loss(x, name="n"), ["n_loss"]),
-                (mx.sym.moments(x, axes=0, name="n"), ["n_output0", "n_output1"]),
-                (mx.sym.SliceChannel(x, num_outputs=1, name="n"), ["n_output0"]),
-                (mx.sym.BatchNorm(x, name="n"), ["n_output"]),
+            (mx.sym.Pooling(x, kernel=(2, 2), pool_type="max", name="n"), ["n_output"]),
+            (mx.sym.Pooling(x, kernel=(2, 2), pool_type="avg", name="n"), ["n_output"]),
+            (mx.sym.shuffle(x, name="n"), ["n_output"]),
+            (mx.sym.make_loss(x, name="n"), ["n_loss"]),
+            (mx.sym.moments(x, axes=0, name="n"), ["n_output0", "n_output1"]),
+            (mx.sym.SliceChannel(x, num_outputs=1, name="n"), ["n_output0"]),
+            (mx.sym.BatchNorm(x, name="n"), ["n_output"]),
         ):
             self.assertEqual(made.list_outputs(), names)
             self.assertEqual(made.get_internals()[names[0]].name, "n")
@@ -125,8 +129,10 @@ class NamesOfMXNetTest(unittest.TestCase):
     def test_automatic_names_of_numbers_on_the_left(self):
         x = mx.sym.Variable("x")
         with mx.name.NameManager():
-            self.assertEqual([mx.sym.pow(x, 2).name, mx.sym.pow(2, x).name, mx.sym.maximum(2, x).name],
-                             ["_powerscalar0", "_rpowerscalar0", "_maximumscalar0"])
+            self.assertEqual(
+                [mx.sym.pow(x, 2).name, mx.sym.pow(2, x).name, mx.sym.maximum(2, x).name],
+                ["_powerscalar0", "_rpowerscalar0", "_maximumscalar0"],
+            )
 
     def test_states_and_steps_of_cells(self):
         with mx.name.NameManager():
@@ -150,7 +156,6 @@ class NamesOfMXNetTest(unittest.TestCase):
 
 
 class GroupsTest(unittest.TestCase):
-
     def setUp(self):
         self.parts = mx.sym.SliceChannel(mx.sym.Variable("x"), num_outputs=3, name="cut")
 
@@ -186,15 +191,28 @@ class GroupsTest(unittest.TestCase):
 
 
 class ArithmeticTest(unittest.TestCase):
-
     def test_each_operator_of_python_is_one_of_the_servers(self):
         a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
         made = {
-            "elemwise_add": a + b, "elemwise_sub": a - b, "elemwise_mul": a * b, "elemwise_div": a / b,
-            "_plus_scalar": 1 + a, "_rminus_scalar": 1 - a, "_mul_scalar": -a, "_rdiv_scalar": 2 / a,
-            "_mod_scalar": a % 2, "_rmod_scalar": 2 % a, "_power_scalar": a ** 2, "_rpower_scalar": 2 ** a,
-            "_equal_scalar": a == 1, "_not_equal_scalar": a != 1, "_greater_scalar": a > 1,
-            "_greater_equal_scalar": a >= 1, "_lesser_scalar": a < 1, "_lesser_equal_scalar": a <= 1, "abs": abs(a),
+            "elemwise_add": a + b,
+            "elemwise_sub": a - b,
+            "elemwise_mul": a * b,
+            "elemwise_div": a / b,
+            "_plus_scalar": 1 + a,
+            "_rminus_scalar": 1 - a,
+            "_mul_scalar": -a,
+            "_rdiv_scalar": 2 / a,
+            "_mod_scalar": a % 2,
+            "_rmod_scalar": 2 % a,
+            "_power_scalar": a**2,
+            "_rpower_scalar": 2**a,
+            "_equal_scalar": a == 1,
+            "_not_equal_scalar": a != 1,
+            "_greater_scalar": a > 1,
+            "_greater_equal_scalar": a >= 1,
+            "_lesser_scalar": a < 1,
+            "_lesser_equal_scalar": a <= 1,
+            "abs": abs(a),
         }
         for op, symbol in made.items():
             self.assertEqual(symbol._entries[0].node.op, op)
@@ -202,10 +220,18 @@ class ArithmeticTest(unittest.TestCase):
     def test_automatic_names_are_mxnets(self):
         with mx.name.NameManager():
             x = mx.sym.Variable("x")
-            self.assertEqual([(x + 1).name, (x + x).name, (x + 2).name, (-x).name, mx.sym.sum(x).name,
-                              mx.sym.FullyConnected(x, num_hidden=2).name, mx.sym.maximum(x, 1).name],
-                             ["_plusscalar0", "_plus0", "_plusscalar1", "_mulscalar0", "sum0", "fullyconnected0",
-                              "_maximumscalar0"])
+            self.assertEqual(
+                [
+                    (x + 1).name,
+                    (x + x).name,
+                    (x + 2).name,
+                    (-x).name,
+                    mx.sym.sum(x).name,
+                    mx.sym.FullyConnected(x, num_hidden=2).name,
+                    mx.sym.maximum(x, 1).name,
+                ],
+                ["_plusscalar0", "_plus0", "_plusscalar1", "_mulscalar0", "sum0", "fullyconnected0", "_maximumscalar0"],
+            )
 
     def test_what_a_symbol_cannot_do_says_so(self):
         x = mx.sym.Variable("x")
@@ -227,14 +253,33 @@ class ArithmeticTest(unittest.TestCase):
 
 
 class AttributesTest(unittest.TestCase):
-
     def test_a_variable_keeps_what_it_was_made_with(self):
-        x = mx.sym.Variable("x", lr_mult=2, wd_mult=3, dtype="float32", shape=(2, 3), init=mx.init.One(),
-                            stype="default", attr={"__mood__": "good"}, __bar__="1")
-        self.assertEqual(x.list_attr(), {
-            "__lr_mult__": "2", "lr_mult": "2", "__wd_mult__": "3", "wd_mult": "3", "__dtype__": "0",
-            "__shape__": "(2, 3)", "__init__": '["one", {}]', "__storage_type__": "0", "__mood__": "good",
-            "__bar__": "1"})
+        x = mx.sym.Variable(
+            "x",
+            lr_mult=2,
+            wd_mult=3,
+            dtype="float32",
+            shape=(2, 3),
+            init=mx.init.One(),
+            stype="default",
+            attr={"__mood__": "good"},
+            __bar__="1",
+        )
+        self.assertEqual(
+            x.list_attr(),
+            {
+                "__lr_mult__": "2",
+                "lr_mult": "2",
+                "__wd_mult__": "3",
+                "wd_mult": "3",
+                "__dtype__": "0",
+                "__shape__": "(2, 3)",
+                "__init__": '["one", {}]',
+                "__storage_type__": "0",
+                "__mood__": "good",
+                "__bar__": "1",
+            },
+        )
         self.assertEqual(x.attr("lr_mult"), "2")
         self.assertIsNone(x.attr("none"))
 
@@ -296,8 +341,10 @@ class CustomTest(unittest.TestCase):
 
     def test_inputs_come_by_the_names_that_the_prop_lists_and_parameters_as_text(self):
         x = mx.sym.Variable("x")
-        for net in (mx.sym.Custom(x, op_type="scaled", factor=(1, 2), name="c"),
-                    mx.sym.Custom(data=x, op_type="scaled", factor=(1, 2), name="c")):
+        for net in (
+            mx.sym.Custom(x, op_type="scaled", factor=(1, 2), name="c"),
+            mx.sym.Custom(data=x, op_type="scaled", factor=(1, 2), name="c"),
+        ):
             self.assertEqual(net.list_arguments(), ["x", "c_weight"])
             self.assertEqual(net.list_auxiliary_states(), ["c_state"])
             self.assertEqual(net.list_outputs(), ["c_output"])
@@ -307,13 +354,13 @@ class CustomTest(unittest.TestCase):
 
 
 class NamesTest(unittest.TestCase):
-
     def test_a_prefix_stands_before_given_and_made_names(self):
         x = mx.sym.Variable("x")
         with mx.name.Prefix("net_"):
             self.assertEqual(mx.sym.FullyConnected(x, num_hidden=3).name, "net_fullyconnected0")
-            self.assertEqual(mx.sym.FullyConnected(x, num_hidden=3, name="fc").list_arguments(),
-                             ["x", "net_fc_weight", "net_fc_bias"])
+            self.assertEqual(
+                mx.sym.FullyConnected(x, num_hidden=3, name="fc").list_arguments(), ["x", "net_fc_weight", "net_fc_bias"]
+            )
             self.assertEqual(mx.sym.Variable("v").name, "v")
 
     def test_copies_are_independent(self):

@@ -12,7 +12,6 @@ from tests import case_runner
 
 
 class ComparingTest(unittest.TestCase):
-
     def test_the_tolerance_is_the_coarser_dtypes(self):
         a = np.array([1.0, 2.0])
         test_utils.assert_almost_equal(a.astype(np.float16), a * 1.001)
@@ -23,8 +22,7 @@ class ComparingTest(unittest.TestCase):
 
     def test_the_report_names_the_worst_element(self):
         with self.assertRaisesRegex(AssertionError, r"(?s)Location of maximum error: \(1, 0\).*mine=3.*yours=5"):
-            test_utils.assert_almost_equal(np.array([[1, 2], [3, 4.0]]), np.array([[1, 2.1], [5, 4]]),
-                                           names=("mine", "yours"))
+            test_utils.assert_almost_equal(np.array([[1, 2], [3, 4.0]]), np.array([[1, 2.1], [5, 4]]), names=("mine", "yours"))
 
     def test_nan_is_unequal_unless_told(self):
         a = np.array([1, np.nan])
@@ -49,7 +47,6 @@ class ComparingTest(unittest.TestCase):
 
 
 class CheckingTest(unittest.TestCase):
-
     def setUp(self):
         np.random.seed(0)
         self.x = mx.sym.Variable("x")
@@ -61,8 +58,7 @@ class CheckingTest(unittest.TestCase):
 
     def test_right_gradients_pass_and_wrong_ones_are_found(self):
         for request in ("write", "add", "null"):
-            test_utils.check_symbolic_backward(self.x * 2, [np.ones(3)], [np.arange(3)], {"x": 2 * np.arange(3)},
-                                               grad_req=request)
+            test_utils.check_symbolic_backward(self.x * 2, [np.ones(3)], [np.arange(3)], {"x": 2 * np.arange(3)}, grad_req=request)
         with self.assertRaisesRegex(AssertionError, "BACKWARD_x"):
             test_utils.check_symbolic_backward(self.x * 2, [np.ones(3)], [np.ones(3)], [np.ones(3)])
 
@@ -73,8 +69,14 @@ class CheckingTest(unittest.TestCase):
         net = mx.sym.FullyConnected(self.x, num_hidden=2, name="fc")
         loss = mx.sym.ctc_loss(mx.sym.Variable("x"), mx.sym.Variable("label"))  # A label that is moved is no class.
         test_utils.check_numeric_gradient(loss, [np.random.randn(2, 1, 3), np.ones((1, 1))], grad_nodes=["x"], rtol=1e-2, atol=1e-2)
-        test_utils.check_numeric_gradient(net, [np.random.randn(2, 3), np.random.randn(2, 3), np.random.randn(2)],
-                                          numeric_eps=1e-2, rtol=1e-2, atol=1e-3, grad_nodes=["fc_weight"])
+        test_utils.check_numeric_gradient(
+            net,
+            [np.random.randn(2, 3), np.random.randn(2, 3), np.random.randn(2)],
+            numeric_eps=1e-2,
+            rtol=1e-2,
+            atol=1e-3,
+            grad_nodes=["fc_weight"],
+        )
 
     def test_and_find_a_wrong_one(self):
         wrong = mx.sym.BlockGrad(self.x) * self.x  # Half of the true gradient.
@@ -82,9 +84,12 @@ class CheckingTest(unittest.TestCase):
             test_utils.check_numeric_gradient(wrong, [np.array([1.0, 2.0])])
 
     def test_dtypes_are_consistent(self):
-        test_utils.check_consistency(mx.sym.FullyConnected(self.x, num_hidden=2, name="fc"), [
-            {"ctx": mx.cpu(), "x": (2, 3), "type_dict": {"x": dtype}} for dtype in (np.float64, np.float32)],
-            rtol=1e-3, atol=1e-3)
+        test_utils.check_consistency(
+            mx.sym.FullyConnected(self.x, num_hidden=2, name="fc"),
+            [{"ctx": mx.cpu(), "x": (2, 3), "type_dict": {"x": dtype}} for dtype in (np.float64, np.float32)],
+            rtol=1e-3,
+            atol=1e-3,
+        )
 
     def test_simple_forward_gives_numpy_arrays(self):
         np.testing.assert_array_equal(test_utils.simple_forward(self.x * 2, x=np.ones(2)), [2, 2])
@@ -96,7 +101,6 @@ class CheckingTest(unittest.TestCase):
 
 
 class MakingTest(unittest.TestCase):
-
     def test_random_shapes_and_arrays_stay_within_their_bounds(self):
         for _ in range(20):
             self.assertTrue(all(1 <= size <= 4 for size in test_utils.rand_shape_nd(3, 4)))
@@ -122,6 +126,7 @@ class MakingTest(unittest.TestCase):
 
     def test_the_environment_is_restored(self):
         import os
+
         with test_utils.environment("GLUOND_TEST_X", "1"):
             self.assertEqual(os.environ["GLUOND_TEST_X"], "1")
             with test_utils.environment({"GLUOND_TEST_X": None}):
@@ -141,29 +146,27 @@ class MakingTest(unittest.TestCase):
 
 
 class OptimizerTest(unittest.TestCase):
-
     def test_equal_optimizers_pass_and_others_do_not(self):
         make = mx.optimizer.create
         for shape in ((3, 4), [(2,), (3, 2)]):
             test_utils.compare_optimizer(make("sgd", momentum=0.9), make("sgd", momentum=0.9), shape, "float32")
             with self.assertRaisesRegex(AssertionError, "Items are not equal"):
-                test_utils.compare_optimizer(make("sgd", momentum=0.9), make("adam"), shape, np.float32,
-                                             compare_states=False)
+                test_utils.compare_optimizer(make("sgd", momentum=0.9), make("adam"), shape, np.float32, compare_states=False)
         test_utils.compare_optimizer(make("adam", multi_precision=True), make("adam", multi_precision=True), (3,), "float16")
         with self.assertRaises(AssertionError):  # The states alone differ: the first step of both is wd * weight.
-            test_utils.compare_optimizer(make("sgd", momentum=0.9), make("nag", momentum=0.9, learning_rate=0.1), (3,),
-                                         "float32")
+            test_utils.compare_optimizer(make("sgd", momentum=0.9), make("nag", momentum=0.9, learning_rate=0.1), (3,), "float32")
 
 
 class DistributionTest(unittest.TestCase):
-
     def setUp(self):
         mx.random.seed(1)
 
     def test_a_generator_of_its_distribution_passes(self):
         import statistics
+
         ranges, probs = test_utils.gen_buckets_probs_with_ppf(
-            lambda p: -np.inf if p == 0 else np.inf if p == 1 else statistics.NormalDist(1, 2).inv_cdf(p), 5)
+            lambda p: -np.inf if p == 0 else np.inf if p == 1 else statistics.NormalDist(1, 2).inv_cdf(p), 5
+        )
         self.assertEqual(probs, [0.2] * 5)
         for scale, good in ((2, True), (2.1, False)):
             normal = lambda n: mx.nd.random.normal(1, scale, (n,))
@@ -179,7 +182,12 @@ class DistributionTest(unittest.TestCase):
             test_utils.verify_generator(lambda n: mx.nd.random.randint(0, 7, (n,)), faces, [1 / 6] * 6, 20000)
 
     def test_the_tail_of_chi_square(self):
-        counts = {2: np.array([45, 55]), 3: np.array([30, 30, 40]), 4: np.array([20, 20, 25, 35]), 6: np.array([9, 14, 8, 12, 7, 10])}
+        counts = {
+            2: np.array([45, 55]),
+            3: np.array([30, 30, 40]),
+            4: np.array([20, 20, 25, 35]),
+            6: np.array([9, 14, 8, 12, 7, 10]),
+        }
         for size, expected in {2: 0.317311, 3: 0.367879, 4: 0.111610, 6: 0.638570}.items():
             samples = np.repeat(np.arange(size), counts[size])
             p, found, _ = test_utils.chi_square_check(lambda n: samples, list(range(size)), [1 / size] * size, len(samples))
@@ -188,7 +196,6 @@ class DistributionTest(unittest.TestCase):
 
 
 class ToolsTest(unittest.TestCase):
-
     def test_tolerances_may_be_given_by_dtype(self):
         half, single = np.ones(2, np.float16), np.full(2, 1.05, np.float32)
         test_utils.assert_almost_equal(half, single, rtol={np.dtype("float16"): 0.1, np.dtype("float32"): 0.001})
@@ -201,7 +208,9 @@ class ToolsTest(unittest.TestCase):
         self.assertEqual(iterator.provide_data, [("data", (2,))])
 
     def test_what_is_written_to_the_standard_error_is_lost(self):
-        script = "from gluond import test_utils; import os\nwith test_utils.discard_stderr(): os.write(2, b'lost')\nos.write(2, b'told')"
+        script = (
+            "from gluond import test_utils; import os\nwith test_utils.discard_stderr(): os.write(2, b'lost')\nos.write(2, b'told')"
+        )
         told = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, check=True).stderr
         self.assertTrue(told.endswith(b"told") and b"lost" not in told, told)
 

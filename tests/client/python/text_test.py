@@ -17,7 +17,6 @@ WORDS = " Life is great ! \n life is good . \n"
 
 
 class VocabularyTest(unittest.TestCase):
-
     def setUp(self):
         self.counts = text.utils.count_tokens_from_str(WORDS, to_lower=True)
 
@@ -29,10 +28,13 @@ class VocabularyTest(unittest.TestCase):
 
     def test_words_are_numbered(self):
         for arguments, expected in (
-                ({}, ["<unk>", "is", "life", "!", ".", "good", "great"]), ({"most_freq_count": 1}, ["<unk>", "is"]),
-                ({"min_freq": 2}, ["<unk>", "is", "life"]), ({"most_freq_count": 0}, ["<unk>"]),
-                ({"reserved_tokens": ["<pad>", "is"], "most_freq_count": 2}, ["<unk>", "<pad>", "is", "life", "!"]),
-                ({"unknown_token": "life", "min_freq": 2}, ["life", "is"])):
+            ({}, ["<unk>", "is", "life", "!", ".", "good", "great"]),
+            ({"most_freq_count": 1}, ["<unk>", "is"]),
+            ({"min_freq": 2}, ["<unk>", "is", "life"]),
+            ({"most_freq_count": 0}, ["<unk>"]),
+            ({"reserved_tokens": ["<pad>", "is"], "most_freq_count": 2}, ["<unk>", "<pad>", "is", "life", "!"]),
+            ({"unknown_token": "life", "min_freq": 2}, ["life", "is"]),
+        ):
             with self.subTest(**arguments):
                 self.assertEqual(text.vocab.Vocabulary(self.counts, **arguments).idx_to_token, expected)
         vocabulary = text.vocab.Vocabulary(self.counts, reserved_tokens=["<pad>"])
@@ -42,9 +44,12 @@ class VocabularyTest(unittest.TestCase):
         self.assertEqual(vocabulary.token_to_idx["life"], 3)
 
     def test_wrong_arguments(self):
-        for arguments, what in (({"min_freq": 0}, "positive"), ({"counter": {"a": 1}}, "Counter"),
-                                ({"reserved_tokens": ["<unk>"]}, "unknown_token"),
-                                ({"reserved_tokens": ["a", "a"]}, "duplicate")):
+        for arguments, what in (
+            ({"min_freq": 0}, "positive"),
+            ({"counter": {"a": 1}}, "Counter"),
+            ({"reserved_tokens": ["<unk>"]}, "unknown_token"),
+            ({"reserved_tokens": ["a", "a"]}, "duplicate"),
+        ):
             with self.assertRaisesRegex(AssertionError, what):
                 text.vocab.Vocabulary(**arguments)
         with self.assertRaisesRegex(ValueError, "Token index 1 .* is invalid"):
@@ -52,7 +57,6 @@ class VocabularyTest(unittest.TestCase):
 
 
 class EmbeddingTest(ArrayCase):
-
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -121,8 +125,11 @@ class EmbeddingTest(ArrayCase):
             mx.contrib.text.embedding.create("word2vec")
 
     def test_broken_files(self):
-        for content, what in (("a 1 2\nc 1 2 3\n", "line 2 .* token c has 3 numbers"), ("a\n", "no vector behind"),
-                              ("", "has no vectors")):
+        for content, what in (
+            ("a 1 2\nc 1 2 3\n", "line 2 .* token c has 3 numbers"),
+            ("a\n", "no vector behind"),
+            ("", "has no vectors"),
+        ):
             with self.assertRaisesRegex(AssertionError, what):
                 text.embedding.CustomEmbedding(self.write(content))
         with self.assertRaisesRegex(ValueError, "must be a valid path"):

@@ -26,11 +26,14 @@ def step(net, trainer, x, batch_size=1, **kwargs):
 
 
 class StepTest(ArrayCase):
-
     def test_there_is_no_kvstore_to_start(self):
         self.assertTrue(gluon.Trainer(gluon.ParameterDict(), "sgd")._kv_initialized)
-        for contexts, kvstore, kind, update in ((1, "device", type(None), None), (2, None, type(None), None),
-                                                (2, "local", mx.kv.KVStore, False), (1, mx.kv.create(), mx.kv.KVStore, False)):
+        for contexts, kvstore, kind, update in (
+            (1, "device", type(None), None),
+            (2, None, type(None), None),
+            (2, "local", mx.kv.KVStore, False),
+            (1, mx.kv.create(), mx.kv.KVStore, False),
+        ):
             parameter = gluon.Parameter("x", shape=(2,))
             parameter.initialize(ctx=[mx.cpu(place) for place in range(contexts)])
             trainer = gluon.Trainer([parameter], "sgd", kvstore=kvstore)
@@ -107,7 +110,6 @@ class StepTest(ArrayCase):
 
 
 class StaleTest(ArrayCase):
-
     def setUp(self):
         self.used, self.unused = dense(), dense()
         params = self.used.collect_params()
@@ -150,7 +152,6 @@ class StaleTest(ArrayCase):
 
 
 class StatesTest(ArrayCase):
-
     def test_training_goes_on_where_it_was(self):
         with tempfile.TemporaryDirectory() as folder:
             weights = os.path.join(folder, "net.params")
@@ -176,7 +177,6 @@ class StatesTest(ArrayCase):
 
 
 class DevicesTest(ArrayCase):
-
     def test_an_update_on_several_devices_is_one_step_of_the_schedule_and_of_adam(self):
         alone, both = (self.trained(contexts) for contexts in ([mx.cpu(0)], [mx.cpu(0), mx.cpu(1)]))
         self.assertEqual(both[0], alone[0])
@@ -200,7 +200,6 @@ class DevicesTest(ArrayCase):
 
 
 class MistakesTest(ArrayCase):
-
     def test_what_is_no_parameter(self):
         with self.assertRaisesRegex(ValueError, "First argument must be a list or dict of Parameters, got list of"):
             gluon.Trainer([1], "sgd")

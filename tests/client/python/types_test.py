@@ -38,7 +38,6 @@ def checked(*arguments):
 
 
 class TypesTest(unittest.TestCase):
-
     def test_the_package_s_types_agree(self):
         run = checked("gluond")
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
@@ -59,8 +58,9 @@ class TypesTest(unittest.TestCase):
         render_types = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(render_types)
         for path, text in render_types.rendered():
-            self.assertEqual(path.read_text(encoding="utf-8"), text,
-                             f"{path.name} is old; run /usr/bin/python3 client/python/render_types.py")
+            self.assertEqual(
+                path.read_text(encoding="utf-8"), text, f"{path.name} is old; run /usr/bin/python3 client/python/render_types.py"
+            )
 
 
 if __name__ == "__main__":

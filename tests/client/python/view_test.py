@@ -10,7 +10,6 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 class ViewTest(ArrayCase):
-
     def test_writing_to_a_row_writes_to_the_array(self):
         x = nd.array(X)
         row = x[1]
@@ -41,8 +40,17 @@ class ViewTest(ArrayCase):
         self.assert_equal(x[1], [4, 70, 80, 7])
 
     def test_slices_of_neighbours_are_views(self):
-        for key in (np.s_[1], np.s_[1:], np.s_[::2], np.s_[:, 1:3], np.s_[2, 1:3], np.s_[:1, ::3], np.s_[::-1], np.s_[3:],
-                    np.s_[[0, 1]]):
+        for key in (
+            np.s_[1],
+            np.s_[1:],
+            np.s_[::2],
+            np.s_[:, 1:3],
+            np.s_[2, 1:3],
+            np.s_[:1, ::3],
+            np.s_[::-1],
+            np.s_[3:],
+            np.s_[[0, 1]],
+        ):
             with self.subTest(key=key):
                 x = nd.array(X)
                 is_view = nd.NDArray._basic_indexing_slice_is_contiguous(key, X.shape)
@@ -58,8 +66,16 @@ class ViewTest(ArrayCase):
 
     def test_reshape_s_codes(self):
         x = nd.zeros((2, 3, 4))
-        for codes, shape in (((4, -1), (4, 6)), ((0, -1), (2, 12)), ((-2,), (2, 3, 4)), ((-3, 0), (6, 4)),
-                             ((0, -4, -1, 3, 4), (2, 1, 3, 4)), ((-3, 4), (6, 4)), ((24,), (24,)), ((2, -2), (2, 3, 4))):
+        for codes, shape in (
+            ((4, -1), (4, 6)),
+            ((0, -1), (2, 12)),
+            ((-2,), (2, 3, 4)),
+            ((-3, 0), (6, 4)),
+            ((0, -4, -1, 3, 4), (2, 1, 3, 4)),
+            ((-3, 4), (6, 4)),
+            ((24,), (24,)),
+            ((2, -2), (2, 3, 4)),
+        ):
             with self.subTest(codes=codes):
                 self.assertEqual(x.reshape(codes).shape, shape)
                 self.assertEqual(x.reshape(*codes).shape, shape)

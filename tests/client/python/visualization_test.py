@@ -32,21 +32,24 @@ class Digraph:
 
 
 class PicturesTest(unittest.TestCase):
-
     def test_the_summary_has_a_row_for_each_layer(self):
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
             mx.viz.print_summary(network(), {"data": (1, 2, 8, 8)})
         rows = [line.split() for line in text.getvalue().splitlines() if not line.startswith(("_", "="))]
-        self.assertEqual(rows[1:], [
-            ["data(null)", "2x8x8", "0"],
-            ["conv(Convolution)", "4x6x6", "76", "data"],
-            ["relu(Activation)", "4x6x6", "0", "conv"],
-            ["bn(BatchNorm)", "4x6x6", "8", "relu"],
-            ["pool(Pooling)", "4x3x3", "0", "bn"],
-            ["flat(Flatten)", "36", "0", "pool"],
-            ["fc(FullyConnected)", "3", "111", "flat"],
-            ["Total", "params:", "195"]])
+        self.assertEqual(
+            rows[1:],
+            [
+                ["data(null)", "2x8x8", "0"],
+                ["conv(Convolution)", "4x6x6", "76", "data"],
+                ["relu(Activation)", "4x6x6", "0", "conv"],
+                ["bn(BatchNorm)", "4x6x6", "8", "relu"],
+                ["pool(Pooling)", "4x3x3", "0", "bn"],
+                ["flat(Flatten)", "36", "0", "pool"],
+                ["fc(FullyConnected)", "3", "111", "flat"],
+                ["Total", "params:", "195"],
+            ],
+        )
 
     def test_a_plot_has_nodes_and_edges_with_shapes(self):
         with mock.patch.dict(sys.modules, graphviz=types.SimpleNamespace(Digraph=Digraph)):

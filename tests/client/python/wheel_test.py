@@ -27,7 +27,6 @@ C_LIBRARY = ("ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6", "libdl.so.2", "li
 
 
 class WheelTest(unittest.TestCase):
-
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
@@ -40,8 +39,15 @@ class WheelTest(unittest.TestCase):
 
     def test_it_computes_with_the_server_in_it_and_the_libraries_in_it(self):
         environment = {"PATH": "/nowhere", "PYTHONPATH": str(self.folder), "HOME": str(self.folder)}
-        result = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, cwd=self.folder, stdout=subprocess.PIPE,
-                                text=True, timeout=120, check=True)
+        result = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=environment,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=True,
+        )
         module, values, maps = result.stdout.split("\n", 2)
         self.assertEqual(module, str(self.folder / "gluond" / "__init__.py"))
         self.assertEqual(values, "[[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]")
@@ -54,11 +60,20 @@ class WheelTest(unittest.TestCase):
         scripts = next(self.folder.glob("gluond-*.data")) / "scripts"
         self.assertEqual({path.name for path in scripts.iterdir()}, {"gluond", "gluond-server"})
         environment = {"PATH": "/nowhere", "PYTHONPATH": str(self.folder)}
-        for command, argument, answer in (("gluond", "serve", "gluond-server 0"), ("gluond-server", "--version", "gluond-server 0"),
-                                          ("gluond", "--version", "gluond 0")):
+        for command, argument, answer in (
+            ("gluond", "serve", "gluond-server 0"),
+            ("gluond-server", "--version", "gluond-server 0"),
+            ("gluond", "--version", "gluond 0"),
+        ):
             self.assertEqual((scripts / command).read_text().splitlines()[0], "#!python")  # pip's sign to name its own.
-            told = subprocess.run([sys.executable, scripts / command, argument, "--version"], env=environment, capture_output=True,
-                                  text=True, timeout=60, check=False)
+            told = subprocess.run(
+                [sys.executable, scripts / command, argument, "--version"],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
             self.assertEqual(told.returncode, 0, told.stderr)
             self.assertTrue(told.stdout.startswith(answer), told.stdout)
 
@@ -70,8 +85,9 @@ class WheelTest(unittest.TestCase):
             for name, digest, size in rows[:-1]:
                 content = wheel.read(name)
                 self.assertEqual(int(size), len(content))
-                self.assertEqual(digest, "sha256=" + base64.urlsafe_b64encode(
-                    hashlib.sha256(content).digest()).rstrip(b"=").decode(), name)
+                self.assertEqual(
+                    digest, "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode(), name
+                )
 
     def test_it_says_what_it_is(self):
         metadata = next(self.folder.glob("*.dist-info/METADATA")).read_text()

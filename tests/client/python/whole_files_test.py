@@ -51,17 +51,23 @@ def writers():
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         for _ in bar:
             bar.show(loss=1.0)
-    return {"save": lambda prefix: nd.save(prefix, [nd.ones(9)]), "save_parameters": net.save_parameters, "export": net.export,
-            "Block.save": net.save, "ParameterDict.save": net.collect_params().save, "save_states": trainer.save_states,
-            "Symbol.save": net(mx.sym.var("data")).save,
-            "save_checkpoint": lambda prefix: module.save_checkpoint(prefix, 1, save_optimizer_states=True),
-            "mx.model.save_checkpoint": lambda prefix: mx.model.save_checkpoint(
-                prefix, 1, module.symbol, *module.get_params()),
-            "save_optimizer_states": module.save_optimizer_states, "kvstore": store.save_optimizer_states, "picture": bar.save}
+    return {
+        "save": lambda prefix: nd.save(prefix, [nd.ones(9)]),
+        "save_parameters": net.save_parameters,
+        "export": net.export,
+        "Block.save": net.save,
+        "ParameterDict.save": net.collect_params().save,
+        "save_states": trainer.save_states,
+        "Symbol.save": net(mx.sym.var("data")).save,
+        "save_checkpoint": lambda prefix: module.save_checkpoint(prefix, 1, save_optimizer_states=True),
+        "mx.model.save_checkpoint": lambda prefix: mx.model.save_checkpoint(prefix, 1, module.symbol, *module.get_params()),
+        "save_optimizer_states": module.save_optimizer_states,
+        "kvstore": store.save_optimizer_states,
+        "picture": bar.save,
+    }
 
 
 class WholeFilesTest(unittest.TestCase):
-
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

@@ -10,8 +10,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-GLUOND_REGISTER_OP(forward).set_num_inputs(2).set_num_outputs(2)
-    .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; });
+GLUOND_REGISTER_OP(forward).set_num_inputs(2).set_num_outputs(2).set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
+                                                                                              [](const NodeAttrs&) { return 1u; });
 GLUOND_REGISTER_OP(_backward_none).set_num_inputs(1).set_num_outputs(2);
 GLUOND_REGISTER_OP(_backward_in).set_num_inputs(3).set_num_outputs(2);
 GLUOND_REGISTER_OP(_backward_out).set_num_inputs(3).set_num_outputs(2);
@@ -32,8 +32,7 @@ TEST(SameShape, SaysWhatIsNotKnownYet) {
 
 TEST(SameShape, NamesTheArgumentThatContradicts) {
   ShapeVector in = {{2}, {3}}, out = {Shape()};
-  EXPECT_THAT(std::string(SameShape({}, &in, &out).status().message()),
-              HasSubstr("input 1 has shape [3], expected [2]"));
+  EXPECT_THAT(std::string(SameShape({}, &in, &out).status().message()), HasSubstr("input 1 has shape [3], expected [2]"));
   in = {{2}, {2}};
   out = {{4}};
   EXPECT_THAT(std::string(SameShape({}, &in, &out).status().message()), HasSubstr("output 0 has shape [4]"));
@@ -62,11 +61,9 @@ TEST(AssignCheck, SaysWhichArgumentContradictsWhat) {
   ShapeVector in = {Shape(), {2, -1}};
   EXPECT_EQ(AssignSecondInput(&in, {-1, 3}), absl::OkStatus());
   EXPECT_EQ(in[1], Shape({2, 3}));
-  EXPECT_EQ(AssignSecondInput(&in, {2, 4}).message(),
-            "input 1: Shape inconsistent, Provided = [2,3], inferred shape=[2,4]");
+  EXPECT_EQ(AssignSecondInput(&in, {2, 4}).message(), "input 1: Shape inconsistent, Provided = [2,3], inferred shape=[2,4]");
   TypeVector out = {DType::kInt8};
-  EXPECT_EQ(AssignFirstOutput(&out, DType::kBool).message(),
-            "output 0: Type inconsistent, Provided = int8, inferred type=bool");
+  EXPECT_EQ(AssignFirstOutput(&out, DType::kBool).message(), "output 0: Type inconsistent, Provided = int8, inferred type=bool");
 }
 
 std::vector<std::string> InputNames(const NodeEntry& e) {
@@ -81,8 +78,7 @@ TEST(ElemwiseGrad, PassesHeadsOfVisibleOutputsThenInputsThenOutputs) {
   EXPECT_THAT(InputNames(ElemwiseGradUseNone{"_backward_none"}(y.node, heads)[0]), ElementsAre("dy0"));
   EXPECT_THAT(InputNames(ElemwiseGradUseIn{"_backward_in"}(y.node, heads)[0]), ElementsAre("dy0", "a0", "b0"));
   EXPECT_THAT(InputNames(ElemwiseGradUseOut{"_backward_out"}(y.node, heads)[0]), ElementsAre("dy0", "y0", "y1"));
-  EXPECT_THAT(InputNames(ElemwiseGradUseInOut{"_backward_in_out"}(y.node, heads)[0]),
-              ElementsAre("dy0", "a0", "b0", "y0", "y1"));
+  EXPECT_THAT(InputNames(ElemwiseGradUseInOut{"_backward_in_out"}(y.node, heads)[0]), ElementsAre("dy0", "a0", "b0", "y0", "y1"));
 }
 
 TEST(MakeGradNode, GivesAnEntryPerOutput) {

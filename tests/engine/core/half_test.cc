@@ -33,8 +33,8 @@ TEST(Half, RoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const float low = Half::ToFloat(bits), high = bits == 0x7bff ? 65536.0f : Half::ToFloat(bits + 1);
     const float middle = low + (high - low) / 2;
-    for (float f : {low, middle, std::nextafter(middle, -1.0f), std::nextafter(middle, kInfinity),
-                    std::nextafter(low, kInfinity)}) {
+    for (float f :
+         {low, middle, std::nextafter(middle, -1.0f), std::nextafter(middle, kInfinity), std::nextafter(low, kInfinity)}) {
       ASSERT_EQ(Half::FromFloat(f), CompilersHalf(f)) << f;
       ASSERT_EQ(Half::FromFloat(-f), CompilersHalf(-f)) << -f;
     }

@@ -52,9 +52,10 @@ GLUOND_REGISTER_OP(seed_abs)
     .set_num_outputs(1)
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
     .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
-    .set_attr<FInplaceOption>("FInplaceOption", [](const NodeAttrs&) {
-      return std::vector<std::pair<int, int>>{{0, 0}};
-    })
+    .set_attr<FInplaceOption>("FInplaceOption",
+                              [](const NodeAttrs&) {
+                                return std::vector<std::pair<int, int>>{{0, 0}};
+                              })
     .set_attr<FCompute>("FCompute<cpu>", Map<Abs>)
     .set_attr<FGradient>("FGradient", ElemwiseGradUseIn{"_backward_seed_abs"})
     .add_argument("data", "NDArray", "Source input");
@@ -64,9 +65,10 @@ GLUOND_REGISTER_OP(_backward_seed_abs)
     .set_num_outputs(1)
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)
     .set_attr<FInferType>("FInferType", ElemwiseType<2, 1>)
-    .set_attr<FInplaceOption>("FInplaceOption", [](const NodeAttrs&) {
-      return std::vector<std::pair<int, int>>{{0, 0}, {1, 0}};
-    })
+    .set_attr<FInplaceOption>("FInplaceOption",
+                              [](const NodeAttrs&) {
+                                return std::vector<std::pair<int, int>>{{0, 0}, {1, 0}};
+                              })
     .set_attr<FCompute>("FCompute<cpu>", Map<AbsGradient>);
 
 // ---- A scalar operator, whose parser stores a double by hand.
@@ -87,13 +89,17 @@ GLUOND_REGISTER_OP(seed_scalar_op)
 
 // ---- Activation.
 
-namespace activation { enum { kReLU, kSigmoid, kTanh, kSoftReLU }; }
+namespace activation {
+enum { kReLU, kSigmoid, kTanh, kSoftReLU };
+}
 
 struct ActivationParam : Param<ActivationParam> {
   int act_type;  // int for an enumeration.
   static void Fields(Schema<ActivationParam>& s) {
     s.Field("act_type", &ActivationParam::act_type)
-        .Enum({{"relu", activation::kReLU}, {"sigmoid", activation::kSigmoid}, {"tanh", activation::kTanh},
+        .Enum({{"relu", activation::kReLU},
+               {"sigmoid", activation::kSigmoid},
+               {"tanh", activation::kTanh},
                {"softrelu", activation::kSoftReLU}})
         .Describe("Activation function to be applied.");
   }
@@ -130,14 +136,15 @@ GLUOND_REGISTER_OP(seed_largest)
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
     .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs&) { return std::vector<std::string>{"data"}; })
-    .set_attr<FListOutputNames>("FListOutputNames", [](const NodeAttrs&) {
-      return std::vector<std::string>{"largest", "place"};
-    })
-    .set_attr<FInferShape>("FInferShape", [](const NodeAttrs&, ShapeVector* in,
-                                             ShapeVector* out) -> absl::StatusOr<bool> {
-      for (int i = 0; i < 2; ++i) SHAPE_ASSIGN_CHECK(out, i, Shape({1}));
-      return (*in)[0].known();
-    })
+    .set_attr<FListOutputNames>("FListOutputNames",
+                                [](const NodeAttrs&) {
+                                  return std::vector<std::string>{"largest", "place"};
+                                })
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             for (int i = 0; i < 2; ++i) SHAPE_ASSIGN_CHECK(out, i, Shape({1}));
+                             return (*in)[0].known();
+                           })
     .set_attr<FCompute>("FCompute<cpu>", Largest);
 
 // ---- A variable number of inputs.
@@ -169,8 +176,7 @@ GLUOND_REGISTER_OP(seed_abs)  // Another piece of the same operator.
 
 // Infers the outputs' shapes from inputs of shape (n,), runs FCompute<cpu> and returns all outputs. `initial` is what
 // the outputs' memory holds before.
-std::vector<Floats> RunOp(const NodePtr& node, std::vector<Floats> inputs, OpReqType req = kWriteTo,
-                          float initial = -1) {
+std::vector<Floats> RunOp(const NodePtr& node, std::vector<Floats> inputs, OpReqType req = kWriteTo, float initial = -1) {
   ShapeVector in_shapes, out_shapes(node->num_outputs());
   std::vector<TBlob> in, out;
   for (Floats& x : inputs) {

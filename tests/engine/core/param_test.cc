@@ -39,8 +39,9 @@ struct EveryParam : Param<EveryParam> {
     s.Field("precise", &EveryParam::precise).Default(0.1).AtLeast(-1.0);
     s.Field("text", &EveryParam::text).Default("hello");
     s.Field("dtype", &EveryParam::dtype).Default(DType::kFloat32);
-    s.Field("kernel", &EveryParam::kernel).Elements(1, 100).Check(
-        [](const std::vector<int64_t>& v) { return v.size() <= 3; }, "want at most 3 elements");
+    s.Field("kernel", &EveryParam::kernel)
+        .Elements(1, 100)
+        .Check([](const std::vector<int64_t>& v) { return v.size() <= 3; }, "want at most 3 elements");
     s.Field("weights", &EveryParam::weights).Default({0.5, 2});
     s.Field("pool_type", &EveryParam::pool_type).Enum({{"max", kMax}, {"avg", kAvg}}).Default("max");
     s.Field("axis", &EveryParam::axis).Default(std::nullopt).Range(-8, 7);
@@ -77,10 +78,21 @@ TEST(Param, TakesDefaults) {
 }
 
 TEST(Param, ReadsEveryType) {
-  const NodeAttrs attrs = Parse({{"flag", "False"}, {"count", "7"}, {"big", "-5"}, {"ratio", "1e-3"}, {"precise", "2"},
-                                 {"text", "a b"}, {"dtype", "float16"}, {"kernel", "[1,2]"}, {"weights", "(1e2,)"},
-                                 {"pool_type", "avg"}, {"axis", "-1"}, {"bound", "None"}, {"mode", "up"},
-                                 {"__init__", "zeros"}}).value();
+  const NodeAttrs attrs = Parse({{"flag", "False"},
+                                 {"count", "7"},
+                                 {"big", "-5"},
+                                 {"ratio", "1e-3"},
+                                 {"precise", "2"},
+                                 {"text", "a b"},
+                                 {"dtype", "float16"},
+                                 {"kernel", "[1,2]"},
+                                 {"weights", "(1e2,)"},
+                                 {"pool_type", "avg"},
+                                 {"axis", "-1"},
+                                 {"bound", "None"},
+                                 {"mode", "up"},
+                                 {"__init__", "zeros"}})
+                              .value();
   const EveryParam& p = attrs.param<EveryParam>();
   EXPECT_FALSE(p.flag);
   EXPECT_EQ(p.count, 7);
@@ -119,42 +131,41 @@ TEST_P(WrongValueTest, IsRefusedWithWhatIsWanted) {
   const WrongValue& wrong = GetParam();
   const absl::Status status = Parse({{wrong.name, wrong.value}}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr(absl::StrCat("attribute '", wrong.name, "'")), HasSubstr(wrong.want)));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(absl::StrCat("attribute '", wrong.name, "'")), HasSubstr(wrong.want)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Param, WrongValueTest, ::testing::ValuesIn<WrongValue>({
-    {"flag", "yes", "want True or False"},
-    {"count", "x", "want a whole number"},
-    {"count", "1.5", "want a whole number"},
-    {"count", "", "want a whole number"},
-    {"count", "0", "want 1 to 10"},
-    {"count", "11", "want 1 to 10"},
-    {"count", "4294967297", "of 32 bits"},
-    {"count", "99999999999999999999", "want a whole number"},
-    {"big", "1e300", "want a whole number"},
-    {"ratio", "0", "want more than 0"},
-    {"ratio", "one", "want a number"},
-    {"precise", "-1.5", "want -1 or more"},
-    {"dtype", "float", "float32"},
-    {"kernel", "(1, 2", "want a closing bracket"},
-    {"kernel", "(1, x)", "want a whole number"},
-    {"kernel", "(1,,2)", "want a whole number"},
-    {"kernel", "(0, 1)", "want each element 1 to 100"},
-    {"kernel", "(1, 1, 1, 1)", "want at most 3 elements"},
-    {"weights", "(1, )x", "closing bracket"},
-    {"pool_type", "sum", "{'max', 'avg'}"},
-    {"pool_type", "3", "{'max', 'avg'}"},
-    {"axis", "8", "want -8 to 7"},
-    {"axis", "none", "want a whole number"},
-    {"bound", "x", "want a number"},
-    {"mode", "down", "{'up'} or None"},
-}));
+INSTANTIATE_TEST_SUITE_P(Param, WrongValueTest,
+                         ::testing::ValuesIn<WrongValue>({
+                             {"flag", "yes", "want True or False"},
+                             {"count", "x", "want a whole number"},
+                             {"count", "1.5", "want a whole number"},
+                             {"count", "", "want a whole number"},
+                             {"count", "0", "want 1 to 10"},
+                             {"count", "11", "want 1 to 10"},
+                             {"count", "4294967297", "of 32 bits"},
+                             {"count", "99999999999999999999", "want a whole number"},
+                             {"big", "1e300", "want a whole number"},
+                             {"ratio", "0", "want more than 0"},
+                             {"ratio", "one", "want a number"},
+                             {"precise", "-1.5", "want -1 or more"},
+                             {"dtype", "float", "float32"},
+                             {"kernel", "(1, 2", "want a closing bracket"},
+                             {"kernel", "(1, x)", "want a whole number"},
+                             {"kernel", "(1,,2)", "want a whole number"},
+                             {"kernel", "(0, 1)", "want each element 1 to 100"},
+                             {"kernel", "(1, 1, 1, 1)", "want at most 3 elements"},
+                             {"weights", "(1, )x", "closing bracket"},
+                             {"pool_type", "sum", "{'max', 'avg'}"},
+                             {"pool_type", "3", "{'max', 'avg'}"},
+                             {"axis", "8", "want -8 to 7"},
+                             {"axis", "none", "want a whole number"},
+                             {"bound", "x", "want a number"},
+                             {"mode", "down", "{'up'} or None"},
+                         }));
 
 TEST(Param, NamesAnUnknownAttributeAndTheClosestOnes) {
   EXPECT_THAT(std::string(Parse({{"kernal", "3"}}).status().message()),
-              AllOf(HasSubstr("unknown attribute 'kernal'; did you mean 'kernel'"),
-                    HasSubstr("(possible attributes: flag")));
+              AllOf(HasSubstr("unknown attribute 'kernal'; did you mean 'kernel'"), HasSubstr("(possible attributes: flag")));
 }
 
 TEST(Param, NamesAMissingRequiredAttribute) {
@@ -193,9 +204,14 @@ TEST(SetParam, SetsNumbersWithinTheirRange) {
   EXPECT_EQ(attrs.param<EveryParam>().bound, 3);
   EXPECT_EQ(SetParam(&attrs, "count", 9), absl::OkStatus());
   EXPECT_EQ(attrs.param<EveryParam>().count, 9);
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, double>>{
-           {"ratio", 0}, {"count", 11}, {"count", 2.5}, {"count", 1e30}, {"count", std::nan("")},
-           {"kernel", 1}, {"pool_type", kMax}, {"text", 1}}) {
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, double>>{{"ratio", 0},
+                                                                                         {"count", 11},
+                                                                                         {"count", 2.5},
+                                                                                         {"count", 1e30},
+                                                                                         {"count", std::nan("")},
+                                                                                         {"kernel", 1},
+                                                                                         {"pool_type", kMax},
+                                                                                         {"text", 1}}) {
     EXPECT_EQ(SetParam(&attrs, name, value).code(), absl::StatusCode::kInvalidArgument) << name << " " << value;
   }
   EXPECT_EQ(attrs.param<EveryParam>().count, 9);

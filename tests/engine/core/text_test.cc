@@ -14,9 +14,7 @@ TEST(Text, SuggestsTheClosestNames) {
   EXPECT_EQ(DidYouMean("x", {}), "");
 }
 
-TEST(Text, ComparesLongNamesInBoundedTime) {
-  EXPECT_NE(DidYouMean(std::string(1 << 20, 'a'), {std::string(1 << 20, 'b')}), "");
-}
+TEST(Text, ComparesLongNamesInBoundedTime) { EXPECT_NE(DidYouMean(std::string(1 << 20, 'a'), {std::string(1 << 20, 'b')}), ""); }
 
 // All of them would be 1e8 comparisons of texts.
 TEST(Text, ComparesWithTheFirstOfMany) {

@@ -8,8 +8,7 @@ namespace {
 
 GLUOND_DECLARE_OP_ATTR(int, "wrong_type_of_key");
 
-GLUOND_REGISTER_OP(set_twice)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>);
+GLUOND_REGISTER_OP(set_twice).set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>);
 
 }  // namespace
 }  // namespace gluond

@@ -16,20 +16,15 @@ using ::testing::Not;
 
 GLUOND_DECLARE_OP_ATTR(float, "wrong_type_of_key");
 
-GLUOND_REGISTER_OP(set_twice)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>);
+GLUOND_REGISTER_OP(set_twice).set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>);
 
-GLUOND_REGISTER_OP(unknown_key)
-    .set_attr<FInferShape>("FInferShapes", ElemwiseShape<1, 1>);
+GLUOND_REGISTER_OP(unknown_key).set_attr<FInferShape>("FInferShapes", ElemwiseShape<1, 1>);
 
-GLUOND_REGISTER_OP(wrong_type)
-    .set_attr<bool>("FInferShape", true);
+GLUOND_REGISTER_OP(wrong_type).set_attr<bool>("FInferShape", true);
 
-GLUOND_REGISTER_OP(takes_an_alias)
-    .add_alias("wrong_type");
+GLUOND_REGISTER_OP(takes_an_alias).add_alias("wrong_type");
 
-GLUOND_REGISTER_OP(innocent)
-    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>);
+GLUOND_REGISTER_OP(innocent).set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>);
 
 std::string Mistakes() { return std::string(CheckRegistry().message()); }
 

@@ -52,9 +52,10 @@ TEST_F(AutogradTest, IsTheSameBesideTheLane) {
 // A small network: dense, tanh, dense, softmax cross-entropy, with every operator's gradient behind it.
 TEST_F(AutogradTest, AgreesWithFiniteDifferences) {
   const std::vector<float> x = {0.5, -1, 2, 0.1, 0.7, -0.3};
-  std::vector<std::vector<float>> parameters = {
-      {0.1, -0.2, 0.3, 0.4, 0.5, -0.6, 0.7, 0.8, -0.9, 0.2, 0.1, 0.3}, {0.1, 0.2, -0.3, 0.1},
-      {0.3, -0.1, 0.2, 0.5, -0.4, 0.2, 0.6, -0.3}, {0.05, -0.05}};
+  std::vector<std::vector<float>> parameters = {{0.1, -0.2, 0.3, 0.4, 0.5, -0.6, 0.7, 0.8, -0.9, 0.2, 0.1, 0.3},
+                                                {0.1, 0.2, -0.3, 0.1},
+                                                {0.3, -0.1, 0.2, 0.5, -0.4, 0.2, 0.6, -0.3},
+                                                {0.05, -0.05}};
   const std::vector<Shape> shapes = {{4, 3}, {4}, {2, 4}, {2}};
   const auto loss = [&](std::vector<Array>* variables) {
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -130,9 +131,13 @@ TEST_F(AutogradTest, ZerosWhereTheGradientStops) {
 
 // Losses have gradients of their own, whatever comes from above: also nothing.
 TEST_F(AutogradTest, ALossBehindABlockHasItsGradient) {
-  const std::vector<std::pair<std::string, AttrDict>> losses = {
-      {"SoftmaxOutput", {}}, {"LinearRegressionOutput", {}}, {"LogisticRegressionOutput", {}},
-      {"MAERegressionOutput", {}}, {"SVMOutput", {}}, {"MakeLoss", {{"grad_scale", "3"}}}, {"make_loss", {}}};
+  const std::vector<std::pair<std::string, AttrDict>> losses = {{"SoftmaxOutput", {}},
+                                                                {"LinearRegressionOutput", {}},
+                                                                {"LogisticRegressionOutput", {}},
+                                                                {"MAERegressionOutput", {}},
+                                                                {"SVMOutput", {}},
+                                                                {"MakeLoss", {{"grad_scale", "3"}}},
+                                                                {"make_loss", {}}};
   for (const auto& [op, attrs] : losses) {
     const bool has_label = absl::EndsWith(op, "Output"), has_class = op == "SoftmaxOutput" || op == "SVMOutput";
     const Array x = bench_.Marked(bench_.Of({1, 2, 3, 0.5f, 1, -1}, {2, 3}));
@@ -233,8 +238,7 @@ TEST_F(AutogradTest, DifferentiatesAgain) {
   const Array x = Marked({0.5, -2});
   Array d = Call("sin", x);
   for (const auto& f : std::vector<std::function<float(float)>>{
-           [](float v) { return std::cos(v); }, [](float v) { return -std::sin(v); },
-           [](float v) { return -std::cos(v); }}) {
+           [](float v) { return std::cos(v); }, [](float v) { return -std::sin(v); }, [](float v) { return -std::cos(v); }}) {
     d = Grad1(d, x);
     EXPECT_THAT(bench_.Values(d), Pointwise(FloatNear(1e-5f), {f(0.5f), f(-2)}));
   }
@@ -278,9 +282,15 @@ TEST_F(AutogradTest, DifferentiatesTheGradientOfALayer) {
 
 // The gradient of a linear function does not depend on its variable; that of this gradient is zeros.
 TEST_F(AutogradTest, DifferentiatesTheGradientOfALinearFunction) {
-  for (const auto& [op, attrs] : std::vector<std::pair<std::string, AttrDict>>{
-           {"radians", {}}, {"_mul_scalar", {{"scalar", "2"}}}, {"sum", {}}, {"_copy", {}}, {"relu", {}}, {"floor", {}},
-           {"Reshape", {{"shape", "(2, 1)"}}}, {"BlockGrad", {}}, {"make_loss", {}}}) {
+  for (const auto& [op, attrs] : std::vector<std::pair<std::string, AttrDict>>{{"radians", {}},
+                                                                               {"_mul_scalar", {{"scalar", "2"}}},
+                                                                               {"sum", {}},
+                                                                               {"_copy", {}},
+                                                                               {"relu", {}},
+                                                                               {"floor", {}},
+                                                                               {"Reshape", {{"shape", "(2, 1)"}}},
+                                                                               {"BlockGrad", {}},
+                                                                               {"make_loss", {}}}) {
     const Array x = Marked({3, -4});
     bench_.backward_options.create_graph = true;
     const Array d = Grad1(bench_.Call(op, attrs, x), x);

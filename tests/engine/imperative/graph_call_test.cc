@@ -119,7 +119,8 @@ TEST_F(GraphCallTest, GivesTheGradientsThatAreWanted) {
   const auto expected = bench_.Backward({DenseByHand(inputs)});
   for (unsigned subset = 1; subset < 8; ++subset) {
     std::vector<Array> some = inputs;
-    for (uint64_t i = 0; i < 3; ++i) if ((subset >> i & 1) == 0) some[i].mark = nullptr, some[i].entry = {};
+    for (uint64_t i = 0; i < 3; ++i)
+      if ((subset >> i & 1) == 0) some[i].mark = nullptr, some[i].entry = {};
     const auto gradients = bench_.Backward({bench_.Graph(*graph, some)[0]});
     ASSERT_EQ(gradients.size(), static_cast<size_t>(__builtin_popcount(subset)));
     for (const auto& [name, gradient] : gradients) {
@@ -139,8 +140,7 @@ TEST_F(GraphCallTest, HasSeveralOutputs) {
   const std::vector<Array> y = bench_.Graph(*graph, {v});
   ASSERT_THAT(y, SizeIs(3));
   EXPECT_THAT(bench_.Values(bench_.Grad({y[0]}, {v})[0]), ElementsAre(1, 4));
-  EXPECT_THAT(bench_.Values(bench_.Grad({y[1]}, {v})[0]),
-              Pointwise(FloatNear(1e-5f), {std::cos(0.25f) * 1, std::cos(4.0f) * 4}));
+  EXPECT_THAT(bench_.Values(bench_.Grad({y[1]}, {v})[0]), Pointwise(FloatNear(1e-5f), {std::cos(0.25f) * 1, std::cos(4.0f) * 4}));
   EXPECT_THAT(bench_.Values(bench_.Grad({y[2]}, {v})[0]), ElementsAre(1, 1));
   EXPECT_THAT(bench_.Values(bench_.Grad({y[0], y[2]}, {v})[0]), ElementsAre(2, 5));
 }
@@ -156,8 +156,7 @@ TEST_F(GraphCallTest, ALossHasItsGradientBehindABlock) {
   const auto gradient = [&](const Array& y) { return bench_.Values(bench_.Backward({y})[1]); };
   EXPECT_THAT(gradient(bench_.Graph(*plain, {input(), classes})[0]), ElementsAre(0.5, -0.5));
   EXPECT_THAT(gradient(bench_.Graph(*blocked, {input(), classes})[0]), ElementsAre(0.5, -0.5));
-  EXPECT_THAT(gradient(bench_.Call("BlockGrad", {}, bench_.Graph(*plain, {input(), classes})[0])),
-              ElementsAre(0.5, -0.5));
+  EXPECT_THAT(gradient(bench_.Call("BlockGrad", {}, bench_.Graph(*plain, {input(), classes})[0])), ElementsAre(0.5, -0.5));
   // As MXNet's: every output of a graph that is differentiated counts.
   EXPECT_THAT(gradient(bench_.Graph(*beside, {Marked({1, 1}, {1, 2}, 1), classes})[1]), ElementsAre(2.5, 1.5));
 }
@@ -174,7 +173,8 @@ TEST_F(GraphCallTest, CompilesOncePerSignature) {
   const auto compiled = [&] { return bench_.OnLane([&] { return bench_.scheduler().num_compiled(); }); };
   for (int rows = 1; rows <= 3; ++rows) step(rows);
   EXPECT_EQ(compiled(), 6) << "forward and backward of three";
-  for (int i = 0; i < 5; ++i) for (int rows = 1; rows <= 3; ++rows) step(rows);
+  for (int i = 0; i < 5; ++i)
+    for (int rows = 1; rows <= 3; ++rows) step(rows);
   EXPECT_EQ(compiled(), 6);
 }
 
@@ -227,8 +227,8 @@ TEST_F(GraphCallTest, AFailureLeavesAuxiliaryStates) {
   bench_.options.training = true;
   const auto call = [&](const absl::Status& outcome) {
     std::vector<std::pair<uint32_t, ValuePtr>> written;
-    const Array y = bench_.Graph(*graph, {bench_.Of({1, 3}, {2, 1}), bench_.Of({1}), bench_.Of({0}), bench_.Of({0}),
-                                          bench_.Of({1})}, &written)[0];
+    const Array y = bench_.Graph(
+        *graph, {bench_.Of({1, 3}, {2, 1}), bench_.Of({1}), bench_.Of({0}), bench_.Of({0}), bench_.Of({1})}, &written)[0];
     WaitingCall waiting = WaitingCalls::Get().Next();
     outcome.ok() ? waiting.Complete() : waiting.Fail(outcome);
     EXPECT_EQ(bench_.Status(y).ok(), outcome.ok());
@@ -312,8 +312,7 @@ TEST_F(GraphCallTest, SaysWhatIsWrongWithTheGraph) {
   const NodeEntry x = MakeVariable("x");
   EXPECT_THAT(CachedGraph::Create({{Op("square", {x})}}, {}).status().message(), HasSubstr("'x' of the graph is not"));
   EXPECT_THAT(CachedGraph::Create({{Op("square", {x})}}, {"x", "x"}).status().message(), HasSubstr("twice"));
-  EXPECT_THAT(CachedGraph::Create({{Op("elemwise_add", {x, MakeVariable("x")})}}, {"x"}).status().message(),
-              HasSubstr("'x'"));
+  EXPECT_THAT(CachedGraph::Create({{Op("elemwise_add", {x, MakeVariable("x")})}}, {"x"}).status().message(), HasSubstr("'x'"));
   EXPECT_TRUE(CachedGraph::Create({{Op("square", {x})}}, {"x", "nobody's"}).ok());
 }
 

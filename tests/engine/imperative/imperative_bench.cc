@@ -156,7 +156,8 @@ std::vector<Array> ImperativeBench::Grad(std::vector<Array> heads, std::vector<A
   Gradients gradients = Differentiate(std::move(heads), std::move(variables), std::move(head_gradients));
   EXPECT_TRUE(gradients.ok()) << gradients.status();
   std::vector<Array> arrays;
-  if (gradients.ok()) for (Imperative::Gradient& one : *gradients) arrays.push_back(std::move(one.array));
+  if (gradients.ok())
+    for (Imperative::Gradient& one : *gradients) arrays.push_back(std::move(one.array));
   arrays.resize(n);
   return arrays;
 }
@@ -165,7 +166,8 @@ std::map<uint64_t, Array> ImperativeBench::Backward(std::vector<Array> heads, st
   Gradients gradients = Differentiate(std::move(heads), {}, std::move(head_gradients));
   EXPECT_TRUE(gradients.ok()) << gradients.status();
   std::map<uint64_t, Array> arrays;
-  if (gradients.ok()) for (Imperative::Gradient& one : *gradients) arrays[one.mark->gradient] = std::move(one.array);
+  if (gradients.ok())
+    for (Imperative::Gradient& one : *gradients) arrays[one.mark->gradient] = std::move(one.array);
   return arrays;
 }
 

@@ -108,12 +108,10 @@ class ImperativeBench {
                            std::vector<std::pair<uint32_t, ValuePtr>>* written = nullptr);
 
   // The gradients of `variables`; the test fails where there are none.
-  std::vector<Array> Grad(std::vector<Array> heads, std::vector<Array> variables,
-                          std::vector<Array> head_gradients = {});
+  std::vector<Array> Grad(std::vector<Array> heads, std::vector<Array> variables, std::vector<Array> head_gradients = {});
   // Of every marked array, by Mark::gradient.
   std::map<uint64_t, Array> Backward(std::vector<Array> heads, std::vector<Array> head_gradients = {});
-  absl::Status BackwardStatus(std::vector<Array> heads, std::vector<Array> variables = {},
-                              std::vector<Array> head_gradients = {});
+  absl::Status BackwardStatus(std::vector<Array> heads, std::vector<Array> variables = {}, std::vector<Array> head_gradients = {});
 
   // Waits until the value is known.
   absl::Status Status(const Array& array) { return Status(array.value); }
@@ -122,8 +120,12 @@ class ImperativeBench {
   std::vector<float> Values(const ValuePtr& value);
   Shape ShapeOf(const Array& array);
   const void* Address(const Array& array);
-  bool IsKnown(const Array& array) { return OnLane([&] { return array.value->known(); }); }
-  int64_t pending() { return OnLane([&] { return scheduler_->pending(); }); }
+  bool IsKnown(const Array& array) {
+    return OnLane([&] { return array.value->known(); });
+  }
+  int64_t pending() {
+    return OnLane([&] { return scheduler_->pending(); });
+  }
 
   // Of Invoke and Backward, from now on.
   Imperative::Options options{.recording = true, .training = true};
@@ -165,16 +167,12 @@ class ImperativeTest : public testing::Test {
 // Everything is recorded, as the bench has it.
 class RecordingTest : public testing::Test {
  protected:
-  Array Marked(const std::vector<float>& values, uint64_t gradient = 1) {
-    return bench_.Marked(bench_.Of(values), gradient);
-  }
+  Array Marked(const std::vector<float>& values, uint64_t gradient = 1) { return bench_.Marked(bench_.Of(values), gradient); }
   template <class... Arrays>
   Array Call(const std::string& op, Arrays... inputs) {
     return bench_.Call(op, {}, std::move(inputs)...);
   }
-  Array Times(const Array& x, double scalar) {
-    return bench_.Call("_mul_scalar", {{"scalar", std::to_string(scalar)}}, x);
-  }
+  Array Times(const Array& x, double scalar) { return bench_.Call("_mul_scalar", {{"scalar", std::to_string(scalar)}}, x); }
   std::vector<float> Grad(const Array& y, const Array& x) { return bench_.Values(bench_.Grad({y}, {x})[0]); }
   Array Grad1(const Array& y, const Array& x) { return bench_.Grad({y}, {x})[0]; }
 

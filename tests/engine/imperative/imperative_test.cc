@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "engine/core/graph.h"
-#include "tests/engine/imperative/imperative_bench.h"
 #include "engine/runtime/tuning.h"
+#include "tests/engine/imperative/imperative_bench.h"
 
 namespace gluond {
 namespace {
@@ -112,8 +112,8 @@ TEST_F(ImperativeTest, AFailureLeavesWrittenInputs) {
 }
 
 TEST_F(ImperativeTest, SaysWhichArgumentIsWrong) {
-  const Array wrong = bench_.Call("FullyConnected", {{"num_hidden", "2"}}, bench_.Of({1, 2}, {1, 2}),
-                                  bench_.Of({1, 2, 3}, {1, 3}), bench_.Of({1, 2}));
+  const Array wrong = bench_.Call("FullyConnected", {{"num_hidden", "2"}}, bench_.Of({1, 2}, {1, 2}), bench_.Of({1, 2, 3}, {1, 3}),
+                                  bench_.Of({1, 2}));
   EXPECT_THAT(bench_.Status(wrong).message(), HasSubstr("weight"));
 }
 
@@ -189,8 +189,7 @@ TEST_P(LongChain, WaitsAndEnds) {
   }
   EXPECT_EQ(bench_.pending(), 0);
 }
-INSTANTIATE_TEST_SUITE_P(, LongChain, testing::Bool(),
-                         [](const auto& chain) { return chain.param ? "Fails" : "Succeeds"; });
+INSTANTIATE_TEST_SUITE_P(, LongChain, testing::Bool(), [](const auto& chain) { return chain.param ? "Fails" : "Succeeds"; });
 
 // Another session's work, posted to the lane, comes in between.
 TEST_F(ImperativeTest, WhatHasWaitedTakesTurnsWithOthers) {

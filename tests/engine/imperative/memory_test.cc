@@ -37,7 +37,7 @@ TEST_F(MemoryTest, LeavesWhatIsSavedOnTheTape) {
   bench_.options.recording = true;
   Array x = bench_.Marked(bench_.Of({3}));
   Array squared = bench_.Call("square", {}, x);
-  Array y = bench_.Call("square", {}, squared);    // Its gradient reads `squared`.
+  Array y = bench_.Call("square", {}, squared);  // Its gradient reads `squared`.
   Array z = bench_.Call("_plus_scalar", kOne, std::move(squared));
   EXPECT_THAT(bench_.Values(z), ElementsAre(10));
   EXPECT_THAT(bench_.Values(bench_.Grad({y}, {x})[0]), ElementsAre(4 * 27));

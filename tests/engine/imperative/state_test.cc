@@ -70,8 +70,8 @@ class StateTest : public testing::TestWithParam<bool> {
 
   Array Tally(const Array& x) {
     std::vector<std::pair<uint32_t, ValuePtr>> written;
-    std::vector<Array> y = GetParam() ? bench_.Graph(*graph_, {x, state_}, &written)
-                                      : bench_.Outputs("t_tally", {}, {x, state_}, &written);
+    std::vector<Array> y =
+        GetParam() ? bench_.Graph(*graph_, {x, state_}, &written) : bench_.Outputs("t_tally", {}, {x, state_}, &written);
     state_.value = written.at(0).second;
     return y.at(0);
   }
@@ -116,8 +116,7 @@ TEST_P(StateTest, AFailedStateFailsTheGradient) {
   EXPECT_EQ(bench_.Status(state_).code(), absl::StatusCode::kDataLoss);
 }
 
-INSTANTIATE_TEST_SUITE_P(Calls, StateTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Graph" : "Operator"; });
+INSTANTIATE_TEST_SUITE_P(Calls, StateTest, testing::Bool(), [](const auto& info) { return info.param ? "Graph" : "Operator"; });
 
 }  // namespace
 }  // namespace gluond

@@ -68,11 +68,10 @@ TEST_F(CellTest, ARowInBothDirectionsIsALayerOfLayers) {
 TEST_F(CellTest, CellsAroundOthersPassThemOnOutsideOfTraining) {
   const BlockSpec cell = CellOf("LSTMCell");
   const std::vector<float> alone = Output(Unrolled(cell));
-  for (const BlockSpec& around : {
-           BlockSpec{"ZoneoutCell", "", {{"zoneout_outputs", "0.3"}, {"zoneout_states", "0.4"}}, {cell}},
-           BlockSpec{"VariationalDropoutCell", "",
-                     {{"drop_inputs", "0.3"}, {"drop_states", "0.4"}, {"drop_outputs", "0.5"}}, {cell}},
-           BlockSpec{"SequentialRNNCell", "", {}, {{"DropoutCell", "", {{"rate", "0.5"}}}, cell}}}) {
+  for (const BlockSpec& around :
+       {BlockSpec{"ZoneoutCell", "", {{"zoneout_outputs", "0.3"}, {"zoneout_states", "0.4"}}, {cell}},
+        BlockSpec{"VariationalDropoutCell", "", {{"drop_inputs", "0.3"}, {"drop_states", "0.4"}, {"drop_outputs", "0.5"}}, {cell}},
+        BlockSpec{"SequentialRNNCell", "", {}, {{"DropoutCell", "", {{"rate", "0.5"}}}, cell}}}) {
     EXPECT_EQ(Output(Unrolled(around)), alone) << around.type;
   }
   EXPECT_EQ(names_[4], "base_cell.i2h_weight");
@@ -100,8 +99,7 @@ TEST_F(CellTest, ZoneoutOfEverythingStaysAtTheFirstState) {
 }
 
 TEST_F(CellTest, VariationalDropoutHasOneMaskForAllSteps) {
-  const BlockSpec dropout = {"VariationalDropoutCell", "", {{"drop_inputs", "0.5"}},
-                             {{"DropoutCell", "", {{"rate", "0"}}}}};
+  const BlockSpec dropout = {"VariationalDropoutCell", "", {{"drop_inputs", "0.5"}}, {{"DropoutCell", "", {{"rate", "0"}}}}};
   const std::vector<float> y = Output(Unrolled(dropout), Mode::kTrain);
   const std::vector<float> x = Values(MakeNoise({kBatch, kSteps, kInputs}, 99));
   EXPECT_NE(y, x);

@@ -37,8 +37,8 @@ NodeEntry Shaped(const std::string& name, const std::string& shape) { return Mak
 NodeEntry Second(const NodeEntry& first) { return {first.node, 1}; }
 
 Tensor ValueOf(const ModelState& state, const std::string& name) {
-  const auto found = std::find_if(state.parameters.begin(), state.parameters.end(),
-                                  [&](const NamedTensor& each) { return each.name == name; });
+  const auto found =
+      std::find_if(state.parameters.begin(), state.parameters.end(), [&](const NamedTensor& each) { return each.name == name; });
   return found == state.parameters.end() ? Tensor() : found->tensor;
 }
 
@@ -129,32 +129,71 @@ const Shape kImages = {2, 4, 5, 5};
 const std::vector<FoldCase>& FoldCases() {
   static const auto& cases = *new std::vector<FoldCase>{
       {"Bias", kImages, 0, [](auto x) { return std::vector{Normalize(Convolve(x, "w"))}; }},
-      {"NoBias", kImages, 0, [](auto x) { return std::vector{Normalize(Convolve(x, "w", {{"no_bias", "True"}}))}; }},
-      {"Gamma", kImages, 0, [](auto x) { return std::vector{Normalize(Convolve(x, "w"), {{"fix_gamma", "False"}})}; }},
-      {"Epsilon", kImages, 0, [](auto x) { return std::vector{Normalize(Convolve(x, "w"), {{"eps", "0.5"}})}; }},
-      {"Groups", kImages, 0, [](auto x) { return std::vector{Normalize(Convolve(x, "w", {{"num_group", "2"}}))}; }},
-      {"AxisFromTheEnd", kImages, 0, [](auto x) { return std::vector{Normalize(Convolve(x, "w"), {{"axis", "-3"}})}; }},
+      {"NoBias", kImages, 0,
+       [](auto x) {
+         return std::vector{Normalize(Convolve(x, "w", {{"no_bias", "True"}}))};
+       }},
+      {"Gamma", kImages, 0,
+       [](auto x) {
+         return std::vector{Normalize(Convolve(x, "w"), {{"fix_gamma", "False"}})};
+       }},
+      {"Epsilon", kImages, 0,
+       [](auto x) {
+         return std::vector{Normalize(Convolve(x, "w"), {{"eps", "0.5"}})};
+       }},
+      {"Groups", kImages, 0,
+       [](auto x) {
+         return std::vector{Normalize(Convolve(x, "w", {{"num_group", "2"}}))};
+       }},
+      {"AxisFromTheEnd", kImages, 0,
+       [](auto x) {
+         return std::vector{Normalize(Convolve(x, "w"), {{"axis", "-3"}})};
+       }},
       {"TwoInARow", kImages, 0, [](auto x) { return std::vector{Normalize(Normalize(Convolve(x, "w")), {}, "more")}; }},
       {"Dense", {3, 2, 3}, 0, [](auto x) { return std::vector{Normalize(Dense(x))}; }},
-      {"DenseOfTheLastAxis", {3, 2, 3}, 0,
-       [](auto x) { return std::vector{Normalize(Dense(x, {{"flatten", "False"}}), {{"axis", "-1"}})}; }},
-      {"DenseOfAnotherAxis", {3, 4, 3}, 1,
-       [](auto x) { return std::vector{Normalize(Dense(x, {{"flatten", "False"}}), {{"axis", "1"}})}; }},
-      {"AnotherAxis", kImages, 1, [](auto x) { return std::vector{Normalize(Convolve(x, "w"), {{"axis", "3"}})}; }},
+      {"DenseOfTheLastAxis",
+       {3, 2, 3},
+       0,
+       [](auto x) {
+         return std::vector{Normalize(Dense(x, {{"flatten", "False"}}), {{"axis", "-1"}})};
+       }},
+      {"DenseOfAnotherAxis",
+       {3, 4, 3},
+       1,
+       [](auto x) {
+         return std::vector{Normalize(Dense(x, {{"flatten", "False"}}), {{"axis", "1"}})};
+       }},
+      {"AnotherAxis", kImages, 1,
+       [](auto x) {
+         return std::vector{Normalize(Convolve(x, "w"), {{"axis", "3"}})};
+       }},
       {"NothingBefore", kImages, 1, [](auto x) { return std::vector{Normalize(x)}; }},
-      {"AnotherReader", kImages, 1, [](auto x) { const auto y = Convolve(x, "w"); return std::vector{Normalize(y) + y}; }},
+      {"AnotherReader", kImages, 1,
+       [](auto x) {
+         const auto y = Convolve(x, "w");
+         return std::vector{Normalize(y) + y};
+       }},
       {"TwoNormsOfOne", kImages, 2,
-       [](auto x) { const auto y = Convolve(x, "w"); return std::vector{Normalize(y) + Normalize(y, {}, "more")}; }},
-      {"AnOutput", kImages, 1, [](auto x) { const auto y = Convolve(x, "w"); return std::vector{Normalize(y), y}; }},
+       [](auto x) {
+         const auto y = Convolve(x, "w");
+         return std::vector{Normalize(y) + Normalize(y, {}, "more")};
+       }},
+      {"AnOutput", kImages, 1,
+       [](auto x) {
+         const auto y = Convolve(x, "w");
+         return std::vector{Normalize(y), y};
+       }},
       {"ItsMeanIsRead", kImages, 1,
        [](auto x) {
          const auto y = Normalize(Convolve(x, "w"), {{"output_mean_var", "True"}});
          return std::vector{y, Second(y)};
        }},
-      {"AWeightThatIsNoConstant", {4, 4, 3, 3}, 1,
+      {"AWeightThatIsNoConstant",
+       {4, 4, 3, 3},
+       1,
        [](auto x) {
-         return std::vector{Normalize(MakeNode("Convolution", "c", {x, x},
-                                               {{"kernel", "(3, 3)"}, {"num_filter", "4"}, {"no_bias", "True"}}))};
+         return std::vector{
+             Normalize(MakeNode("Convolution", "c", {x, x}, {{"kernel", "(3, 3)"}, {"num_filter", "4"}, {"no_bias", "True"}}))};
        }},
   };
   return cases;
@@ -200,13 +239,13 @@ const AttrDict kHalf = {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}}, kMean = {{"
 const std::vector<BlockCase>& BlockCases() {
   static const auto& cases = *new std::vector<BlockCase>{
       {"Chain", kColours, 0, 1, 2, 2,
-       [](auto x) {
-         return std::vector{Dense(Pooled(Rectified(Wide(Pooled(Rectified(Wide(x, "a")), kHalf), "b")), kMean))};
-       }},
+       [](auto x) { return std::vector{Dense(Pooled(Rectified(Wide(Pooled(Rectified(Wide(x, "a")), kHalf), "b")), kMean))}; }},
       {"Residual", kDeep, 1, 1, 2, 0,
-       [](auto x) { const auto y = Rectified(Wide(x, "a")); return std::vector{Rectified(Wide(y, "b") + y)}; }},
-      {"WithWhatIsInBlocksForAnother", kDeep, 1, 1, 2, 0,
-       [](auto x) { return std::vector{Wide(Wide(x, "a") + x, "b")}; }},
+       [](auto x) {
+         const auto y = Rectified(Wide(x, "a"));
+         return std::vector{Rectified(Wide(y, "b") + y)};
+       }},
+      {"WithWhatIsInBlocksForAnother", kDeep, 1, 1, 2, 0, [](auto x) { return std::vector{Wide(Wide(x, "a") + x, "b")}; }},
       {"WithWhatIsNotInBlocks", kDeep, 1, 1, 2, 0,
        [](auto x) { return std::vector{Wide(Wide(x, "a"), "b") + MakeNode("softmax", "s", {x})}; }},
       {"NormalizedApart", kDeep, 1, 1, 4, 0,
@@ -215,25 +254,43 @@ const std::vector<BlockCase>& BlockCases() {
          return std::vector{Wide(Rectified(z), "b") + y + Normalize(z, {{"axis", "-3"}}, "more")};
        }},
       {"NormalizedAlongAnotherAxis", kDeep, 1, 1, 2, 0,
-       [](auto x) { const auto y = Wide(Wide(x, "a"), "b"); return std::vector{Normalize(y, {{"axis", "2"}}) + y}; }},
+       [](auto x) {
+         const auto y = Wide(Wide(x, "a"), "b");
+         return std::vector{Normalize(y, {{"axis", "2"}}) + y};
+       }},
       {"ByChannels", kDeep, 1, 1, 2, 0,
-       [](auto x) { return std::vector{Wide(Wide(x, "a", {{"num_group", "16"}}), "b")}; }},
+       [](auto x) {
+         return std::vector{Wide(Wide(x, "a", {{"num_group", "16"}}), "b")};
+       }},
       {"Normalized", kDeep, 1, 1, 2, 0,
        [](auto x) { return std::vector{Normalize(Wide(Rectified(Normalize(Wide(x, "a"))), "b"), {}, "more")}; }},
       {"JoinedByChannels", kDeep, 1, 1, 3, 0,
        [](auto x) { return std::vector{Wide(Joined(Wide(x, "a"), Wide(x, "b"), "1"), "c")}; }},
       {"JoinedOtherwise", kDeep, 0, 0, 0, 0,
        [](auto x) { return std::vector{Wide(Joined(Wide(x, "a"), Wide(x, "b"), "2"), "c")}; }},
-      {"NoFewerCopies", kDeep, 0, 0, 0, 0,
-       [](auto x) { return std::vector{Wide(MakeNode("softmax", "s", {Wide(x, "a")}), "b")}; }},
+      {"NoFewerCopies", kDeep, 0, 0, 0, 0, [](auto x) { return std::vector{Wide(MakeNode("softmax", "s", {Wide(x, "a")}), "b")}; }},
       {"AnOutputOnTheWay", kDeep, 1, 2, 3, 0,
-       [](auto x) { const auto y = Wide(x, "a"); return std::vector{Wide(Wide(y, "b"), "c"), y}; }},
+       [](auto x) {
+         const auto y = Wide(x, "a");
+         return std::vector{Wide(Wide(y, "b"), "c"), y};
+       }},
       {"OneOutputTwice", kDeep, 1, 1, 2, 0,
-       [](auto x) { const auto y = Wide(Wide(x, "a"), "b"); return std::vector{y, y}; }},
+       [](auto x) {
+         const auto y = Wide(Wide(x, "a"), "b");
+         return std::vector{y, y};
+       }},
       {"PositionsAreRead", kDeep, 1, 1, 2, 0,
-       [](auto x) { const auto y = Pooled(Wide(Wide(x, "a"), "b"), kHalf); return std::vector{y, Second(y)}; }},
+       [](auto x) {
+         const auto y = Pooled(Wide(Wide(x, "a"), "b"), kHalf);
+         return std::vector{y, Second(y)};
+       }},
       {"NothingIsConvolved", kDeep, 0, 0, 0, 0, [](auto x) { return std::vector{Pooled(Rectified(x), kHalf)}; }},
-      {"ChannelsThatFillNoBlock", {2, 12, 6, 5}, 1, 1, 2, 0,
+      {"ChannelsThatFillNoBlock",
+       {2, 12, 6, 5},
+       1,
+       1,
+       2,
+       0,
        [](auto x) { return std::vector{Wide(Wide(Wide(x, "a"), "b"), "c")}; }},
       {"FiltersThatFillNoBlock", kDeep, 0, 0, 0, 0, [](auto x) { return std::vector{Convolve(Convolve(x, "a"), "b")}; }},
       {"Groups", kDeep, 0, 0, 0, 0,
@@ -241,12 +298,22 @@ const std::vector<BlockCase>& BlockCases() {
          const AttrDict halves = {{"num_group", "2"}};
          return std::vector{Wide(Wide(x, "a", halves), "b", halves)};
        }},
-      {"Rows", {2, 16, 6}, 0, 0, 0, 0,
+      {"Rows",
+       {2, 16, 6},
+       0,
+       0,
+       0,
+       0,
        [](auto x) {
          const AttrDict rows = {{"kernel", "(3,)"}, {"pad", "(1,)"}};
          return std::vector{Wide(Wide(x, "a", rows), "b", rows)};
        }},
-      {"TheWeightIsAnImage", {16, 16, 3, 3}, 1, 1, 2, 0,
+      {"TheWeightIsAnImage",
+       {16, 16, 3, 3},
+       1,
+       1,
+       2,
+       0,
        [](auto x) {
          const AttrDict dict = {{"kernel", "(3, 3)"}, {"num_filter", "16"}, {"pad", "(2, 2)"}, {"no_bias", "True"}};
          return std::vector{Wide(MakeNode("Convolution", "c", {x, x}, dict), "b")};
@@ -297,8 +364,8 @@ TEST_F(InferenceStateTest, TheStateItselfStaysAsItIs) {
 
 TEST_F(InferenceStateTest, WhatParametersGiveIsComputedOnce) {
   const NodeEntry x = MakeVariable("x"), turned = MakeNode("transpose", "turned", {Shaped("w", "(2, 2)")});
-  const ModelState state = State({MakeNode("dot", "product", {x, turned * 2.0 + 1.0}),
-                                  MakeNode("broadcast_add", "sum", {x, Shaped("b", "(1, 2)")})}, {3, 2});
+  const ModelState state = State(
+      {MakeNode("dot", "product", {x, turned * 2.0 + 1.0}), MakeNode("broadcast_add", "sum", {x, Shaped("b", "(1, 2)")})}, {3, 2});
   ASSERT_EQ(state.parameters.size(), 2u);
   const ModelState made = Made(state);
   EXPECT_EQ(Count(made, "transpose"), 0);

@@ -9,8 +9,7 @@
 namespace gluond {
 namespace {
 
-absl::StatusOr<std::vector<float>> Fill(const Spec& spec, const Shape& shape, const char* name = "w",
-                                        uint64_t seed = 1) {
+absl::StatusOr<std::vector<float>> Fill(const Spec& spec, const Shape& shape, const char* name = "w", uint64_t seed = 1) {
   std::vector<float> values(static_cast<size_t>(shape.Size()));
   const InitializerTarget target = {name, shape, RandomStream(seed, RandomDomain::kParameter, NameHash(name)),
                                     absl::MakeSpan(values)};
@@ -51,16 +50,20 @@ TEST_P(InitializerTest, HasMxnetsDistribution) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Initializers, InitializerTest, testing::ValuesIn<Case>({
-    {"Uniform", {"Uniform", {}}, 0.07 / std::sqrt(3.0), 0.07},
-    {"Normal", {"Normal", {}}, 0.01, 0},
-    {"Xavier", {"Xavier", {}}, std::sqrt(3.0 / 250) / std::sqrt(3.0), std::sqrt(3.0 / 250)},
-    {"XavierGaussianIn", {"Xavier", {{"rnd_type", "gaussian"}, {"factor_type", "in"}, {"magnitude", "2"}}},
-     std::sqrt(2.0 / 300), 0},
-    {"XavierOut", {"Xavier", {{"factor_type", "out"}}}, std::sqrt(1.0 / 200), std::sqrt(3.0 / 200)},
-    {"MSRAPrelu", {"MSRAPrelu", {}}, std::sqrt(2 / (1 + 0.0625) / 250), 0},
-    {"MSRAPreluSlope", {"MSRAPrelu", {{"factor_type", "in"}, {"slope", "0"}}}, std::sqrt(2.0 / 300), 0},
-}), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Initializers, InitializerTest,
+                         testing::ValuesIn<Case>({
+                             {"Uniform", {"Uniform", {}}, 0.07 / std::sqrt(3.0), 0.07},
+                             {"Normal", {"Normal", {}}, 0.01, 0},
+                             {"Xavier", {"Xavier", {}}, std::sqrt(3.0 / 250) / std::sqrt(3.0), std::sqrt(3.0 / 250)},
+                             {"XavierGaussianIn",
+                              {"Xavier", {{"rnd_type", "gaussian"}, {"factor_type", "in"}, {"magnitude", "2"}}},
+                              std::sqrt(2.0 / 300),
+                              0},
+                             {"XavierOut", {"Xavier", {{"factor_type", "out"}}}, std::sqrt(1.0 / 200), std::sqrt(3.0 / 200)},
+                             {"MSRAPrelu", {"MSRAPrelu", {}}, std::sqrt(2 / (1 + 0.0625) / 250), 0},
+                             {"MSRAPreluSlope", {"MSRAPrelu", {{"factor_type", "in"}, {"slope", "0"}}}, std::sqrt(2.0 / 300), 0},
+                         }),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(InitializersTest, ConstantsAreConstant) {
   EXPECT_EQ(*Fill({"Zero", {}}, {3}), (std::vector<float>{0, 0, 0}));
@@ -83,8 +86,8 @@ TEST(InitializersTest, LSTMBiasOpensTheForgetGates) {
 }
 
 TEST(InitializersTest, FusedRNNFillsEachGatesMatrix) {
-  const AttrDict lstm = {{"init", "Constant(value=3)"}, {"num_hidden", "2"}, {"num_layers", "2"}, {"mode", "lstm"},
-                         {"bidirectional", "True"}};
+  const AttrDict lstm = {
+      {"init", "Constant(value=3)"}, {"num_hidden", "2"}, {"num_layers", "2"}, {"mode", "lstm"}, {"bidirectional", "True"}};
   // Weights of 8 rows in both directions for 3 inputs, then for 4; then 8 biases for each matrix.
   const int64_t weights = 2 * 8 * (3 + 2) + 2 * 8 * (4 + 2);
   const auto values = *Fill({"FusedRNN", lstm}, {weights + 8 * 8});
@@ -96,8 +99,11 @@ TEST(InitializersTest, FusedRNNFillsEachGatesMatrix) {
 }
 
 TEST(InitializersTest, FusedRNNsGatesDiffer) {
-  const auto values = *Fill({"FusedRNN", {{"init", R"(["xavier", {"rnd_type": "gaussian", "magnitude": 2}])"},
-                                          {"num_hidden", "4"}, {"num_layers", "1"}, {"mode", "gru"}}},
+  const auto values = *Fill({"FusedRNN",
+                             {{"init", R"(["xavier", {"rnd_type": "gaussian", "magnitude": 2}])"},
+                              {"num_hidden", "4"},
+                              {"num_layers", "1"},
+                              {"mode", "gru"}}},
                             {3 * 4 * (4 + 4 + 2)});
   EXPECT_NE(values[0], values[16]);
   EXPECT_NE(values[16], values[32]);
@@ -151,8 +157,7 @@ TEST(InitializersTest, AreReadFromText) {
   EXPECT_EQ(ParseInitializer("zeros")->type, "Zero");
   EXPECT_EQ(ParseInitializer("ones")->type, "One");
   EXPECT_EQ(ParseInitializer("")->type, "");
-  for (const char* text : {"Xavier(rnd_type=gaussian, magnitude=2)",
-                           R"(["xavier", {"rnd_type": "gaussian", "magnitude": 2}])"}) {
+  for (const char* text : {"Xavier(rnd_type=gaussian, magnitude=2)", R"(["xavier", {"rnd_type": "gaussian", "magnitude": 2}])"}) {
     const auto spec = ParseInitializer(text);
     ASSERT_OK(spec.status());
     EXPECT_EQ(spec->type, "Xavier");

@@ -28,7 +28,9 @@ T Await(Start start) {
 
 inline absl::Status StatusOf(const absl::Status& status) { return status; }
 template <class T>
-absl::Status StatusOf(const absl::StatusOr<T>& result) { return result.status(); }
+absl::Status StatusOf(const absl::StatusOr<T>& result) {
+  return result.status();
+}
 
 #define EXPECT_OK(expr) EXPECT_EQ(::gluond::StatusOf(expr), absl::OkStatus())
 #define ASSERT_OK(expr) ASSERT_EQ(::gluond::StatusOf(expr), absl::OkStatus())
@@ -76,18 +78,15 @@ class ModelTest : public testing::Test {
   static absl::StatusOr<NamedTensors> Gradients(Model& model, std::vector<std::string> names = {}) {
     return Await<absl::StatusOr<NamedTensors>>([&](auto done) { model.GetGradients(names, done); });
   }
-  static absl::StatusOr<NamedTensors> Predict(Model& model, NamedTensors inputs,
-                                              std::vector<std::string> outputs = {}) {
+  static absl::StatusOr<NamedTensors> Predict(Model& model, NamedTensors inputs, std::vector<std::string> outputs = {}) {
     return Await<absl::StatusOr<NamedTensors>>([&](auto done) { model.Predict(inputs, outputs, nullptr, done); });
   }
   static absl::StatusOr<NamedTensors> Forward(Model& model, NamedTensors inputs, Mode mode = Mode::kTrain) {
     return Await<absl::StatusOr<NamedTensors>>([&](auto done) { model.Forward(inputs, mode, nullptr, done); });
   }
-  static absl::StatusOr<BackwardReport> Backward(Model& model, NamedTensors heads = {},
-                                                 std::vector<std::string> gradients = {},
+  static absl::StatusOr<BackwardReport> Backward(Model& model, NamedTensors heads = {}, std::vector<std::string> gradients = {},
                                                  Model::CancellationPtr cancellation = nullptr) {
-    return Await<absl::StatusOr<BackwardReport>>(
-        [&](auto done) { model.Backward(heads, gradients, cancellation, done); });
+    return Await<absl::StatusOr<BackwardReport>>([&](auto done) { model.Backward(heads, gradients, cancellation, done); });
   }
 
   static std::vector<float> Values(const Tensor& tensor) {

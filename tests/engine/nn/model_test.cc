@@ -125,13 +125,11 @@ TEST_F(ModelTest, DeferredParametersGetTheirShapeFromTheFirstBatch) {
   ASSERT_OK(y.status());
   EXPECT_EQ(Values((*y)[0].tensor), (std::vector<float>{3, 3}));
   EXPECT_EQ(model->parameters().Get("weight")->shape, Shape({2, 3}));
-  EXPECT_EQ(Predict(*model, {{"data", Make<float>({1, 4}, {1, 1, 1, 1})}}).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Predict(*model, {{"data", Make<float>({1, 4}, {1, 1, 1, 1})}}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ModelTest, InitializationDependsOnSeedAndNameAlone) {
-  const BlockSpec net = {"HybridSequential", "", {},
-                         {{"Dense", "a", {{"units", "4"}}}, {"Dense", "b", {{"units", "4"}}}}};
+  const BlockSpec net = {"HybridSequential", "", {}, {{"Dense", "a", {{"units", "4"}}}, {"Dense", "b", {{"units", "4"}}}}};
   const auto values = [&](uint64_t seed, const char* name) {
     auto model = MakeModel(net, {{"data", {-1, 4}}}, seed);
     EXPECT_OK(Initialize(*model, {{"Xavier", {}}}));
@@ -145,9 +143,12 @@ TEST_F(ModelTest, InitializationDependsOnSeedAndNameAlone) {
 
 // Dropout and running means: the recomputed forward pass draws the same masks and updates no mean again.
 TEST_F(ModelTest, BackwardSeesWhatForwardSaw) {
-  auto model = MakeModel({"HybridSequential", "", {}, {{"BatchNorm"}, {"Dropout", "", {{"rate", "0.5"}}},
-                                                       {"Dense", "", {{"units", "1"}, {"use_bias", "False"}}}}},
-                         {{"data", {-1, 16}}});
+  auto model =
+      MakeModel({"HybridSequential",
+                 "",
+                 {},
+                 {{"BatchNorm"}, {"Dropout", "", {{"rate", "0.5"}}}, {"Dense", "", {{"units", "1"}, {"use_bias", "False"}}}}},
+                {{"data", {-1, 16}}});
   ASSERT_OK(Initialize(*model, {{"One", {}}}));
   const Tensor x = MakeNoise({8, 16}, 3);
   for (int i = 0; i < 3; ++i) {
@@ -194,9 +195,9 @@ TEST_F(ModelTest, BackwardSeesTheMasksOfEveryBranch) {
 }
 
 TEST_F(ModelTest, AnInputThatAnOperatorWritesIsRefused) {
-  auto definition = ExpandNodes({{"BatchNorm", "bn", {{"data"}, {"gamma"}, {"beta"}, {"mean"}, {"var"}}},
-                                 {"", "gamma"}, {"", "beta"}},
-                                {{"data", {-1, 2}}, {"mean", {2}}, {"var", {2}}}, {{"bn"}});
+  auto definition =
+      ExpandNodes({{"BatchNorm", "bn", {{"data"}, {"gamma"}, {"beta"}, {"mean"}, {"var"}}}, {"", "gamma"}, {"", "beta"}},
+                  {{"data", {-1, 2}}, {"mean", {2}}, {"var", {2}}}, {{"bn"}});
   ASSERT_OK(definition.status());
   const absl::Status status = Model::Create(*definition, Options()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -225,9 +226,8 @@ TEST_F(ModelTest, ARestoreWhoseTrainerFailsChangesNothing) {
   ASSERT_OK(Initialize(*model, {{"One", {}}, /*force_reinit=*/true}));
   const auto before = Get(*model);
   ASSERT_OK(before.status());
-  const absl::Status status = Await<absl::Status>([&](auto done) {
-    model->Restore(*state, done, [] { return absl::ResourceExhaustedError("no memory for the trainer"); });
-  });
+  const absl::Status status = Await<absl::Status>(
+      [&](auto done) { model->Restore(*state, done, [] { return absl::ResourceExhaustedError("no memory for the trainer"); }); });
   EXPECT_EQ(status.message(), "no memory for the trainer");
   const auto after = Get(*model);
   ASSERT_OK(after.status());

@@ -1,6 +1,6 @@
+#include "engine/nn/node_spec.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/custom_spec.h"
-#include "engine/nn/node_spec.h"
 
 #include "engine/passes/infer.h"
 #include "tests/engine/nn/model_fixture.h"
@@ -97,23 +97,25 @@ TEST_P(BadNodesTest, AreRefused) {
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-INSTANTIATE_TEST_SUITE_P(Nodes, BadNodesTest, testing::ValuesIn<BadCase>({
-    {"Cycle", {{"relu", "a", {{"b"}}}, {"relu", "b", {{"a"}}}}, {}, kInvalid, "cycle"},
-    {"SelfLoop", {{"relu", "a", {{"a"}}}}, {}, kInvalid, "cycle"},
-    {"TwinNames", {{"relu", "a", {{"data"}}}, {"relu", "a", {{"data"}}}}, {}, kInvalid, "two nodes are named 'a'"},
-    {"NamedLikeTheInput", {{"relu", "data", {{"data"}}}}, {}, kInvalid, "'data'"},
-    {"UnknownInput", {{"relu", "a", {{"dat"}}}}, {}, kInvalid, "did you mean 'data'"},
-    {"UnknownOperator", {{"rellu", "a", {{"data"}}}}, {}, absl::StatusCode::kNotFound, "node 'a'"},
-    {"UnknownAttribute", {{"relu", "a", {{"data"}}, {{"slope", "1"}}}}, {}, kInvalid, "'slope'"},
-    {"PartOfAGradient", {{"_backward_relu", "a", {{"data"}, {"data"}}}}, {}, kInvalid, "a part of gradients"},
-    {"TooManyInputs", {{"relu", "a", {{"data"}, {"data"}}}}, {}, kInvalid, "takes 1 inputs"},
-    {"IndexOutOfRange", {{"relu", "a", {{"data"}}}, {"relu", "b", {{"a", 7}}}}, {}, kInvalid,
-     "has 1 outputs, got index 7"},
-    {"UnknownOutput", {{"relu", "a", {{"data"}}}}, {{"c"}}, kInvalid, "no node 'c'"},
-    {"NoName", {{"relu", "", {{"data"}}}}, {}, kInvalid, "node 0 has no name"},
-    {"NoOutputs", {}, {}, kInvalid, "no outputs"},
-    {"VariableWithInputs", {{"", "v", {{"data"}}}}, {{"v"}}, kInvalid, "a variable has no inputs"},
-}), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Nodes, BadNodesTest,
+    testing::ValuesIn<BadCase>({
+        {"Cycle", {{"relu", "a", {{"b"}}}, {"relu", "b", {{"a"}}}}, {}, kInvalid, "cycle"},
+        {"SelfLoop", {{"relu", "a", {{"a"}}}}, {}, kInvalid, "cycle"},
+        {"TwinNames", {{"relu", "a", {{"data"}}}, {"relu", "a", {{"data"}}}}, {}, kInvalid, "two nodes are named 'a'"},
+        {"NamedLikeTheInput", {{"relu", "data", {{"data"}}}}, {}, kInvalid, "'data'"},
+        {"UnknownInput", {{"relu", "a", {{"dat"}}}}, {}, kInvalid, "did you mean 'data'"},
+        {"UnknownOperator", {{"rellu", "a", {{"data"}}}}, {}, absl::StatusCode::kNotFound, "node 'a'"},
+        {"UnknownAttribute", {{"relu", "a", {{"data"}}, {{"slope", "1"}}}}, {}, kInvalid, "'slope'"},
+        {"PartOfAGradient", {{"_backward_relu", "a", {{"data"}, {"data"}}}}, {}, kInvalid, "a part of gradients"},
+        {"TooManyInputs", {{"relu", "a", {{"data"}, {"data"}}}}, {}, kInvalid, "takes 1 inputs"},
+        {"IndexOutOfRange", {{"relu", "a", {{"data"}}}, {"relu", "b", {{"a", 7}}}}, {}, kInvalid, "has 1 outputs, got index 7"},
+        {"UnknownOutput", {{"relu", "a", {{"data"}}}}, {{"c"}}, kInvalid, "no node 'c'"},
+        {"NoName", {{"relu", "", {{"data"}}}}, {}, kInvalid, "node 0 has no name"},
+        {"NoOutputs", {}, {}, kInvalid, "no outputs"},
+        {"VariableWithInputs", {{"", "v", {{"data"}}}}, {{"v"}}, kInvalid, "a variable has no inputs"},
+    }),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace gluond

@@ -52,9 +52,7 @@ const NodeEntry kX = MakeVariable("x"), kW = MakeVariable("w"), kA = MakeVariabl
 
 int Stretches(const Graph& graph) {
   int count = 0;
-  PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
-    count += !node->is_variable() && node->op()->name() == "stretch";
-  });
+  PostOrderVisit(graph.outputs, [&](const NodePtr& node) { count += !node->is_variable() && node->op()->name() == "stretch"; });
   return count;
 }
 

@@ -12,10 +12,10 @@ namespace gluond {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::Call;
+using ::testing::ElementsAre;
 using testing::Evaluate;
+using ::testing::HasSubstr;
 using testing::Values;
 using testing::Variables;
 
@@ -39,8 +39,7 @@ TEST(Gradient, OfACubeIsThreeTimesTheSquare) {
 
 TEST(Gradient, StartsFromTheHeadGradient) {
   const NodeEntry x = MakeVariable("x"), dy = MakeVariable("dy");
-  EXPECT_THAT(Gradient({Call("cube", "y", {x})}, {x}, {{"x", {1, 2}}, {"dy", {10, 100}}}, {dy}),
-              ElementsAre(Values{30, 1200}));
+  EXPECT_THAT(Gradient({Call("cube", "y", {x})}, {x}, {{"x", {1, 2}}, {"dy", {10, 100}}}, {dy}), ElementsAre(Values{30, 1200}));
 }
 
 TEST(Gradient, FollowsEveryPathToAnInput) {
@@ -128,24 +127,21 @@ TEST(Gradient, OfGradients) {
   const Gradients d1 = *BuildGradient({y}, {x}, {kOnes});
   const Gradients d2 = *BuildGradient({d1[0]}, {x}, {kOnes});
   const Gradients d3 = *BuildGradient({d2[0]}, {x}, {kOnes});
-  EXPECT_THAT(Evaluate({{d1[0], d2[0], d3[0]}}, {{"x", {2, -1}}}),
-              ElementsAre(Values{12, 3}, Values{12, -6}, Values{6, 6}));
+  EXPECT_THAT(Evaluate({{d1[0], d2[0], d3[0]}}, {{"x", {2, -1}}}), ElementsAre(Values{12, 3}, Values{12, -6}, Values{6, 6}));
 }
 
 TEST(Gradient, NamesAnOperatorWithoutAGradient) {
   const NodeEntry x = MakeVariable("x"), y = Call("opaque", "dark", {x * x});
   const absl::Status status = BuildGradient({y}, {x}, {kOnes}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("node 'dark' (opaque)"), HasSubstr("FGradient"),
-                                                   HasSubstr("BlockGrad")));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("node 'dark' (opaque)"), HasSubstr("FGradient"), HasSubstr("BlockGrad")));
 }
 
 TEST(Gradient, DoesNotAskOperatorsThatAreNotOnTheWay) {
   const NodeEntry x = MakeVariable("x"), other = MakeVariable("other");
-  EXPECT_THAT(Gradient({x * Call("opaque", "dark", {other})}, {x}, {{"x", {5}}, {"other", {7}}}),
-              ElementsAre(Values{7}));
-  EXPECT_THAT(Gradient({Call("BlockGrad", "stop", {Call("opaque", "dark", {x})})}, {x}, {{"x", {5}}}),
-              ElementsAre(Values{0}));
+  EXPECT_THAT(Gradient({x * Call("opaque", "dark", {other})}, {x}, {{"x", {5}}, {"other", {7}}}), ElementsAre(Values{7}));
+  EXPECT_THAT(Gradient({Call("BlockGrad", "stop", {Call("opaque", "dark", {x})})}, {x}, {{"x", {5}}}), ElementsAre(Values{0}));
   const NodeEntry h = Call("opaque", "dark", {x});  // Differentiated by, not through.
   EXPECT_THAT(Gradient({h * h}, {h}, {{"x", {5}}}), ElementsAre(Values{10}));
 }
@@ -154,8 +150,7 @@ TEST(Gradient, ReportsAGradientOfTheWrongNumberOfEntries) {
   const NodeEntry x = MakeVariable("x");
   const absl::Status status = BuildGradient({Call("wrong_gradient", "w", {x})}, {x}, {kOnes}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("node 'w' (wrong_gradient): FGradient returned 0 entries for 1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("node 'w' (wrong_gradient): FGradient returned 0 entries for 1"));
   EXPECT_EQ(BuildGradient({x}, {x}, {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

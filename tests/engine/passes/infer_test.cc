@@ -13,8 +13,8 @@ namespace gluond {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::Call;
+using ::testing::HasSubstr;
 
 constexpr DType kF32 = DType::kFloat32;
 
@@ -22,8 +22,7 @@ NodeEntry Dense(const std::string& name, const NodeEntry& data, int units) {
   return Call("dense", name, {data, MakeVariable(name + "_weight")}, {{"units", std::to_string(units)}});
 }
 
-void ExpectStatus(const absl::StatusOr<Inferred>& inferred, absl::StatusCode code,
-                  const ::testing::Matcher<std::string>& message) {
+void ExpectStatus(const absl::StatusOr<Inferred>& inferred, absl::StatusCode code, const ::testing::Matcher<std::string>& message) {
   EXPECT_EQ(inferred.status().code(), code) << inferred.status();
   EXPECT_THAT(std::string(inferred.status().message()), message);
 }
@@ -82,8 +81,8 @@ TEST(Infer, NamesNodeOperatorAndArgumentOfAContradiction) {
   const IndexedGraph sum({{Call("elemwise_add", "plus", {MakeVariable("a"), MakeVariable("b")})}});
   ExpectStatus(InferShapeType(sum, {{"a", {{2}, kF32}}, {"b", {{3}, kF32}}}), absl::StatusCode::kInvalidArgument,
                HasSubstr("Error in operator plus (elemwise_add): input 1 'data1' has shape [3], expected [2]"));
-  ExpectStatus(InferShapeType(sum, {{"a", {{2}, kF32}}, {"b", {{2}, DType::kInt8}}}),
-               absl::StatusCode::kInvalidArgument, HasSubstr("input 1 'data1' is int8, expected float32"));
+  ExpectStatus(InferShapeType(sum, {{"a", {{2}, kF32}}, {"b", {{2}, DType::kInt8}}}), absl::StatusCode::kInvalidArgument,
+               HasSubstr("input 1 'data1' is int8, expected float32"));
 }
 
 TEST(Infer, NamesTheFirstNodeThatStaysUnknown) {
@@ -98,8 +97,7 @@ TEST(Infer, NamesTheFirstNodeThatStaysUnknown) {
   const auto partial = InferPartially(graph, {{"x", {{8, -1}, kF32}}});
   ASSERT_TRUE(partial.ok()) << partial.status();
   EXPECT_EQ(partial->shapes[graph.outputs()[0].entry], Shape({8, 3}));
-  ExpectStatus(InferShapeType(IndexedGraph({{x}}), {}), absl::StatusCode::kFailedPrecondition,
-               HasSubstr("variable 'x'"));
+  ExpectStatus(InferShapeType(IndexedGraph({{x}}), {}), absl::StatusCode::kFailedPrecondition, HasSubstr("variable 'x'"));
 }
 
 TEST(Infer, IsLinearInAChainFromEitherEnd) {

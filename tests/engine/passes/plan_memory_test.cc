@@ -278,14 +278,13 @@ TEST(PlanMemory, HalvesTheMemoryOfLeNet) {
   h = layer("pool1", {Call("rectify", "relu1", {h})}, "(64, 20, 12, 12)");
   h = layer("conv2", {h, weight("w2", "(50, 20, 5, 5)"), weight("b2", "(50,)")}, "(64, 50, 8, 8)");
   h = layer("pool2", {Call("rectify", "relu2", {h})}, "(64, 50, 4, 4)");
-  h = layer("fc1", {Call("identity", "flat", {h}, {{"shape", "(64, 800)"}}), weight("w3", "(500, 800)"),
-                    weight("b3", "(500,)")}, "(64, 500)");
+  h = layer("fc1", {Call("identity", "flat", {h}, {{"shape", "(64, 800)"}}), weight("w3", "(500, 800)"), weight("b3", "(500,)")},
+            "(64, 500)");
   h = layer("fc2", {Call("rectify", "relu3", {h}), weight("w4", "(10, 500)"), weight("b4", "(10,)")}, "(64, 10)");
   Graph graph{*BuildGradient({h}, weights, {NodeEntry{}})};
   graph.outputs.insert(graph.outputs.begin(), h);
   const Planned p(Simplify(graph), Signatures{});
-  EXPECT_LE(p.plan.arena_bytes, 0.5 * p.plan.unshared_bytes)
-      << p.plan.arena_bytes << " of " << p.plan.unshared_bytes;
+  EXPECT_LE(p.plan.arena_bytes, 0.5 * p.plan.unshared_bytes) << p.plan.arena_bytes << " of " << p.plan.unshared_bytes;
   RecordProperty("percent", 100 * p.plan.arena_bytes / p.plan.unshared_bytes);
 }
 
@@ -309,9 +308,7 @@ Graph RandomGraph(std::mt19937& random) {
       case 5: made = Call("add_n", name, {any(), any(), any()}); break;
       case 6: made = Call("ones_like", name, {any()}); break;
       case 7: made = Call("elemwise_sub", name, {any(), any()}); break;
-      case 8:
-        made = Call("_grad_add", name, {Call("negative", name + "a", {any()}), Call("noise", name + "b", {any()})});
-        break;
+      case 8: made = Call("_grad_add", name, {Call("negative", name + "a", {any()}), Call("noise", name + "b", {any()})}); break;
       default: made = Call("negative", name, {any()}); break;
     }
     for (uint32_t k = 0; k < made.node->num_outputs(); ++k) entries.push_back({made.node, k});

@@ -30,7 +30,8 @@ class Runner {
     ASSERT_NE(compute, nullptr) << node.op()->name();
     // An ignored input may have no memory; the kernels here read what they are given.
     static std::vector<double> nothing(4096, kGarbage);
-    for (TBlob& blob : in) if (blob.data == nullptr) blob.data = nothing.data();
+    for (TBlob& blob : in)
+      if (blob.data == nullptr) blob.data = nothing.data();
     EXPECT_EQ((*compute)(node.attrs, OpContext{}, in, req, out), absl::OkStatus());
   }
 
@@ -70,8 +71,8 @@ std::vector<Values> RunUnplanned(const IndexedGraph& graph, const Inferred& infe
     if (node.is_variable()) {
       values[graph[id].first_entry] = variables.at(node.name());
     } else {
-      runner.Run(id, [&](uint32_t e) { return values[e].data(); },
-                 std::vector<OpReqType>(node.num_outputs(), kWriteTo));
+      runner.Run(
+          id, [&](uint32_t e) { return values[e].data(); }, std::vector<OpReqType>(node.num_outputs(), kWriteTo));
     }
   }
   return values;
@@ -90,8 +91,8 @@ std::vector<Values> Evaluate(const Graph& graph, const Variables& variables) {
   return outputs;
 }
 
-void CheckPlannedRun(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan,
-                     const Variables& variables, const std::vector<Values>& expected) {
+void CheckPlannedRun(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan, const Variables& variables,
+                     const std::vector<Values>& expected) {
   ASSERT_EQ(plan.arena_bytes % sizeof(double), 0u);
   std::vector<double> arena(plan.arena_bytes / sizeof(double), kGarbage);
   std::vector<Values> external(graph.num_entries());

@@ -93,43 +93,80 @@ absl::StatusOr<bool> GivenShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 const bool kRegistered = [] {
   using X = const Values&;
   using A = const NodeAttrs&;
-  Register(2, "elemwise_add", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], dy[0]}; },
-              [](A, X x) { return x[0] + x[1]; });
-  Register(2, "_grad_add", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], dy[0]}; },
-              [](A, X x) { return x[0] + x[1]; }).set_attr<TIsSum>("TIsSum", true);
-  Register(2, "_grad_sum", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], dy[0]}; },
-              [](A, X x) { return x[0] + x[1]; }).set_attr<TIsSum>("TIsSum", true);
-  Register(2, "_cast_like", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], {}}; },
-              [](A, X x) { return x[0]; });
-  Register(2, "elemwise_sub", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{dy[0], -dy[0]}; },
-              [](A, X x) { return x[0] - x[1]; });
-  Register(2, "elemwise_mul", __LINE__, [](const NodePtr& n, const Gradients& dy) {
-    return Gradients{dy[0] * n->inputs[1], dy[0] * n->inputs[0]};
-  }, [](A, X x) { return x[0] * x[1]; });
-  Register(2, "elemwise_div", __LINE__, [](const NodePtr& n, const Gradients& dy) {
-    return Gradients{dy[0] / n->inputs[1], -(dy[0] * Output(n) / n->inputs[1])};
-  }, [](A, X x) { return x[0] / x[1]; });
-  Register(1, "negative", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{-dy[0]}; },
-              [](A, X x) { return -x[0]; });
-  Register(1, "_mul_scalar", __LINE__, [](const NodePtr& n, const Gradients& dy) {
-    return Gradients{dy[0] * n->param<ScalarParam>().scalar};
-  }, [](A a, X x) { return a.param<ScalarParam>().scalar * x[0]; }).set_attr_parser(ParamParser<ScalarParam>);
+  Register(
+      2, "elemwise_add", __LINE__,
+      [](const NodePtr&, const Gradients& dy) {
+        return Gradients{dy[0], dy[0]};
+      },
+      [](A, X x) { return x[0] + x[1]; });
+  Register(
+      2, "_grad_add", __LINE__,
+      [](const NodePtr&, const Gradients& dy) {
+        return Gradients{dy[0], dy[0]};
+      },
+      [](A, X x) { return x[0] + x[1]; })
+      .set_attr<TIsSum>("TIsSum", true);
+  Register(
+      2, "_grad_sum", __LINE__,
+      [](const NodePtr&, const Gradients& dy) {
+        return Gradients{dy[0], dy[0]};
+      },
+      [](A, X x) { return x[0] + x[1]; })
+      .set_attr<TIsSum>("TIsSum", true);
+  Register(
+      2, "_cast_like", __LINE__,
+      [](const NodePtr&, const Gradients& dy) {
+        return Gradients{dy[0], {}};
+      },
+      [](A, X x) { return x[0]; });
+  Register(
+      2, "elemwise_sub", __LINE__,
+      [](const NodePtr&, const Gradients& dy) {
+        return Gradients{dy[0], -dy[0]};
+      },
+      [](A, X x) { return x[0] - x[1]; });
+  Register(
+      2, "elemwise_mul", __LINE__,
+      [](const NodePtr& n, const Gradients& dy) {
+        return Gradients{dy[0] * n->inputs[1], dy[0] * n->inputs[0]};
+      },
+      [](A, X x) { return x[0] * x[1]; });
+  Register(
+      2, "elemwise_div", __LINE__,
+      [](const NodePtr& n, const Gradients& dy) {
+        return Gradients{dy[0] / n->inputs[1], -(dy[0] * Output(n) / n->inputs[1])};
+      },
+      [](A, X x) { return x[0] / x[1]; });
+  Register(
+      1, "negative", __LINE__, [](const NodePtr&, const Gradients& dy) { return Gradients{-dy[0]}; }, [](A, X x) { return -x[0]; });
+  Register(
+      1, "_mul_scalar", __LINE__,
+      [](const NodePtr& n, const Gradients& dy) { return Gradients{dy[0] * n->param<ScalarParam>().scalar}; },
+      [](A a, X x) { return a.param<ScalarParam>().scalar * x[0]; })
+      .set_attr_parser(ParamParser<ScalarParam>);
   Register(1, "cube", __LINE__, ElemwiseGradUseIn{"_backward_cube"}, [](A, X x) { return x[0] * x[0] * x[0]; });
-  Register(1, "ones_like", __LINE__, NoGradient, [](A, X) { return 1.0; })
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", [](A) { return std::vector<uint32_t>{0}; });
-  Register(1, "zeros_like", __LINE__, NoGradient, [](A, X) { return 0.0; })
-      .set_attr<FIgnoreInputs>("FIgnoreInputs", [](A) { return std::vector<uint32_t>{0}; });
-  Register(1, "BlockGrad", __LINE__, NoGradient, [](A, X x) { return x[0]; })
-      .set_attr<FInplaceIdentity>("FInplaceIdentity", [](A) { return std::vector<bool>{true}; });
-  Register(1, "loss", __LINE__, [](const NodePtr& n, const Gradients&) {
-    return Gradients{MakeNode("ones_like", "own", {n->inputs[0]})};
-  }, [](A, X x) { return x[0]; }).set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient);
-  Register(1, "wrong_gradient", __LINE__, [](const NodePtr&, const Gradients&) { return Gradients{}; },
-              [](A, X x) { return x[0]; });
-  Register(1, "noise", __LINE__, NoGradient, [](A, X x) { return x[0]; })
-      .set_attr<FResourceRequest>("FResourceRequest", [](A) { return std::vector{ResourceRequest::kRandom}; });
-  Register(1, "remote", __LINE__, NoGradient, [](A, X x) { return x[0]; })
-      .set_attr<FExecType>("FExecType", [](A) { return ExecType::kAsync; });
+  Register(1, "ones_like", __LINE__, NoGradient, [](A, X) { return 1.0; }).set_attr<FIgnoreInputs>("FIgnoreInputs", [](A) {
+    return std::vector<uint32_t>{0};
+  });
+  Register(1, "zeros_like", __LINE__, NoGradient, [](A, X) { return 0.0; }).set_attr<FIgnoreInputs>("FIgnoreInputs", [](A) {
+    return std::vector<uint32_t>{0};
+  });
+  Register(1, "BlockGrad", __LINE__, NoGradient, [](A, X x) { return x[0]; }).set_attr<FInplaceIdentity>("FInplaceIdentity", [](A) {
+    return std::vector<bool>{true};
+  });
+  Register(
+      1, "loss", __LINE__,
+      [](const NodePtr& n, const Gradients&) { return Gradients{MakeNode("ones_like", "own", {n->inputs[0]})}; },
+      [](A, X x) { return x[0]; })
+      .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient);
+  Register(
+      1, "wrong_gradient", __LINE__, [](const NodePtr&, const Gradients&) { return Gradients{}; }, [](A, X x) { return x[0]; });
+  Register(1, "noise", __LINE__, NoGradient, [](A, X x) { return x[0]; }).set_attr<FResourceRequest>("FResourceRequest", [](A) {
+    return std::vector{ResourceRequest::kRandom};
+  });
+  Register(1, "remote", __LINE__, NoGradient, [](A, X x) { return x[0]; }).set_attr<FExecType>("FExecType", [](A) {
+    return ExecType::kAsync;
+  });
   return true;
 }();
 
@@ -137,8 +174,7 @@ GLUOND_REGISTER_OP(_backward_cube)
     .set_num_inputs(2)
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
-    .set_attr<FCompute>("FCompute<cpu>",
-                        Elementwise([](const NodeAttrs&, const Values& x) { return 3 * x[0] * x[1] * x[1]; }))
+    .set_attr<FCompute>("FCompute<cpu>", Elementwise([](const NodeAttrs&, const Values& x) { return 3 * x[0] * x[1] * x[1]; }))
     .set_attr<FGradient>("FGradient", [](const NodePtr& n, const Gradients& ddx) {
       const NodeEntry dy = n->inputs[0], x = n->inputs[1];
       return Gradients{3.0 * (ddx[0] * x * x), 6.0 * (ddx[0] * dy * x)};
@@ -165,14 +201,12 @@ GLUOND_REGISTER_OP(add_n)
     .set_attr<TIsSum>("TIsSum", true)
     .set_attr<FInferShape>("FInferShape", SameShape)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& n, const Gradients& dy) {
-      return Gradients(n->num_inputs(), dy[0]);
-    })
+    .set_attr<FGradient>("FGradient", [](const NodePtr& n, const Gradients& dy) { return Gradients(n->num_inputs(), dy[0]); })
     .set_attr<FCompute>("FCompute<cpu>", Elementwise([](const NodeAttrs&, const Values& x) {
-      double sum = 0;
-      for (double v : x) sum += v;
-      return sum;
-    }));
+                          double sum = 0;
+                          for (double v : x) sum += v;
+                          return sum;
+                        }));
 
 GLUOND_REGISTER_OP(identity)
     .set_attr_parser(ParamParser<ShapeParam>)
@@ -187,18 +221,21 @@ GLUOND_REGISTER_OP(sum_diff)
     .set_num_outputs(3)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 2u; })
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<2, 3>)
-    .set_attr<FInplaceOption>("FInplaceOption", [](const NodeAttrs&) {
-      return std::vector<std::pair<int, int>>{{0, 0}, {1, 1}};
-    })
-    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients& dy) {
-      return Gradients{dy[0] + dy[1], dy[0] - dy[1]};
-    })
+    .set_attr<FInplaceOption>("FInplaceOption",
+                              [](const NodeAttrs&) {
+                                return std::vector<std::pair<int, int>>{{0, 0}, {1, 1}};
+                              })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr&, const Gradients& dy) {
+                           return Gradients{dy[0] + dy[1], dy[0] - dy[1]};
+                         })
     .set_attr<FCompute>("FCompute<cpu>", [](const NodeAttrs&, const OpContext&, absl::Span<const TBlob> in,
                                             absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
       for (int64_t i = 0; i < in[0].Size(); ++i) {
         const double a = in[0].dptr<double>()[i], b = in[1].dptr<double>()[i];
         const double y[] = {a + b, a - b, a * b};
-        for (int k = 0; k < 3; ++k) if (req[k] != kNullOp) Write(req[k], out[k].dptr<double>() + i, y[k]);
+        for (int k = 0; k < 3; ++k)
+          if (req[k] != kNullOp) Write(req[k], out[k].dptr<double>() + i, y[k]);
       }
       return absl::OkStatus();
     });
@@ -206,9 +243,10 @@ GLUOND_REGISTER_OP(sum_diff)
 GLUOND_REGISTER_OP(dense)
     .set_num_inputs(2)
     .set_attr_parser(ParamParser<DenseParam>)
-    .set_attr<FListInputNames>("FListInputNames", [](const NodeAttrs&) {
-      return std::vector<std::string>{"data", "weight"};
-    })
+    .set_attr<FListInputNames>("FListInputNames",
+                               [](const NodeAttrs&) {
+                                 return std::vector<std::string>{"data", "weight"};
+                               })
     .set_attr<FInferShape>("FInferShape", DenseShape);
 
 GLUOND_REGISTER_OP(layer)

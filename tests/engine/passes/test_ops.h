@@ -45,8 +45,8 @@ std::vector<Values> Evaluate(const Graph& graph, const Variables& variables);
 
 // Runs `graph` in an arena as `plan` says, and checks at each read that the value is the one of `expected` (what
 // RunUnplanned returned), as well as the outputs at the end.
-void CheckPlannedRun(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan,
-                     const Variables& variables, const std::vector<Values>& expected);
+void CheckPlannedRun(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan, const Variables& variables,
+                     const std::vector<Values>& expected);
 
 }  // namespace gluond::testing
 

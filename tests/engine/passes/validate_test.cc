@@ -10,8 +10,8 @@ namespace gluond {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::Call;
+using ::testing::HasSubstr;
 
 void ExpectInvalid(const absl::Status& status, const ::testing::Matcher<std::string>& message) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -29,8 +29,7 @@ TEST(Validate, NamesTheNodesOfACycle) {
   const NodeEntry a = Call("negative", "a", {MakeVariable("x")});
   const NodeEntry b = Call("cube", "b", {a});
   a.node->inputs[0] = b;
-  ExpectInvalid(Validate({{b}}),
-                AllOf(HasSubstr("cycle of 2 nodes"), HasSubstr("'a' (negative)"), HasSubstr("'b' (cube)")));
+  ExpectInvalid(Validate({{b}}), AllOf(HasSubstr("cycle of 2 nodes"), HasSubstr("'a' (negative)"), HasSubstr("'b' (cube)")));
   a.node->inputs.clear();  // The cycle would keep itself alive.
 }
 
@@ -47,8 +46,7 @@ TEST(Validate, ShortensALongCycle) {
 
 TEST(Validate, RefusesAnOutputThatTheNodeLacks) {
   const NodeEntry y = Call("negative", "y", {{MakeVariable("x").node, 0}});
-  ExpectInvalid(Validate({{{y.node, 1}}}),
-                HasSubstr("output 0 of the graph is output 1 of node 'y' (negative), which has 1"));
+  ExpectInvalid(Validate({{{y.node, 1}}}), HasSubstr("output 0 of the graph is output 1 of node 'y' (negative), which has 1"));
   const NodeEntry z = Call("negative", "z", {{y.node, 7}});
   ExpectInvalid(Validate({{z}}), HasSubstr("input 0 of node 'z' (negative) is output 7 of node 'y'"));
 }
@@ -63,8 +61,7 @@ TEST(Validate, HidesHiddenOutputsFromClientsOnly) {
   const NodeEntry y = Call("sum_diff", "y", {MakeVariable("a"), MakeVariable("b")});
   const NodeEntry hidden{y.node, 2};
   ExpectInvalid(Validate({{hidden}}, {.client_graph = true}), HasSubstr("hidden; use one of its first 2 outputs"));
-  ExpectInvalid(Validate({{Call("negative", "z", {hidden})}}, {.client_graph = true}),
-                HasSubstr("input 0 of node 'z'"));
+  ExpectInvalid(Validate({{Call("negative", "z", {hidden})}}, {.client_graph = true}), HasSubstr("input 0 of node 'z'"));
   EXPECT_EQ(Validate({{hidden}}), absl::OkStatus());
 }
 

@@ -53,8 +53,7 @@ class AllocationTest : public testing::Test {
 
   // Allocations between Start and the end of `done`, of the third run and those after it. The vectors and the callback
   // are the caller's; they are made before and taken back after.
-  int64_t Measure(Executor& executor, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
-                  std::vector<OpReqType> reqs = {}) {
+  int64_t Measure(Executor& executor, std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<OpReqType> reqs = {}) {
     auto run = MakeRun(std::move(inputs), std::move(outputs), std::move(reqs));
     int64_t counted = 0;
     for (int i = 0; i < 10; ++i) {
@@ -92,8 +91,7 @@ TEST_F(AllocationTest, SteadyStateAllocatesNothing) {
   const auto out = [this] { return bench_.Filled(1000, 0); };
   EXPECT_EQ(Measure(*executor, {three_, four_}, {out(), out(), out(), out()}), 0);
   EXPECT_EQ(Measure(*executor, {three_, four_}, {out(), out(), out(), out()}, {kAddTo, kAddTo, kAddTo, kAddTo}), 0);
-  EXPECT_EQ(Measure(*executor, {three_, four_}, {out(), Tensor(), Tensor(), Tensor()},
-                    {kWriteTo, kNullOp, kNullOp, kNullOp}), 0);
+  EXPECT_EQ(Measure(*executor, {three_, four_}, {out(), Tensor(), Tensor(), Tensor()}, {kWriteTo, kNullOp, kNullOp, kNullOp}), 0);
 }
 
 TEST_F(AllocationTest, LentMemoryIsUsedAgain) {

@@ -108,8 +108,7 @@ TEST_F(AsyncTest, Fails) {
 TEST_F(AsyncTest, FailsInTheKernel) {
   auto executor = bench_.Compile({after_});
   AsyncHook = [](const TBlob&, const TBlob&, const Completion&) { return absl::InternalError("no stream"); };
-  EXPECT_EQ(executor->RunAndWait(MakeRun({ones_}), nullptr),
-            absl::InternalError("Error in operator async (t_async): no stream"));
+  EXPECT_EQ(executor->RunAndWait(MakeRun({ones_}), nullptr), absl::InternalError("Error in operator async (t_async): no stream"));
   EXPECT_TRUE(executor->idle());
 }
 
@@ -278,8 +277,7 @@ TEST_F(AsyncTest, StopsBetweenNodes) {
   EXPECT_EQ(status, absl::CancelledError("Error in operator never (t_call): the call was cancelled"));
   EXPECT_EQ(calls, 1);
   const auto late = std::make_shared<Cancellation>(Cancellation::Clock::now());
-  EXPECT_EQ(executor->RunAndWait(MakeRun({ones_}, {}, {}, late), nullptr).code(),
-            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(executor->RunAndWait(MakeRun({ones_}, {}, {}, late), nullptr).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(calls, 1);
 }
 
@@ -287,8 +285,7 @@ TEST_F(AsyncTest, StopsBetweenNodes) {
 TEST_F(AsyncTest, EndsOnceWhateverComesFirst) {
   for (int i = 0; i < 200; ++i) {
     auto executor = bench_.Compile({after_});
-    const auto cancellation =
-        std::make_shared<Cancellation>(Cancellation::Clock::now() + milliseconds(i % 3));
+    const auto cancellation = std::make_shared<Cancellation>(Cancellation::Clock::now() + milliseconds(i % 3));
     Outcome outcome;
     std::thread completer;
     AsyncHook = [&completer](const TBlob&, const TBlob&, const Completion& completion) {

@@ -17,9 +17,9 @@ namespace {
 TEST(BudgetTest, SaysWhatIsUsedUp) {
   Budget budget("model 'lenet'", 1000, "--max_model_bytes");
   ASSERT_EQ(budget.Charge(600), absl::OkStatus());
-  EXPECT_EQ(budget.Charge(401),
-            OverLimit("--max_model_bytes", "memory of model 'lenet': 401 bytes wanted, 600 of 1000 in use; free some, "
-                      "or raise --max_model_bytes"));
+  EXPECT_EQ(budget.Charge(401), OverLimit("--max_model_bytes",
+                                          "memory of model 'lenet': 401 bytes wanted, 600 of 1000 in use; free some, "
+                                          "or raise --max_model_bytes"));
   EXPECT_EQ(budget.used(), 600);
   EXPECT_EQ(budget.Charge(400), absl::OkStatus());
   budget.Refund(1000);
@@ -31,7 +31,8 @@ TEST(BudgetTest, ChargesTheBudgetAroundIt) {
   Budget one("model 'one'", 80, "--max_model_bytes", server);
   Budget two("model 'two'", 80, "--max_model_bytes", server);
   ASSERT_EQ(one.Charge(70), absl::OkStatus());
-  EXPECT_EQ(two.Charge(40), OverLimit("--max_tensor_bytes", "memory of the server: 40 bytes wanted, 70 of 100 in use "
+  EXPECT_EQ(two.Charge(40), OverLimit("--max_tensor_bytes",
+                                      "memory of the server: 40 bytes wanted, 70 of 100 in use "
                                       "(model 'one' 70 bytes); free some, or raise --max_tensor_bytes"));
   EXPECT_EQ(two.used(), 0) << "charged both or neither";
   one.Refund(70);
@@ -264,8 +265,7 @@ TEST(DeviceAllocatorTest, GivesMemoryBackWithTheLastTensor) {
     ASSERT_TRUE(tensor.ok());
     EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor->data()) % 64, 0u);
     kept = tensor->Reshaped(Shape{10, 10});
-    EXPECT_EQ(Tensor::Empty(*allocator, Shape{151}, DType::kFloat32).status().code(),
-              absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(Tensor::Empty(*allocator, Shape{151}, DType::kFloat32).status().code(), absl::StatusCode::kResourceExhausted);
   }
   EXPECT_EQ(budget->used(), 400);
   allocator.reset();  // A buffer may outlive it.
@@ -300,17 +300,17 @@ TEST(ExecutorBudgetTest, ARefusedGraphLeavesNothingCharged) {
   const auto compile = [&](int64_t n) {
     return Executor::Compile(Graph{outputs}, SignatureOf(outputs, n), {}, bench.lane(), *allocator);
   };
-  EXPECT_EQ(compile(4000).status(),
-            OverLimit("--max_model_bytes", "the arena of a graph: memory of model 'm': 16000 bytes wanted, 0 of 10000 "
-                      "in use; free some, or raise --max_model_bytes"));
+  EXPECT_EQ(compile(4000).status(), OverLimit("--max_model_bytes",
+                                              "the arena of a graph: memory of model 'm': 16000 bytes wanted, 0 of 10000 "
+                                              "in use; free some, or raise --max_model_bytes"));
   EXPECT_EQ(budget->used(), 0);
   auto executor = compile(2000);
   ASSERT_TRUE(executor.ok());
   EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(2000, 1)}), nullptr),
-            OverLimit("--max_model_bytes", "output 0: memory of model 'm': 8000 bytes wanted, 8000 of 10000 in use; "
+            OverLimit("--max_model_bytes",
+                      "output 0: memory of model 'm': 8000 bytes wanted, 8000 of 10000 in use; "
                       "free some, or raise --max_model_bytes"));
-  EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(2000, 1)}, {bench.Filled(2000, 0)}), nullptr),
-            absl::OkStatus());
+  EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(2000, 1)}, {bench.Filled(2000, 0)}), nullptr), absl::OkStatus());
   executor->reset();
   bench.Drain();  // The lane may still be leaving the run.
   EXPECT_EQ(budget->used(), 0);

@@ -28,12 +28,10 @@ class ConstantTensorsTest : public testing::Test {
   }
   Tensor NewTensor() { return *Tensor::Empty(*allocator_, Shape{kBytes / 4}, DType::kFloat32); }
 
-  const std::shared_ptr<Budget> budget_ =
-      std::make_shared<Budget>("b", std::numeric_limits<int64_t>::max(), "--f");
+  const std::shared_ptr<Budget> budget_ = std::make_shared<Budget>("b", std::numeric_limits<int64_t>::max(), "--f");
   const std::shared_ptr<Allocator> allocator_ = *DeviceAllocator::Create(Device(), budget_);
   const Tensor weight_ = NewTensor(), other_ = NewTensor();
-  std::unique_ptr<ConstantTensors> constants_ =
-      std::make_unique<ConstantTensors>(std::vector<Tensor>{weight_}, allocator_);
+  std::unique_ptr<ConstantTensors> constants_ = std::make_unique<ConstantTensors>(std::vector<Tensor>{weight_}, allocator_);
   int made_ = 0;
   absl::Status status_;
 };

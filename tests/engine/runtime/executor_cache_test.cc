@@ -44,8 +44,8 @@ class ExecutorCacheTest : public testing::Test {
   }
 
   Bench bench_;
-  const std::shared_ptr<const Graph> graph_ = std::make_shared<const Graph>(
-      Graph{{MakeNode("t_scale", "s", {MakeVariable("x")}, {{"by", "2"}})}});
+  const std::shared_ptr<const Graph> graph_ =
+      std::make_shared<const Graph>(Graph{{MakeNode("t_scale", "s", {MakeVariable("x")}, {{"by", "2"}})}});
 };
 
 TEST_F(ExecutorCacheTest, AlternatingSignaturesAreCompiledOnce) {
@@ -126,8 +126,7 @@ TEST_F(ExecutorCacheTest, LetsGoOfTensorsAndOfLeasesAfterIt) {
   auto lease = Checkout(*cache, KeyOf(1000));
   ASSERT_TRUE(lease.ok());
   const int64_t before = bench_.budget().used();
-  ASSERT_EQ((*lease)->RunAndWait(MakeRun({bench_.Filled(1000, 1)}, {bench_.Filled(1000, 0)}), nullptr),
-            absl::OkStatus());
+  ASSERT_EQ((*lease)->RunAndWait(MakeRun({bench_.Filled(1000, 1)}, {bench_.Filled(1000, 0)}), nullptr), absl::OkStatus());
   EXPECT_GT(bench_.budget().used(), before);
   cache.reset();
   bench_.Drain();
@@ -138,15 +137,13 @@ TEST_F(ExecutorCacheTest, LetsGoOfTensorsAndOfLeasesAfterIt) {
 TEST_F(ExecutorCacheTest, ReportsWhatDoesNotCompile) {
   ExecutorCache cache(bench_.lane(), bench_.allocator());
   std::promise<absl::Status> status;
-  cache.Checkout(ExecutorKey::Make(graph_, {}, {}), [&](absl::StatusOr<ExecutorLease> lease) {
-    status.set_value(lease.status());
-  });
+  cache.Checkout(ExecutorKey::Make(graph_, {}, {}), [&](absl::StatusOr<ExecutorLease> lease) { status.set_value(lease.status()); });
   EXPECT_EQ(status.get_future().get().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(ExecutorCacheTest, DropsIdleExecutorsWhenMemoryIsShort) {
-  const auto graph = std::make_shared<const Graph>(
-      Graph{{MakeNode("t_square", "t", {MakeNode("t_square", "s", {MakeVariable("x")})})}});
+  const auto graph =
+      std::make_shared<const Graph>(Graph{{MakeNode("t_square", "t", {MakeNode("t_square", "s", {MakeVariable("x")})})}});
   auto budget = std::make_shared<Budget>("b", 10000, "--f");
   auto allocator = *DeviceAllocator::Create(Device(), budget);
   ExecutorCache cache(bench_.lane(), *allocator);

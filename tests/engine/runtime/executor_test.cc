@@ -60,9 +60,7 @@ TEST_F(ExecutorTest, ALentOutputStaysWhileSomebodyHoldsIt) {
   EXPECT_THAT(Values(first), ElementsAre(2, 2, 2));
   EXPECT_THAT(Values(second), ElementsAre(4, 4, 4));
   void* memory;
-  {
-    memory = MustRun(*executor, {first})[0].data();
-  }
+  { memory = MustRun(*executor, {first})[0].data(); }
   EXPECT_EQ(MustRun(*executor, {first})[0].data(), memory) << "released memory is used again";
 }
 
@@ -159,8 +157,7 @@ TEST_F(ExecutorTest, ReusesScratchSpace) {
 TEST_F(ExecutorTest, SaysWhatIsWrongWithARun) {
   auto executor = bench_.Compile({MakeNode("t_add", "sum", {x_, y_})});
   const auto error = [&](std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<OpReqType> reqs = {}) {
-    const absl::Status status =
-        executor->RunAndWait(MakeRun(std::move(inputs), std::move(outputs), std::move(reqs)), nullptr);
+    const absl::Status status = executor->RunAndWait(MakeRun(std::move(inputs), std::move(outputs), std::move(reqs)), nullptr);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };

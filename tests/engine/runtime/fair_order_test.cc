@@ -43,8 +43,7 @@ TEST_F(FairOrderTest, AQueueKeepsItsOrder) {
   order_.Add(queue, &first, a_, now_);
   order_.Add(queue, &second, b_, now_);
   order_.Add(queue, &third, a_, now_);
-  EXPECT_THAT((std::vector<std::string>{Next(), Next(), Next(), Next()}),
-              ElementsAre("first", "second", "third", "nothing"));
+  EXPECT_THAT((std::vector<std::string>{Next(), Next(), Next(), Next()}), ElementsAre("first", "second", "third", "nothing"));
   EXPECT_TRUE(order_.empty());
 }
 

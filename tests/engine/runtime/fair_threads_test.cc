@@ -249,8 +249,7 @@ struct Again final : Work {
 };
 
 TEST(FairThreadsTest, NoTimerIsLost) {
-  FairThreads threads({.name = "test", .most_threads = 2, .patience = milliseconds(1),
-                       .look = std::chrono::microseconds(100)});
+  FairThreads threads({.name = "test", .most_threads = 2, .patience = milliseconds(1), .look = std::chrono::microseconds(100)});
   Again again;
   again.threads = &threads;
   threads.Post(again.queue, &again);
@@ -261,8 +260,7 @@ TEST(FairThreadsTest, NoTimerIsLost) {
 
 // A thread that has joined in and must not take work any more is not to swallow the call to wake up.
 TEST(FairThreadsTest, NoWorkIsForgottenWhenThreadsComeAndGo) {
-  FairThreads threads({.name = "test", .most_threads = 3, .patience = milliseconds(2),
-                       .look = std::chrono::microseconds(300)});
+  FairThreads threads({.name = "test", .most_threads = 3, .patience = milliseconds(2), .look = std::chrono::microseconds(300)});
   for (int i = 0; i < 150; ++i) {
     {
       const ScopedAccount scope(NewAccount());
@@ -280,8 +278,7 @@ TEST(FairThreadsTest, NoWorkIsForgottenWhenThreadsComeAndGo) {
 
 // A thread that has joined in wakes for a work that it leaves to the first one, which looks for work without a lock.
 TEST(FairThreadsTest, NoWorkIsLostWhenThreadsThatJoinedInStepBack) {
-  FairThreads threads({.name = "test", .most_threads = 2, .patience = milliseconds(1),
-                       .look = std::chrono::microseconds(200)});
+  FairThreads threads({.name = "test", .most_threads = 2, .patience = milliseconds(1), .look = std::chrono::microseconds(200)});
   const AccountPtr slow = NewAccount(), quick = NewAccount();
   for (int i = 0; i < 300; ++i) {
     Hold hold(threads, slow);

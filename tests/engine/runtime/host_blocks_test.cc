@@ -148,9 +148,7 @@ class LargeTensorsTest : public testing::Test {
 #endif
   void TearDown() override { HostBlocks::OfProcess().KeepAtMost(0); }
 
-  Tensor Large(int64_t bytes = kBlock) {
-    return Tensor::Empty(*allocator_, Shape{bytes}, DType::kUint8).value();
-  }
+  Tensor Large(int64_t bytes = kBlock) { return Tensor::Empty(*allocator_, Shape{bytes}, DType::kUint8).value(); }
 
   const std::shared_ptr<Budget> budget_ = std::make_shared<Budget>("the test", 4 * int64_t{kBlock}, "--flag");
   const std::unique_ptr<DeviceAllocator> allocator_ = *DeviceAllocator::Create(Device(), budget_);
@@ -171,8 +169,7 @@ TEST_F(LargeTensorsTest, AreNotRefusedForWhatIsKept) {
   const Tensor half = Large(2 * kBlock);
   EXPECT_EQ(HostBlocks::OfProcess().kept_bytes(), 0) << "three kept and two used would be more than four";
   const Tensor rest = Large(2 * kBlock);
-  EXPECT_EQ(Tensor::Empty(*allocator_, Shape{1}, DType::kUint8).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Tensor::Empty(*allocator_, Shape{1}, DType::kUint8).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(LargeTensorsTest, SmallOnesMakeRoomToo) {

@@ -175,8 +175,7 @@ TEST(LaneTest, LanesBesideOthersWaitForNoneOfTheirThreads) {
 
 TEST(LaneTest, UnknownDevicesAreUnavailable) {
   Bench bench;
-  EXPECT_EQ(Lane::Create({DeviceType::kGpu, 99}, {}, bench.allocator()).status().code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Lane::Create({DeviceType::kGpu, 99}, {}, bench.allocator()).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(BumpScratchTest, ReachesASteadyState) {

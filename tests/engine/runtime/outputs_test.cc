@@ -16,8 +16,7 @@ using testing::HasSubstr;
 
 class OutputsTest : public testing::Test {
  protected:
-  absl::Status Do(Executor& executor, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
-                  std::vector<OpReqType> reqs = {}) {
+  absl::Status Do(Executor& executor, std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<OpReqType> reqs = {}) {
     return executor.RunAndWait(MakeRun(std::move(inputs), std::move(outputs), std::move(reqs)), nullptr);
   }
 
@@ -188,8 +187,7 @@ TEST_F(OutputsTest, RefusesMemoryThatCannotWork) {
   };
   EXPECT_EQ(refusal(*bench_.Compile({squared_, sum_}), {x, y}, {x, x}),
             "outputs 0 and 1 overlap; bind them to memory of their own");
-  EXPECT_THAT(refusal(*bench_.Compile({x_, y_}), {x, y}, {y, x}),
-              HasSubstr("which is an output, too; copy it first"));
+  EXPECT_THAT(refusal(*bench_.Compile({x_, y_}), {x, y}, {y, x}), HasSubstr("which is an output, too; copy it first"));
   EXPECT_EQ(refusal(*bench_.Compile({MakeNode("t_bump", "bump", {x_, y_})}), {x, x}, {y}),
             "inputs 'x' and 'y' overlap, and an operator writes 'y'");
 }

@@ -26,8 +26,7 @@ class ProcessorsTest : public testing::Test {
   }
   ProcessorShare Read() const { return Processors(root_).Read(); }
 
-  const std::string root_ =
-      testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string root_ = testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
   const int all_ = Processors("/nowhere").Read().count;  // The mask's.
 };
 

@@ -17,9 +17,7 @@ Stream Of(RandomDomain domain, uint64_t which) {
   return {random.stream, random.run};
 }
 
-TEST(RandomStream, ANodeDrawsByItsNumberAndTheRuns) {
-  EXPECT_EQ(Of(RandomDomain::kNode, uint64_t{5} << 32 | 9), Stream(5, 9));
-}
+TEST(RandomStream, ANodeDrawsByItsNumberAndTheRuns) { EXPECT_EQ(Of(RandomDomain::kNode, uint64_t{5} << 32 | 9), Stream(5, 9)); }
 
 // Everybody's streams of one seed. Hashes of 32 bits would give some of the names each other's, and some a node's.
 TEST(RandomStream, NobodyHasAnothers) {

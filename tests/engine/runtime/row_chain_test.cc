@@ -30,9 +30,7 @@ NodeEntry Convolve(const std::string& name, const NodeEntry& x, int filters, con
   return MakeNode("Convolution", name, {x, MakeVariable(name + "_weight"), MakeVariable(name + "_bias")},
                   {{"kernel", "(3,3)"}, {"num_filter", std::to_string(filters)}, {"pad", pad}});
 }
-NodeEntry Relu(const std::string& name, const NodeEntry& x) {
-  return MakeNode("Activation", name, {x}, {{"act_type", "relu"}});
-}
+NodeEntry Relu(const std::string& name, const NodeEntry& x) { return MakeNode("Activation", name, {x}, {{"act_type", "relu"}}); }
 NodeEntry Pool(const std::string& name, const NodeEntry& x) {
   return MakeNode("Pooling", name, {x}, {{"kernel", "(2,2)"}, {"stride", "(2,2)"}, {"pool_type", "max"}});
 }
@@ -46,15 +44,15 @@ class RowChainTest : public testing::Test {
   std::shared_ptr<Lane> LaneOf(int threads) { return OrDie(Lane::Create({}, {.threads = threads}, *allocator_)); }
 
   std::unique_ptr<Program> Compile(const std::vector<NodeEntry>& outputs, const Shape& data, bool is_train = false) {
-    return OrDie(Program::Compile(Graph{outputs}, {{"data", {data, DType::kFloat32}}}, {.is_train = is_train}, *lane_,
-                                  *allocator_, /*arena=*/nullptr));
+    return OrDie(Program::Compile(Graph{outputs}, {{"data", {data, DType::kFloat32}}}, {.is_train = is_train}, *lane_, *allocator_,
+                                  /*arena=*/nullptr));
   }
 
   // The outputs for numbers that depend on the inputs' names and shapes only, each added to ones or written.
   std::vector<std::vector<float>> Values(const std::vector<NodeEntry>& outputs, const Shape& data, bool is_train, Lane& lane,
                                          OpReqType req = kWriteTo) {
-    const auto executor = OrDie(Executor::Compile(Graph{outputs}, {{"data", {data, DType::kFloat32}}},
-                                                  {.is_train = is_train}, lane, *allocator_));
+    const auto executor =
+        OrDie(Executor::Compile(Graph{outputs}, {{"data", {data, DType::kFloat32}}}, {.is_train = is_train}, lane, *allocator_));
     std::vector<std::vector<float>> values;
     for (int i = 0; i < 2; ++i) {  // The second run has the scratch space that the first one has asked for.
       gluond::Run run = executor->NewRun();
@@ -149,8 +147,7 @@ TEST_F(RowChainTest, AnOutputInTheInputsMemory) {
   const NodeEntry y = MakeNode("tanh", "t", {Relu("r", data_)});
   const Shape shape = {64, 100, 40};
   ASSERT_EQ(Compile({y}, shape)->chains.size(), 1u);
-  const auto executor =
-      OrDie(Executor::Compile(Graph{{y}}, {{"data", {shape, DType::kFloat32}}}, {}, *lane_, *allocator_));
+  const auto executor = OrDie(Executor::Compile(Graph{{y}}, {{"data", {shape, DType::kFloat32}}}, {}, *lane_, *allocator_));
   Tensor tensor = OrDie(Tensor::Empty(*allocator_, shape, DType::kFloat32));
   for (int64_t i = 0; i < shape.Size(); ++i) tensor.data<float>()[i] = static_cast<float>(i % 7 - 3);
   gluond::Run run = executor->NewRun();

@@ -42,9 +42,7 @@ TEST_F(SharedArenaTest, IsAsLargeAsTheLargestClaim) {
 
 TEST_F(SharedArenaTest, BecomesSmallerWhenTheLargestClaimGoes) {
   const ArenaClaim small = Claim(1000);
-  {
-    const ArenaClaim large = Claim(5000);
-  }
+  { const ArenaClaim large = Claim(5000); }
   EXPECT_EQ(bench_.budget().used(), 0);
   const auto memory = small.Take();
   ASSERT_TRUE(memory.ok()) << memory.status();

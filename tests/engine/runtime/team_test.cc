@@ -29,10 +29,13 @@ constexpr int kAll = 1000;
 std::vector<std::pair<int64_t, int64_t>> PiecesOf(Team& team, int64_t n, int64_t grain) {
   std::mutex mu;
   std::vector<std::pair<int64_t, int64_t>> pieces;
-  team.ParallelFor(n, grain, [&](int64_t begin, int64_t end) {
-    std::lock_guard lock(mu);
-    pieces.emplace_back(begin, end);
-  }, kAll);
+  team.ParallelFor(
+      n, grain,
+      [&](int64_t begin, int64_t end) {
+        std::lock_guard lock(mu);
+        pieces.emplace_back(begin, end);
+      },
+      kAll);
   std::sort(pieces.begin(), pieces.end());
   return pieces;
 }
@@ -46,8 +49,7 @@ TEST(TeamTest, PiecesDependOnSizesOnly) {
     size_t pieces;
   };
   for (const Case& c : std::vector<Case>{
-           {0, 1, 0}, {1, 1, 1}, {10, 1, 10}, {10, 6, 2}, {10, 100, 1}, {3, 0, 3}, {1000, 1, 63},
-           {1 << 20, 1 << 18, 4}}) {
+           {0, 1, 0}, {1, 1, 1}, {10, 1, 10}, {10, 6, 2}, {10, 100, 1}, {3, 0, 3}, {1000, 1, 63}, {1 << 20, 1 << 18, 4}}) {
     const auto pieces = PiecesOf(one, c.n, c.grain);
     EXPECT_EQ(pieces.size(), c.pieces) << "n " << c.n << ", grain " << c.grain;
     int64_t at = 0;
@@ -68,9 +70,13 @@ TEST(TeamTest, LoopsOfManyThreadsAndWithinLoops) {
   std::atomic<int64_t> sum = 0;
   const auto loop = [&] {
     for (int i = 0; i < 200; ++i) {
-      team.ParallelFor(8, 1, [&](int64_t begin, int64_t) {
-        team.ParallelFor(4, 1, [&](int64_t inner, int64_t) { sum += begin * 4 + inner; }, kAll);
-      }, kAll);
+      team.ParallelFor(
+          8, 1,
+          [&](int64_t begin, int64_t) {
+            team.ParallelFor(
+                4, 1, [&](int64_t inner, int64_t) { sum += begin * 4 + inner; }, kAll);
+          },
+          kAll);
     }
   };
   std::vector<std::thread> callers;
@@ -83,12 +89,16 @@ TEST(TeamTest, NoMoreAtATimeThanAsked) {
   Team team(6);
   std::atomic<int> now = 0, most = 0;
   for (int i = 0; i < 50; ++i) {
-    team.ParallelFor(30, 1, [&](int64_t, int64_t) {
-      const int here = ++now;
-      for (int seen = most; here > seen && !most.compare_exchange_weak(seen, here);) {}
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-      --now;
-    }, 2);
+    team.ParallelFor(
+        30, 1,
+        [&](int64_t, int64_t) {
+          const int here = ++now;
+          for (int seen = most; here > seen && !most.compare_exchange_weak(seen, here);) {
+          }
+          std::this_thread::sleep_for(std::chrono::microseconds(50));
+          --now;
+        },
+        2);
   }
   EXPECT_EQ(most, 2);
 }
@@ -97,14 +107,17 @@ TEST(TeamTest, NoMoreAtATimeThanAsked) {
 TEST(TeamTest, WhoeverRunsTakesTheRest) {
   Team team(2);
   std::atomic<int> done = 0, when_held_ended = -1;
-  team.ParallelFor(20, 1, [&](int64_t begin, int64_t) {
-    if (begin == 10) {  // The first of the helper's share.
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      when_held_ended = done.load();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ++done;
-  }, kAll);
+  team.ParallelFor(
+      20, 1,
+      [&](int64_t begin, int64_t) {
+        if (begin == 10) {  // The first of the helper's share.
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          when_held_ended = done.load();
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ++done;
+      },
+      kAll);
   EXPECT_EQ(done, 20);
   EXPECT_GE(when_held_ended, 18) << "whoever was not held computed the rest meanwhile";
 }
@@ -118,7 +131,8 @@ cpu_set_t Mask() {
 
 void Work(std::chrono::microseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
-  while (std::chrono::steady_clock::now() < end) {}
+  while (std::chrono::steady_clock::now() < end) {
+  }
 }
 
 std::chrono::nanoseconds ProcessorTime() {
@@ -135,14 +149,17 @@ class HeldLoops {
     return std::thread([this, loop, &team, most, account] {
       const ScopedAccount scope(account);
       const auto caller = std::this_thread::get_id();
-      team.ParallelFor(8, 1, [&](int64_t, int64_t) {
-        std::unique_lock lock(mu_);
-        const bool helps = std::this_thread::get_id() != caller;
-        helps ? helped_.push_back(loop) : static_cast<void>(++callers_);
-        const size_t turn = helps ? helped_.size() : 1000;
-        changed_.notify_all();
-        changed_.wait(lock, [&] { return may_end_ >= turn; });
-      }, most);
+      team.ParallelFor(
+          8, 1,
+          [&](int64_t, int64_t) {
+            std::unique_lock lock(mu_);
+            const bool helps = std::this_thread::get_id() != caller;
+            helps ? helped_.push_back(loop) : static_cast<void>(++callers_);
+            const size_t turn = helps ? helped_.size() : 1000;
+            changed_.notify_all();
+            changed_.wait(lock, [&] { return may_end_ >= turn; });
+          },
+          most);
     });
   }
   // Waits for so many callers and helpers' pieces to have begun. The loops of the pieces.
@@ -168,7 +185,8 @@ class HeldLoops {
 // One account has two loops under way when another one begins its only one.
 TEST(TeamTest, HelpersGoToTheAccountWithTheFewestThreads) {
   Team team(5);
-  team.ParallelFor(5, 1, [](int64_t, int64_t) {}, kAll);  // There are four helpers from now on.
+  team.ParallelFor(
+      5, 1, [](int64_t, int64_t) {}, kAll);  // There are four helpers from now on.
   HeldLoops loops;
   const auto two = std::make_shared<Account>("two"), one = std::make_shared<Account>("one");
   std::thread first = loops.Begin('1', team, 2, two);
@@ -208,8 +226,9 @@ TEST(TeamTest, HelpersGoToThePartyWithTheFewestThreadsForItsWeight) {
 TEST(TeamTest, AProcessorIsLeftToTheClientsOfAnUrgentParty) {
   const auto team = std::make_shared<Team>(5);
   Team::Party train(team, 0.5, /*urgent=*/false), serve(team, 0.5, /*urgent=*/true);
-  team->ParallelFor(5, 1, [](int64_t, int64_t) {}, kAll);  // There are four helpers from now on.
-  train.AddUrgentWaiters(1);  // The party is not urgent: its clients do not count.
+  team->ParallelFor(
+      5, 1, [](int64_t, int64_t) {}, kAll);  // There are four helpers from now on.
+  train.AddUrgentWaiters(1);                 // The party is not urgent: its clients do not count.
   serve.AddUrgentWaiters(2);
   serve.AddUrgentWaiters(-1);
   HeldLoops loops;
@@ -236,7 +255,8 @@ TEST(TeamTest, OthersGiveWayWhileClientsWaitAndJustAfter) {
     Team::Party train(team, 0.5, /*urgent=*/false), serve(team, 0.5, /*urgent=*/true);
     const auto given = [&](Threads& party) {
       const int64_t before = team->times_yielded();
-      party.ParallelFor(40, 1, [](int64_t, int64_t) { Work(std::chrono::microseconds(10)); }, kAll);
+      party.ParallelFor(
+          40, 1, [](int64_t, int64_t) { Work(std::chrono::microseconds(10)); }, kAll);
       return team->times_yielded() - before;
     };
     // A thread that has just waited long, on a busy machine, does not give way; and the moment after may be over too soon.
@@ -278,7 +298,8 @@ TEST(TeamTest, ABusyNeighbourGetsHalf) {
   });
   serve.AddUrgentWaiters(1);
   for (int i = 0; i < 20; ++i) {
-    train.ParallelFor(60, 1, [](int64_t, int64_t) { Work(std::chrono::microseconds(200)); }, kAll);
+    train.ParallelFor(
+        60, 1, [](int64_t, int64_t) { Work(std::chrono::microseconds(200)); }, kAll);
   }
   serve.AddUrgentWaiters(-1);
   own = ProcessorTime() - own;
@@ -301,15 +322,19 @@ TEST(TeamTest, ThreadsStayFreeBesideANeighbour) {
       if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
     }
     EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-    while (!ends) {}
+    while (!ends) {
+    }
   });
   Team team(0);
   std::atomic<int64_t> pieces = 0;
   for (int i = 0; i < 300; ++i) {
-    team.ParallelFor(16, 1, [&](int64_t, int64_t) {
-      Work(std::chrono::microseconds(100));
-      ++pieces;
-    }, kAll);
+    team.ParallelFor(
+        16, 1,
+        [&](int64_t, int64_t) {
+          Work(std::chrono::microseconds(100));
+          ++pieces;
+        },
+        kAll);
     const cpu_set_t mask = Mask();
     ASSERT_TRUE(CPU_EQUAL(&mask, &all));
   }

@@ -140,33 +140,32 @@ struct Async {
 };
 
 // Facts that all of them share.
-#define T_OP(name, inputs)                                                      \
-  GLUOND_REGISTER_OP_NAMED(name, #name)                                         \
-      .describe("See test_ops.h.")                                              \
-      .set_num_inputs(inputs)                                                   \
-      .set_attr<FInferShape>("FInferShape", ElemwiseShape<inputs, 1>)           \
+#define T_OP(name, inputs)                                            \
+  GLUOND_REGISTER_OP_NAMED(name, #name)                               \
+      .describe("See test_ops.h.")                                    \
+      .set_num_inputs(inputs)                                         \
+      .set_attr<FInferShape>("FInferShape", ElemwiseShape<inputs, 1>) \
       .set_attr<FInferType>("FInferType", ElemwiseType<inputs, 1>)
 
 T_OP(t_add, 2).compute<Add>().set_attr<FInplaceOption>("FInplaceOption", InplaceEither);
-T_OP(t_scale, 1).compute<Scale>().set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr_parser(ParamParser<ScaleParam>);
+T_OP(t_scale, 1).compute<Scale>().set_attr<FInplaceOption>("FInplaceOption", InplaceFirst).set_attr_parser(ParamParser<ScaleParam>);
 T_OP(t_square, 1).compute<Square>();
 T_OP(t_split, 1).compute<Split>().set_num_outputs(2);
 T_OP(_copy, 1).compute<Copy>();
-T_OP(t_same, 1).compute<Copy>().set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
+T_OP(t_same, 1)
+    .compute<Copy>()
+    .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FInplaceIdentity>("FInplaceIdentity", [](const NodeAttrs&) { return std::vector<bool>{true}; });
-T_OP(t_bump, 2).compute<Bump>()
-    .set_attr<FMutateInputs>("FMutateInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; });
-T_OP(t_random, 1).compute<Random>()
-    .set_attr<FResourceRequest>("FResourceRequest", [](const NodeAttrs&) {
-      return std::vector<ResourceRequest>{ResourceRequest::kRandom};
-    });
+T_OP(t_bump, 2).compute<Bump>().set_attr<FMutateInputs>("FMutateInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; });
+T_OP(t_random, 1).compute<Random>().set_attr<FResourceRequest>("FResourceRequest", [](const NodeAttrs&) {
+  return std::vector<ResourceRequest>{ResourceRequest::kRandom};
+});
 T_OP(t_scratch, 1).compute<ByScratch>().set_attr_parser(ParamParser<ScratchParam>);
 T_OP(t_plant, 1).compute<Plant>();
 T_OP(t_call, 1).compute<CallHook>();
-T_OP(t_async, 1).compute<Async>()
-    .set_attr<FExecType>("FExecType", [](const NodeAttrs&) { return ExecType::kAsync; });
-T_OP(t_async_bump, 2).compute<Async>()
+T_OP(t_async, 1).compute<Async>().set_attr<FExecType>("FExecType", [](const NodeAttrs&) { return ExecType::kAsync; });
+T_OP(t_async_bump, 2)
+    .compute<Async>()
     .set_attr<FExecType>("FExecType", [](const NodeAttrs&) { return ExecType::kAsync; })
     .set_attr<FMutateInputs>("FMutateInputs", [](const NodeAttrs&) { return std::vector<uint32_t>{1}; });
 
@@ -185,8 +184,7 @@ Bench::Bench()
       lane_(OrDie(Lane::Create(Device(), {.threads = 2}, *allocator_))) {}
 
 Tensor Bench::Of(const std::vector<float>& values) {
-  const Tensor tensor =
-      OrDie(Tensor::Empty(*allocator_, Shape{static_cast<int64_t>(values.size())}, DType::kFloat32));
+  const Tensor tensor = OrDie(Tensor::Empty(*allocator_, Shape{static_cast<int64_t>(values.size())}, DType::kFloat32));
   std::memcpy(tensor.data(), values.data(), tensor.bytes());
   return tensor;
 }

@@ -87,9 +87,9 @@ TEST_F(CheckpointTest, DeleteRemovesEverything) {
 
 TEST_F(CheckpointTest, NamesAreNeverPaths) {
   const auto store = OpenStore();
-  for (const std::string& name : std::vector<std::string>{
-           "", ".", "..", "../x", "/etc/passwd", "a/b/c", "/b", "a/", "a+b", ".hidden", "-rf", "_x", "a b", "a\n", std::string("a\0b", 3),
-           "gr\xc3\xbc\xc3\x9f", "a\\b", std::string(129, 'a')}) {
+  for (const std::string& name :
+       std::vector<std::string>{"", ".", "..", "../x", "/etc/passwd", "a/b/c", "/b", "a/", "a+b", ".hidden", "-rf", "_x", "a b",
+                                "a\n", std::string("a\0b", 3), "gr\xc3\xbc\xc3\x9f", "a\\b", std::string(129, 'a')}) {
     EXPECT_TRUE(absl::IsInvalidArgument(store->Save(name, MakeCheckpoint(1)).status())) << name;
     EXPECT_TRUE(absl::IsInvalidArgument(store->Load(name, *memory_).status())) << name;
     EXPECT_TRUE(absl::IsInvalidArgument(store->Delete(name))) << name;
@@ -190,8 +190,8 @@ TEST_F(CheckpointTest, AFolderHasNamesOfItsOwn) {
   const auto store = OpenStore();
   const auto live = store->OpenApart(".live");
   Checkpoint checkpoint = MakeCheckpoint(2);
-  checkpoint.hosting = Hosting{"cpu", uint64_t{1} << 63, 1.5, 7, {{"ann", 12}, {"\n \"bob\"", UINT64_MAX}},
-                               {{"acme/ann", "packed"}}, {"ann"}};
+  checkpoint.hosting =
+      Hosting{"cpu", uint64_t{1} << 63, 1.5, 7, {{"ann", 12}, {"\n \"bob\"", UINT64_MAX}}, {{"acme/ann", "packed"}}, {"ann"}};
   ASSERT_OK(store->Save("m", MakeCheckpoint(1)));
   ASSERT_OK(live->Save("m", checkpoint));
   ASSERT_OK(live->Save("other", MakeCheckpoint(3)));

@@ -54,7 +54,8 @@ class CrashTest : public StoreTest {
     EXPECT_OK(loaded);
     if (!loaded.ok()) return -2;
     const std::string text = Describe(*loaded);
-    for (size_t i = 0; i < wholes.size(); ++i) if (text == wholes[i]) return static_cast<int>(i);
+    for (size_t i = 0; i < wholes.size(); ++i)
+      if (text == wholes[i]) return static_cast<int>(i);
     ADD_FAILURE() << "neither the old checkpoint nor the new one: " << text.substr(0, 200);
     return -2;
   }

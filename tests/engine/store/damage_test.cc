@@ -75,8 +75,7 @@ TEST_F(DamageTest, AManifestOfAnyContentsCrashesNothing) {
 }
 
 TEST_F(DamageTest, EveryFlippedByteOfEveryFileIsNoticed) {
-  for (const char* file :
-       {"m/CURRENT", "m/v1/graph.json", "m/v1/parameters.safetensors", "m/v1/optimizer.safetensors"}) {
+  for (const char* file : {"m/CURRENT", "m/v1/graph.json", "m/v1/parameters.safetensors", "m/v1/optimizer.safetensors"}) {
     const std::string bytes = ReadFileBytes(Path(file));
     for (size_t at = 0; at + 1 < bytes.size(); ++at) {
       std::string damaged = bytes;
@@ -135,9 +134,9 @@ TEST_F(DamageTest, ANewerFormatIsSaidSo) {
 TEST_F(DamageTest, ManifestsThatLieAreRefused) {
   const std::pair<const char*, const char*> edits[] = {
       {"\"format_version\":1", "\"format_version\":1e0"},
-      {"\"runs\":", "\"runs\":1"},                     // More than 32 bits.
+      {"\"runs\":", "\"runs\":1"},  // More than 32 bits.
       {"\"seed\":", "\"seed\":-"},
-      {"\"bytes\":", "\"bytes\":9223372036854775"},    // More than a file can have.
+      {"\"bytes\":", "\"bytes\":9223372036854775"},  // More than a file can have.
       {"\"bytes\":", "\"bytes\":-"},
       {"\"crc32c\":", "\"crc32c\":99999999999"},
       {"graph.json", "../../../etc/passwd"},
@@ -164,10 +163,10 @@ TEST_F(DamageTest, GraphsThatLieAreRefused) {
     std::string text = graph;
     return text.replace(text.find(from), from.size(), to);
   };
-  for (const std::string& text : {
-           std::string("{}"), std::string("[]"), std::string("null"), std::string(100'000, '['),
-           with("\"shape\":[5,3]", "\"shape\":[5,99999999999999999]"), with("\"shape\":[5,3]", "\"shape\":[-7]"),
-           with("\"nodes\":[", "\"nodes\":[7,"), with("\"grad_req\":\"write\"", "\"grad_req\":\"both\"")}) {
+  for (const std::string& text :
+       {std::string("{}"), std::string("[]"), std::string("null"), std::string(100'000, '['),
+        with("\"shape\":[5,3]", "\"shape\":[5,99999999999999999]"), with("\"shape\":[5,3]", "\"shape\":[-7]"),
+        with("\"nodes\":[", "\"nodes\":[7,"), with("\"grad_req\":\"write\"", "\"grad_req\":\"both\"")}) {
     WriteGraph(text);
     const absl::Status status = Load();
     EXPECT_TRUE(absl::IsDataLoss(status)) << text.substr(0, 80) << ": " << status;

@@ -13,9 +13,8 @@ namespace gluond {
 namespace {
 
 TEST(Json, WritesWhatItReads) {
-  for (const char* text : {
-           "null", "true", "false", "0", "-12", "1.5e-300", "\"\"", "[]", "{}", R"(["a",1,[],{"b":null}])",
-           R"({"zebra":1,"apple":{"x":[1,2,3]}})", R"("quote \" backslash \\ control \u0001 Grüße")"}) {
+  for (const char* text : {"null", "true", "false", "0", "-12", "1.5e-300", "\"\"", "[]", "{}", R"(["a",1,[],{"b":null}])",
+                           R"({"zebra":1,"apple":{"x":[1,2,3]}})", R"("quote \" backslash \\ control \u0001 Grüße")"}) {
     const absl::StatusOr<Json> json = Json::Parse(text);
     ASSERT_TRUE(json.ok()) << text << ": " << json.status();
     EXPECT_EQ(json->Dump(), text);
@@ -54,11 +53,42 @@ TEST(Json, ReadsEscapes) {
 }
 
 TEST(Json, RefusesWhatIsNotJson) {
-  for (const char* text : {
-           "", " ", "nul", "truee", "1 2", "01", "+1", ".5", "1.", "1e", "--1", "-", "0x10", "NaN", "Infinity", "[1,]",
-           "[1", "[1 2]", "]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{\"a\":1", "{\"a\":1,\"a\":2}", "'a'",
-           "\"a", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"",
-           "\"a\nb\"", "[1]//", "\"\\"}) {
+  for (const char* text : {"",
+                           " ",
+                           "nul",
+                           "truee",
+                           "1 2",
+                           "01",
+                           "+1",
+                           ".5",
+                           "1.",
+                           "1e",
+                           "--1",
+                           "-",
+                           "0x10",
+                           "NaN",
+                           "Infinity",
+                           "[1,]",
+                           "[1",
+                           "[1 2]",
+                           "]",
+                           "{\"a\"}",
+                           "{\"a\":}",
+                           "{\"a\":1,}",
+                           "{a:1}",
+                           "{\"a\":1",
+                           "{\"a\":1,\"a\":2}",
+                           "'a'",
+                           "\"a",
+                           "\"\\x\"",
+                           "\"\\u12\"",
+                           "\"\\u12g4\"",
+                           "\"\\ud800\"",
+                           "\"\\ud800\\u0041\"",
+                           "\"\\udc00\"",
+                           "\"a\nb\"",
+                           "[1]//",
+                           "\"\\"}) {
     const absl::StatusOr<Json> json = Json::Parse(text);
     EXPECT_TRUE(absl::IsInvalidArgument(json.status())) << "'" << text << "': " << json.status();
   }

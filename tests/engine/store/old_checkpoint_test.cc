@@ -51,9 +51,8 @@ TEST_P(OldCheckpointTest, LoadsAndTheTrainingGoesOn) {
   EXPECT_EQ(checkpoint->trainer->options.clip_global_norm, 1.5);
   const auto model = *Model::Create(checkpoint->model.definition, Options(/*seed=*/7));
   const auto trainer = MakeTrainer(model, checkpoint->trainer->options);
-  ASSERT_OK(Await<absl::Status>([&](auto done) {
-    model->Restore(checkpoint->model, done, [&] { return trainer->RestoreNow(*checkpoint->trainer); });
-  }));
+  ASSERT_OK(Await<absl::Status>(
+      [&](auto done) { model->Restore(checkpoint->model, done, [&] { return trainer->RestoreNow(*checkpoint->trainer); }); }));
   const double losses[] = {1.8737313747406006, 1.5390089750289917};  // The server's that wrote it.
   for (int i = 0; i < 2; ++i) {
     const absl::StatusOr<StepReport> report = TrainStep(*trainer, Batch(4 + i));

@@ -31,13 +31,21 @@ class ResumeTest : public TrainerTest, public testing::WithParamInterface<Recipe
   std::shared_ptr<Trainer> Begin() {
     const auto model = MakeModel(Net(), {{"data", {-1, 1, 28, 28}}});
     EXPECT_OK(Initialize(*model, {{"Xavier", {}}, false}));
-    return MakeTrainer(model, {.optimizer = GetParam().optimizer, .lr_schedule = GetParam().lr_schedule,
-                               .metrics = {{"accuracy", {}}}, .clip_global_norm = 1.5, .report_norm = false});
+    return MakeTrainer(model, {.optimizer = GetParam().optimizer,
+                               .lr_schedule = GetParam().lr_schedule,
+                               .metrics = {{"accuracy", {}}},
+                               .clip_global_norm = 1.5,
+                               .report_norm = false});
   }
   static BlockSpec Net() {
-    return {"HybridSequential", "", {}, {{"Flatten", "", {}, {}},
-            {"Dense", "", {{"units", "32"}, {"activation", "relu"}}, {}}, {"BatchNorm", "", {}, {}},
-            {"Dropout", "", {{"rate", "0.3"}}, {}}, {"Dense", "", {{"units", "10"}}, {}}}};
+    return {"HybridSequential",
+            "",
+            {},
+            {{"Flatten", "", {}, {}},
+             {"Dense", "", {{"units", "32"}, {"activation", "relu"}}, {}},
+             {"BatchNorm", "", {}, {}},
+             {"Dropout", "", {{"rate", "0.3"}}, {}},
+             {"Dense", "", {{"units", "10"}}, {}}}};
   }
 
   StepReport Train(Trainer& trainer, int64_t steps, std::optional<DatasetPosition> from = {}) {
@@ -58,16 +66,13 @@ class ResumeTest : public TrainerTest, public testing::WithParamInterface<Recipe
     Train(*trainer, kSteps / 2, Start());
     ASSERT_OK(OpenStore()->Save("half", Snapshot(*trainer)));
   }
-  std::unique_ptr<CheckpointStore> OpenStore() const {
-    return *CheckpointStore::Open(LocalFileSystem(), directory_.path());
-  }
+  std::unique_ptr<CheckpointStore> OpenStore() const { return *CheckpointStore::Open(LocalFileSystem(), directory_.path()); }
 
   std::shared_ptr<Trainer> Resume(Checkpoint checkpoint) {
     const auto model = *Model::Create(checkpoint.model.definition, Options(/*seed=*/99));
     const auto trainer = MakeTrainer(model, checkpoint.trainer->options);
-    EXPECT_OK(Await<absl::Status>([&](auto done) {
-      model->Restore(checkpoint.model, done, [&] { return trainer->RestoreNow(*checkpoint.trainer); });
-    }));
+    EXPECT_OK(Await<absl::Status>(
+        [&](auto done) { model->Restore(checkpoint.model, done, [&] { return trainer->RestoreNow(*checkpoint.trainer); }); }));
     return trainer;
   }
 
@@ -118,15 +123,16 @@ TEST_P(ResumeTest, NoPieceOfTheStateIsIdle) {
       {"position", [](Checkpoint* c) { c->trainer->position.row = 0; }},
       {"order of the rows", [](Checkpoint* c) { c->trainer->position.seed = 6; }},
       {"optimizer", [](Checkpoint* c) { c->trainer->states.clear(); }},
-      {"step number", [](Checkpoint* c) {
-        c->trainer->step = 0;
-        for (auto& [name, updates] : c->trainer->updates) updates = 0;
-      }},
+      {"step number",
+       [](Checkpoint* c) {
+         c->trainer->step = 0;
+         for (auto& [name, updates] : c->trainer->updates) updates = 0;
+       }},
       {"running means", [](Checkpoint* c) {
-        for (NamedTensor& p : c->model.parameters) {
-          if (p.name.find("running") != std::string::npos) p.tensor.data<float>()[0] += 1;
-        }
-      }}};
+         for (NamedTensor& p : c->model.parameters) {
+           if (p.name.find("running") != std::string::npos) p.tensor.data<float>()[0] += 1;
+         }
+       }}};
   for (const auto& [what, lose] : losses) {
     Checkpoint checkpoint = *OpenStore()->Load("half", *memory_);
     lose(&checkpoint);
@@ -136,10 +142,12 @@ TEST_P(ResumeTest, NoPieceOfTheStateIsIdle) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, ResumeTest, testing::Values(
-    Recipe{"MomentumAndCosine", {"sgd", {{"learning_rate", "0.1"}, {"momentum", "0.9"}, {"wd", "0.001"}}},
-           {"cosine", {{"max_update", "40"}, {"warmup_steps", "5"}}}},
-    Recipe{"AdamAndFactor", {"adam", {{"learning_rate", "0.01"}}}, {"factor", {{"step", "5"}, {"factor", "0.7"}}}}),
+INSTANTIATE_TEST_SUITE_P(
+    Optimizers, ResumeTest,
+    testing::Values(Recipe{"MomentumAndCosine",
+                           {"sgd", {{"learning_rate", "0.1"}, {"momentum", "0.9"}, {"wd", "0.001"}}},
+                           {"cosine", {{"max_update", "40"}, {"warmup_steps", "5"}}}},
+                    Recipe{"AdamAndFactor", {"adam", {{"learning_rate", "0.01"}}}, {"factor", {{"step", "5"}, {"factor", "0.7"}}}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

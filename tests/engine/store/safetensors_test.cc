@@ -40,7 +40,9 @@ class SafetensorsTest : public StoreTest {
             {"i32", Make<int32_t>({1, 1, 1, 1, 1, 1, 1, 2}, {INT32_MIN, INT32_MAX})},
             {"i64", Make<int64_t>({1}, {INT64_MIN})},
             {"empty", Make<float>({0, 7}, {})},
-            {"names \"quoted\" \\ and Gr\xc3\xbc\xc3\x9f" "e", Make<float>({1}, {7})}};
+            {"names \"quoted\" \\ and Gr\xc3\xbc\xc3\x9f"
+             "e",
+             Make<float>({1}, {7})}};
   }
 };
 
@@ -99,8 +101,8 @@ TEST_F(SafetensorsTest, NoTensorsAreAFileToo) {
 
 TEST_F(SafetensorsTest, TensorsBeginAtMultiplesOfTheirElements) {
   const std::string file = Write(MakeOneOfEach());
-  const Json header = *Json::Parse(absl::string_view(file).substr(8, static_cast<unsigned char>(file[0]) +
-                                                                          256u * static_cast<unsigned char>(file[1])));
+  const Json header = *Json::Parse(
+      absl::string_view(file).substr(8, static_cast<unsigned char>(file[0]) + 256u * static_cast<unsigned char>(file[1])));
   for (const NamedTensor& named : MakeOneOfEach()) {
     uint64_t begin = 1;
     ASSERT_OK(header.Find(named.name)->Find("data_offsets")->elements()[0].Get(&begin));
@@ -170,24 +172,28 @@ TEST_F(SafetensorsTest, SaysWhatIsWrong) {
       {"unknown type", R"({"w":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}})", 4, "unknown dtype 'F99'"},
       {"no shape", R"({"w":{"dtype":"F32","data_offsets":[0,4]}})", 4, "'shape': is missing"},
       {"negative dimension", R"({"w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "negative"},
-      {"a product that overflows", R"({"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
-       "'w'"},
+      {"a product that overflows", R"({"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0, "'w'"},
       {"a huge shape", R"({"w":{"dtype":"F32","shape":[100000000000],"data_offsets":[0,400000000000]}})", 4,
        "the tensors take 400000000000 bytes, the file has 4"},
       {"nine dimensions", R"({"w":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})", 4, "'w'"},
       {"offsets of another size", R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "do not hold 8"},
       {"offsets that go back", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "do not hold 4"},
-      {"offsets beyond 64 bits", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551620]}})", 4,
-       "'w'"},
+      {"offsets beyond 64 bits", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551620]}})", 4, "'w'"},
       {"negative offsets", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}})", 4, "'w'"},
       {"three offsets", R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}})", 4, "two numbers"},
-      {"an overlap", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-                     R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", 6, "'b' begins at 2, expected 4"},
-      {"a gap", R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                R"("b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})", 3, "'b' begins at 2, expected 1"},
+      {"an overlap",
+       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+       R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
+       6, "'b' begins at 2, expected 4"},
+      {"a gap",
+       R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+       R"("b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
+       3, "'b' begins at 2, expected 1"},
       {"bytes left over", R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 2, "the file has 2"},
-      {"a name twice", R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
-                       R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0, "'a' twice"},
+      {"a name twice",
+       R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+       R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+       0, "'a' twice"},
       {"too deep", R"({"a":{"dtype":[[[[[[1]]]]]]}})", 0, "levels"},
       {"metadata of numbers", R"({"__metadata__":{"a":1}})", 0, "want a string"},
       {"metadata in a list", R"({"__metadata__":[]})", 0, "__metadata__ is not an object"},
@@ -209,8 +215,7 @@ TEST_F(SafetensorsTest, RefusesEveryTruncation) {
 
 // Whatever stands in the length and the header: an error or a file of the same size, never a crash.
 TEST_F(SafetensorsTest, SurvivesEveryFlippedByte) {
-  const std::string file =
-      Write({{"a", Make<float>({2, 2}, {1, 2, 3, 4})}, {"b", Make<bool>({3}, {true, false, true})}});
+  const std::string file = Write({{"a", Make<float>({2, 2}, {1, 2, 3, 4})}, {"b", Make<bool>({3}, {true, false, true})}});
   size_t refused = 0;
   for (size_t at = 0; at < file.size() - 19; ++at) {
     for (int value = 0; value < 256; ++value) {

@@ -50,9 +50,7 @@ inline void WriteFileBytes(const std::string& path, const std::string& bytes) {
 
 class StoreTest : public testing::Test {
  protected:
-  StoreTest()
-      : memory_(*DeviceAllocator::Create(
-            Device(), std::make_shared<Budget>("the test", int64_t{1} << 30, "--none"))) {}
+  StoreTest() : memory_(*DeviceAllocator::Create(Device(), std::make_shared<Budget>("the test", int64_t{1} << 30, "--none"))) {}
 
   std::string Path(const std::string& name = "") const { return absl::StrCat(directory_.path(), "/", name); }
   std::unique_ptr<CheckpointStore> OpenStore(FileSystem& files = LocalFileSystem()) const {
@@ -79,9 +77,13 @@ class StoreTest : public testing::Test {
   Checkpoint MakeCheckpoint(uint64_t seed) const {
     Checkpoint checkpoint;
     ModelState& model = checkpoint.model;
-    model.definition = *ExpandBlock({"HybridSequential", "", {}, {
-        {"Dense", "", {{"units", "5"}, {"activation", "relu"}}, {}}, {"Dropout", "", {{"rate", "0.5"}}, {}},
-        {"Dense", "", {{"units", "2"}}, {}}}}, {{"data", {-1, 3}}});
+    model.definition = *ExpandBlock({"HybridSequential",
+                                     "",
+                                     {},
+                                     {{"Dense", "", {{"units", "5"}, {"activation", "relu"}}, {}},
+                                      {"Dropout", "", {{"rate", "0.5"}}, {}},
+                                      {"Dense", "", {{"units", "2"}}, {}}}},
+                                    {{"data", {-1, 3}}});
     const Shape shapes[] = {{5, 3}, {5}, {2, 5}, {2}};
     TrainerState trainer;
     for (size_t i = 0; i < model.definition.parameters.size(); ++i) {

@@ -14,8 +14,8 @@ namespace {
 class StoreQuotaTest : public StoreTest {
  protected:
   std::unique_ptr<CheckpointStore> OpenLimited(const StoreLimits& limits) const {
-    absl::StatusOr<std::unique_ptr<CheckpointStore>> store = CheckpointStore::Open(
-        LocalFileSystem(), directory_.path(), CheckpointStore::kDefaultMaxBytes, limits);
+    absl::StatusOr<std::unique_ptr<CheckpointStore>> store =
+        CheckpointStore::Open(LocalFileSystem(), directory_.path(), CheckpointStore::kDefaultMaxBytes, limits);
     EXPECT_OK(store.status());
     return *std::move(store);
   }
@@ -97,9 +97,7 @@ TEST_F(StoreQuotaTest, WhatIsNotTheStoresDoesNotCount) {
 // A disk of 100 GiB on which 2 GiB are left.
 class FullDisk : public FileSystem {
  public:
-  absl::StatusOr<DiskSpace> Space(const std::string&) const override {
-    return DiskSpace{int64_t{100} << 30, int64_t{2} << 30};
-  }
+  absl::StatusOr<DiskSpace> Space(const std::string&) const override { return DiskSpace{int64_t{100} << 30, int64_t{2} << 30}; }
   absl::StatusOr<std::vector<std::string>> List(const std::string&) const override { return std::vector<std::string>(); }
   bool IsDirectory(const std::string&) const override { return false; }
   absl::StatusOr<int64_t> TreeBytes(const std::string&) const override { return 0; }

@@ -13,10 +13,10 @@ TEST(StoredNameTest, ATenantStandsBeforeAName) {
   EXPECT_OK(CheckStoredName("model", "digits"));
   EXPECT_OK(CheckStoredName("model", "acme/digits.v2-best_"));
   EXPECT_OK(CheckStoredName("model", std::string(32, 'a') + "/" + std::string(128, 'b')));
-  for (const std::string& name : {std::string(), std::string("/"), std::string("/digits"), std::string("acme/"),
-                                 std::string("acme/a/b"), std::string("../digits"), std::string("acme/.."),
-                                 std::string("acme/.a"), std::string(".acme/a"), std::string("acme+digits"),
-                                 std::string("a b/c"), std::string(33, 'a') + "/b", "a/" + std::string(129, 'b')}) {
+  for (const std::string& name :
+       {std::string(), std::string("/"), std::string("/digits"), std::string("acme/"), std::string("acme/a/b"),
+        std::string("../digits"), std::string("acme/.."), std::string("acme/.a"), std::string(".acme/a"),
+        std::string("acme+digits"), std::string("a b/c"), std::string(33, 'a') + "/b", "a/" + std::string(129, 'b')}) {
     EXPECT_FALSE(CheckStoredName("model", name).ok()) << name;
   }
   EXPECT_FALSE(CheckName("model", "acme/digits").ok()) << "a plain name has no tenant";
@@ -50,7 +50,8 @@ TEST_F(StoreOfTenantsTest, NobodyHearsOfAnothersNames) {
   const auto store = OpenStore();
   ASSERT_OK(store->Save("acme/secret-1", MakeCheckpoint(1)));
   ASSERT_OK(store->Save("secret-2", MakeCheckpoint(1)));
-  const absl::Status acme = store->Load("acme/secret-3", *memory_).status(), other = store->Load("globex/secret-3", *memory_).status();
+  const absl::Status acme = store->Load("acme/secret-3", *memory_).status(),
+                     other = store->Load("globex/secret-3", *memory_).status();
   EXPECT_NE(acme.message().find("secret-1"), std::string::npos) << acme;
   EXPECT_EQ(acme.message().find("secret-2"), std::string::npos) << acme;
   EXPECT_EQ(other.message().find("secret-1"), std::string::npos) << other;

@@ -31,9 +31,9 @@ class WatchedFileSystem : public FileSystem {
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     std::unique_ptr<WritableFile> file;
     RETURN_IF_ERROR(perform_({"create", path, [&] {
-      ASSIGN_OR_RETURN(file, local_.Create(path));
-      return absl::OkStatus();
-    }}));
+                                ASSIGN_OR_RETURN(file, local_.Create(path));
+                                return absl::OkStatus();
+                              }}));
     return std::make_unique<File>(std::move(file), path, perform_);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
@@ -48,9 +48,7 @@ class WatchedFileSystem : public FileSystem {
   absl::Status RemoveTree(const std::string& path) override {
     return perform_({"remove", path, [&] { return local_.RemoveTree(path); }});
   }
-  absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const override {
-    return local_.Open(path);
-  }
+  absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const override { return local_.Open(path); }
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return local_.List(path); }
   bool IsDirectory(const std::string& path) const override { return local_.IsDirectory(path); }
   absl::StatusOr<int64_t> TreeBytes(const std::string& path) const override { return local_.TreeBytes(path); }

@@ -11,8 +11,7 @@ namespace {
 class DatasetTest : public TrainerTest {
  protected:
   std::shared_ptr<Dataset> Numbers(int64_t rows) {
-    auto dataset = *Dataset::Create({{"x", {2}, DType::kUint8, 0.5, 1.0}, {"y", Shape::Scalar(), DType::kInt32}}, rows,
-                                    *memory_);
+    auto dataset = *Dataset::Create({{"x", {2}, DType::kUint8, 0.5, 1.0}, {"y", Shape::Scalar(), DType::kInt32}}, rows, *memory_);
     std::string x;
     std::vector<int32_t> y;
     for (int64_t r = 0; r < rows; ++r) {

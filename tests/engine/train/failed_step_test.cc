@@ -65,9 +65,10 @@ GLUOND_REGISTER_OP_NAMED(t_fragile, "t_fragile")
     .set_num_inputs(1)
     .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
     .set_attr<FInferType>("FInferType", ElemwiseType<1, 1>)
-    .set_attr<FGradient>("FGradient", [](const NodePtr&, const Gradients& dy) -> absl::StatusOr<Gradients> {
-      return Gradients{MakeNode("t_fragile", "back", {dy[0]})};
-    })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr&, const Gradients& dy) -> absl::StatusOr<Gradients> {
+                           return Gradients{MakeNode("t_fragile", "back", {dy[0]})};
+                         })
     .compute<Fragile>();
 
 // A trainer on a lane of its own, which has no scratch space yet.
@@ -89,12 +90,15 @@ class FailedStepTest : public TrainerTest {
   Bench MakeBench(const std::string& optimizer, GradReq req) {
     Bench bench;
     bench.lane = *Lane::Create(Device(), {.threads = 1}, *fragile_);
-    const absl::StatusOr<ModelDefinition> definition = ExpandNodes(
-        {{"t_fragile", "begin", {{"data"}}}, {"BatchNorm", "bn", {{"begin"}}, {{"axis", "1"}, {"fix_gamma", "False"}}},
-         {"FullyConnected", "fc1", {{"bn"}}, {{"num_hidden", "8"}}}, {"t_fragile", "middle", {{"fc1"}}},
-         {"Dropout", "drop", {{"middle"}}, {{"p", "0.5"}}}, {"FullyConnected", "fc2", {{"drop"}}, {{"num_hidden", "3"}}},
-         {"t_fragile", "end", {{"fc2"}}}},
-        {{"data", {-1, 4}}}, {{"end"}});
+    const absl::StatusOr<ModelDefinition> definition =
+        ExpandNodes({{"t_fragile", "begin", {{"data"}}},
+                     {"BatchNorm", "bn", {{"begin"}}, {{"axis", "1"}, {"fix_gamma", "False"}}},
+                     {"FullyConnected", "fc1", {{"bn"}}, {{"num_hidden", "8"}}},
+                     {"t_fragile", "middle", {{"fc1"}}},
+                     {"Dropout", "drop", {{"middle"}}, {{"p", "0.5"}}},
+                     {"FullyConnected", "fc2", {{"drop"}}, {{"num_hidden", "3"}}},
+                     {"t_fragile", "end", {{"fc2"}}}},
+                    {{"data", {-1, 4}}}, {{"end"}});
     EXPECT_OK(definition.status());
     bench.model = *Model::Create(*definition, {"test", 1, bench.lane.get(), fragile_, fragile_});
     EXPECT_OK(Initialize(*bench.model, {{"Xavier", {}}}));
@@ -102,8 +106,7 @@ class FailedStepTest : public TrainerTest {
       if (p.auxiliary) continue;
       EXPECT_OK(Await<absl::Status>([&](auto done) { bench.model->Configure(p.name, {req, {}, {}}, done); }));
     }
-    bench.trainer = MakeTrainer(bench.model, {.optimizer = {optimizer, {{"learning_rate", "0.1"}}},
-                                              .metrics = {{"accuracy", {}}}});
+    bench.trainer = MakeTrainer(bench.model, {.optimizer = {optimizer, {{"learning_rate", "0.1"}}}, .metrics = {{"accuracy", {}}}});
     return bench;
   }
 
@@ -166,9 +169,7 @@ class FailedStepTest : public TrainerTest {
     return bench;
   }
 
-  NamedTensors Batch() {
-    return {{"data", MakeNoise({6, 4}, 3)}, {"label", Make<float>({6}, {0, 1, 2, 0, 1, 2})}};
-  }
+  NamedTensors Batch() { return {{"data", MakeNoise({6, 4}, 3)}, {"label", Make<float>({6}, {0, 1, 2, 0, 1, 2})}}; }
   absl::Status ForwardOnce(Bench& bench) { return Forward(*bench.model, {{"data", MakeNoise({6, 4}, 3)}}).status(); }
 
   std::vector<Way> Ways() {
@@ -177,9 +178,8 @@ class FailedStepTest : public TrainerTest {
     const auto backward = [](Bench& bench) { return Backward(*bench.model, {}, {"fc1_weight"}).status(); };
     return {
         {"TrainStep", nothing, [this](Bench& bench) { return TrainStep(*bench.trainer, Batch()).status(); }},
-        {"TrainSteps", nothing, [this](Bench& bench) {
-          return TrainSteps(*bench.trainer, {.dataset = Table(), .batch_size = 6}).status();
-        }},
+        {"TrainSteps", nothing,
+         [this](Bench& bench) { return TrainSteps(*bench.trainer, {.dataset = Table(), .batch_size = 6}).status(); }},
         {"Forward", nothing, forward},
         {"Backward", forward, backward},
         {"Step",

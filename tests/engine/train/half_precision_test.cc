@@ -26,9 +26,7 @@ class HalfPrecisionTest : public TrainerTest {
     ConvertValues(&value, DType::kFloat64, tensor.data(), dtype, 1);
     return tensor;
   }
-  void SetWeight(Model& model, double w) {
-    ASSERT_OK(Set(model, {{"weight", Number(model.parameters()[0].dtype, w)}}));
-  }
+  void SetWeight(Model& model, double w) { ASSERT_OK(Set(model, {{"weight", Number(model.parameters()[0].dtype, w)}})); }
   static double ValueOf(const Tensor& tensor) {
     double value = 0;
     ConvertValues(tensor.data(), tensor.dtype(), &value, DType::kFloat64, 1);
@@ -52,8 +50,7 @@ struct FollowCase {
   const char* name;
   Spec optimizer;
 };
-class OptimizerFollowsTest : public HalfPrecisionTest,
-                             public testing::WithParamInterface<std::tuple<FollowCase, DType>> {};
+class OptimizerFollowsTest : public HalfPrecisionTest, public testing::WithParamInterface<std::tuple<FollowCase, DType>> {};
 
 TEST_P(OptimizerFollowsTest, ItsFloat32Run) {
   const auto& [optimizer, dtype] = GetParam();
@@ -66,43 +63,40 @@ TEST_P(OptimizerFollowsTest, ItsFloat32Run) {
   EXPECT_NEAR(Weight(*half), w, 1.01 * rounding);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Optimizers, OptimizerFollowsTest,
-    testing::Combine(testing::ValuesIn<FollowCase>({
-                         {"Sgd", {"sgd", {{"learning_rate", "1"}}}},
-                         {"SgdMomentum", {"sgd", {{"learning_rate", "0.1"}, {"momentum", "0.9"}}}},
-                         {"Nag", {"nag", {{"learning_rate", "0.1"}, {"momentum", "0.9"}}}},
-                         {"Signum", {"signum", {{"learning_rate", "0.0001"}}}},
-                         {"Dcasgd", {"dcasgd", {{"learning_rate", "1"}, {"momentum", "0.5"}}}},
-                         {"Lars", {"lars", {{"learning_rate", "0.01"}, {"momentum", "0.9"}, {"eta", "0.01"}}}},
-                         {"Adam", {"adam", {{"learning_rate", "0.0001"}}}},
-                         {"Adamax", {"adamax", {{"learning_rate", "0.0001"}}}},
-                         {"Nadam", {"nadam", {{"learning_rate", "0.0001"}}}},
-                         {"Ftml", {"ftml", {{"learning_rate", "0.0001"}}}},
-                         {"Lamb", {"lamb", {{"learning_rate", "0.0001"}}}},
-                         {"AdaGrad", {"adagrad", {{"learning_rate", "0.001"}}}},
-                         {"GroupAdaGrad", {"groupadagrad", {{"learning_rate", "0.1"}}}},
-                         {"AdaDelta", {"adadelta", {{"epsilon", "1e-9"}}}},
-                         {"AdamW", {"adamw", {{"learning_rate", "0.0001"}}}},
-                         {"RmsProp", {"rmsprop", {{"learning_rate", "0.0001"}}}},
-                         {"RmsPropCentered", {"rmsprop", {{"learning_rate", "0.0001"}, {"centered", "True"}}}},
-                     }),
-                     testing::Values(DType::kFloat16, DType::kBfloat16)),
-    [](const auto& info) {
-      const bool is_float16 = std::get<1>(info.param) == DType::kFloat16;
-      return absl::StrCat(std::get<0>(info.param).name, is_float16 ? "Float16" : "Bfloat16");
-    });
+INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizerFollowsTest,
+                         testing::Combine(testing::ValuesIn<FollowCase>({
+                                              {"Sgd", {"sgd", {{"learning_rate", "1"}}}},
+                                              {"SgdMomentum", {"sgd", {{"learning_rate", "0.1"}, {"momentum", "0.9"}}}},
+                                              {"Nag", {"nag", {{"learning_rate", "0.1"}, {"momentum", "0.9"}}}},
+                                              {"Signum", {"signum", {{"learning_rate", "0.0001"}}}},
+                                              {"Dcasgd", {"dcasgd", {{"learning_rate", "1"}, {"momentum", "0.5"}}}},
+                                              {"Lars", {"lars", {{"learning_rate", "0.01"}, {"momentum", "0.9"}, {"eta", "0.01"}}}},
+                                              {"Adam", {"adam", {{"learning_rate", "0.0001"}}}},
+                                              {"Adamax", {"adamax", {{"learning_rate", "0.0001"}}}},
+                                              {"Nadam", {"nadam", {{"learning_rate", "0.0001"}}}},
+                                              {"Ftml", {"ftml", {{"learning_rate", "0.0001"}}}},
+                                              {"Lamb", {"lamb", {{"learning_rate", "0.0001"}}}},
+                                              {"AdaGrad", {"adagrad", {{"learning_rate", "0.001"}}}},
+                                              {"GroupAdaGrad", {"groupadagrad", {{"learning_rate", "0.1"}}}},
+                                              {"AdaDelta", {"adadelta", {{"epsilon", "1e-9"}}}},
+                                              {"AdamW", {"adamw", {{"learning_rate", "0.0001"}}}},
+                                              {"RmsProp", {"rmsprop", {{"learning_rate", "0.0001"}}}},
+                                              {"RmsPropCentered", {"rmsprop", {{"learning_rate", "0.0001"}, {"centered", "True"}}}},
+                                          }),
+                                          testing::Values(DType::kFloat16, DType::kBfloat16)),
+                         [](const auto& info) {
+                           const bool is_float16 = std::get<1>(info.param) == DType::kFloat16;
+                           return absl::StrCat(std::get<0>(info.param).name, is_float16 ? "Float16" : "Bfloat16");
+                         });
 
 TEST_F(HalfPrecisionTest, StatesAreFloat32) {
   const auto model = MakeLine(DType::kFloat16, 0.5);
   const auto states = [&](const char* multi_precision) {
-    const auto trainer =
-        MakeTrainer(model, {.loss = {}, .optimizer = {"adam", {{"multi_precision", multi_precision}}}});
+    const auto trainer = MakeTrainer(model, {.loss = {}, .optimizer = {"adam", {{"multi_precision", multi_precision}}}});
     Steps(*trainer, 1);
     return Describe(SnapshotOf(*trainer).second.states);
   };
-  EXPECT_THAT(states("True"),
-              testing::ElementsAre("weight/mean float32", "weight/var float32", "weight/weight32 float32"));
+  EXPECT_THAT(states("True"), testing::ElementsAre("weight/mean float32", "weight/var float32", "weight/weight32 float32"));
   EXPECT_THAT(states("False"), testing::ElementsAre("weight/mean float32", "weight/var float32"));
 }
 

@@ -13,8 +13,8 @@ using LeNetTest = TrainerTest;
 TEST_F(LeNetTest, LearnsWhereTheSquareIs) {
   auto model = MakeModel(LeNet(8, 16, 32), {{"data", {-1, 1, 28, 28}}});
   ASSERT_OK(Initialize(*model, {{"Xavier", {}}}));
-  auto trainer = MakeTrainer(model, {.optimizer = {"sgd", {{"learning_rate", "0.05"}, {"momentum", "0.9"}}},
-                                     .metrics = {{"accuracy", {}}}});
+  auto trainer =
+      MakeTrainer(model, {.optimizer = {"sgd", {{"learning_rate", "0.05"}, {"momentum", "0.9"}}}, .metrics = {{"accuracy", {}}}});
   auto images = MakeImages(640, /*seed=*/3);
   auto first = TrainSteps(*trainer, {.dataset = images, .batch_size = 32, .steps = 1});
   ASSERT_OK(first.status());

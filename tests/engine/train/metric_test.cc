@@ -13,8 +13,7 @@ using testing::HasSubstr;
 
 class MetricTest : public TrainerTest {
  protected:
-  absl::StatusOr<double> Mean(const Spec& spec, const Tensor& prediction, const Tensor& label,
-                              const Tensor& loss = {}) {
+  absl::StatusOr<double> Mean(const Spec& spec, const Tensor& prediction, const Tensor& label, const Tensor& loss = {}) {
     ASSIGN_OR_RETURN(auto metric, Metrics().Make(spec.type, spec.attrs));
     MetricSum sum;
     RETURN_IF_ERROR(metric->Add(prediction, label, loss, &sum));
@@ -74,25 +73,22 @@ TEST_F(MetricTest, ClassesHaveAnAxis) {
 
 // Labels 1 0 1 1 | 0 1 and predictions 1 1 0 1 | 0 0: each batch has a value of its own.
 TEST_F(MetricTest, BinaryScoresAreOfBatchesOrOfAllSamples) {
-  const std::array<std::pair<Tensor, Tensor>, 2> batches = {
-      std::pair(Choosing({1, 1, 0, 1}, 2), Make<float>({4}, {1, 0, 1, 1})),
-      std::pair(Choosing({0, 0}, 2), Make<int64_t>({2}, {0, 1}))};
+  const std::array<std::pair<Tensor, Tensor>, 2> batches = {std::pair(Choosing({1, 1, 0, 1}, 2), Make<float>({4}, {1, 0, 1, 1})),
+                                                            std::pair(Choosing({0, 0}, 2), Make<int64_t>({2}, {0, 1}))};
   // True positives 2, false ones 1, false negatives 1, then 0, 0, 1: 2 tp / (2 tp + fp + fn).
   EXPECT_NEAR(OfTwo({"f1", {}}, batches), (4.0 / 6 + 0) / 2, 1e-12);
   EXPECT_NEAR(OfTwo({"f1", {{"average", "micro"}}}, batches), 4.0 / 7, 1e-12);
   // (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn)) without factors of 0.
   EXPECT_NEAR(OfTwo({"mcc", {}}, batches), ((2 * 0 - 1 * 1) / std::sqrt(3 * 3 * 1 * 1) + 0) / 2, 1e-12);
   EXPECT_NEAR(OfTwo({"MCC", {{"average", "micro"}}}, batches), (2 * 1 - 1 * 2) / std::sqrt(3 * 4 * 2 * 3), 1e-12);
-  EXPECT_THAT(ErrorOf({"f1", {}}, Choosing({0, 1, 0}, 3), Make<float>({3}, {0, 1, 2})),
-              HasSubstr("labels 0 and 2 beside 1"));
+  EXPECT_THAT(ErrorOf({"f1", {}}, Choosing({0, 1, 0}, 3), Make<float>({3}, {0, 1, 2})), HasSubstr("labels 0 and 2 beside 1"));
 }
 
 TEST_F(MetricTest, PccOfTwoClassesIsMcc) {
   const Tensor p = Choosing({1, 1, 0, 1, 0, 0, 1}, 2), y = Make<float>({7}, {1, 0, 1, 1, 0, 0, 0});
   EXPECT_NEAR(*Mean({"pcc", {}}, p, y), *Mean({"mcc", {}}, p, y), 1e-12);
   EXPECT_NEAR(*Mean({"pcc", {}}, Choosing({0, 1, 2, 1}, 3), Make<float>({4}, {0, 1, 2, 1})), 1, 1e-12);
-  EXPECT_THAT(ErrorOf({"pcc", {}}, Choosing({0}, 3), Make<float>({1}, {3})),
-              HasSubstr("label 3 of sample 0 is no class"));
+  EXPECT_THAT(ErrorOf({"pcc", {}}, Choosing({0}, 3), Make<float>({1}, {3})), HasSubstr("label 3 of sample 0 is no class"));
   EXPECT_THAT(ErrorOf({"pcc", {}}, Choosing({0}, 257), Make<float>({1}, {3})), HasSubstr("257 classes; want 256"));
 }
 
@@ -108,9 +104,8 @@ TEST_F(MetricTest, LikelihoodsAreOfTheLabels) {
 }
 
 TEST_F(MetricTest, DistancesAreMeansOverBatches) {
-  const std::array<std::pair<Tensor, Tensor>, 2> batches = {
-      std::pair(Make<float>({2, 1}, {1, 2}), Make<float>({2}, {3, 2})),
-      std::pair(Make<double>({1}, {5}), Make<float>({1}, {4}))};
+  const std::array<std::pair<Tensor, Tensor>, 2> batches = {std::pair(Make<float>({2, 1}, {1, 2}), Make<float>({2}, {3, 2})),
+                                                            std::pair(Make<double>({1}, {5}), Make<float>({1}, {4}))};
   EXPECT_NEAR(OfTwo({"mae", {}}, batches), (1.0 + 1) / 2, 1e-12);
   EXPECT_NEAR(OfTwo({"mse", {}}, batches), (2.0 + 1) / 2, 1e-12);
   EXPECT_NEAR(OfTwo({"rmse", {}}, batches), (std::sqrt(2.0) + 1) / 2, 1e-12);
@@ -118,17 +113,14 @@ TEST_F(MetricTest, DistancesAreMeansOverBatches) {
 }
 
 TEST_F(MetricTest, PearsonsCorrelation) {
-  const std::array<std::pair<Tensor, Tensor>, 2> batches = {
-      std::pair(Make<float>({3}, {1, 2, 3}), Make<float>({3}, {2, 4, 6})),
-      std::pair(Make<float>({2}, {0, 1}), Make<float>({2}, {1, 0}))};
+  const std::array<std::pair<Tensor, Tensor>, 2> batches = {std::pair(Make<float>({3}, {1, 2, 3}), Make<float>({3}, {2, 4, 6})),
+                                                            std::pair(Make<float>({2}, {0, 1}), Make<float>({2}, {1, 0}))};
   EXPECT_NEAR(OfTwo({"pearsonr", {}}, batches), (1.0 - 1) / 2, 1e-12);
   // The pairs (1,2) (2,4) (3,6) (0,1) (1,0) have the means 1.4 and 2.6, covariance sum 9.8, variances 5.2 and 23.2.
   EXPECT_NEAR(OfTwo({"pearsonr", {{"average", "micro"}}}, batches), 9.8 / std::sqrt(5.2 * 23.2), 1e-6);
 }
 
-TEST_F(MetricTest, LossIsTheMean) {
-  EXPECT_EQ(*Mean({"loss", {}}, {}, {}, Make<double>({4}, {1, 2, 3, 6})), 3);
-}
+TEST_F(MetricTest, LossIsTheMean) { EXPECT_EQ(*Mean({"loss", {}}, {}, {}, Make<double>({4}, {1, 2, 3, 6})), 3); }
 
 TEST_F(MetricTest, ShapesMustFit) {
   const Tensor p = Make<float>({2, 2}, {1, 0, 1, 0});

@@ -34,8 +34,7 @@ TEST_P(OptimizerTest, IsItsFormula) {
   // y = w x without a loss: the gradient is the sum of x.
   auto model = MakeModel({"Dense", "", {{"units", "1"}, {"use_bias", "0"}}}, {{"data", {-1, 1}}});
   ASSERT_OK(Set(*model, {{"weight", Make<float>({1, 1}, {0.5})}}));
-  auto trainer = MakeTrainer(
-      model, {.loss = {}, .optimizer = GetParam().optimizer, .lr_schedule = GetParam().lr_schedule});
+  auto trainer = MakeTrainer(model, {.loss = {}, .optimizer = GetParam().optimizer, .lr_schedule = GetParam().lr_schedule});
   double w = 0.5, s[3] = {};
   const float gradients[] = {0.8f, -3.0f, 1.5f, 0.1f};
   for (int t = 1; t <= 4; ++t) {
@@ -50,127 +49,156 @@ double Clip(double g) { return std::clamp(g, -1.0, 1.0); }
 double Sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 double Correction(int t) { return std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t)); }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizerTest, testing::ValuesIn<OptimizerCase>({
-    {"Sgd", {"sgd", {{"learning_rate", "0.1"}}}, [](int, double w, double g, double*) { return w - 0.1 * g; }},
-    {"SgdDecayStandsOutsideTheClip", {"sgd", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
-     [](int, double w, double g, double*) { return (1 - 0.1 * 0.2) * w - 0.1 * Clip(g); }},
-    {"SgdMomentum", {"ccSGD", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"momentum", "0.9"}}},
-     [](int, double w, double g, double* s) { return w + (s[0] = 0.9 * s[0] - 0.1 * 0.2 * w - 0.1 * g); }},
-    {"Nag", {"nag", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"momentum", "0.9"}}},
-     [](int, double w, double g, double* s) {
-       const double before = 0.9 * s[0];
-       s[0] = before - 0.1 * (g + 0.2 * w);
-       return w + 1.9 * s[0] - before;
-     }},
-    {"SignumDecaysTwice",
-     {"signum", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"wd_lh", "0.3"}, {"clip_gradient", "1"}}},
-     [](int, double w, double g, double* s) {
-       s[0] = 0.9 * s[0] - 0.1 * (0.2 * w + Clip(g));
-       return (1 - 0.1 * 0.3) * w + 0.1 * Sign(s[0]);
-     }},
-    {"SignumWithoutMomentum", {"signum", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"momentum", "0"}}},
-     [](int, double w, double g, double*) { return (1 - 0.1 * 0.2) * w - 0.1 * Sign(g); }},
-    {"Dcasgd", {"dcasgd", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}, {"lamda", "0.5"}}},
-     [](int t, double w, double g, double* s) {
-       const double previous = t == 1 ? w : s[0];
-       g = Clip(g), s[0] = w;
-       return w - 0.1 * (g + 0.2 * w + 0.5 * g * g * (w - previous));
-     }},
-    {"DcasgdMomentum", {"dcasgd", {{"learning_rate", "0.1"}, {"momentum", "0.9"}}},
-     [](int t, double w, double g, double* s) {
-       const double previous = t == 1 ? w : s[0];
-       s[0] = w, s[1] = 0.9 * s[1] - 0.1 * (g + 0.04 * g * g * (w - previous));
-       return w + s[1];
-     }},
-    {"Lars", {"lars", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"eta", "0.5"}, {"eps", "0.1"}}},
-     [](int, double w, double g, double*) {
-       const double ratio = 0.5 * std::abs(w) / (std::abs(g) + 0.2 * std::abs(w) + 0.1);
-       return w - 0.1 * (g + 0.2 * w) * ratio;
-     }},
-    {"LarsMomentumFollowsTheRate", {"lars", {{"learning_rate", "0.1"}, {"momentum", "0.9"}, {"eta", "0.5"}}},
-     [](int t, double w, double g, double* s) {
-       s[0] = 0.9 * (t == 1 ? 1 : 0.25) * s[0] - 0.1 * std::pow(0.25, t - 1) * g * 0.5 * std::abs(w) / std::abs(g);
-       return w + s[0];
-     }, {"factor", {{"step", "1"}, {"factor", "0.25"}}}},
-    {"LarsMomentumAsItIs",
-     {"lars", {{"learning_rate", "0.1"}, {"momentum", "0.9"}, {"eta", "0.5"}, {"momentum_correction", "False"}}},
-     [](int t, double w, double g, double* s) {
-       s[0] = 0.9 * s[0] - 0.1 * std::pow(0.25, t - 1) * g * 0.5 * std::abs(w) / std::abs(g);
-       return w + s[0];
-     }, {"factor", {{"step", "1"}, {"factor", "0.25"}}}},
-    {"AdamDecayStandsInsideTheClip", {"adam", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
-     [](int t, double w, double g, double* s) {
-       g = Clip(g + 0.2 * w);
-       s[0] = 0.9 * s[0] + 0.1 * g, s[1] = 0.999 * s[1] + 0.001 * g * g;
-       return w - 0.1 * Correction(t) * s[0] / (std::sqrt(s[1]) + 1e-8);
-     }},
-    {"AdamWDecaysTheWeightItself", {"adamw", {{"learning_rate", "0.1"}, {"wd", "0.2"}}},
-     [](int t, double w, double g, double* s) {
-       s[0] = 0.9 * s[0] + 0.1 * g, s[1] = 0.999 * s[1] + 0.001 * g * g;
-       return w - 0.1 * (Correction(t) * s[0] / (std::sqrt(s[1]) + 1e-8) + 0.2 * w);
-     }},
-    {"AdamaxDecayStandsInsideTheClip", {"adamax", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
-     [](int t, double w, double g, double* s) {
-       g = Clip(g + 0.2 * w);
-       s[0] = 0.9 * s[0] + 0.1 * g, s[1] = std::max(0.999 * s[1], std::abs(g));
-       return w - 0.1 / (1 - std::pow(0.9, t)) * s[0] / s[1];
-     }},
-    {"Nadam", {"nadam", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}, {"schedule_decay", "0.1"}}},
-     [](int t, double w, double g, double* s) {
-       const auto momentum = [](int n) { return 0.9 * (1 - 0.5 * std::pow(0.96, n * 0.1)); };
-       g = Clip(g + 0.2 * w);
-       s[0] = 0.9 * s[0] + 0.1 * g, s[1] = 0.999 * s[1] + 0.001 * g * g;
-       s[2] = (t == 1 ? 1 : s[2]) * momentum(t);
-       const double mean = (1 - momentum(t)) / (1 - s[2]) * g + momentum(t + 1) / (1 - s[2] * momentum(t + 1)) * s[0];
-       return w - 0.1 * mean / (std::sqrt(s[1] / (1 - std::pow(0.999, t))) + 1e-8);
-     }},
-    {"Ftml", {"ftml", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
-     [](int t, double w, double g, double* s) {
-       g = Clip(g + 0.2 * w);
-       s[1] = 0.999 * s[1] + 0.001 * g * g;
-       const double d = (1 - std::pow(0.6, t)) / 0.1 * (std::sqrt(s[1] / (1 - std::pow(0.999, t))) + 1e-8);
-       s[2] = 0.6 * s[2] + 0.4 * g - (d - 0.6 * s[0]) * w;
-       s[0] = d;
-       return -s[2] / d;
-     }},
-    {"AdaGradDecayStandsOutsideTheClip", {"adagrad", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
-     [](int, double w, double g, double* s) {
-       g = Clip(g), s[0] += g * g;
-       return w - 0.1 * (g / std::sqrt(s[0] + 1e-7) + 0.2 * w);
-     }},
-    {"GroupAdaGrad", {"groupadagrad", {{"learning_rate", "0.1"}, {"clip_gradient", "1"}}},
-     [](int, double w, double g, double* s) {
-       g = Clip(g), s[0] += g * g;
-       return w - 0.1 * g / std::sqrt(s[0] + 1e-5);
-     }},
-    {"AdaDeltaHasNoRate", {"adadelta", {{"wd", "0.2"}, {"clip_gradient", "1"}}},
-     [](int, double w, double g, double* s) {
-       g = Clip(g), s[0] = 0.9 * s[0] + 0.1 * g * g;
-       const double d = std::sqrt(s[1] + 1e-5) / std::sqrt(s[0] + 1e-5) * g;
-       s[1] = 0.9 * s[1] + 0.1 * d * d;
-       return w - (d + 0.2 * w);
-     }},
-    {"RmsProp", {"rmsprop", {{"learning_rate", "0.1"}, {"wd", "0.2"}}},
-     [](int, double w, double g, double* s) {
-       g += 0.2 * w;
-       s[0] = 0.1 * g * g + 0.9 * s[0];
-       return w - 0.1 * g / std::sqrt(s[0] + 1e-8);
-     }},
-    {"RmsPropCentered", {"rmsprop", {{"learning_rate", "0.1"}, {"centered", "True"}, {"clip_weights", "0.45"}}},
-     [](int, double w, double g, double* s) {
-       s[0] = 0.1 * g * g + 0.9 * s[0], s[1] = 0.1 * g + 0.9 * s[1];
-       s[2] = 0.9 * s[2] - 0.1 * g / std::sqrt(s[0] - s[1] * s[1] + 1e-8);
-       return std::clamp(w + s[2], -0.45, 0.45);
-     }},
-    {"Ftrl", {"ftrl", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}, {"lamda1", "0.1"}}},
-     [](int, double w, double g, double* s) {
-       g = Clip(g);
-       const double n = s[1] + g * g;
-       s[0] += g - (std::sqrt(n) - std::sqrt(s[1])) * w / 0.1, s[1] = n;
-       if (std::abs(s[0]) <= 0.1) return 0.0;
-       return (Sign(s[0]) * 0.1 - s[0]) / ((1 + std::sqrt(n)) / 0.1 + 0.2);
-     }},
-}), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizerTest,
+                         testing::ValuesIn<OptimizerCase>({
+                             {"Sgd",
+                              {"sgd", {{"learning_rate", "0.1"}}},
+                              [](int, double w, double g, double*) { return w - 0.1 * g; }},
+                             {"SgdDecayStandsOutsideTheClip",
+                              {"sgd", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
+                              [](int, double w, double g, double*) { return (1 - 0.1 * 0.2) * w - 0.1 * Clip(g); }},
+                             {"SgdMomentum",
+                              {"ccSGD", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"momentum", "0.9"}}},
+                              [](int, double w, double g, double* s) { return w + (s[0] = 0.9 * s[0] - 0.1 * 0.2 * w - 0.1 * g); }},
+                             {"Nag",
+                              {"nag", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"momentum", "0.9"}}},
+                              [](int, double w, double g, double* s) {
+                                const double before = 0.9 * s[0];
+                                s[0] = before - 0.1 * (g + 0.2 * w);
+                                return w + 1.9 * s[0] - before;
+                              }},
+                             {"SignumDecaysTwice",
+                              {"signum", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"wd_lh", "0.3"}, {"clip_gradient", "1"}}},
+                              [](int, double w, double g, double* s) {
+                                s[0] = 0.9 * s[0] - 0.1 * (0.2 * w + Clip(g));
+                                return (1 - 0.1 * 0.3) * w + 0.1 * Sign(s[0]);
+                              }},
+                             {"SignumWithoutMomentum",
+                              {"signum", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"momentum", "0"}}},
+                              [](int, double w, double g, double*) { return (1 - 0.1 * 0.2) * w - 0.1 * Sign(g); }},
+                             {"Dcasgd",
+                              {"dcasgd", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}, {"lamda", "0.5"}}},
+                              [](int t, double w, double g, double* s) {
+                                const double previous = t == 1 ? w : s[0];
+                                g = Clip(g), s[0] = w;
+                                return w - 0.1 * (g + 0.2 * w + 0.5 * g * g * (w - previous));
+                              }},
+                             {"DcasgdMomentum",
+                              {"dcasgd", {{"learning_rate", "0.1"}, {"momentum", "0.9"}}},
+                              [](int t, double w, double g, double* s) {
+                                const double previous = t == 1 ? w : s[0];
+                                s[0] = w, s[1] = 0.9 * s[1] - 0.1 * (g + 0.04 * g * g * (w - previous));
+                                return w + s[1];
+                              }},
+                             {"Lars",
+                              {"lars", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"eta", "0.5"}, {"eps", "0.1"}}},
+                              [](int, double w, double g, double*) {
+                                const double ratio = 0.5 * std::abs(w) / (std::abs(g) + 0.2 * std::abs(w) + 0.1);
+                                return w - 0.1 * (g + 0.2 * w) * ratio;
+                              }},
+                             {"LarsMomentumFollowsTheRate",
+                              {"lars", {{"learning_rate", "0.1"}, {"momentum", "0.9"}, {"eta", "0.5"}}},
+                              [](int t, double w, double g, double* s) {
+                                s[0] = 0.9 * (t == 1 ? 1 : 0.25) * s[0] -
+                                       0.1 * std::pow(0.25, t - 1) * g * 0.5 * std::abs(w) / std::abs(g);
+                                return w + s[0];
+                              },
+                              {"factor", {{"step", "1"}, {"factor", "0.25"}}}},
+                             {"LarsMomentumAsItIs",
+                              {"lars",
+                               {{"learning_rate", "0.1"}, {"momentum", "0.9"}, {"eta", "0.5"}, {"momentum_correction", "False"}}},
+                              [](int t, double w, double g, double* s) {
+                                s[0] = 0.9 * s[0] - 0.1 * std::pow(0.25, t - 1) * g * 0.5 * std::abs(w) / std::abs(g);
+                                return w + s[0];
+                              },
+                              {"factor", {{"step", "1"}, {"factor", "0.25"}}}},
+                             {"AdamDecayStandsInsideTheClip",
+                              {"adam", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
+                              [](int t, double w, double g, double* s) {
+                                g = Clip(g + 0.2 * w);
+                                s[0] = 0.9 * s[0] + 0.1 * g, s[1] = 0.999 * s[1] + 0.001 * g * g;
+                                return w - 0.1 * Correction(t) * s[0] / (std::sqrt(s[1]) + 1e-8);
+                              }},
+                             {"AdamWDecaysTheWeightItself",
+                              {"adamw", {{"learning_rate", "0.1"}, {"wd", "0.2"}}},
+                              [](int t, double w, double g, double* s) {
+                                s[0] = 0.9 * s[0] + 0.1 * g, s[1] = 0.999 * s[1] + 0.001 * g * g;
+                                return w - 0.1 * (Correction(t) * s[0] / (std::sqrt(s[1]) + 1e-8) + 0.2 * w);
+                              }},
+                             {"AdamaxDecayStandsInsideTheClip",
+                              {"adamax", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
+                              [](int t, double w, double g, double* s) {
+                                g = Clip(g + 0.2 * w);
+                                s[0] = 0.9 * s[0] + 0.1 * g, s[1] = std::max(0.999 * s[1], std::abs(g));
+                                return w - 0.1 / (1 - std::pow(0.9, t)) * s[0] / s[1];
+                              }},
+                             {"Nadam",
+                              {"nadam",
+                               {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}, {"schedule_decay", "0.1"}}},
+                              [](int t, double w, double g, double* s) {
+                                const auto momentum = [](int n) { return 0.9 * (1 - 0.5 * std::pow(0.96, n * 0.1)); };
+                                g = Clip(g + 0.2 * w);
+                                s[0] = 0.9 * s[0] + 0.1 * g, s[1] = 0.999 * s[1] + 0.001 * g * g;
+                                s[2] = (t == 1 ? 1 : s[2]) * momentum(t);
+                                const double mean =
+                                    (1 - momentum(t)) / (1 - s[2]) * g + momentum(t + 1) / (1 - s[2] * momentum(t + 1)) * s[0];
+                                return w - 0.1 * mean / (std::sqrt(s[1] / (1 - std::pow(0.999, t))) + 1e-8);
+                              }},
+                             {"Ftml",
+                              {"ftml", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
+                              [](int t, double w, double g, double* s) {
+                                g = Clip(g + 0.2 * w);
+                                s[1] = 0.999 * s[1] + 0.001 * g * g;
+                                const double d = (1 - std::pow(0.6, t)) / 0.1 * (std::sqrt(s[1] / (1 - std::pow(0.999, t))) + 1e-8);
+                                s[2] = 0.6 * s[2] + 0.4 * g - (d - 0.6 * s[0]) * w;
+                                s[0] = d;
+                                return -s[2] / d;
+                              }},
+                             {"AdaGradDecayStandsOutsideTheClip",
+                              {"adagrad", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}}},
+                              [](int, double w, double g, double* s) {
+                                g = Clip(g), s[0] += g * g;
+                                return w - 0.1 * (g / std::sqrt(s[0] + 1e-7) + 0.2 * w);
+                              }},
+                             {"GroupAdaGrad",
+                              {"groupadagrad", {{"learning_rate", "0.1"}, {"clip_gradient", "1"}}},
+                              [](int, double w, double g, double* s) {
+                                g = Clip(g), s[0] += g * g;
+                                return w - 0.1 * g / std::sqrt(s[0] + 1e-5);
+                              }},
+                             {"AdaDeltaHasNoRate",
+                              {"adadelta", {{"wd", "0.2"}, {"clip_gradient", "1"}}},
+                              [](int, double w, double g, double* s) {
+                                g = Clip(g), s[0] = 0.9 * s[0] + 0.1 * g * g;
+                                const double d = std::sqrt(s[1] + 1e-5) / std::sqrt(s[0] + 1e-5) * g;
+                                s[1] = 0.9 * s[1] + 0.1 * d * d;
+                                return w - (d + 0.2 * w);
+                              }},
+                             {"RmsProp",
+                              {"rmsprop", {{"learning_rate", "0.1"}, {"wd", "0.2"}}},
+                              [](int, double w, double g, double* s) {
+                                g += 0.2 * w;
+                                s[0] = 0.1 * g * g + 0.9 * s[0];
+                                return w - 0.1 * g / std::sqrt(s[0] + 1e-8);
+                              }},
+                             {"RmsPropCentered",
+                              {"rmsprop", {{"learning_rate", "0.1"}, {"centered", "True"}, {"clip_weights", "0.45"}}},
+                              [](int, double w, double g, double* s) {
+                                s[0] = 0.1 * g * g + 0.9 * s[0], s[1] = 0.1 * g + 0.9 * s[1];
+                                s[2] = 0.9 * s[2] - 0.1 * g / std::sqrt(s[0] - s[1] * s[1] + 1e-8);
+                                return std::clamp(w + s[2], -0.45, 0.45);
+                              }},
+                             {"Ftrl",
+                              {"ftrl", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}, {"lamda1", "0.1"}}},
+                              [](int, double w, double g, double* s) {
+                                g = Clip(g);
+                                const double n = s[1] + g * g;
+                                s[0] += g - (std::sqrt(n) - std::sqrt(s[1])) * w / 0.1, s[1] = n;
+                                if (std::abs(s[0]) <= 0.1) return 0.0;
+                                return (Sign(s[0]) * 0.1 - s[0]) / ((1 + std::sqrt(n)) / 0.1 + 0.2);
+                              }},
+                         }),
+                         [](const auto& info) { return info.param.name; });
 
 // On y = w1 x1 + w2 x2, where norms are of more than one element.
 class NormOptimizerTest : public TrainerTest {
@@ -205,19 +233,23 @@ TEST_F(NormOptimizerTest, Lars) {
 TEST_F(NormOptimizerTest, Lamb) {
   for (const bool corrects : {true, false}) {
     Pair mean = {}, var = {};
-    Compare({"lamb", {{"learning_rate", "0.1"}, {"wd", "0.2"}, {"clip_gradient", "1"}, {"upper_bound", "1.5"},
-                      {"bias_correction", corrects ? "True" : "False"}}},
+    Compare({"lamb",
+             {{"learning_rate", "0.1"},
+              {"wd", "0.2"},
+              {"clip_gradient", "1"},
+              {"upper_bound", "1.5"},
+              {"bias_correction", corrects ? "True" : "False"}}},
             [&](int t, Pair& w, const Pair& g) {
-      Pair d;
-      for (int i : {0, 1}) {
-        mean[i] = 0.9 * mean[i] + 0.1 * Clip(g[i]), var[i] = 0.999 * var[i] + 0.001 * Clip(g[i]) * Clip(g[i]);
-        const double m = corrects ? mean[i] / (1 - std::pow(0.9, t)) : mean[i];
-        const double v = corrects ? var[i] / (1 - std::pow(0.999, t)) : var[i];
-        d[i] = m / (std::sqrt(v) + 1e-6) + 0.2 * w[i];
-      }
-      const double ratio = std::min(Norm(w), 1.5) / Norm(d);
-      for (int i : {0, 1}) w[i] -= 0.1 * ratio * d[i];
-    });
+              Pair d;
+              for (int i : {0, 1}) {
+                mean[i] = 0.9 * mean[i] + 0.1 * Clip(g[i]), var[i] = 0.999 * var[i] + 0.001 * Clip(g[i]) * Clip(g[i]);
+                const double m = corrects ? mean[i] / (1 - std::pow(0.9, t)) : mean[i];
+                const double v = corrects ? var[i] / (1 - std::pow(0.999, t)) : var[i];
+                d[i] = m / (std::sqrt(v) + 1e-6) + 0.2 * w[i];
+              }
+              const double ratio = std::min(Norm(w), 1.5) / Norm(d);
+              for (int i : {0, 1}) w[i] -= 0.1 * ratio * d[i];
+            });
   }
 }
 
@@ -274,25 +306,25 @@ TEST_P(EveryOptimizerTest, ChangesNothingWhileTheNormIsComputed) {
 
 TEST_P(EveryOptimizerTest, FollowsTheMultipliers) {
   const auto one = Begin(), other = Begin();
-  EXPECT_OK(Await<absl::Status>([&](auto done) {
-    other->model()->Configure("weight", {.grad_req = {}, .lr_mult = 0.5, .wd_mult = 0}, done);
-  }));
+  EXPECT_OK(Await<absl::Status>(
+      [&](auto done) { other->model()->Configure("weight", {.grad_req = {}, .lr_mult = 0.5, .wd_mult = 0}, done); }));
   Train(*one, 2);
   Train(*other, 2);
   EXPECT_EQ(BytesOf(*one) == BytesOf(*other), GetParam().type == "adadelta");
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, EveryOptimizerTest, testing::ValuesIn([] {
-  std::vector<Spec> specs;
-  for (const auto& entry : Optimizers().entries()) {
-    AttrDict attrs;
-    for (const ArgumentDoc& doc : entry.attributes) {
-      if (doc.name == "momentum") attrs["momentum"] = "0.9";
-    }
-    specs.push_back({entry.name, attrs});
-  }
-  return specs;
-}()), [](const auto& info) { return info.param.type; });
+                           std::vector<Spec> specs;
+                           for (const auto& entry : Optimizers().entries()) {
+                             AttrDict attrs;
+                             for (const ArgumentDoc& doc : entry.attributes) {
+                               if (doc.name == "momentum") attrs["momentum"] = "0.9";
+                             }
+                             specs.push_back({entry.name, attrs});
+                           }
+                           return specs;
+                         }()),
+                         [](const auto& info) { return info.param.type; });
 
 class SgldTest : public TrainerTest {};
 

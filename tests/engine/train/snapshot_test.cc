@@ -87,8 +87,8 @@ TEST_F(SnapshotTest, AStepThatFindsNoOtherMemoryChangesNothing) {
   {
     const States held = SnapshotOf(*disturbed);
     const std::string bytes = BytesOf(held);
-    std::optional<Tensor> rest = *Tensor::Empty(
-        *memory_, {budget_->limit() - budget_->used() - static_cast<int64_t>(bytes.size() / 2)}, DType::kUint8);
+    std::optional<Tensor> rest =
+        *Tensor::Empty(*memory_, {budget_->limit() - budget_->used() - static_cast<int64_t>(bytes.size() / 2)}, DType::kUint8);
     EXPECT_EQ(Train(*disturbed).code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(BytesOf(SnapshotOf(*disturbed)), bytes);
     EXPECT_EQ(disturbed->step(), 1);
@@ -119,21 +119,27 @@ TEST_F(SnapshotTest, StaysAsItIsWhateverWrites) {
   const States at_first = SnapshotOf(*trainer);
   const Tensor x = MakeNoise({6, 4}, 5);
   const std::vector<std::pair<const char*, std::function<absl::Status()>>> writers = {
-      {"forward", [&] { return Forward(model, {{"data", x}}).status(); }},
+      {"forward",
+       [&] {
+         return Forward(model, {{"data", x}}).status();
+       }},
       {"backward", [&] { return Backward(model).status(); }},
       {"step", [&] { return Step(*trainer, 6).status(); }},
-      {"initialize", [&] { return Initialize(model, {{"Uniform", {}}, /*force_reinit=*/true}); }},
+      {"initialize",
+       [&] {
+         return Initialize(model, {{"Uniform", {}}, /*force_reinit=*/true});
+       }},
       {"set parameters", [&] { return Set(model, at_first.first.parameters); }},
-      {"set states", [&] {
-        NamedTensors states = at_first.second.states;
-        for (NamedTensor& each : states) each.tensor = MakeNoise(each.tensor.shape(), 7);
-        return Await<absl::Status>([&](auto done) { trainer->SetStates(states, {}, done); });
-      }},
+      {"set states",
+       [&] {
+         NamedTensors states = at_first.second.states;
+         for (NamedTensor& each : states) each.tensor = MakeNoise(each.tensor.shape(), 7);
+         return Await<absl::Status>([&](auto done) { trainer->SetStates(states, {}, done); });
+       }},
       {"restore", [&] {
-        return Await<absl::Status>([&](auto done) {
-          model.Restore(at_first.first, done, [&] { return trainer->RestoreNow(at_first.second); });
-        });
-      }}};
+         return Await<absl::Status>(
+             [&](auto done) { model.Restore(at_first.first, done, [&] { return trainer->RestoreNow(at_first.second); }); });
+       }}};
   std::vector<std::pair<States, std::string>> snapshots;
   for (const auto& [name, write] : writers) {
     const States before = SnapshotOf(*trainer);

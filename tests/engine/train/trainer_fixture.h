@@ -16,18 +16,27 @@ class TrainerTest : public ModelTest {
  protected:
   static BlockSpec LeNet(int filters1 = 20, int filters2 = 50, int hidden = 500) {
     const auto conv = [](int channels) {
-      return BlockSpec{"Conv2D", "", {{"channels", absl::StrCat(channels)}, {"kernel_size", "5"},
-                                      {"activation", "relu"}}, {}};
+      return BlockSpec{"Conv2D", "", {{"channels", absl::StrCat(channels)}, {"kernel_size", "5"}, {"activation", "relu"}}, {}};
     };
     const BlockSpec pool = {"MaxPool2D", "", {{"pool_size", "2"}, {"strides", "2"}}, {}};
-    return {"HybridSequential", "", {}, {conv(filters1), pool, conv(filters2), pool,
-            {"Dense", "", {{"units", absl::StrCat(hidden)}, {"activation", "relu"}}, {}},
-            {"Dense", "", {{"units", "10"}}, {}}}};
+    return {"HybridSequential",
+            "",
+            {},
+            {conv(filters1),
+             pool,
+             conv(filters2),
+             pool,
+             {"Dense", "", {{"units", absl::StrCat(hidden)}, {"activation", "relu"}}, {}},
+             {"Dense", "", {{"units", "10"}}, {}}}};
   }
   static BlockSpec Mlp(int hidden, int classes, double dropout = 0) {
-    return {"HybridSequential", "", {}, {{"Dense", "", {{"units", absl::StrCat(hidden)}, {"activation", "relu"}}, {}},
-            {"BatchNorm", "", {}, {}}, {"Dropout", "", {{"rate", absl::StrCat(dropout)}}, {}},
-            {"Dense", "", {{"units", absl::StrCat(classes)}}, {}}}};
+    return {"HybridSequential",
+            "",
+            {},
+            {{"Dense", "", {{"units", absl::StrCat(hidden)}, {"activation", "relu"}}, {}},
+             {"BatchNorm", "", {}, {}},
+             {"Dropout", "", {{"rate", absl::StrCat(dropout)}}, {}},
+             {"Dense", "", {{"units", absl::StrCat(classes)}}, {}}}};
   }
 
   std::shared_ptr<Trainer> MakeTrainer(std::shared_ptr<Model> model, TrainerOptions options) {
@@ -45,8 +54,8 @@ class TrainerTest : public ModelTest {
   static absl::StatusOr<StepReport> Step(Trainer& trainer, int64_t batch_size, bool ignore_stale_grad = false) {
     return Await<absl::StatusOr<StepReport>>([&](auto done) { trainer.Step(batch_size, ignore_stale_grad, done); });
   }
-  static absl::StatusOr<EvaluateReport> Evaluate(Trainer& trainer, std::shared_ptr<const Dataset> dataset,
-                                                 int64_t batch_size, int64_t first = 0, int64_t count = 0) {
+  static absl::StatusOr<EvaluateReport> Evaluate(Trainer& trainer, std::shared_ptr<const Dataset> dataset, int64_t batch_size,
+                                                 int64_t first = 0, int64_t count = 0) {
     return Await<absl::StatusOr<EvaluateReport>>(
         [&](auto done) { trainer.Evaluate(dataset, batch_size, first, count, nullptr, done); });
   }
@@ -59,15 +68,14 @@ class TrainerTest : public ModelTest {
     return *std::move(states);
   }
   static absl::Status Restore(Trainer& trainer, Model& model, const States& states) {
-    return Await<absl::Status>([&](auto done) {
-      model.Restore(states.first, done, [&] { return trainer.RestoreNow(states.second); });
-    });
+    return Await<absl::Status>(
+        [&](auto done) { model.Restore(states.first, done, [&] { return trainer.RestoreNow(states.second); }); });
   }
 
   // `rows` samples of noise with a bright square whose place tells the class, one of ten; pixels are bytes.
   std::shared_ptr<Dataset> MakeImages(int64_t rows, uint64_t seed) {
-    auto dataset = *Dataset::Create({{"data", {1, 28, 28}, DType::kUint8, 1 / 255.0},
-                                     {"label", Shape::Scalar(), DType::kUint8}}, rows, *memory_);
+    auto dataset = *Dataset::Create({{"data", {1, 28, 28}, DType::kUint8, 1 / 255.0}, {"label", Shape::Scalar(), DType::kUint8}},
+                                    rows, *memory_);
     const Philox random = {seed, 1, 1};
     std::string pixels, labels;
     for (int64_t r = 0; r < rows; ++r) {

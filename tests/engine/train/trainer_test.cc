@@ -136,8 +136,7 @@ TEST_F(LinearTrainerTest, ANormBeyondAllNumbersIsSkippedAndNotScaledToNothing) {
   TrainerOptions options = Options();
   options.clip_global_norm = 1;
   auto trainer = MakeTrainer(model_, options);
-  const auto report = TrainStep(*trainer, {{"data", Make<float>({1, 2}, {1e10f, 1e10f})},
-                                           {"label", Make<float>({1}, {0})}});
+  const auto report = TrainStep(*trainer, {{"data", Make<float>({1, 2}, {1e10f, 1e10f})}, {"label", Make<float>({1}, {0})}});
   ASSERT_OK(report.status());
   EXPECT_EQ(report->skipped, 1);
   EXPECT_EQ(report->step, 0);
@@ -220,8 +219,7 @@ TEST_F(LinearTrainerTest, ACancelledStepChangesNothing) {
   auto trainer = MakeTrainer(model_, Options());
   auto cancellation = std::make_shared<Cancellation>();
   cancellation->Cancel();
-  const auto report = Await<absl::StatusOr<StepReport>>(
-      [&](auto done) { trainer->TrainStep(Batch(), {}, cancellation, done); });
+  const auto report = Await<absl::StatusOr<StepReport>>([&](auto done) { trainer->TrainStep(Batch(), {}, cancellation, done); });
   EXPECT_EQ(report.status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(Weight(), (std::vector<float>{1, 1}));
   EXPECT_OK(TrainStep(*trainer, Batch()).status());
@@ -262,8 +260,8 @@ TEST_F(TrainerTest, ParametersStepAndRestByTurns) {
   const auto model = *Model::Create(std::move(definition), Options());
   const Tensor one = Make<float>({1, 1}, {1}), two = Make<float>({1, 1}, {2});
   ASSERT_OK(Set(*model, {{"w", one}, {"v", one}}));
-  auto trainer = MakeTrainer(model, {.loss = {}, .optimizer = {"sgd", {{"learning_rate", "0.1"}, {"momentum", "0.5"}}},
-                                     .skip_nonfinite = true});
+  auto trainer = MakeTrainer(
+      model, {.loss = {}, .optimizer = {"sgd", {{"learning_rate", "0.1"}, {"momentum", "0.5"}}}, .skip_nonfinite = true});
   const auto by_hand = [&](const char* output, float head) {
     EXPECT_OK(Forward(*model, {{"data", two}}));
     EXPECT_OK(Backward(*model, {{output, Make<float>({1, 1}, {head})}}));
@@ -404,8 +402,7 @@ TEST_F(TrainerTest, GivenRowsAreTaken) {
   EXPECT_EQ(report->step, 2);
   EXPECT_EQ(TrainSteps(*trainer, {.dataset = images, .batch_size = 3, .rows = Rows({40})}).status().code(),
             absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(TrainSteps(*trainer, {.dataset = images, .batch_size = 41}).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(TrainSteps(*trainer, {.dataset = images, .batch_size = 41}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Evaluate(*trainer, images, 8, 30, 11).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Evaluate(*trainer, images, 8, 30, 10)->samples, 10);
 }

@@ -68,12 +68,11 @@ const char* cublasGetStatusString(cublasStatus_t status) {
   return "unknown";
 }
 
-cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperation_t transpose_a,
-                                             cublasOperation_t transpose_b, int64_t m, int64_t n, int64_t k,
-                                             const void* alpha, const void* a, cudaDataType_t a_type, int64_t lda,
-                                             long long a_stride, const void* b, cudaDataType_t b_type, int64_t ldb,
-                                             long long b_stride, const void* beta, void* c, cudaDataType_t c_type,
-                                             int64_t ldc, long long c_stride, int64_t batch,
+cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperation_t transpose_a, cublasOperation_t transpose_b,
+                                             int64_t m, int64_t n, int64_t k, const void* alpha, const void* a,
+                                             cudaDataType_t a_type, int64_t lda, long long a_stride, const void* b,
+                                             cudaDataType_t b_type, int64_t ldb, long long b_stride, const void* beta, void* c,
+                                             cudaDataType_t c_type, int64_t ldc, long long c_stride, int64_t batch,
                                              cublasComputeType_t compute, cublasGemmAlgo_t) {
   const std::lock_guard lock(Machine());
   const cudaStream_t stream = StreamOf(*handle, "a matrix product");

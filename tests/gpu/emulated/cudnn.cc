@@ -46,36 +46,24 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
   return "CUDNN_UNKNOWN_STATUS";
 }
 
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* tensor) {
-  return New(tensor);
-}
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensor) {
-  return Delete(tensor);
-}
-cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t, cudnnDataType_t type,
-                                         int n, int c, int h, int w) {
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* tensor) { return New(tensor); }
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensor) { return Delete(tensor); }
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t, cudnnDataType_t type, int n, int c,
+                                         int h, int w) {
   return tensor->Set(type, n, c, h, w);
 }
-cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* filter) {
-  return New(filter);
-}
-cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filter) {
-  return Delete(filter);
-}
-cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type, cudnnTensorFormat_t,
-                                         int k, int c, int h, int w) {
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* filter) { return New(filter); }
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filter) { return Delete(filter); }
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type, cudnnTensorFormat_t, int k, int c,
+                                         int h, int w) {
   return filter->Set(type, k, c, h, w);
 }
 
-cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* convolution) {
-  return New(convolution);
-}
-cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t convolution) {
-  return Delete(convolution);
-}
-cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convolution, int pad_h, int pad_w,
-                                              int stride_h, int stride_w, int dilation_h, int dilation_w,
-                                              cudnnConvolutionMode_t, cudnnDataType_t compute_type) {
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* convolution) { return New(convolution); }
+cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t convolution) { return Delete(convolution); }
+cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convolution, int pad_h, int pad_w, int stride_h,
+                                              int stride_w, int dilation_h, int dilation_w, cudnnConvolutionMode_t,
+                                              cudnnDataType_t compute_type) {
   if (pad_h < 0 || pad_w < 0 || stride_h < 1 || stride_w < 1 || dilation_h < 1 || dilation_w < 1) {
     return CUDNN_STATUS_BAD_PARAM;
   }
@@ -93,24 +81,19 @@ cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convoluti
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x,
-                                                     cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t convolution,
-                                                     cudnnTensorDescriptor_t y, int most, int* count,
-                                                     cudnnConvolutionFwdAlgoPerf_t* ranking) {
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
+                                                     cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t y, int most,
+                                                     int* count, cudnnConvolutionFwdAlgoPerf_t* ranking) {
   return Rank(*x, *w, *convolution, *y, most, count, ranking);
 }
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFilterDescriptor_t w,
-                                                          cudnnTensorDescriptor_t dy,
-                                                          cudnnConvolutionDescriptor_t convolution,
-                                                          cudnnTensorDescriptor_t dx, int most, int* count,
-                                                          cudnnConvolutionBwdDataAlgoPerf_t* ranking) {
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t dy,
+                                                          cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t dx,
+                                                          int most, int* count, cudnnConvolutionBwdDataAlgoPerf_t* ranking) {
   return Rank(*dx, *w, *convolution, *dy, most, count, ranking);
 }
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x,
-                                                            cudnnTensorDescriptor_t dy,
-                                                            cudnnConvolutionDescriptor_t convolution,
-                                                            cudnnFilterDescriptor_t dw, int most, int* count,
-                                                            cudnnConvolutionBwdFilterAlgoPerf_t* ranking) {
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t dy,
+                                                            cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t dw,
+                                                            int most, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* ranking) {
   return Rank(*x, *dw, *convolution, *dy, most, count, ranking);
 }
 
@@ -120,28 +103,23 @@ cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, cudnnTensor
   *bytes = WorkspaceOf(algorithm, convolution->math);
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, cudnnFilterDescriptor_t,
-                                                           cudnnTensorDescriptor_t,
-                                                           cudnnConvolutionDescriptor_t convolution,
-                                                           cudnnTensorDescriptor_t,
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t,
+                                                           cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t,
                                                            cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
   *bytes = WorkspaceOf(algorithm, convolution->math);
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t,
-                                                             cudnnTensorDescriptor_t,
-                                                             cudnnConvolutionDescriptor_t convolution,
-                                                             cudnnFilterDescriptor_t,
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t,
+                                                             cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t,
                                                              cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
   *bytes = WorkspaceOf(algorithm, convolution->math);
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_shape,
-                                      const void* x, cudnnFilterDescriptor_t w_shape, const void* w,
-                                      cudnnConvolutionDescriptor_t convolution, cudnnConvolutionFwdAlgo_t algorithm,
-                                      void* workspace, size_t workspace_bytes, const void* beta,
-                                      cudnnTensorDescriptor_t y_shape, void* y) {
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_shape, const void* x,
+                                      cudnnFilterDescriptor_t w_shape, const void* w, cudnnConvolutionDescriptor_t convolution,
+                                      cudnnConvolutionFwdAlgo_t algorithm, void* workspace, size_t workspace_bytes,
+                                      const void* beta, cudnnTensorDescriptor_t y_shape, void* y) {
   const Planes xs = *x_shape, ws = *w_shape, ys = *y_shape;
   const cudnnConvolutionStruct conv = *convolution;
   const Blend blend(xs.type(), alpha, beta);
@@ -152,12 +130,11 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, c
     Store(ys.type(), y, sums, blend);
   });
 }
-cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha, cudnnFilterDescriptor_t w_shape,
-                                           const void* w, cudnnTensorDescriptor_t dy_shape, const void* dy,
-                                           cudnnConvolutionDescriptor_t convolution,
-                                           cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace,
-                                           size_t workspace_bytes, const void* beta, cudnnTensorDescriptor_t dx_shape,
-                                           void* dx) {
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha, cudnnFilterDescriptor_t w_shape, const void* w,
+                                           cudnnTensorDescriptor_t dy_shape, const void* dy,
+                                           cudnnConvolutionDescriptor_t convolution, cudnnConvolutionBwdDataAlgo_t algorithm,
+                                           void* workspace, size_t workspace_bytes, const void* beta,
+                                           cudnnTensorDescriptor_t dx_shape, void* dx) {
   const Planes xs = *dx_shape, ws = *w_shape, ys = *dy_shape;
   const cudnnConvolutionStruct conv = *convolution;
   const Blend blend(xs.type(), alpha, beta);
@@ -170,10 +147,9 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
 }
 cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_shape,
                                              const void* x, cudnnTensorDescriptor_t dy_shape, const void* dy,
-                                             cudnnConvolutionDescriptor_t convolution,
-                                             cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace,
-                                             size_t workspace_bytes, const void* beta, cudnnFilterDescriptor_t dw_shape,
-                                             void* dw) {
+                                             cudnnConvolutionDescriptor_t convolution, cudnnConvolutionBwdFilterAlgo_t algorithm,
+                                             void* workspace, size_t workspace_bytes, const void* beta,
+                                             cudnnFilterDescriptor_t dw_shape, void* dw) {
   const Planes xs = *x_shape, ws = *dw_shape, ys = *dy_shape;
   const cudnnConvolutionStruct conv = *convolution;
   const Blend blend(xs.type(), alpha, beta);
@@ -185,15 +161,10 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
   });
 }
 
-cudnnStatus_t cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t* pooling) {
-  return New(pooling);
-}
-cudnnStatus_t cudnnDestroyPoolingDescriptor(cudnnPoolingDescriptor_t pooling) {
-  return Delete(pooling);
-}
-cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode,
-                                          cudnnNanPropagation_t, int window_h, int window_w, int pad_h, int pad_w,
-                                          int stride_h, int stride_w) {
+cudnnStatus_t cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t* pooling) { return New(pooling); }
+cudnnStatus_t cudnnDestroyPoolingDescriptor(cudnnPoolingDescriptor_t pooling) { return Delete(pooling); }
+cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode, cudnnNanPropagation_t,
+                                          int window_h, int window_w, int pad_h, int pad_w, int stride_h, int stride_w) {
   if (window_h < 1 || window_w < 1 || pad_h < 0 || pad_w < 0 || stride_h < 1 || stride_w < 1) {
     return CUDNN_STATUS_BAD_PARAM;
   }
@@ -202,8 +173,8 @@ cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t pooling, cudn
 }
 
 cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle, cudnnPoolingDescriptor_t pooling, const void* alpha,
-                                  cudnnTensorDescriptor_t x_shape, const void* x, const void* beta,
-                                  cudnnTensorDescriptor_t y_shape, void* y) {
+                                  cudnnTensorDescriptor_t x_shape, const void* x, const void* beta, cudnnTensorDescriptor_t y_shape,
+                                  void* y) {
   const std::lock_guard lock(Machine());
   const cudaStream_t stream = StreamOf(*handle, "pooling");
   const Planes xs = *x_shape, ys = *y_shape;
@@ -222,8 +193,8 @@ cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle, cudnnPoolingDescriptor_t
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, cudnnPoolingDescriptor_t pooling, const void* alpha,
-                                   cudnnTensorDescriptor_t y_shape, const void* y, cudnnTensorDescriptor_t dy_shape,
-                                   const void* dy, cudnnTensorDescriptor_t x_shape, const void* x, const void* beta,
+                                   cudnnTensorDescriptor_t y_shape, const void* y, cudnnTensorDescriptor_t dy_shape, const void* dy,
+                                   cudnnTensorDescriptor_t x_shape, const void* x, const void* beta,
                                    cudnnTensorDescriptor_t dx_shape, void* dx) {
   const std::lock_guard lock(Machine());
   const cudaStream_t stream = StreamOf(*handle, "pooling");
@@ -246,11 +217,11 @@ cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, cudnnPoolingDescriptor_
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBatchNormalizationForwardTraining(
-    cudnnHandle_t handle, cudnnBatchNormMode_t, const void* alpha, const void* beta, cudnnTensorDescriptor_t x_shape,
-    const void* x, cudnnTensorDescriptor_t y_shape, void* y, cudnnTensorDescriptor_t channels, const void* scale,
-    const void* bias, double factor, void* running_mean, void* running_var, double epsilon, void* saved_mean,
-    void* saved_inverse_std) {
+cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle, cudnnBatchNormMode_t, const void* alpha,
+                                                     const void* beta, cudnnTensorDescriptor_t x_shape, const void* x,
+                                                     cudnnTensorDescriptor_t y_shape, void* y, cudnnTensorDescriptor_t channels,
+                                                     const void* scale, const void* bias, double factor, void* running_mean,
+                                                     void* running_var, double epsilon, void* saved_mean, void* saved_inverse_std) {
   const std::lock_guard lock(Machine());
   const cudaStream_t stream = StreamOf(*handle, "BatchNorm");
   const Planes xs = *x_shape, cs = *channels;
@@ -273,9 +244,7 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(
       ForChannel(xs, c, [&](int64_t i) { mean += xv[i] / count; });
       ForChannel(xs, c, [&](int64_t i) { var += (xv[i] - mean) * (xv[i] - mean) / count; });
       const double inverse_std = 1 / std::sqrt(var + epsilon);
-      ForChannel(xs, c, [&](int64_t i) {
-        Store(xs.type(), y, i, (xv[i] - mean) * inverse_std * gamma[c] + shift[c], blend);
-      });
+      ForChannel(xs, c, [&](int64_t i) { Store(xs.type(), y, i, (xv[i] - mean) * inverse_std * gamma[c] + shift[c], blend); });
       if (running_mean != nullptr) {
         Store(cs.type(), running_mean, c, mean, move);
         Store(cs.type(), running_var, c, var * count / (count - 1), move);
@@ -289,10 +258,11 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBatchNormalizationForwardInference(
-    cudnnHandle_t handle, cudnnBatchNormMode_t, const void* alpha, const void* beta, cudnnTensorDescriptor_t x_shape,
-    const void* x, cudnnTensorDescriptor_t y_shape, void* y, cudnnTensorDescriptor_t channels, const void* scale,
-    const void* bias, const void* mean, const void* var, double epsilon) {
+cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle, cudnnBatchNormMode_t, const void* alpha,
+                                                      const void* beta, cudnnTensorDescriptor_t x_shape, const void* x,
+                                                      cudnnTensorDescriptor_t y_shape, void* y, cudnnTensorDescriptor_t channels,
+                                                      const void* scale, const void* bias, const void* mean, const void* var,
+                                                      double epsilon) {
   const std::lock_guard lock(Machine());
   const cudaStream_t stream = StreamOf(*handle, "BatchNorm");
   const Planes xs = *x_shape, cs = *channels;
@@ -304,8 +274,8 @@ cudnnStatus_t cudnnBatchNormalizationForwardInference(
   CheckChannels(cs, handle->device, {scale, bias, mean, var});
   Enqueue(stream, [=, blend = Blend(xs.type(), alpha, beta)] {
     const auto load = [&](const void* data) { return Load(cs.type(), data, cs.size()); };
-    const std::vector<double> xv = Load(xs.type(), x, xs.size()), gamma = load(scale), shift = load(bias),
-                              means = load(mean), vars = load(var);
+    const std::vector<double> xv = Load(xs.type(), x, xs.size()), gamma = load(scale), shift = load(bias), means = load(mean),
+                              vars = load(var);
     for (int64_t c = 0; c < xs.c; ++c) {
       ForChannel(xs, c, [&](int64_t i) {
         Store(xs.type(), y, i, (xv[i] - means[c]) / std::sqrt(vars[c] + epsilon) * gamma[c] + shift[c], blend);
@@ -315,12 +285,12 @@ cudnnStatus_t cudnnBatchNormalizationForwardInference(
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBatchNormalizationBackward(
-    cudnnHandle_t handle, cudnnBatchNormMode_t, const void* alpha_data, const void* beta_data,
-    const void* alpha_parameters, const void* beta_parameters, cudnnTensorDescriptor_t x_shape, const void* x,
-    cudnnTensorDescriptor_t dy_shape, const void* dy, cudnnTensorDescriptor_t dx_shape, void* dx,
-    cudnnTensorDescriptor_t channels, const void* scale, void* dscale, void* dbias, double epsilon,
-    const void* saved_mean, const void* saved_inverse_std) {
+cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle, cudnnBatchNormMode_t, const void* alpha_data,
+                                              const void* beta_data, const void* alpha_parameters, const void* beta_parameters,
+                                              cudnnTensorDescriptor_t x_shape, const void* x, cudnnTensorDescriptor_t dy_shape,
+                                              const void* dy, cudnnTensorDescriptor_t dx_shape, void* dx,
+                                              cudnnTensorDescriptor_t channels, const void* scale, void* dscale, void* dbias,
+                                              double epsilon, const void* saved_mean, const void* saved_inverse_std) {
   const std::lock_guard lock(Machine());
   const cudaStream_t stream = StreamOf(*handle, "BatchNorm");
   const Planes xs = *x_shape, cs = *channels;
@@ -336,8 +306,8 @@ cudnnStatus_t cudnnBatchNormalizationBackward(
   const Blend blend(xs.type(), alpha_data, beta_data), blend_parameters(xs.type(), alpha_parameters, beta_parameters);
   Enqueue(stream, [=] {
     const auto load = [&](const void* data) { return Load(cs.type(), data, cs.size()); };
-    const std::vector<double> xv = Load(xs.type(), x, xs.size()), yv = Load(xs.type(), dy, xs.size()),
-                              gamma = load(scale), mean = load(saved_mean), inverse_std = load(saved_inverse_std);
+    const std::vector<double> xv = Load(xs.type(), x, xs.size()), yv = Load(xs.type(), dy, xs.size()), gamma = load(scale),
+                              mean = load(saved_mean), inverse_std = load(saved_inverse_std);
     const auto count = static_cast<double>(xs.n * xs.plane());
     for (int64_t c = 0; c < xs.c; ++c) {
       const auto normalized = [&](int64_t i) { return (xv[i] - mean[c]) * inverse_std[c]; };

@@ -55,9 +55,7 @@ inline bool operator==(const Planes& a, const Planes& b) {
 // A window that moves along an axis.
 struct Axis {
   int64_t pad = 0, stride = 1, dilation = 1;
-  int64_t Outputs(int64_t in, int64_t window) const {
-    return (in + 2 * pad - ((window - 1) * dilation + 1)) / stride + 1;
-  }
+  int64_t Outputs(int64_t in, int64_t window) const { return (in + 2 * pad - ((window - 1) * dilation + 1)) / stride + 1; }
   int64_t Input(int64_t out, int64_t tap) const { return out * stride - pad + tap * dilation; }
 };
 
@@ -107,8 +105,7 @@ void ForTaps(const Planes& x, const Planes& w, const cudnnConvolutionStruct& con
 }
 
 // float32 goes through tensor cores unless the descriptor says FMA.
-inline std::vector<double> LoadForConvolution(const cudnnConvolutionStruct& conv, const Planes& shape,
-                                              const void* data) {
+inline std::vector<double> LoadForConvolution(const cudnnConvolutionStruct& conv, const Planes& shape, const void* data) {
   std::vector<double> values = Load(shape.type(), data, shape.size());
   if (shape.dtype == CUDNN_DATA_FLOAT && conv.math != CUDNN_FMA_MATH) {
     std::transform(values.begin(), values.end(), values.begin(), ToTf32);
@@ -127,8 +124,7 @@ inline size_t WorkspaceOf(int algorithm, cudnnMathType_t math) {
   return algorithm == 0 ? 0 : math == CUDNN_FMA_MATH ? 3000 : 5000;
 }
 
-inline cudnnStatus_t CheckConvolution(const Planes& x, const Planes& w, const cudnnConvolutionStruct& conv,
-                                      const Planes& y) {
+inline cudnnStatus_t CheckConvolution(const Planes& x, const Planes& w, const cudnnConvolutionStruct& conv, const Planes& y) {
   if (x.dtype != w.dtype || x.dtype != y.dtype) return CUDNN_STATUS_BAD_PARAM;
   if ((conv.compute == CUDNN_DATA_DOUBLE) != (x.dtype == CUDNN_DATA_DOUBLE)) return CUDNN_STATUS_BAD_PARAM;
   if (x.c != w.c * conv.groups || w.n % conv.groups != 0 || y.n != x.n || y.c != w.n) return CUDNN_STATUS_BAD_PARAM;
@@ -139,14 +135,14 @@ inline cudnnStatus_t CheckConvolution(const Planes& x, const Planes& w, const cu
 // Ranks first the algorithm that gives other bits each time, then one that rounds float32 even if the descriptor says
 // FMA, and then the others. A 16-bit convolution has another math than its descriptor asked for.
 template <class Perf>
-cudnnStatus_t Rank(const Planes& x, const Planes& w, const cudnnConvolutionStruct& conv, const Planes& y, int most,
-                   int* count, Perf* ranking) {
+cudnnStatus_t Rank(const Planes& x, const Planes& w, const cudnnConvolutionStruct& conv, const Planes& y, int most, int* count,
+                   Perf* ranking) {
   if (const cudnnStatus_t status = CheckConvolution(x, w, conv, y); status != CUDNN_STATUS_SUCCESS) return status;
   *count = 0;
   const auto add = [&](int algorithm, cudnnDeterminism_t determinism, cudnnMathType_t math) {
     if (*count == most) return;
-    ranking[(*count)++] = {static_cast<decltype(Perf::algo)>(algorithm), CUDNN_STATUS_SUCCESS, 0,
-                           WorkspaceOf(algorithm, math), determinism, math, {}};
+    ranking[(*count)++] = {
+        static_cast<decltype(Perf::algo)>(algorithm), CUDNN_STATUS_SUCCESS, 0, WorkspaceOf(algorithm, math), determinism, math, {}};
   };
   add(0, CUDNN_NON_DETERMINISTIC, CUDNN_DEFAULT_MATH);
   if (!TheOptions().deterministic_algorithms) return CUDNN_STATUS_SUCCESS;
@@ -158,10 +154,9 @@ cudnnStatus_t Rank(const Planes& x, const Planes& w, const cudnnConvolutionStruc
 }
 
 // Checks all operands and the workspace, and puts `compute` on the handle's stream.
-inline cudnnStatus_t Convolve(cudnnHandle_t handle, const Planes& x, const void* x_data, const Planes& w,
-                              const void* w_data, const cudnnConvolutionStruct& conv, const Planes& y,
-                              const void* y_data, int algorithm, void* workspace, size_t workspace_bytes,
-                              const std::function<void()>& compute) {
+inline cudnnStatus_t Convolve(cudnnHandle_t handle, const Planes& x, const void* x_data, const Planes& w, const void* w_data,
+                              const cudnnConvolutionStruct& conv, const Planes& y, const void* y_data, int algorithm,
+                              void* workspace, size_t workspace_bytes, const std::function<void()>& compute) {
   const std::lock_guard lock(Machine());
   const cudaStream_t stream = StreamOf(*handle, "a convolution");
   if (FaultOf(handle->device) != cudaSuccess) return CUDNN_STATUS_EXECUTION_FAILED;

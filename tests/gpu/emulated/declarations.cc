@@ -59,10 +59,10 @@ Declarations GLUOND_DECLARATIONS() {
   TYPE(cudaSetDevice);
   TYPE(cudaGetLastError);
   TYPE(cudaGetErrorString);
-  OVERLOAD(cudaMalloc, cudaError_t (*)(void**, size_t));
+  OVERLOAD(cudaMalloc, cudaError_t(*)(void**, size_t));
   TYPE(cudaFree);
   VALUE(cudaMemPoolAttrReleaseThreshold);
-  OVERLOAD(cudaMallocAsync, cudaError_t (*)(void**, size_t, cudaStream_t));
+  OVERLOAD(cudaMallocAsync, cudaError_t(*)(void**, size_t, cudaStream_t));
   TYPE(cudaFreeAsync);
   TYPE(cudaDeviceGetDefaultMemPool);
   TYPE(cudaMemPoolSetAttribute);
@@ -70,15 +70,15 @@ Declarations GLUOND_DECLARATIONS() {
   TYPE(cudaStreamCreateWithFlags);
   TYPE(cudaStreamDestroy);
   TYPE(cudaStreamSynchronize);
-  OVERLOAD(cudaEventCreateWithFlags, cudaError_t (*)(cudaEvent_t*, unsigned));
+  OVERLOAD(cudaEventCreateWithFlags, cudaError_t(*)(cudaEvent_t*, unsigned));
   TYPE(cudaEventDestroy);
-  OVERLOAD(cudaEventRecord, cudaError_t (*)(cudaEvent_t, cudaStream_t));
+  OVERLOAD(cudaEventRecord, cudaError_t(*)(cudaEvent_t, cudaStream_t));
   TYPE(cudaEventSynchronize);
   TYPE(cudaMemGetInfo);
-  OVERLOAD(cudaHostAlloc, cudaError_t (*)(void**, size_t, unsigned));
+  OVERLOAD(cudaHostAlloc, cudaError_t(*)(void**, size_t, unsigned));
   TYPE(cudaFreeHost);
-  OVERLOAD(cudaMemcpyAsync, cudaError_t (*)(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t));
-  OVERLOAD(cudaMemsetAsync, cudaError_t (*)(void*, int, size_t, cudaStream_t));
+  OVERLOAD(cudaMemcpyAsync, cudaError_t(*)(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t));
+  OVERLOAD(cudaMemsetAsync, cudaError_t(*)(void*, int, size_t, cudaStream_t));
 
   VALUE(CUBLAS_STATUS_SUCCESS);
   VALUE(CUBLAS_STATUS_ALLOC_FAILED);

@@ -57,8 +57,7 @@ constexpr size_t kMostParameterBytes = 4096;
 class Fiber {
  public:
   explicit Fiber(void (*run)()) {
-    void* const memory =
-        mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const memory = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) Fail("no memory for a fiber's stack");
     stack_ = static_cast<char*>(memory);
     void** top = reinterpret_cast<void**>(stack_ + kStack);
@@ -209,8 +208,7 @@ bool Scheduler::ReleaseWarp(int first) {
     if (one == nullptr) one = &t;
     if (t.mask != one->mask) Fail("%s: lanes of a warp wait with the masks %08x and %08x", name_, one->mask, t.mask);
     if (t.site.line() != one->site.line()) {
-      Fail("%s: lanes of a warp wait at %s:%u and at line %u", name_, one->site.file_name(), one->site.line(),
-           t.site.line());
+      Fail("%s: lanes of a warp wait at %s:%u and at line %u", name_, one->site.file_name(), one->site.line(), t.site.line());
     }
   }
   if (one == nullptr) return false;
@@ -236,8 +234,7 @@ bool Scheduler::ReleaseBlock() {
     ++waiting;
     if (one == nullptr) one = &t;
     if (t.site.line() != one->site.line()) {
-      Fail("%s: threads of a block wait at %s:%u and at line %u", name_, one->site.file_name(), one->site.line(),
-           t.site.line());
+      Fail("%s: threads of a block wait at %s:%u and at line %u", name_, one->site.file_name(), one->site.line(), t.site.line());
     }
   }
   if (waiting < threads_.size()) return false;
@@ -292,8 +289,7 @@ void Scheduler::Run(const cudaLaunchConfig_t& config, const char* name, const st
 
 }  // namespace
 
-cudaError_t Launch(const cudaLaunchConfig_t& config, size_t parameter_bytes, const char* name,
-                   std::function<void()> thread) {
+cudaError_t Launch(const cudaLaunchConfig_t& config, size_t parameter_bytes, const char* name, std::function<void()> thread) {
   const std::lock_guard lock(Machine());
   const int device = DeviceOf(config.stream, name);
   if (const cudaError_t fault = FaultOf(device); fault != cudaSuccess) return Answer(fault);
@@ -304,8 +300,7 @@ cudaError_t Launch(const cudaLaunchConfig_t& config, size_t parameter_bytes, con
     return Answer(cudaErrorInvalidConfiguration);
   }
   if (parameter_bytes > kMostParameterBytes) return Answer(cudaErrorInvalidValue);
-  EnqueueKernel(config.stream,
-                [config, name, thread = std::move(thread)] { TheScheduler().Run(config, name, thread); });
+  EnqueueKernel(config.stream, [config, name, thread = std::move(thread)] { TheScheduler().Run(config, name, thread); });
   return cudaSuccess;
 }
 

@@ -59,12 +59,16 @@ inline void Store(Element type, void* data, int64_t i, double value, const Blend
     T* const to = static_cast<T*>(data) + i;
     double old = 0;
     if (blend.beta != 0) {
-      if constexpr (std::is_same_v<T, double>) old = *to;
-      else old = static_cast<float>(*to);
+      if constexpr (std::is_same_v<T, double>)
+        old = *to;
+      else
+        old = static_cast<float>(*to);
     }
     const double sum = blend.alpha * value + (blend.beta == 0 ? 0 : blend.beta * old);
-    if constexpr (std::is_same_v<T, double>) *to = sum;
-    else *to = static_cast<T>(static_cast<float>(sum));
+    if constexpr (std::is_same_v<T, double>)
+      *to = sum;
+    else
+      *to = static_cast<T>(static_cast<float>(sum));
   });
 }
 inline void Store(Element type, void* data, const std::vector<double>& values, const Blend& blend) {
@@ -103,8 +107,7 @@ H* NewHandle() {
 inline cudaStream_t StreamOf(const Handle& handle, const char* what) {
   const int device = DeviceOf(handle.stream, what);
   if (handle.device != device || device != CurrentDevice()) {
-    Fail("%s: the handle is of gpu:%d, its stream of gpu:%d, and gpu:%d is current", what, handle.device, device,
-         CurrentDevice());
+    Fail("%s: the handle is of gpu:%d, its stream of gpu:%d, and gpu:%d is current", what, handle.device, device, CurrentDevice());
   }
   return handle.stream;
 }

@@ -29,14 +29,14 @@ struct Options {
   enum class Order { kForward, kBackward, kShuffled };
 
   int devices = 1;
-  Order order = Order::kForward;          // The order of a block's threads, and of the blocks.
-  size_t memory = size_t{16} << 30;       // Each device's, in bytes. cudaMalloc fails beyond it.
-  int capability = 9;                     // CUDA's, the major number.
+  Order order = Order::kForward;     // The order of a block's threads, and of the blocks.
+  size_t memory = size_t{16} << 30;  // Each device's, in bytes. cudaMalloc fails beyond it.
+  int capability = 9;                // CUDA's, the major number.
   bool old_driver = false;
-  int fault_at = 0;                       // The number of the launch on gpu:0 that touches a wrong address; 0: none.
-  size_t workspace = 0;                   // Of cuDNN's first deterministic convolution, in bytes; 0: none.
-  bool bfloat16_in_dnn = true;            // False: cuDNN answers NOT_SUPPORTED to bfloat16.
-  bool deterministic_algorithms = true;   // False: cuDNN has no deterministic convolution.
+  int fault_at = 0;                      // The number of the launch on gpu:0 that touches a wrong address; 0: none.
+  size_t workspace = 0;                  // Of cuDNN's first deterministic convolution, in bytes; 0: none.
+  bool bfloat16_in_dnn = true;           // False: cuDNN answers NOT_SUPPORTED to bfloat16.
+  bool deterministic_algorithms = true;  // False: cuDNN has no deterministic convolution.
 };
 const Options& TheOptions();
 

@@ -105,12 +105,12 @@ TEST_F(MachineTest, FindsAMissingBarrier) {
 }
 
 // Runs a kernel to its end.
-#define EXPECT_FAULT(launch, message)          \
-  EXPECT_DEATH(                                \
-      {                                        \
-        launch;                                \
-        cudaStreamSynchronize(streams_[0]);    \
-      },                                       \
+#define EXPECT_FAULT(launch, message)       \
+  EXPECT_DEATH(                             \
+      {                                     \
+        launch;                             \
+        cudaStreamSynchronize(streams_[0]); \
+      },                                    \
       message)
 
 TEST_F(MachineTest, FindsBarriersThatNotAllReach) {
@@ -194,9 +194,9 @@ TEST_F(MachineTest, FindsAWrongLeadingDimension) {
   cublasSetStream(handle, streams_[0]);
   const float one = 1, zero = 0;
   const auto multiply = [&](int64_t lda) {
-    return cublasGemmStridedBatchedEx_64(handle, CUBLAS_OP_N, CUBLAS_OP_N, kSize, kSize, kSize, &one, a, CUDA_R_32F,
-                                         lda, 0, b, CUDA_R_32F, kSize, 0, &zero, c, CUDA_R_32F, kSize, 0, 1,
-                                         CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    return cublasGemmStridedBatchedEx_64(handle, CUBLAS_OP_N, CUBLAS_OP_N, kSize, kSize, kSize, &one, a, CUDA_R_32F, lda, 0, b,
+                                         CUDA_R_32F, kSize, 0, &zero, c, CUDA_R_32F, kSize, 0, 1, CUBLAS_COMPUTE_32F,
+                                         CUBLAS_GEMM_DEFAULT);
   };
   EXPECT_EQ(multiply(kSize), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(multiply(kSize - 1), CUBLAS_STATUS_INVALID_VALUE);

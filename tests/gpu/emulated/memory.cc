@@ -19,8 +19,8 @@ namespace gluond::emulated {
 namespace {
 
 constexpr size_t kArenaBytes = size_t{64} << 30, kPage = 4096, kAlignment = 256;
-constexpr size_t kRedZone = 1024;         // The least room behind every allocation, and before the first, in bytes.
-constexpr unsigned char kFill = 0xff;     // A NaN in every floating type. Fills fresh and freed memory and red zones.
+constexpr size_t kRedZone = 1024;      // The least room behind every allocation, and before the first, in bytes.
+constexpr unsigned char kFill = 0xff;  // A NaN in every floating type. Fills fresh and freed memory and red zones.
 
 struct Allocation {
   size_t bytes, room;
@@ -106,8 +106,7 @@ int FreeMemory(void* data) {
   const auto [bytes, room, device] = it->second;
   char* const view = a.view + (it->first - a.begin);
   const char *const end = view + bytes, *const zone_end = end + kRedZone;
-  const char* const written =
-      std::find_if(end, zone_end, [](char c) { return static_cast<unsigned char>(c) != kFill; });
+  const char* const written = std::find_if(end, zone_end, [](char c) { return static_cast<unsigned char>(c) != kFill; });
   if (written != zone_end) Fail("an allocation of %zu bytes was written %td bytes past its end", bytes, written - end);
   std::memset(view, kFill, bytes);
   ASAN_POISON_MEMORY_REGION(it->first, room);
@@ -133,8 +132,7 @@ void CheckOperand(const void* p, size_t bytes, int device, const std::string& wh
   const auto& [begin, allocation] = *std::prev(after);
   if (at >= begin + allocation.room) Fail("%s: %p is not allocated", what.c_str(), p);
   if (at + bytes > begin + allocation.bytes) {
-    Fail("%s: %zu bytes from byte %td on, in an allocation of %zu bytes", what.c_str(), bytes, at - begin,
-         allocation.bytes);
+    Fail("%s: %zu bytes from byte %td on, in an allocation of %zu bytes", what.c_str(), bytes, at - begin, allocation.bytes);
   }
   if (allocation.device != device) {
     Fail("%s: memory of gpu:%d on gpu:%d", what.c_str(), allocation.device, device);

@@ -7,6 +7,6 @@ import gluond as mx
 from tests import case_runner
 
 if __name__ == "__main__":
-  sys.modules["__main__"] = importlib.import_module(sys.argv.pop(1))
-  with mx.gpu(0):
-    case_runner.main()
+    sys.modules["__main__"] = importlib.import_module(sys.argv.pop(1))
+    with mx.gpu(0):
+        case_runner.main()

@@ -47,8 +47,7 @@ TEST_F(StepTest, AsksForNoMemoryAndWaitsForTheLossAndTheEndAndTheNormThatDecides
     for (int step = 0; step < kWarmUp + kSteps; ++step) {
       if (step == kWarmUp) before = Counts();
       std::promise<absl::StatusOr<StepReport>> done;
-      trainer->TrainStep(batch, {}, nullptr,
-                         [&](absl::StatusOr<StepReport> report) { done.set_value(std::move(report)); });
+      trainer->TrainStep(batch, {}, nullptr, [&](absl::StatusOr<StepReport> report) { done.set_value(std::move(report)); });
       ASSERT_EQ(done.get_future().get().status(), absl::OkStatus());
     }
     const emulated::Counts after = Counts();

@@ -19,8 +19,7 @@ struct Geometry {
 
 ConvSize SizeOf(const Geometry& g) {
   ConvSize s = {g.batch, g.groups, g.in_channels, g.out_channels, g.in, {}, g.kernel, g.stride, g.dilate, g.pad};
-  for (int i = 0; i < 3; ++i)
-    s.out[i] = (g.in[i] + 2 * g.pad[i] - g.dilate[i] * (g.kernel[i] - 1) - 1) / g.stride[i] + 1;
+  for (int i = 0; i < 3; ++i) s.out[i] = (g.in[i] + 2 * g.pad[i] - g.dilate[i] * (g.kernel[i] - 1) - 1) / g.stride[i] + 1;
   return s;
 }
 
@@ -63,12 +62,13 @@ TEST_P(ConvTest, ForwardEqualsItsDefinition) {
       const OpReqType req = bits & 2 ? kAddTo : kWriteTo;
       std::vector<double> want = req == kAddTo ? before : std::vector<double>(before.size());
       const int64_t positions = s.outputs();
-      if (with_bias) for (size_t i = 0; i < want.size(); ++i) want[i] += bias[i / positions % s.out_channels];
+      if (with_bias)
+        for (size_t i = 0; i < want.size(); ++i) want[i] += bias[i / positions % s.out_channels];
       ForEachProduct(s, [&](int64_t i, int64_t j, int64_t k) { want[k] += x[i] * w[j]; });
       Values x_values(type, x), w_values(type, w), bias_values(type, bias), y(type, before);
       const TBlob bias_blob = bias_values.blob();
-      const absl::Status status = VolumeForward<cpu>(context.ctx, s, x_values.blob(), w_values.blob(),
-                                                     with_bias ? &bias_blob : nullptr, {y.blob(), req});
+      const absl::Status status =
+          VolumeForward<cpu>(context.ctx, s, x_values.blob(), w_values.blob(), with_bias ? &bias_blob : nullptr, {y.blob(), req});
       ASSERT_TRUE(status.ok()) << status;
       y.ExpectNear(want, Tolerance(type), absl::StrCat(Name(type), " bits ", bits));
     }
@@ -95,13 +95,14 @@ TEST_P(ConvTest, BackwardEqualsItsDefinition) {
         if (bits & 2) dw[j] += dy[k] * x[i];
       });
       const int64_t positions = s.outputs();
-      if (bits & 4) for (size_t k = 0; k < dy.size(); ++k) db[k / positions % s.out_channels] += dy[k];
+      if (bits & 4)
+        for (size_t k = 0; k < dy.size(); ++k) db[k / positions % s.out_channels] += dy[k];
 
       Values dy_values(type, dy), x_values(type, x), w_values(type, w);
       Values dx_values(type, dx_before), dw_values(type, dw_before), db_values(type, db_before);
-      const absl::Status status = VolumeBackward<cpu>(context.ctx, s, dy_values.blob(), x_values.blob(),
-                                                      w_values.blob(), {dx_values.blob(), req(1)},
-                                                      {dw_values.blob(), req(2)}, {db_values.blob(), req(4)});
+      const absl::Status status =
+          VolumeBackward<cpu>(context.ctx, s, dy_values.blob(), x_values.blob(), w_values.blob(), {dx_values.blob(), req(1)},
+                              {dw_values.blob(), req(2)}, {db_values.blob(), req(4)});
       ASSERT_TRUE(status.ok()) << status;
       const std::string what = absl::StrCat(Name(type), " bits ", bits);
       dx_values.ExpectNear(dx, Tolerance(type), what + " dx");
@@ -154,64 +155,67 @@ TEST(ConvFilters, OneImageAndManyShareTheFilters) {
   EXPECT_EQ(constant.forms(), 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Geometries, ConvTest, testing::ValuesIn<Geometry>({
-    {"LeNet1", 2, 1, 1, 20, {1, 12, 12}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
-    {"LeNet2", 2, 1, 20, 50, {1, 8, 8}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
-    {"ResNet", 2, 1, 16, 16, {1, 8, 8}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"Strided", 2, 1, 16, 32, {1, 9, 9}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
-    {"OneByOne", 3, 1, 16, 8, {1, 5, 5}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}},
-    {"OddChannels", 2, 1, 3, 5, {1, 7, 6}, {1, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 0}},
-    {"OneOutputChannel", 2, 1, 4, 1, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"Dilated", 1, 1, 4, 6, {1, 11, 11}, {1, 3, 3}, {1, 1, 1}, {1, 2, 3}, {0, 2, 3}},
-    {"Groups", 2, 2, 6, 4, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"Groups16", 2, 2, 32, 32, {1, 5, 5}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"Depthwise", 2, 8, 8, 8, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"DepthwiseMultiplier", 1, 3, 3, 6, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"KernelBeyondInput", 1, 1, 2, 3, {1, 2, 3}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 1}},
-    {"Remainder", 1, 1, 2, 2, {1, 6, 7}, {1, 2, 2}, {1, 3, 3}, {1, 1, 1}, {0, 0, 0}},
-    {"OneDimensional", 2, 1, 4, 5, {1, 1, 13}, {1, 1, 4}, {1, 1, 2}, {1, 1, 1}, {0, 0, 1}},
-    {"OneDimensionalDilated", 2, 1, 16, 24, {1, 1, 19}, {1, 1, 3}, {1, 1, 1}, {1, 1, 4}, {0, 0, 4}},
-    {"OneDimensionalDepthwise", 2, 16, 16, 16, {1, 1, 21}, {1, 1, 9}, {1, 1, 1}, {1, 1, 1}, {0, 0, 4}},
-    {"OneDimensionalOfOneChannel", 3, 1, 1, 8, {1, 1, 20}, {1, 1, 3}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1}},
-    {"OneElement", 2, 1, 3, 4, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
-    {"DepthwiseStrided", 2, 16, 16, 16, {1, 9, 9}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
-    {"Doubling", 2, 1, 16, 32, {1, 10, 12}, {1, 4, 4}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
-    {"DoublingOddly", 1, 1, 5, 3, {1, 8, 9}, {1, 3, 4}, {1, 2, 2}, {1, 1, 1}, {0, 1, 0}},
-    {"DoublingGroups", 2, 2, 8, 12, {1, 6, 8}, {1, 4, 2}, {1, 2, 2}, {1, 1, 1}, {0, 1, 0}},
-    {"DoublingOneAxis", 2, 1, 8, 8, {1, 7, 8}, {1, 3, 4}, {1, 1, 2}, {1, 1, 1}, {0, 1, 1}},
-    {"DoublingOneAxisDilated", 1, 1, 4, 4, {1, 11, 8}, {1, 3, 4}, {1, 1, 2}, {1, 3, 1}, {0, 2, 1}},
-    {"Tripling", 1, 1, 8, 8, {1, 11, 13}, {1, 5, 7}, {1, 3, 3}, {1, 1, 1}, {0, 1, 2}},
-    {"StridesApart", 1, 1, 4, 4, {1, 9, 12}, {1, 3, 7}, {1, 2, 4}, {1, 1, 1}, {0, 1, 3}},
-    {"StridedUnderPadding", 2, 1, 3, 2, {1, 4, 5}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 7, 5}},
-    {"SmallGroups", 2, 8, 32, 32, {1, 7, 7}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"Dilated16", 1, 1, 16, 16, {1, 9, 9}, {1, 3, 3}, {1, 1, 1}, {1, 2, 2}, {0, 2, 2}},
-    // These are cut into pieces, the last one smaller: by images, channels or groups, and filters by output channels.
-    {"CutImagesOfManyChannels", 4, 1, 300, 1000, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
-    {"CutImages", 7, 1, 8, 16, {1, 21, 20}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"CutChannels", 1, 1, 40, 100, {1, 14, 15}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"CutFilters", 2, 1, 72, 136, {1, 6, 7}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"CutGroups", 2, 5, 80, 80, {1, 7, 7}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}},
-    {"CutDepthwise", 1, 70, 70, 70, {1, 30, 31}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"VolumeOfOneChannel", 2, 1, 1, 16, {4, 6, 7}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
-    {"Volume", 1, 1, 16, 24, {3, 4, 5}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
-    {"VolumeOddChannels", 2, 1, 3, 5, {4, 5, 6}, {2, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 0}},
-    {"VolumeStrided", 1, 1, 16, 16, {5, 7, 8}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
-    {"VolumeDoubling", 2, 1, 8, 16, {4, 6, 6}, {2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0}},
-    {"VolumeDoublingGroups", 1, 2, 4, 6, {4, 7, 6}, {4, 3, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
-    {"VolumeHalved", 1, 2, 4, 4, {2, 6, 7}, {2, 3, 3}, {2, 2, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"VolumeDilated", 1, 1, 8, 8, {6, 7, 8}, {3, 3, 2}, {1, 1, 1}, {2, 1, 3}, {2, 1, 3}},
-    {"VolumeGroups", 1, 2, 16, 32, {3, 4, 4}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
-    {"VolumeDepthwise", 2, 8, 8, 16, {4, 4, 5}, {3, 2, 3}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1}},
-    {"VolumeDepthwiseStridedAndDilated", 1, 3, 3, 3, {7, 8, 21}, {3, 3, 3}, {2, 1, 2}, {1, 2, 3}, {1, 2, 3}},
-    {"VolumeDepthwiseBeyondInput", 2, 2, 2, 2, {2, 1, 3}, {2, 3, 5}, {1, 1, 1}, {1, 1, 1}, {1, 2, 2}},
-    {"VolumeDepthwiseMostlyPadding", 1, 2, 2, 2, {1, 2, 2}, {3, 3, 3}, {1, 1, 1}, {3, 3, 3}, {4, 3, 3}},
-    {"VolumeDepthwiseWide", 1, 2, 2, 2, {2, 2, 40}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 0}},
-    {"VolumeDepthwiseOfFlatWindows", 1, 4, 4, 4, {2, 5, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"VolumeOneByOne", 2, 1, 16, 8, {3, 4, 4}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
-    {"VolumeOneOutputChannel", 2, 1, 8, 1, {3, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
-    {"VolumeOfFlatWindows", 2, 1, 8, 8, {3, 5, 5}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
-    {"VolumeDeepOnly", 2, 1, 8, 8, {6, 1, 1}, {3, 1, 1}, {2, 1, 1}, {1, 1, 1}, {1, 0, 0}},
-}), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Geometries, ConvTest,
+    testing::ValuesIn<Geometry>({
+        {"LeNet1", 2, 1, 1, 20, {1, 12, 12}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+        {"LeNet2", 2, 1, 20, 50, {1, 8, 8}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+        {"ResNet", 2, 1, 16, 16, {1, 8, 8}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"Strided", 2, 1, 16, 32, {1, 9, 9}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
+        {"OneByOne", 3, 1, 16, 8, {1, 5, 5}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}},
+        {"OddChannels", 2, 1, 3, 5, {1, 7, 6}, {1, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 0}},
+        {"OneOutputChannel", 2, 1, 4, 1, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"Dilated", 1, 1, 4, 6, {1, 11, 11}, {1, 3, 3}, {1, 1, 1}, {1, 2, 3}, {0, 2, 3}},
+        {"Groups", 2, 2, 6, 4, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"Groups16", 2, 2, 32, 32, {1, 5, 5}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"Depthwise", 2, 8, 8, 8, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"DepthwiseMultiplier", 1, 3, 3, 6, {1, 6, 6}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"KernelBeyondInput", 1, 1, 2, 3, {1, 2, 3}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 1}},
+        {"Remainder", 1, 1, 2, 2, {1, 6, 7}, {1, 2, 2}, {1, 3, 3}, {1, 1, 1}, {0, 0, 0}},
+        {"OneDimensional", 2, 1, 4, 5, {1, 1, 13}, {1, 1, 4}, {1, 1, 2}, {1, 1, 1}, {0, 0, 1}},
+        {"OneDimensionalDilated", 2, 1, 16, 24, {1, 1, 19}, {1, 1, 3}, {1, 1, 1}, {1, 1, 4}, {0, 0, 4}},
+        {"OneDimensionalDepthwise", 2, 16, 16, 16, {1, 1, 21}, {1, 1, 9}, {1, 1, 1}, {1, 1, 1}, {0, 0, 4}},
+        {"OneDimensionalOfOneChannel", 3, 1, 1, 8, {1, 1, 20}, {1, 1, 3}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1}},
+        {"OneElement", 2, 1, 3, 4, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+        {"DepthwiseStrided", 2, 16, 16, 16, {1, 9, 9}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
+        {"Doubling", 2, 1, 16, 32, {1, 10, 12}, {1, 4, 4}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
+        {"DoublingOddly", 1, 1, 5, 3, {1, 8, 9}, {1, 3, 4}, {1, 2, 2}, {1, 1, 1}, {0, 1, 0}},
+        {"DoublingGroups", 2, 2, 8, 12, {1, 6, 8}, {1, 4, 2}, {1, 2, 2}, {1, 1, 1}, {0, 1, 0}},
+        {"DoublingOneAxis", 2, 1, 8, 8, {1, 7, 8}, {1, 3, 4}, {1, 1, 2}, {1, 1, 1}, {0, 1, 1}},
+        {"DoublingOneAxisDilated", 1, 1, 4, 4, {1, 11, 8}, {1, 3, 4}, {1, 1, 2}, {1, 3, 1}, {0, 2, 1}},
+        {"Tripling", 1, 1, 8, 8, {1, 11, 13}, {1, 5, 7}, {1, 3, 3}, {1, 1, 1}, {0, 1, 2}},
+        {"StridesApart", 1, 1, 4, 4, {1, 9, 12}, {1, 3, 7}, {1, 2, 4}, {1, 1, 1}, {0, 1, 3}},
+        {"StridedUnderPadding", 2, 1, 3, 2, {1, 4, 5}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 7, 5}},
+        {"SmallGroups", 2, 8, 32, 32, {1, 7, 7}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"Dilated16", 1, 1, 16, 16, {1, 9, 9}, {1, 3, 3}, {1, 1, 1}, {1, 2, 2}, {0, 2, 2}},
+        // These are cut into pieces, the last one smaller: by images, channels or groups, and filters by output channels.
+        {"CutImagesOfManyChannels", 4, 1, 300, 1000, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+        {"CutImages", 7, 1, 8, 16, {1, 21, 20}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"CutChannels", 1, 1, 40, 100, {1, 14, 15}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"CutFilters", 2, 1, 72, 136, {1, 6, 7}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"CutGroups", 2, 5, 80, 80, {1, 7, 7}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}},
+        {"CutDepthwise", 1, 70, 70, 70, {1, 30, 31}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"VolumeOfOneChannel", 2, 1, 1, 16, {4, 6, 7}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+        {"Volume", 1, 1, 16, 24, {3, 4, 5}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+        {"VolumeOddChannels", 2, 1, 3, 5, {4, 5, 6}, {2, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 0}},
+        {"VolumeStrided", 1, 1, 16, 16, {5, 7, 8}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+        {"VolumeDoubling", 2, 1, 8, 16, {4, 6, 6}, {2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0}},
+        {"VolumeDoublingGroups", 1, 2, 4, 6, {4, 7, 6}, {4, 3, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+        {"VolumeHalved", 1, 2, 4, 4, {2, 6, 7}, {2, 3, 3}, {2, 2, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"VolumeDilated", 1, 1, 8, 8, {6, 7, 8}, {3, 3, 2}, {1, 1, 1}, {2, 1, 3}, {2, 1, 3}},
+        {"VolumeGroups", 1, 2, 16, 32, {3, 4, 4}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+        {"VolumeDepthwise", 2, 8, 8, 16, {4, 4, 5}, {3, 2, 3}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1}},
+        {"VolumeDepthwiseStridedAndDilated", 1, 3, 3, 3, {7, 8, 21}, {3, 3, 3}, {2, 1, 2}, {1, 2, 3}, {1, 2, 3}},
+        {"VolumeDepthwiseBeyondInput", 2, 2, 2, 2, {2, 1, 3}, {2, 3, 5}, {1, 1, 1}, {1, 1, 1}, {1, 2, 2}},
+        {"VolumeDepthwiseMostlyPadding", 1, 2, 2, 2, {1, 2, 2}, {3, 3, 3}, {1, 1, 1}, {3, 3, 3}, {4, 3, 3}},
+        {"VolumeDepthwiseWide", 1, 2, 2, 2, {2, 2, 40}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 0}},
+        {"VolumeDepthwiseOfFlatWindows", 1, 4, 4, 4, {2, 5, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"VolumeOneByOne", 2, 1, 16, 8, {3, 4, 4}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+        {"VolumeOneOutputChannel", 2, 1, 8, 1, {3, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
+        {"VolumeOfFlatWindows", 2, 1, 8, 8, {3, 5, 5}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+        {"VolumeDeepOnly", 2, 1, 8, 8, {6, 1, 1}, {3, 1, 1}, {2, 1, 1}, {1, 1, 1}, {1, 0, 0}},
+    }),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace gluond::ops

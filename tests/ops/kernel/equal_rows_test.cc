@@ -2,8 +2,8 @@
 // what `batch_invariant` stands on (docs/decisions.md, "What has equal bits"). Without AVX-512, up to rounding. The BUILD file
 // runs it with oneDNN's code for several sets of instructions.
 
-#include "ops/kernel/conv_volume.h"
 #include "ops/kernel/equal_rows.h"
+#include "ops/kernel/conv_volume.h"
 #include "ops/kernel/gemm.h"
 #include "tests/ops/kernel/kernel_context.h"
 
@@ -56,8 +56,8 @@ TEST(EqualRows, OfAConvolutionAreImages) {
     for (const int64_t in : {1, 3, 16}) {
       for (const int64_t out : {5, 16, 64}) {
         for (const int64_t kernel : {1, 3}) {
-          ConvSize s = {batch, 1, in, out, {1, 14, 14}, {1, 14, 14}, {1, kernel, kernel}, {1, 1, 1}, {1, 1, 1},
-                        {0, kernel / 2, kernel / 2}};
+          ConvSize s = {
+              batch, 1, in, out, {1, 14, 14}, {1, 14, 14}, {1, kernel, kernel}, {1, 1, 1}, {1, 1, 1}, {0, kernel / 2, kernel / 2}};
           Values x(DType::kFloat32, Repeated(Rough(s.x_size() / batch, 0.7), batch)), w(DType::kFloat32, Rough(s.w_size(), 1.3));
           Values y(DType::kFloat32, std::vector<double>(static_cast<size_t>(s.y_size())));
           ASSERT_TRUE(VolumeForward<cpu>(context.ctx, s, x.blob(), w.blob(), nullptr, {y.blob(), kWriteTo}).ok());

@@ -7,8 +7,7 @@
 namespace gluond::ops {
 namespace {
 
-std::vector<double> Naive(const GemmSize& s, const std::vector<double>& a, const std::vector<double>& b,
-                          std::vector<double> c) {
+std::vector<double> Naive(const GemmSize& s, const std::vector<double>& a, const std::vector<double>& b, std::vector<double> c) {
   for (int64_t batch = 0; batch < s.batch; ++batch) {
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j) {
@@ -34,8 +33,7 @@ TEST_P(GemmTest, EqualsThreeLoops) {
       size.transpose_a = bits & 1;
       size.transpose_b = bits & 2;
       const OpReqType req = bits & 4 ? kAddTo : kWriteTo;
-      const std::vector<double> a = Numbers(size.batch * size.m * size.k, 1),
-                                b = Numbers(size.batch * size.k * size.n, 2);
+      const std::vector<double> a = Numbers(size.batch * size.m * size.k, 1), b = Numbers(size.batch * size.k * size.n, 2);
       const std::vector<double> before = Numbers(size.batch * size.m * size.n, 3);
       Values x(type, a), y(type, b), c(type, before);
       ASSERT_TRUE(Gemm<cpu>(context.ctx, type, size, x.data(), y.data(), req, c.data()).ok());
@@ -45,15 +43,16 @@ TEST_P(GemmTest, EqualsThreeLoops) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest, testing::Values(
-    GemmSize{.m = 1, .n = 1, .k = 1}, GemmSize{.m = 5, .n = 7, .k = 3}, GemmSize{.m = 64, .n = 10, .k = 33},
-    GemmSize{.m = 1, .n = 129, .k = 65}, GemmSize{.m = 70, .n = 1, .k = 17}, GemmSize{.m = 0, .n = 4, .k = 4},
-    GemmSize{.m = 3, .n = 4, .k = 0}, GemmSize{.m = 9, .n = 8, .k = 31, .batch = 3},
-    GemmSize{.m = 4, .n = 6, .k = 8, .batch = 2, .alpha = -0.5},
-    // These are cut into pieces: of rows, of columns, of matrices, of both rows and columns, and a row's columns.
-    GemmSize{.m = 300, .n = 70, .k = 300}, GemmSize{.m = 70, .n = 301, .k = 330},
-    GemmSize{.m = 65, .n = 64, .k = 120, .batch = 13}, GemmSize{.m = 130, .n = 513, .k = 260, .alpha = 0.5},
-    GemmSize{.m = 1, .n = 1300, .k = 900, .batch = 2}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, GemmTest,
+    testing::Values(GemmSize{.m = 1, .n = 1, .k = 1}, GemmSize{.m = 5, .n = 7, .k = 3}, GemmSize{.m = 64, .n = 10, .k = 33},
+                    GemmSize{.m = 1, .n = 129, .k = 65}, GemmSize{.m = 70, .n = 1, .k = 17}, GemmSize{.m = 0, .n = 4, .k = 4},
+                    GemmSize{.m = 3, .n = 4, .k = 0}, GemmSize{.m = 9, .n = 8, .k = 31, .batch = 3},
+                    GemmSize{.m = 4, .n = 6, .k = 8, .batch = 2, .alpha = -0.5},
+                    // These are cut into pieces: of rows, of columns, of matrices, of both rows and columns, and a row's columns.
+                    GemmSize{.m = 300, .n = 70, .k = 300}, GemmSize{.m = 70, .n = 301, .k = 330},
+                    GemmSize{.m = 65, .n = 64, .k = 120, .batch = 13}, GemmSize{.m = 130, .n = 513, .k = 260, .alpha = 0.5},
+                    GemmSize{.m = 1, .n = 1300, .k = 900, .batch = 2}));
 
 class ConstantMatrixTest : public testing::TestWithParam<GemmSize> {};
 
@@ -82,9 +81,10 @@ TEST_P(ConstantMatrixTest, IsReadOnceForAllNumbersOfRows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ConstantMatrixTest, testing::Values(
-    GemmSize{.m = 3, .n = 1, .k = 1}, GemmSize{.m = 5, .n = 7, .k = 3}, GemmSize{.m = 3, .n = 64, .k = 33},
-    GemmSize{.m = 4, .n = 65, .k = 16}, GemmSize{.m = 14, .n = 500, .k = 800}, GemmSize{.m = 33, .n = 1030, .k = 100}));
+INSTANTIATE_TEST_SUITE_P(Sizes, ConstantMatrixTest,
+                         testing::Values(GemmSize{.m = 3, .n = 1, .k = 1}, GemmSize{.m = 5, .n = 7, .k = 3},
+                                         GemmSize{.m = 3, .n = 64, .k = 33}, GemmSize{.m = 4, .n = 65, .k = 16},
+                                         GemmSize{.m = 14, .n = 500, .k = 800}, GemmSize{.m = 33, .n = 1030, .k = 100}));
 
 TEST(ConstantMatrix, OthersAreReadEachTime) {
   KernelContext context;
@@ -102,8 +102,7 @@ TEST(ConstantMatrix, OthersAreReadEachTime) {
 TEST(GemmTest, NullRequestWritesNothing) {
   KernelContext context;
   Values a(DType::kFloat32, {1}), b(DType::kFloat32, {1}), c(DType::kFloat32, {7});
-  ASSERT_TRUE(
-      Gemm<cpu>(context.ctx, DType::kFloat32, {.m = 1, .n = 1, .k = 1}, a.data(), b.data(), kNullOp, c.data()).ok());
+  ASSERT_TRUE(Gemm<cpu>(context.ctx, DType::kFloat32, {.m = 1, .n = 1, .k = 1}, a.data(), b.data(), kNullOp, c.data()).ok());
   EXPECT_EQ(c[0], 7);
 }
 

@@ -60,15 +60,16 @@ Pooled Naive(const PoolSize& s, const std::vector<double>& x, const std::vector<
     double* to = &r.dx[i / s.out_plane() * s.in_plane()];
     if (s.type == PoolType::kMax) {
       int64_t best = -1;
-      for (int64_t p : inside) if (best < 0 || from[p] > from[best]) best = p;
+      for (int64_t p : inside)
+        if (best < 0 || from[p] > from[best]) best = p;
       r.y.push_back(best < 0 ? 0 : from[best]);
       r.index.push_back(static_cast<int32_t>(best));
       if (best >= 0) to[best] += dy[i];
       continue;
     }
     const double count = s.type == PoolType::kSum || inside.empty() ? 1
-                         : s.count_include_pad ? static_cast<double>((z1 - z0) * (y1 - y0) * (x1 - x0))
-                                               : static_cast<double>(inside.size());
+                         : s.count_include_pad                      ? static_cast<double>((z1 - z0) * (y1 - y0) * (x1 - x0))
+                                                                    : static_cast<double>(inside.size());
     double sum = 0;
     for (int64_t p : inside) sum += from[p], to[p] += dy[i] / count;
     r.y.push_back(sum / count);
@@ -92,8 +93,7 @@ TEST_P(PoolTest, EqualsItsDefinition) {
           Values x_values(type, x), dy_values(type, dy);
           Values y(type, std::vector<double>(dy.size(), 1)), dx(type, std::vector<double>(x.size(), 1));
           Values index(DType::kInt32, std::vector<double>(dy.size(), -1));
-          ASSERT_TRUE(
-              PoolForward<cpu>(context.ctx, s, x_values.blob(in), req, y.blob(out), kWriteTo, index.blob(out)).ok());
+          ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x_values.blob(in), req, y.blob(out), kWriteTo, index.blob(out)).ok());
           ASSERT_TRUE(PoolBackward<cpu>(context.ctx, s, dy_values.blob(out), index.blob(out), req, dx.blob(in)).ok());
           Values alone(type, std::vector<double>(dy.size(), 1));  // Nobody asks for the positions of the maxima.
           ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x_values.blob(in), req, alone.blob(out), kNullOp, {}).ok());
@@ -114,44 +114,49 @@ TEST_P(PoolTest, EqualsItsDefinition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Geometries, PoolTest, testing::ValuesIn<Geometry>({
-    {"TwoByTwo", 3, {1, 8, 8}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, false},
-    {"Remainder", 2, {1, 7, 9}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, false},
-    {"FullRemainder", 2, {1, 7, 9}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, true},
-    {"Overlapping", 2, {1, 9, 7}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, false},
-    {"FullOverlapping", 2, {1, 8, 8}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, true},
-    {"DenseWindows", 1, {1, 6, 5}, {1, 3, 2}, {1, 1, 1}, {0, 2, 1}, false},
-    {"Global", 4, {1, 5, 6}, {1, 5, 6}, {1, 1, 1}, {0, 0, 0}, false},
-    {"WindowsBeyondTheEdge", 1, {1, 4, 4}, {1, 2, 2}, {1, 3, 3}, {0, 1, 1}, true},
-    {"DenseInManyBlocks", 2, {1, 150, 60}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, false},
-    {"DenseWiderThanTheInput", 2, {1, 3, 2}, {1, 5, 6}, {1, 1, 1}, {0, 2, 3}, false},
-    {"WideRow", 1, {1, 2, 300}, {1, 2, 3}, {1, 1, 1}, {0, 0, 1}, false},
-    {"SpanOfManyChunks", 2, {1, 1, 1400}, {1, 1, 300}, {1, 1, 7}, {0, 0, 9}, false},
-    {"WiderThanASpan", 2, {1, 2, 1500}, {1, 2, 600}, {1, 1, 1}, {0, 1, 20}, false},
-    {"SpanInRows", 1, {1, 3, 2000}, {1, 2, 450}, {1, 1, 600}, {0, 1, 100}, true},
-    {"OneDimensional", 2, {1, 1, 11}, {1, 1, 3}, {1, 1, 2}, {0, 0, 1}, false},
-    {"OneDimensionalFull", 2, {1, 1, 12}, {1, 1, 3}, {1, 1, 2}, {0, 0, 0}, true},
-    {"OneDimensionalGlobal", 3, {1, 1, 37}, {1, 1, 37}, {1, 1, 1}, {0, 0, 0}, false},
-    {"OneElement", 3, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, false},
-    {"WideWindows", 2, {1, 3, 40}, {1, 2, 20}, {1, 1, 9}, {0, 1, 7}, false},
-    {"WideWindowsBeyondTheEdge", 2, {1, 2, 9}, {1, 2, 6}, {1, 2, 11}, {0, 1, 5}, true},
-    {"WholeRows", 2, {1, 7, 5}, {1, 3, 5}, {1, 2, 1}, {0, 1, 0}, true},
-    {"Volume", 2, {4, 6, 8}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0}, false},
-    {"VolumeFullOverlapping", 2, {5, 6, 7}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, true},
-    {"VolumeDense", 1, {3, 4, 9}, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, false},
-    {"VolumeDenseLarge", 2, {6, 30, 31}, {4, 5, 2}, {1, 1, 1}, {2, 2, 1}, false},
-    {"VolumeStrideThree", 1, {7, 5, 11}, {2, 3, 4}, {3, 1, 3}, {1, 0, 2}, true},
-    {"VolumeGlobal", 3, {3, 4, 5}, {3, 4, 5}, {1, 1, 1}, {0, 0, 0}, false},
-    {"VolumeWholeSlices", 2, {6, 3, 4}, {2, 3, 4}, {2, 1, 1}, {1, 0, 0}, false},
-    {"VolumeWindowsBeyondTheEdge", 1, {4, 4, 4}, {2, 2, 2}, {3, 3, 3}, {1, 1, 1}, true},
-}), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Geometries, PoolTest,
+                         testing::ValuesIn<Geometry>({
+                             {"TwoByTwo", 3, {1, 8, 8}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, false},
+                             {"Remainder", 2, {1, 7, 9}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, false},
+                             {"FullRemainder", 2, {1, 7, 9}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, true},
+                             {"Overlapping", 2, {1, 9, 7}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, false},
+                             {"FullOverlapping", 2, {1, 8, 8}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, true},
+                             {"DenseWindows", 1, {1, 6, 5}, {1, 3, 2}, {1, 1, 1}, {0, 2, 1}, false},
+                             {"Global", 4, {1, 5, 6}, {1, 5, 6}, {1, 1, 1}, {0, 0, 0}, false},
+                             {"WindowsBeyondTheEdge", 1, {1, 4, 4}, {1, 2, 2}, {1, 3, 3}, {0, 1, 1}, true},
+                             {"DenseInManyBlocks", 2, {1, 150, 60}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, false},
+                             {"DenseWiderThanTheInput", 2, {1, 3, 2}, {1, 5, 6}, {1, 1, 1}, {0, 2, 3}, false},
+                             {"WideRow", 1, {1, 2, 300}, {1, 2, 3}, {1, 1, 1}, {0, 0, 1}, false},
+                             {"SpanOfManyChunks", 2, {1, 1, 1400}, {1, 1, 300}, {1, 1, 7}, {0, 0, 9}, false},
+                             {"WiderThanASpan", 2, {1, 2, 1500}, {1, 2, 600}, {1, 1, 1}, {0, 1, 20}, false},
+                             {"SpanInRows", 1, {1, 3, 2000}, {1, 2, 450}, {1, 1, 600}, {0, 1, 100}, true},
+                             {"OneDimensional", 2, {1, 1, 11}, {1, 1, 3}, {1, 1, 2}, {0, 0, 1}, false},
+                             {"OneDimensionalFull", 2, {1, 1, 12}, {1, 1, 3}, {1, 1, 2}, {0, 0, 0}, true},
+                             {"OneDimensionalGlobal", 3, {1, 1, 37}, {1, 1, 37}, {1, 1, 1}, {0, 0, 0}, false},
+                             {"OneElement", 3, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, false},
+                             {"WideWindows", 2, {1, 3, 40}, {1, 2, 20}, {1, 1, 9}, {0, 1, 7}, false},
+                             {"WideWindowsBeyondTheEdge", 2, {1, 2, 9}, {1, 2, 6}, {1, 2, 11}, {0, 1, 5}, true},
+                             {"WholeRows", 2, {1, 7, 5}, {1, 3, 5}, {1, 2, 1}, {0, 1, 0}, true},
+                             {"Volume", 2, {4, 6, 8}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0}, false},
+                             {"VolumeFullOverlapping", 2, {5, 6, 7}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, true},
+                             {"VolumeDense", 1, {3, 4, 9}, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, false},
+                             {"VolumeDenseLarge", 2, {6, 30, 31}, {4, 5, 2}, {1, 1, 1}, {2, 2, 1}, false},
+                             {"VolumeStrideThree", 1, {7, 5, 11}, {2, 3, 4}, {3, 1, 3}, {1, 0, 2}, true},
+                             {"VolumeGlobal", 3, {3, 4, 5}, {3, 4, 5}, {1, 1, 1}, {0, 0, 0}, false},
+                             {"VolumeWholeSlices", 2, {6, 3, 4}, {2, 3, 4}, {2, 1, 1}, {1, 0, 0}, false},
+                             {"VolumeWindowsBeyondTheEdge", 1, {4, 4, 4}, {2, 2, 2}, {3, 3, 3}, {1, 1, 1}, true},
+                         }),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(PoolTest, TheFirstNanIsTheMaximumOfItsWindow) {
   KernelContext context;
   const double nan = std::nan("");
   const PoolSize pairs = {PoolType::kMax, true, 1, {1, 1, 4}, {1, 1, 2}, {1, 1, 2}, {1, 1, 2}, {0, 0, 0}};
   const PoolSize whole = {PoolType::kMax, true, 1, {1, 2, 2}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}};
-  const struct { PoolSize size; std::vector<double> x, y, at; } cases[] = {
+  const struct {
+    PoolSize size;
+    std::vector<double> x, y, at;
+  } cases[] = {
       {pairs, {nan, 5, 1, 2}, {nan, 2}, {0, 3}},
       {pairs, {5, nan, nan, nan}, {nan, nan}, {1, 2}},
       {whole, {5, nan, nan, 7}, {nan}, {1}},
@@ -162,8 +167,7 @@ TEST(PoolTest, TheFirstNanIsTheMaximumOfItsWindow) {
       const Shape in = {4}, out = {static_cast<int64_t>(c.y.size())};
       Values x(DType::kFloat32, c.x), y(DType::kFloat32, std::vector<double>(c.y.size()));
       Values at(DType::kInt32, std::vector<double>(c.y.size(), -2));
-      const absl::Status status =
-          PoolForward<cpu>(context.ctx, c.size, x.blob(in), kWriteTo, y.blob(out), index_req, at.blob(out));
+      const absl::Status status = PoolForward<cpu>(context.ctx, c.size, x.blob(in), kWriteTo, y.blob(out), index_req, at.blob(out));
       ASSERT_TRUE(status.ok()) << status;
       for (size_t i = 0; i < c.y.size(); ++i) {
         EXPECT_TRUE(std::isnan(c.y[i]) ? std::isnan(y[i]) : y[i] == c.y[i]) << y[i];
@@ -179,8 +183,7 @@ TEST(PoolTest, OfEqualElementsTheFirstGetsTheGradient) {
   const double inf = std::numeric_limits<double>::infinity();
   for (double v : {3.0, -inf}) {
     Values x(DType::kFloat64, {v, v, v, v}), y(DType::kFloat64, {0}), index(DType::kInt32, {-1});
-    ASSERT_TRUE(
-        PoolForward<cpu>(context.ctx, s, x.blob({2, 2}), kWriteTo, y.blob({1}), kWriteTo, index.blob({1})).ok());
+    ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x.blob({2, 2}), kWriteTo, y.blob({1}), kWriteTo, index.blob({1})).ok());
     EXPECT_EQ(y[0], v);
     EXPECT_EQ(index[0], 0);
   }
@@ -219,8 +222,7 @@ TEST(PoolTest, TheFirstNanWinsInOverlappingWindows) {
   const std::vector<int32_t> at = {1, 1, 7, 4, 5, 7};
   for (const OpReqType index_req : {kNullOp, kWriteTo}) {
     Values y(DType::kFloat32, std::vector<double>(6)), index(DType::kInt32, std::vector<double>(6, -2));
-    ASSERT_TRUE(
-        PoolForward<cpu>(context.ctx, s, x.blob({3, 4}), kWriteTo, y.blob({2, 3}), index_req, index.blob({2, 3})).ok());
+    ASSERT_TRUE(PoolForward<cpu>(context.ctx, s, x.blob({3, 4}), kWriteTo, y.blob({2, 3}), index_req, index.blob({2, 3})).ok());
     for (int64_t i = 0; i < 6; ++i) {
       EXPECT_EQ(std::isnan(y[i]), i != 4) << i;
       EXPECT_EQ(index[i], index_req == kNullOp ? -2 : at[i]) << i;

@@ -46,7 +46,8 @@ TEST(Sort, TheKernelOrdersAsTheMergeDoes) {
   const RowGeometry rows = {2, 100, 3};
   for (DType type : {DType::kFloat32, DType::kFloat16, DType::kInt32}) {
     std::vector<double> numbers = Numbers(600, 1);
-    if (type == DType::kInt32) for (double& x : numbers) x *= 16;
+    if (type == DType::kInt32)
+      for (double& x : numbers) x *= 16;
     Values x(type, numbers);
     KernelContext context;
     const auto order = SortedOrder<cpu>(context.ctx, rows, true, 100, x.blob({2, 100, 3}));

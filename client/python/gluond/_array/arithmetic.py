@@ -32,8 +32,9 @@ class OfOne:
 class _Family:
     """One function of two numbers: its operators for two arrays, an array and a number, a number and an array."""
 
-    def __init__(self, name: str, scalar: str, reversed_scalar: Optional[str], sign: str,
-                 ufunc: Any = None, what: str = "") -> None:
+    def __init__(
+        self, name: str, scalar: str, reversed_scalar: Optional[str], sign: str, ufunc: Any = None, what: str = ""
+    ) -> None:
         self.sign = sign
         self._ufunc = ufunc  # numpy's, for `lhs op= rhs` of values in this process,
         self._what = what  # and the verb for it.
@@ -94,8 +95,10 @@ def _beside(x: Any, other: Any, sign: str) -> Any:
         raise TypeError(f"type {type(other)} not supported by {sign} with an NDArray. Make it one: mx.nd.array(...)")
     dtype = np.dtype(x.dtype)
     if not np.can_cast(other.dtype, dtype, "same_kind"):
-        raise TypeError(f"{sign}: an array of numpy's of {other.dtype} loses values in the NDArray's {dtype}. Cast one: "
-                        f"x.astype('{other.dtype}'), or a.astype('{dtype}')")
+        raise TypeError(
+            f"{sign}: an array of numpy's of {other.dtype} loses values in the NDArray's {dtype}. Cast one: "
+            f"x.astype('{other.dtype}'), or a.astype('{dtype}')"
+        )
     return transfer.put(type(x), other, x._context, dtype)
 
 
@@ -231,7 +234,7 @@ multiply = _function(MUL, lambda l, r: l * r, "multiply")
 divide = _function(DIV, lambda l, r: l / r, "divide")
 true_divide = divide
 modulo = _function(MOD, lambda l, r: l % r, "modulo")
-_power = _function(POWER, lambda l, r: l ** r, "power")
+_power = _function(POWER, lambda l, r: l**r, "power")
 
 
 def power(base: Any, exp: Any) -> Any:

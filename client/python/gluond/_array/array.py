@@ -108,8 +108,9 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         if copy is False:
-            raise ValueError("the values of an NDArray are on the server, so numpy always gets a copy: np.asarray(x), or "
-                             "x.asnumpy()")
+            raise ValueError(
+                "the values of an NDArray are on the server, so numpy always gets a copy: np.asarray(x), or " "x.asnumpy()"
+            )
         values = self.asnumpy()
         return values if dtype is None else values.astype(dtype, copy=False)
 
@@ -117,8 +118,10 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         """The only element, as a numpy scalar. ValueError: there are several, or none."""
         value = self._only_element()
         if value is None:
-            raise ValueError(f"The current array is not a scalar (its shape is {self.shape}). Take one element, x[0], reduce "
-                             "it, x.mean(), or get all values with x.asnumpy()")
+            raise ValueError(
+                f"The current array is not a scalar (its shape is {self.shape}). Take one element, x[0], reduce "
+                "it, x.mean(), or get all values with x.asnumpy()"
+            )
         return value
 
     item = asscalar
@@ -143,8 +146,10 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
             return bool(value)
         if self.size == 0:
             return False
-        raise ValueError("The truth value of an NDArray with multiple elements is ambiguous. Use x.asnumpy().any() or "
-                         ".all(), or mx.nd.where(x, ...) to choose for each element")
+        raise ValueError(
+            "The truth value of an NDArray with multiple elements is ambiguous. Use x.asnumpy().any() or "
+            ".all(), or mx.nd.where(x, ...) to choose for each element"
+        )
 
     __nonzero__ = __bool__
 
@@ -261,8 +266,10 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         own = (1,) * (len(shape) - self.ndim) + self.shape
         if len(own) != len(shape) or any(a not in (1, b) for a, b in zip(own, shape)):
-            raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
-                             f"{self.shape} and requested shape {shape}")
+            raise ValueError(
+                f"operands could not be broadcast together with remapped shapes[original->remapped]: "
+                f"{self.shape} and requested shape {shape}"
+            )
         source = self if own == self.shape else self.reshape(own)
         out = calls.invoke(calls.intern("broadcast_to", {"shape": text(shape)}, 1, 1), (source,))
         out._shape = shape

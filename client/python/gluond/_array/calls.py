@@ -46,8 +46,17 @@ class Call:
 
     __slots__ = ("op", "attributes", "inputs", "outputs", "extra", "auxiliary", "results", "same", "ready", "custom")
 
-    def __init__(self, op: str, attributes: Tuple[Tuple[str, str], ...], inputs: int, outputs: int, extra: int = 0,
-                 auxiliary: Tuple[int, ...] = (), results: Results = NOT_TOLD, custom: Any = None) -> None:
+    def __init__(
+        self,
+        op: str,
+        attributes: Tuple[Tuple[str, str], ...],
+        inputs: int,
+        outputs: int,
+        extra: int = 0,
+        auxiliary: Tuple[int, ...] = (),
+        results: Results = NOT_TOLD,
+        custom: Any = None,
+    ) -> None:
         self.op = op
         self.custom = custom  # A CustomOperatorSpec, or None.
         self.attributes = attributes
@@ -71,9 +80,17 @@ class Call:
     def prepare(self, session: Any) -> Tuple[Any, bytes, bytes, Optional[_Prepared]]:
         """Makes the call known to a session, and returns the new value of `ready`."""
         number = session.new_call()
-        session.submit(encoding.message(encoding.PREPARE, command_pb2.Command.Prepare(
-            call=number, op=self.op, attributes={key: Value(string_value=text) for key, text in self.attributes},
-            custom=self.custom)))
+        session.submit(
+            encoding.message(
+                encoding.PREPARE,
+                command_pb2.Command.Prepare(
+                    call=number,
+                    op=self.op,
+                    attributes={key: Value(string_value=text) for key, text in self.attributes},
+                    custom=self.custom,
+                ),
+            )
+        )
         frame = CallFrame(INVOKE, number, self.inputs, self.outputs, self.extra)
         ready = self.ready = (session, frame.head, frame.middle, _Prepared(session, number))
         return ready
@@ -88,8 +105,15 @@ def forget_oldest(known: dict) -> None:
         known.pop(next(iter(known)), None)
 
 
-def intern(op: str, attributes: Mapping[str, str], inputs: int, outputs: int, extra: int = 0,
-           auxiliary: Tuple[int, ...] = (), results: Results = NOT_TOLD) -> Call:
+def intern(
+    op: str,
+    attributes: Mapping[str, str],
+    inputs: int,
+    outputs: int,
+    extra: int = 0,
+    auxiliary: Tuple[int, ...] = (),
+    results: Results = NOT_TOLD,
+) -> Call:
     """The one Call of these arguments, so that the session learns of it once. The oldest of very many are forgotten."""
     items = tuple(attributes.items())
     key = (op, items, inputs, outputs, extra)
@@ -155,8 +179,9 @@ class Array:
 _new: Callable[[Any], Any] = object.__new__
 
 
-def blank(kind: type, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: Optional[np.dtype],
-          where: Place = ON_SERVER) -> Any:
+def blank(
+    kind: type, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: Optional[np.dtype], where: Place = ON_SERVER
+) -> Any:
     """An array of this class, with its values in this place; on the server, it has a new name, which stands for nothing yet."""
     array = _new(kind)
     array._session = session
@@ -250,8 +275,16 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
     ready = call.ready
     if ready[0] is not session:
         ready = call.prepare(session)
-    command = b"".join((ready[1], *[each._name or each._sent() for each in inputs], ready[2],
-                        *[each._name or each._sent() for each in outputs], frame().flags, tail))
+    command = b"".join(
+        (
+            ready[1],
+            *[each._name or each._sent() for each in inputs],
+            ready[2],
+            *[each._name or each._sent() for each in outputs],
+            frame().flags,
+            tail,
+        )
+    )
     if out is None and not call.auxiliary:
         session.submit(command)
     else:
@@ -262,8 +295,16 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
     return outputs[0] if call.outputs == 1 else outputs
 
 
-def create(call: Call, kind: type, session: Any, context: Any, shape: Optional[Tuple[int, ...]], dtype: np.dtype,
-           tail: bytes, out: Any = None) -> Any:
+def create(
+    call: Call,
+    kind: type,
+    session: Any,
+    context: Any,
+    shape: Optional[Tuple[int, ...]],
+    dtype: np.dtype,
+    tail: bytes,
+    out: Any = None,
+) -> Any:
     """A call without inputs. kind: the class of its result. `tail`: the device field."""
     ready = call.ready
     if ready[0] is not session:
@@ -299,26 +340,37 @@ def check_together(arrays: Iterable[Any], op: str) -> None:
     first = arrays[0]
     for other in arrays[1:]:
         if other._session is not first._session:
-            raise MXNetError(f"{op}: the arrays belong to two sessions, with {first._session.address} and with "
-                             f"{other._session.address}; arrays made before mx.connect() or a fork do not work with later "
-                             "ones. Hand the values over: mx.nd.array(x.asnumpy())")
-        if other._context is not first._context and other._context != first._context and not (
-                first._context.device_type.startswith("cpu_") or other._context.device_type.startswith("cpu_")):
-            raise MXNetError(f"{op}: the arrays are on different devices, {first._context} and {other._context}; "
-                             f"move one with x.as_in_context({first._context})")
+            raise MXNetError(
+                f"{op}: the arrays belong to two sessions, with {first._session.address} and with "
+                f"{other._session.address}; arrays made before mx.connect() or a fork do not work with later "
+                "ones. Hand the values over: mx.nd.array(x.asnumpy())"
+            )
+        if (
+            other._context is not first._context
+            and other._context != first._context
+            and not (first._context.device_type.startswith("cpu_") or other._context.device_type.startswith("cpu_"))
+        ):
+            raise MXNetError(
+                f"{op}: the arrays are on different devices, {first._context} and {other._context}; "
+                f"move one with x.as_in_context({first._context})"
+            )
 
 
 _IN_PLACE = "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd."
-_IN_GRAPH = ("Assigning to NDArrays that are already in a computational graph will cause undefined behavior when evaluating "
-             "gradients. Please call backward first to clear the graph or do this out side of a record section. Also note "
-             "that you cannot use inplace operations like +=, *=, relu(x, out=x), y[idx]=x, etc inside a record section.")
+_IN_GRAPH = (
+    "Assigning to NDArrays that are already in a computational graph will cause undefined behavior when evaluating "
+    "gradients. Please call backward first to clear the graph or do this out side of a record section. Also note "
+    "that you cannot use inplace operations like +=, *=, relu(x, out=x), y[idx]=x, etc inside a record section."
+)
 
 
 def check_writable(array: Any, what: str) -> None:
     """ValueError for an array that may only be read. what: the attempt, in words."""
     if not array._where.writable:
-        raise ValueError(f"trying to {what} a readonly NDArray: an operator's inputs belong to its caller; assign to "
-                         "out_data or in_grad, or compute in a copy (x.copy())")
+        raise ValueError(
+            f"trying to {what} a readonly NDArray: an operator's inputs belong to its caller; assign to "
+            "out_data or in_grad, or compute in a copy (x.copy())"
+        )
 
 
 def check_outputs(call: Call, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -29,8 +29,13 @@ def foreach(body: Callable[[Any, Any], Tuple[Any, Any]], data: Any, init_states:
     return _stacked(outputs, 0) if outputs else [], states
 
 
-def while_loop(cond: Callable[..., Any], func: Callable[..., Tuple[Any, Any]], loop_vars: Any,
-               max_iterations: Any = None, name: str = "while_loop") -> Any:
+def while_loop(
+    cond: Callable[..., Any],
+    func: Callable[..., Tuple[Any, Any]],
+    loop_vars: Any,
+    max_iterations: Any = None,
+    name: str = "while_loop",
+) -> Any:
     """(outputs, loop_vars) of `func(*loop_vars) -> (outputs, loop_vars)`, repeated while `cond(*loop_vars)`.
 
     The outputs of all steps are stacked, and filled up with zeros to `max_iterations` of them.

@@ -75,8 +75,15 @@ def _known(shape: Shape) -> Tuple[int, ...]:
     return sizes
 
 
-def _filled(op: str, value: float, attributes: Dict[str, str], ctx: Optional[Context], sizes: Tuple[int, ...], dtype: np.dtype,
-            out: Optional[NDArray] = None) -> NDArray:
+def _filled(
+    op: str,
+    value: float,
+    attributes: Dict[str, str],
+    ctx: Optional[Context],
+    sizes: Tuple[int, ...],
+    dtype: np.dtype,
+    out: Optional[NDArray] = None,
+) -> NDArray:
     if not sizes and out is None:  # The server's operators give one number the shape (1,).
         return transfer.put(NDArray, np.full((), value, in_numpy(dtype)), ctx, dtype)
     return transfer.made(NDArray, op, attributes, ctx, sizes, dtype, out)
@@ -88,27 +95,40 @@ def empty(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype:
     return _filled("_zeros", 0, {}, ctx, _shape(shape), _dtype(dtype))
 
 
-def zeros(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, stype: Optional[str] = None,
-          out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
+def zeros(
+    shape: Shape,
+    ctx: Optional[Context] = None,
+    dtype: Any = None,
+    stype: Optional[str] = None,
+    out: Optional[NDArray] = None,
+    name: Optional[str] = None,
+) -> NDArray:
     """An array of zeros. dtype: default float32."""
     dense_only("zeros", stype)
     return _filled("_zeros", 0, {}, ctx, _known(shape), _dtype(dtype), out)
 
 
-def ones(shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, out: Optional[NDArray] = None,
-         name: Optional[str] = None) -> NDArray:
+def ones(
+    shape: Shape, ctx: Optional[Context] = None, dtype: Any = None, out: Optional[NDArray] = None, name: Optional[str] = None
+) -> NDArray:
     """An array of ones. dtype: default float32."""
     return _filled("_ones", 1, {}, ctx, _known(shape), _dtype(dtype), out)
 
 
-def full(shape: Shape, val: Any, ctx: Optional[Context] = None, dtype: Any = None,
-         out: Optional[NDArray] = None) -> NDArray:
+def full(shape: Shape, val: Any, ctx: Optional[Context] = None, dtype: Any = None, out: Optional[NDArray] = None) -> NDArray:
     """An array of one value. dtype: default float32."""
     return _filled("_full", val, {"value": repr(float(val))}, ctx, _known(shape), _dtype(dtype), out)
 
 
-def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat: int = 1, infer_range: Any = None,
-           ctx: Optional[Context] = None, dtype: Any = None) -> NDArray:
+def arange(
+    start: float,
+    stop: Optional[float] = None,
+    step: float = 1.0,
+    repeat: int = 1,
+    infer_range: Any = None,
+    ctx: Optional[Context] = None,
+    dtype: Any = None,
+) -> NDArray:
     """start, start + step, ... up to before `stop`, each `repeat` times. With one number: 0, 1, ... up to before it."""
     if stop is None:
         start, stop = 0, start
@@ -119,8 +139,9 @@ def arange(start: float, stop: Optional[float] = None, step: float = 1.0, repeat
     return out
 
 
-def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Optional[Context] = None,
-             dtype: Any = None) -> NDArray:
+def linspace(
+    start: float, stop: float, num: int, endpoint: bool = True, ctx: Optional[Context] = None, dtype: Any = None
+) -> NDArray:
     """`num` evenly spaced values from start to stop, with stop itself if `endpoint`."""
     return transfer.put(NDArray, np.linspace(start, stop, num, endpoint, dtype=_dtype(dtype)), ctx, _dtype(dtype))
 

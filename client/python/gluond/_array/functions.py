@@ -28,8 +28,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     return calls.invoke(calls.intern("Concat", attributes, len(arrays), 1), arrays)
 
 
-def split_v2(ary: NDArray, indices_or_sections: Union[int, Sequence[int]], axis: int = 0,
-             squeeze_axis: bool = False) -> Any:
+def split_v2(ary: NDArray, indices_or_sections: Union[int, Sequence[int]], axis: int = 0, squeeze_axis: bool = False) -> Any:
     """Parts of an array along `axis`: so many equal ones, or cut at these positions.
 
     squeeze_axis: without the dimension, where the parts have size 1 there.

@@ -50,8 +50,10 @@ class Indexing:
             return
         parsed = parse(key, self.shape)
         if frame().recording:
-            calls.check_not_in_graph((self,), (value,) if isinstance(value, Array)
-                                     and not (isinstance(parsed, Basic) and parsed.everything(self.shape)) else ())
+            calls.check_not_in_graph(
+                (self,),
+                (value,) if isinstance(value, Array) and not (isinstance(parsed, Basic) and parsed.everything(self.shape)) else (),
+            )
         if isinstance(parsed, Basic):
             _set_basic(self, parsed, value)
         else:
@@ -142,8 +144,10 @@ def _set_all(x: Any, value: Any) -> None:
     try:
         values = np.broadcast_to(values.reshape(_without_leading_ones(values.shape, x.ndim)), x.shape)
     except ValueError:
-        raise ValueError(f"operands could not be broadcast together with remapped shapes[original->remapped]: "
-                         f"{values.shape} and requested shape {x.shape}") from None
+        raise ValueError(
+            f"operands could not be broadcast together with remapped shapes[original->remapped]: "
+            f"{values.shape} and requested shape {x.shape}"
+        ) from None
     if frame().when_fresh:  # Only an operator's write can depend on the gradient's freshness.
         return transfer.overwrite(x, transfer.put(type(x), values, x._context, np.dtype(x.dtype)))
     calls.write((x,), lambda: transfer.send(x, values))
@@ -164,8 +168,9 @@ def _numpy(x: Any, value: Any) -> np.ndarray:
             raise TypeError
         return values
     except (TypeError, ValueError):
-        raise TypeError(f"{type(x)} does not support assignment with non-array-like object {value} of type "
-                        f"{type(value)}") from None
+        raise TypeError(
+            f"{type(x)} does not support assignment with non-array-like object {value} of type " f"{type(value)}"
+        ) from None
 
 
 def _as_array(x: Any, value: Any) -> Any:
@@ -185,7 +190,7 @@ def _get_advanced(x: Any, key: Advanced) -> Any:
     indices = _indices(x, key)
     out = calls.invoke(calls.intern("gather_nd", {}, 2, 1), (source, indices))
     out._dtype = x._dtype
-    out._shape = key.index_shape + tuple(key.expanded[axis] for axis in order[len(key.axes):])
+    out._shape = key.index_shape + tuple(key.expanded[axis] for axis in order[len(key.axes) :])
     out = _slice_rest(out, key)
     back = key.back()
     if back != sorted(back):
@@ -262,6 +267,7 @@ def _spread(x: Any, value: Any, shape: Tuple[int, ...]) -> Any:
     try:
         values = np.broadcast_to(values.reshape(_without_leading_ones(values.shape, len(shape))), shape)
     except ValueError:
-        raise ValueError(f"shape mismatch: value array of shape {values.shape} could not be broadcast to indexing "
-                         f"result of shape {shape}") from None
+        raise ValueError(
+            f"shape mismatch: value array of shape {values.shape} could not be broadcast to indexing " f"result of shape {shape}"
+        ) from None
     return _as_array(x, values)

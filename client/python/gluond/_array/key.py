@@ -24,8 +24,11 @@ class Basic:
 
     def bounds(self) -> Tuple[tuple, tuple, tuple]:
         """begin, end, step for the operator slice. Going down to the first element, the end is None."""
-        return (tuple(one.start for one in self.slices),
-                tuple(None if one.stop < 0 else one.stop for one in self.slices), tuple(one.step for one in self.slices))
+        return (
+            tuple(one.start for one in self.slices),
+            tuple(None if one.stop < 0 else one.stop for one in self.slices),
+            tuple(one.step for one in self.slices),
+        )
 
     def everything(self, shape: Tuple[int, ...]) -> bool:
         """Whether all elements are chosen, in order."""
@@ -48,8 +51,9 @@ class Basic:
 class Advanced:
     """Arrays of indices for `axes` of the array in its `expanded` shape, slices for the `rest`."""
 
-    def __init__(self, expanded: Tuple[int, ...], axes: List[int], arrays: List[Any], rest: List[slice],
-                 key: tuple, together: bool) -> None:
+    def __init__(
+        self, expanded: Tuple[int, ...], axes: List[int], arrays: List[Any], rest: List[slice], key: tuple, together: bool
+    ) -> None:
         self.expanded = expanded
         self.axes = axes
         self.arrays = arrays
@@ -58,12 +62,14 @@ class Advanced:
         try:
             self.index_shape = np.broadcast_shapes(*(tuple(one.shape) for one in arrays))
         except ValueError:
-            raise IndexError("shape mismatch: indexing arrays could not be broadcast together with shapes "
-                             + " ".join(str(tuple(one.shape)) for one in arrays)) from None
+            raise IndexError(
+                "shape mismatch: indexing arrays could not be broadcast together with shapes "
+                + " ".join(str(tuple(one.shape)) for one in arrays)
+            ) from None
         # numpy puts the indexed dimensions where they were, if they are neighbours in the key, else in front.
         self.place = axes[0] if together else 0
         kept = tuple(len(range(one.start, one.stop, one.step)) for one in rest)
-        self.shape = kept[:self.place] + self.index_shape + kept[self.place:] or (1,)
+        self.shape = kept[: self.place] + self.index_shape + kept[self.place :] or (1,)
 
     def order(self) -> List[int]:
         """The order that brings the indexed dimensions of the array to the front."""
@@ -73,15 +79,15 @@ class Advanced:
         """The order that brings the indexed dimensions from the front to their place."""
         lead = len(self.index_shape)
         kept = list(range(lead, lead + len(self.rest)))
-        return kept[:self.place] + list(range(lead)) + kept[self.place:]
+        return kept[: self.place] + list(range(lead)) + kept[self.place :]
 
     def positions(self) -> np.ndarray:
         """Row-major positions of the chosen elements, in the result's shape; all index arrays are numpy's."""
-        strides = [prod(self.expanded[axis + 1:]) for axis in range(len(self.expanded))]
+        strides = [prod(self.expanded[axis + 1 :]) for axis in range(len(self.expanded))]
         chosen = np.zeros(self.index_shape, np.int64)
         for axis, array in zip(self.axes, self.arrays):
             chosen = chosen + array * strides[axis]
-        for axis, one in zip(self.order()[len(self.axes):], self.rest):
+        for axis, one in zip(self.order()[len(self.axes) :], self.rest):
             chosen = np.add.outer(chosen, np.arange(one.start, one.stop, one.step, dtype=np.int64) * strides[axis])
         return chosen.transpose(self.back()).reshape(self.shape)
 
@@ -141,8 +147,7 @@ def parse(key: Any, shape: Tuple[int, ...]) -> Union[Basic, Advanced]:
                 axes.append(len(expanded) - 1)
                 arrays.append(np.asarray(place))
     if advanced:
-        places = [place for place, item in enumerate(given) if not (
-            item is None or item is Ellipsis or isinstance(item, slice))]
+        places = [place for place, item in enumerate(given) if not (item is None or item is Ellipsis or isinstance(item, slice))]
         return Advanced(tuple(expanded), axes, arrays, rest, items, places[-1] - places[0] < len(places))
     return Basic(slices, tuple(out) or (1,))
 
@@ -154,7 +159,7 @@ _looks = 16
 def _warn_of_mask(item: Any, shape: Tuple[int, ...]) -> None:
     """Says that the result of a comparison, whose numbers are 0 and 1, is no mask."""
     global _looks
-    if np.dtype(item.dtype).kind != "f" or tuple(item.shape) != shape[:len(item.shape)] or prod(item.shape) < 3:
+    if np.dtype(item.dtype).kind != "f" or tuple(item.shape) != shape[: len(item.shape)] or prod(item.shape) < 3:
         return
     if isinstance(item, Array):
         _looks -= 1
@@ -163,9 +168,12 @@ def _warn_of_mask(item: Any, shape: Tuple[int, ...]) -> None:
         item = item.asnumpy()
     if np.isin(item, (0, 1)).all():
         _warned.append("mask")
-        warnings.warn(f"an index of {item.dtype} chooses rows by their numbers, as in MXNet: here rows 0 and 1, for the result of "
-                      "a comparison has the numbers 0 and 1. To choose elements: x[mask.astype('bool')], "
-                      "mx.nd.contrib.boolean_mask(x, mask), or mx.nd.where(mask, a, b), which has gradients", stacklevel=4)
+        warnings.warn(
+            f"an index of {item.dtype} chooses rows by their numbers, as in MXNet: here rows 0 and 1, for the result of "
+            "a comparison has the numbers 0 and 1. To choose elements: x[mask.astype('bool')], "
+            "mx.nd.contrib.boolean_mask(x, mask), or mx.nd.where(mask, a, b), which has gradients",
+            stacklevel=4,
+        )
 
 
 def _is_array(item: Any) -> bool:
@@ -202,7 +210,7 @@ def _expand(items: tuple, shape: Tuple[int, ...]) -> tuple:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if not where:
         return items + fill
-    return items[:where[0]] + fill + items[where[0] + 1:]
+    return items[: where[0]] + fill + items[where[0] + 1 :]
 
 
 def _place(item: Any, size: int, axis: int) -> int:

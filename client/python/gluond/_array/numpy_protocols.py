@@ -12,18 +12,36 @@ import numpy as np
 from . import arithmetic
 from .calls import Array
 
-_OPERATORS = {np.add: arithmetic.ADD, np.subtract: arithmetic.SUB, np.multiply: arithmetic.MUL, np.true_divide: arithmetic.DIV,
-              np.remainder: arithmetic.MOD, np.power: arithmetic.POWER, np.equal: arithmetic.EQUAL,
-              np.not_equal: arithmetic.NOT_EQUAL, np.greater: arithmetic.GREATER, np.greater_equal: arithmetic.GREATER_EQUAL,
-              np.less: arithmetic.LESSER, np.less_equal: arithmetic.LESSER_EQUAL}
+_OPERATORS = {
+    np.add: arithmetic.ADD,
+    np.subtract: arithmetic.SUB,
+    np.multiply: arithmetic.MUL,
+    np.true_divide: arithmetic.DIV,
+    np.remainder: arithmetic.MOD,
+    np.power: arithmetic.POWER,
+    np.equal: arithmetic.EQUAL,
+    np.not_equal: arithmetic.NOT_EQUAL,
+    np.greater: arithmetic.GREATER,
+    np.greater_equal: arithmetic.GREATER_EQUAL,
+    np.less: arithmetic.LESSER,
+    np.less_equal: arithmetic.LESSER_EQUAL,
+}
 _KNOWN_HERE: Dict[Callable[..., Any], Callable[[Any], Any]] = {
-    np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim, np.size: lambda x: x.size}
+    np.shape: lambda x: x.shape,
+    np.ndim: lambda x: x.ndim,
+    np.size: lambda x: x.size,
+}
 # The functions that numpy itself passes on to a method of this name, and what stands in their first places.
 _METHODS: Dict[Callable[..., Any], Tuple[str, Tuple[str, ...]]] = {
     **{getattr(np, name): (name, ("axis",)) for name in ("sum", "prod", "max", "min", "squeeze")},
-    np.amax: ("max", ("axis",)), np.amin: ("min", ("axis",)),
-    np.argmax: ("argmax", ("axis",)), np.argmin: ("argmin", ("axis",)), np.repeat: ("repeat", ("repeats", "axis")),
-    np.swapaxes: ("swapaxes", ("axis1", "axis2")), np.clip: ("clip", ("a_min", "a_max"))}
+    np.amax: ("max", ("axis",)),
+    np.amin: ("min", ("axis",)),
+    np.argmax: ("argmax", ("axis",)),
+    np.argmin: ("argmin", ("axis",)),
+    np.repeat: ("repeat", ("repeats", "axis")),
+    np.swapaxes: ("swapaxes", ("axis1", "axis2")),
+    np.clip: ("clip", ("a_min", "a_max")),
+}
 
 
 class NumpyProtocols:
@@ -61,8 +79,10 @@ def _by_method(function: Any, args: Any, kwargs: Any) -> Any:
 
 def _check_out(function: Any, out: Any) -> None:
     if isinstance(out, Array) or isinstance(out, tuple) and any(isinstance(each, Array) for each in out):
-        raise TypeError(f"np.{function.__name__} cannot write into an NDArray, whose values are on the server. Assign the result: "
-                        f"x[:] = np.{function.__name__}(...), or use the function of mx.nd with out=x")
+        raise TypeError(
+            f"np.{function.__name__} cannot write into an NDArray, whose values are on the server. Assign the result: "
+            f"x[:] = np.{function.__name__}(...), or use the function of mx.nd with out=x"
+        )
 
 
 def _fetched(thing: Any) -> Any:

@@ -64,7 +64,7 @@ class Part(Place):
 
     def ready(self, x: Any) -> Optional[np.ndarray]:
         values = self.root._values_for_elements()
-        return None if values is None else values.reshape(-1)[self.begin:self.begin + x.size].reshape(x._shape)
+        return None if values is None else values.reshape(-1)[self.begin : self.begin + x.size].reshape(x._shape)
 
     def free(self, x: Any) -> None:
         if self._own is not None:

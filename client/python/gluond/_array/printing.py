@@ -23,7 +23,7 @@ def _edges(x: Any, edge: int) -> np.ndarray:
     with tape.pause():
         for axis, size in sorted(enumerate(x.shape), key=lambda dimension: -dimension[1]):
             if size > 2 * edge + 1:
-                places = np.r_[:edge + 1, size - edge:size]
+                places = np.r_[: edge + 1, size - edge : size]
                 rows = transfer.put(type(x), places, x._context, np.dtype(np.int64))
                 x = calls.invoke(calls.intern("take", {"axis": str(axis)}, 2, 1), (x, rows))
     return x.asnumpy()

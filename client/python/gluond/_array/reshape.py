@@ -54,7 +54,7 @@ def resolve(old: Tuple[int, ...], codes: Sequence[Any]) -> Tuple[int, ...]:
             new.append(old[place] * old[place + 1])
             place += 2
         elif code == -4:
-            new.extend(_split(old[place], codes[at:at + 2], codes))
+            new.extend(_split(old[place], codes[at : at + 2], codes))
             place += 1
             at += 2
         elif code > 0:

@@ -106,7 +106,7 @@ class _Reader:
         if not 0 <= count <= self.left():
             raise self.broken(f"{count} bytes are announced at byte {self._at}, but {self.left()} follow")
         self._at += count
-        return memoryview(self._data)[self._at - count:self._at]
+        return memoryview(self._data)[self._at - count : self._at]
 
     def number(self, form: str) -> int:
         """The next number, of struct's form."""
@@ -151,8 +151,9 @@ def _read_array(reader: _Reader) -> np.ndarray:
     magic = reader.number("I")
     if magic in (_V2, _V3):
         if reader.number("i") != 0:
-            raise reader.broken("an array is sparse; gluond has dense arrays only. Convert it in MXNet with "
-                                "x.tostype('default')")
+            raise reader.broken(
+                "an array is sparse; gluond has dense arrays only. Convert it in MXNet with " "x.tostype('default')"
+            )
         dimensions = reader.number("i")
         if dimensions < 0 or (dimensions == 0 and magic == _V2):
             raise reader.broken("an array is empty (it was never given a shape)")

@@ -93,8 +93,11 @@ def attach(variable: Array, grad_req: str) -> None:
 
 def _mark(variable: Array, gradient: Optional[Array], grad_req: str) -> None:
     command = command_pb2.Command.Mark()
-    command.arrays.add(variable=number_of(variable._sent()), request=_REQUESTS[grad_req],
-                       gradient=None if gradient is None else number_of(gradient._sent()))
+    command.arrays.add(
+        variable=number_of(variable._sent()),
+        request=_REQUESTS[grad_req],
+        gradient=None if gradient is None else number_of(gradient._sent()),
+    )
     _submit(variable._session, encoding.MARK, command)
     variable._grad = gradient
     variable._grad_req = grad_req
@@ -116,6 +119,7 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Union[str, Sequenc
 
 # A gradient is fresh if backward() has written it since it was last used. Only the server knows; only `is_fresh` waits.
 
+
 def is_fresh(variable: Array) -> bool:
     """Whether the gradient has been written since the last clear_fresh. Waits for the answer."""
     try:
@@ -128,14 +132,20 @@ def is_fresh(variable: Array) -> bool:
 
 def require_fresh(variables: Sequence[Array]) -> None:
     """An error at the next point of waiting, unless the gradients of all are fresh; it names the first by its index."""
-    _submit(variables[0]._session, encoding.FRESH, command_pb2.Command.Fresh(
-        variables=[number_of(each._sent()) for each in variables], require=True))
+    _submit(
+        variables[0]._session,
+        encoding.FRESH,
+        command_pb2.Command.Fresh(variables=[number_of(each._sent()) for each in variables], require=True),
+    )
 
 
 def clear_fresh(variables: Sequence[Array]) -> None:
     """Marks the gradients as used: they are fresh again after the next backward()."""
-    _submit(variables[0]._session, encoding.FRESH, command_pb2.Command.Fresh(
-        variables=[number_of(each._sent()) for each in variables], clear=True))
+    _submit(
+        variables[0]._session,
+        encoding.FRESH,
+        command_pb2.Command.Fresh(variables=[number_of(each._sent()) for each in variables], clear=True),
+    )
 
 
 def only_if_fresh(variable: Array) -> Within:
@@ -161,9 +171,13 @@ def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = 
     except OperatorError as error:
         raise short(error)
     gradients = [0 if each is None else number_of(each._sent()) for _, each in start_at]
-    command = command_pb2.Command.Backward(heads=[number_of(each._sent()) for each, _ in start_at], retain_graph=retain_graph,
-                                   head_gradients=gradients if any(gradients) else [], create_graph=create_graph,
-                                   skip_constants=skips)
+    command = command_pb2.Command.Backward(
+        heads=[number_of(each._sent()) for each, _ in start_at],
+        retain_graph=retain_graph,
+        head_gradients=gradients if any(gradients) else [],
+        create_graph=create_graph,
+        skip_constants=skips,
+    )
     return command, start_at
 
 

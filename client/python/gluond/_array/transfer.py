@@ -89,8 +89,9 @@ def fetch_all(session: Any, names: Sequence[bytes]) -> List[np.ndarray]:
     try:
         return session.fetch(names)
     except TooLarge:
-        return [session.fetch_one(name) if fits else _fetch_in_pieces(session, name)
-                for name, fits in zip(names, _fit(session, names))]
+        return [
+            session.fetch_one(name) if fits else _fetch_in_pieces(session, name) for name, fits in zip(names, _fit(session, names))
+        ]
 
 
 def _fit(session: Any, names: Sequence[bytes]) -> List[bool]:
@@ -98,8 +99,9 @@ def _fit(session: Any, names: Sequence[bytes]) -> List[bool]:
     return [prod(kind.shape) * DTYPE_OF[kind.dtype].itemsize <= session.max_tensor_bytes for kind in kinds]
 
 
-def _fetch_in_pieces(session: Any, name: bytes, shape: Optional[Tuple[int, ...]] = None,
-                     dtype: Optional[np.dtype] = None) -> np.ndarray:
+def _fetch_in_pieces(
+    session: Any, name: bytes, shape: Optional[Tuple[int, ...]] = None, dtype: Optional[np.dtype] = None
+) -> np.ndarray:
     """The values of a large array at one moment; later writes do not matter."""
     host = "cpu" if "cpu" in session.devices else ""  # On a GPU the server would copy the whole array for each piece.
     snapshot = calls.blank(calls.Array, session, current_context(), shape, dtype)
@@ -110,8 +112,15 @@ def _fetch_in_pieces(session: Any, name: bytes, shape: Optional[Tuple[int, ...]]
     return session.fetch_in_pieces(snapshot._name, snapshot._shape, snapshot._dtype, piece)
 
 
-def made(kind: type, op: str, attributes: Dict[str, str], ctx: Optional[Context], shape: Optional[Tuple[int, ...]],
-         dtype: np.dtype, out: Any = None) -> Any:
+def made(
+    kind: type,
+    op: str,
+    attributes: Dict[str, str],
+    ctx: Optional[Context],
+    shape: Optional[Tuple[int, ...]],
+    dtype: np.dtype,
+    out: Any = None,
+) -> Any:
     """The result of an operator without inputs, on a device: an array of this class, or `out`."""
     context = (ctx or current_context()) if out is None else out._context
     if not isinstance(context, Context):

@@ -98,8 +98,14 @@ class OnServer(Place):
     most_kept = _SMALL_BYTES
     __slots__ = ("_version", "_values", "_is_constant", "_is_fetched", "_reads")
 
-    def __init__(self, version: float = UNSEEN, values: Optional[np.ndarray] = None, is_constant: bool = False,
-                 is_fetched: bool = False, reads: int = 0) -> None:
+    def __init__(
+        self,
+        version: float = UNSEEN,
+        values: Optional[np.ndarray] = None,
+        is_constant: bool = False,
+        is_fetched: bool = False,
+        reads: int = 0,
+    ) -> None:
         self._version = version
         self._values = values
         self._is_constant = is_constant

@@ -13,15 +13,29 @@ def box_encode(F: Any, samples: Any, matches: Any, anchors: Any, refs: Any, mean
     boxes = _matched(F, refs, matches)
     x, y, width, height = _centers(F, boxes)
     anchor_x, anchor_y, anchor_width, anchor_height = _centers(F, anchors)
-    offsets = F.concat((anchor_x - x) / -anchor_width, (anchor_y - y) / -anchor_height, F.log(width / anchor_width),
-                       F.log(height / anchor_height), dim=2)
+    offsets = F.concat(
+        (anchor_x - x) / -anchor_width,
+        (anchor_y - y) / -anchor_height,
+        F.log(width / anchor_width),
+        F.log(height / anchor_height),
+        dim=2,
+    )
     offsets = F.broadcast_div(F.broadcast_sub(offsets, F.reshape(means, shape=(1, 1, 4))), F.reshape(stds, shape=(1, 1, 4)))
     is_valid = F.broadcast_like(F.expand_dims((samples > 0.5) * F._cast_like(F.ones_like(matches), samples), axis=2), offsets)
     return F.where(is_valid, offsets, F.zeros_like(offsets)), is_valid
 
 
-def box_decode(F: Any, data: Any, anchors: Any, std0: float = 1.0, std1: float = 1.0, std2: float = 1.0, std3: float = 1.0,  # noqa: N803
-               clip: float = -1.0, format: str = "center") -> Any:  # noqa: A002
+def box_decode(
+    F: Any,
+    data: Any,
+    anchors: Any,
+    std0: float = 1.0,
+    std1: float = 1.0,
+    std2: float = 1.0,
+    std3: float = 1.0,  # noqa: N803
+    clip: float = -1.0,
+    format: str = "center",
+) -> Any:  # noqa: A002
     """The boxes (batch, anchors, 4), by corners, that offsets from anchors (1, anchors, 4) tell. format: of the anchors, `corner` or
     `center` (x, y, width, height). clip: the largest logarithm of a size, where it is above 0."""
     x, y, width, height = _centers(F, anchors) if format == "corner" else _columns(F, anchors)

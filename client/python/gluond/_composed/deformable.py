@@ -12,9 +12,19 @@ from ..base import MXNetError
 from .sampling import bilinear, is_within, size_of
 
 
-def deformable_convolution(F: Any, data: Any, offset: Any, weight: Any = None, bias: Any = None,  # noqa: N803
-                           kernel: Sequence[int] = (), stride: Sequence[int] = (), dilate: Sequence[int] = (),
-                           pad: Sequence[int] = (), num_deformable_group: int = 1, **how: Any) -> Any:
+def deformable_convolution(
+    F: Any,
+    data: Any,
+    offset: Any,
+    weight: Any = None,
+    bias: Any = None,  # noqa: N803
+    kernel: Sequence[int] = (),
+    stride: Sequence[int] = (),
+    dilate: Sequence[int] = (),
+    pad: Sequence[int] = (),
+    num_deformable_group: int = 1,
+    **how: Any,
+) -> Any:
     """The convolution of data (N, C, height, width), each place of whose windows is moved by `offset` (N, 2 groups kernel area,
     rows, columns): for each of `num_deformable_group` parts of the channels, and each place, down and to the right. how: as
     Convolution's.
@@ -22,15 +32,37 @@ def deformable_convolution(F: Any, data: Any, offset: Any, weight: Any = None, b
     return _convolution(F, data, offset, None, (weight, bias), kernel, stride, dilate, pad, num_deformable_group, how)
 
 
-def modulated_deformable_convolution(F: Any, data: Any, offset: Any, mask: Any, weight: Any = None, bias: Any = None,  # noqa: N803
-                                     kernel: Sequence[int] = (), stride: Sequence[int] = (), dilate: Sequence[int] = (),
-                                     pad: Sequence[int] = (), num_deformable_group: int = 1, **how: Any) -> Any:
+def modulated_deformable_convolution(
+    F: Any,
+    data: Any,
+    offset: Any,
+    mask: Any,
+    weight: Any = None,
+    bias: Any = None,  # noqa: N803
+    kernel: Sequence[int] = (),
+    stride: Sequence[int] = (),
+    dilate: Sequence[int] = (),
+    pad: Sequence[int] = (),
+    num_deformable_group: int = 1,
+    **how: Any,
+) -> Any:
     """The same where what is read at each place is multiplied by `mask` (N, groups kernel area, rows, columns)."""
     return _convolution(F, data, offset, mask, (weight, bias), kernel, stride, dilate, pad, num_deformable_group, how)
 
 
-def _convolution(F: Any, data: Any, offset: Any, mask: Optional[Any], weights: Tuple[Any, Any], kernel: Sequence[int],  # noqa: N803
-                 stride: Sequence[int], dilate: Sequence[int], pad: Sequence[int], groups: int, how: Any) -> Any:
+def _convolution(
+    F: Any,
+    data: Any,
+    offset: Any,
+    mask: Optional[Any],
+    weights: Tuple[Any, Any],
+    kernel: Sequence[int],  # noqa: N803
+    stride: Sequence[int],
+    dilate: Sequence[int],
+    pad: Sequence[int],
+    groups: int,
+    how: Any,
+) -> Any:
     if how.pop("layout", None) not in (None, "NCHW"):
         raise MXNetError("A deformable convolution has the layout NCHW")
     for unused in ("workspace", "im2col_step"):

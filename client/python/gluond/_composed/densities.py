@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 def _density(log_density: Callable[..., Any], *names: str) -> Callable[..., Any]:
     """The operator for log_density(F, sample, *parameters)."""
+
     def density(F: Any, sample: Any, *parameters: Any, is_log: bool = False, **named: Any) -> Any:  # noqa: N803
         parameters += tuple(named[name] for name in names if name in named)
         result = log_density(F, sample, *(_for_each(F, each, sample) for each in parameters))

@@ -9,9 +9,12 @@ from typing import Any, Sequence, Union
 from ..base import MXNetError, WrongShape
 
 _RED_GREEN_BLUE = (0.299, 0.587, 0.114)  # The parts of gray.
-_LIGHTING = ((55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009), (55.46 * -0.5808, 4.794 * -0.0045, 1.148 * -0.8140),
-             (55.46 * -0.5836, 4.794 * -0.6948, 1.148 * 0.4203))  # The main components of ImageNet's colors, for red, green and blue.
-_LEAST_SPREAD = 2.0 ** -23  # A color that has less between its channels is gray.
+_LIGHTING = (
+    (55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009),
+    (55.46 * -0.5808, 4.794 * -0.0045, 1.148 * -0.8140),
+    (55.46 * -0.5836, 4.794 * -0.6948, 1.148 * 0.4203),
+)  # The main components of ImageNet's colors, for red, green and blue.
+_LEAST_SPREAD = 2.0**-23  # A color that has less between its channels is gray.
 
 
 def to_tensor(F: Any, data: Any) -> Any:  # noqa: N803
@@ -53,8 +56,9 @@ def resize(F: Any, data: Any, size: Union[int, Sequence[int]], keep_ratio: bool 
             raise MXNetError("image.resize: keep_ratio needs the image's shape, which a symbol has not; give size=(width, height)")
         rows, columns = data.shape[-3:-1]
         width, height = (size, size * rows // columns) if columns < rows else (size * columns // rows, size)
-    images = F.reshape(F.swapaxes(F.swapaxes(F.Cast(data, dtype="float32"), dim1=-1, dim2=-2), dim1=-2, dim2=-3), shape=(-1, 0, 0, 0),
-                       reverse=True)
+    images = F.reshape(
+        F.swapaxes(F.swapaxes(F.Cast(data, dtype="float32"), dim1=-1, dim2=-2), dim1=-2, dim2=-3), shape=(-1, 0, 0, 0), reverse=True
+    )
     resized = F._contrib_BilinearResize2D(images, height=height, width=width, align_corners=False)
     pixels = F.reshape_like(F.transpose(resized, axes=(0, 2, 3, 1)), data, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=-3)
     return _like(F, pixels, data, 0.5)
@@ -101,7 +105,9 @@ def contrasted(F: Any, image: Any, factor: Any) -> Any:  # noqa: N803
     if _is_gray(image):
         gray = F.mean(pixels, keepdims=True)
     else:
-        gray = F.mean(F.sum(F.broadcast_mul(pixels, _constant(F, _RED_GREEN_BLUE, (1, 1, 3))), axis=-1, keepdims=True), keepdims=True)
+        gray = F.mean(
+            F.sum(F.broadcast_mul(pixels, _constant(F, _RED_GREEN_BLUE, (1, 1, 3))), axis=-1, keepdims=True), keepdims=True
+        )
     return _mixed(F, image, pixels, gray, factor)
 
 
@@ -123,14 +129,17 @@ def turned(F: Any, image: Any, part: Any) -> Any:  # noqa: N803
     light, spread = (most + least) / 2, most - least
     is_color = spread > _LEAST_SPREAD
     divisor = F.where(is_color, spread, F.ones_like(spread))
-    sixths = F.where(most == red, (green - blue) / divisor,
-                     F.where(most == green, (blue - red) / divisor + 2, (red - green) / divisor + 4))
+    sixths = F.where(
+        most == red, (green - blue) / divisor, F.where(most == green, (blue - red) / divisor + 2, (red - green) / divisor + 4)
+    )
     whole = F.where(light < 0.5, most + least, 2 - most - least)
     saturation = F.where(is_color, spread / F.where(is_color, whole, F.ones_like(whole)), F.zeros_like(spread))
     reach = saturation * F.broadcast_minimum(light, 1 - light)
     hue = F.broadcast_add(sixths * 2, part * 12)
-    channels = [light - reach * F.clip(F.broadcast_minimum(place - 3, 9 - place), a_min=-1, a_max=1)
-                for place in (_in_circle(F, hue + shift) for shift in (0, 8, 4))]
+    channels = [
+        light - reach * F.clip(F.broadcast_minimum(place - 3, 9 - place), a_min=-1, a_max=1)
+        for place in (_in_circle(F, hue + shift) for shift in (0, 8, 4))
+    ]
     return _like(F, F.concat(*channels, dim=-1) * 255, image)
 
 
@@ -165,7 +174,9 @@ def _constant(F: Any, values: Sequence[float], shape: Sequence[int]) -> Any:  # 
 
 def _like(F: Any, values: Any, image: Any, rounding: float = 0.0) -> Any:  # noqa: N803
     """The values in the image's type; for bytes with `rounding` added, cut off and limited."""
-    half = F.Cast(F._cast_like(F._full(shape=(1,), value=0.5), F.BlockGrad(image)), dtype="float32")  # 0 in a type of whole numbers.
+    half = F.Cast(
+        F._cast_like(F._full(shape=(1,), value=0.5), F.BlockGrad(image)), dtype="float32"
+    )  # 0 in a type of whole numbers.
     is_float = F.broadcast_like(half, F.reshape(F.BlockGrad(values), shape=(-1,)))
     chosen = F.where(F.reshape_like(is_float, values), values, F.clip(values + rounding, a_min=0, a_max=255))
     return F._cast_like(chosen, image)

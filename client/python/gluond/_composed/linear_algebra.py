@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any, Tuple
 
 
-def gemm(F: Any, A: Any, B: Any, C: Any, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0,  # noqa: N803
-         beta: float = 1.0, axis: int = -2) -> Any:
+def gemm(
+    F: Any,
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1.0,  # noqa: N803
+    beta: float = 1.0,
+    axis: int = -2,
+) -> Any:
     """alpha A B + beta C, of the matrices in the last two axes (or the last, and `axis`)."""
     return F._linalg_gemm2(A, B, transpose_a=transpose_a, transpose_b=transpose_b, alpha=alpha, axis=axis) + beta * C
 

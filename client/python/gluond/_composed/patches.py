@@ -7,20 +7,41 @@ from typing import Any, Optional, Sequence
 from ..base import MXNetError
 
 
-def im2col(F: Any, data: Any, kernel: Sequence[int], stride: Sequence[int] = (), dilate: Sequence[int] = (),  # noqa: N803
-           pad: Sequence[int] = ()) -> Any:
+def im2col(
+    F: Any,
+    data: Any,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    dilate: Sequence[int] = (),  # noqa: N803
+    pad: Sequence[int] = (),
+) -> Any:
     """The patches of (batch, channels, height, width) as columns: (batch, channels kernel size, number of patches)."""
     size = _product(kernel)
     single = F.expand_dims(F.reshape(data, shape=(-3, -2)), axis=1)  # Each channel is an image.
-    patches = F.Convolution(single, F._cast_like(_one_hot(F, kernel), data), kernel=kernel, stride=stride, dilate=dilate, pad=pad,
-                            num_filter=size, no_bias=True)
+    patches = F.Convolution(
+        single,
+        F._cast_like(_one_hot(F, kernel), data),
+        kernel=kernel,
+        stride=stride,
+        dilate=dilate,
+        pad=pad,
+        num_filter=size,
+        no_bias=True,
+    )
     columns = F.reshape(patches, shape=(0, 0, -1))
     channels = F.reshape_like(columns, F.reshape(data, shape=(0, 0, -1)), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
     return F.reshape(channels, shape=(0, -3, 0))
 
 
-def col2im(F: Any, data: Any, output_size: Sequence[int], kernel: Sequence[int], stride: Sequence[int] = (),  # noqa: N803
-           dilate: Sequence[int] = (), pad: Sequence[int] = ()) -> Any:
+def col2im(
+    F: Any,
+    data: Any,
+    output_size: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),  # noqa: N803
+    dilate: Sequence[int] = (),
+    pad: Sequence[int] = (),
+) -> Any:
     """The sum of the patches in the places that im2col takes them from: (batch, channels, *output_size)."""
     rank = len(kernel)
     stride, dilate, pad = stride or (1,) * rank, dilate or (1,) * rank, pad or (0,) * rank
@@ -28,9 +49,20 @@ def col2im(F: Any, data: Any, output_size: Sequence[int], kernel: Sequence[int],
     counts, rests = [fitting[i] // stride[i] + 1 for i in range(rank)], tuple(fitting[i] % stride[i] for i in range(rank))
     by_channel = F.reshape(data, shape=(0, -4, -1, _product(kernel), 0))
     patches = F.reshape(F.reshape(by_channel, shape=(-3, 0, 0)), shape=(0, 0, *counts))
-    images = F.Deconvolution(patches, F._cast_like(_one_hot(F, kernel), data), kernel=kernel, stride=stride, dilate=dilate, pad=pad,
-                             num_filter=1, no_bias=True, adj=rests)
-    channels = F.reshape_like(images, F.slice_axis(by_channel, axis=2, begin=0, end=1), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
+    images = F.Deconvolution(
+        patches,
+        F._cast_like(_one_hot(F, kernel), data),
+        kernel=kernel,
+        stride=stride,
+        dilate=dilate,
+        pad=pad,
+        num_filter=1,
+        no_bias=True,
+        adj=rests,
+    )
+    channels = F.reshape_like(
+        images, F.slice_axis(by_channel, axis=2, begin=0, end=1), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2
+    )
     return F.reshape(channels, shape=(0, 0, *output_size))
 
 
@@ -46,8 +78,17 @@ def _product(sizes: Sequence[int]) -> int:
     return product
 
 
-def correlation(F: Any, data1: Any, data2: Any, kernel_size: int = 1, max_displacement: int = 1, stride1: int = 1,  # noqa: N803
-                stride2: int = 1, pad_size: int = 0, is_multiply: bool = True) -> Any:
+def correlation(
+    F: Any,
+    data1: Any,
+    data2: Any,
+    kernel_size: int = 1,
+    max_displacement: int = 1,
+    stride1: int = 1,  # noqa: N803
+    stride2: int = 1,
+    pad_size: int = 0,
+    is_multiply: bool = True,
+) -> Any:
     """The mean over channels and patches of the products of two images (batch, channels, height, width), or of the amounts of their
     differences: a channel for each displacement of the second, row by row."""
     width = (0, 0, 0, 0) + (pad_size,) * 4
@@ -77,8 +118,14 @@ def _shifted(F: Any, data: Any, margin: int, down: int, right: int) -> Any:  # n
     return data
 
 
-def crop(F: Any, *data: Any, offset: Sequence[int] = (0, 0), h_w: Sequence[int] = (0, 0), center_crop: bool = False,  # noqa: N803
-         num_args: Optional[int] = None) -> Any:
+def crop(
+    F: Any,
+    *data: Any,
+    offset: Sequence[int] = (0, 0),
+    h_w: Sequence[int] = (0, 0),
+    center_crop: bool = False,  # noqa: N803
+    num_args: Optional[int] = None,
+) -> Any:
     """The part of (batch, channels, height, width) from `offset` on, of size `h_w`, or of the second array's size."""
     if center_crop:
         raise MXNetError("Crop: center_crop=True is not supported; give the offset")

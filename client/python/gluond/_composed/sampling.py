@@ -37,8 +37,15 @@ def bilinear_sampler(F: Any, data: Any, grid: Any, cudnn_off: Any = None) -> Any
     return bilinear(F, data, _pixels(F, grid, 0, width), _pixels(F, grid, 1, height))
 
 
-def spatial_transformer(F: Any, data: Any, loc: Any, target_shape: Sequence[int] = (0, 0), transform_type: str = "affine",  # noqa: N803
-                        sampler_type: str = "bilinear", cudnn_off: Any = None) -> Any:
+def spatial_transformer(
+    F: Any,
+    data: Any,
+    loc: Any,
+    target_shape: Sequence[int] = (0, 0),
+    transform_type: str = "affine",  # noqa: N803
+    sampler_type: str = "bilinear",
+    cudnn_off: Any = None,
+) -> Any:
     """The data, moved by an affine transform (batch, 6), in a target shape (height, width)."""
     return bilinear_sampler(F, data, grid_generator(F, loc, transform_type, target_shape))
 

@@ -8,7 +8,12 @@ from . import attention, boxes, candidates, deformable, densities, elementwise, 
 from .shapes import on_arrays_only
 
 # Other names of the server's operators.
-ALIASES = {"BatchNorm_v1": "BatchNorm", "Convolution_v1": "Convolution", "Pooling_v1": "Pooling", "_contrib_SparseEmbedding": "Embedding"}
+ALIASES = {
+    "BatchNorm_v1": "BatchNorm",
+    "Convolution_v1": "Convolution",
+    "Pooling_v1": "Pooling",
+    "_contrib_SparseEmbedding": "Embedding",
+}
 
 _CHANGES_ARRAYS, _DRAWS = "it writes its inputs", "this process draws how to change the image"
 _SHAPE, _NEEDS_SHAPE = "the shape of its result depends on values", "it needs the shape of its input"
@@ -16,12 +21,24 @@ _SHAPE, _NEEDS_SHAPE = "the shape of its result depends on values", "it needs th
 _ON_ARRAYS = {
     "_contrib_boolean_mask": _SHAPE,
     "_contrib_bipartite_matching": "it goes through the scores one by one",
-    "_contrib_index_array": _NEEDS_SHAPE, "_contrib_index_copy": _NEEDS_SHAPE,
-    "_linalg_extracttrian": _NEEDS_SHAPE, "_linalg_maketrian": _NEEDS_SHAPE,
-    **{f"_contrib_{name}": _CHANGES_ARRAYS for name in (
-        "adamw_update", "mp_adamw_update", "multi_lamb_update", "multi_mp_lamb_update")},
-    **{name: _CHANGES_ARRAYS for name in ("preloaded_multi_mp_sgd_mom_update", "preloaded_multi_mp_sgd_update",
-                                          "preloaded_multi_sgd_mom_update", "preloaded_multi_sgd_update", "reset_arrays")},
+    "_contrib_index_array": _NEEDS_SHAPE,
+    "_contrib_index_copy": _NEEDS_SHAPE,
+    "_linalg_extracttrian": _NEEDS_SHAPE,
+    "_linalg_maketrian": _NEEDS_SHAPE,
+    **{
+        f"_contrib_{name}": _CHANGES_ARRAYS
+        for name in ("adamw_update", "mp_adamw_update", "multi_lamb_update", "multi_mp_lamb_update")
+    },
+    **{
+        name: _CHANGES_ARRAYS
+        for name in (
+            "preloaded_multi_mp_sgd_mom_update",
+            "preloaded_multi_mp_sgd_update",
+            "preloaded_multi_sgd_mom_update",
+            "preloaded_multi_sgd_update",
+            "reset_arrays",
+        )
+    },
     **{f"_image_{name}": _DRAWS for name in ("random_color_jitter", "random_flip_left_right", "random_flip_top_bottom")},
 }
 
@@ -35,9 +52,23 @@ def _written(operator: str) -> str:
 COMPOSED: Dict[str, Callable[..., Any]] = {
     **{name: on_arrays_only(_written(name), why) for name, why in _ON_ARRAYS.items()},
     "_sample_unique_zipfian": on_arrays_only("_internal._sample_unique_zipfian", "it draws until a row's classes are different"),
-    **{f"_image_{name}": getattr(images, name) for name in (
-        "adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize", "random_brightness", "random_contrast", "random_hue",
-        "random_lighting", "random_saturation", "resize", "to_tensor")},
+    **{
+        f"_image_{name}": getattr(images, name)
+        for name in (
+            "adjust_lighting",
+            "crop",
+            "flip_left_right",
+            "flip_top_bottom",
+            "normalize",
+            "random_brightness",
+            "random_contrast",
+            "random_hue",
+            "random_lighting",
+            "random_saturation",
+            "resize",
+            "to_tensor",
+        )
+    },
     "cast_storage": elementwise.cast_storage,
     "_contrib_rand_zipfian": candidates.rand_zipfian,
     "_contrib_allclose": elementwise.allclose,
@@ -66,6 +97,17 @@ COMPOSED: Dict[str, Callable[..., Any]] = {
     "_contrib_count_sketch": linear_algebra.count_sketch,
     **{f"linalg_{name}": on_arrays_only(f"linalg_{name}", _NEEDS_SHAPE) for name in ("extracttrian", "maketrian")},
     **{f"{prefix}linalg_{name}": getattr(linear_algebra, name) for prefix in ("", "_") for name in ("gelqf", "gemm", "syrk")},
-    **{f"random_pdf_{name}": getattr(densities, name) for name in (
-        "uniform", "normal", "gamma", "exponential", "poisson", "negative_binomial", "generalized_negative_binomial", "dirichlet")},
+    **{
+        f"random_pdf_{name}": getattr(densities, name)
+        for name in (
+            "uniform",
+            "normal",
+            "gamma",
+            "exponential",
+            "poisson",
+            "negative_binomial",
+            "generalized_negative_binomial",
+            "dirichlet",
+        )
+    },
 }

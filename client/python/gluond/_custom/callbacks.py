@@ -64,7 +64,8 @@ class _Instances:
                 raise MXNetError(
                     f"the operator object of this forward pass of '{op_type}' is gone: {MOST_WAITING} others have run since "
                     f"without a backward pass, or {MOST_USED} have had theirs; or the process that had it has ended. Run the "
-                    "forward pass again")
+                    "forward pass again"
+                )
             self._used[number] = instance
             forgotten = self._used.popitem(last=False) if len(self._used) > MOST_USED else None
         del forgotten
@@ -93,8 +94,11 @@ def answer(callback: Any, find_session: Callable[[], Any]) -> bytes:
         if ask == "function":
             return _encode(callback.call, begin, _function(callback.function), ())
         arguments, outputs, auxiliary = _infer(callback, ask)
-        result = pb.CallbackResult(call=callback.call, seconds=time.perf_counter() - begin,
-                                   inferred={"arguments": arguments, "outputs": outputs, "auxiliary": auxiliary})
+        result = pb.CallbackResult(
+            call=callback.call,
+            seconds=time.perf_counter() - begin,
+            inferred={"arguments": arguments, "outputs": outputs, "auxiliary": auxiliary},
+        )
         return pb.HostRequest(result=result).SerializeToString()
     except BaseException as error:  # The server must hear of any error.
         return failure(callback.call, error, time.perf_counter() - begin)
@@ -112,6 +116,7 @@ def _registered(callback: Any) -> Tuple[registry.Registered, props.Texts, props.
 
 # Shapes and types.
 
+
 def _infer(callback: Any, ask: str) -> List[List[Any]]:
     """ArrayTypes of arguments, outputs and auxiliary states."""
     registered, texts, spec = _registered(callback)
@@ -119,11 +124,13 @@ def _infer(callback: Any, ask: str) -> List[List[Any]]:
     given = getattr(callback, ask).arguments
     try:
         if ask == "infer_shape":
-            shapes = props.infer_shapes(prop, spec, registered.op_type,
-                                        [tuple(each.shape) if each.has_shape else None for each in given])
+            shapes = props.infer_shapes(
+                prop, spec, registered.op_type, [tuple(each.shape) if each.has_shape else None for each in given]
+            )
             return [[ArrayType(has_shape=shape is not None, shape=shape or ()) for shape in each] for each in shapes]
-        types = props.infer_types(prop, spec, registered.op_type,
-                                  [DTYPE_OF[each.dtype] if each.HasField("dtype") else None for each in given])
+        types = props.infer_types(
+            prop, spec, registered.op_type, [DTYPE_OF[each.dtype] if each.HasField("dtype") else None for each in given]
+        )
         return [[ArrayType() if dtype is None else ArrayType(dtype=FLAG_OF[dtype]) for dtype in each] for each in types]
     except errors.OperatorError:
         if all(_is_known(each, ask) for each in given):
@@ -138,9 +145,11 @@ def _is_known(given: Any, ask: str) -> bool:
 
 # Passes.
 
+
 def _array(tensor: Any, session: Any, context: Any, writable: bool = False) -> NDArray:
-    return local(session, context, Kind(tuple(tensor.shape), DTYPE_OF[tensor.dtype]), from_wire(tensor), writable=writable,
-                 is_shared=True)
+    return local(
+        session, context, Kind(tuple(tensor.shape), DTYPE_OF[tensor.dtype]), from_wire(tensor), writable=writable, is_shared=True
+    )
 
 
 def _requests(wanted: Sequence[bool]) -> List[str]:
@@ -164,14 +173,15 @@ def _forward(callback: Any, forward: Any, session: Any) -> Tuple[Tensors, Tensor
         plan = props.plan(registered, texts, [Kind(each._shape, each._dtype) for each in arguments + auxiliary])
         operator = plan.create(registered, context)
         with errors.calling(registered.op_type, "forward"):
-            operator.forward(is_train=forward.training, req=_requests(wanted), in_data=arguments, out_data=outputs,
-                             aux=auxiliary)
+            operator.forward(is_train=forward.training, req=_requests(wanted), in_data=arguments, out_data=outputs, aux=auxiliary)
             values = wanted_values(outputs, wanted)
             states = values_of(auxiliary) if any(each._version for each in auxiliary) else []
     if forward.keep:
         _instances.add(forward.instance, _Instance(operator, spec))
-    return ([(each, kind.dtype) for each, kind in zip(values, kinds)],
-            [(each, state._dtype) for each, state in zip(states, auxiliary)])
+    return (
+        [(each, kind.dtype) for each, kind in zip(values, kinds)],
+        [(each, state._dtype) for each, state in zip(states, auxiliary)],
+    )
 
 
 def _backward(callback: Any, backward: Any, session: Any) -> Tuple[Tensors, Tensors]:
@@ -181,20 +191,29 @@ def _backward(callback: Any, backward: Any, session: Any) -> Tuple[Tensors, Tens
     operator = _instances.find(backward.instance, op_type).operator
 
     def operands(given: Sequence[Any], what: str) -> List[Any]:
-        return [absent(session, context, op_type, f"{what}[{place}]") if each.absent else
-                _array(each.tensor, session, context) for place, each in enumerate(given)]
+        return [
+            absent(session, context, op_type, f"{what}[{place}]") if each.absent else _array(each.tensor, session, context)
+            for place, each in enumerate(given)
+        ]
 
     auxiliary = [_array(tensor, session, context, writable=True) for tensor in backward.auxiliary]
     kinds, wanted = _results(backward.gradients)
     gradients = [local(session, context, kind) for kind in kinds]
     with inside(backward.training, context, called_back=True), errors.calling(op_type, "backward"):
-        operator.backward(req=_requests(wanted), out_grad=operands(backward.out_grads, "out_grad"),
-                          in_data=operands(backward.arguments, "in_data"), out_data=operands(backward.outputs, "out_data"),
-                          in_grad=gradients, aux=auxiliary)
+        operator.backward(
+            req=_requests(wanted),
+            out_grad=operands(backward.out_grads, "out_grad"),
+            in_data=operands(backward.arguments, "in_data"),
+            out_data=operands(backward.outputs, "out_data"),
+            in_grad=gradients,
+            aux=auxiliary,
+        )
         values = wanted_values(gradients, wanted)
         states = values_of(auxiliary) if any(each._version for each in auxiliary) else []
-    return ([(each, kind.dtype) for each, kind in zip(values, kinds)],
-            [(each, state._dtype) for each, state in zip(states, auxiliary)])
+    return (
+        [(each, kind.dtype) for each, kind in zip(values, kinds)],
+        [(each, state._dtype) for each, state in zip(states, auxiliary)],
+    )
 
 
 def _function(asked: Any) -> Tensors:

@@ -33,8 +33,9 @@ from .values import Kind
 _KEPT_BYTES = 1 << 20
 
 
-def Custom(*args: NDArray, op_type: Optional[str] = None, out: Any = None, name: Optional[str] = None,  # noqa: N802
-           **kwargs: Any) -> Any:
+def Custom(
+    *args: NDArray, op_type: Optional[str] = None, out: Any = None, name: Optional[str] = None, **kwargs: Any  # noqa: N802
+) -> Any:
     """Applies a custom operator registered with `mx.operator.register(op_type)`.
 
     Arrays by position, or by the names that its CustomOpProp lists (auxiliary states after the arguments). All other
@@ -68,19 +69,25 @@ def _arrange(op_type: str, names: Tuple[str, ...], args: Sequence[Any], named: M
         inputs = list(args) + [None] * (len(names) - len(args))
         for key, value in named.items():
             if key not in names:
-                raise MXNetError(f"custom operator '{op_type}' has no input '{key}'{did_you_mean(key, names)}; its inputs "
-                                 f"are {', '.join(names)}")
+                raise MXNetError(
+                    f"custom operator '{op_type}' has no input '{key}'{did_you_mean(key, names)}; its inputs "
+                    f"are {', '.join(names)}"
+                )
             if inputs[names.index(key)] is not None:
                 raise TypeError(f"Custom() got multiple values for argument '{key}' of '{op_type}'")
             inputs[names.index(key)] = value
         missing = [name for name, value in zip(names, inputs) if value is None]
         if missing:
-            raise MXNetError(f"custom operator '{op_type}' takes {len(names)} inputs ({', '.join(names)}), got "
-                             f"{len(names) - len(missing)}: {', '.join(missing)} missing")
+            raise MXNetError(
+                f"custom operator '{op_type}' takes {len(names)} inputs ({', '.join(names)}), got "
+                f"{len(names) - len(missing)}: {', '.join(missing)} missing"
+            )
     for name, value in zip(names, inputs):
         if not isinstance(value, NDArray):
-            raise TypeError(f"input '{name}' of custom operator '{op_type}' must be an NDArray, not {type(value).__name__}"
-                            + ("; mx.nd.array(x) makes one" if isinstance(value, np.ndarray) else ""))
+            raise TypeError(
+                f"input '{name}' of custom operator '{op_type}' must be an NDArray, not {type(value).__name__}"
+                + ("; mx.nd.array(x) makes one" if isinstance(value, np.ndarray) else "")
+            )
     if len(inputs) > 1:
         calls.check_together(inputs, f"Custom '{op_type}'")
     return inputs
@@ -151,9 +158,18 @@ def _write(op_type: str, outputs: Sequence[NDArray], out: Any, inputs: Sequence[
 class EagerCall(functions.Recorded):
     """A recorded call: the things that its backward pass needs."""
 
-    def __init__(self, registered: registry.Registered, spec: props.Spec, plan: props.Plan, operator: Any,
-                 in_data: Sequence[Any], out_data: Sequence[Any], auxiliary: Sequence[Any], context: Any,
-                 training: bool) -> None:
+    def __init__(
+        self,
+        registered: registry.Registered,
+        spec: props.Spec,
+        plan: props.Plan,
+        operator: Any,
+        in_data: Sequence[Any],
+        out_data: Sequence[Any],
+        auxiliary: Sequence[Any],
+        context: Any,
+        training: bool,
+    ) -> None:
         super().__init__(registered.op_type, out_data[0]._session, context, training, len(out_data))
         self._spec = spec
         self._plan = plan
@@ -178,21 +194,28 @@ class EagerCall(functions.Recorded):
         found = self._backward(heads, self.inputs, out_data, [True] * len(self.inputs))
         for i, array in enumerate(found):
             if isinstance(array._where, Here) and array._version:
-                raise MXNetError(f"what was assigned to in_grad[{i}] was computed with numpy, which cannot be recorded "
-                                 "(create_graph=True); compute it with mx.nd")
+                raise MXNetError(
+                    f"what was assigned to in_grad[{i}] was computed with numpy, which cannot be recorded "
+                    "(create_graph=True); compute it with mx.nd"
+                )
         return [source_of(array) for array in found]
 
-    def _backward(self, heads: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any],
-                  wanted: Sequence[bool]) -> List[NDArray]:
+    def _backward(
+        self, heads: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any], wanted: Sequence[bool]
+    ) -> List[NDArray]:
         spec = self._spec
-        in_grad = [local(self.session, self.context, kind) for kind in self._plan.inputs[:len(in_data)]]
-        self._operator.backward(req=["write" if each else "null" for each in wanted],
-                                out_grad=self._present(heads, spec.reads_out_grad, "out_grad"),
-                                in_data=self._present(in_data, spec.reads_argument, "in_data"),
-                                out_data=self._present(out_data, spec.reads_output, "out_data"),
-                                in_grad=in_grad, aux=self._auxiliary)
+        in_grad = [local(self.session, self.context, kind) for kind in self._plan.inputs[: len(in_data)]]
+        self._operator.backward(
+            req=["write" if each else "null" for each in wanted],
+            out_grad=self._present(heads, spec.reads_out_grad, "out_grad"),
+            in_data=self._present(in_data, spec.reads_argument, "in_data"),
+            out_data=self._present(out_data, spec.reads_output, "out_data"),
+            in_grad=in_grad,
+            aux=self._auxiliary,
+        )
         return in_grad
 
     def _present(self, arrays: Sequence[Any], reads: Callable[[int], bool], what: str) -> List[Any]:
-        return [array if reads(i) else absent(self.session, self.context, self.name, f"{what}[{i}]")
-                for i, array in enumerate(arrays)]
+        return [
+            array if reads(i) else absent(self.session, self.context, self.name, f"{what}[{i}]") for i, array in enumerate(arrays)
+        ]

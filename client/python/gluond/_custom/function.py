@@ -56,8 +56,10 @@ class Function:
             raise AssertionError("Each Function instance can only be called once. Please create another instance.")
         for place, array in enumerate(inputs):
             if not isinstance(array, NDArray):
-                raise TypeError(f"input {place} of {type(self).__name__} must be an NDArray, not {type(array).__name__}: keep "
-                                "other values in the object, by its constructor")
+                raise TypeError(
+                    f"input {place} of {type(self).__name__} must be an NDArray, not {type(array).__name__}: keep "
+                    "other values in the object, by its constructor"
+                )
         self._used = True
         recording, training = frame().recording, frame().training
         kept = [keep(each) for each in inputs] if recording else []
@@ -66,8 +68,9 @@ class Function:
             outputs = self.forward(*inputs)
         results = [outputs] if isinstance(outputs, NDArray) else outputs
         if not isinstance(results, (list, tuple)) or not all(isinstance(each, NDArray) for each in results):
-            raise TypeError(f"{type(self).__name__}.forward must return an NDArray, or a list or tuple of NDArrays, not "
-                            f"{outputs!r}")
+            raise TypeError(
+                f"{type(self).__name__}.forward must return an NDArray, or a list or tuple of NDArrays, not " f"{outputs!r}"
+            )
         if not recording or not inputs or not results:
             return outputs
         calls.check_together([*inputs, *results], type(self).__name__)
@@ -90,8 +93,7 @@ class _Call(functions.Recorded):
         super().__init__(type(function).__name__, inputs[0]._session, inputs[0]._context, training, len(results))
         self._function = function
         # The results that are saved, by their place there: for the gradient of its gradient they need a history.
-        self._saved = {place: i for place, saved in enumerate(function._saved)
-                       for i, each in enumerate(results) if each is saved}
+        self._saved = {place: i for place, saved in enumerate(function._saved) for i, each in enumerate(results) if each is saved}
         self._results = list(results) if self._saved else []
 
     def gradients(self, heads: Sequence[Any], wanted: Sequence[bool], kinds: Sequence[Kind] = ()) -> List[NDArray]:
@@ -102,21 +104,26 @@ class _Call(functions.Recorded):
         function, saved = self._function, self._function._saved
         if self._saved:
             results = again(self, self._results)
-            function._saved = tuple(results[self._saved[place]] if place in self._saved else each
-                                    for place, each in enumerate(saved))
+            function._saved = tuple(
+                results[self._saved[place]] if place in self._saved else each for place, each in enumerate(saved)
+            )
         try:
             found = self._backward(heads)
         finally:
             function._saved = saved
-        return [calls.invoke(calls.intern("zeros_like", {}, 1, 1), (each,)) if gradient is None else gradient
-                for each, gradient in zip(self.inputs, found)]
+        return [
+            calls.invoke(calls.intern("zeros_like", {}, 1, 1), (each,)) if gradient is None else gradient
+            for each, gradient in zip(self.inputs, found)
+        ]
 
     def _backward(self, heads: Sequence[Any]) -> List[Optional[NDArray]]:
         found = self._function.backward(*heads)
         given = [found] if isinstance(found, NDArray) or found is None else list(found)
         if len(given) != len(self.inputs):
-            raise ValueError(f"{self.name}.backward must return exactly the same number of NDArrays as the number of NDArrays "
-                             f"arguments to forward. Expecting {len(self.inputs)} got {len(given)}")
+            raise ValueError(
+                f"{self.name}.backward must return exactly the same number of NDArrays as the number of NDArrays "
+                f"arguments to forward. Expecting {len(self.inputs)} got {len(given)}"
+            )
         for place, gradient in enumerate(given):
             if gradient is not None and not isinstance(gradient, NDArray):
                 raise TypeError(f"autograd.Function.backward must return NDArrays, not {type(gradient)} (gradient {place})")

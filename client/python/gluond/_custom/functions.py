@@ -59,8 +59,10 @@ class Recorded:
     def recorded_gradients(self, heads: Sequence[Any]) -> List[NDArray]:
         """The same of all inputs, recorded, with the histories of the inputs and results that are read. MXNetError: it is
         not offered."""
-        raise MXNetError(f"the gradient of '{self.name}' cannot be recorded (create_graph=True): write it as an "
-                         "mx.operator.CustomOp or an autograd.Function, whose backward computes with mx.nd")
+        raise MXNetError(
+            f"the gradient of '{self.name}' cannot be recorded (create_graph=True): write it as an "
+            "mx.operator.CustomOp or an autograd.Function, whose backward computes with mx.nd"
+        )
 
     def kinds(self) -> List[Kind]:
         """The inputs' kinds."""
@@ -103,7 +105,8 @@ class Functions:
             if function is None:
                 raise MXNetError(
                     f"a recorded function of a custom operator is gone: {MOST_WAITING} others have been recorded since "
-                    f"without a backward pass, or {MOST_USED} have had theirs; or it belongs to another process")
+                    f"without a backward pass, or {MOST_USED} have had theirs; or it belongs to another process"
+                )
             self._used[number] = function
             forgotten = self._used.popitem(last=False) if len(self._used) > MOST_USED else None
         del forgotten
@@ -141,8 +144,9 @@ def release(numbers: Sequence[int]) -> None:
     functions.release(numbers)
 
 
-def answer(number: int, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind],
-           wanted: Sequence[bool]) -> List[Optional[np.ndarray]]:
+def answer(
+    number: int, out_grads: Sequence[np.ndarray], kinds: Sequence[Kind], wanted: Sequence[bool]
+) -> List[Optional[np.ndarray]]:
     """The backward pass that the server asks for: values of the wanted gradients."""
     function = functions.find(number)
     heads = [read_only(function.session, function.context, values) for values in out_grads]

@@ -15,8 +15,14 @@ from ..base import WrongValue
 from . import functions
 
 
-def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: Optional[bool] = None, create_graph: bool = False,
-         train_mode: bool = True) -> List[NDArray]:
+def grad(
+    heads: Any,
+    variables: Any,
+    head_grads: Any = None,
+    retain_graph: Optional[bool] = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> List[NDArray]:
     """The gradients of sum_i head_grads[i] heads[i] with respect to `variables`, as new arrays; their `grad` stays.
 
     create_graph: records the computation of the gradients, for gradients of gradients: also that of custom operators and
@@ -58,7 +64,7 @@ def _differentiate_recorded(session: Any, command: command_pb2.Command.Backward)
             with function.within(frame().called_back, recording=True):
                 gradients = function.recorded_gradients(heads)
                 go_on.gradients.extend(encoding.number_of(each._sent()) for each in gradients)
-            names = names[len(heads):] + [next(encoding.names) for _ in heads]
+            names = names[len(heads) :] + [next(encoding.names) for _ in heads]
             go_on.out_grads.extend(map(encoding.number_of, names))
             state = session.request(encoding.message(encoding.CONTINUE_BACKWARD, go_on))
     except BaseException:
@@ -70,5 +76,7 @@ def _differentiate_recorded(session: Any, command: command_pb2.Command.Backward)
 
 def get_symbol(x: NDArray) -> Any:
     """Not offered: recordings stay on the server."""
-    raise NotImplementedError("gluond keeps the recorded computation on the server and makes no Symbol of it; "
-                              "write the computation with mx.sym, or hybridize a HybridBlock, to have one")
+    raise NotImplementedError(
+        "gluond keeps the recorded computation on the server and makes no Symbol of it; "
+        "write the computation with mx.sym, or hybridize a HybridBlock, to have one"
+    )

@@ -34,8 +34,13 @@ _IN_FILES = "__custom__"
 
 def _described(spec: props.Spec) -> Any:
     """The facts that the server must know of an operator, as a CustomOperatorSpec."""
-    made = graph_pb2.CustomOperatorSpec(arguments=spec.arguments, outputs=spec.outputs, auxiliary=spec.auxiliary,
-                                        same_shape="shape" in spec.rules, same_dtype="type" in spec.rules)
+    made = graph_pb2.CustomOperatorSpec(
+        arguments=spec.arguments,
+        outputs=spec.outputs,
+        auxiliary=spec.auxiliary,
+        same_shape="shape" in spec.rules,
+        same_dtype="type" in spec.rules,
+    )
     if not spec.reads_all():
         made.dependencies.SetInParent()
         made.dependencies.out_grads.extend(i for i in range(len(spec.outputs)) if spec.reads_out_grad(i))
@@ -56,19 +61,26 @@ def _from_a_file(attrs: Mapping[str, str]) -> Any:
 
 def _from_an_earlier_file(attrs: Mapping[str, str]) -> Any:
     """The same where an attribute stands for each fact, as files had it at first."""
-    arguments, outputs, auxiliary, rules, numbers = (list(filter(None, attrs.get(f"__{key}__", "").split(","))) for key in (
-        "arguments", "outputs", "auxiliary", "rules", "dependencies"))
-    made = graph_pb2.CustomOperatorSpec(arguments=arguments, outputs=outputs, auxiliary=auxiliary,
-                                        same_shape="shape" in rules, same_dtype="type" in rules)
+    arguments, outputs, auxiliary, rules, numbers = (
+        list(filter(None, attrs.get(f"__{key}__", "").split(",")))
+        for key in ("arguments", "outputs", "auxiliary", "rules", "dependencies")
+    )
+    made = graph_pb2.CustomOperatorSpec(
+        arguments=arguments, outputs=outputs, auxiliary=auxiliary, same_shape="shape" in rules, same_dtype="type" in rules
+    )
     if "__dependencies__" in attrs:
         made.dependencies.SetInParent()
-        places = [(made.dependencies.out_grads, i) for i in range(len(outputs))] + \
-                 [(made.dependencies.arguments, i) for i in range(len(arguments))] + \
-                 [(made.dependencies.outputs, i) for i in range(len(outputs))]
+        places = (
+            [(made.dependencies.out_grads, i) for i in range(len(outputs))]
+            + [(made.dependencies.arguments, i) for i in range(len(arguments))]
+            + [(made.dependencies.outputs, i) for i in range(len(outputs))]
+        )
         for number in numbers:
             if not number.isdigit() or int(number) >= len(places):
-                raise MXNetError(f"'__dependencies__' of the custom operator '{attrs.get('op_type')}' has '{number}'; want "
-                                 f"numbers below {len(places)}")
+                raise MXNetError(
+                    f"'__dependencies__' of the custom operator '{attrs.get('op_type')}' has '{number}'; want "
+                    f"numbers below {len(places)}"
+                )
             field, place = places[int(number)]
             field.append(place)
     return made

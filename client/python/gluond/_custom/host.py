@@ -39,16 +39,21 @@ IDLE_LEAD_SECONDS = 10.0
 # A fork waits so long for calls that are under way.
 SETTLE_SECONDS = 2.0
 
-_FATAL = {grpc.StatusCode.UNIMPLEMENTED.value[0], grpc.StatusCode.INVALID_ARGUMENT.value[0],
-          grpc.StatusCode.PERMISSION_DENIED.value[0], grpc.StatusCode.UNAUTHENTICATED.value[0]}
+_FATAL = {
+    grpc.StatusCode.UNIMPLEMENTED.value[0],
+    grpc.StatusCode.INVALID_ARGUMENT.value[0],
+    grpc.StatusCode.PERMISSION_DENIED.value[0],
+    grpc.StatusCode.UNAUTHENTICATED.value[0],
+}
 
 
 class Host:
     """See above. Thread-safe. key: see scope_of. answer(call, find_session): the HostRequest that answers a call,
     computed with arrays of the session. release: forgets functions that no backward pass can reach any more."""
 
-    def __init__(self, session: Any, key: str, answer: Callable[[Any, Callable[[], Any]], bytes],
-                 release: Callable[[Sequence[int]], None]) -> None:
+    def __init__(
+        self, session: Any, key: str, answer: Callable[[Any, Callable[[], Any]], bytes], release: Callable[[Sequence[int]], None]
+    ) -> None:
         self.scope = scope_of(key)
         self._key = key
         self._compute = answer
@@ -97,8 +102,7 @@ class Host:
 
     def offer(self, op_types: Dict[str, bool]) -> None:
         """Returns when the server knows that this process computes these (name: whether it is shared)."""
-        if self._is_open and all(name in self._known and self._offered.get(name) == shared
-                                 for name, shared in op_types.items()):
+        if self._is_open and all(name in self._known and self._offered.get(name) == shared for name, shared in op_types.items()):
             return
         end = time.monotonic() + CLAIM_SECONDS
         while not self._try_offer(op_types, time.monotonic() >= end):
@@ -115,8 +119,9 @@ class Host:
                     self._refused.pop(name, None)
                     self._outgoing.write(_offer(name, shared))
             self._wire.wake()
-            self._wait_until(lambda: self._is_open and all(name in self._known or name in self._refused
-                                                           for name in op_types), OPEN_SECONDS)
+            self._wait_until(
+                lambda: self._is_open and all(name in self._known or name in self._refused for name in op_types), OPEN_SECONDS
+            )
             self._asked.difference_update(op_types)
             refused = [name for name in op_types if name in self._refused]
             for name in refused:
@@ -125,8 +130,10 @@ class Host:
                 return True
             if refused and not is_last:
                 return False
-            raise MXNetError(f"The server at {self.address} cannot be offered custom operators: " + (
-                self._refused[refused[0]] if refused else self._problem or "it does not answer"))
+            raise MXNetError(
+                f"The server at {self.address} cannot be offered custom operators: "
+                + (self._refused[refused[0]] if refused else self._problem or "it does not answer")
+            )
 
     def renew(self, name: str, shared: bool) -> None:
         """Offers a replaced operator again: the server forgets the shapes that it was told."""
@@ -151,9 +158,13 @@ class Host:
             return
         message = self._compute(call, self.session)
         if len(message) > self._most_bytes:
-            message = failure(call.call, MXNetError(
-                f"the values that it computed have {len(message)} bytes, more than the {self._most_bytes} that the server "
-                "takes in one message (--max_message_bytes)"))
+            message = failure(
+                call.call,
+                MXNetError(
+                    f"the values that it computed have {len(message)} bytes, more than the {self._most_bytes} that the server "
+                    "takes in one message (--max_message_bytes)"
+                ),
+            )
         with self._lock:
             while call.call in self._running and self._outgoing.waiting_bytes > MOST_OUTGOING_BYTES:
                 self._changed.wait()
@@ -278,6 +289,5 @@ def _offer(name: str, shared: bool) -> bytes:
 def failure(call: int, error: BaseException, seconds: float = 0.0) -> bytes:
     """HostRequest that says why there is no answer."""
     original, where = operator_errors.origin(error)
-    told = {"type": type(original).__name__, "message": f"{original}{where}",
-            "traceback": operator_errors.own_traceback(error)}
+    told = {"type": type(original).__name__, "message": f"{original}{where}", "traceback": operator_errors.own_traceback(error)}
     return pb.HostRequest(result=pb.CallbackResult(call=call, failure=told, seconds=seconds)).SerializeToString()

@@ -11,5 +11,11 @@ from .local import make
 
 def inside(training: bool, context: Any, called_back: bool = False, recording: bool = False) -> Within:
     """Within, the code of a custom operator runs. `called_back`: the server waits for it."""
-    return Within(recording=recording, training=training, make_local=make, context=context, when_fresh=b"",
-                  called_back=frame().called_back or called_back)
+    return Within(
+        recording=recording,
+        training=training,
+        make_local=make,
+        context=context,
+        when_fresh=b"",
+        called_back=frame().called_back or called_back,
+    )

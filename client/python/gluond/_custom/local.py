@@ -15,8 +15,9 @@ from .._wire.tensors import flag_of, in_numpy
 from .values import Kind
 
 
-def local(session: Any, context: Any, kind: Kind, values: Optional[np.ndarray] = None, *, writable: bool = True,
-          is_shared: bool = False) -> NDArray:
+def local(
+    session: Any, context: Any, kind: Kind, values: Optional[np.ndarray] = None, *, writable: bool = True, is_shared: bool = False
+) -> NDArray:
     """An array of these values; default zeros. is_shared: see Here."""
     if values is None:
         values = np.zeros(kind.shape, in_numpy(kind.dtype))
@@ -31,8 +32,10 @@ def read_only(session: Any, context: Any, values: np.ndarray, dtype: Optional[np
 
 def absent(session: Any, context: Any, op_type: str, what: str) -> NDArray:
     """A stand-in for a value that was not declared."""
-    why = (f"{what} is not here: custom operator '{op_type}' has not declared that its backward pass reads it (need_top_grad, "
-           "declare_backward_dependency)")
+    why = (
+        f"{what} is not here: custom operator '{op_type}' has not declared that its backward pass reads it (need_top_grad, "
+        "declare_backward_dependency)"
+    )
     array: NDArray = calls.blank(NDArray, session, context, None, None, Absent(why))
     return array
 

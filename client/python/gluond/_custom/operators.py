@@ -17,8 +17,9 @@ class CustomOp:
     def __init__(self) -> None:
         pass
 
-    def forward(self, is_train: bool, req: Sequence[str], in_data: Sequence[Any], out_data: Sequence[Any],
-                aux: Sequence[Any]) -> None:
+    def forward(
+        self, is_train: bool, req: Sequence[str], in_data: Sequence[Any], out_data: Sequence[Any], aux: Sequence[Any]
+    ) -> None:
         """Computes out_data from in_data. An output that is not assigned is zeros.
 
         is_train: whether it is a training run. req: for each output, what `assign` does with it: `null`, `write`,
@@ -26,8 +27,15 @@ class CustomOp:
         which may be changed.
         """
 
-    def backward(self, req: Sequence[str], out_grad: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any],
-                 in_grad: Sequence[Any], aux: Sequence[Any]) -> None:
+    def backward(
+        self,
+        req: Sequence[str],
+        out_grad: Sequence[Any],
+        in_data: Sequence[Any],
+        out_data: Sequence[Any],
+        in_grad: Sequence[Any],
+        aux: Sequence[Any],
+    ) -> None:
         """Computes in_grad, the gradients of in_data, from those of out_data. One that is not assigned is zeros.
 
         req: for each input, what to do with its gradient. grad_req='add' is seen to by the server: `req` is then `write`.
@@ -84,8 +92,9 @@ class CustomOpProp:
         _check_dense(in_stype, "in_stype")
         return in_stype, ["default"] * len(self.list_outputs()), ["default"] * len(self.list_auxiliary_states())
 
-    def infer_storage_type_backward(self, ograd_stype: List[str], in_stype: List[str], out_stype: List[str],
-                                    igrad_stype: List[str], aux_stype: List[str]) -> Tuple[List[str], ...]:
+    def infer_storage_type_backward(
+        self, ograd_stype: List[str], in_stype: List[str], out_stype: List[str], igrad_stype: List[str], aux_stype: List[str]
+    ) -> Tuple[List[str], ...]:
         """All storage is `default`, dense: gluond asks no operator for another."""
         _check_dense(ograd_stype, "ograd_stype")
         _check_dense(igrad_stype, "igrad_stype")
@@ -127,10 +136,13 @@ def register(reg_name: str, shared: bool = False) -> Callable[[PropClass], PropC
 
     shared: the graphs of other clients (models that they train or serve) may use it too, while this process runs.
     """
+
     def decorate(prop_class: PropClass) -> PropClass:
         if not (isinstance(prop_class, type) and issubclass(prop_class, CustomOpProp)):
-            raise TypeError(f"Can only register subclass of CustomOpProp, not {prop_class!r}; a CustomOp is what its "
-                            "create_operator() returns")
+            raise TypeError(
+                f"Can only register subclass of CustomOpProp, not {prop_class!r}; a CustomOp is what its "
+                "create_operator() returns"
+            )
         hosts.registered(*registry.add(reg_name, prop_class, shared))
         return prop_class  # type: ignore[return-value]
 
@@ -168,8 +180,10 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
     """Inputs and parameters of an operator of the server's, their types as MXNet writes them: "int, optional, default='1'"."""
     info = _operators.find(op_name)
     inputs = ["NDArray-or-Symbol[]" if each.several else "NDArray-or-Symbol" for each in info.inputs]
-    return OperatorArguments([each.name for each in info.inputs] + list(info.parameters),
-                             inputs + [_type_text(each) for each in info.parameters.values()])
+    return OperatorArguments(
+        [each.name for each in info.inputs] + list(info.parameters),
+        inputs + [_type_text(each) for each in info.parameters.values()],
+    )
 
 
 def _type_text(parameter: Attribute) -> str:

@@ -66,8 +66,11 @@ class Pool:
                 else:
                     refused.append(call)
         for call in refused:
-            self._refuse(call, f"this process computes {MOST_THREADS} calls of custom operators at a time, and as many as may "
-                               "wait for a thread do; ask for fewer at once")
+            self._refuse(
+                call,
+                f"this process computes {MOST_THREADS} calls of custom operators at a time, and as many as may "
+                "wait for a thread do; ask for fewer at once",
+            )
         for call in begun:
             self._start(call)
 
@@ -154,10 +157,12 @@ class Pool:
     def refuse_if_stalled(self) -> None:
         """Refuses waiting calls after a stall. The host calls this now and then."""
         with self._lock:
-            stalled = (self._waiting and self._blocked >= self._threads
-                       and time.monotonic() - self._moved > STALL_SECONDS)
+            stalled = self._waiting and self._blocked >= self._threads and time.monotonic() - self._moved > STALL_SECONDS
             refused = [self._pop() for _ in range(len(self._waiting))] if stalled else []
         for call in refused:
-            self._refuse(call, f"{MOST_THREADS} calls of custom operators are under way in this process, and each has waited "
-                               f"for the server for {STALL_SECONDS:g} s: perhaps for one like this, which there is no thread "
-                               "for. Nest operators less deeply, or ask for fewer at once")
+            self._refuse(
+                call,
+                f"{MOST_THREADS} calls of custom operators are under way in this process, and each has waited "
+                f"for the server for {STALL_SECONDS:g} s: perhaps for one like this, which there is no thread "
+                "for. Nest operators less deeply, or ask for fewer at once",
+            )

@@ -67,8 +67,9 @@ class Plan(NamedTuple):
         with errors.calling(registered.op_type, "create_operator"):
             operator = self.prop.create_operator(context, [list(shape) for shape in self.shapes], list(self.flags))
         if not callable(getattr(operator, "forward", None)):
-            raise MXNetError(f"create_operator() of custom operator '{registered.op_type}' must return a CustomOp, not "
-                             f"{operator!r}")
+            raise MXNetError(
+                f"create_operator() of custom operator '{registered.op_type}' must return a CustomOp, not " f"{operator!r}"
+            )
         return operator
 
 
@@ -145,12 +146,19 @@ def _ask(prop: Any, op_type: str) -> Spec:
     n, m = len(outputs), len(arguments)
     numbers = list(range(2 * n + m))
     with errors.calling(op_type, "declare_backward_dependency"):
-        declared = prop.declare_backward_dependency(numbers[:n], numbers[n:n + m], numbers[n + m:])
+        declared = prop.declare_backward_dependency(numbers[:n], numbers[n : n + m], numbers[n + m :])
     if any(number not in numbers for number in declared):
-        raise MXNetError(f"declare_backward_dependency() of custom operator '{op_type}' returned {list(declared)}; expected "
-                         f"some of the numbers that it was given, {numbers}")
-    rules = tuple(name for name in ("shape", "type") if arguments and getattr(
-        getattr(type(prop), f"infer_{name}", None), "by_rule", False) and not (name == "shape" and auxiliary))
+        raise MXNetError(
+            f"declare_backward_dependency() of custom operator '{op_type}' returned {list(declared)}; expected "
+            f"some of the numbers that it was given, {numbers}"
+        )
+    rules = tuple(
+        name
+        for name in ("shape", "type")
+        if arguments
+        and getattr(getattr(type(prop), f"infer_{name}", None), "by_rule", False)
+        and not (name == "shape" and auxiliary)
+    )
     dependencies = tuple(sorted({int(number) for number in declared}))
     return Spec(arguments, outputs, auxiliary, dependencies, bool(getattr(prop, "need_top_grad_", True)), rules)
 
@@ -184,11 +192,14 @@ def _plan(registered: Registered, texts: Texts, inputs: Sequence[Kind]) -> Plan:
     outputs = []
     for name, shape, dtype in zip(known.outputs, shapes[1], dtypes[1]):
         if shape is None or -1 in shape or dtype is None:
-            raise MXNetError(f"Error in operator Custom '{op_type}': its infer_shape() and infer_type() leave output '{name}' "
-                             f"unknown: shape {_text(shape)}, type {dtype and dtype_name(dtype)}")
+            raise MXNetError(
+                f"Error in operator Custom '{op_type}': its infer_shape() and infer_type() leave output '{name}' "
+                f"unknown: shape {_text(shape)}, type {dtype and dtype_name(dtype)}"
+            )
         outputs.append(Kind(shape, dtype))
-    return Plan(prop, inputs, outputs, [list(kind.shape) for kind in inputs], [FLAG_OF[kind.dtype] for kind in inputs],
-                (set(), set()))
+    return Plan(
+        prop, inputs, outputs, [list(kind.shape) for kind in inputs], [FLAG_OF[kind.dtype] for kind in inputs], (set(), set())
+    )
 
 
 def _check_same(op_type: str, name: str, kind: Kind, said: Any, what: str) -> None:
@@ -197,11 +208,15 @@ def _check_same(op_type: str, name: str, kind: Kind, said: Any, what: str) -> No
         return
     if what == "type":
         if said != kind.dtype:
-            raise MXNetError(f"Error in operator Custom '{op_type}': input '{name}': Type inconsistent, Provided = "
-                             f"{dtype_name(kind.dtype)}, inferred type = {dtype_name(said)}")
+            raise MXNetError(
+                f"Error in operator Custom '{op_type}': input '{name}': Type inconsistent, Provided = "
+                f"{dtype_name(kind.dtype)}, inferred type = {dtype_name(said)}"
+            )
     elif len(said) != len(kind.shape) or any(a not in (-1, b) for a, b in zip(said, kind.shape)):
-        raise MXNetError(f"Error in operator Custom '{op_type}': input '{name}': Shape inconsistent, Provided = "
-                         f"{_text(kind.shape)}, inferred shape={_text(said)}")
+        raise MXNetError(
+            f"Error in operator Custom '{op_type}': input '{name}': Shape inconsistent, Provided = "
+            f"{_text(kind.shape)}, inferred shape={_text(said)}"
+        )
 
 
 def _text(shape: Shape) -> str:
@@ -231,11 +246,15 @@ def _counted(found: Any, known: Spec, what: str, title: str) -> List[Sequence[An
         raise AssertionError(f"infer_{what} must return 2 or 3 lists")
     if len(lists) == 2:
         lists.append([])
-    for expected, each, kind in ((known.outputs, lists[1], "output"), (known.arguments, lists[0], "input"),
-                                 (known.auxiliary, lists[2], "aux state")):
+    for expected, each, kind in (
+        (known.outputs, lists[1], "output"),
+        (known.arguments, lists[0], "input"),
+        (known.auxiliary, lists[2], "aux state"),
+    ):
         if len(each) != len(expected):
-            raise AssertionError(f"Infer{title} Error: expecting {len(expected)} entries in returned {kind} {what}s, "
-                                 f"got {len(each)}.")
+            raise AssertionError(
+                f"Infer{title} Error: expecting {len(expected)} entries in returned {kind} {what}s, " f"got {len(each)}."
+            )
     return lists
 
 
@@ -266,5 +285,3 @@ def _dtype(said: Any) -> Dtype:
         dtype = np.dtype(said)
     flag_of(dtype)
     return dtype
-
-

@@ -28,16 +28,20 @@ from .values import Kind
 Starts = List[Tuple[NDArray, NDArray]]
 
 
-def tell(function: functions.Recorded, inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[bytes], flags: bytes) -> None:
+def tell(
+    function: functions.Recorded, inputs: Sequence[Any], results: Sequence[Any], outputs: Sequence[bytes], flags: bytes
+) -> None:
     """Has the server record the function: from then on it may ask for the gradients. outputs: names for the results."""
     session = function.session
     hosts.of(session)
-    spec = graph_pb2.CustomOperatorSpec(function={
-        "number": functions.add(function), "inputs": len(inputs), "outputs": len(results)})
+    spec = graph_pb2.CustomOperatorSpec(
+        function={"number": functions.add(function), "inputs": len(inputs), "outputs": len(results)}
+    )
     call = calls.Call("_CustomFunction", (), len(inputs) + len(results), len(results), custom=spec)
     _, head, middle, _ = call.prepare(session)
-    session.submit(b"".join((head, *[each._sent() for each in inputs], *[each._sent() for each in results], middle, *outputs,
-                             flags)))
+    session.submit(
+        b"".join((head, *[each._sent() for each in inputs], *[each._sent() for each in results], middle, *outputs, flags))
+    )
 
 
 class Recording:
@@ -74,13 +78,17 @@ class Recording:
     def _go_on(self, heads: List[Optional[NDArray]], retain_graph: bool) -> Starts:
         function = self.function
         if self._is_freed:
-            raise MXNetError(f"the {function.callback} of '{function.name}' has run, and what it needs is freed. Specify "
-                             "retain_graph=True when calling backward the first time, to differentiate the same graph twice")
+            raise MXNetError(
+                f"the {function.callback} of '{function.name}' has run, and what it needs is freed. Specify "
+                "retain_graph=True when calling backward the first time, to differentiate the same graph twice"
+            )
         self._is_freed = not retain_graph
         wanted = [each is not False for each in function.histories]
         with function.within(frame().called_back):
-            given = [self.filled(place, np.zeros, "zeros_like") if head is None and function.reads_head(place) else head
-                     for place, head in enumerate(heads)]
+            given = [
+                self.filled(place, np.zeros, "zeros_like") if head is None and function.reads_head(place) else head
+                for place, head in enumerate(heads)
+            ]
             found = list(zip(function.inputs, function.gradients(given, wanted)))
             for _, gradient in found:
                 gradient._sent()  # An error if what was assigned does not fit.
@@ -136,8 +144,9 @@ class Result(Local):
         return self.recording
 
 
-def record(function: functions.Recorded, inputs: Sequence[NDArray], histories: Sequence[Optional[bool]],
-           results: Sequence[NDArray]) -> List[NDArray]:
+def record(
+    function: functions.Recorded, inputs: Sequence[NDArray], histories: Sequence[Optional[bool]], results: Sequence[NDArray]
+) -> List[NDArray]:
     """The results as outputs of a recorded operation on the inputs, as `keep` gives them. histories: whether they have one;
     None: only the server knows."""
     function.inputs, function.histories = inputs, histories
@@ -151,5 +160,7 @@ def record(function: functions.Recorded, inputs: Sequence[NDArray], histories: S
 def again(function: functions.Recorded, results: Sequence[NDArray]) -> List[NDArray]:
     """The same for a function that has been recorded."""
     recording = Recording(function, results)
-    return [calls.blank(NDArray, each._session, each._context, each._shape, each._dtype, Result(recording, number))
-            for number, each in enumerate(results)]
+    return [
+        calls.blank(NDArray, each._session, each._context, each._shape, each._dtype, Result(recording, number))
+        for number, each in enumerate(results)
+    ]

@@ -60,9 +60,11 @@ def find(op_type: Any) -> Registered:
     """MXNetError with the closest names where there is none."""
     found = _registered.get(op_type)
     if found is None:
-        raise MXNetError(f"Cannot find custom operator {op_type}{did_you_mean(str(op_type), list(_registered), 3)}. "
-                         f"Registered here: {', '.join(_registered) or 'none'}. @mx.operator.register({op_type!r}) above a "
-                         "CustomOpProp registers one, before it is used or its symbol loaded.")
+        raise MXNetError(
+            f"Cannot find custom operator {op_type}{did_you_mean(str(op_type), list(_registered), 3)}. "
+            f"Registered here: {', '.join(_registered) or 'none'}. @mx.operator.register({op_type!r}) above a "
+            "CustomOpProp registers one, before it is used or its symbol loaded."
+        )
     return found
 
 

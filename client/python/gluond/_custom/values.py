@@ -13,8 +13,9 @@ from .._wire.fields import tag, varint
 from .._wire.tensors import BFLOAT16_BITS, DTYPE_OF, FLAG_OF, in_numpy, to_bits
 
 _RESULT = tag(pb.HostRequest, "result")
-_CALL, _COMPUTED, _OUTPUTS, _AUXILIARY, _SECONDS = (tag(pb.CallbackResult, field) for field in (
-    "call", "computed", "computed.outputs", "computed.auxiliary", "seconds"))
+_CALL, _COMPUTED, _OUTPUTS, _AUXILIARY, _SECONDS = (
+    tag(pb.CallbackResult, field) for field in ("call", "computed", "computed.outputs", "computed.auxiliary", "seconds")
+)
 
 
 class Kind(NamedTuple):
@@ -49,8 +50,12 @@ def _tensor(values: Optional[np.ndarray], dtype: np.dtype) -> Tuple[bytes, Any]:
     return tensor_head(values.shape, FLAG_OF[dtype], bits.nbytes), bits.reshape(-1).view(np.uint8).data
 
 
-def encode_computed(call: int, outputs: Sequence[Tuple[Optional[np.ndarray], np.dtype]],
-                    auxiliary: Sequence[Tuple[np.ndarray, np.dtype]], seconds: bytes) -> bytes:
+def encode_computed(
+    call: int,
+    outputs: Sequence[Tuple[Optional[np.ndarray], np.dtype]],
+    auxiliary: Sequence[Tuple[np.ndarray, np.dtype]],
+    seconds: bytes,
+) -> bytes:
     """HostRequest with CallbackResult.computed, written by hand so that large values are copied once.
 
     outputs: values and the dtypes that they become; None where nobody wants them. seconds: eight bytes, a double.

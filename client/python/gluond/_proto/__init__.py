@@ -20,8 +20,10 @@ _SERVERS = {"google/protobuf/descriptor.proto", "gluond/v1/options.proto"}
 
 def _read() -> descriptor_pb2.FileDescriptorSet:
     if not _FILE.exists():
-        raise ImportError(f"{_FILE} is missing: gluond is used from its source folder without having been built. "
-                          "Run `python3 client/python/build_stubs.py`, or `pip install client/python`.")
+        raise ImportError(
+            f"{_FILE} is missing: gluond is used from its source folder without having been built. "
+            "Run `python3 client/python/build_stubs.py`, or `pip install client/python`."
+        )
     return descriptor_pb2.FileDescriptorSet.FromString(_FILE.read_bytes())
 
 

@@ -23,8 +23,10 @@ def of_parameters(parameters: Mapping[str, Parameter]) -> Dict[str, NDArray]:
     session = connect.current()
     for name, array in found.items():
         if array._session is not session:
-            raise MXNetError(f"the parameter '{name}' is on the server at {array._session.address}, of a session before "
-                             "mx.connect(), and models are made on the current one")
+            raise MXNetError(
+                f"the parameter '{name}' is on the server at {array._session.address}, of a session before "
+                "mx.connect(), and models are made on the current one"
+            )
     return found
 
 

@@ -44,8 +44,9 @@ class CallError(MXNetError):
     (docs/wire.md); empty where there is none. retry_after: the seconds after which the server asks for another attempt; 0:
     it does not."""
 
-    def __init__(self, text: str, code: Any, reason: str = "", metadata: Optional[Mapping[str, str]] = None,
-                 retry_after: float = 0.0) -> None:
+    def __init__(
+        self, text: str, code: Any, reason: str = "", metadata: Optional[Mapping[str, str]] = None, retry_after: float = 0.0
+    ) -> None:
         super().__init__(text)
         self.code, self.reason, self.metadata, self.retry_after = code, reason, dict(metadata or {}), retry_after
 
@@ -76,6 +77,7 @@ class _Wait:
 
     def heard(self, hear: Callable[[Any], None]) -> Callable[[Any], None]:
         """`hear` for messages that come: each begins the wait for the server anew."""
+
         def begin_and_hear(message: Any) -> None:
             self._begin()
             hear(message)
@@ -122,8 +124,7 @@ class Client:
             self._limits = self.call(methods.GET_SERVER_INFO, methods.GET_SERVER_INFO.request()).limits
         return self._limits
 
-    def call(self, method: Method, request: Any, timeout: float = TIMEOUT_SECONDS,
-             patience: Optional[float] = None) -> Any:
+    def call(self, method: Method, request: Any, timeout: float = TIMEOUT_SECONDS, patience: Optional[float] = None) -> Any:
         """The answer of a method that changes no model. patience: instead of RETRY_SECONDS."""
         return self._run(method, request, self._wait(timeout, patience), lambda: None)
 
@@ -147,8 +148,14 @@ class Client:
             if not request.page_token:
                 return
 
-    def apply(self, method: Method, request: Any, timeout: float = TIMEOUT_SECONDS, patience: Optional[float] = None,
-              hear: Optional[Callable[[Any], None]] = None) -> Any:
+    def apply(
+        self,
+        method: Method,
+        request: Any,
+        timeout: float = TIMEOUT_SECONDS,
+        patience: Optional[float] = None,
+        hear: Optional[Callable[[Any], None]] = None,
+    ) -> Any:
         """The answer of a method that changes `request.model`, which it does once. Sets client_id and sequence.
 
         A call that an interrupt cuts short may have been applied or not: the next one asks the server. CallError with the
@@ -198,8 +205,7 @@ class Client:
         with self._lock:
             return self._sequences.setdefault(model, _Sequence())
 
-    def _apply(self, method: Method, request: Any, wait: _Wait, sequence: _Sequence,
-               hear: Optional[Callable[[Any], None]]) -> Any:
+    def _apply(self, method: Method, request: Any, wait: _Wait, sequence: _Sequence, hear: Optional[Callable[[Any], None]]) -> Any:
         """Calls under the sequence's next number. Holding the sequence's lock."""
         request.call.client_id, request.call.sequence = self.client_id, sequence.next
         sequence.in_doubt = True
@@ -216,8 +222,9 @@ class Client:
         sequence.in_doubt = False
         return answer
 
-    def _run(self, method: Method, request: Any, wait: _Wait, resume: Callable[[], Any],
-             hear: Optional[Callable[[Any], None]] = None) -> Any:
+    def _run(
+        self, method: Method, request: Any, wait: _Wait, resume: Callable[[], Any], hear: Optional[Callable[[Any], None]] = None
+    ) -> Any:
         """Calls, and while another attempt may do better and time is left, `resume` and calls again. hear: of a stream."""
         pause = _FIRST_PAUSE
         while True:
@@ -256,15 +263,24 @@ class Client:
         info, retry = facts.get("ErrorInfo"), facts.get("RetryInfo")
         reason = info.reason if info is not None else ""
         if code is _STATUS.UNAVAILABLE and not reason:
-            return CallError(f"{method.name}: no answer from {self.address}: {details}. {errors.way_out(code.value[0], details)}", code)
+            return CallError(
+                f"{method.name}: no answer from {self.address}: {details}. {errors.way_out(code.value[0], details)}", code
+            )
         if code is _STATUS.UNAUTHENTICATED:
             details = f"{details} {errors.way_out(code.value[0], details)}"
         if code is _STATUS.UNIMPLEMENTED:
-            return CallError(f"{method.name}: the server at {self.address} does not know this call: it is older than this "
-                             f"client, or no gluond-server. ({details})", code)
-        return CallError(details if details.startswith(method.name) else f"{method.name}: {details}", code, reason,
-                         info.metadata if info is not None else None,
-                         retry.retry_delay.seconds + retry.retry_delay.nanos * 1e-9 if retry is not None else 0.0)
+            return CallError(
+                f"{method.name}: the server at {self.address} does not know this call: it is older than this "
+                f"client, or no gluond-server. ({details})",
+                code,
+            )
+        return CallError(
+            details if details.startswith(method.name) else f"{method.name}: {details}",
+            code,
+            reason,
+            info.metadata if info is not None else None,
+            retry.retry_delay.seconds + retry.retry_delay.nanos * 1e-9 if retry is not None else 0.0,
+        )
 
     def _is_gone(self) -> bool:
         session = self._session()
@@ -282,12 +298,19 @@ class Client:
         if sequence.next - 1 <= place.last <= sequence.next and not is_news:
             return place
         expected, sequence.next = sequence.next - 1, place.last + 1
-        lost = ("has the first steps alone of this client's last training" if is_news and place.last == expected else
-                f"knows of {place.last} calls by this client, expected {expected}")
-        raise CallError(f"model '{model}': {self.address} was started anew and {lost}; the model's trainer has taken "
-                        f"{place.step} steps: go on with step {place.step + 1}. Load a checkpoint or define the model again "
-                        "where it is not as you need it.", _STATUS.ABORTED, "REWOUND",
-                        {"last": str(place.last), "expected": str(expected), "step": str(place.step)})
+        lost = (
+            "has the first steps alone of this client's last training"
+            if is_news and place.last == expected
+            else f"knows of {place.last} calls by this client, expected {expected}"
+        )
+        raise CallError(
+            f"model '{model}': {self.address} was started anew and {lost}; the model's trainer has taken "
+            f"{place.step} steps: go on with step {place.step + 1}. Load a checkpoint or define the model again "
+            "where it is not as you need it.",
+            _STATUS.ABORTED,
+            "REWOUND",
+            {"last": str(place.last), "expected": str(expected), "step": str(place.step)},
+        )
 
 
 _lock = threading.Lock()

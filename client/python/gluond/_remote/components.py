@@ -28,8 +28,9 @@ from ..optimizer._optimizer import create as create_optimizer
 
 PACKAGE = __name__.partition(".")[0]
 # Arguments of optimizers that a server's trainer decides in another way, or has no use for.
-_NOT_SENT = frozenset(("self", "kwargs", "rescale_grad", "param_idx2name", "lr_scheduler", "sym", "begin_num_update",
-                       "param_dict", "lazy_update"))
+_NOT_SENT = frozenset(
+    ("self", "kwargs", "rescale_grad", "param_idx2name", "lr_scheduler", "sym", "begin_num_update", "param_dict", "lazy_update")
+)
 # Arguments whose attribute has another name.
 _KEPT_AS = {"learning_rate": "lr", "eps": "float_stable_eps", "pwr": "power"}
 _OF_ALL_SCHEDULES = ("warmup_steps", "warmup_begin_lr", "warmup_mode")
@@ -106,10 +107,15 @@ def loss(of: Union[Loss, str, Any]) -> Any:
     if not isinstance(of, Loss):
         raise MXNetError(f"the loss is {_kind(of)}; want a loss of gluon.loss, or its name: 'SoftmaxCrossEntropyLoss'")
     if not _is_known(of, "gluon.loss"):
-        raise MXNetError(f"the loss {type(of).__name__} is of this program, and the server cannot compute it; use a loss of "
-                         "gluon.loss, or make the loss an output of the network and give its name as loss_output")
-    attributes = {name: getattr(of, f"_{name}", getattr(of, name, None)) for name in _arguments(type(of))
-                  if name not in ("self", "prefix", "params")}
+        raise MXNetError(
+            f"the loss {type(of).__name__} is of this program, and the server cannot compute it; use a loss of "
+            "gluon.loss, or make the loss an output of the network and give its name as loss_output"
+        )
+    attributes = {
+        name: getattr(of, f"_{name}", getattr(of, name, None))
+        for name in _arguments(type(of))
+        if name not in ("self", "prefix", "params")
+    }
     if type(of) is losses.L2Loss and of._weight is None:
         attributes["weight"] = 2.0  # It has no factor of 1/2 then.
     return component(type(of).__name__, attributes)
@@ -130,16 +136,20 @@ def optimizer(of: Union[Optimizer, str, Any], parameters: Optional[Mapping[str, 
         raise MXNetError(f"the optimizer is {_kind(of)}; want one of mx.optimizer, or its name: 'sgd'")
     name = type(of).__name__
     if not _is_known(of, "optimizer"):
-        raise MXNetError(f"the optimizer {name} is of this program, and the server cannot compute it; use one of "
-                         "mx.optimizer, or save without the trainer and train with autograd.record()")
+        raise MXNetError(
+            f"the optimizer {name} is of this program, and the server cannot compute it; use one of "
+            "mx.optimizer, or save without the trainer and train with autograd.record()"
+        )
     attributes = {key: _argument(of, key) for key in _arguments(type(of)) if key not in _NOT_SENT}
     return component(name.lower(), attributes), None if of.lr_scheduler is None else scheduler(of.lr_scheduler, of.lr)
 
 
-_SCHEDULES = {lr_scheduler.FactorScheduler: ("factor", ("step", "factor", "stop_factor_lr")),
-              lr_scheduler.MultiFactorScheduler: ("multifactor", ("step", "factor")),
-              lr_scheduler.PolyScheduler: ("poly", ("max_update", "pwr", "final_lr")),
-              lr_scheduler.CosineScheduler: ("cosine", ("max_update", "final_lr"))}
+_SCHEDULES = {
+    lr_scheduler.FactorScheduler: ("factor", ("step", "factor", "stop_factor_lr")),
+    lr_scheduler.MultiFactorScheduler: ("multifactor", ("step", "factor")),
+    lr_scheduler.PolyScheduler: ("poly", ("max_update", "pwr", "final_lr")),
+    lr_scheduler.CosineScheduler: ("cosine", ("max_update", "final_lr")),
+}
 
 
 def scheduler(of: Any, learning_rate: float) -> Any:
@@ -148,12 +158,15 @@ def scheduler(of: Any, learning_rate: float) -> Any:
         return of
     name, keys = _SCHEDULES.get(type(of), ("", ()))
     if not name:
-        raise MXNetError(f"the schedule {type(of).__name__} is of this program, and the server cannot compute it; use one of "
-                         "mx.lr_scheduler")
+        raise MXNetError(
+            f"the schedule {type(of).__name__} is of this program, and the server cannot compute it; use one of " "mx.lr_scheduler"
+        )
     base = _first_rate(of, learning_rate)
     if of.warmup_steps > 0 and of.warmup_final_lr != base:
-        raise MXNetError(f"{type(of).__name__} warms up to {of.warmup_final_lr} and goes on from {base}, which a server's "
-                         "schedule does not; give it base_lr, and the optimizer no learning_rate or the same one")
+        raise MXNetError(
+            f"{type(of).__name__} warms up to {of.warmup_final_lr} and goes on from {base}, which a server's "
+            "schedule does not; give it base_lr, and the optimizer no learning_rate or the same one"
+        )
     attributes = {key: _argument(of, key) for key in (*keys, *_OF_ALL_SCHEDULES)}
     return component(name, {**attributes, "base_lr": base})
 
@@ -169,8 +182,10 @@ def _first_rate(of: Any, learning_rate: float) -> float:
             rate = max(rate * of.factor, getattr(of, "stop_factor_lr", 0.0))
         if rate == of.base_lr:
             return begun
-    raise MXNetError(f"the rate of {type(of).__name__} has been set by the program, to {of.base_lr} after {changes} changes, "
-                     "and the server could not go on from there; save with a schedule whose rate only it changes")
+    raise MXNetError(
+        f"the rate of {type(of).__name__} has been set by the program, to {of.base_lr} after {changes} changes, "
+        "and the server could not go on from there; save with a schedule whose rate only it changes"
+    )
 
 
 _METRICS = {Accuracy: ("accuracy", ()), TopKAccuracy: ("top_k_accuracy", ("top_k",)), LossMetric: ("loss", ())}
@@ -191,8 +206,9 @@ def metrics(of: Any) -> List[Any]:
         return [component(name, {key: getattr(of, key) for key in keys})]
     is_metric = isinstance(of, EvalMetric)
     what = f"the metric {type(of).__name__} is none of the server's" if is_metric else f"{_kind(of)} is no metric"
-    raise MXNetError(f"{what}; there are 'accuracy', 'top_k_accuracy' and 'loss'. Others are computed here, of what predict() "
-                     "returns")
+    raise MXNetError(
+        f"{what}; there are 'accuracy', 'top_k_accuracy' and 'loss'. Others are computed here, of what predict() " "returns"
+    )
 
 
 def initializer(of: Any) -> Any:
@@ -201,8 +217,10 @@ def initializer(of: Any) -> Any:
         return of
     made = create_initializer(of)
     if not isinstance(made, Initializer) or not _is_known(made, "initializer"):
-        raise MXNetError(f"the initializer {type(made).__name__} is of this program, and the server cannot compute it; "
-                         "initialize the network here, with net.initialize()")
+        raise MXNetError(
+            f"the initializer {type(made).__name__} is of this program, and the server cannot compute it; "
+            "initialize the network here, with net.initialize()"
+        )
     _, arguments = json.loads(made.dumps())
     return component(type(made).__name__, arguments)
 

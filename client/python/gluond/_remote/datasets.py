@@ -57,14 +57,23 @@ class Dataset:
     replace: deletes another dataset of that name first.
     """
 
-    def __init__(self, name: str, data: Any = None, label: Any = None, scale: Union[float, Mapping[str, float], None] = None,
-                 shift: Union[float, Mapping[str, float], None] = None, replace: bool = False, progress: bool = True,
-                 **columns: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        data: Any = None,
+        label: Any = None,
+        scale: Union[float, Mapping[str, float], None] = None,
+        shift: Union[float, Mapping[str, float], None] = None,
+        replace: bool = False,
+        progress: bool = True,
+        **columns: Any,
+    ) -> None:
         self.name = name
         given = {key: value for key, value in (("data", data), ("label", label), *columns.items()) if value is not None}
         if given:
             _Upload(calls.current(), name, given, _by_column(scale, "scale"), _by_column(shift, "shift")).run(
-                replace, f"upload {name}" if progress else "")
+                replace, f"upload {name}" if progress else ""
+            )
 
     def __repr__(self) -> str:
         return f"<Dataset '{self.name}'>"
@@ -76,8 +85,11 @@ class Dataset:
             if dataset.name == self.name:
                 return _description(dataset)
         names = ", ".join(f"'{dataset.name}'" for dataset in listed) or "none"
-        raise CallError(f"there is no dataset '{self.name}'; there are: {names}. mx.remote.Dataset('{self.name}', data=..., "
-                        "label=...) makes it", grpc.StatusCode.NOT_FOUND)
+        raise CallError(
+            f"there is no dataset '{self.name}'; there are: {names}. mx.remote.Dataset('{self.name}', data=..., "
+            "label=...) makes it",
+            grpc.StatusCode.NOT_FOUND,
+        )
 
     def delete(self) -> None:
         """Deletes it, or what was uploaded of it. Steps that use it end first."""
@@ -121,11 +133,11 @@ def _listed(client: Client) -> Any:
 
 
 def _description(dataset: Any) -> DatasetDescription:
-    columns = {column.name: Column(tuple(column.shape), DTYPE_OF[column.dtype], _scale(column), column.shift)
-               for column in dataset.columns}
+    columns = {
+        column.name: Column(tuple(column.shape), DTYPE_OF[column.dtype], _scale(column), column.shift) for column in dataset.columns
+    }
     created = datetime.datetime.fromtimestamp(dataset.created.seconds, datetime.timezone.utc)
-    return DatasetDescription(dataset.name, dataset.rows, columns, dataset.bytes, dataset.committed, created,
-                              dataset.stored)
+    return DatasetDescription(dataset.name, dataset.rows, columns, dataset.bytes, dataset.committed, created, dataset.stored)
 
 
 def _by_column(given: Union[float, Mapping[str, float], None], what: str) -> Mapping[str, float]:
@@ -142,8 +154,15 @@ def _by_column(given: Union[float, Mapping[str, float], None], what: str) -> Map
 class _Upload:
     """One dataset on its way. Its client's name follows from its contents, so that any process goes on with it."""
 
-    def __init__(self, client: Client, name: str, columns: Mapping[str, Any], scale: Mapping[str, float],
-                 shift: Mapping[str, float], temporary: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        columns: Mapping[str, Any],
+        scale: Mapping[str, float],
+        shift: Mapping[str, float],
+        temporary: bool = False,
+    ) -> None:
         self._client = client
         self._name = name
         self._temporary = temporary
@@ -151,8 +170,10 @@ class _Upload:
         values.rows(self._values)
         for key in (*scale, *shift):
             if key not in self._values:
-                raise ValueError(f"dataset '{name}': there is a scale or shift for '{key}', which is no column; columns are "
-                                 f"{', '.join(self._values)}")
+                raise ValueError(
+                    f"dataset '{name}': there is a scale or shift for '{key}', which is no column; columns are "
+                    f"{', '.join(self._values)}"
+                )
         self._columns = []
         for key, value in self._values.items():
             column = dataset_pb2.Column(name=key, shape=value.shape, dtype=flag_of(value.dtype), crc32c=crc32c(_bytes(value)))
@@ -165,8 +186,10 @@ class _Upload:
         self._client_id = f"python-upload-{crc32c(declared.SerializeToString()):08x}"
 
     def _send(self, **fields: Any) -> Any:
-        return self._client.call(methods.UPLOAD_DATASET, dataset_pb2.UploadDatasetRequest(
-            dataset=self._name, call={"client_id": self._client_id}, **fields))
+        return self._client.call(
+            methods.UPLOAD_DATASET,
+            dataset_pb2.UploadDatasetRequest(dataset=self._name, call={"client_id": self._client_id}, **fields),
+        )
 
     def run(self, replace: bool, title: str) -> None:
         """Sends what the server lacks. title: of the line that shows how far it is; empty: there is none."""
@@ -193,17 +216,18 @@ class _Upload:
 
     def _send_rest(self, received: Mapping[str, int], title: str) -> None:
         chunk = self._client.limits.max_chunk_bytes
-        chunks = [(key, begin) for key, value in self._values.items()
-                  for begin in range(received.get(key, 0), value.nbytes, chunk)]
+        chunks = [(key, begin) for key, value in self._values.items() for begin in range(received.get(key, 0), value.nbytes, chunk)]
         shown: Iterable[Tuple[str, int]] = chunks
         if title and len(chunks) > 2:
             shown = Progress(chunks, title)
         for key, begin in shown:
-            piece = _bytes(self._values[key])[begin:begin + chunk]
+            piece = _bytes(self._values[key])[begin : begin + chunk]
             answer = self._send(column=key, chunk=tensor_pb2.Chunk(offset=begin, data=piece.tobytes()))
             if answer.received.get(key, 0) < begin + len(piece):
-                raise MXNetError(f"dataset '{self._name}', column '{key}': {begin + len(piece)} bytes were sent, and the "
-                                 f"server has {answer.received.get(key, 0)}; is another process uploading it, too?")
+                raise MXNetError(
+                    f"dataset '{self._name}', column '{key}': {begin + len(piece)} bytes were sent, and the "
+                    f"server has {answer.received.get(key, 0)}; is another process uploading it, too?"
+                )
         self._send(commit=True)
 
     def _is_there(self) -> bool:
@@ -220,8 +244,14 @@ def _bytes(value: np.ndarray) -> Any:
 
 def _same(there: Any, declared: Any) -> bool:
     """Whether a column is as declared; the fields that a declaration leaves out do not count."""
-    return (there.name == declared.name and there.dtype == declared.dtype and there.shape == declared.shape
-            and _scale(there) == _scale(declared) and there.shift == declared.shift and there.crc32c == declared.crc32c)
+    return (
+        there.name == declared.name
+        and there.dtype == declared.dtype
+        and there.shape == declared.shape
+        and _scale(there) == _scale(declared)
+        and there.shift == declared.shift
+        and there.crc32c == declared.crc32c
+    )
 
 
 def _scale(column: Any) -> float:

@@ -58,10 +58,16 @@ class ModelDescription(NamedTuple):
 
 def _variable(proto: Any) -> Variable:
     dtype = DTYPE_OF[proto.dtype] if proto.HasField("dtype") else DTYPE_OF[0]
-    return Variable(proto.name, tuple(proto.shape) or None, dtype, graph_pb2.Variable.Kind.Name(proto.kind).lower(),
-                    graph_pb2.Variable.GradReq.Name(proto.grad_req).lower(),
-                    proto.lr_mult if proto.HasField("lr_mult") else 1.0, proto.wd_mult if proto.HasField("wd_mult") else 1.0,
-                    proto.initialized)
+    return Variable(
+        proto.name,
+        tuple(proto.shape) or None,
+        dtype,
+        graph_pb2.Variable.Kind.Name(proto.kind).lower(),
+        graph_pb2.Variable.GradReq.Name(proto.grad_req).lower(),
+        proto.lr_mult if proto.HasField("lr_mult") else 1.0,
+        proto.wd_mult if proto.HasField("wd_mult") else 1.0,
+        proto.initialized,
+    )
 
 
 def of_trainer(proto: Any) -> TrainerDescription:
@@ -69,17 +75,28 @@ def of_trainer(proto: Any) -> TrainerDescription:
     schedule = components.shown(proto.lr_scheduler) if proto.HasField("lr_scheduler") else None
     loss = components.shown(proto.loss) if proto.HasField("loss") else f"the output {proto.loss_output}"
     metrics = [components.shown(each) for each in proto.metrics]
-    return TrainerDescription(loss, components.shown(proto.optimizer), schedule, metrics, proto.prediction, proto.step,
-                              proto.learning_rate)
+    return TrainerDescription(
+        loss, components.shown(proto.optimizer), schedule, metrics, proto.prediction, proto.step, proto.learning_rate
+    )
 
 
 def of_model(proto: Any, trainer: Any = None) -> ModelDescription:
     """The description of a Model and its Trainer."""
     created = datetime.datetime.fromtimestamp(proto.created.seconds, datetime.timezone.utc)
     return ModelDescription(
-        proto.name, proto.device, [_variable(each) for each in proto.inputs], [_variable(each) for each in proto.outputs],
-        [_variable(each) for each in proto.parameters], None if trainer is None else of_trainer(trainer), proto.node_count,
-        proto.parameter_elements, proto.tensor_bytes, proto.version, proto.step, created)
+        proto.name,
+        proto.device,
+        [_variable(each) for each in proto.inputs],
+        [_variable(each) for each in proto.outputs],
+        [_variable(each) for each in proto.parameters],
+        None if trainer is None else of_trainer(trainer),
+        proto.node_count,
+        proto.parameter_elements,
+        proto.tensor_bytes,
+        proto.version,
+        proto.step,
+        created,
+    )
 
 
 def _table(rows: Sequence[Sequence[str]]) -> List[str]:
@@ -109,17 +126,25 @@ def _facts(variable: Variable) -> str:
 
 def table(of: ModelDescription) -> str:
     """A description for people."""
-    lines = [f"Model '{of.name}' on {of.device}, made {of.created:%Y-%m-%d %H:%M} UTC",
-             f"  {of.operators} operators, {of.parameter_elements:,} trained numbers, {of.bytes:,} bytes on the server, "
-             f"version {of.version}"]
+    lines = [
+        f"Model '{of.name}' on {of.device}, made {of.created:%Y-%m-%d %H:%M} UTC",
+        f"  {of.operators} operators, {of.parameter_elements:,} trained numbers, {of.bytes:,} bytes on the server, "
+        f"version {of.version}",
+    ]
     for title, variables in (("Inputs", of.inputs), ("Outputs", of.outputs)):
         lines += [title, *_table([(each.name, _shape(each), _type(each)) for each in variables])]
     lines += ["Parameters", *_table([(each.name, _shape(each), _type(each), _facts(each)) for each in of.parameters])]
     if of.trainer is None:
         return "\n".join([*lines, "No trainer: create_trainer() makes one"])
-    rows = {"loss": of.trainer.loss, "optimizer": of.trainer.optimizer, "lr_scheduler": of.trainer.lr_scheduler,
-            "metrics": ", ".join(of.trainer.metrics), "reads": of.trainer.prediction, "steps": f"{of.trainer.step:,}",
-            "learning rate": f"{of.trainer.learning_rate:g}"}
+    rows = {
+        "loss": of.trainer.loss,
+        "optimizer": of.trainer.optimizer,
+        "lr_scheduler": of.trainer.lr_scheduler,
+        "metrics": ", ".join(of.trainer.metrics),
+        "reads": of.trainer.prediction,
+        "steps": f"{of.trainer.step:,}",
+        "learning rate": f"{of.trainer.learning_rate:g}",
+    }
     return "\n".join([*lines, "Trainer", *_table([(key, value) for key, value in rows.items() if value])])
 
 

@@ -36,8 +36,9 @@ class Input(NamedTuple):
 
     def variable(self) -> Any:
         """As a declaration."""
-        return graph_pb2.Variable(name=self.name, kind=graph_pb2.Variable.INPUT, shape=self.shape or (),
-                                  dtype=DTYPE_FLAGS[self.dtype])
+        return graph_pb2.Variable(
+            name=self.name, kind=graph_pb2.Variable.INPUT, shape=self.shape or (), dtype=DTYPE_FLAGS[self.dtype]
+        )
 
 
 class Traced(NamedTuple):
@@ -58,8 +59,10 @@ def trace(block: Any, inputs: Shapes = None) -> Traced:
     MXNetError: the Block is no HybridBlock, or its graph has an operator that no other client can use.
     """
     if not isinstance(block, HybridBlock):
-        raise MXNetError(f"{type(block).__name__} is no HybridBlock, and only those are a graph, which a model needs: derive "
-                         "it from gluon.HybridBlock (HybridSequential instead of Sequential), with hybrid_forward(self, F, x)")
+        raise MXNetError(
+            f"{type(block).__name__} is no HybridBlock, and only those are a graph, which a model needs: derive "
+            "it from gluon.HybridBlock (HybridSequential instead of Sequential), with hybrid_forward(self, F, x)"
+        )
     traced = _traced(block, _count(inputs))
     found = traced.outputs
     wire = _wire_graph.build(found._entries, for_all=True)
@@ -70,8 +73,9 @@ def trace(block: Any, inputs: Shapes = None) -> Traced:
     own = {names[name]: params[name] for name in found.list_inputs() if name not in given and name in params}
     missing = [name for name in found.list_inputs() if name not in given and name not in params]
     if missing:
-        raise MXNetError(f"'{block.name}' reads the variable '{missing[0]}', which is neither an input nor one of its "
-                         "parameters")
+        raise MXNetError(
+            f"'{block.name}' reads the variable '{missing[0]}', which is neither an input nor one of its " "parameters"
+        )
     auxiliary = [names[name] for name in found.list_auxiliary_states() if name not in given]
     unread = [name for name in given if name not in names]
     if unread:
@@ -87,8 +91,10 @@ def _traced(block: HybridBlock, count: Optional[int]) -> TracedGraph:
     try:
         return TracedGraph.of(block, ("tuple", *arrays))
     except TypeError as error:
-        raise MXNetError(f"'{block.name}' cannot be traced with {len(arrays)} input(s): {error}. Run it once on data, or say "
-                         "with inputs= what it takes") from error
+        raise MXNetError(
+            f"'{block.name}' cannot be traced with {len(arrays)} input(s): {error}. Run it once on data, or say "
+            "with inputs= what it takes"
+        ) from error
 
 
 def _count(inputs: Shapes) -> Optional[int]:
@@ -110,8 +116,10 @@ def _inputs(traced: TracedGraph, names: Mapping[str, str], given: Shapes) -> Lis
             raise MXNetError(f"inputs= says a shape of '{unknown[0]}', which is no input; there are {', '.join(own)}")
         said = [given.get(name) for name in own]
     elif given is None and traced.seen:
-        return [Input(names[name], shape and (-1, *shape[1:]), dtype_name(np.float32 if dtype is None else dtype))
-                for name, (shape, dtype) in zip(own, traced.seen)]
+        return [
+            Input(names[name], shape and (-1, *shape[1:]), dtype_name(np.float32 if dtype is None else dtype))
+            for name, (shape, dtype) in zip(own, traced.seen)
+        ]
     elif given is None:
         said = [None] * len(own)
     else:
@@ -136,17 +144,22 @@ def _check_shared(graph: Any) -> None:
         if node.op == "Custom":
             op_type = node.custom.op_type
             if not custom.is_shared(op_type):
-                raise MXNetError(f"the operator '{op_type}' (node '{node.name}') is private to this program, and a model is "
-                                 f"everybody's: share it, with @mx.operator.register('{op_type}', shared=True) or "
-                                 f"mx.operator.share('{op_type}'); the model then works while this program runs")
+                raise MXNetError(
+                    f"the operator '{op_type}' (node '{node.name}') is private to this program, and a model is "
+                    f"everybody's: share it, with @mx.operator.register('{op_type}', shared=True) or "
+                    f"mx.operator.share('{op_type}'); the model then works while this program runs"
+                )
 
 
 def _name_outputs(graph: Any) -> List[str]:
     """The names of the outputs: `output`, or `output0`, `output1`, ... Their nodes get them as far as they are different."""
     wanted = ["output"] if len(graph.outputs) == 1 else [f"output{place}" for place in range(len(graph.outputs))]
     taken = {node.name for node in graph.nodes} | {name for node in graph.nodes for name in node.inputs}
-    renamed = {old: new for old, new in zip(graph.outputs, wanted)
-               if ":" not in old and list(graph.outputs).count(old) == 1 and new not in taken}
+    renamed = {
+        old: new
+        for old, new in zip(graph.outputs, wanted)
+        if ":" not in old and list(graph.outputs).count(old) == 1 and new not in taken
+    }
     for node in graph.nodes:
         for place, reference in enumerate(node.inputs):
             name, colon, index = reference.partition(":")
@@ -180,9 +193,17 @@ def initializer_of(parameter: Parameter) -> Any:
 
 def symbol_of(graph: Any, variables: Mapping[str, Any], inputs: Sequence[str]) -> Tuple[Symbol, List[Symbol]]:
     """A model's graph as a Symbol, and its inputs. variables: parameters' descriptions by name."""
-    nodes = {each.name: Node(each.op, each.name, {**{key: _text(value) for key, value in each.attributes.items()},
-                                            **(custom.from_the_wire(each.custom) if each.HasField("custom") else {})})
-             for each in graph.nodes}
+    nodes = {
+        each.name: Node(
+            each.op,
+            each.name,
+            {
+                **{key: _text(value) for key, value in each.attributes.items()},
+                **(custom.from_the_wire(each.custom) if each.HasField("custom") else {}),
+            },
+        )
+        for each in graph.nodes
+    }
     made: Dict[str, Node] = {}
     for node in graph.nodes:
         nodes[node.name].inputs.extend(_entry(reference, nodes, made, variables) for reference in node.inputs)

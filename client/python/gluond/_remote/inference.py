@@ -30,7 +30,7 @@ def config_of(name: str, version: str) -> Config:
     asked = grpc_service_pb2.ModelConfigRequest(name=name, version=version)
     config = calls.current().call(methods.MODEL_CONFIG, asked).config
     name_of = model_config_pb2.DataType.Name
-    return Config({each.name: _FLAGS[name_of(each.data_type)[len("TYPE_"):]] for each in config.input}, config.max_batch_size)
+    return Config({each.name: _FLAGS[name_of(each.data_type)[len("TYPE_") :]] for each in config.input}, config.max_batch_size)
 
 
 def new_id() -> str:
@@ -46,7 +46,11 @@ def infer(name: str, version: str, request_id: str, arrays: Dict[str, np.ndarray
         request.raw_input_contents.append(np.ascontiguousarray(array).tobytes())
     answer = calls.current().call(methods.MODEL_INFER, request)
     if len(answer.raw_output_contents) != len(answer.outputs):
-        raise MXNetError(f"'{name}' version {answer.model_version}: {len(answer.outputs)} outputs came with "
-                         f"{len(answer.raw_output_contents)} values")
-    return [readable(np.frombuffer(raw, DTYPE_OF[_FLAGS[output.datatype]]).reshape(tuple(output.shape))).copy()
-            for output, raw in zip(answer.outputs, answer.raw_output_contents)]
+        raise MXNetError(
+            f"'{name}' version {answer.model_version}: {len(answer.outputs)} outputs came with "
+            f"{len(answer.raw_output_contents)} values"
+        )
+    return [
+        readable(np.frombuffer(raw, DTYPE_OF[_FLAGS[output.datatype]]).reshape(tuple(output.shape))).copy()
+        for output, raw in zip(answer.outputs, answer.raw_output_contents)
+    ]

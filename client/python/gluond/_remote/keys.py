@@ -92,15 +92,18 @@ def _read() -> Keys:
     except (ValueError, RecursionError) as error:
         raise _damaged(str(error)) from None
     keys = content.get("keys") if isinstance(content, dict) and content.get("format") == 1 else None
-    if not isinstance(keys, dict) or not all(isinstance(names, dict) and all(isinstance(key, str) for key in names.values())
-                                             for names in keys.values()):
+    if not isinstance(keys, dict) or not all(
+        isinstance(names, dict) and all(isinstance(key, str) for key in names.values()) for names in keys.values()
+    ):
         raise _damaged("it is not of the form of this client")
     return keys
 
 
 def _damaged(why: str) -> MXNetError:
-    return MXNetError(f"the file of keys, {path()}, cannot be read: {why}; repair it, or move it away and give the key that "
-                      "save_session returned, as key=")
+    return MXNetError(
+        f"the file of keys, {path()}, cannot be read: {why}; repair it, or move it away and give the key that "
+        "save_session returned, as key="
+    )
 
 
 def _narrow(at: pathlib.Path, mode: int) -> None:

@@ -49,8 +49,11 @@ def own_attributes(loss: Loss) -> Dict[str, Any]:
 
 def found_in(names: Mapping[str, Any]) -> Dict[str, Any]:
     """The variables of a module that are saved where none is named."""
-    return {name: value for name, value in names.items()
-            if not name.startswith("_") and name not in ("In", "Out") and _holds_some(value, 0)}
+    return {
+        name: value
+        for name, value in names.items()
+        if not name.startswith("_") and name not in ("In", "Out") and _holds_some(value, 0)
+    }
 
 
 def _holds_some(value: Any, depth: int) -> bool:
@@ -102,8 +105,10 @@ class Manifest:
                 return write(self, value, where, depth)
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        raise MXNetError(f"{where} is a {type(value).__name__}, which cannot be saved: save its numbers, texts and arrays, or "
-                         "name what is to be saved, as mx.save_session(name, net=net)")
+        raise MXNetError(
+            f"{where} is a {type(value).__name__}, which cannot be saved: save its numbers, texts and arrays, or "
+            "name what is to be saved, as mx.save_session(name, net=net)"
+        )
 
     # Containers and numbers.
 
@@ -116,18 +121,23 @@ class Manifest:
     def _dict(self, value: Any, where: str, depth: int) -> Any:
         for key in value:
             if not isinstance(key, str):
-                raise MXNetError(f"{where} has the key {key!r}, a {type(key).__name__}; the keys of a dict that is saved are "
-                                 "texts")
-        return {"kind": "dict", "items": {key: self._value(item, f"{where}[{key!r}]", depth + 1)
-                                          for key, item in value.items()}}
+                raise MXNetError(
+                    f"{where} has the key {key!r}, a {type(key).__name__}; the keys of a dict that is saved are " "texts"
+                )
+        return {"kind": "dict", "items": {key: self._value(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()}}
 
     def _numpy(self, value: Any, where: str, depth: int) -> Any:
         if value.dtype.kind not in PLAIN_DTYPES:
-            raise MXNetError(f"{where} is a numpy array of dtype {value.dtype}, which cannot be saved: save one of numbers or "
-                             "texts")
+            raise MXNetError(
+                f"{where} is a numpy array of dtype {value.dtype}, which cannot be saved: save one of numbers or " "texts"
+            )
         values = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        return {"kind": "numpy", "dtype": value.dtype.str, "shape": list(value.shape),
-                "array": self._place_of(ndarray.array(values, dtype="uint8"), where)}
+        return {
+            "kind": "numpy",
+            "dtype": value.dtype.str,
+            "shape": list(value.shape),
+            "array": self._place_of(ndarray.array(values, dtype="uint8"), where),
+        }
 
     def _scalar(self, value: Any, where: str, depth: int) -> Any:
         if value.dtype.kind not in PLAIN_DTYPES:
@@ -143,8 +153,10 @@ class Manifest:
         if id(array) in self._places:
             return self._places[id(array)]
         if array._session is not self._session:
-            raise MXNetError(f"{where} is on the server at {array._session.address}, of a session before mx.connect(), and "
-                             "the current session saves its own arrays only")
+            raise MXNetError(
+                f"{where} is on the server at {array._session.address}, of a session before mx.connect(), and "
+                "the current session saves its own arrays only"
+            )
         place = self._places[id(array)] = len(self.arrays)
         described: Dict[str, Any] = {"device": array._context._device}
         self.arrays.append(array)
@@ -163,15 +175,22 @@ class Manifest:
             remedy = "call net.initialize()" if parameter._deferred is None else "run the network once, net(data)"
             raise MXNetError(f"{where}: the parameter '{parameter.name}' has no value yet; {remedy}, before it is saved")
         if len(parameter._data) > 1:
-            raise MXNetError(f"{where}: the parameter '{parameter.name}' is on {len(parameter._data)} devices; save it on "
-                             "one, after net.collect_params().reset_ctx(mx.cpu())")
+            raise MXNetError(
+                f"{where}: the parameter '{parameter.name}' is on {len(parameter._data)} devices; save it on "
+                "one, after net.collect_params().reset_ctx(mx.cpu())"
+            )
         self._kept.append(parameter)
-        self._parameters.append({
-            "name": parameter.name, "array": self._place_of(parameter.list_data()[0], f"{where}: the parameter "
-                                                            f"'{parameter.name}'"),
-            "constant": isinstance(parameter, Constant), "grad_req": parameter.grad_req,
-            "differentiable": parameter._differentiable, "lr_mult": float(parameter.lr_mult),
-            "wd_mult": float(parameter.wd_mult)})
+        self._parameters.append(
+            {
+                "name": parameter.name,
+                "array": self._place_of(parameter.list_data()[0], f"{where}: the parameter " f"'{parameter.name}'"),
+                "constant": isinstance(parameter, Constant),
+                "grad_req": parameter.grad_req,
+                "differentiable": parameter._differentiable,
+                "lr_mult": float(parameter.lr_mult),
+                "wd_mult": float(parameter.wd_mult),
+            }
+        )
         place = self._places[id(parameter)] = len(self._parameters) - 1
         return place
 
@@ -185,33 +204,58 @@ class Manifest:
 
     def _block(self, value: Block, where: str, depth: int) -> Any:
         graph, why = trace(value)
-        made: Dict[str, Any] = {"kind": "block", "class": type(value).__name__, "names": self._by_name(
-            value.collect_params(), where), "structure": self._by_name(  # type: ignore[arg-type]
-            value._collect_params_with_prefix(), where)}
+        made: Dict[str, Any] = {
+            "kind": "block",
+            "class": type(value).__name__,
+            "names": self._by_name(value.collect_params(), where),
+            "structure": self._by_name(value._collect_params_with_prefix(), where),  # type: ignore[arg-type]
+        }
         if graph is None:
             return {**made, "no_graph": why}
-        return {**made, "graph": graph.outputs.tojson(remove_amp_cast=False), "form": graph.out_form,
-                "inputs": [str(each.name) for each in graph.inputs]}
+        return {
+            **made,
+            "graph": graph.outputs.tojson(remove_amp_cast=False),
+            "form": graph.out_form,
+            "inputs": [str(each.name) for each in graph.inputs],
+        }
 
     def _loss(self, value: Loss, where: str, depth: int) -> Any:
         if LOSSES.get(type(value).__name__) is not type(value):
             return self._block(value, where, depth)
-        return {"kind": "loss", "class": type(value).__name__, "hybridized": value._active, "attributes": {
-            name: self._value(each, f"{where}.{name}", depth + 1) for name, each in own_attributes(value).items()}}
+        return {
+            "kind": "loss",
+            "class": type(value).__name__,
+            "hybridized": value._active,
+            "attributes": {name: self._value(each, f"{where}.{name}", depth + 1) for name, each in own_attributes(value).items()},
+        }
 
     def _trainer(self, value: Trainer, where: str, depth: int) -> Any:
         if len(value._updaters) > 1:
             raise MXNetError(f"{where} trains on {len(value._updaters)} devices; save a trainer of one")
         optimizer = value.optimizer
-        arguments = {key: _states._number(components._argument(optimizer, key))
-                     for key in components._arguments(type(optimizer))}
-        return {"kind": "trainer", "parameters": [self._place_of_parameter(each, where) for each in value._params],
-                "scale": float(value._scale), "optimizer": _states._attributes(optimizer),
-                "arguments": {key: each for key, each in arguments.items() if each is not None and _states._is_plain(each)},
-                "states": [[place, self._value(state, f"{where}: the state of weight {place}", depth + 1)]
-                           for place, state in (value._updaters[0].states if value._updaters else {}).items()]}
+        arguments = {key: _states._number(components._argument(optimizer, key)) for key in components._arguments(type(optimizer))}
+        return {
+            "kind": "trainer",
+            "parameters": [self._place_of_parameter(each, where) for each in value._params],
+            "scale": float(value._scale),
+            "optimizer": _states._attributes(optimizer),
+            "arguments": {key: each for key, each in arguments.items() if each is not None and _states._is_plain(each)},
+            "states": [
+                [place, self._value(state, f"{where}: the state of weight {place}", depth + 1)]
+                for place, state in (value._updaters[0].states if value._updaters else {}).items()
+            ],
+        }
 
     _WRITERS: List[Tuple[type, Callable[..., Any]]] = [
-        (NDArray, _array), (Parameter, _parameter), (ParameterDict, _parameter_dict), (Loss, _loss),
-        (Block, _block), (Trainer, _trainer), (np.ndarray, _numpy), (np.generic, _scalar), (list, _list),
-        (tuple, _tuple), (dict, _dict)]
+        (NDArray, _array),
+        (Parameter, _parameter),
+        (ParameterDict, _parameter_dict),
+        (Loss, _loss),
+        (Block, _block),
+        (Trainer, _trainer),
+        (np.ndarray, _numpy),
+        (np.generic, _scalar),
+        (list, _list),
+        (tuple, _tuple),
+        (dict, _dict),
+    ]

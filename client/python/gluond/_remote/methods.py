@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._proto import (checkpoint_pb2, dataset_pb2, grpc_service_pb2, model_pb2, parameters_pb2, saved_session_pb2, server_pb2,
-                      serving_pb2, trainer_pb2, training_pb2)
+from .._proto import (
+    checkpoint_pb2,
+    dataset_pb2,
+    grpc_service_pb2,
+    model_pb2,
+    parameters_pb2,
+    saved_session_pb2,
+    server_pb2,
+    serving_pb2,
+    trainer_pb2,
+    training_pb2,
+)
 
 
 class Method(NamedTuple):

@@ -70,10 +70,20 @@ class Model:
     # Making.
 
     @staticmethod
-    def define(name: str, block: HybridBlock, inputs: graphs.Shapes = None, loss: Any = None,
-               optimizer: Any = "sgd", optimizer_params: Optional[Mapping[str, Any]] = None,
-               trainer: Optional[GluonTrainer] = None, metrics: Any = None, initializer: Any = None,
-               replace: bool = False, seed: int = 0, device: Optional[str] = None) -> "Model":
+    def define(
+        name: str,
+        block: HybridBlock,
+        inputs: graphs.Shapes = None,
+        loss: Any = None,
+        optimizer: Any = "sgd",
+        optimizer_params: Optional[Mapping[str, Any]] = None,
+        trainer: Optional[GluonTrainer] = None,
+        metrics: Any = None,
+        initializer: Any = None,
+        replace: bool = False,
+        seed: int = 0,
+        device: Optional[str] = None,
+    ) -> "Model":
         """Makes a model of a HybridBlock's graph, with the Block's values where it has some; others are drawn on the
         server, with the parameters' own initializers, else with `initializer`.
 
@@ -203,7 +213,7 @@ class Model:
             yield arrays
             return
         for begin in range(0, max(values.rows(arrays), 1), batch_size):
-            yield {name: value[begin:begin + batch_size] for name, value in arrays.items()}
+            yield {name: value[begin : begin + batch_size] for name, value in arrays.items()}
 
     def _predict(self, arrays: Dict[str, np.ndarray]) -> List[np.ndarray]:
         request = model_pb2.PredictRequest(model=self.name, encoding=tensor_pb2.Tensor.RAW)
@@ -213,8 +223,7 @@ class Model:
             return [found[each.name] for each in self._get().outputs]
         return list(found.values())
 
-    def evaluate(self, data: Union[Arrays, Dataset, str], label: Any = None,
-                 batch_size: Optional[int] = None) -> Dict[str, float]:
+    def evaluate(self, data: Union[Arrays, Dataset, str], label: Any = None, batch_size: Optional[int] = None) -> Dict[str, float]:
         """The mean loss and the trainer's metrics in inference mode, on arrays with their labels, or on a dataset."""
         rows = datasets.as_dataset(data)
         with self._known_inputs():
@@ -228,8 +237,7 @@ class Model:
             return self._measured(found)
 
     def _evaluate_rows(self, rows: Dataset, batch_size: Optional[int]) -> Dict[str, float]:
-        request = training_pb2.EvaluateRequest(model=self.name, rows=dataset_pb2.Rows(dataset=rows.name),
-                                               batch_size=batch_size)
+        request = training_pb2.EvaluateRequest(model=self.name, rows=dataset_pb2.Rows(dataset=rows.name), batch_size=batch_size)
         return self._measured([calls.current().call(methods.EVALUATE, request)])
 
     @staticmethod
@@ -244,10 +252,19 @@ class Model:
 
     # Training.
 
-    def create_trainer(self, loss: Any = None, optimizer: Any = "sgd", optimizer_params: Optional[Mapping[str, Any]] = None,
-                       lr_scheduler: Any = None, metrics: Any = None, loss_output: Optional[str] = None,
-                       prediction: Optional[str] = None, clip_global_norm: Optional[float] = None,
-                       skip_nonfinite: bool = True, replace: bool = False) -> TrainerDescription:
+    def create_trainer(
+        self,
+        loss: Any = None,
+        optimizer: Any = "sgd",
+        optimizer_params: Optional[Mapping[str, Any]] = None,
+        lr_scheduler: Any = None,
+        metrics: Any = None,
+        loss_output: Optional[str] = None,
+        prediction: Optional[str] = None,
+        clip_global_norm: Optional[float] = None,
+        skip_nonfinite: bool = True,
+        replace: bool = False,
+    ) -> TrainerDescription:
         """Gives the model a trainer.
 
             model.create_trainer(gluon.loss.L2Loss(), "adam", {"learning_rate": 0.01}, metrics=["accuracy"])
@@ -259,14 +276,25 @@ class Model:
         infinity changes nothing. replace: replaces a trainer; steps and states begin anew.
         """
         request = trainer_pb2.CreateTrainerRequest(model=self.name, replace=replace)
-        fill_trainer(request, loss, optimizer, optimizer_params, lr_scheduler, metrics, loss_output, prediction,
-                     clip_global_norm, skip_nonfinite)
+        fill_trainer(
+            request,
+            loss,
+            optimizer,
+            optimizer_params,
+            lr_scheduler,
+            metrics,
+            loss_output,
+            prediction,
+            clip_global_norm,
+            skip_nonfinite,
+        )
         return descriptions.of_trainer(calls.current().apply(methods.CREATE_TRAINER, request).trainer)
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Sets it. MXNetError: a schedule decides it."""
-        calls.current().apply(methods.SET_LEARNING_RATE, trainer_pb2.SetLearningRateRequest(
-            model=self.name, learning_rate=learning_rate))
+        calls.current().apply(
+            methods.SET_LEARNING_RATE, trainer_pb2.SetLearningRateRequest(model=self.name, learning_rate=learning_rate)
+        )
 
     def train_step(self, data: Arrays, label: Any, sample_weight: Any = None) -> Step:
         """Forward, loss, backward and update on one batch, in one call."""
@@ -276,9 +304,20 @@ class Model:
             step = training.step_of(calls.current().apply(methods.TRAIN_STEP, request))
         return step
 
-    def fit(self, data: Union[Arrays, Dataset, str], label: Any = None, epochs: int = 1, batch_size: int = 64,
-            shuffle: bool = True, seed: int = 0, drop_last: bool = False, validation: Any = None, first_epoch: int = 0,
-            progress: bool = True, callbacks: Sequence[Callback] = ()) -> History:
+    def fit(
+        self,
+        data: Union[Arrays, Dataset, str],
+        label: Any = None,
+        epochs: int = 1,
+        batch_size: int = 64,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        validation: Any = None,
+        first_epoch: int = 0,
+        progress: bool = True,
+        callbacks: Sequence[Callback] = (),
+    ) -> History:
         """Trains on all rows, `epochs` times; returns the numbers of each epoch, by name.
 
             history = model.fit(images, labels, epochs=3, validation=(test_images, test_labels))
@@ -325,20 +364,27 @@ class Model:
         saved = calls.current().apply(methods.SAVE_CHECKPOINT, request).checkpoint
         return CheckpointDescription(saved.name, saved.step, saved.bytes, saved.has_trainer)
 
-    def load_checkpoint(self, name: Optional[str] = None, replace: bool = False,
-                        parameters_only: bool = False) -> ModelDescription:
+    def load_checkpoint(self, name: Optional[str] = None, replace: bool = False, parameters_only: bool = False) -> ModelDescription:
         """Returns the model to a checkpoint, or makes it from one. name: default: the model's. replace: also where its graph
         is another one. parameters_only: without trainer and random state."""
-        request = model_pb2.LoadCheckpointRequest(model=self.name, checkpoint=name or self.name, replace=replace,
-                                                  parameters_only=parameters_only)
+        request = model_pb2.LoadCheckpointRequest(
+            model=self.name, checkpoint=name or self.name, replace=replace, parameters_only=parameters_only
+        )
         calls.current().apply(methods.LOAD_CHECKPOINT, request)
         self._described = None
         return self.describe()
 
     # Serving.
 
-    def publish(self, labels: Union[str, Sequence[str], None] = "stable", served: Optional[str] = None, max_batch_size: int = 0,
-                max_queue_delay: float = 0.0, instances: int = 1, device: Optional[str] = None) -> VersionDescription:
+    def publish(
+        self,
+        labels: Union[str, Sequence[str], None] = "stable",
+        served: Optional[str] = None,
+        max_batch_size: int = 0,
+        max_queue_delay: float = 0.0,
+        instances: int = 1,
+        device: Optional[str] = None,
+    ) -> VersionDescription:
         """Makes an immutable version of the model as it is between two steps, and serves it to clients of the open
         inference protocol (KServe's and Triton's); training goes on meanwhile.
 
@@ -368,8 +414,10 @@ class Model:
         """
         known, version = _opened.get(block, ("", 0))
         if not force and known != self.name:
-            raise MXNetError(f"the Block '{block.name}' is neither of this model's block() nor saved as model '{self.name}'; "
-                             "store it with force=True")
+            raise MXNetError(
+                f"the Block '{block.name}' is neither of this model's block() nor saved as model '{self.name}'; "
+                "store it with force=True"
+            )
         own = block.collect_params()
         given = arrays.of_parameters({each.name: own[each.name] for each in self._get().parameters if each.name in own})
         if not given:
@@ -399,10 +447,18 @@ def _pair(validation: Any) -> Tuple[Any, Any]:
     return data, label
 
 
-def fill_trainer(request: Any, loss: Any, optimizer: Any, optimizer_params: Optional[Mapping[str, Any]] = None,
-                 lr_scheduler: Any = None, metrics: Any = None, loss_output: Optional[str] = None,
-                 prediction: Optional[str] = None, clip_global_norm: Optional[float] = None,
-                 skip_nonfinite: bool = True) -> None:
+def fill_trainer(
+    request: Any,
+    loss: Any,
+    optimizer: Any,
+    optimizer_params: Optional[Mapping[str, Any]] = None,
+    lr_scheduler: Any = None,
+    metrics: Any = None,
+    loss_output: Optional[str] = None,
+    prediction: Optional[str] = None,
+    clip_global_norm: Optional[float] = None,
+    skip_nonfinite: bool = True,
+) -> None:
     """Fills a CreateTrainerRequest."""
     if (loss is None) == (loss_output is None):
         raise MXNetError("a trainer wants a loss, or the name of an output that is the loss (loss_output)")

@@ -46,13 +46,16 @@ class Reading:
         with self.strange():
             content = json.loads(text)
             if content["format"] != FORMAT:
-                raise MXNetError(f"'{name}' was saved in format {content['format']}, by a newer client; this one reads format "
-                                 f"{FORMAT}")
+                raise MXNetError(
+                    f"'{name}' was saved in format {content['format']}, by a newer client; this one reads format " f"{FORMAT}"
+                )
             self._things: Dict[str, Any] = dict(content["things"])
             self._described, self._saved_parameters = list(content["arrays"]), list(content["parameters"])
             home = _of_device(session.devices[0])
-            self.arrays: List[NDArray] = [array_calls.blank(NDArray, session, home, tuple(kind.shape), DTYPE_OF[kind.dtype])
-                                          for kind in (types[str(place)] for place in range(len(self._described)))]
+            self.arrays: List[NDArray] = [
+                array_calls.blank(NDArray, session, home, tuple(kind.shape), DTYPE_OF[kind.dtype])
+                for kind in (types[str(place)] for place in range(len(self._described)))
+            ]
         self._ready: Dict[int, NDArray] = {}
         self._parameters: Dict[int, Parameter] = {}
 
@@ -64,8 +67,9 @@ class Reading:
         except MXNetError:
             raise
         except (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise MXNetError(f"'{self._name}' is nothing that a client of this version has saved ({type(error).__name__}: "
-                             f"{error})") from None
+            raise MXNetError(
+                f"'{self._name}' is nothing that a client of this version has saved ({type(error).__name__}: " f"{error})"
+            ) from None
 
     def _value(self, saved: Any, name: str, depth: int) -> Any:
         check_depth(depth)
@@ -114,9 +118,19 @@ class Reading:
         if place not in self._parameters:
             saved = self._saved_parameters[place]
             array, name = self._array_at(saved["array"]), str(saved["name"])
-            made = Constant(name, array) if saved["constant"] else Parameter(
-                name, saved["grad_req"], array.shape, array.dtype, float(saved["lr_mult"]), float(saved["wd_mult"]),
-                differentiable=bool(saved["differentiable"]))
+            made = (
+                Constant(name, array)
+                if saved["constant"]
+                else Parameter(
+                    name,
+                    saved["grad_req"],
+                    array.shape,
+                    array.dtype,
+                    float(saved["lr_mult"]),
+                    float(saved["wd_mult"]),
+                    differentiable=bool(saved["differentiable"]),
+                )
+            )
             made._data = {array.context: array}
             if made.grad_req != "null":
                 made._grad = {array.context: array.grad}
@@ -164,32 +178,48 @@ class Reading:
             arguments = {key: each for key, each in saved["arguments"].items() if _states._is_plain(each)}
             optimizer = create_optimizer(str(kept["class"]), **arguments)
         except WrongValue:
-            raise MXNetError(f"'{name}' trains with the optimizer {kept['class']}, which is not registered here: register "
-                             f"it (mx.optimizer.register), or {remedy}") from None
+            raise MXNetError(
+                f"'{name}' trains with the optimizer {kept['class']}, which is not registered here: register "
+                f"it (mx.optimizer.register), or {remedy}"
+            ) from None
         if kept.get("scheduler") is not None:
             kind = _SCHEDULERS.get(kept["scheduler"]["class"])
             if kind is None:
-                raise MXNetError(f"'{name}' has a learning rate by {kept['scheduler']['class']}, which is none of "
-                                 f"mx.lr_scheduler; {remedy}")
+                raise MXNetError(
+                    f"'{name}' has a learning rate by {kept['scheduler']['class']}, which is none of " f"mx.lr_scheduler; {remedy}"
+                )
             optimizer.lr_scheduler = kind.__new__(kind)  # Its rate has changed since it was made.
-            vars(optimizer.lr_scheduler).update({key: each for key, each in kept["scheduler"].items()
-                                                 if key != "class" and _states._is_plain(each)})
+            vars(optimizer.lr_scheduler).update(
+                {key: each for key, each in kept["scheduler"].items() if key != "class" and _states._is_plain(each)}
+            )
         return optimizer
 
     def _set_states(self, saved: Any, trainer: Trainer, places: Mapping[int, int], name: str, depth: int) -> None:
         """places: by a weight's place in the saved trainer, that in this one."""
         kept = copy.deepcopy(saved["optimizer"])
-        kept["tables"] = {table: [[places.get(index, index), value] for index, value in items]
-                          for table, items in kept["tables"].items() if table != "param_dict"}
+        kept["tables"] = {
+            table: [[places.get(index, index), value] for index, value in items]
+            for table, items in kept["tables"].items()
+            if table != "param_dict"
+        }
         _states._restore(trainer.optimizer, kept)
         states = {places[place]: self._value(state, name, depth) for place, state in saved["states"]}
         for updater in trainer._updaters:
             updater.states, updater._loaded = states, set(states)
 
     _READERS: Dict[str, Callable[..., Any]] = {
-        "list": _list, "tuple": _tuple, "dict": _dict, "numpy": _numpy, "scalar": _scalar, "array": _array,
-        "parameter": _parameter, "parameters": _parameter_dict, "block": _block, "loss": _loss,
-        "trainer": _trainer}
+        "list": _list,
+        "tuple": _tuple,
+        "dict": _dict,
+        "numpy": _numpy,
+        "scalar": _scalar,
+        "array": _array,
+        "parameter": _parameter,
+        "parameters": _parameter_dict,
+        "block": _block,
+        "loss": _loss,
+        "trainer": _trainer,
+    }
 
 
 def kind_of(saved: Any) -> str:

@@ -26,17 +26,21 @@ class Restoration(Reading):
                     raise MXNetError(f"'{self._name}' has no '{name}'; it has {', '.join(self._things) or 'nothing'}")
                 kind = _FILLED.get(kind_of(self._things[name]))
                 if kind is None or not isinstance(value, kind):
-                    raise MXNetError(f"'{name}' cannot be filled: a network, its parameters or a trainer can be, with one of "
-                                     f"their own kind, and this is a {type(value).__name__} for a saved "
-                                     f"{kind_of(self._things[name])}")
+                    raise MXNetError(
+                        f"'{name}' cannot be filled: a network, its parameters or a trainer can be, with one of "
+                        f"their own kind, and this is a {type(value).__name__} for a saved "
+                        f"{kind_of(self._things[name])}"
+                    )
             for name in self._things.keys() - given.keys():
                 self._check_graphs(self._things[name], name, 0)
 
     def _check_graphs(self, saved: Any, name: str, depth: int) -> None:
         check_depth(depth)
         if kind_of(saved) == "block" and "graph" not in saved:
-            raise MXNetError(f"'{name}' was saved as parameters alone ({saved['no_graph']}): make the network as before, and "
-                             f"give it: mx.attach('{self._name}', {name}={name})")
+            raise MXNetError(
+                f"'{name}' was saved as parameters alone ({saved['no_graph']}): make the network as before, and "
+                f"give it: mx.attach('{self._name}', {name}={name})"
+            )
         if kind_of(saved) in ("list", "tuple", "dict"):
             for item in _items(saved):
                 self._check_graphs(item, name, depth + 1)
@@ -51,22 +55,25 @@ class Restoration(Reading):
             for name, value in given.items():
                 if isinstance(value, Trainer):
                     self._fill_trainer(self._things[name], value, name)
-            return {name: given[name] if name in given else self._value(saved, name, 0)
-                    for name, saved in self._things.items()}
+            return {name: given[name] if name in given else self._value(saved, name, 0) for name, saved in self._things.items()}
 
     def _fill_by_name(self, saved: Mapping[str, int], own: Mapping[str, Parameter], name: str) -> None:
         for which, lacks, has in (("this", saved, own), ("the saved", own, saved)):
             missing = [key for key in lacks if key not in has]
             if missing:
-                raise MXNetError(f"'{name}': {which} network has no parameter '{missing[0]}', which the other one has; there "
-                                 f"are {', '.join(has) or 'none'}")
+                raise MXNetError(
+                    f"'{name}': {which} network has no parameter '{missing[0]}', which the other one has; there "
+                    f"are {', '.join(has) or 'none'}"
+                )
         for key, place in saved.items():
             self._fill(place, own[key], name)
 
     def _fill(self, place: int, parameter: Parameter, name: str) -> None:
         if self._parameters.setdefault(place, parameter) is not parameter:
-            raise MXNetError(f"'{name}': '{parameter.name}' and '{self._parameters[place].name}' are two parameters, and were "
-                             "one when they were saved")
+            raise MXNetError(
+                f"'{name}': '{parameter.name}' and '{self._parameters[place].name}' are two parameters, and were "
+                "one when they were saved"
+            )
         array = self._array_at(self._saved_parameters[place]["array"])
         try:
             parameter._load_init(array, None)
@@ -79,8 +86,10 @@ class Restoration(Reading):
     def _fill_trainer(self, saved: Any, trainer: Trainer, name: str) -> None:
         own = {id(parameter): place for place, parameter in enumerate(trainer._params)}
         if len(saved["parameters"]) != len(own) or len(trainer._updaters) > 1:
-            raise MXNetError(f"'{name}' was saved with {len(saved['parameters'])} parameters on one device, and this trainer "
-                             f"has {len(own)} on {len(trainer._updaters)}")
+            raise MXNetError(
+                f"'{name}' was saved with {len(saved['parameters'])} parameters on one device, and this trainer "
+                f"has {len(own)} on {len(trainer._updaters)}"
+            )
         places = {}
         for place, index in enumerate(saved["parameters"]):
             if index not in self._parameters:

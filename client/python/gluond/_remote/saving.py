@@ -17,8 +17,16 @@ from .graphs import Traced
 from .model import Model, fill_trainer, remember
 
 
-def save_as_model(block: Any, name: str, loss: Any = None, trainer: Optional[Trainer] = None, metrics: Any = None,
-                  inputs: graphs.Shapes = None, replace: bool = False, seed: int = 0) -> Model:
+def save_as_model(
+    block: Any,
+    name: str,
+    loss: Any = None,
+    trainer: Optional[Trainer] = None,
+    metrics: Any = None,
+    inputs: graphs.Shapes = None,
+    replace: bool = False,
+    seed: int = 0,
+) -> Model:
     """Saves a HybridBlock as a model of the server, which every client can then ask, train on and save.
 
         model = net.save_as_model("digits", loss=loss_of, trainer=trainer)
@@ -31,14 +39,22 @@ def save_as_model(block: Any, name: str, loss: Any = None, trainer: Optional[Tra
     MXNetError: what of it the server cannot have, and what to do.
     """
     if (loss is None) != (trainer is None):
-        raise MXNetError("a model's trainer needs both: save_as_model(name, loss=loss, trainer=trainer); without both, the "
-                         "model has none, and create_trainer() gives it one")
+        raise MXNetError(
+            "a model's trainer needs both: save_as_model(name, loss=loss, trainer=trainer); without both, the "
+            "model has none, and create_trainer() gives it one"
+        )
     traced = graphs.trace(block, inputs)
     _check_values(block, traced)
     values = arrays.of_parameters(traced.parameters)
     session = connect.current()
-    command = command_pb2.Command.SaveAsModel(model=name, replace=replace, graph=session.new_call(), outputs=traced.outputs, seed=seed,
-                                      device=next(iter(values.values()))._context._device if values else "")
+    command = command_pb2.Command.SaveAsModel(
+        model=name,
+        replace=replace,
+        graph=session.new_call(),
+        outputs=traced.outputs,
+        seed=seed,
+        device=next(iter(values.values()))._context._device if values else "",
+    )
     command.inputs.extend(each.variable() for each in traced.inputs)
     trained = None if trainer is None else {id(parameter) for parameter in trainer._params}
     for key, parameter in traced.parameters.items():
@@ -46,8 +62,12 @@ def save_as_model(block: Any, name: str, loss: Any = None, trainer: Optional[Tra
         command.parameters.add(variable=variable, array=number_of(values[key]._sent()))
     kept = [] if trainer is None else _add_trainer(command, traced, loss, trainer, metrics)
     _server.will_run(session, {node.custom.op_type for node in traced.graph.nodes if node.op == "Custom"})
-    session.submit(encoding.message(encoding.DEFINE_GRAPH, command_pb2.Command.DefineGraph(
-        graph=command.graph, definition=traced.graph, inputs=traced.variables)))
+    session.submit(
+        encoding.message(
+            encoding.DEFINE_GRAPH,
+            command_pb2.Command.DefineGraph(graph=command.graph, definition=traced.graph, inputs=traced.variables),
+        )
+    )
     try:
         saved = session.request(encoding.message(encoding.SAVE_AS_MODEL, command)).model
     finally:
@@ -62,19 +82,25 @@ def _check_values(block: Any, traced: Traced) -> None:
     """MXNetError: a parameter has no value yet."""
     for parameter in traced.parameters.values():
         if parameter._data is None and parameter._deferred is not None:
-            raise MXNetError(f"'{block.name}': the parameter '{parameter.name}' gets its value in the first run, which tells "
-                             "its shape; run the network once, net(data), before it is saved")
+            raise MXNetError(
+                f"'{block.name}': the parameter '{parameter.name}' gets its value in the first run, which tells "
+                "its shape; run the network once, net(data), before it is saved"
+            )
         if parameter._data is None:
-            raise MXNetError(f"'{block.name}': the parameter '{parameter.name}' has no value; call net.initialize(), or make "
-                             "the model with mx.remote.Model.define, which draws values on the server")
+            raise MXNetError(
+                f"'{block.name}': the parameter '{parameter.name}' has no value; call net.initialize(), or make "
+                "the model with mx.remote.Model.define, which draws values on the server"
+            )
 
 
 def _add_trainer(command: Any, traced: Traced, loss: Any, trainer: Trainer, metrics: Any) -> List[NDArray]:
     """Fills the trainer's fields. Returns arrays that must live until the server has answered."""
     optimizer = trainer.optimizer
     if trainer._scale != 1:
-        raise MXNetError(f"the optimizer's rescale_grad is {trainer._scale}, and a server's trainer divides gradients by the "
-                         "batch alone; give the factor to the loss instead, as its weight")
+        raise MXNetError(
+            f"the optimizer's rescale_grad is {trainer._scale}, and a server's trainer divides gradients by the "
+            "batch alone; give the factor to the loss instead, as its weight"
+        )
     fill_trainer(command.trainer, loss, optimizer, metrics=metrics)
     names = {id(parameter): key for key, parameter in traced.parameters.items()}
     kept: List[NDArray] = []
@@ -84,8 +110,11 @@ def _add_trainer(command: Any, traced: Traced, loss: Any, trainer: Trainer, metr
         if key is None or parameter.grad_req == "null":
             continue
         if optimizer.leaves_rows(place):
-            warn_once(f"save_as_model: the parameter '{parameter.name}' is made with sparse_grad=True (grad_stype='row_sparse'), and "
-                      "a server's trainer updates all of its rows, with weight decay and momentum", 4)
+            warn_once(
+                f"save_as_model: the parameter '{parameter.name}' is made with sparse_grad=True (grad_stype='row_sparse'), and "
+                "a server's trainer updates all of its rows, with weight decay and momentum",
+                4,
+            )
         updates = optimizer._index_update_count.get(place, optimizer.begin_num_update)
         if updates != command.step:
             command.updates[key] = updates

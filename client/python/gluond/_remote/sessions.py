@@ -85,8 +85,12 @@ class Work(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         width = max(map(len, self._things), default=0)
-        return "\n".join([f"<Work '{self._saved.name}', saved {self._saved.created.astimezone():%Y-%m-%d %H:%M}>",
-                          *[f"  {name:{width}}  {_short(value)}" for name, value in self._things.items()]])
+        return "\n".join(
+            [
+                f"<Work '{self._saved.name}', saved {self._saved.created.astimezone():%Y-%m-%d %H:%M}>",
+                *[f"  {name:{width}}  {_short(value)}" for name, value in self._things.items()],
+            ]
+        )
 
 
 def _short(value: Any) -> str:
@@ -116,8 +120,10 @@ def save_session(name: str, /, *, key: Optional[str] = None, **things: Any) -> s
     if not things:
         things = manifest.found_in(sys._getframe(1).f_globals)
         if not things:
-            raise MXNetError("there is nothing to save: no variable of the calling module is an NDArray, a Block, a Trainer "
-                             "or a ParameterDict, or holds some; name what is to be saved, as mx.save_session(name, net=net)")
+            raise MXNetError(
+                "there is nothing to save: no variable of the calling module is an NDArray, a Block, a Trainer "
+                "or a ParameterDict, or holds some; name what is to be saved, as mx.save_session(name, net=net)"
+            )
     made = manifest.Manifest(session)
     text = made.text(things)
     kept = key or keys.find(session, name)
@@ -152,8 +158,9 @@ def attach(name: str, /, *, key: Optional[str] = None, **things: Any) -> Work:
     session = _current()
     known = key or keys.find(session, name)
     if not known:
-        raise MXNetError(f"there is no key of '{name}' in {keys.where(session)}; save_session has returned it: "
-                         f"mx.attach('{name}', key=key)")
+        raise MXNetError(
+            f"there is no key of '{name}' in {keys.where(session)}; save_session has returned it: " f"mx.attach('{name}', key=key)"
+        )
     for left in reversed(range(_TRIES)):
         try:
             work = _open(session, name, known, things)
@@ -181,8 +188,9 @@ def _named(session: Session, saved: Any) -> None:
     """The server keeps the session from now on while this process is cut off."""
     restart = "" if saved.stored else ", unless the server was restarted, as it has no --store_dir"
     created = _described(saved).created.astimezone()
-    remedy = (f"mx.attach('{saved.name}') after mx.connect() gives what was saved at {created:%H:%M} on {created:%Y-%m-%d}"
-              f"{restart}.")
+    remedy = (
+        f"mx.attach('{saved.name}') after mx.connect() gives what was saved at {created:%H:%M} on {created:%Y-%m-%d}" f"{restart}."
+    )
     session.set_patience("" if session.local is not None else remedy, saved.grace.ToTimedelta().total_seconds())
 
 
@@ -190,8 +198,7 @@ def _store_key(session: Session, name: str, key: str) -> None:
     try:
         keys.store(session, name, key)
     except (MXNetError, OSError) as error:
-        warnings.warn(f"the key of '{name}' could not be written to {keys.path()}: {error}. Keep it yourself: {key}",
-                      stacklevel=3)
+        warnings.warn(f"the key of '{name}' could not be written to {keys.path()}: {error}. Keep it yourself: {key}", stacklevel=3)
 
 
 def sessions() -> List[SavedSession]:
@@ -218,16 +225,20 @@ def _current() -> Session:
     """The current session. MXNetError: its server cannot save."""
     session = connect.current()
     if FEATURE not in session.features:
-        raise MXNetError(f"the server at {session.address} cannot save sessions, as it is older than this client; start a "
-                         "newer one, or write files: net.save_parameters, trainer.save_states")
+        raise MXNetError(
+            f"the server at {session.address} cannot save sessions, as it is older than this client; start a "
+            "newer one, or write files: net.save_parameters, trainer.save_states"
+        )
     return session
 
 
 def _explained(error: MXNetError, session: Session, name: str) -> MXNetError:
     """The error, with the place of the key where that is what is wrong."""
     if error.reason in ("WRONG_KEY", "ALREADY_EXISTS"):
-        error.args = (f"{error}. The keys of this user are in {keys.where(session)}; another one's key is given as key=, and "
-                      f"save_session('{name}') has returned it",)
+        error.args = (
+            f"{error}. The keys of this user are in {keys.where(session)}; another one's key is given as key=, and "
+            f"save_session('{name}') has returned it",
+        )
     return error
 
 
@@ -235,5 +246,13 @@ def _described(saved: Any) -> SavedSession:
     def time(of: Any) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(of.seconds + of.nanos * 1e-9, datetime.timezone.utc)
 
-    return SavedSession(saved.name, saved.bytes, saved.num_arrays, time(saved.created), time(saved.used), saved.client_id,
-                        saved.stored, saved.version)
+    return SavedSession(
+        saved.name,
+        saved.bytes,
+        saved.num_arrays,
+        time(saved.created),
+        time(saved.used),
+        saved.client_id,
+        saved.stored,
+        saved.version,
+    )

@@ -12,10 +12,24 @@ from ..optimizer.sgd import SGD
 
 # The names of a weight's arrays, by optimizer, in the order in which create_state() gives them.
 _ARRAYS: Dict[str, Tuple[str, ...]] = {
-    "adadelta": ("grads", "steps"), "adagrad": ("history",), "adam": ("mean", "var"), "adamax": ("mean", "max"),
-    "ccsgd": ("mom",), "dcasgd": ("mom", "previous"), "ftml": ("d", "v", "z"), "ftrl": ("z", "n"),
-    "groupadagrad": ("history",), "lamb": ("mean", "var"), "lars": ("mom",), "nadam": ("mean", "var"), "nag": ("mom",),
-    "rmsprop": ("n", "g", "delta"), "sgd": ("mom",), "sgld": (), "signum": ("mom",)}
+    "adadelta": ("grads", "steps"),
+    "adagrad": ("history",),
+    "adam": ("mean", "var"),
+    "adamax": ("mean", "max"),
+    "ccsgd": ("mom",),
+    "dcasgd": ("mom", "previous"),
+    "ftml": ("d", "v", "z"),
+    "ftrl": ("z", "n"),
+    "groupadagrad": ("history",),
+    "lamb": ("mean", "var"),
+    "lars": ("mom",),
+    "nadam": ("mean", "var"),
+    "nag": ("mom",),
+    "rmsprop": ("n", "g", "delta"),
+    "sgd": ("mom",),
+    "sgld": (),
+    "signum": ("mom",),
+}
 # Tables of numbers by a weight's index, which are states on the server.
 _NUMBERS = {"lars": "last_lr", "nadam": "m_schedule"}
 
@@ -27,8 +41,10 @@ def states(of: Optimizer, index: int, state: Any, is_half: bool) -> Dict[str, ND
     """
     name = type(of).__name__.lower()
     if name not in _ARRAYS:
-        raise MXNetError(f"the server has no name for the states of the optimizer {type(of).__name__}; save without the "
-                         "trainer, or with another optimizer")
+        raise MXNetError(
+            f"the server has no name for the states of the optimizer {type(of).__name__}; save without the "
+            "trainer, or with another optimizer"
+        )
     found: Dict[str, NDArray] = {}
     if is_half and of.multi_precision:
         # SGD keeps the weight in float32 behind its own state, the others before it.

@@ -138,8 +138,15 @@ class Epochs(NamedTuple):
         rows = dataset_pb2.Rows(dataset=self.dataset.name, shuffle=self.shuffle, seed=self.seed, epoch=self.first)
         evaluate = None if self.validation is None else dataset_pb2.Rows(dataset=self.validation.name)
         return training_pb2.TrainRequest(
-            model=self.model, rows=rows, batch_size=self.batch_size, epochs=end - self.first, drop_last=self.drop_last,
-            start_at={"epoch": place.epoch, "begin": place.begin}, evaluate=evaluate, progress_every=_PROGRESS_EVERY)
+            model=self.model,
+            rows=rows,
+            batch_size=self.batch_size,
+            epochs=end - self.first,
+            drop_last=self.drop_last,
+            start_at={"epoch": place.epoch, "begin": place.begin},
+            evaluate=evaluate,
+            progress_every=_PROGRESS_EVERY,
+        )
 
 
 class _Part(NamedTuple):
@@ -160,8 +167,12 @@ def _joined(parts: Sequence[_Part]) -> Numbers:
         return dict(parts[0].means)
     samples = sum(each.samples for each in parts)
     names = {name for each in parts for name in each.means} or {"loss"}
-    return {name: sum(each.means.get(name, math.nan) * each.samples for each in parts if each.samples) / samples
-            if samples else math.nan for name in sorted(names, key=lambda name: (name != "loss", name))}
+    return {
+        name: sum(each.means.get(name, math.nan) * each.samples for each in parts if each.samples) / samples
+        if samples
+        else math.nan
+        for name in sorted(names, key=lambda name: (name != "loss", name))
+    }
 
 
 def with_datasets(call: Callable[[], _T], *datasets: Optional[Dataset]) -> _T:
@@ -192,8 +203,10 @@ class Training:
 
     def __init__(self, client: Client, of: Epochs, progress: bool) -> None:
         if of.steps <= 0:
-            raise MXNetError(f"fit: the {of.rows} rows of dataset '{of.dataset.name}' make no batch of {of.batch_size}; "
-                             "take a smaller batch_size, or leave drop_last out")
+            raise MXNetError(
+                f"fit: the {of.rows} rows of dataset '{of.dataset.name}' make no batch of {of.batch_size}; "
+                "take a smaller batch_size, or leave drop_last out"
+            )
         self._client, self._of = client, of
         self._shown = _Shown(of) if progress else None
         self._ended: Dict[int, Numbers] = {}
@@ -232,8 +245,11 @@ class Training:
         self._samples, self._since = 0, time.monotonic()
         request = self._of.request(self._place, end)
         try:
-            last = with_datasets(lambda: self._client.listen(methods.TRAIN, request, self._hear, PATIENCE_SECONDS),
-                                 self._of.dataset, self._of.validation)
+            last = with_datasets(
+                lambda: self._client.listen(methods.TRAIN, request, self._hear, PATIENCE_SECONDS),
+                self._of.dataset,
+                self._of.validation,
+            )
         except CallError as error:
             if error.reason not in ("ANSWER_FORGOTTEN", "REWOUND"):
                 raise
@@ -255,8 +271,9 @@ class Training:
         self._skipped_now += message.report.skipped
         self._learning_rate = message.report.learning_rate
         for report in message.ended:
-            self._end(report.epoch, [_part(0, report.samples, report)],
-                      report.evaluation if report.HasField("evaluation") else None)
+            self._end(
+                report.epoch, [_part(0, report.samples, report)], report.evaluation if report.HasField("evaluation") else None
+            )
         self._go_to(_Place(message.next.epoch, message.next.begin))
         if message.next.begin:
             self._parts.append(_part(message.next.begin, message.next.begin if message.ended else samples, message))
@@ -293,10 +310,12 @@ class Training:
 
     def _note(self, epoch: int, numbers: Numbers) -> None:
         if _is_broken(numbers) and not any(map(_is_broken, self._ended.values())):
-            warnings.warn(f"fit: {numbers.get('skipped', 0)} of {self._of.steps} steps of epoch {epoch} changed nothing, as their "
-                          f"loss or a gradient was NaN or infinite; its loss is {numbers['loss']:g}. Are the data finite "
-                          f"(np.isfinite(data).all()), and is the learning rate, {self._learning_rate:g}, small enough?",
-                          stacklevel=_frames_to_user())
+            warnings.warn(
+                f"fit: {numbers.get('skipped', 0)} of {self._of.steps} steps of epoch {epoch} changed nothing, as their "
+                f"loss or a gradient was NaN or infinite; its loss is {numbers['loss']:g}. Are the data finite "
+                f"(np.isfinite(data).all()), and is the learning rate, {self._learning_rate:g}, small enough?",
+                stacklevel=_frames_to_user(),
+            )
         self._ended[epoch] = numbers
         if self._shown is not None:
             self._shown.ended(epoch, numbers)

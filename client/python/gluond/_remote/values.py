@@ -25,8 +25,9 @@ def as_numpy(value: Any) -> np.ndarray:
     try:
         return np.asarray(value, np.float32)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"want an NDArray, a numpy array or a list of numbers, got a {type(value).__name__} "
-                        f"({error})") from None
+        raise TypeError(
+            f"want an NDArray, a numpy array or a list of numbers, got a {type(value).__name__} " f"({error})"
+        ) from None
 
 
 def tensor(values: np.ndarray) -> Any:
@@ -44,8 +45,9 @@ def converted(value: Any, dtype: int, name: str) -> np.ndarray:
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(wanted)
     found = values.astype(wanted)
     if wanted.kind in "iub" and not np.array_equal(found, values):
-        raise MXNetError(f"input '{name}': the values are of dtype {values.dtype}, and the model wants {wanted}, which cannot "
-                         "hold them")
+        raise MXNetError(
+            f"input '{name}': the values are of dtype {values.dtype}, and the model wants {wanted}, which cannot " "hold them"
+        )
     return found
 
 

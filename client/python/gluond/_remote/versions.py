@@ -33,13 +33,32 @@ class VersionDescription(NamedTuple):
 def described(proto: Any) -> VersionDescription:
     """The description of a ServedVersion."""
     created = datetime.datetime.fromtimestamp(proto.created.seconds, datetime.timezone.utc)
-    return VersionDescription(proto.served, proto.version, serving_pb2.ServedVersion.State.Name(proto.state), proto.reason,
-                              list(proto.labels), proto.weight, proto.source, proto.source_version, created,
-                              proto.tensor_bytes, proto.stored, proto.options.max_batch_size, proto.requests)
+    return VersionDescription(
+        proto.served,
+        proto.version,
+        serving_pb2.ServedVersion.State.Name(proto.state),
+        proto.reason,
+        list(proto.labels),
+        proto.weight,
+        proto.source,
+        proto.source_version,
+        created,
+        proto.tensor_bytes,
+        proto.stored,
+        proto.options.max_batch_size,
+        proto.requests,
+    )
 
 
-def publish(model: str, labels: Union[str, Sequence[str], None], served: Optional[str], max_batch_size: int,
-            max_queue_delay: float, instances: int, device: Optional[str]) -> VersionDescription:
+def publish(
+    model: str,
+    labels: Union[str, Sequence[str], None],
+    served: Optional[str],
+    max_batch_size: int,
+    max_queue_delay: float,
+    instances: int,
+    device: Optional[str],
+) -> VersionDescription:
     """As Model.publish."""
     several = [labels] if isinstance(labels, str) else list(labels or ())
     request = serving_pb2.PublishModelRequest(model=model, served=served or "", labels=several)
@@ -55,8 +74,9 @@ def versions(served: str = "") -> List[VersionDescription]:
     return [described(each) for page in calls.current().pages(methods.LIST_VERSIONS, request) for each in page.versions]
 
 
-def route(served: str, labels: Optional[Mapping[str, Optional[int]]] = None,
-          weights: Optional[Mapping[int, int]] = None) -> List[VersionDescription]:
+def route(
+    served: str, labels: Optional[Mapping[str, Optional[int]]] = None, weights: Optional[Mapping[int, int]] = None
+) -> List[VersionDescription]:
     """Gives labels to versions (None: to none), and each version its part of the requests that name none. {}: ends the
     split. The next request is the first that sees it. Requests without a version get the label 'stable', where there is
     one and no split, else the newest.
@@ -64,8 +84,9 @@ def route(served: str, labels: Optional[Mapping[str, Optional[int]]] = None,
         mx.remote.route("digits", labels={"stable": 3})             # A step forward, or back.
         mx.remote.route("digits", weights={3: 95, 4: 5})            # A few requests try the new one.
     """
-    request = serving_pb2.RouteVersionsRequest(served=served, labels={k: v or 0 for k, v in (labels or {}).items()},
-                                               weights=weights or {}, clear_weights=weights == {})
+    request = serving_pb2.RouteVersionsRequest(
+        served=served, labels={k: v or 0 for k, v in (labels or {}).items()}, weights=weights or {}, clear_weights=weights == {}
+    )
     return [described(each) for each in calls.current().call(methods.ROUTE_VERSIONS, request).versions]
 
 

@@ -72,8 +72,12 @@ class Access(NamedTuple):
     @staticmethod
     def of(variables: Mapping[str, str] = os.environ, **given: Optional[str]) -> Access:
         """The arguments that are given, else GLUOND_TLS_CA, GLUOND_TLS_CERT, GLUOND_TLS_KEY and GLUOND_TOKEN_FILE."""
-        return Access(*[variables.get(f"GLUOND_{name.upper()}", "") if given.get(name) is None else str(given[name])
-                        for name in Access._fields])
+        return Access(
+            *[
+                variables.get(f"GLUOND_{name.upper()}", "") if given.get(name) is None else str(given[name])
+                for name in Access._fields
+            ]
+        )
 
     @property
     def environment(self) -> Dict[str, str]:
@@ -84,7 +88,9 @@ class Access(NamedTuple):
         """A channel to the server. MXNetError: as check()."""
         authorities, certificate, key, metadata = self.check(address)
         if authorities:
-            return Channel(grpc.secure_channel(address, grpc.ssl_channel_credentials(authorities, key, certificate), options), metadata)
+            return Channel(
+                grpc.secure_channel(address, grpc.ssl_channel_credentials(authorities, key, certificate), options), metadata
+            )
         return Channel(grpc.insecure_channel(address, options=options), metadata)
 
     def check(self, address: str) -> Tuple[Optional[bytes], Optional[bytes], Optional[bytes], Metadata]:
@@ -98,8 +104,10 @@ class Access(NamedTuple):
         if bool(certificate) != bool(key) or (certificate and not authorities):
             raise MXNetError("tls_cert, tls_key and tls_ca go together: give all three, or tls_ca alone")
         if self.token_file and not authorities and not _is_local(address):
-            raise MXNetError(f"the token of token_file would travel to {address} in clear; give tls_ca, the authority of "
-                             "the server's certificate")
+            raise MXNetError(
+                f"the token of token_file would travel to {address} in clear; give tls_ca, the authority of "
+                "the server's certificate"
+            )
         return authorities, certificate, key, metadata
 
 

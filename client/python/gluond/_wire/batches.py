@@ -117,8 +117,10 @@ class Batches:
 
     def _check_fits(self, command: bytes) -> None:
         if len(command) > self.longest:
-            raise MXNetError(f"the call takes {len(command)} bytes on its way to the server, which takes {self.longest} in one "
-                             "message (--max_message_bytes); give it fewer arrays or attributes, or a graph in parts")
+            raise MXNetError(
+                f"the call takes {len(command)} bytes on its way to the server, which takes {self.longest} in one "
+                "message (--max_message_bytes); give it fewer arrays or attributes, or a graph in parts"
+            )
 
     def append_free(self) -> None:
         """Adds a command that frees dead arrays, if it can leave with the next message."""

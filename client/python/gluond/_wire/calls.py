@@ -53,6 +53,7 @@ class Calls:
 
     def unary_unary(self, *method: Any) -> Callable[..., Any]:
         """As grpc.Channel's."""
+
         def call(request: Any, timeout: Optional[float] = None) -> Any:
             return self._apart(lambda: self._use(lambda channel: channel.unary_unary(*method)(request, timeout=timeout)))
 
@@ -60,6 +61,7 @@ class Calls:
 
     def unary_stream(self, *method: Any) -> Callable[[Any], Generator[Any, None, None]]:
         """As grpc.Channel's. Closing the iterator, or an error in who uses it, ends the call."""
+
         def call(request: Any) -> Generator[Any, None, None]:
             messages: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
             threading.Thread(target=self._listen, args=(method, request, messages), name="gluond-calls", daemon=True).start()
@@ -82,6 +84,7 @@ class Calls:
     def sleep(self, seconds: float) -> None:
         """Waits while the channel connects anew: gRPC goes on with that only while somebody waits for it, and else looks every
         5 seconds."""
+
         def wait(channel: Channel) -> None:
             with contextlib.suppress(grpc.RpcError, ValueError):
                 channel.unary_unary(_LIGHT)(b"", timeout=seconds, wait_for_ready=True)

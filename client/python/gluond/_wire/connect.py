@@ -91,7 +91,9 @@ def _close_all() -> None:
     for session in list(_all):
         unheard = session.unheard(_LAST_SECONDS)
         if unheard:
-            sys.stderr.write(f"gluond: a call of this program has failed, and the program has not asked for its result:\n{unheard}\n")
+            sys.stderr.write(
+                f"gluond: a call of this program has failed, and the program has not asked for its result:\n{unheard}\n"
+            )
         session.close()
 
 

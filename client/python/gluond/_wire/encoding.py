@@ -50,8 +50,10 @@ class _NoMore:
         return self
 
     def __next__(self) -> bytes:
-        raise MXNetError(f"this process has made {_NAMES} NDArrays, and has no name for another one; save what is needed, and "
-                         "go on in a new process")
+        raise MXNetError(
+            f"this process has made {_NAMES} NDArrays, and has no name for another one; save what is needed, and "
+            "go on in a new process"
+        )
 
 
 def names_from(first: int) -> Iterator[bytes]:
@@ -68,12 +70,56 @@ names = names_from(1)
 
 
 # The tags of the commands within Command, one of which each command begins with.
-(PREPARE, INVOKE, PUT, FETCH, DESCRIBE, FREE, ASSIGN, MARK, BACKWARD, FRESH, DEFINE_GRAPH, RUN_GRAPH, INFER_GRAPH,
- DESCRIBE_CALL, WAIT_ALL, SEED, CONTINUE_BACKWARD, SAVE_AS_MODEL, OPEN_MODEL, STORE_TO_MODEL, SAVE_SESSION,
- OPEN_SAVED) = (tag(command_pb2.Command, each) for each in (
-     "prepare", "invoke", "put", "fetch", "describe", "free", "assign", "mark", "backward", "fresh", "define_graph",
-     "run_graph", "infer_graph", "describe_call", "wait_all", "seed", "continue_backward", "save_as_model", "open_model",
-     "store_to_model", "save_session", "open_saved"))
+(
+    PREPARE,
+    INVOKE,
+    PUT,
+    FETCH,
+    DESCRIBE,
+    FREE,
+    ASSIGN,
+    MARK,
+    BACKWARD,
+    FRESH,
+    DEFINE_GRAPH,
+    RUN_GRAPH,
+    INFER_GRAPH,
+    DESCRIBE_CALL,
+    WAIT_ALL,
+    SEED,
+    CONTINUE_BACKWARD,
+    SAVE_AS_MODEL,
+    OPEN_MODEL,
+    STORE_TO_MODEL,
+    SAVE_SESSION,
+    OPEN_SAVED,
+) = (
+    tag(command_pb2.Command, each)
+    for each in (
+        "prepare",
+        "invoke",
+        "put",
+        "fetch",
+        "describe",
+        "free",
+        "assign",
+        "mark",
+        "backward",
+        "fresh",
+        "define_graph",
+        "run_graph",
+        "infer_graph",
+        "describe_call",
+        "wait_all",
+        "seed",
+        "continue_backward",
+        "save_as_model",
+        "open_model",
+        "store_to_model",
+        "save_session",
+        "open_saved",
+    )
+)
 _COMMANDS = tag(session_pb2.SessionRequest, "commands")
 
 
@@ -101,8 +147,9 @@ def received(replies: int) -> bytes:
 
 
 # Tags of Invoke's fields; RunGraph has the same.
-_CALL, _INPUTS, _OUTPUTS, _RECORDING, _TRAINING = (tag(command_pb2.Command.Invoke, each) for each in (
-    "call", "inputs", "outputs", "recording", "training"))
+_CALL, _INPUTS, _OUTPUTS, _RECORDING, _TRAINING = (
+    tag(command_pb2.Command.Invoke, each) for each in ("call", "inputs", "outputs", "recording", "training")
+)
 _DEVICE, WHEN_FRESH = tag(command_pb2.Command.Invoke, "device"), tag(command_pb2.Command.Invoke, "when_fresh")
 _FLAGS_SIZE = len(_RECORDING) + len(_TRAINING) + 2
 

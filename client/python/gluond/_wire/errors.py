@@ -62,14 +62,17 @@ def is_unknown_command(failure: Any) -> bool:
 
 def _of_stale(names: List[str]) -> str:
     first, *others = names
-    return (f"Gradient of {first} has not been updated by backward since last `step`. This could mean a bug in your model "
-            "that made it only use a subset of the Parameters (Blocks) for this iteration. If you are intentionally only "
-            "using a subset, call step with ignore_stale_grad=True to suppress this warning and skip updating of Parameters "
-            "with stale gradient" + (f". The same holds for: {', '.join(others)}" if others else ""))
+    return (
+        f"Gradient of {first} has not been updated by backward since last `step`. This could mean a bug in your model "
+        "that made it only use a subset of the Parameters (Blocks) for this iteration. If you are intentionally only "
+        "using a subset, call step with ignore_stale_grad=True to suppress this warning and skip updating of Parameters "
+        "with stale gradient" + (f". The same holds for: {', '.join(others)}" if others else "")
+    )
 
 
 def _translated(text: str, renamed: Mapping[str, str]) -> str:
     """A message with the user's names in the place of those that nodes have on the wire (`fc~1`)."""
+
     def original(match: "re.Match[str]") -> str:
         bare = match.group().strip("'\"`(,.;")
         return match.group().replace(bare, renamed[bare]) if bare in renamed else match.group()
@@ -112,8 +115,10 @@ def way_out(code: int, details: str) -> str:
     if "wrong_version_number" in details or "wrong version number" in details:
         return "What is there speaks no TLS: leave tls_ca out, of mx.connect(...) and of GLUOND_TLS_CA."
     if "closed" in details or "connection reset" in details:
-        return ("What is there takes connections and closes them: does it want TLS? Name its authority: mx.connect(..., tls_ca=...), "
-                "or GLUOND_TLS_CA.")
+        return (
+            "What is there takes connections and closes them: does it want TLS? Name its authority: mx.connect(..., tls_ca=...), "
+            "or GLUOND_TLS_CA."
+        )
     return "Is the server running there, and is the address right? `gluond serve` starts one."
 
 
@@ -121,8 +126,9 @@ def of_lost_session(address: str, existed: bool, code: int, details: str, remedy
     """The error for a stream that ended for good. `existed`: whether there was a session. remedy: a sentence on what the
     session has saved."""
     if code == _UNIMPLEMENTED:
-        return MXNetError(f"The server at {address} has no SessionService: it is older than this client, or no "
-                          f"gluond-server. ({details})")
+        return MXNetError(
+            f"The server at {address} has no SessionService: it is older than this client, or no " f"gluond-server. ({details})"
+        )
     if not existed:
         if code == _UNAVAILABLE:
             private = " Unset GLUOND_ADDRESS to use a private local server." if os.environ.get("GLUOND_ADDRESS") == address else ""
@@ -136,6 +142,7 @@ def of_lost_session(address: str, existed: bool, code: int, details: str, remedy
         why = f"Another client has taken this session of the server at {address} over: {details}."
     else:
         why = f"The server at {address} has ended the session: {details}"
-    return MXNetError(f"{why}\nEvery NDArray of this session, with its gradients and recorded history, is lost. "
-                      "mx.connect() opens a new session, for which arrays have to be made (or loaded) anew."
-                      + (f"\n{remedy}" if remedy else ""))
+    return MXNetError(
+        f"{why}\nEvery NDArray of this session, with its gradients and recorded history, is lost. "
+        "mx.connect() opens a new session, for which arrays have to be made (or loaded) anew." + (f"\n{remedy}" if remedy else "")
+    )

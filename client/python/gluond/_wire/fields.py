@@ -11,8 +11,17 @@ from typing import Any
 
 # The wire types of fields that are no varints, by a field's type.
 _FIXED64, _DELIMITED, _FIXED32 = 1, 2, 5
-_WIRE_TYPES = {"DOUBLE": _FIXED64, "FIXED64": _FIXED64, "SFIXED64": _FIXED64, "FLOAT": _FIXED32, "FIXED32": _FIXED32,
-               "SFIXED32": _FIXED32, "STRING": _DELIMITED, "BYTES": _DELIMITED, "MESSAGE": _DELIMITED}
+_WIRE_TYPES = {
+    "DOUBLE": _FIXED64,
+    "FIXED64": _FIXED64,
+    "SFIXED64": _FIXED64,
+    "FLOAT": _FIXED32,
+    "FIXED32": _FIXED32,
+    "SFIXED32": _FIXED32,
+    "STRING": _DELIMITED,
+    "BYTES": _DELIMITED,
+    "MESSAGE": _DELIMITED,
+}
 
 _SMALL = [bytes((value,)) for value in range(0x80)]
 

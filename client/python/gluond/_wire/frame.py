@@ -14,8 +14,7 @@ from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Tu
 
 from .encoding import mode_flags
 
-_FLAGS = {(recording, training): mode_flags(recording, training) for recording in (False, True)
-          for training in (False, True)}
+_FLAGS = {(recording, training): mode_flags(recording, training) for recording in (False, True) for training in (False, True)}
 NOT_RECORDING = _FLAGS[False, False]
 
 
@@ -74,7 +73,7 @@ def leave(block: object) -> None:
             if current.is_of_block and place == len(entered) - 1:
                 _frame.set(before)
             else:
-                change(**{name: getattr(before, name) for name in names}, entered=entered[:place] + entered[place + 1:])
+                change(**{name: getattr(before, name) for name in names}, entered=entered[:place] + entered[place + 1 :])
             return
 
 

@@ -72,8 +72,14 @@ class LocalServer:
         command = [self._binary, f"--address={self.address}", "--drain_seconds=0"]
         with _starting:
             # In a session of its own: Ctrl-C is for the program, not for its server.
-            self._server = subprocess.Popen(["/bin/sh", "-c", _START, self._log, *command], bufsize=0, start_new_session=True,
-                                            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self._server = subprocess.Popen(
+                ["/bin/sh", "-c", _START, self._log, *command],
+                bufsize=0,
+                start_new_session=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             _running.add(self)
         try:
             self._wait_until_it_listens()

@@ -35,8 +35,16 @@ METHOD = "/gluond.v1.SessionService/Run"
 # The ends of a stream after which another one may take the session up. gRPC and proxies tell a broken connection by INTERNAL
 # (a stream that is reset) and UNKNOWN ("Stream removed"), too, in words that change with their versions. An error of the
 # server's own may have the same code and no details, so that nothing tells it apart: trying again costs time, and no more.
-RETRY = {code.value[0] for code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL,
-                                    grpc.StatusCode.UNKNOWN, grpc.StatusCode.OK)}
+RETRY = {
+    code.value[0]
+    for code in (
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.OK,
+    )
+}
 # Bytes of a message that are kept for the fields around the values; half of a very short message is.
 MARGIN = 4096
 # Bytes for the fields around a command that is alone in its message.
@@ -65,8 +73,14 @@ class Pipeline:
     to `dead_arrays` and `dead_calls`.
     """
 
-    def __init__(self, new_stream: Callable[[str, bytes], Any], channel: Any, client_id: str,
-                 lost: Callable[[int, str], Exception], is_gone: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        new_stream: Callable[[str, bytes], Any],
+        channel: Any,
+        client_id: str,
+        lost: Callable[[int, str], Exception],
+        is_gone: Callable[[], bool],
+    ) -> None:
         self.opened: Any = None
         self.patience = 0.0  # A broken stream is taken up again for so many seconds, or for the lease if that is longer.
         self._batches = Batches()
@@ -118,8 +132,14 @@ class Pipeline:
 
     # Commands.
 
-    def submit(self, command: bytes, tail: Any = None, waiter: Optional[Waiter] = None, later: bool = False,
-               graph: Optional[CallFrame] = None) -> None:
+    def submit(
+        self,
+        command: bytes,
+        tail: Any = None,
+        waiter: Optional[Waiter] = None,
+        later: bool = False,
+        graph: Optional[CallFrame] = None,
+    ) -> None:
         """Appends a command. `tail`: the rest of it, bytes-like, copied before this returns. later: the command may
         wait until another one leaves. graph: the graph that the command runs. The command leaves at once unless the
         graph is known to be light: the server then computes while this program gives more commands."""
@@ -146,11 +166,14 @@ class Pipeline:
 
     def _check_not_inside(self) -> None:
         if self._lock._is_owned() or self._wire.is_inside():  # type: ignore[attr-defined]
-            raise MXNetError("A signal's handler, or a finalizer (__del__), has used gluond at a moment when gluond itself was "
-                             "at work in this thread. Have it set a flag, and act where the program sees that.")
+            raise MXNetError(
+                "A signal's handler, or a finalizer (__del__), has used gluond at a moment when gluond itself was "
+                "at work in this thread. Have it set a flag, and act where the program sees that."
+            )
 
-    def _append(self, command: bytes, tail: Any, waiter: Optional[Waiter], from_where: Origin, later: bool,
-                graph: Optional[CallFrame]) -> bool:
+    def _append(
+        self, command: bytes, tail: Any, waiter: Optional[Waiter], from_where: Origin, later: bool, graph: Optional[CallFrame]
+    ) -> bool:
         """Appends a command. Returns whether it leaves without waiting for more."""
         with self._lock:
             if self._stopped is not None:
@@ -252,9 +275,15 @@ class Pipeline:
     def hello(self) -> bytes:
         """Opens a session, or takes it up again."""
         session = self.opened.session if self.opened else ""
-        return session_pb2.SessionRequest(open=session_pb2.OpenSession(
-            session=session, client_id=self._client_id, protocol=PROTOCOL, features=FEATURES,
-            host="" if session else credential.scope)).SerializeToString()
+        return session_pb2.SessionRequest(
+            open=session_pb2.OpenSession(
+                session=session,
+                client_id=self._client_id,
+                protocol=PROTOCOL,
+                features=FEATURES,
+                host="" if session else credential.scope,
+            )
+        ).SerializeToString()
 
     def say(self, write: Callable[[bytes], bool], alive: bool) -> None:
         """Sends the commands that wait, once the session stands."""
@@ -336,8 +365,10 @@ class Pipeline:
             return None
         if not self._warned and self.opened is not None and now - self._broken_at > WARN_SECONDS:
             self._warned = True
-            sys.stderr.write(f"gluond: no answer from the server: {self._why or details}. Calls wait for it for up to "
-                             f"{self._broken_at + seconds - now:.0f} s more; Ctrl-C ends a wait.\n")
+            sys.stderr.write(
+                f"gluond: no answer from the server: {self._why or details}. Calls wait for it for up to "
+                f"{self._broken_at + seconds - now:.0f} s more; Ctrl-C ends a wait.\n"
+            )
         return pause
 
     def _seconds(self) -> float:

@@ -29,12 +29,13 @@ def why_too_old(channel: Channel, protocol: int) -> str:
     where it does."""
     if protocol >= LOWEST_OF_SERVER:
         return ""
-    ask = channel.unary_unary(_INFO, server_pb2.GetServerInfoRequest.SerializeToString,
-                              server_pb2.GetServerInfoResponse.FromString)
+    ask = channel.unary_unary(_INFO, server_pb2.GetServerInfoRequest.SerializeToString, server_pb2.GetServerInfoResponse.FromString)
     try:
         server = ask(server_pb2.GetServerInfoRequest(), timeout=_INFO_SECONDS).version
     except grpc.RpcError:
         server = "of an unknown release"
-    return (f"the server is too old: gluond {server} speaks protocol {max(protocol, 1)}, and this client, gluond "
-            f"{release()}, needs {LOWEST_OF_SERVER} or newer; start a newer server, or install the client of the server's "
-            "release")
+    return (
+        f"the server is too old: gluond {server} speaks protocol {max(protocol, 1)}, and this client, gluond "
+        f"{release()}, needs {LOWEST_OF_SERVER} or newer; start a newer server, or install the client of the server's "
+        "release"
+    )

@@ -85,7 +85,7 @@ def _fields(data: memoryview) -> Iterator[Tuple[int, Any, memoryview]]:
             value, at = _varint(data, at)
         elif tag & 7 == 2:
             size, at = _varint(data, at)
-            value = data[at:at + size]
+            value = data[at : at + size]
             at += size
         else:
             at += 4 if tag & 7 == 5 else 8

@@ -26,15 +26,23 @@ def find() -> str:
             return named
         raise MXNetError(f"GLUOND_SERVER={named} is no program that can be run")
     sources = checkouts()
-    for path in (str(_PACKAGE / "_bin" / "gluond-server"), shutil.which("gluond-server"),
-                 *(str(checkout / _BUILT) for checkout in sources)):
+    for path in (
+        str(_PACKAGE / "_bin" / "gluond-server"),
+        shutil.which("gluond-server"),
+        *(str(checkout / _BUILT) for checkout in sources),
+    ):
         if path and _can_run(path):
             return path
-    build = f"`cd {sources[0]} && {BUILD_COMMAND}`" if sources else (
-        f"`{BUILD_COMMAND}` in a checkout of gluond, and GLUOND_SERVER=<checkout>/{_BUILT} where this program runs")
-    raise MXNetError("There is no gluond-server to start: it was looked for at GLUOND_SERVER, in the installed package, on "
-                     f"PATH and in the checkout. Build it: {build}. Or use a running one: GLUOND_ADDRESS=host:port, or "
-                     "mx.connect('host:port').")
+    build = (
+        f"`cd {sources[0]} && {BUILD_COMMAND}`"
+        if sources
+        else (f"`{BUILD_COMMAND}` in a checkout of gluond, and GLUOND_SERVER=<checkout>/{_BUILT} where this program runs")
+    )
+    raise MXNetError(
+        "There is no gluond-server to start: it was looked for at GLUOND_SERVER, in the installed package, on "
+        f"PATH and in the checkout. Build it: {build}. Or use a running one: GLUOND_ADDRESS=host:port, or "
+        "mx.connect('host:port')."
+    )
 
 
 def _can_run(path: str) -> bool:

@@ -212,8 +212,10 @@ class Session:
     def wait_all(self) -> None:
         """Waits for all commands given so far; raises an error that nobody was told of."""
         if frame().called_back:
-            raise MXNetError("waitall() in a custom operator that the server has called would wait for the operator itself; "
-                             "wait for one array: x.wait_to_read(), or x.asnumpy()")
+            raise MXNetError(
+                "waitall() in a custom operator that the server has called would wait for the operator itself; "
+                "wait for one array: x.wait_to_read(), or x.asnumpy()"
+            )
         self.request(encoding.command(encoding.WAIT_ALL, b""))
 
     def _error(self, failures: Sequence[Any], asking: int) -> MXNetError:
@@ -225,8 +227,10 @@ class Session:
         error = errors.of_failure(first, line, self.renamed, self._name_of)
         others = len({failure.command for failure in failures}) - 1
         if others > 0:
-            error.args = (f"{error}\n\n{others} other call(s) failed as well, the next one with: "
-                          f"{next(f.status.message for f in failures if f.command != first.command)}",)
+            error.args = (
+                f"{error}\n\n{others} other call(s) failed as well, the next one with: "
+                f"{next(f.status.message for f in failures if f.command != first.command)}",
+            )
         return error
 
     def describe_as(self, name: bytes, text: str) -> None:
@@ -282,9 +286,12 @@ class Session:
             self.local.forget()
         if self._opened is None:
             return
-        self._opened.abandon(MXNetError(
-            "This NDArray was made before a fork, by the parent process, whose session with the server this process does "
-            "not share. Hand values over as numpy arrays (x.asnumpy()), and make NDArrays of them here."))
+        self._opened.abandon(
+            MXNetError(
+                "This NDArray was made before a fork, by the parent process, whose session with the server this process does "
+                "not share. Hand values over as numpy arrays (x.asnumpy()), and make NDArrays of them here."
+            )
+        )
 
 
 def split(total: int, most: int) -> List[Tuple[int, int]]:

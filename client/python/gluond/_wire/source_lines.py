@@ -72,5 +72,8 @@ def _describe(code: Any, offset: int, layer: str) -> str:
             break
         line = number if number is not None else line
     text = linecache.getline(code.co_filename, line).strip()
-    return f'  File "{code.co_filename}", line {line}, in {code.co_name}\n' + (f"    {text}\n" if text else "") + (
-        f"  In layer '{layer}'\n" if layer else "")
+    return (
+        f'  File "{code.co_filename}", line {line}, in {code.co_name}\n'
+        + (f"    {text}\n" if text else "")
+        + (f"  In layer '{layer}'\n" if layer else "")
+    )

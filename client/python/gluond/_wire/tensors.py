@@ -8,8 +8,19 @@ import numpy as np
 
 from ..base import MXNetError
 
-FLAG_OF: Dict[np.dtype, int] = {np.dtype(name): flag for name, flag in (
-    ("float32", 0), ("float64", 1), ("float16", 2), ("uint8", 3), ("int32", 4), ("int8", 5), ("int64", 6), ("bool", 7))}
+FLAG_OF: Dict[np.dtype, int] = {
+    np.dtype(name): flag
+    for name, flag in (
+        ("float32", 0),
+        ("float64", 1),
+        ("float16", 2),
+        ("uint8", 3),
+        ("int32", 4),
+        ("int8", 5),
+        ("int64", 6),
+        ("bool", 7),
+    )
+}
 DTYPE_OF: Dict[int, np.dtype] = {flag: dtype for dtype, flag in FLAG_OF.items()}
 BFLOAT16 = 12
 # numpy has no bfloat16; its bits travel as these.

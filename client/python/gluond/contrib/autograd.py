@@ -13,8 +13,17 @@ from .._array import tape
 from .._array.array import NDArray
 from .._array.tape import mark_variables
 
-__all__ = ["TrainingStateScope", "backward", "compute_gradient", "grad", "grad_and_loss", "mark_variables",
-           "set_is_training", "test_section", "train_section"]
+__all__ = [
+    "TrainingStateScope",
+    "backward",
+    "compute_gradient",
+    "grad",
+    "grad_and_loss",
+    "mark_variables",
+    "set_is_training",
+    "test_section",
+    "train_section",
+]
 
 Places = Union[None, int, List[int]]
 
@@ -49,8 +58,9 @@ def test_section() -> TrainingStateScope:
     return TrainingStateScope(False)
 
 
-def backward(outputs: Sequence[NDArray], out_grads: Optional[Sequence[Optional[NDArray]]] = None,
-             retain_graph: bool = False) -> None:
+def backward(
+    outputs: Sequence[NDArray], out_grads: Optional[Sequence[Optional[NDArray]]] = None, retain_graph: bool = False
+) -> None:
     """Computes the gradients of marked arrays. AssertionError: `outputs` is no list, or of another length."""
     if not isinstance(outputs, (list, tuple)):
         raise AssertionError("outputs must be a list or tuple of NDArrays")
@@ -66,6 +76,7 @@ def compute_gradient(outputs: Sequence[NDArray]) -> None:
 
 def grad_and_loss(func: Callable[..., Any], argnum: Places = None) -> Callable[..., Tuple[List[NDArray], Any]]:
     """A function of func's arguments: (gradients of those at the places `argnum`, by default of all; the result)."""
+
     @functools.wraps(func)
     def wrapped(*args: Any) -> Tuple[List[NDArray], Any]:
         places = range(len(args)) if argnum is None else argnum if isinstance(argnum, list) else [argnum]

@@ -27,9 +27,13 @@ _OWN = ("_children", "_reg_params", "_forward_hooks", "_forward_pre_hooks", "_gr
 
 def _unexpected(kind: type, name: str) -> TypeError:
     """The error for a keyword that no __init__ of a class takes."""
-    known = [each for base in kind.__mro__ if "__init__" in base.__dict__ and base is not object
-             for each, parameter in inspect.signature(base.__init__).parameters.items()  # type: ignore[misc]
-             if parameter.kind is not parameter.VAR_KEYWORD and each != "self"]
+    known = [
+        each
+        for base in kind.__mro__
+        if "__init__" in base.__dict__ and base is not object
+        for each, parameter in inspect.signature(base.__init__).parameters.items()  # type: ignore[misc]
+        if parameter.kind is not parameter.VAR_KEYWORD and each != "self"
+    ]
     return TypeError(f"{kind.__name__}() got an unexpected keyword argument '{name}'{did_you_mean(name, known)}")
 
 
@@ -72,8 +76,9 @@ class Block:
         return type(self).__name__.lower()
 
     def __repr__(self) -> str:
-        lines = "\n".join(f"  ({key}): {_indent(repr(block), 2)}" for key, block in self.__dict__.items()
-                          if isinstance(block, Block))
+        lines = "\n".join(
+            f"  ({key}): {_indent(repr(block), 2)}" for key, block in self.__dict__.items() if isinstance(block, Block)
+        )
         return f"{type(self).__name__}(\n{lines}\n)"
 
     def __copy__(self) -> "Block":
@@ -87,14 +92,18 @@ class Block:
         if isinstance(known, (Parameter, Block)) and not isinstance(value, type(known)):
             raise TypeError(f"Changing attribute type for {name} from {type(known)} to {type(value)} is not allowed.")
         if isinstance(value, (Block, Parameter)) and "_children" not in self.__dict__:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '_children': call super().__init__() in its "
-                                 f"__init__ before `{name}` is set")
+            raise AttributeError(
+                f"'{type(self).__name__}' object has no attribute '_children': call super().__init__() in its "
+                f"__init__ before `{name}` is set"
+            )
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):
             if self._reg_params.get(name, value) is not value:
-                raise AssertionError(f"Overriding Parameter attribute {name} is not allowed. If you want to share "
-                                     "parameters between blocks, please set 'params' at Block construction instead.")
+                raise AssertionError(
+                    f"Overriding Parameter attribute {name} is not allowed. If you want to share "
+                    "parameters between blocks, please set 'params' at Block construction instead."
+                )
             self._reg_params[name] = value
             count_change()
         super().__setattr__(name, value)
@@ -156,15 +165,23 @@ class Block:
         for name, value in self.__dict__.items():
             if isinstance(value, (list, tuple, dict)) and name not in ("_children", "_reg_params"):
                 if any(isinstance(item, Block) and id(item) not in children for item in _items(value)):
-                    warnings.warn(f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that '
-                                  "Blocks inside the list, tuple or dict will not be registered automatically. Make sure "
-                                  "to register them using register_child() or switching to nn.Sequential/"
-                                  "nn.HybridSequential instead. ", stacklevel=3)
+                    warnings.warn(
+                        f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that '
+                        "Blocks inside the list, tuple or dict will not be registered automatically. Make sure "
+                        "to register them using register_child() or switching to nn.Sequential/"
+                        "nn.HybridSequential instead. ",
+                        stacklevel=3,
+                    )
 
     # Values of parameters.
 
-    def initialize(self, init: Any = None, ctx: Union[Context, Sequence[Context], None] = None, verbose: bool = False,
-                   force_reinit: bool = False) -> None:
+    def initialize(
+        self,
+        init: Any = None,
+        ctx: Union[Context, Sequence[Context], None] = None,
+        verbose: bool = False,
+        force_reinit: bool = False,
+    ) -> None:
         """Initializes all parameters on `ctx`: with their own initializer, else with `init` (Uniform(0.07))."""
         self.collect_params().initialize(initializer.Uniform() if init is None else init, ctx, verbose, force_reinit)
 
@@ -175,9 +192,15 @@ class Block:
         """
         save_parameters(self, filename, deduplicate)
 
-    def load_parameters(self, filename: str, ctx: Union[Context, Sequence[Context], None] = None,
-                        allow_missing: bool = False, ignore_extra: bool = False, cast_dtype: bool = False,
-                        dtype_source: str = "current") -> None:
+    def load_parameters(
+        self,
+        filename: str,
+        ctx: Union[Context, Sequence[Context], None] = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
         """Reads a file of `save_parameters`, `export`, or an old version's `collect_params().save`.
 
         `allow_missing`: parameters that the file lacks keep their values. `ignore_extra`: others in the file are
@@ -189,8 +212,13 @@ class Block:
         """As `save_parameters`, but with the parameters' own names, without the Block's prefix, as MXNet 1.2 and older wrote it."""
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
-    def load_params(self, filename: str, ctx: Union[Context, Sequence[Context], None] = None,
-                    allow_missing: bool = False, ignore_extra: bool = False) -> None:
+    def load_params(
+        self,
+        filename: str,
+        ctx: Union[Context, Sequence[Context], None] = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> None:
         """The old name of `load_parameters`."""
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 

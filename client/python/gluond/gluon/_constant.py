@@ -57,8 +57,11 @@ class Constant(Parameter):
     def grad_req(self, req: str) -> None:
         self._grad_req = "null"
         if req != "null":
-            warnings.warn(f'Constant parameter "{self.name}" does not support grad_req other than "null", and new value '
-                          f'"{req}" is ignored.', stacklevel=2)
+            warnings.warn(
+                f'Constant parameter "{self.name}" does not support grad_req other than "null", and new value '
+                f'"{req}" is ignored.',
+                stacklevel=2,
+            )
 
     def same_value(self, other: Any) -> bool:
         """Whether `other` has the same shape and numbers."""

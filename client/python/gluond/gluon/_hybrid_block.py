@@ -51,8 +51,10 @@ class HybridBlock(Block):
     def register_child(self, block: Block, name: Optional[str] = None) -> None:
         """Adds a child, which must be a HybridBlock, too."""
         if not isinstance(block, HybridBlock):
-            raise ValueError(f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If "
-                             "you are using Sequential, please try HybridSequential instead.")
+            raise ValueError(
+                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If "
+                "you are using Sequential, please try HybridSequential instead."
+            )
         super().register_child(block, name)
 
     def _clear_graphs(self) -> None:
@@ -73,10 +75,18 @@ class HybridBlock(Block):
         self._check_structure()
         return self._latest
 
-    def hybridize(self, active: bool = True, backend: Optional[str] = None, clear: bool = True,
-                  static_alloc: bool = False, static_shape: bool = False, inline_limit: int = 2,
-                  forward_bulk_size: Optional[int] = None, backward_bulk_size: Optional[int] = None,
-                  **kwargs: Any) -> None:
+    def hybridize(
+        self,
+        active: bool = True,
+        backend: Optional[str] = None,
+        clear: bool = True,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: Optional[int] = None,
+        backward_bulk_size: Optional[int] = None,
+        **kwargs: Any,
+    ) -> None:
         """From now on this Block and those inside run as graphs; with `active=False` operator by operator again.
 
         `static_alloc` and `static_shape` are as in MXNet; the server plans memory once per shape either way. An unknown
@@ -98,12 +108,17 @@ class HybridBlock(Block):
             self._flags["backward_bulk_size"] = backward_bulk_size
         if clear:
             self._clear_graphs()
-        super().hybridize(active, clear=clear, static_alloc=static_alloc, static_shape=static_shape,
-                          inline_limit=inline_limit, forward_bulk_size=forward_bulk_size,
-                          backward_bulk_size=backward_bulk_size)
+        super().hybridize(
+            active,
+            clear=clear,
+            static_alloc=static_alloc,
+            static_shape=static_shape,
+            inline_limit=inline_limit,
+            forward_bulk_size=forward_bulk_size,
+            backward_bulk_size=backward_bulk_size,
+        )
 
-    def optimize_for(self, x: Any, *args: Any, backend: Optional[str] = None, clear: bool = False,
-                     **kwargs: Any) -> None:
+    def optimize_for(self, x: Any, *args: Any, backend: Optional[str] = None, clear: bool = False, **kwargs: Any) -> None:
         """Hybridizes and runs once, so that the graph is made; there are no backends to choose from."""
         self.hybridize(True, backend, clear, **kwargs)
         self(x, *args)
@@ -151,8 +166,9 @@ class HybridBlock(Block):
         try:
             self.infer_shape(*args)
         except Exception as error:
-            raise ValueError("Deferred initialization failed because shape cannot be inferred. "
-                             f"{type(self).__name__} '{self.name}': {error}") from error
+            raise ValueError(
+                "Deferred initialization failed because shape cannot be inferred. " f"{type(self).__name__} '{self.name}': {error}"
+            ) from error
         for param in self.collect_params().values():
             param._finish_deferred_init()
 
@@ -160,8 +176,9 @@ class HybridBlock(Block):
         """Writes `path-symbol.json` and `path-%04d.params`, which `SymbolBlock.imports` and MXNet itself read."""
         last = self._last_graph
         if last is None:
-            raise RuntimeError("Please first call block.hybridize() and then run forward with this block at least once "
-                               "before calling export.")
+            raise RuntimeError(
+                "Please first call block.hybridize() and then run forward with this block at least once " "before calling export."
+            )
         outputs = last.outputs
         symbol_file, params_file = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
         outputs.save(symbol_file, remove_amp_cast=remove_amp_cast)
@@ -181,8 +198,13 @@ class HybridBlock(Block):
         form = next((form for form, each in self._graphs.items() if each is graph), None)
         if graph is None or form is None:
             return {"hybridized": False}
-        return {"in_format": mxnet_format(("tuple",) + form), "out_format": mxnet_format(graph.out_form), "hybridized": True,
-                "inputs": [each.tojson() for each in graph.inputs], "symbol": graph.outputs.tojson()}
+        return {
+            "in_format": mxnet_format(("tuple",) + form),
+            "out_format": mxnet_format(graph.out_form),
+            "hybridized": True,
+            "inputs": [each.tojson() for each in graph.inputs],
+            "symbol": graph.outputs.tojson(),
+        }
 
     # Running.
 
@@ -196,8 +218,10 @@ class HybridBlock(Block):
             with ctx:
                 return self._run(ctx, x, *args)
         if not isinstance(first, Symbol):
-            raise ValueError("In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the "
-                             f"type of the args: {', '.join(type(arg).__name__ for arg in (x,) + args)}.")
+            raise ValueError(
+                "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the "
+                f"type of the args: {', '.join(type(arg).__name__ for arg in (x,) + args)}."
+            )
         params = {name: param.var() for name, param in self._reg_params.items()}
         with self.name_scope():
             return self.hybrid_forward(symbol, x, *args, **params)
@@ -211,8 +235,10 @@ class HybridBlock(Block):
         if not self._active:
             return self.hybrid_forward(ndarray, *args, **self._local_params(ctx, args))
         if len(arrays) > 1 and any(array.context != ctx for array in arrays):
-            raise ValueError("Find multiple contexts in the input, After hybridized, the HybridBlock only supports one "
-                             f"input context. The inputs are on {', '.join(str(array.context) for array in arrays)}.")
+            raise ValueError(
+                "Find multiple contexts in the input, After hybridized, the HybridBlock only supports one "
+                f"input context. The inputs are on {', '.join(str(array.context) for array in arrays)}."
+            )
         try:
             return graph.run(self, arrays, ctx)
         except DeferredInitializationError:

@@ -30,8 +30,10 @@ def _flatten(value: Any, what: str, flat: List[Any]) -> Any:
     if isinstance(value, (list, tuple)):
         kind = "tuple" if isinstance(value, tuple) else "list"
         return (kind,) + tuple(_flatten(item, what, flat) for item in value)
-    raise ValueError(f"When hybridized, the {what} of HybridBlock must be (nested) list of Symbol or NDArray, "
-                     f"but got {value} of type {type(value)}")
+    raise ValueError(
+        f"When hybridized, the {what} of HybridBlock must be (nested) list of Symbol or NDArray, "
+        f"but got {value} of type {type(value)}"
+    )
 
 
 def mxnet_format(form: Any) -> Any:

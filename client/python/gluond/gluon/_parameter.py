@@ -44,10 +44,20 @@ class Parameter:
     _ctx_map: Any = None
     _trainer: Any = None
 
-    def __init__(self, name: str, grad_req: str = "write", shape: Union[int, Sequence[int], None] = None,
-                 dtype: Any = np.float32, lr_mult: float = 1.0, wd_mult: float = 1.0, init: Any = None,
-                 allow_deferred_init: bool = False, differentiable: bool = True, stype: str = "default",
-                 grad_stype: str = "default") -> None:
+    def __init__(
+        self,
+        name: str,
+        grad_req: str = "write",
+        shape: Union[int, Sequence[int], None] = None,
+        dtype: Any = np.float32,
+        lr_mult: float = 1.0,
+        wd_mult: float = 1.0,
+        init: Any = None,
+        allow_deferred_init: bool = False,
+        differentiable: bool = True,
+        stype: str = "default",
+        grad_stype: str = "default",
+    ) -> None:
         self._var: Optional[symbol.Symbol] = None
         self._data: Optional[Dict[Context, NDArray]] = None
         self._grad: Optional[Dict[Context, NDArray]] = None
@@ -64,8 +74,9 @@ class Parameter:
         self.grad_req = grad_req
         for what, kind in (("stype", stype), ("grad_stype", grad_stype)):
             if kind not in ("default", "row_sparse", "csr"):
-                raise AssertionError(f"{what} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', "
-                                     f"but got '{kind}'")
+                raise AssertionError(
+                    f"{what} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', " f"but got '{kind}'"
+                )
         dense_only(f"Parameter '{name}'", stype)
         self.grad_stype = grad_stype
         self._stype = stype
@@ -113,23 +124,32 @@ class Parameter:
     @shape.setter
     def shape(self, shape: Sequence[int]) -> None:
         shape = tuple(shape)
-        if self._shape is not None and (len(shape) != len(self._shape) or any(
-                old not in (0, -1, new) for old, new in zip(self._shape, shape))):
-            raise AssertionError(f"Parameter '{self.name}': Expected shape {shape} is incompatible with given shape "
-                                 f"{self._shape}.")
+        if self._shape is not None and (
+            len(shape) != len(self._shape) or any(old not in (0, -1, new) for old, new in zip(self._shape, shape))
+        ):
+            raise AssertionError(
+                f"Parameter '{self.name}': Expected shape {shape} is incompatible with given shape " f"{self._shape}."
+            )
         self._shape = shape
 
     # Initial values.
 
-    def initialize(self, init: Any = None, ctx: Union[Context, Sequence[Context], None] = None,
-                   default_init: Any = None, force_reinit: bool = False) -> None:
+    def initialize(
+        self,
+        init: Any = None,
+        ctx: Union[Context, Sequence[Context], None] = None,
+        default_init: Any = None,
+        force_reinit: bool = False,
+    ) -> None:
         """Draws the initial value on `ctx` (one context or several; default: the current one) and makes the gradient.
 
         The initializer is `init`, else the parameter's own, else `default_init` (Uniform(0.07)).
         """
         if self._data is not None and not force_reinit:
-            warnings.warn(f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to "
-                          "re-initialize.", stacklevel=2)
+            warnings.warn(
+                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to " "re-initialize.",
+                stacklevel=2,
+            )
             return
         self._data = self._grad = None
         default_init = default_init if default_init is not None else initializer.Uniform()
@@ -137,8 +157,10 @@ class Parameter:
             init = self.init if self.init is not None else default_init
         known = shape_is_known(self._shape)
         if not known and not self._allow_deferred_init:
-            raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}. "
-                             "Give it its shape, or allow_deferred_init=True and run data through the network.")
+            raise ValueError(
+                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self._shape}. "
+                "Give it its shape, or allow_deferred_init=True and run data through the network."
+            )
         self._deferred = _Deferred(init, _contexts(ctx), default_init, None)
         if known:
             self._finish_deferred_init()
@@ -156,8 +178,10 @@ class Parameter:
         if self._deferred is None:
             return
         if not shape_is_known(self._shape):
-            raise AssertionError(f"Cannot initialize Parameter '{self.name}' because it has invalid shape: "
-                                 f"{self._shape}. Please specify in_units, in_channels, etc for `Block`s.")
+            raise AssertionError(
+                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: "
+                f"{self._shape}. Please specify in_units, in_channels, etc for `Block`s."
+            )
         init, contexts, default_init, data = self._deferred
         self._deferred = None
         with tape.pause():
@@ -176,8 +200,7 @@ class Parameter:
 
     def _make_gradients(self) -> None:
         assert self._data is not None
-        self._grad = {ctx: ndarray.zeros(array.shape, dtype=dtype_name(self._dtype), ctx=ctx)
-                      for ctx, array in self._data.items()}
+        self._grad = {ctx: ndarray.zeros(array.shape, dtype=dtype_name(self._dtype), ctx=ctx) for ctx, array in self._data.items()}
         tape.mark_variables(list(self._data.values()), list(self._grad.values()), self._grad_req)
 
     # Values and gradients.
@@ -191,8 +214,9 @@ class Parameter:
             ctx = current_context()
         array = arrays.get(ctx)
         if array is None:
-            raise RuntimeError(f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized "
-                               f"on {list(arrays)}.")
+            raise RuntimeError(
+                f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized " f"on {list(arrays)}."
+            )
         return array
 
     def _missing(self) -> Exception:
@@ -201,11 +225,13 @@ class Parameter:
                 f"Parameter '{self.name}' has not been initialized yet because initialization was deferred. Actual "
                 "initialization happens during the first forward pass. Please pass one batch of data through the "
                 "network before accessing Parameters. You can also avoid deferred initialization by specifying "
-                "in_units, num_features, etc., for network layers.")
+                "in_units, num_features, etc., for network layers."
+            )
         return RuntimeError(
             f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create "
             "Trainer with Block.collect_params() instead of Block.params because the later does not include Parameters "
-            "of nested child Blocks")
+            "of nested child Blocks"
+        )
 
     def data(self, ctx: Optional[Context] = None) -> NDArray:
         """The value on `ctx` (default: on the only context, or the current one)."""
@@ -244,15 +270,19 @@ class Parameter:
         """The value, all rows of it: for parameters with another `stype` than 'default', which are dense here."""
         if self._stype != "default":
             return self.data(row_id.context)
-        raise RuntimeError(f"Cannot return a copy of Parameter {self.name} via row_sparse_data() because its storage "
-                           "type is default. Please use data() instead.")
+        raise RuntimeError(
+            f"Cannot return a copy of Parameter {self.name} via row_sparse_data() because its storage "
+            "type is default. Please use data() instead."
+        )
 
     def list_row_sparse_data(self, row_id: NDArray) -> List[NDArray]:
         """The value on each context; see row_sparse_data."""
         if self._stype != "default":
             return self.list_data()
-        raise RuntimeError(f"Cannot return copies of Parameter '{self.name}' on all contexts via "
-                           "list_row_sparse_data() because its storage type is default. Please use list_data() instead.")
+        raise RuntimeError(
+            f"Cannot return copies of Parameter '{self.name}' on all contexts via "
+            "list_row_sparse_data() because its storage type is default. Please use list_data() instead."
+        )
 
     def set_data(self, data: NDArray) -> None:
         """Sets the value on every context; the shape, too, where that was not known."""
@@ -299,8 +329,14 @@ class Parameter:
     def var(self) -> symbol.Symbol:
         """The variable that stands for it in a graph."""
         if self._var is None:
-            self._var = symbol.var(self.name, shape=self.shape, dtype=dtype_name(self._dtype), lr_mult=self.lr_mult,
-                                   wd_mult=self.wd_mult, init=self.init)
+            self._var = symbol.var(
+                self.name,
+                shape=self.shape,
+                dtype=dtype_name(self._dtype),
+                lr_mult=self.lr_mult,
+                wd_mult=self.wd_mult,
+                init=self.init,
+            )
         return self._var
 
     def _reduce(self) -> NDArray:
@@ -313,14 +349,16 @@ class Parameter:
 
     # Loading.
 
-    def _load_init(self, data: NDArray, ctx: Union[Context, Sequence[Context], None], cast_dtype: bool = False,
-                   dtype_source: str = "current") -> None:
+    def _load_init(
+        self, data: NDArray, ctx: Union[Context, Sequence[Context], None], cast_dtype: bool = False, dtype_source: str = "current"
+    ) -> None:
         """Takes a saved value: checks shape and dtype, and initializes the parameter with it if it has no value."""
         if self._shape is not None:
-            if len(self._shape) != len(data.shape) or any(
-                    own not in (0, -1, saved) for own, saved in zip(self._shape, data.shape)):
-                raise AssertionError(f"Failed loading Parameter '{self.name}' from saved params: shape incompatible "
-                                     f"expected {self._shape} vs saved {data.shape}")
+            if len(self._shape) != len(data.shape) or any(own not in (0, -1, saved) for own, saved in zip(self._shape, data.shape)):
+                raise AssertionError(
+                    f"Failed loading Parameter '{self.name}' from saved params: shape incompatible "
+                    f"expected {self._shape} vs saved {data.shape}"
+                )
             self.shape = data.shape
         else:
             self._shape = tuple(data.shape)
@@ -329,16 +367,20 @@ class Parameter:
         if self._data is None:
             if self._deferred is not None:
                 if contexts is not None and set(contexts) != set(self._deferred.contexts):
-                    raise AssertionError(f"Failed to load Parameter '{self.name}' on {contexts} because it was previous "
-                                         f"initialized on {self.list_ctx()}.")
+                    raise AssertionError(
+                        f"Failed to load Parameter '{self.name}' on {contexts} because it was previous "
+                        f"initialized on {self.list_ctx()}."
+                    )
                 contexts = self._deferred.contexts
             self._deferred = None
             with tape.pause():
                 self._copy_to(data, contexts or [current_context()])
             return
         if contexts is not None and set(contexts) != set(self.list_ctx()):
-            raise AssertionError(f"Failed to load Parameter '{self.name}' on {contexts} because it was previous "
-                                 f"initialized on {self.list_ctx()}.")
+            raise AssertionError(
+                f"Failed to load Parameter '{self.name}' on {contexts} because it was previous "
+                f"initialized on {self.list_ctx()}."
+            )
         self.set_data(data)
         self._deferred = None
 
@@ -347,9 +389,11 @@ class Parameter:
         if saved == np.dtype(self._dtype):
             return data
         if not cast_dtype:
-            raise AssertionError(f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected "
-                                 f"{self._dtype} vs saved {saved.type}. Set cast_dtype=True to cast the dtype of saved "
-                                 "params.")
+            raise AssertionError(
+                f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected "
+                f"{self._dtype} vs saved {saved.type}. Set cast_dtype=True to cast the dtype of saved "
+                "params."
+            )
         if dtype_source not in ("current", "saved"):
             raise AssertionError(f"dtype_source must be 'current' or 'saved', got '{dtype_source}'")
         if dtype_source == "current":
@@ -362,4 +406,3 @@ def _contexts(ctx: Union[Context, Sequence[Context], None]) -> List[Context]:
     if ctx is None:
         return [current_context()]
     return [ctx] if isinstance(ctx, Context) else list(ctx)
-

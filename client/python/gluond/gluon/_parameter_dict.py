@@ -79,9 +79,11 @@ class ParameterDict:
             if getattr(param, key, None) is None:
                 setattr(param, key, value)
             elif not _agrees(param, key, value):
-                raise AssertionError(f"Cannot retrieve Parameter '{name}' because desired attribute does not match with "
-                                     f"stored for attribute '{key}': desired '{value}' vs stored "
-                                     f"'{getattr(param, key)}'.")
+                raise AssertionError(
+                    f"Cannot retrieve Parameter '{name}' because desired attribute does not match with "
+                    f"stored for attribute '{key}': desired '{value}' vs stored "
+                    f"'{getattr(param, key)}'."
+                )
         return param
 
     def get_constant(self, name: str, value: Any = None) -> Constant:
@@ -103,12 +105,12 @@ class ParameterDict:
         """Takes over the parameters of `other`. The same name for two parameters is an error."""
         for name, param in other.items():
             if self._params.get(name, param) is not param:
-                raise AssertionError("Cannot update self with other because they have different Parameters with the "
-                                     f"same name '{name}'")
+                raise AssertionError(
+                    "Cannot update self with other because they have different Parameters with the " f"same name '{name}'"
+                )
         self._params.update(other.items())
 
-    def initialize(self, init: Any = None, ctx: Contexts = None, verbose: bool = False,
-                   force_reinit: bool = False) -> None:
+    def initialize(self, init: Any = None, ctx: Contexts = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initializes every parameter on `ctx`: with its own initializer, else with `init` (Uniform(0.07))."""
         init = initializer.create(init) if init is not None else initializer.Uniform()
         if verbose:
@@ -140,23 +142,40 @@ class ParameterDict:
         arrays = {}
         for name, param in self.items():
             if not name.startswith(strip_prefix):
-                raise ValueError(f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name "
-                                 f"'{name}' does not start with '{strip_prefix}'. this may be due to your Block shares "
-                                 "parameters from other Blocks or you forgot to use 'with name_scope()' when creating "
-                                 "child blocks. For more info on naming, please see docs/python.md.")
-            arrays[name[len(strip_prefix):]] = param._reduce()
+                raise ValueError(
+                    f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name "
+                    f"'{name}' does not start with '{strip_prefix}'. this may be due to your Block shares "
+                    "parameters from other Blocks or you forgot to use 'with name_scope()' when creating "
+                    "child blocks. For more info on naming, please see docs/python.md."
+                )
+            arrays[name[len(strip_prefix) :]] = param._reduce()
         ndarray.save(filename, arrays)
 
-    def load(self, filename: str, ctx: Contexts = None, allow_missing: bool = False, ignore_extra: bool = False,
-             restore_prefix: str = "", cast_dtype: bool = False, dtype_source: str = "current") -> None:
+    def load(
+        self,
+        filename: str,
+        ctx: Contexts = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        restore_prefix: str = "",
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
         """Reads a file of `save` or `export`; `restore_prefix` goes before the file's names."""
         loaded = load_named(filename)
-        self.load_dict(loaded, ctx, allow_missing, ignore_extra, restore_prefix, f"file: {filename}", cast_dtype,
-                       dtype_source)
+        self.load_dict(loaded, ctx, allow_missing, ignore_extra, restore_prefix, f"file: {filename}", cast_dtype, dtype_source)
 
-    def load_dict(self, param_dict: Dict[str, NDArray], ctx: Contexts = None, allow_missing: bool = False,
-                  ignore_extra: bool = False, restore_prefix: str = "", filename: Optional[str] = None,
-                  cast_dtype: bool = False, dtype_source: str = "current") -> None:
+    def load_dict(
+        self,
+        param_dict: Dict[str, NDArray],
+        ctx: Contexts = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        restore_prefix: str = "",
+        filename: Optional[str] = None,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
         """Sets parameters from arrays by name; `arg:` and `aux:` before a name are taken off."""
         source = filename if filename else "param_dict"
         arrays = {}
@@ -166,16 +185,20 @@ class ParameterDict:
         if not allow_missing:
             for name in self.keys():
                 if name not in arrays:
-                    raise AssertionError(f"Parameter '{name[len(restore_prefix):]}' is missing in {source}, which "
-                                         f"contains parameters: {_brief_print_list(list(arrays))}. Please make sure source and "
-                                         "target networks have the same prefix.")
+                    raise AssertionError(
+                        f"Parameter '{name[len(restore_prefix):]}' is missing in {source}, which "
+                        f"contains parameters: {_brief_print_list(list(arrays))}. Please make sure source and "
+                        "target networks have the same prefix."
+                    )
         for name, array in arrays.items():
             if name in self._params:
                 self._params[name]._load_init(array, ctx, cast_dtype, dtype_source)
             elif not ignore_extra:
-                raise WrongValue(f"Parameter '{name[len(restore_prefix):]}' loaded from {source} is not present in "
-                                     f"ParameterDict, choices are: {_brief_print_list(list(self.keys()))}. Set "
-                                     "ignore_extra to True to ignore.")
+                raise WrongValue(
+                    f"Parameter '{name[len(restore_prefix):]}' loaded from {source} is not present in "
+                    f"ParameterDict, choices are: {_brief_print_list(list(self.keys()))}. Set "
+                    "ignore_extra to True to ignore."
+                )
 
 
 def _agrees(param: Parameter, key: str, value: Any) -> bool:

@@ -24,29 +24,35 @@ def save_parameters(block: AnyBlock, filename: str, deduplicate: bool) -> None:
     ndarray.save(filename, {name: param._reduce() for name, param in params.items()})
 
 
-def load_parameters(block: AnyBlock, filename: str, ctx: Any, allow_missing: bool, ignore_extra: bool,
-                    cast_dtype: bool, dtype_source: str) -> None:
+def load_parameters(
+    block: AnyBlock, filename: str, ctx: Any, allow_missing: bool, ignore_extra: bool, cast_dtype: bool, dtype_source: str
+) -> None:
     """See Block.load_parameters."""
     loaded = load_named(filename)
     params = block._collect_params_with_prefix()
     if loaded and _by_prefixed_name(block, loaded, params):
         known = set(block.collect_params().keys())
         restore = block.prefix if any(block.prefix + _plain(name) in known for name in loaded) else ""
-        block.collect_params().load_dict(loaded, ctx, allow_missing, ignore_extra, restore, f"file: {filename}",
-                                         cast_dtype, dtype_source)
+        block.collect_params().load_dict(
+            loaded, ctx, allow_missing, ignore_extra, restore, f"file: {filename}", cast_dtype, dtype_source
+        )
         return
     if not allow_missing:
         saved = {id(params[name]) for name in loaded if name in params}
         for name, param in params.items():
             if id(param) not in saved:
-                raise AssertionError(f"Parameter '{name}' is missing in file '{filename}', which contains parameters: "
-                                     f"{_brief_print_list(list(loaded))}. Set allow_missing=True to ignore missing parameters.")
+                raise AssertionError(
+                    f"Parameter '{name}' is missing in file '{filename}', which contains parameters: "
+                    f"{_brief_print_list(list(loaded))}. Set allow_missing=True to ignore missing parameters."
+                )
     for name, array in loaded.items():
         if name in params:
             params[name]._load_init(array, ctx, cast_dtype, dtype_source)
         elif not ignore_extra:
-            raise WrongValue(f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, "
-                             f"which contains parameters {_brief_print_list(list(params))}. Set ignore_extra=True to ignore. ")
+            raise WrongValue(
+                f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, "
+                f"which contains parameters {_brief_print_list(list(params))}. Set ignore_extra=True to ignore. "
+            )
 
 
 def _plain(name: str) -> str:
@@ -88,8 +94,10 @@ def _restore(block: AnyBlock, tree: Dict[str, Any], numbers: Iterator[int], path
     """Gives a Block, and those inside it, the names that they had when they were saved."""
     key, parts, children = f"{type(block).__name__.lower()}{next(numbers)}", _parts(tree), list(block._children.values())
     if key not in parts:
-        raise ValueError(f"The saved model has at '{path}' {' and '.join(parts) or 'nothing'}, this one {key}: the names of "
-                         "classes, in lower case, with a number. load_parameters reads -model.params alone.")
+        raise ValueError(
+            f"The saved model has at '{path}' {' and '.join(parts) or 'nothing'}, this one {key}: the names of "
+            "classes, in lower case, with a number. load_parameters reads -model.params alone."
+        )
     own = tree[key]
     if len(_parts(own)) != len(children):
         raise ValueError(f"The saved model has {len(_parts(own))} parts at '{path}', this one {len(children)}")

@@ -15,6 +15,7 @@ _ROW = "{:>20}  {:>42} {:>15}"
 
 def print_summary(block: AnyBlock, *inputs: Any) -> None:
     """See Block.summary."""
+
     def check(part: AnyBlock) -> None:
         if getattr(part, "_active", False):
             raise AssertionError(f'"{part.name}" must not be hybridized to print summary.')

@@ -16,18 +16,21 @@ from ._traced import TracedGraph
 class SymbolBlock(HybridBlock):
     """Runs a Symbol's graph; its variables but for `inputs` are the parameters.
 
-        alexnet = ...                                         # A HybridBlock.
-        out = alexnet(mx.sym.var('data')).get_internals()['flatten0_output']
-        features = gluon.SymbolBlock(out, mx.sym.var('data'), params=alexnet.collect_params())
+    alexnet = ...                                         # A HybridBlock.
+    out = alexnet(mx.sym.var('data')).get_internals()['flatten0_output']
+    features = gluon.SymbolBlock(out, mx.sym.var('data'), params=alexnet.collect_params())
     """
 
-    def __init__(self, outputs: Union[Symbol, Sequence[Symbol]], inputs: Union[Symbol, Sequence[Symbol]],
-                 params: Optional[ParameterDict] = None) -> None:
+    def __init__(
+        self,
+        outputs: Union[Symbol, Sequence[Symbol]],
+        inputs: Union[Symbol, Sequence[Symbol]],
+        params: Optional[ParameterDict] = None,
+    ) -> None:
         super().__init__(prefix="", params=None)
         self._params = ParameterDict("", params)
         variables, form = flatten([inputs] if isinstance(inputs, Symbol) else inputs, "input")
-        flat, out_form = flatten(outputs[0] if isinstance(outputs, (list, tuple)) and len(outputs) == 1 else outputs,
-                                 "output")
+        flat, out_form = flatten(outputs[0] if isinstance(outputs, (list, tuple)) and len(outputs) == 1 else outputs, "output")
         out = symbol.Group(flat)
         names = [variable.name for variable in variables]
         for variable in variables:
@@ -47,18 +50,22 @@ class SymbolBlock(HybridBlock):
         self._reg_params = {name[common:]: param for name, param in self._params.items()}
 
     @staticmethod
-    def imports(symbol_file: str, input_names: Union[str, Sequence[str]], param_file: Optional[str] = None,
-                ctx: Union[Context, Sequence[Context], None] = None, allow_missing: bool = False,
-                ignore_extra: bool = False) -> "SymbolBlock":
+    def imports(
+        symbol_file: str,
+        input_names: Union[str, Sequence[str]],
+        param_file: Optional[str] = None,
+        ctx: Union[Context, Sequence[Context], None] = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> "SymbolBlock":
         """The Block of a file that `export`, or MXNet, wrote.
 
-            net = gluon.SymbolBlock.imports('net-symbol.json', ['data'], 'net-0000.params')
+        net = gluon.SymbolBlock.imports('net-symbol.json', ['data'], 'net-0000.params')
         """
         names = [input_names] if isinstance(input_names, str) else input_names
         block = SymbolBlock(symbol.load(symbol_file), [symbol.var(name) for name in names])
         if param_file is not None:
-            block.collect_params().load(param_file, ctx, allow_missing, ignore_extra, cast_dtype=True,
-                                        dtype_source="saved")
+            block.collect_params().load(param_file, ctx, allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved")
         return block
 
     def __repr__(self) -> str:
@@ -68,8 +75,10 @@ class SymbolBlock(HybridBlock):
     def _graph(self, args: Any) -> Any:
         arrays, _ = flatten(args, "input")
         if len(arrays) != len(self._fixed.inputs):
-            raise ValueError(f"SymbolBlock has {len(self._fixed.inputs)} inputs, "
-                             f"{[v.name for v in self._fixed.inputs]}, but got {len(arrays)}.")
+            raise ValueError(
+                f"SymbolBlock has {len(self._fixed.inputs)} inputs, "
+                f"{[v.name for v in self._fixed.inputs]}, but got {len(arrays)}."
+            )
         return self._fixed, arrays
 
     def _clear_graphs(self) -> None:

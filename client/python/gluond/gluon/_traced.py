@@ -65,9 +65,11 @@ class TracedGraph:
                 why = "the graph leaves it unknown" if name in found else "no output of the network uses it"
                 unknown.append(f"\n\t{name}: {param.shape} ({why})")
         if unknown:
-            raise ValueError("Cannot decide shape for the following parameters (0s in shape means unknown dimensions). "
-                             "Give them their shapes, or use operators that infer them, such as FullyConnected instead "
-                             "of dot:" + "".join(unknown))
+            raise ValueError(
+                "Cannot decide shape for the following parameters (0s in shape means unknown dimensions). "
+                "Give them their shapes, or use operators that infer them, such as FullyConnected instead "
+                "of dot:" + "".join(unknown)
+            )
 
     # Running.
 
@@ -99,9 +101,11 @@ class TracedGraph:
             elif name in params:
                 self._sources.append((None, params[name]))
             else:
-                raise WrongValue(f"Unknown input to HybridBlock: {name}. It is neither an input nor a parameter of "
-                                 f"{block.name}. A parameter of another Block is shared by making this one with "
-                                 "params=other.params.")
+                raise WrongValue(
+                    f"Unknown input to HybridBlock: {name}. It is neither an input nor a parameter of "
+                    f"{block.name}. A parameter of another Block is shared by making this one with "
+                    "params=other.params."
+                )
         _warn_unused(block, [name for name in list(positions) + list(params) if name not in set(names)], positions)
         self._op = CachedOp(outputs, list(block._flags.items()))
 
@@ -109,7 +113,8 @@ class TracedGraph:
 def _warn_unused(block: AnyHybridBlock, unused: List[str], positions: Dict[str, int]) -> None:
     for name in unused:
         if name in positions:
-            warnings.warn(f"The {positions[name]}-th input to HybridBlock is not used by any computation. Is this "
-                          "intended?", stacklevel=6)
+            warnings.warn(
+                f"The {positions[name]}-th input to HybridBlock is not used by any computation. Is this " "intended?", stacklevel=6
+            )
         else:
             warnings.warn(f"Parameter {name} is not used by any computation. Is this intended?", stacklevel=6)

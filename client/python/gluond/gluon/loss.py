@@ -13,13 +13,28 @@ import numpy as np
 from .._array.array import NDArray
 from ._hybrid_block import HybridBlock
 
-__all__ = ["Loss", "L2Loss", "L1Loss", "SigmoidBinaryCrossEntropyLoss", "SigmoidBCELoss", "SoftmaxCrossEntropyLoss",
-           "SoftmaxCELoss", "KLDivLoss", "CTCLoss", "HuberLoss", "HingeLoss", "SquaredHingeLoss", "LogisticLoss",
-           "TripletLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "SDMLLoss"]
+__all__ = [
+    "Loss",
+    "L2Loss",
+    "L1Loss",
+    "SigmoidBinaryCrossEntropyLoss",
+    "SigmoidBCELoss",
+    "SoftmaxCrossEntropyLoss",
+    "SoftmaxCELoss",
+    "KLDivLoss",
+    "CTCLoss",
+    "HuberLoss",
+    "HingeLoss",
+    "SquaredHingeLoss",
+    "LogisticLoss",
+    "TripletLoss",
+    "PoissonNLLLoss",
+    "CosineEmbeddingLoss",
+    "SDMLLoss",
+]
 
 
-def _apply_weighting(F: Any, loss: Any, weight: Optional[float] = None,  # noqa: N803
-                     sample_weight: Any = None) -> Any:
+def _apply_weighting(F: Any, loss: Any, weight: Optional[float] = None, sample_weight: Any = None) -> Any:  # noqa: N803
     """The loss times both weights. Other libraries' losses import this name."""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
@@ -81,13 +96,11 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
     `pos_weight` multiplies the first term. Without `from_sigmoid` it is computed as relu(x) - x z + softplus(-|x|).
     """
 
-    def __init__(self, from_sigmoid: bool = False, weight: Optional[float] = None, batch_axis: int = 0,
-                 **kwargs: Any) -> None:
+    def __init__(self, from_sigmoid: bool = False, weight: Optional[float] = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._from_sigmoid = from_sigmoid
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None,  # noqa: N803
-                       pos_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None) -> Any:  # noqa: N803
         """pred and label of one size; pos_weight broadcasts to them; -> (N,)."""
         label = F.reshape_like(label, pred)
         if self._from_sigmoid:
@@ -116,8 +129,15 @@ class SoftmaxCrossEntropyLoss(Loss):
     `from_logits`: pred is log(softmax) already.
     """
 
-    def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False,
-                 weight: Optional[float] = None, batch_axis: int = 0, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        axis: int = -1,
+        sparse_label: bool = True,
+        from_logits: bool = False,
+        weight: Optional[float] = None,
+        batch_axis: int = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._axis = axis
         self._sparse_label = sparse_label
@@ -140,8 +160,11 @@ class SoftmaxCrossEntropyLoss(Loss):
         wrong = values.max() if values.max() >= self._classes else values.min()
         if not 0 <= wrong < self._classes:
             self._has_told = True
-            warnings.warn(f"{type(self).__name__}: the label {wrong:g} is no class: there are {self._classes}, 0 to "
-                          f"{self._classes - 1}. It counts as the nearest", stacklevel=4)
+            warnings.warn(
+                f"{type(self).__name__}: the label {wrong:g} is no class: there are {self._classes}, 0 to "
+                f"{self._classes - 1}. It counts as the nearest",
+                stacklevel=4,
+            )
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """-> (N,)."""
@@ -163,8 +186,9 @@ class KLDivLoss(Loss):
     The sum of each sample, not the mean.
     """
 
-    def __init__(self, from_logits: bool = True, axis: int = -1, weight: Optional[float] = None, batch_axis: int = 0,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self, from_logits: bool = True, axis: int = -1, weight: Optional[float] = None, batch_axis: int = 0, **kwargs: Any
+    ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
         self._axis = axis
@@ -184,8 +208,7 @@ class CTCLoss(Loss):
     that are shorter than the array are padded with -1, or have `label_lengths`.
     """
 
-    def __init__(self, layout: str = "NTC", label_layout: str = "NT", weight: Optional[float] = None,
-                 **kwargs: Any) -> None:
+    def __init__(self, layout: str = "NTC", label_layout: str = "NT", weight: Optional[float] = None, **kwargs: Any) -> None:
         if layout not in ("NTC", "TNC"):
             raise AssertionError(f"Only 'NTC' and 'TNC' layouts for pred are supported. Got: {layout}")
         if label_layout not in ("NT", "TN"):
@@ -193,17 +216,31 @@ class CTCLoss(Loss):
         super().__init__(weight, label_layout.find("N"), **kwargs)
         self._layout = layout
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, pred_lengths: Any = None,  # noqa: N803
-                       label_lengths: Any = None, sample_weight: Any = None) -> Any:
+    def hybrid_forward(
+        self,
+        F: Any,
+        pred: Any,
+        label: Any,
+        pred_lengths: Any = None,  # noqa: N803
+        label_lengths: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
         """-> (N,)."""
         if self._layout == "NTC":
             pred = F.swapaxes(pred, 0, 1)
         if self._batch_axis == 1:
             label = F.swapaxes(label, 0, 1)
-        lengths = {name: value for name, value in (("data_lengths", pred_lengths), ("label_lengths", label_lengths))
-                   if value is not None}
-        loss = F.CTCLoss(pred, label, **lengths, use_data_lengths=pred_lengths is not None,
-                         use_label_lengths=label_lengths is not None, blank_label="last")
+        lengths = {
+            name: value for name, value in (("data_lengths", pred_lengths), ("label_lengths", label_lengths)) if value is not None
+        }
+        loss = F.CTCLoss(
+            pred,
+            label,
+            **lengths,
+            use_data_lengths=pred_lengths is not None,
+            use_label_lengths=label_lengths is not None,
+            blank_label="last",
+        )
         return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
@@ -247,8 +284,7 @@ class SquaredHingeLoss(HingeLoss):
 class LogisticLoss(Loss):
     """log(1 + exp(-pred label)), with labels -1 and 1 ('signed'), or 0 and 1 ('binary')."""
 
-    def __init__(self, weight: Optional[float] = None, batch_axis: int = 0, label_format: str = "signed",
-                 **kwargs: Any) -> None:
+    def __init__(self, weight: Optional[float] = None, batch_axis: int = 0, label_format: str = "signed", **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._label_format = label_format
         if label_format not in ("signed", "binary"):
@@ -270,8 +306,7 @@ class TripletLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any,  # noqa: N803
-                       sample_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """Anchor, positive and negative samples, of one shape; -> (N,)."""
         positive, negative = F.reshape_like(positive, pred), F.reshape_like(negative, pred)
         distance = F.sum(F.square(positive - pred) - F.square(negative - pred), axis=self._batch_axis, exclude=True)
@@ -284,14 +319,21 @@ class PoissonNLLLoss(Loss):
     `compute_full` adds Stirling's approximation of log(target!) where target > 1. The mean is over everything: one number.
     """
 
-    def __init__(self, weight: Optional[float] = None, from_logits: bool = True, batch_axis: int = 0,
-                 compute_full: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        weight: Optional[float] = None,
+        from_logits: bool = True,
+        batch_axis: int = 0,
+        compute_full: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
         self._compute_full = compute_full
 
-    def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None,  # noqa: N803
-                       epsilon: float = 1e-08) -> Any:
+    def hybrid_forward(
+        self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08  # noqa: N803
+    ) -> Any:
         """pred and target of one size; -> (1,)."""
         target = F.reshape_like(target, pred)
         loss = F.exp(pred) - target * pred if self._from_logits else pred - target * F.log(pred + epsilon)
@@ -322,8 +364,7 @@ class CosineEmbeddingLoss(Loss):
 class SDMLLoss(Loss):
     """Smoothed deep metric learning (Bonadiman et al., 2019), of two batches in which equal rows belong together."""
 
-    def __init__(self, smoothing_parameter: float = 0.3, weight: Optional[float] = 1.0, batch_axis: int = 0,
-                 **kwargs: Any) -> None:
+    def __init__(self, smoothing_parameter: float = 0.3, weight: Optional[float] = 1.0, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self.kl_loss = KLDivLoss(from_logits=True)
         self.smoothing_parameter = smoothing_parameter

@@ -37,14 +37,21 @@ class Trainer:
     _kv_initialized = True
     _params_to_init: Tuple[Parameter, ...] = ()
 
-    def __init__(self, params: Union[ParameterDict, Dict[str, Parameter], Sequence[Parameter]],
-                 optimizer: Union[str, Optimizer], optimizer_params: Optional[Dict[str, Any]] = None,
-                 kvstore: Union[None, str, KVStoreBase] = "device", compression_params: Optional[Dict[str, Any]] = None,
-                 update_on_kvstore: Optional[bool] = None) -> None:
+    def __init__(
+        self,
+        params: Union[ParameterDict, Dict[str, Parameter], Sequence[Parameter]],
+        optimizer: Union[str, Optimizer],
+        optimizer_params: Optional[Dict[str, Any]] = None,
+        kvstore: Union[None, str, KVStoreBase] = "device",
+        compression_params: Optional[Dict[str, Any]] = None,
+        update_on_kvstore: Optional[bool] = None,
+    ) -> None:
         self._params = _listed(params)
         if not (kvstore is None or isinstance(kvstore, KVStoreBase) or kvstore in LOCAL_TYPES):
-            raise ValueError(f"Trainer: there is no kvstore '{kvstore}'. gluond trains on the devices of one server; use "
-                             "'device', 'local', 'nccl', a KVStore, a KVStoreBase of your own, or None.")
+            raise ValueError(
+                f"Trainer: there is no kvstore '{kvstore}'. gluond trains on the devices of one server; use "
+                "'device', 'local', 'nccl', a KVStore, a KVStoreBase of your own, or None."
+            )
         self._wants_update_on_kvstore = update_on_kvstore
         if compression_params is not None:
             raise ValueError("Trainer: gradients are not compressed; compression_params must be None.")
@@ -70,13 +77,11 @@ class Trainer:
         if self._wants_update_on_kvstore and self._kvstore is not None and not self._kvstore.is_capable(KVStoreBase.OPTIMIZER):
             raise ValueError(f"Please set update_on_kvstore to False when training with {type(self._kvstore)}")
 
-    def _make_optimizer(self, optimizer: Union[str, Optimizer],
-                        optimizer_params: Optional[Dict[str, Any]]) -> Optimizer:
+    def _make_optimizer(self, optimizer: Union[str, Optimizer], optimizer_params: Optional[Dict[str, Any]]) -> Optimizer:
         by_index = dict(enumerate(self._params))
         if isinstance(optimizer, Optimizer):
             if optimizer_params:
-                raise AssertionError("optimizer_params must be None if optimizer is an instance of Optimizer instead of "
-                                     "str")
+                raise AssertionError("optimizer_params must be None if optimizer is an instance of Optimizer instead of " "str")
             optimizer.param_dict = by_index
             return optimizer
         return create(optimizer, param_dict=by_index, **(optimizer_params or {}))
@@ -86,9 +91,11 @@ class Trainer:
         for param in self._params:
             own = param.list_ctx()
             if contexts is not None and own != contexts:
-                raise AssertionError("All Parameters must be initialized on the same set of contexts, but Parameter "
-                                     f"{param.name} is initialized on {own} while previous Parameters are initialized on "
-                                     f"{contexts}.")
+                raise AssertionError(
+                    "All Parameters must be initialized on the same set of contexts, but Parameter "
+                    f"{param.name} is initialized on {own} while previous Parameters are initialized on "
+                    f"{contexts}."
+                )
             contexts = own
         return list(contexts or [])
 

@@ -14,8 +14,16 @@ from .._array.array import NDArray
 from ..base import WrongValue
 from ..context import Context
 
-__all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "download", "HookHandle",
-           "replace_file", "shape_is_known"]
+__all__ = [
+    "split_data",
+    "split_and_load",
+    "clip_global_norm",
+    "check_sha1",
+    "download",
+    "HookHandle",
+    "replace_file",
+    "shape_is_known",
+]
 
 
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> List[NDArray]:
@@ -25,12 +33,16 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     """
     size = data.shape[batch_axis]
     if even_split and size % num_slice != 0:
-        raise ValueError(f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along axis "
-                         f"{batch_axis}. Use a batch size that's multiple of {num_slice} or set even_split=False to "
-                         "allow uneven partitioning of data.")
+        raise ValueError(
+            f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along axis "
+            f"{batch_axis}. Use a batch size that's multiple of {num_slice} or set even_split=False to "
+            "allow uneven partitioning of data."
+        )
     if num_slice > size:
-        raise ValueError(f"Too many slices for data with shape {data.shape}. Arguments are num_slice={num_slice} and "
-                         f"batch_axis={batch_axis}.")
+        raise ValueError(
+            f"Too many slices for data with shape {data.shape}. Arguments are num_slice={num_slice} and "
+            f"batch_axis={batch_axis}."
+        )
     if num_slice == 1:
         return [data]
     step, longer = divmod(size, num_slice)
@@ -38,8 +50,7 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     return [ndarray.slice_axis(data, axis=batch_axis, begin=begin, end=end) for begin, end in zip([0] + ends, ends)]
 
 
-def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0,
-                   even_split: bool = True) -> List[NDArray]:
+def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True) -> List[NDArray]:
     """`data` (NDArray or numpy) cut into one piece for each context, each on its context."""
     if not isinstance(data, NDArray):
         data = ndarray.array(data, ctx=ctx_list[0])
@@ -80,11 +91,17 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
     with open(filename, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
-    return digest.hexdigest()[:max(len(sha1_hash), 8)] == sha1_hash
+    return digest.hexdigest()[: max(len(sha1_hash), 8)] == sha1_hash
 
 
-def download(url: str, path: Optional[str] = None, overwrite: bool = False, sha1_hash: Optional[str] = None,
-             retries: int = 5, verify_ssl: bool = True) -> str:
+def download(
+    url: str,
+    path: Optional[str] = None,
+    overwrite: bool = False,
+    sha1_hash: Optional[str] = None,
+    retries: int = 5,
+    verify_ssl: bool = True,
+) -> str:
     """The local file for `url`, if it is there already; gluond fetches nothing from the internet.
 
     Raises FileNotFoundError with the path at which the file is expected.
@@ -96,8 +113,9 @@ def download(url: str, path: Optional[str] = None, overwrite: bool = False, sha1
     if os.path.exists(target) and (sha1_hash is None or check_sha1(target, sha1_hash)):
         return target
     state = "has another SHA-1 than expected" if os.path.exists(target) else "is not there"
-    raise FileNotFoundError(f"{target} {state}, and gluond downloads nothing. Fetch {url} by other means "
-                            f"(curl -Lo {target} {url}) and run again.")
+    raise FileNotFoundError(
+        f"{target} {state}, and gluond downloads nothing. Fetch {url} by other means " f"(curl -Lo {target} {url}) and run again."
+    )
 
 
 def _get_repo_url() -> str:

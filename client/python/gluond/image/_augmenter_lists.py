@@ -6,18 +6,44 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .. import ndarray
-from ._augmenters import (Augmenter, BrightnessJitterAug, CastAug, CenterCropAug, ColorJitterAug, ColorNormalizeAug,
-                          ContrastJitterAug, HorizontalFlipAug, HueJitterAug, LightingAug, RandomCropAug, RandomGrayAug,
-                          RandomSizedCropAug, ResizeAug, SaturationJitterAug)
+from ._augmenters import (
+    Augmenter,
+    BrightnessJitterAug,
+    CastAug,
+    CenterCropAug,
+    ColorJitterAug,
+    ColorNormalizeAug,
+    ContrastJitterAug,
+    HorizontalFlipAug,
+    HueJitterAug,
+    LightingAug,
+    RandomCropAug,
+    RandomGrayAug,
+    RandomSizedCropAug,
+    ResizeAug,
+    SaturationJitterAug,
+)
 from ._functions import check_channels
 
 MEAN, STD = (123.68, 116.28, 103.53), (58.395, 57.12, 57.375)  # ImageNet's colors.
 
 
-def CreateAugmenter(data_shape: Tuple[int, int, int], resize: int = 0, rand_crop: bool = False,  # noqa: N802
-                    rand_resize: bool = False, rand_mirror: bool = False, mean: Any = None, std: Any = None,
-                    brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0,
-                    pca_noise: float = 0, rand_gray: float = 0, inter_method: int = 2) -> List[Augmenter]:
+def CreateAugmenter(
+    data_shape: Tuple[int, int, int],
+    resize: int = 0,
+    rand_crop: bool = False,  # noqa: N802
+    rand_resize: bool = False,
+    rand_mirror: bool = False,
+    mean: Any = None,
+    std: Any = None,
+    brightness: float = 0,
+    contrast: float = 0,
+    saturation: float = 0,
+    hue: float = 0,
+    pca_noise: float = 0,
+    rand_gray: float = 0,
+    inter_method: int = 2,
+) -> List[Augmenter]:
     """The usual Augmenters, in MXNet's order, for images of `data_shape` (channels, height, width).
 
     `resize`: the shorter edge, before the crop, which is in the middle unless `rand_crop`, of random size if
@@ -35,11 +61,13 @@ def CreateAugmenter(data_shape: Tuple[int, int, int], resize: int = 0, rand_crop
     found += [HorizontalFlipAug(0.5) if rand_mirror else None, CastAug()]
     mean, std = (ndarray.array(usual) if numbers is True else numbers for numbers, usual in ((mean, MEAN), (std, STD)))
     return [each for each in found if each is not None] + colors(
-        mean, std, brightness, contrast, saturation, hue, pca_noise, rand_gray)
+        mean, std, brightness, contrast, saturation, hue, pca_noise, rand_gray
+    )
 
 
-def colors(mean: Any, std: Any, brightness: float, contrast: float, saturation: float, hue: float, pca_noise: float,
-           rand_gray: float) -> List[Augmenter]:
+def colors(
+    mean: Any, std: Any, brightness: float, contrast: float, saturation: float, hue: float, pca_noise: float, rand_gray: float
+) -> List[Augmenter]:
     """The Augmenters of colors, in MXNet's order; see CreateAugmenter."""
     found: List[Augmenter] = []
     if brightness or contrast or saturation:

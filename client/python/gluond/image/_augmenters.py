@@ -12,16 +12,21 @@ import numpy as np
 
 from .. import ndarray
 from .._array.array import NDArray
-from ._functions import (Size, center_crop, color_normalize, imresize, interpolation, random_crop, random_size_crop,
-                         resize_short)
+from ._functions import Size, center_crop, color_normalize, imresize, interpolation, random_crop, random_size_crop, resize_short
 
 
 class Augmenter:
     """Base class. `kwargs` are the settings that `dumps` writes; arrays become lists."""
 
     def __init__(self, **kwargs: Any) -> None:
-        self._kwargs = {name: value.asnumpy().tolist() if isinstance(value, NDArray) else
-                        value.tolist() if isinstance(value, np.ndarray) else value for name, value in kwargs.items()}
+        self._kwargs = {
+            name: value.asnumpy().tolist()
+            if isinstance(value, NDArray)
+            else value.tolist()
+            if isinstance(value, np.ndarray)
+            else value
+            for name, value in kwargs.items()
+        }
 
     def dumps(self) -> Any:
         """The class's name in lower case and the settings, as JSON."""

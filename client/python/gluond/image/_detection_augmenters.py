@@ -108,8 +108,11 @@ class _RandomPlace(DetAugmenter):
         self.aspect_ratio_range, self.area_range = ranges.values()
         self.max_attempts = kwargs["max_attempts"]
         areas, ratios = self.area_range, self.aspect_ratio_range
-        wrong = "area_range" if areas[1] <= self._above or areas[0] > areas[1] else (
-            "aspect_ratio_range" if ratios[0] <= 0 or ratios[0] > ratios[1] else "")
+        wrong = (
+            "area_range"
+            if areas[1] <= self._above or areas[0] > areas[1]
+            else ("aspect_ratio_range" if ratios[0] <= 0 or ratios[0] > ratios[1] else "")
+        )
         self.enabled = not wrong
         if wrong:
             warnings.warn(f"Skip {type(self).__name__} due to invalid {wrong}: {getattr(self, wrong)}", stacklevel=3)
@@ -130,10 +133,21 @@ class DetRandomCropAug(_RandomPlace):
     than `min_eject_coverage` is left are dropped. If `max_attempts` parts do not fit, the image stays as it is.
     """
 
-    def __init__(self, min_object_covered: float = 0.1, aspect_ratio_range: Any = (0.75, 1.33),
-                 area_range: Any = (0.05, 1.0), min_eject_coverage: float = 0.3, max_attempts: int = 50) -> None:
-        super().__init__(min_object_covered=min_object_covered, aspect_ratio_range=aspect_ratio_range,
-                         area_range=area_range, min_eject_coverage=min_eject_coverage, max_attempts=max_attempts)
+    def __init__(
+        self,
+        min_object_covered: float = 0.1,
+        aspect_ratio_range: Any = (0.75, 1.33),
+        area_range: Any = (0.05, 1.0),
+        min_eject_coverage: float = 0.3,
+        max_attempts: int = 50,
+    ) -> None:
+        super().__init__(
+            min_object_covered=min_object_covered,
+            aspect_ratio_range=aspect_ratio_range,
+            area_range=area_range,
+            min_eject_coverage=min_eject_coverage,
+            max_attempts=max_attempts,
+        )
         self.min_object_covered = min_object_covered
         self.min_eject_coverage = min_eject_coverage
 
@@ -190,10 +204,14 @@ class DetRandomPadAug(_RandomPlace):
 
     _above = 1.0
 
-    def __init__(self, aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (1.0, 3.0), max_attempts: int = 50,
-                 pad_val: Any = (128, 128, 128)) -> None:
-        super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts,
-                         pad_val=pad_val)
+    def __init__(
+        self,
+        aspect_ratio_range: Any = (0.75, 1.33),
+        area_range: Any = (1.0, 3.0),
+        max_attempts: int = 50,
+        pad_val: Any = (128, 128, 128),
+    ) -> None:
+        super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts, pad_val=pad_val)
         self.pad_val = (pad_val,) * 3 if isinstance(pad_val, numeric_types) else pad_val
 
     def __call__(self, src: Any, label: np.ndarray) -> _Both:

@@ -22,15 +22,40 @@ class ImageDetIter(ImageIter):
     them of `kwargs`. RuntimeError: labels that are no such numbers.
     """
 
-    def __init__(self, batch_size: int, data_shape: Tuple[int, int, int], path_imgrec: Optional[str] = None,
-                 path_imglist: Optional[str] = None, path_root: Optional[str] = None, path_imgidx: Optional[str] = None,
-                 shuffle: bool = False, part_index: int = 0, num_parts: int = 1, aug_list: Optional[List[Any]] = None,
-                 imglist: Optional[List[Any]] = None, data_name: str = "data", label_name: str = "label",
-                 last_batch_handle: str = "pad", **kwargs: Any) -> None:
-        super().__init__(batch_size, data_shape, path_imgrec=path_imgrec, path_imglist=path_imglist,
-                         path_root=path_root, path_imgidx=path_imgidx, shuffle=shuffle, part_index=part_index,
-                         num_parts=num_parts, aug_list=[], imglist=imglist, data_name=data_name, label_name=label_name,
-                         last_batch_handle=last_batch_handle)
+    def __init__(
+        self,
+        batch_size: int,
+        data_shape: Tuple[int, int, int],
+        path_imgrec: Optional[str] = None,
+        path_imglist: Optional[str] = None,
+        path_root: Optional[str] = None,
+        path_imgidx: Optional[str] = None,
+        shuffle: bool = False,
+        part_index: int = 0,
+        num_parts: int = 1,
+        aug_list: Optional[List[Any]] = None,
+        imglist: Optional[List[Any]] = None,
+        data_name: str = "data",
+        label_name: str = "label",
+        last_batch_handle: str = "pad",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            batch_size,
+            data_shape,
+            path_imgrec=path_imgrec,
+            path_imglist=path_imglist,
+            path_root=path_root,
+            path_imgidx=path_imgidx,
+            shuffle=shuffle,
+            part_index=part_index,
+            num_parts=num_parts,
+            aug_list=[],
+            imglist=imglist,
+            data_name=data_name,
+            label_name=label_name,
+            last_batch_handle=last_batch_handle,
+        )
         self.auglist = CreateDetAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
         self.label_shape = self._estimate_label_shape()
         self.provide_label = [(label_name, (batch_size, *self.label_shape))]
@@ -93,11 +118,10 @@ class ImageDetIter(ImageIter):
     def _labels(self, labels: List[Any]) -> NDArray:
         batch = np.full((self.batch_size, *self.label_shape), -1, np.float32)
         for row, boxes in zip(batch, labels):
-            row[:len(boxes)] = boxes
+            row[: len(boxes)] = boxes
         return ndarray.array(batch)
 
-    def reshape(self, data_shape: Optional[Tuple[int, int, int]] = None,
-                label_shape: Optional[Tuple[int, int]] = None) -> None:
+    def reshape(self, data_shape: Optional[Tuple[int, int, int]] = None, label_shape: Optional[Tuple[int, int]] = None) -> None:
         """Other shapes of a batch's images, which the augmenters have to make, or labels."""
         if data_shape is not None:
             self.check_data_shape(data_shape)
@@ -113,8 +137,7 @@ class ImageDetIter(ImageIter):
         if len(label_shape) != 2:
             raise ValueError("label_shape should have length 2")
         if label_shape[0] < self.label_shape[0]:
-            raise ValueError(f"Attempts to reduce label count from {self.label_shape[0]} to {label_shape[0]}, not "
-                             "allowed.")
+            raise ValueError(f"Attempts to reduce label count from {self.label_shape[0]} to {label_shape[0]}, not " "allowed.")
         if label_shape[1] != self.label_shape[1]:
             raise ValueError(f"label_shape object width inconsistent: {self.label_shape[1]} vs {label_shape[1]}.")
 

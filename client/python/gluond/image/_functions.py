@@ -32,8 +32,9 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True) -> NDArray:
     if isinstance(buf, NDArray):
         buf = buf.asnumpy()
     if not isinstance(buf, (bytes, bytearray, np.ndarray)):
-        raise ValueError("buf must be of type bytes, bytearray or numpy.ndarray, if you would like to input type str, please "
-                         "convert to bytes")
+        raise ValueError(
+            "buf must be of type bytes, bytearray or numpy.ndarray, if you would like to input type str, please " "convert to bytes"
+        )
     return _sample(_image_files.decode(bytes(buf), flag, to_rgb))
 
 
@@ -83,7 +84,7 @@ def resize_short(src: Any, size: int, interp: int = 2) -> Any:
 
 def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Optional[Size] = None, interp: int = 2) -> Any:
     """The part at (x0, y0), resized to `size` (width, height) if there is one."""
-    out = src[y0:y0 + h, x0:x0 + w]
+    out = src[y0 : y0 + h, x0 : x0 + w]
     if size is None or (w, h) == tuple(size):
         return out
     return imresize(out, size[0], size[1], interpolation(interp, (h, w, size[1], size[0])))

@@ -35,23 +35,29 @@ def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_ou
     return ndarray.array(turned.reshape(src.shape), ctx=src.context)
 
 
-def random_rotate(src: NDArray, angle_limits: Tuple[float, float], zoom_in: bool = False,
-                  zoom_out: bool = False) -> NDArray:
+def random_rotate(src: NDArray, angle_limits: Tuple[float, float], zoom_in: bool = False, zoom_out: bool = False) -> NDArray:
     """As imrotate, by degrees drawn from `angle_limits`, (least, most), for each image of a batch."""
     degrees = np.random.uniform(*angle_limits, size=None if src.ndim == 3 else src.shape[0])
     return imrotate(src, degrees, zoom_in, zoom_out)
 
 
-def copyMakeBorder(src: Any, top: int, bot: int, left: int, right: int, type: int = 0, value: float = 0.0,  # noqa: N802
-                   values: Sequence[float] = ()) -> Any:
+def copyMakeBorder(
+    src: Any,
+    top: int,
+    bot: int,
+    left: int,
+    right: int,
+    type: int = 0,
+    value: float = 0.0,  # noqa: N802
+    values: Sequence[float] = (),
+) -> Any:
     """(H, W, C) with more rows and columns on its sides.
 
     `type`: 0 a color, `values` of the channels or `value` for all; 1 the last pixel; 2 mirrored; 3 the other side's
     pixels; 4 mirrored without the last pixel. MXNetError: another `type`, or a negative number.
     """
     if type not in _BORDERS:
-        raise MXNetError(f"copyMakeBorder: Unknown/unsupported border type {type}; there are "
-                         f"{', '.join(map(str, _BORDERS))}.")
+        raise MXNetError(f"copyMakeBorder: Unknown/unsupported border type {type}; there are " f"{', '.join(map(str, _BORDERS))}.")
     if min(top, bot, left, right) < 0:
         raise MXNetError(f"copyMakeBorder: {(top, bot, left, right)} pixels cannot be added; all have to be 0 or more.")
     pixels = src.asnumpy() if isinstance(src, NDArray) else src
@@ -60,7 +66,7 @@ def copyMakeBorder(src: Any, top: int, bot: int, left: int, right: int, type: in
         bordered = np.pad(pixels, places, mode=_BORDERS[type])  # type: ignore[call-overload]
     else:
         bordered = np.empty((top + len(pixels) + bot, left + pixels.shape[1] + right, pixels.shape[2]), pixels.dtype)
-        colors = [*values, *[0.0] * 4][:pixels.shape[2]] if len(values) else [value] * pixels.shape[2]
+        colors = [*values, *[0.0] * 4][: pixels.shape[2]] if len(values) else [value] * pixels.shape[2]
         bordered[...] = np.asarray(colors).astype(pixels.dtype)
-        bordered[top:top + len(pixels), left:left + pixels.shape[1]] = pixels
+        bordered[top : top + len(pixels), left : left + pixels.shape[1]] = pixels
     return ndarray.array(bordered, dtype=bordered.dtype, ctx=src.context) if isinstance(src, NDArray) else bordered

@@ -37,12 +37,26 @@ class ImageIter(DataIter):
     a batch is one upload.
     """
 
-    def __init__(self, batch_size: int, data_shape: Tuple[int, int, int], label_width: int = 1,
-                 path_imgrec: Optional[str] = None, path_imglist: Optional[str] = None, path_root: Optional[str] = None,
-                 path_imgidx: Optional[str] = None, shuffle: bool = False, part_index: int = 0, num_parts: int = 1,
-                 aug_list: Optional[List[Any]] = None, imglist: Optional[List[Any]] = None, data_name: str = "data",
-                 label_name: str = "softmax_label", dtype: str = "float32", last_batch_handle: str = "pad",
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        batch_size: int,
+        data_shape: Tuple[int, int, int],
+        label_width: int = 1,
+        path_imgrec: Optional[str] = None,
+        path_imglist: Optional[str] = None,
+        path_root: Optional[str] = None,
+        path_imgidx: Optional[str] = None,
+        shuffle: bool = False,
+        part_index: int = 0,
+        num_parts: int = 1,
+        aug_list: Optional[List[Any]] = None,
+        imglist: Optional[List[Any]] = None,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        dtype: str = "float32",
+        last_batch_handle: str = "pad",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(batch_size)
         if not (path_imgrec or path_imglist or isinstance(imglist, list)):
             raise WrongValue("ImageIter: images come from path_imgrec, path_imglist or imglist; all are missing.")
@@ -73,7 +87,7 @@ class ImageIter(DataIter):
             if part_index >= num_parts:
                 raise WrongValue(f"ImageIter: there is no part_index {part_index} of {num_parts} parts.")
             size = len(self.seq or ()) // num_parts
-            self.seq = (self.seq or [])[part_index * size:(part_index + 1) * size]
+            self.seq = (self.seq or [])[part_index * size : (part_index + 1) * size]
         self.num_image = None if self.seq is None else len(self.seq)
         self.auglist = CreateAugmenter(self.data_shape, **kwargs) if aug_list is None else aug_list
         self.cur = 0
@@ -177,9 +191,11 @@ class ImageIter(DataIter):
 
     def _fitting(self, image: Any) -> Any:
         if tuple(image.shape) != self.data_shape:
-            raise WrongShape(f"{type(self).__name__}: an image has the shape {tuple(image.shape)} behind its "
-                             f"augmenters, and data_shape is {self.data_shape}; a crop or a resize in aug_list makes "
-                             "them equal.")
+            raise WrongShape(
+                f"{type(self).__name__}: an image has the shape {tuple(image.shape)} behind its "
+                f"augmenters, and data_shape is {self.data_shape}; a crop or a resize in aug_list makes "
+                "them equal."
+            )
         return image
 
     def _works_on_host(self) -> bool:
@@ -197,7 +213,7 @@ class ImageIter(DataIter):
     def _stacked(self, images: List[Any]) -> NDArray:
         if all(isinstance(image, np.ndarray) for image in images):
             batch = np.zeros((self.batch_size, *self.data_shape), np.float32)
-            batch[:len(images)] = images
+            batch[: len(images)] = images
             return ndarray.array(batch)
         parts = [image if isinstance(image, NDArray) else ndarray.array(image) for image in images]
         parts += [ndarray.zeros(self.data_shape)] * (self.batch_size - len(images))
@@ -208,8 +224,9 @@ class ImageIter(DataIter):
         for row, label in enumerate(labels):
             values = label.asnumpy() if isinstance(label, NDArray) else np.asarray(label)
             if values.size not in (1, self.label_width):
-                raise WrongShape(f"{type(self).__name__}: an image has {values.size} labels, and label_width is "
-                                 f"{self.label_width}.")
+                raise WrongShape(
+                    f"{type(self).__name__}: an image has {values.size} labels, and label_width is " f"{self.label_width}."
+                )
             batch[row] = values.ravel() if self.label_width > 1 else values.item()
         return ndarray.array(batch)
 
@@ -253,5 +270,7 @@ class ImageIter(DataIter):
 
 def has_steps_of(kind: type, base: type) -> bool:
     """Whether a subclass, of a program, has no step of its own."""
-    return all(getattr(kind, name) is getattr(base, name) for name in (
-        "imdecode", "check_valid_image", "augmentation_transform", "postprocess_data"))
+    return all(
+        getattr(kind, name) is getattr(base, name)
+        for name in ("imdecode", "check_valid_image", "augmentation_transform", "postprocess_data")
+    )

@@ -27,9 +27,17 @@ class NDArrayIter(DataIter):
     ValueError: there are no data. TypeError: they are no arrays.
     """
 
-    def __init__(self, data: Any, label: Any = None, batch_size: int = 1, shuffle: bool = False,
-                 last_batch_handle: str = "pad", data_name: str = "data", label_name: str = "softmax_label",
-                 layout: str = "NCHW") -> None:
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        last_batch_handle: str = "pad",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        layout: str = "NCHW",
+    ) -> None:
         super().__init__(batch_size)
         self.data = _init_data(data, False, data_name)
         self.label = _init_data(label, True, label_name)
@@ -68,8 +76,10 @@ class NDArrayIter(DataIter):
 
     def _describe(self, arrays: Named) -> List[DataDesc]:
         axis = self._axis
-        return [DataDesc(name, array.shape[:axis] + (self.batch_size,) + array.shape[axis + 1:], array.dtype, self.layout)
-                for name, array in arrays]
+        return [
+            DataDesc(name, array.shape[:axis] + (self.batch_size,) + array.shape[axis + 1 :], array.dtype, self.layout)
+            for name, array in arrays
+        ]
 
     def reset(self) -> None:
         """Goes back to the beginning; with 'roll_over' to what is left of the last epoch, if it came to its end."""
@@ -90,8 +100,10 @@ class NDArrayIter(DataIter):
         """Orders the rows anew, from their present order. Integers become float32, as in MXNet."""
         np.random.shuffle(self.idx)
         rows = ndarray.array(self.idx, dtype="int32")
-        self.data, self.label = ([(name, ndarray.take(array, rows.as_in_context(array.context)).astype("float32"))
-                                  for name, array in arrays] for arrays in (self.data, self.label))
+        self.data, self.label = (
+            [(name, ndarray.take(array, rows.as_in_context(array.context)).astype("float32")) for name, array in arrays]
+            for arrays in (self.data, self.label)
+        )
 
     def iter_next(self) -> bool:
         """Goes to the next batch; false if there is none."""

@@ -48,8 +48,16 @@ class DataBatch:
     TypeError: `data` or `label` is no list.
     """
 
-    def __init__(self, data: Any, label: Any = None, pad: Optional[int] = None, index: Any = None, bucket_key: Any = None,
-                 provide_data: Any = None, provide_label: Any = None) -> None:
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        pad: Optional[int] = None,
+        index: Any = None,
+        bucket_key: Any = None,
+        provide_data: Any = None,
+        provide_label: Any = None,
+    ) -> None:
         if data is not None and not isinstance(data, (list, tuple)):
             raise WrongType("Data must be list of NDArrays")
         if label is not None and not isinstance(label, (list, tuple)):

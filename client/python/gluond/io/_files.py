@@ -16,8 +16,9 @@ from ._rounds import RoundIter
 class _FileIter(RoundIter):
     """Batches of the rows of numpy arrays."""
 
-    def __init__(self, data: np.ndarray, label: np.ndarray, batch_size: int, round_batch: bool, data_name: str,
-                 label_name: str) -> None:
+    def __init__(
+        self, data: np.ndarray, label: np.ndarray, batch_size: int, round_batch: bool, data_name: str, label_name: str
+    ) -> None:
         super().__init__(len(data), batch_size, round_batch)
         self._data = data
         self._label = label
@@ -42,9 +43,20 @@ class CSVIter(_FileIter):
     Other keywords are ignored, as in MXNet. WrongShape: the rows have another size.
     """
 
-    def __init__(self, *, data_csv: str, data_shape: Tuple[int, ...], batch_size: int, label_csv: str = "NULL",
-                 label_shape: Tuple[int, ...] = (1,), round_batch: bool = True, dtype: Any = "float32", data_name: str = "data",
-                 label_name: str = "softmax_label", **_unused: Any) -> None:
+    def __init__(
+        self,
+        *,
+        data_csv: str,
+        data_shape: Tuple[int, ...],
+        batch_size: int,
+        label_csv: str = "NULL",
+        label_shape: Tuple[int, ...] = (1,),
+        round_batch: bool = True,
+        dtype: Any = "float32",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        **_unused: Any,
+    ) -> None:
         data = _table(data_csv, data_shape, dtype or "float32")
         if label_csv == "NULL":
             label = np.zeros((len(data),) + tuple(label_shape), data.dtype)
@@ -72,19 +84,36 @@ class MNISTIter(_FileIter):
     MXNet.
     """
 
-    def __init__(self, *, image: str = "./train-images-idx3-ubyte", label: str = "./train-labels-idx1-ubyte",
-                 batch_size: int = 128, shuffle: bool = True, flat: bool = False, seed: int = 0,
-                 num_parts: int = 1, part_index: int = 0, data_name: str = "data", label_name: str = "softmax_label",
-                 **_unused: Any) -> None:
+    def __init__(
+        self,
+        *,
+        image: str = "./train-images-idx3-ubyte",
+        label: str = "./train-labels-idx1-ubyte",
+        batch_size: int = 128,
+        shuffle: bool = True,
+        flat: bool = False,
+        seed: int = 0,
+        num_parts: int = 1,
+        part_index: int = 0,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        **_unused: Any,
+    ) -> None:
         images, labels = read_idx(image, 3), read_idx(label, 1)
         part = np.arange(len(images) * part_index // num_parts, len(images) * (part_index + 1) // num_parts)
         if shuffle:
             np.random.RandomState(seed).shuffle(part)
-        part = part[:len(part) // batch_size * batch_size]
+        part = part[: len(part) // batch_size * batch_size]
         shape = (-1,) if flat else (1,) + images.shape[1:]
         self._numbers = part
-        super().__init__(images[part].reshape((len(part),) + shape).astype(np.float32) / 256, labels[part].astype(np.float32),
-                         batch_size, False, data_name, label_name)
+        super().__init__(
+            images[part].reshape((len(part),) + shape).astype(np.float32) / 256,
+            labels[part].astype(np.float32),
+            batch_size,
+            False,
+            data_name,
+            label_name,
+        )
 
     def getindex(self) -> np.ndarray:
         """The numbers of the current batch's images."""

@@ -54,22 +54,30 @@ class Changes:
     def __post_init__(self) -> None:
         if self.inter_method not in (0, 1, 2, 3, 4, 9, 10):
             raise MXNetError(f"ImageRecordIter: invalid inter_method {self.inter_method}; there are 0 to 4, 9 and 10.")
-        if self.random_resized_crop and (self.rand_crop or (self.max_random_scale, self.min_random_scale) != (1, 1)
-                                         or (self.max_crop_size, self.min_crop_size) != (-1, -1)):
-            raise MXNetError("ImageRecordIter: random_resized_crop conflicts with rand_crop, min_random_scale, "
-                             "max_random_scale, min_crop_size and max_crop_size.")
+        if self.random_resized_crop and (
+            self.rand_crop
+            or (self.max_random_scale, self.min_random_scale) != (1, 1)
+            or (self.max_crop_size, self.min_crop_size) != (-1, -1)
+        ):
+            raise MXNetError(
+                "ImageRecordIter: random_resized_crop conflicts with rand_crop, min_random_scale, "
+                "max_random_scale, min_crop_size and max_crop_size."
+            )
         if self.inter_method == 0 and self._is_warped:
             raise MXNetError("ImageRecordIter: inter_method 0 cannot turn, shear or scale an image; 1 can.")
         if self.min_aspect_ratio is not None and not 0 < self.min_aspect_ratio <= self.max_aspect_ratio:
-            raise MXNetError(f"ImageRecordIter: min_aspect_ratio {self.min_aspect_ratio} has to be above 0, and "
-                             f"max_aspect_ratio {self.max_aspect_ratio} not below it.")
+            raise MXNetError(
+                f"ImageRecordIter: min_aspect_ratio {self.min_aspect_ratio} has to be above 0, and "
+                f"max_aspect_ratio {self.max_aspect_ratio} not below it."
+            )
 
     def __call__(self, image: np.ndarray, size: Tuple[int, int], random: np.random.RandomState) -> np.ndarray:
         """(H, W, C) bytes -> (height, width, C) bytes of `size` (height, width)."""
         rows, columns = image.shape[:2]
         if self.resize != -1:
-            height, width = (self.resize * rows // columns, self.resize) if rows > columns else (
-                self.resize, self.resize * columns // rows)
+            height, width = (
+                (self.resize * rows // columns, self.resize) if rows > columns else (self.resize, self.resize * columns // rows)
+            )
             image = self._resized(image, height, width, random)
         if self._is_warped:
             image = self._warped(image, random)
@@ -102,24 +110,29 @@ class Changes:
 
     @property
     def _is_warped(self) -> bool:
-        return (self.max_rotate_angle > 0 or self.max_shear_ratio > 0 or self.rotate > 0
-                or (self.max_random_scale, self.min_random_scale) != (1, 1)
-                or not self.random_resized_crop and self._ratios != (1, 1)
-                or (self.max_img_size, self.min_img_size) != (1e10, 0))
+        return (
+            self.max_rotate_angle > 0
+            or self.max_shear_ratio > 0
+            or self.rotate > 0
+            or (self.max_random_scale, self.min_random_scale) != (1, 1)
+            or not self.random_resized_crop
+            and self._ratios != (1, 1)
+            or (self.max_img_size, self.min_img_size) != (1e10, 0)
+        )
 
     def _warped(self, image: np.ndarray, random: np.random.RandomState) -> np.ndarray:
         rows, columns = image.shape[:2]
         shear = random.uniform(-1, 1) * self.max_shear_ratio
-        angle = math.radians(self.rotate if self.rotate > 0 else random.randint(
-            -self.max_rotate_angle, self.max_rotate_angle + 1))
+        angle = math.radians(self.rotate if self.rotate > 0 else random.randint(-self.max_rotate_angle, self.max_rotate_angle + 1))
         scale = random.uniform(self.min_random_scale, self.max_random_scale)
         ratio = random.uniform(*self._ratios)
         high = 2 * scale / (1 + ratio)
         wide = ratio * high
         width, height = (max(self.min_img_size, min(self.max_img_size, scale * old)) for old in (columns, rows))
         cos, sin = math.cos(angle), math.sin(angle)
-        matrix = np.array([[high * cos - shear * sin * wide, high * sin + shear * cos * wide, 0],
-                           [-sin * wide, cos * wide, 0]], np.float32)
+        matrix = np.array(
+            [[high * cos - shear * sin * wide, high * sin + shear * cos * wide, 0], [-sin * wide, cos * wide, 0]], np.float32
+        )
         matrix[:, 2] = (np.array([width, height]) - matrix[:, :2] @ [columns, rows]) / 2
         return warp(image, matrix, int(width), int(height), self.fill_value)
 
@@ -142,8 +155,10 @@ class Changes:
         if (self.max_crop_size, self.min_crop_size) == (-1, -1):
             return None
         if not self.min_crop_size <= self.max_crop_size <= min(rows, columns):
-            raise MXNetError(f"ImageRecordIter: an image of {rows} by {columns} is smaller than max_crop_size "
-                             f"{self.max_crop_size}, or that is below min_crop_size {self.min_crop_size}.")
+            raise MXNetError(
+                f"ImageRecordIter: an image of {rows} by {columns} is smaller than max_crop_size "
+                f"{self.max_crop_size}, or that is below min_crop_size {self.min_crop_size}."
+            )
         side = random.randint(self.min_crop_size, self.max_crop_size + 1)
         return self._placed(image, side, side, random, self.rand_crop)
 
@@ -157,11 +172,10 @@ class Changes:
         return self._placed(image, *size, random, self.rand_crop)
 
     @staticmethod
-    def _placed(image: np.ndarray, height: int, width: int, random: np.random.RandomState,
-                anywhere: bool) -> np.ndarray:
+    def _placed(image: np.ndarray, height: int, width: int, random: np.random.RandomState, anywhere: bool) -> np.ndarray:
         y, x = len(image) - height, image.shape[1] - width
         y, x = (random.randint(y + 1), random.randint(x + 1)) if anywhere else (y // 2, x // 2)
-        return image[y:y + height, x:x + width]
+        return image[y : y + height, x : x + width]
 
     def _colored(self, image: np.ndarray, random: np.random.RandomState) -> np.ndarray:
         strengths = (self.brightness, self.contrast, self.saturation)
@@ -217,14 +231,13 @@ class Numbers:
 
 def _for_channels(image: np.ndarray, *numbers: float) -> np.ndarray:
     """(C, 1, 1), for an image (C, H, W)."""
-    return np.array(numbers[:len(image)], np.float32).reshape(-1, 1, 1)
+    return np.array(numbers[: len(image)], np.float32).reshape(-1, 1, 1)
 
 
 def taken(settings: Any, keywords: Dict[str, Any]) -> Any:
     """One of the classes above with its settings, which are taken out of `keywords`. MXNetError: a wrong value."""
     fields = {field.name: field.default for field in dataclasses.fields(settings)}
-    return settings(**{name: as_number(name, keywords.pop(name), default) for name, default in fields.items()
-                       if name in keywords})
+    return settings(**{name: as_number(name, keywords.pop(name), default) for name, default in fields.items() if name in keywords})
 
 
 def as_number(name: str, value: Any, default: Any) -> Any:

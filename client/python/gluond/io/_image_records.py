@@ -30,26 +30,39 @@ class ImageRecordIter(RoundIter):
     `dtype`: "float32", "uint8", whose pixels stay as they are, or "int8", which is limited to -128..127.
     """
 
-    def __init__(self, *, path_imgrec: str, data_shape: Any, batch_size: int, path_imgidx: str = "",
-                 path_imglist: str = "", label_width: int = 1, shuffle: bool = False, seed: int = 0,
-                 seed_aug: Optional[int] = None, num_parts: int = 1, part_index: int = 0, round_batch: bool = True,
-                 preprocess_threads: int = 4, dtype: Optional[str] = "float32", data_name: str = "data",
-                 label_name: str = "softmax_label", **keywords: Any) -> None:
+    def __init__(
+        self,
+        *,
+        path_imgrec: str,
+        data_shape: Any,
+        batch_size: int,
+        path_imgidx: str = "",
+        path_imglist: str = "",
+        label_width: int = 1,
+        shuffle: bool = False,
+        seed: int = 0,
+        seed_aug: Optional[int] = None,
+        num_parts: int = 1,
+        part_index: int = 0,
+        round_batch: bool = True,
+        preprocess_threads: int = 4,
+        dtype: Optional[str] = "float32",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        **keywords: Any,
+    ) -> None:
         self._shape = as_number("data_shape", data_shape, ())
         self._dtype = np.dtype(dtype or "float32")
         if len(self._shape) != 3 or self._shape[0] not in _FLAGS:
-            raise MXNetError(f"ImageRecordIter: value {data_shape} for data_shape has to be (1, 3 or 4, height, "
-                             "width).")
+            raise MXNetError(f"ImageRecordIter: value {data_shape} for data_shape has to be (1, 3 or 4, height, " "width).")
         if self._dtype not in ("float32", "uint8", "int8"):
             raise MXNetError(f"ImageRecordIter: unknown dtype {dtype}; there are float32, uint8 and int8.")
         self._label_width = as_number("label_width", label_width, 1)
         self._reader = recordio.MXRecordIO(path_imgrec, "r")
-        self._places = _part(path_imgrec, path_imgidx, as_number("num_parts", num_parts, 1),
-                             as_number("part_index", part_index, 0))
+        self._places = _part(path_imgrec, path_imgidx, as_number("num_parts", num_parts, 1), as_number("part_index", part_index, 0))
         if not self._places:
             raise MXNetError(f"ImageRecordIter: {path_imgrec} has no images, or no one for this part.")
-        super().__init__(len(self._places), as_number("batch_size", batch_size, 1),
-                         as_number("round_batch", round_batch, True))
+        super().__init__(len(self._places), as_number("batch_size", batch_size, 1), as_number("round_batch", round_batch, True))
         self._list = read_list(path_imglist) if path_imglist else None
         self._changes: Changes = taken(Changes, keywords)
         self._numbers: Numbers = taken(Numbers, keywords)
@@ -94,8 +107,9 @@ class ImageRecordIter(RoundIter):
         """The numbers of rows' records, and their samples, which threads make."""
         numbers = self._records(rows)
         seeds = self._random_changes.randint(1 << 31, size=len(numbers))
-        return numbers, [self._threads.submit(self._sample, number, self._content(number), seed)
-                         for number, seed in zip(numbers, seeds)]
+        return numbers, [
+            self._threads.submit(self._sample, number, self._content(number), seed) for number, seed in zip(numbers, seeds)
+        ]
 
     def _records(self, rows: np.ndarray) -> List[int]:
         return [int(self._orders[int(row >= self._count)][row % self._count]) for row in rows]
@@ -113,8 +127,10 @@ class ImageRecordIter(RoundIter):
         except MXNetError as error:
             raise MXNetError(f"{self._reader.uri}: record {number}, id {header.id}: {error}") from error
         if image.shape[2] != self._shape[0]:
-            raise WrongShape(f"{self._reader.uri}: Invalid image with index {header.id}. Expected {self._shape[0]} "
-                             f"channels, got {image.shape[2]}.")
+            raise WrongShape(
+                f"{self._reader.uri}: Invalid image with index {header.id}. Expected {self._shape[0]} "
+                f"channels, got {image.shape[2]}."
+            )
         image = self._changes(image, self._shape[1:], random)
         if self._dtype == np.uint8:
             return image.transpose(2, 0, 1), self._label(header), header.id
@@ -131,9 +147,10 @@ class ImageRecordIter(RoundIter):
             label = self._list[header.id][0]
         label = np.atleast_1d(np.asarray(label, np.float32))
         if self._list is None and len(label) != self._label_width or len(label) < self._label_width:
-            raise WrongShape(f"{self._reader.uri}: image {header.id} has {len(label)} labels, and label_width is "
-                             f"{self._label_width}.")
-        return label[0] if self._label_width == 1 else label[:self._label_width]
+            raise WrongShape(
+                f"{self._reader.uri}: image {header.id} has {len(label)} labels, and label_width is " f"{self._label_width}."
+            )
+        return label[0] if self._label_width == 1 else label[: self._label_width]
 
     def _mean_image(self) -> np.ndarray:
         """The array of `mean_img`; a file that is not there is made of all images."""
@@ -181,7 +198,7 @@ def _part(path: str, path_of_keys: str, parts: int, number: int) -> List[int]:
     if path_of_keys:
         places = sorted(recordio.MXIndexedRecordIO(path_of_keys, path, "r").idx.values())
         size = -(-len(places) // parts)
-        return places[size * number:size * (number + 1)]
+        return places[size * number : size * (number + 1)]
     size = -(-os.path.getsize(path) // parts)
     size += -size % 4
     return [place for place in recordio.record_places(path) if size * number <= place < size * (number + 1)]

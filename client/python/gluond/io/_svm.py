@@ -30,9 +30,21 @@ class LibSVMIter(RoundIter):
     Other keywords are ignored, as in MXNet. MXNetError: a line is no such one, or does not fit its shape.
     """
 
-    def __init__(self, *, data_libsvm: str, data_shape: Tuple[int, ...], batch_size: int, label_libsvm: str = "NULL",
-                 label_shape: Tuple[int, ...] = (1,), num_parts: int = 1, part_index: int = 0, round_batch: bool = True,
-                 data_name: str = "data", label_name: str = "softmax_label", **_unused: Any) -> None:
+    def __init__(
+        self,
+        *,
+        data_libsvm: str,
+        data_shape: Tuple[int, ...],
+        batch_size: int,
+        label_libsvm: str = "NULL",
+        label_shape: Tuple[int, ...] = (1,),
+        num_parts: int = 1,
+        part_index: int = 0,
+        round_batch: bool = True,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        **_unused: Any,
+    ) -> None:
         if not round_batch:
             raise MXNetError("LibSVMIter: sparse batch loader doesn't support round_batch == false yet")
         self._data = _read(data_libsvm, num_parts, part_index)
@@ -42,11 +54,9 @@ class LibSVMIter(RoundIter):
         if not self._data:
             raise MXNetError(f"LibSVMIter: {data_libsvm} has no rows, or no one for this part.")
         if len(self._labels) != len(self._data):
-            raise WrongShape(f"LibSVMIter: {data_libsvm} has {len(self._data)} rows, {label_libsvm} has "
-                             f"{len(self._labels)}.")
+            raise WrongShape(f"LibSVMIter: {data_libsvm} has {len(self._data)} rows, {label_libsvm} has " f"{len(self._labels)}.")
         if not self._has_labels and tuple(label_shape) != (1,):
-            raise WrongShape(f"LibSVMIter: label_shape is expected to be (1,) without label_libsvm; it is "
-                             f"{label_shape}.")
+            raise WrongShape(f"LibSVMIter: label_shape is expected to be (1,) without label_libsvm; it is " f"{label_shape}.")
         super().__init__(len(self._data), batch_size, True)
         self._file = data_libsvm
         labels = (batch_size, *label_shape) if self._has_labels else (batch_size,)
@@ -68,8 +78,9 @@ class LibSVMIter(RoundIter):
         for to, number in zip(batch, self.getindex()):
             row = rows[number]
             if len(row.places) and row.places.max() >= batch.shape[1]:
-                raise WrongShape(f"LibSVMIter: a row of {path} has a number at place {row.places.max()}, and its shape "
-                                 f"is {shape[1:]}.")
+                raise WrongShape(
+                    f"LibSVMIter: a row of {path} has a number at place {row.places.max()}, and its shape " f"is {shape[1:]}."
+                )
             to[row.places] = row.numbers
         return ndarray.array(batch.reshape(shape))
 
@@ -91,8 +102,10 @@ def _read(path: str, parts: int, number: int) -> List[_Sample]:
             try:
                 found.append(_row(words))
             except ValueError as error:
-                raise MXNetError(f"{path}, line {count}: a label and pairs place:number are expected; it is "
-                                 f"{line.decode(errors='replace')[:80]!r}.") from error
+                raise MXNetError(
+                    f"{path}, line {count}: a label and pairs place:number are expected; it is "
+                    f"{line.decode(errors='replace')[:80]!r}."
+                ) from error
         begin += len(line) + 1
     return found
 

@@ -74,8 +74,9 @@ class PrefetchingIter(_OfBatches):
     ValueError: there is no iterator, or one has more batches than another.
     """
 
-    def __init__(self, iters: Any, rename_data: Optional[List[Dict[str, str]]] = None,
-                 rename_label: Optional[List[Dict[str, str]]] = None) -> None:
+    def __init__(
+        self, iters: Any, rename_data: Optional[List[Dict[str, str]]] = None, rename_label: Optional[List[Dict[str, str]]] = None
+    ) -> None:
         super().__init__()
         self.iters = iters if isinstance(iters, list) else [iters]
         self.n_iter = len(self.iters)
@@ -117,9 +118,14 @@ class PrefetchingIter(_OfBatches):
             return False
         if any(batch is None or batch.pad != batches[0].pad for batch in batches):
             raise WrongValue("Number of entry mismatches between iterators")
-        self.current_batch = DataBatch(sum([batch.data for batch in batches], []), sum([batch.label for batch in batches], []),
-                                       batches[0].pad, batches[0].index, provide_data=self.provide_data,
-                                       provide_label=self.provide_label)
+        self.current_batch = DataBatch(
+            sum([batch.data for batch in batches], []),
+            sum([batch.label for batch in batches], []),
+            batches[0].pad,
+            batches[0].index,
+            provide_data=self.provide_data,
+            provide_label=self.provide_label,
+        )
         self._fetch()
         return True
 
@@ -133,5 +139,8 @@ class PrefetchingIter(_OfBatches):
 def _renamed(lists: List[Any], names: Optional[List[Dict[str, str]]]) -> List[DataDesc]:
     if names is None:
         return [desc if isinstance(desc, DataDesc) else DataDesc(*desc) for each in lists for desc in each]
-    return [DataDesc(new[desc.name], desc.shape, desc.dtype) if isinstance(desc, DataDesc) else DataDesc(*desc)
-            for each, new in zip(lists, names) for desc in each]
+    return [
+        DataDesc(new[desc.name], desc.shape, desc.dtype) if isinstance(desc, DataDesc) else DataDesc(*desc)
+        for each, new in zip(lists, names)
+        for desc in each
+    ]

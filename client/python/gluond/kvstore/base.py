@@ -12,9 +12,9 @@ __all__ = ["KVStoreBase", "TestStore"]
 class KVStoreBase:
     """The methods that a Trainer asks of a store: `broadcast` of first values, and `pushpull` of gradients.
 
-        @mx.kvstore.KVStoreBase.register
-        class Rings(mx.kvstore.KVStoreBase): ...
-        trainer = gluon.Trainer(params, "sgd", kvstore=mx.kv.create("rings"))
+    @mx.kvstore.KVStoreBase.register
+    class Rings(mx.kvstore.KVStoreBase): ...
+    trainer = gluon.Trainer(params, "sgd", kvstore=mx.kv.create("rings"))
     """
 
     OPTIMIZER = "optimizer"  # The capability.

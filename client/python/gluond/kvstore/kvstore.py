@@ -45,8 +45,10 @@ class KVStore(KVStoreBase):
         for name, array in _pairs(key, value):
             self._check_kind(name)
             if name in self._values:
-                raise MXNetError(f"KVStore: duplicate init of key {name}. Please double check if you called kv.init or "
-                                 "kv.broadcast with this key multiple times")
+                raise MXNetError(
+                    f"KVStore: duplicate init of key {name}. Please double check if you called kv.init or "
+                    "kv.broadcast with this key multiple times"
+                )
             self._values[name] = array.copy()
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
@@ -106,8 +108,9 @@ class KVStore(KVStoreBase):
     def set_optimizer(self, optimizer: Optimizer) -> None:
         """From now on pushed gradients update the values by this optimizer."""
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"KVStore.set_optimizer: optimizer is an Optimizer, not {optimizer!r}; mx.optimizer.create "
-                            "makes one of a name.")
+            raise TypeError(
+                f"KVStore.set_optimizer: optimizer is an Optimizer, not {optimizer!r}; mx.optimizer.create " "makes one of a name."
+            )
         self.set_updater(get_updater(optimizer))
 
     def set_updater(self, updater: Callable[[Key, NDArray, NDArray], Any]) -> None:
@@ -159,8 +162,7 @@ def create(name: str = "local") -> KVStoreBase:
     if name.lower() in registry.classes:
         return registry.create(name)
     if name.lower() not in LOCAL_TYPES:
-        raise ValueError(f"There is no kvstore '{name}'. gluond trains on the devices of one server; use 'device' or "
-                         "'local'.")
+        raise ValueError(f"There is no kvstore '{name}'. gluond trains on the devices of one server; use 'device' or " "'local'.")
     return KVStore(name.lower())
 
 

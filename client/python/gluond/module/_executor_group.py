@@ -26,29 +26,40 @@ class ExecutorGroup:
 
     shares_inputs = False  # Whether all other arrays of the same shapes are shared as well.
 
-    def __init__(self, symbol: "sym.Symbol", context: Context, data_shapes: Sequence[DataDesc],
-                 label_shapes: Optional[Sequence[DataDesc]], param_names: Sequence[str], requests: Dict[str, str],
-                 shared: Optional["ExecutorGroup"] = None) -> None:
+    def __init__(
+        self,
+        symbol: "sym.Symbol",
+        context: Context,
+        data_shapes: Sequence[DataDesc],
+        label_shapes: Optional[Sequence[DataDesc]],
+        param_names: Sequence[str],
+        requests: Dict[str, str],
+        shared: Optional["ExecutorGroup"] = None,
+    ) -> None:
         self.data_shapes = list(data_shapes)
         self.label_shapes = list(label_shapes or [])
         self.param_names = list(param_names)
         self.batch_size = _inputs.batch_size(self.data_shapes)
         arguments = symbol.list_arguments()
         inputs = [desc for desc in self.data_shapes + self.label_shapes if desc.name in arguments]
-        bound = symbol.simple_bind(context, requests, {desc.name: desc.dtype for desc in inputs},
-                                   **{desc.name: tuple(desc.shape) for desc in inputs})
+        bound = symbol.simple_bind(
+            context, requests, {desc.name: desc.dtype for desc in inputs}, **{desc.name: tuple(desc.shape) for desc in inputs}
+        )
         self.executor: Executor = bound if shared is None else self._sharing(symbol, context, requests, bound, shared.executor)
 
-    def _sharing(self, symbol: "sym.Symbol", context: Context, requests: Dict[str, str], bound: Executor,
-                 shared: Executor) -> Executor:
+    def _sharing(
+        self, symbol: "sym.Symbol", context: Context, requests: Dict[str, str], bound: Executor, shared: Executor
+    ) -> Executor:
         """As `bound`, with the arrays of another executor where that has them."""
         arguments, gradients, states = dict(bound.arg_dict), dict(bound.grad_dict), dict(bound.aux_dict)
         for own, others, names in ((arguments, shared.arg_dict, self.param_names), (states, shared.aux_dict, list(states))):
             for name in names:
                 if name in others:
                     if own[name].shape != others[name].shape:
-                        raise WrongShape(f"Module: with batches of {[tuple(desc) for desc in self.data_shapes]} the shape of "
-                                         f"{name} would be {own[name].shape}, but it is {others[name].shape}.")
+                        raise WrongShape(
+                            f"Module: with batches of {[tuple(desc) for desc in self.data_shapes]} the shape of "
+                            f"{name} would be {own[name].shape}, but it is {others[name].shape}."
+                        )
                     own[name] = others[name]
         if self.shares_inputs:
             for name, array in shared.arg_dict.items():
@@ -107,8 +118,10 @@ class ExecutorGroup:
             if array is None:  # A label that only metrics see.
                 continue
             if tuple(value.shape) != array.shape:
-                raise WrongShape(f"Module: {desc.name} of the batch has the shape {tuple(value.shape)}, but the module is bound "
-                                 f"for {array.shape}.")
+                raise WrongShape(
+                    f"Module: {desc.name} of the batch has the shape {tuple(value.shape)}, but the module is bound "
+                    f"for {array.shape}."
+                )
             if isinstance(value, NDArray):
                 value.copyto(array)
             else:
@@ -120,8 +133,9 @@ class ExecutorGroup:
         return self.executor.outputs
 
 
-def requests(symbol: "sym.Symbol", grad_req: GradReq, params: Sequence[str], fixed: Sequence[str],
-             inputs: Sequence[str], for_training: bool) -> Dict[str, str]:
+def requests(
+    symbol: "sym.Symbol", grad_req: GradReq, params: Sequence[str], fixed: Sequence[str], inputs: Sequence[str], for_training: bool
+) -> Dict[str, str]:
     """Which gradients are computed, by argument: of parameters that are not `fixed`, and of `inputs`.
 
     grad_req: what is done with these; or a list, in the order of the arguments; or a dict of what differs.
@@ -131,8 +145,9 @@ def requests(symbol: "sym.Symbol", grad_req: GradReq, params: Sequence[str], fix
         return dict.fromkeys(arguments, "null")
     if isinstance(grad_req, (list, tuple)):
         if len(grad_req) != len(arguments):
-            raise MXNetError(f"Module.bind: grad_req has {len(grad_req)} entries for {len(arguments)} arguments: "
-                             f"{', '.join(arguments)}")
+            raise MXNetError(
+                f"Module.bind: grad_req has {len(grad_req)} entries for {len(arguments)} arguments: " f"{', '.join(arguments)}"
+            )
         return dict(zip(arguments, grad_req))
     usual = grad_req if isinstance(grad_req, str) else "write"
     found = {name: usual if name in params and name not in fixed or name in inputs else "null" for name in arguments}

@@ -18,13 +18,17 @@ def check_names(symbol: "sym.Symbol", names: Sequence[str], kind: str, needed: b
     for name in names:
         if name not in arguments:
             inputs = [each for each in arguments if not each.endswith(("_weight", "_bias", "_gamma", "_beta"))]
-            _tell(f"You created Module with Module(..., {kind}_names={list(names)}) but input with name '{name}' is not found "
-                  f"in symbol.list_arguments(). Did you mean one of: {', '.join(inputs) or 'none'}", needed)
+            _tell(
+                f"You created Module with Module(..., {kind}_names={list(names)}) but input with name '{name}' is not found "
+                f"in symbol.list_arguments(). Did you mean one of: {', '.join(inputs) or 'none'}",
+                needed,
+            )
     return list(names)
 
 
-def described(data_names: Sequence[str], label_names: Sequence[str], data_shapes: Shapes,
-              label_shapes: Optional[Shapes]) -> Tuple[List[DataDesc], Optional[List[DataDesc]]]:
+def described(
+    data_names: Sequence[str], label_names: Sequence[str], data_shapes: Shapes, label_shapes: Optional[Shapes]
+) -> Tuple[List[DataDesc], Optional[List[DataDesc]]]:
     """DataDescs of the data and of the labels. ValueError: the data have other names than the module's; labels may."""
     data = descriptions(data_shapes)
     labels = None if label_shapes is None else descriptions(label_shapes)
@@ -43,7 +47,7 @@ def of_batch_size(old: Sequence[DataDesc], size: int) -> List[DataDesc]:
     changed = []
     for desc in old:
         axis = DataDesc.get_batch_axis(desc.layout)
-        shape = desc.shape if axis < 0 else tuple(desc.shape[:axis]) + (size,) + tuple(desc.shape[axis + 1:])
+        shape = desc.shape if axis < 0 else tuple(desc.shape[:axis]) + (size,) + tuple(desc.shape[axis + 1 :])
         changed.append(DataDesc(desc.name, shape, desc.dtype, desc.layout))
     return changed
 

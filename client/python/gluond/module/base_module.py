@@ -42,8 +42,11 @@ class BaseModule:
 
     def _expect(self, params: bool = True, optimizer: bool = False) -> None:
         """AssertionError: the module is not ready."""
-        for ready, method in ((self.binded, "bind"), (self.params_initialized or not params, "init_params"),
-                              (self.optimizer_initialized or not optimizer, "init_optimizer")):
+        for ready, method in (
+            (self.binded, "bind"),
+            (self.params_initialized or not params, "init_params"),
+            (self.optimizer_initialized or not optimizer, "init_optimizer"),
+        ):
             if not ready:
                 raise AssertionError(f"{type(self).__name__}: call {method}() first.")
 
@@ -68,13 +71,30 @@ class BaseModule:
         self.forward(data_batch, is_train=True)
         self.backward()
 
-    def fit(self, train_data: Any, eval_data: Any = None, eval_metric: Any = "acc", epoch_end_callback: Callbacks = None,
-            batch_end_callback: Callbacks = None, kvstore: Any = "local", optimizer: Any = "sgd",
-            optimizer_params: Any = SGD, eval_end_callback: Callbacks = None, eval_batch_end_callback: Callbacks = None,
-            initializer: Optional[Initializer] = Uniform(0.01), arg_params: Optional[Arrays] = None,
-            aux_params: Optional[Arrays] = None, allow_missing: bool = False, force_rebind: bool = False,
-            force_init: bool = False, begin_epoch: int = 0, num_epoch: Optional[int] = None, validation_metric: Any = None,
-            monitor: Any = None, sparse_row_id_fn: Any = None) -> None:
+    def fit(
+        self,
+        train_data: Any,
+        eval_data: Any = None,
+        eval_metric: Any = "acc",
+        epoch_end_callback: Callbacks = None,
+        batch_end_callback: Callbacks = None,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = SGD,
+        eval_end_callback: Callbacks = None,
+        eval_batch_end_callback: Callbacks = None,
+        initializer: Optional[Initializer] = Uniform(0.01),
+        arg_params: Optional[Arrays] = None,
+        aux_params: Optional[Arrays] = None,
+        allow_missing: bool = False,
+        force_rebind: bool = False,
+        force_init: bool = False,
+        begin_epoch: int = 0,
+        num_epoch: Optional[int] = None,
+        validation_metric: Any = None,
+        monitor: Any = None,
+        sparse_row_id_fn: Any = None,
+    ) -> None:
         """Trains from epoch `begin_epoch` up to `num_epoch`, on the batches of a DataIter.
 
         Before, it binds the module, and gives it parameters and an optimizer, unless it has them. After each epoch it logs
@@ -84,20 +104,25 @@ class BaseModule:
         """
         if num_epoch is None:
             raise AssertionError("please specify number of epochs")
-        self.bind(data_shapes=train_data.provide_data, label_shapes=train_data.provide_label, for_training=True,
-                  force_rebind=force_rebind)
+        self.bind(
+            data_shapes=train_data.provide_data, label_shapes=train_data.provide_label, for_training=True, force_rebind=force_rebind
+        )
         if monitor is not None:
             self.install_monitor(monitor)
-        self.init_params(initializer=initializer, arg_params=arg_params, aux_params=aux_params, allow_missing=allow_missing,
-                         force_init=force_init)
+        self.init_params(
+            initializer=initializer,
+            arg_params=arg_params,
+            aux_params=aux_params,
+            allow_missing=allow_missing,
+            force_init=force_init,
+        )
         self.init_optimizer(kvstore=kvstore, optimizer=optimizer, optimizer_params=optimizer_params)
         if validation_metric is None:
             validation_metric = eval_metric
         eval_metric = create(eval_metric)
         for epoch in range(begin_epoch, num_epoch):
             start = time.time()
-            for name, value in self._train_epoch(train_data, eval_metric, epoch, batch_end_callback, monitor,
-                                                 sparse_row_id_fn):
+            for name, value in self._train_epoch(train_data, eval_metric, epoch, batch_end_callback, monitor, sparse_row_id_fn):
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)
             if epoch_end_callback is not None:
@@ -105,13 +130,25 @@ class BaseModule:
                 for callback in as_list(epoch_end_callback):
                     callback(epoch, self.symbol, arg_params, aux_params)
             if eval_data is not None:
-                for name, value in self.score(eval_data, validation_metric, score_end_callback=eval_end_callback,
-                                              batch_end_callback=eval_batch_end_callback, epoch=epoch):
+                for name, value in self.score(
+                    eval_data,
+                    validation_metric,
+                    score_end_callback=eval_end_callback,
+                    batch_end_callback=eval_batch_end_callback,
+                    epoch=epoch,
+                ):
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()
 
-    def _train_epoch(self, train_data: Any, eval_metric: EvalMetric, epoch: int, batch_end_callback: Callbacks,
-                     monitor: Any, sparse_row_id_fn: Any) -> List[Tuple[str, Any]]:
+    def _train_epoch(
+        self,
+        train_data: Any,
+        eval_metric: EvalMetric,
+        epoch: int,
+        batch_end_callback: Callbacks,
+        monitor: Any,
+        sparse_row_id_fn: Any,
+    ) -> List[Tuple[str, Any]]:
         """One epoch; the metric's names and values at its end, as they are before the last batch's callbacks."""
         eval_metric.reset()
         batches = iter(train_data)
@@ -137,9 +174,17 @@ class BaseModule:
             nbatch += 1
         return values
 
-    def score(self, eval_data: Any, eval_metric: Any, num_batch: Optional[int] = None, batch_end_callback: Callbacks = None,
-              score_end_callback: Callbacks = None, reset: bool = True, epoch: int = 0,
-              sparse_row_id_fn: Any = None) -> List[Tuple[str, Any]]:
+    def score(
+        self,
+        eval_data: Any,
+        eval_metric: Any,
+        num_batch: Optional[int] = None,
+        batch_end_callback: Callbacks = None,
+        score_end_callback: Callbacks = None,
+        reset: bool = True,
+        epoch: int = 0,
+        sparse_row_id_fn: Any = None,
+    ) -> List[Tuple[str, Any]]:
         """[(name, value)] of the metric over all batches, or `num_batch` of them; rows that pad a batch count, too."""
         self._expect()
         eval_metric = create(eval_metric)
@@ -153,16 +198,24 @@ class BaseModule:
         _call(score_end_callback, epoch, actual_num_batch, eval_metric, locals())
         return eval_metric.get_name_value()
 
-    def iter_predict(self, eval_data: Any, num_batch: Optional[int] = None, reset: bool = True,
-                     sparse_row_id_fn: Any = None) -> Iterator[Tuple[List[NDArray], int, Any]]:
+    def iter_predict(
+        self, eval_data: Any, num_batch: Optional[int] = None, reset: bool = True, sparse_row_id_fn: Any = None
+    ) -> Iterator[Tuple[List[NDArray], int, Any]]:
         """(outputs without the rows that pad the batch, number of the batch, batch), for each batch."""
         self._expect()
         for nbatch, eval_batch in self._batches(eval_data, num_batch, reset, sparse_row_id_fn):
             self.forward(eval_batch, is_train=False)
-            yield [out[:out.shape[0] - (eval_batch.pad or 0)] for out in self.get_outputs()], nbatch, eval_batch
+            yield [out[: out.shape[0] - (eval_batch.pad or 0)] for out in self.get_outputs()], nbatch, eval_batch
 
-    def predict(self, eval_data: Any, num_batch: Optional[int] = None, merge_batches: bool = True, reset: bool = True,
-                always_output_list: bool = False, sparse_row_id_fn: Any = None) -> Any:
+    def predict(
+        self,
+        eval_data: Any,
+        num_batch: Optional[int] = None,
+        merge_batches: bool = True,
+        reset: bool = True,
+        always_output_list: bool = False,
+        sparse_row_id_fn: Any = None,
+    ) -> Any:
         """The outputs for all batches of a DataIter, without the rows that pad them; or for one array, as it is.
 
         Joined along the first axis: an NDArray, or a list of them for several outputs or with `always_output_list`. Without
@@ -178,8 +231,9 @@ class BaseModule:
         if not found or not merge_batches:
             return found
         if any(len(outputs) != len(found[0]) for outputs in found):
-            raise AssertionError("Cannot merge batches, as num of outputs is not the same in mini-batches. Maybe bucketing is "
-                                 "used?")
+            raise AssertionError(
+                "Cannot merge batches, as num of outputs is not the same in mini-batches. Maybe bucketing is " "used?"
+            )
         joined = [parts[0] if len(parts) == 1 else nd.concat(*parts, dim=0) for parts in zip(*found)]
         return joined[0] if len(joined) == 1 and not always_output_list else joined
 
@@ -195,17 +249,34 @@ class BaseModule:
 
     # Parameters.
 
-    def set_params(self, arg_params: Optional[Arrays], aux_params: Optional[Arrays], allow_missing: bool = False,
-                   force_init: bool = True, allow_extra: bool = False) -> None:
+    def set_params(
+        self,
+        arg_params: Optional[Arrays],
+        aux_params: Optional[Arrays],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
         """Gives parameters and auxiliary states values; with `allow_missing` the others stay as they are."""
-        self.init_params(initializer=None, arg_params=arg_params, aux_params=aux_params, allow_missing=allow_missing,
-                         force_init=force_init, allow_extra=allow_extra)
+        self.init_params(
+            initializer=None,
+            arg_params=arg_params,
+            aux_params=aux_params,
+            allow_missing=allow_missing,
+            force_init=force_init,
+            allow_extra=allow_extra,
+        )
 
     def save_params(self, fname: str) -> None:
         """Writes parameters and auxiliary states to a file, as `mx.model.save_checkpoint` does."""
         arg_params, aux_params = self.get_params()
-        nd.save(fname, {**{f"arg:{name}": array.as_in_context(cpu()) for name, array in arg_params.items()},
-                        **{f"aux:{name}": array.as_in_context(cpu()) for name, array in aux_params.items()}})
+        nd.save(
+            fname,
+            {
+                **{f"arg:{name}": array.as_in_context(cpu()) for name, array in arg_params.items()},
+                **{f"aux:{name}": array.as_in_context(cpu()) for name, array in aux_params.items()},
+            },
+        )
 
     def load_params(self, fname: str) -> None:
         """Takes the values of such a file. ValueError: it is none."""
@@ -271,19 +342,34 @@ class BaseModule:
         """The values of parameters and of auxiliary states, by name."""
         raise NotImplementedError
 
-    def init_params(self, initializer: Optional[Initializer] = Uniform(0.01), arg_params: Optional[Arrays] = None,
-                    aux_params: Optional[Arrays] = None, allow_missing: bool = False, force_init: bool = False,
-                    allow_extra: bool = False) -> None:
+    def init_params(
+        self,
+        initializer: Optional[Initializer] = Uniform(0.01),
+        arg_params: Optional[Arrays] = None,
+        aux_params: Optional[Arrays] = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
         """Gives parameters and auxiliary states their first values."""
         raise NotImplementedError
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,
-             force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write") -> None:
+    def bind(
+        self,
+        data_shapes: Any,
+        label_shapes: Any = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: Any = "write",
+    ) -> None:
         """Makes arrays for batches of these shapes."""
         raise NotImplementedError
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD,
-                       force_init: bool = False) -> None:
+    def init_optimizer(
+        self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD, force_init: bool = False
+    ) -> None:
         """Takes an optimizer, by name or an instance."""
         raise NotImplementedError
 

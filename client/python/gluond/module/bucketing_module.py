@@ -25,8 +25,15 @@ class BucketingModule(BaseModule):
     AssertionError: there is no default_bucket_key.
     """
 
-    def __init__(self, sym_gen: SymGen, default_bucket_key: Any = None, logger: Any = logging, context: Any = None,
-                 work_load_list: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        sym_gen: SymGen,
+        default_bucket_key: Any = None,
+        logger: Any = logging,
+        context: Any = None,
+        work_load_list: Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(logger)
         if default_bucket_key is None:
             raise AssertionError("BucketingModule: give default_bucket_key, the key of the largest bucket.")
@@ -54,8 +61,9 @@ class BucketingModule(BaseModule):
         nd.save(f"{prefix}.buckets", nd.array(np.array(list(self._buckets), np.int32), dtype="int32"))
 
     @staticmethod
-    def load(prefix: str, epoch: int, sym_gen: Optional[SymGen] = None, default_bucket_key: Any = None,
-             **kwargs: Any) -> "BucketingModule":
+    def load(
+        prefix: str, epoch: int, sym_gen: Optional[SymGen] = None, default_bucket_key: Any = None, **kwargs: Any
+    ) -> "BucketingModule":
         """A module with the parameters of such files, to be bound; `sym_gen` makes the symbols, as before."""
         if sym_gen is None:
             raise AssertionError("sym_gen is required for loading BucketingModule")
@@ -98,8 +106,16 @@ class BucketingModule(BaseModule):
 
     # Setup.
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,
-             force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write") -> None:
+    def bind(
+        self,
+        data_shapes: Any,
+        label_shapes: Any = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: Any = "write",
+    ) -> None:
         """Binds the default bucket for batches of these shapes; the others are bound by their first batch."""
         if self._stays_bound(force_rebind):
             return
@@ -115,15 +131,22 @@ class BucketingModule(BaseModule):
         self._expect()
         if bucket_key not in self._buckets:
             module = self._made(bucket_key)
-            module.bind(data_shapes, label_shapes, self.for_training, self.inputs_need_grad, shared_module=self._default,
-                        grad_req=self._grad_req)
+            module.bind(
+                data_shapes,
+                label_shapes,
+                self.for_training,
+                self.inputs_need_grad,
+                shared_module=self._default,
+                grad_req=self._grad_req,
+            )
             if self._monitor is not None:
                 module.install_monitor(self._monitor)
             self._buckets[bucket_key] = module
         self._curr_module = self._buckets[bucket_key]
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD,
-                       force_init: bool = False) -> None:
+    def init_optimizer(
+        self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD, force_init: bool = False
+    ) -> None:
         """Takes an optimizer, as `Module.init_optimizer`, for all buckets."""
         self._expect()
         if self._keeps_optimizer(force_init):
@@ -140,17 +163,29 @@ class BucketingModule(BaseModule):
         """Copies of the parameters and of the auxiliary states, by name."""
         return self._default.get_params()
 
-    def init_params(self, initializer: Optional[Initializer] = Uniform(0.01), arg_params: Optional[Arrays] = None,
-                    aux_params: Optional[Arrays] = None, allow_missing: bool = False, force_init: bool = False,
-                    allow_extra: bool = False) -> None:
+    def init_params(
+        self,
+        initializer: Optional[Initializer] = Uniform(0.01),
+        arg_params: Optional[Arrays] = None,
+        aux_params: Optional[Arrays] = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
         """Gives the parameters their first values, as `Module.init_params`."""
         if self.params_initialized and not force_init:
             return
         self._default.init_params(initializer, arg_params, aux_params, allow_missing, force_init, allow_extra)
         self.params_initialized = True
 
-    def set_params(self, arg_params: Optional[Arrays], aux_params: Optional[Arrays], allow_missing: bool = False,
-                   force_init: bool = True, allow_extra: bool = False) -> None:
+    def set_params(
+        self,
+        arg_params: Optional[Arrays],
+        aux_params: Optional[Arrays],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
         """Gives the parameters values, as `Module.set_params`."""
         self._default.set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
         self.params_initialized = True

@@ -23,16 +23,34 @@ class DataParallelExecutorGroup(ExecutorGroup):
 
     shares_inputs = True
 
-    def __init__(self, symbol: "sym.Symbol", contexts: Sequence[Context], workload: Any, data_shapes: Any, label_shapes: Any,
-                 param_names: Sequence[str], for_training: bool, inputs_need_grad: bool,
-                 shared_group: Optional["DataParallelExecutorGroup"] = None, logger: Any = logging,
-                 fixed_param_names: Optional[Sequence[str]] = None, grad_req: GradReq = "write",
-                 state_names: Optional[Sequence[str]] = None, group2ctxs: Any = None) -> None:
+    def __init__(
+        self,
+        symbol: "sym.Symbol",
+        contexts: Sequence[Context],
+        workload: Any,
+        data_shapes: Any,
+        label_shapes: Any,
+        param_names: Sequence[str],
+        for_training: bool,
+        inputs_need_grad: bool,
+        shared_group: Optional["DataParallelExecutorGroup"] = None,
+        logger: Any = logging,
+        fixed_param_names: Optional[Sequence[str]] = None,
+        grad_req: GradReq = "write",
+        state_names: Optional[Sequence[str]] = None,
+        group2ctxs: Any = None,
+    ) -> None:
         data, labels = _inputs.descriptions(data_shapes), _inputs.descriptions(label_shapes or [])
         self.symbol, self.contexts = symbol, list(contexts)
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
-        self.grad_req: Dict[str, str] = requests(symbol, grad_req, param_names, fixed_param_names or [],
-                                                 [desc.name for desc in data] if inputs_need_grad else [], for_training)
+        self.grad_req: Dict[str, str] = requests(
+            symbol,
+            grad_req,
+            param_names,
+            fixed_param_names or [],
+            [desc.name for desc in data] if inputs_need_grad else [],
+            for_training,
+        )
         super().__init__(symbol, self.contexts[0], data, labels, param_names, self.grad_req, shared_group)
         arrays: Dict[str, NDArray] = {} if shared_group is None else shared_group.shared_data_arrays[0]
         for name, array in self.executor.arg_dict.items():
@@ -66,5 +84,7 @@ class DataParallelExecutorGroup(ExecutorGroup):
 
     def update_metric(self, eval_metric: EvalMetric, labels: Sequence[Any], pre_sliced: bool = False) -> None:
         """Gives the metric the last outputs, and labels."""
-        eval_metric.update_dict({desc.name: label for desc, label in zip(self.label_shapes, labels[0] if pre_sliced else labels)},
-                                dict(zip(self.symbol.list_outputs(), self.outputs)))
+        eval_metric.update_dict(
+            {desc.name: label for desc, label in zip(self.label_shapes, labels[0] if pre_sliced else labels)},
+            dict(zip(self.symbol.list_outputs(), self.outputs)),
+        )

@@ -39,11 +39,19 @@ class Module(BaseModule):
     ValueError: the symbol has no argument of a name; of a label's name that is a warning.
     """
 
-    def __init__(self, symbol: "sym.Symbol", data_names: Optional[Sequence[str]] = ("data",),
-                 label_names: Optional[Sequence[str]] = ("softmax_label",), logger: Any = logging,
-                 context: Union[None, Context, Sequence[Context]] = None, work_load_list: Any = None,
-                 fixed_param_names: Optional[Sequence[str]] = None, state_names: Optional[Sequence[str]] = None,
-                 group2ctxs: Any = None, compression_params: Any = None) -> None:
+    def __init__(
+        self,
+        symbol: "sym.Symbol",
+        data_names: Optional[Sequence[str]] = ("data",),
+        label_names: Optional[Sequence[str]] = ("softmax_label",),
+        logger: Any = logging,
+        context: Union[None, Context, Sequence[Context]] = None,
+        work_load_list: Any = None,
+        fixed_param_names: Optional[Sequence[str]] = None,
+        state_names: Optional[Sequence[str]] = None,
+        group2ctxs: Any = None,
+        compression_params: Any = None,
+    ) -> None:
         super().__init__(logger)
         if compression_params is not None:
             raise ValueError("Module: gradients are not compressed; compression_params must be None.")
@@ -80,8 +88,7 @@ class Module(BaseModule):
             module._states_file = f"{prefix}-{epoch:04d}.states"
         return module
 
-    def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
-                        remove_amp_cast: bool = True) -> None:
+    def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True) -> None:
         """Writes `prefix-symbol.json`, `prefix-0001.params` and, if asked for, `prefix-0001.states`."""
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         name = f"{prefix}-{epoch:04d}"
@@ -146,8 +153,16 @@ class Module(BaseModule):
 
     # Setup.
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,
-             force_rebind: bool = False, shared_module: Optional["Module"] = None, grad_req: GradReq = "write") -> None:
+    def bind(
+        self,
+        data_shapes: Any,
+        label_shapes: Any = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Optional["Module"] = None,
+        grad_req: GradReq = "write",
+    ) -> None:
         """Makes arrays for batches of these shapes: DataDescs, or (name, shape). A bound module stays as it is.
 
         With `force_rebind` it is bound anew, and keeps its parameters. `shared_module` is one whose parameters, and optimizer,
@@ -163,8 +178,7 @@ class Module(BaseModule):
         if shared_module is not None:
             shared_module._expect()
         self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
-        self._exec_group = self._group_for(data_shapes, label_shapes, None if shared_module is None else
-                                           shared_module._exec_group)
+        self._exec_group = self._group_for(data_shapes, label_shapes, None if shared_module is None else shared_module._exec_group)
         self.binded = True
         if shared_module is not None:
             self.params_initialized = True
@@ -191,8 +205,13 @@ class Module(BaseModule):
             raise AssertionError("Module: call bind() first.")
         return self._exec_group
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Union[str, Optimizer] = "sgd", optimizer_params: Any = SGD,
-                       force_init: bool = False) -> None:
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Union[str, Optimizer] = "sgd",
+        optimizer_params: Any = SGD,
+        force_init: bool = False,
+    ) -> None:
         """Takes an optimizer, a name with parameters or an instance. By a name it divides gradients by the batch size.
 
         It knows the parameters' names and the symbol's `lr_mult` and `wd_mult`; biases, gamma and beta do not decay by MXNet's
@@ -203,19 +222,25 @@ class Module(BaseModule):
             self.logger.warning("optimizer already initialized, ignoring...")
             return
         if not (kvstore is None or isinstance(kvstore, KVStore) or kvstore in LOCAL_TYPES):
-            raise ValueError(f"Module: there is no kvstore {kvstore!r}. gluond trains on one server; use 'device', 'local', "
-                             "'nccl', a KVStore or None.")
+            raise ValueError(
+                f"Module: there is no kvstore {kvstore!r}. gluond trains on one server; use 'device', 'local', "
+                "'nccl', a KVStore or None."
+            )
         scale = 1.0 / self._bound().batch_size
         names = dict(enumerate(self._param_names))
         if isinstance(optimizer, str):
-            optimizer = create(optimizer, sym=self._symbol, param_idx2name=names,
-                               **{"rescale_grad": scale, **dict(optimizer_params or {})})
+            optimizer = create(
+                optimizer, sym=self._symbol, param_idx2name=names, **{"rescale_grad": scale, **dict(optimizer_params or {})}
+            )
         elif not isinstance(optimizer, Optimizer):
             raise AssertionError(f"Module.init_optimizer: optimizer is a name or an Optimizer, not {optimizer!r}.")
         else:
             if optimizer.rescale_grad != scale:
-                warnings.warn("Optimizer created manually outside Module but rescale_grad is not normalized to 1.0/batch_size/"
-                              f"num_workers ({optimizer.rescale_grad} vs. {scale}). Is this intended?", stacklevel=2)
+                warnings.warn(
+                    "Optimizer created manually outside Module but rescale_grad is not normalized to 1.0/batch_size/"
+                    f"num_workers ({optimizer.rescale_grad} vs. {scale}). Is this intended?",
+                    stacklevel=2,
+                )
             if not optimizer.idx2name:
                 optimizer.idx2name = names
         self._optimizer, self._updater = optimizer, get_updater(optimizer)
@@ -248,12 +273,20 @@ class Module(BaseModule):
             raise AssertionError("Module: call init_params() first.")
         if self._exec_group is None:
             return self._unbound
-        return ({name: array.copyto(cpu()) for name, array in self._exec_group.params.items()},
-                {name: array.copyto(cpu()) for name, array in self._exec_group.executor.aux_dict.items()})
+        return (
+            {name: array.copyto(cpu()) for name, array in self._exec_group.params.items()},
+            {name: array.copyto(cpu()) for name, array in self._exec_group.executor.aux_dict.items()},
+        )
 
-    def init_params(self, initializer: Union[None, str, Initializer] = Uniform(0.01), arg_params: Optional[Arrays] = None,
-                    aux_params: Optional[Arrays] = None, allow_missing: bool = False, force_init: bool = False,
-                    allow_extra: bool = False) -> None:
+    def init_params(
+        self,
+        initializer: Union[None, str, Initializer] = Uniform(0.01),
+        arg_params: Optional[Arrays] = None,
+        aux_params: Optional[Arrays] = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
         """Gives parameters the values of `arg_params`, and auxiliary states those of `aux_params`.
 
         Without these, or with `allow_missing` for those not in them, the initializer sets them. Initialized ones stay, unless
@@ -278,8 +311,14 @@ class Module(BaseModule):
                     raise TypeError(f"Module: {name} has no value: give an initializer, or the values of all parameters.")
         self.params_initialized = True
 
-    def set_params(self, arg_params: Optional[Arrays], aux_params: Optional[Arrays], allow_missing: bool = False,
-                   force_init: bool = True, allow_extra: bool = False) -> None:
+    def set_params(
+        self,
+        arg_params: Optional[Arrays],
+        aux_params: Optional[Arrays],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
         """Gives parameters and auxiliary states values; with `allow_missing` the others stay as they are.
 
         RuntimeError: one is missing. ValueError, with `allow_missing` and without `allow_extra`: a name is not the module's.
@@ -305,8 +344,10 @@ class Module(BaseModule):
         group = self._bound()
         label = getattr(data_batch, "label", None)
         if [tuple(desc.shape) for desc in group.data_shapes] != [tuple(array.shape) for array in data_batch.data]:
-            self.reshape(getattr(data_batch, "provide_data", None) or _inputs.of_arrays(group.data_shapes, data_batch.data),
-                         self._labels_of(data_batch, label))
+            self.reshape(
+                getattr(data_batch, "provide_data", None) or _inputs.of_arrays(group.data_shapes, data_batch.data),
+                self._labels_of(data_batch, label),
+            )
             group = self._bound()
         group.load(data_batch.data, label)
         group.executor.forward(is_train=self.for_training if is_train is None else is_train)
@@ -348,8 +389,11 @@ class Module(BaseModule):
         if not self.inputs_need_grad:
             raise AssertionError("Module: bind with inputs_need_grad=True to have gradients of the data.")
         group = self._bound()
-        return self._merged([group.executor.grad_dict[desc.name] for desc in group.data_shapes],
-                            [desc.layout for desc in group.data_shapes], merge_multi_context)
+        return self._merged(
+            [group.executor.grad_dict[desc.name] for desc in group.data_shapes],
+            [desc.layout for desc in group.data_shapes],
+            merge_multi_context,
+        )
 
     def get_states(self, merge_multi_context: bool = True) -> List[Any]:
         """The inputs of `state_names`, likewise."""
@@ -374,12 +418,16 @@ class Module(BaseModule):
         group = self._bound()
         outputs = list(zip(*self.get_outputs(merge_multi_context=False))) if pre_sliced else [group.outputs]
         for each, some in zip(labels or [] if pre_sliced else [labels], outputs):
-            eval_metric.update_dict({desc.name: label for desc, label in zip(group.label_shapes, each or [])},
-                                    dict(zip(self.output_names, some)))
+            eval_metric.update_dict(
+                {desc.name: label for desc, label in zip(group.label_shapes, each or [])}, dict(zip(self.output_names, some))
+            )
 
     def _merged(self, arrays: Sequence[NDArray], layouts: Sequence[Optional[str]], merge: bool) -> List[Any]:
-        return list(arrays) if merge else [_inputs.parts(array, DataDesc.get_batch_axis(layout), self._devices)
-                                           for array, layout in zip(arrays, layouts)]
+        return (
+            list(arrays)
+            if merge
+            else [_inputs.parts(array, DataDesc.get_batch_axis(layout), self._devices) for array, layout in zip(arrays, layouts)]
+        )
 
 
 def _assign(name: str, value: Any, array: NDArray) -> None:

@@ -14,8 +14,9 @@ from .base_module import SGD, Arrays, BaseModule, Params
 class PythonModule(BaseModule):
     """A module without parameters. A subclass has `_compute_output_shapes`, `forward`, `backward`, and what is read of them."""
 
-    def __init__(self, data_names: Sequence[str], label_names: Optional[Sequence[str]], output_names: Sequence[str],
-                 logger: Any = logging) -> None:
+    def __init__(
+        self, data_names: Sequence[str], label_names: Optional[Sequence[str]], output_names: Sequence[str], logger: Any = logging
+    ) -> None:
         super().__init__(logger)
         self._data_names = list(data_names)
         self._label_names = None if label_names is None else list(label_names)
@@ -53,8 +54,16 @@ class PythonModule(BaseModule):
         """(name, shape) of each output, once `data_shapes` is known."""
         raise NotImplementedError
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,
-             force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write") -> None:
+    def bind(
+        self,
+        data_shapes: Any,
+        label_shapes: Any = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: Any = "write",
+    ) -> None:
         """Takes the shapes. AssertionError: they have other names than the module's data and labels."""
         if self._stays_bound(force_rebind):
             return
@@ -73,14 +82,21 @@ class PythonModule(BaseModule):
         """No parameters."""
         return {}, {}
 
-    def init_params(self, initializer: Optional[Initializer] = Uniform(0.01), arg_params: Optional[Arrays] = None,
-                    aux_params: Optional[Arrays] = None, allow_missing: bool = False, force_init: bool = False,
-                    allow_extra: bool = False) -> None:
+    def init_params(
+        self,
+        initializer: Optional[Initializer] = Uniform(0.01),
+        arg_params: Optional[Arrays] = None,
+        aux_params: Optional[Arrays] = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
         """Nothing to do."""
         self.params_initialized = True
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD,
-                       force_init: bool = False) -> None:
+    def init_optimizer(
+        self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD, force_init: bool = False
+    ) -> None:
         """Nothing to do."""
         self.optimizer_initialized = True
 
@@ -105,9 +121,14 @@ class PythonLossModule(PythonModule):
     A subclass may have `_backward_impl` instead, which sets `_scores_grad`.
     """
 
-    def __init__(self, name: str = "pyloss", data_names: Sequence[str] = ("data",),
-                 label_names: Sequence[str] = ("softmax_label",), logger: Any = logging,
-                 grad_func: Optional[Callable[[NDArray, NDArray], Any]] = None) -> None:
+    def __init__(
+        self,
+        name: str = "pyloss",
+        data_names: Sequence[str] = ("data",),
+        label_names: Sequence[str] = ("softmax_label",),
+        logger: Any = logging,
+        grad_func: Optional[Callable[[NDArray, NDArray], Any]] = None,
+    ) -> None:
         super().__init__(data_names, label_names, [f"{name}_output"], logger)
         if len(data_names) != 1 or len(label_names) != 1:
             raise AssertionError("PythonLossModule: it has one array of data and one of labels.")

@@ -13,8 +13,8 @@ from .base_module import SGD, Arrays, BaseModule, Params
 class SequentialModule(BaseModule):
     """Modules in a row.
 
-        chain = mx.mod.SequentialModule()
-        chain.add(mx.mod.Module(body, label_names=[])).add(mx.mod.Module(head), take_labels=True, auto_wiring=True)
+    chain = mx.mod.SequentialModule()
+    chain.add(mx.mod.Module(body, label_names=[])).add(mx.mod.Module(head), take_labels=True, auto_wiring=True)
     """
 
     META_TAKE_LABELS = "take_labels"
@@ -73,8 +73,16 @@ class SequentialModule(BaseModule):
 
     # Setup.
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,
-             force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write") -> None:
+    def bind(
+        self,
+        data_shapes: Any,
+        label_shapes: Any = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: Any = "write",
+    ) -> None:
         """Binds each module for the outputs of the one before it."""
         if self._stays_bound(force_rebind):
             return
@@ -89,16 +97,26 @@ class SequentialModule(BaseModule):
         for place, (module, meta, takes) in enumerate(zip(self._modules, self._metas, self._takes_labels())):
             if meta.get(self.META_AUTO_WIRING):
                 if len(module.data_names) != len(data_shapes):
-                    raise AssertionError(f"SequentialModule: module {place} has the data {module.data_names}, but there are "
-                                         f"{len(data_shapes)} outputs before it.")
+                    raise AssertionError(
+                        f"SequentialModule: module {place} has the data {module.data_names}, but there are "
+                        f"{len(data_shapes)} outputs before it."
+                    )
                 data_shapes = [(name, shape[1]) for name, shape in zip(module.data_names, data_shapes)]
-            module.bind(data_shapes, label_shapes if takes else None, for_training,
-                        inputs_need_grad or for_training and place > 0, force_rebind, None, grad_req)
+            module.bind(
+                data_shapes,
+                label_shapes if takes else None,
+                for_training,
+                inputs_need_grad or for_training and place > 0,
+                force_rebind,
+                None,
+                grad_req,
+            )
             data_shapes = module.output_shapes
         self.binded = True
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD,
-                       force_init: bool = False) -> None:
+    def init_optimizer(
+        self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = SGD, force_init: bool = False
+    ) -> None:
         """Gives each module an optimizer."""
         self._expect()
         if self._keeps_optimizer(force_init):
@@ -120,9 +138,15 @@ class SequentialModule(BaseModule):
             aux_params.update(states)
         return arg_params, aux_params
 
-    def init_params(self, initializer: Optional[Initializer] = Uniform(0.01), arg_params: Optional[Arrays] = None,
-                    aux_params: Optional[Arrays] = None, allow_missing: bool = False, force_init: bool = False,
-                    allow_extra: bool = False) -> None:
+    def init_params(
+        self,
+        initializer: Optional[Initializer] = Uniform(0.01),
+        arg_params: Optional[Arrays] = None,
+        aux_params: Optional[Arrays] = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
         """Gives all parameters their first values. AssertionError: two modules have parameters of one name."""
         if self.params_initialized and not force_init:
             return
@@ -132,8 +156,9 @@ class SequentialModule(BaseModule):
             module.init_params(initializer, arg_params, aux_params, allow_missing, force_init, allow_extra)
             for name in [name for arrays in module.get_params() for name in arrays]:
                 if name in owners:
-                    raise AssertionError(f'Duplicated parameter names: name "{name}" in layer {place} is already used in layer '
-                                         f"{owners[name]}.")
+                    raise AssertionError(
+                        f'Duplicated parameter names: name "{name}" in layer {place} is already used in layer ' f"{owners[name]}."
+                    )
                 owners[name] = place
         self.params_initialized = True
 

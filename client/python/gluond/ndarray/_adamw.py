@@ -13,16 +13,43 @@ from .._array.create import array
 from . import op
 
 
-def adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, rescale_grad: Any, lr: float, eta: float,
-                 beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, wd: float = 0, clip_gradient: float = -1,
-                 out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
+def adamw_update(
+    weight: NDArray,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
+    rescale_grad: Any,
+    lr: float,
+    eta: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    wd: float = 0,
+    clip_gradient: float = -1,
+    out: Optional[NDArray] = None,
+    name: Optional[str] = None,
+) -> NDArray:
     """One step on a weight, with its averages `mean` and `var`."""
     return mp_adamw_update(weight, grad, mean, var, weight, rescale_grad, lr, eta, beta1, beta2, epsilon, wd, clip_gradient, out)
 
 
-def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, weight32: NDArray, rescale_grad: Any, lr: float,
-                    eta: float, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, wd: float = 0,
-                    clip_gradient: float = -1, out: Optional[NDArray] = None, name: Optional[str] = None) -> NDArray:
+def mp_adamw_update(
+    weight: NDArray,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
+    weight32: NDArray,
+    rescale_grad: Any,
+    lr: float,
+    eta: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    wd: float = 0,
+    clip_gradient: float = -1,
+    out: Optional[NDArray] = None,
+    name: Optional[str] = None,
+) -> NDArray:
     """One step on the float32 copy `weight32` of a weight, which gets its value."""
     if not isinstance(rescale_grad, NDArray):
         rescale_grad = array([rescale_grad], ctx=weight.context)
@@ -43,18 +70,42 @@ def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
     return target
 
 
-def multi_adamw_update(weights: Sequence[NDArray], grads: Sequence[NDArray], mean: Sequence[NDArray], var: Sequence[NDArray],
-                       rescale_grad: Any, lrs: Sequence[float], wds: Sequence[float], etas: Sequence[float], out: Any = None,
-                       name: Optional[str] = None, size: int = 0, **parameters: Any) -> List[NDArray]:
+def multi_adamw_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    rescale_grad: Any,
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    etas: Sequence[float],
+    out: Any = None,
+    name: Optional[str] = None,
+    size: int = 0,
+    **parameters: Any,
+) -> List[NDArray]:
     """A step on each weight."""
     return multi_mp_adamw_update(weights, grads, mean, var, weights, rescale_grad, lrs, wds, etas, out, name, size, **parameters)
 
 
-def multi_mp_adamw_update(weights: Sequence[NDArray], grads: Sequence[NDArray], mean: Sequence[NDArray], var: Sequence[NDArray],
-                          weights32: Sequence[NDArray], rescale_grad: Any, lrs: Sequence[float], wds: Sequence[float],
-                          etas: Sequence[float], out: Any = None, name: Optional[str] = None, size: int = 0,
-                          **parameters: Any) -> List[NDArray]:
+def multi_mp_adamw_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    weights32: Sequence[NDArray],
+    rescale_grad: Any,
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    etas: Sequence[float],
+    out: Any = None,
+    name: Optional[str] = None,
+    size: int = 0,
+    **parameters: Any,
+) -> List[NDArray]:
     """A step on the float32 copy of each weight."""
     outs = weights if out is None else out
-    return [mp_adamw_update(w, g, m, v, w32, rescale_grad, lr, eta, wd=wd, out=target, **parameters)
-            for w, g, m, v, w32, lr, wd, eta, target in zip(weights, grads, mean, var, weights32, lrs, wds, etas, outs)]
+    return [
+        mp_adamw_update(w, g, m, v, w32, rescale_grad, lr, eta, wd=wd, out=target, **parameters)
+        for w, g, m, v, w32, lr, wd, eta, target in zip(weights, grads, mean, var, weights32, lrs, wds, etas, outs)
+    ]

@@ -76,8 +76,9 @@ def index_copy(old_tensor: NDArray, index_vector: NDArray, new_tensor: NDArray) 
     return _F.where(is_new, _F.scatter_nd(new_tensor, places, shape=old_tensor.shape), old_tensor)
 
 
-def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int,
-                 ctx: Optional[Context] = None) -> Tuple[NDArray, NDArray, NDArray]:
+def rand_zipfian(
+    true_classes: NDArray, num_sampled: int, range_max: int, ctx: Optional[Context] = None
+) -> Tuple[NDArray, NDArray, NDArray]:
     """(sampled classes (num_sampled,) int64, expected counts of `true_classes`, expected counts of the sampled, float64).
 
     Class k of 0 to `range_max` - 1 is drawn with the probability log((k + 2) / (k + 1)) / log(range_max + 1).

@@ -23,8 +23,12 @@ def random_flip_top_bottom(data: NDArray, p: float = 0.5) -> NDArray:
 
 def random_color_jitter(data: NDArray, brightness: float, contrast: float, saturation: float, hue: float) -> NDArray:
     """The changes of these most strengths, those of 0 left out, in a random order. Factors are 1, more or less a strength."""
-    changes = [(_images.brighter, brightness, 1), (_images.contrasted, contrast, 1), (_images.saturated, saturation, 1),
-               (_images.turned, hue, 0)]
+    changes = [
+        (_images.brighter, brightness, 1),
+        (_images.contrasted, contrast, 1),
+        (_images.saturated, saturation, 1),
+        (_images.turned, hue, 0),
+    ]
     with data.context:
         for number in _np.random.permutation(len(changes)):
             change, strength, middle = changes[number]

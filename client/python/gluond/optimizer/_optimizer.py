@@ -25,16 +25,27 @@ class Optimizer:
     An own optimizer overrides `create_state` and `update`, and is registered with `@mx.optimizer.register`.
     """
 
-    def __init__(self, rescale_grad: float = 1.0, param_idx2name: Optional[Dict[int, str]] = None, wd: float = 0.0,
-                 clip_gradient: Optional[float] = None, learning_rate: Optional[float] = None,
-                 lr_scheduler: Optional[LRScheduler] = None, sym: Any = None, begin_num_update: int = 0,
-                 multi_precision: bool = False, param_dict: Optional[Dict[int, Any]] = None) -> None:
+    def __init__(
+        self,
+        rescale_grad: float = 1.0,
+        param_idx2name: Optional[Dict[int, str]] = None,
+        wd: float = 0.0,
+        clip_gradient: Optional[float] = None,
+        learning_rate: Optional[float] = None,
+        lr_scheduler: Optional[LRScheduler] = None,
+        sym: Any = None,
+        begin_num_update: int = 0,
+        multi_precision: bool = False,
+        param_dict: Optional[Dict[int, Any]] = None,
+    ) -> None:
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is not None and learning_rate is not None:
             if lr_scheduler.base_lr != learning_rate:
-                warnings.warn(UserWarning("learning rate from ``lr_scheduler`` has been overwritten by "
-                                          "``learning_rate`` in optimizer."), stacklevel=3)
+                warnings.warn(
+                    UserWarning("learning rate from ``lr_scheduler`` has been overwritten by " "``learning_rate`` in optimizer."),
+                    stacklevel=3,
+                )
             lr_scheduler.base_lr = learning_rate
         self.lr = 0.01 if learning_rate is None else learning_rate
         self.wd = wd
@@ -81,8 +92,11 @@ class Optimizer:
             if self.multi_precision:
                 master = weight.astype("float32")
                 return (master, self.create_state(index, master))
-            warnings.warn("Accumulating with float16 in optimizer can lead to poor accuracy or slow convergence. Consider "
-                          f"using multi_precision=True option of the {type(self).__name__} optimizer", stacklevel=3)
+            warnings.warn(
+                "Accumulating with float16 in optimizer can lead to poor accuracy or slow convergence. Consider "
+                f"using multi_precision=True option of the {type(self).__name__} optimizer",
+                stacklevel=3,
+            )
         return self.create_state(index, weight)
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
@@ -113,9 +127,11 @@ class Optimizer:
     def set_learning_rate(self, lr: float) -> None:
         """Sets it, where no scheduler does."""
         if self.lr_scheduler is not None:
-            raise UserWarning("LRScheduler of the optimizer has already been defined. Note that set_learning_rate can "
-                              "mutate the value of the learning rate of the optimizer only when the LRScheduler of the "
-                              "optimizer is undefined.")
+            raise UserWarning(
+                "LRScheduler of the optimizer has already been defined. Note that set_learning_rate can "
+                "mutate the value of the learning rate of the optimizer only when the LRScheduler of the "
+                "optimizer is undefined."
+            )
         self.lr = lr
 
     def set_lr_mult(self, args_lr_mult: Dict[Any, float]) -> None:

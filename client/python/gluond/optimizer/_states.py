@@ -41,8 +41,10 @@ def loads(data: bytes, optimizer: Optimizer) -> Dict[Any, State]:
         arrays: Any = ndarray.load_frombuffer(data)
         text = json.loads(arrays[_JSON].asnumpy().tobytes().decode())
     except Exception as error:
-        raise ValueError("These are not states that gluond saved. (MXNet's own are pickles, which are not read, as "
-                         "reading one can run anything.)") from error
+        raise ValueError(
+            "These are not states that gluond saved. (MXNet's own are pickles, which are not read, as "
+            "reading one can run anything.)"
+        ) from error
     if text.get("format") != 1:
         raise ValueError(f"The states are in format {text.get('format')}; this version reads format 1.")
     if "optimizer" in text:
@@ -98,13 +100,19 @@ def _number(item: Any) -> Any:
 
 def _is_table(name: str, item: Any) -> bool:
     """Whether a member is a table of numbers by index, as `_index_update_count`; the program's multipliers are not."""
-    return isinstance(item, dict) and name not in ("lr_mult", "wd_mult", "idx2name", "param_dict") and all(
-        isinstance(value, (int, float)) for value in item.values())
+    return (
+        isinstance(item, dict)
+        and name not in ("lr_mult", "wd_mult", "idx2name", "param_dict")
+        and all(isinstance(value, (int, float)) for value in item.values())
+    )
 
 
 def _is_plain(item: Any) -> bool:
-    return item is None or isinstance(item, (bool, int, float, str)) or (
-        isinstance(item, list) and all(_is_plain(part) for part in item))
+    return (
+        item is None
+        or isinstance(item, (bool, int, float, str))
+        or (isinstance(item, list) and all(_is_plain(part) for part in item))
+    )
 
 
 def _restore(optimizer: Optimizer, saved: Dict[str, Any]) -> None:

@@ -30,8 +30,15 @@ class _TwoMoments(Optimizer):
 class Adam(_TwoMoments):
     """g = clip(rescale_grad grad + wd w); w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + epsilon)."""
 
-    def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
-                 lazy_update: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        lazy_update: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
         self.epsilon = epsilon
         self.lazy_update = lazy_update
@@ -41,8 +48,19 @@ class Adam(_TwoMoments):
         t, lr, wd = self._begin(index)
         lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
         mean, variance = state
-        ndarray.adam_update(weight, grad, mean, variance, out=weight, lr=lr, wd=wd, beta1=self.beta1, beta2=self.beta2,
-                            epsilon=self.epsilon, **self._common())
+        ndarray.adam_update(
+            weight,
+            grad,
+            mean,
+            variance,
+            out=weight,
+            lr=lr,
+            wd=wd,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+            **self._common(),
+        )
 
 
 @register
@@ -70,8 +88,15 @@ class Nadam(_TwoMoments):
     there depend on the number of parameters; with one parameter they are the same.)
     """
 
-    def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
-                 schedule_decay: float = 0.004, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        schedule_decay: float = 0.004,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
         self.epsilon = epsilon
         self.schedule_decay = schedule_decay
@@ -95,8 +120,9 @@ class Nadam(_TwoMoments):
 class FTML(_TwoMoments):
     """Follow the moving leader (Zheng and Kwok, 2017)."""
 
-    def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8,
-                 learning_rate: Optional[float] = None, **kwargs: Any) -> None:
+    def __init__(
+        self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, learning_rate: Optional[float] = None, **kwargs: Any
+    ) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)  # type: ignore[arg-type]
         self.epsilon = epsilon
 
@@ -111,17 +137,26 @@ class FTML(_TwoMoments):
         if "clip_gradient" in common:
             common["clip_grad"] = common.pop("clip_gradient")
         d, v, z = state
-        ndarray.ftml_update(weight, grad, d, v, z, out=weight, lr=lr, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2,
-                            epsilon=self.epsilon, **common)
+        ndarray.ftml_update(
+            weight, grad, d, v, z, out=weight, lr=lr, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **common
+        )
 
 
 @register
 class LAMB(_TwoMoments):
     """Adam whose step for each weight has the weight's norm, within [lower_bound, upper_bound] (You et al., 2019)."""
 
-    def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-6,
-                 lower_bound: Optional[float] = None, upper_bound: Optional[float] = None, bias_correction: bool = True,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-6,
+        lower_bound: Optional[float] = None,
+        upper_bound: Optional[float] = None,
+        bias_correction: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
         self.epsilon = epsilon
         self.lower_bound = lower_bound
@@ -132,10 +167,20 @@ class LAMB(_TwoMoments):
         """Four operators; the norms stay on the server."""
         t, lr, wd = self._begin(index)
         mean, variance = state
-        direction = ndarray.lamb_update_phase1(weight, grad, mean, variance, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2,
-                                               epsilon=self.epsilon, bias_correction=self.bias_correction,
-                                               **self._common())
-        bounds = {name: float(bound) for name, bound in (("lower_bound", self.lower_bound),
-                                                         ("upper_bound", self.upper_bound)) if bound}
-        ndarray.lamb_update_phase2(weight, direction, ndarray.norm(weight), ndarray.norm(direction), out=weight, lr=lr,
-                                   **bounds)
+        direction = ndarray.lamb_update_phase1(
+            weight,
+            grad,
+            mean,
+            variance,
+            wd=wd,
+            t=t,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+            bias_correction=self.bias_correction,
+            **self._common(),
+        )
+        bounds = {
+            name: float(bound) for name, bound in (("lower_bound", self.lower_bound), ("upper_bound", self.upper_bound)) if bound
+        }
+        ndarray.lamb_update_phase2(weight, direction, ndarray.norm(weight), ndarray.norm(direction), out=weight, lr=lr, **bounds)

@@ -35,8 +35,16 @@ class RMSProp(Optimizer):
     `centered` subtracts the square of the gradient's moving average from n, and has a momentum gamma2.
     """
 
-    def __init__(self, learning_rate: float = 0.001, gamma1: float = 0.9, gamma2: float = 0.9, epsilon: float = 1e-8,
-                 centered: bool = False, clip_weights: Optional[float] = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        gamma1: float = 0.9,
+        gamma2: float = 0.9,
+        epsilon: float = 1e-8,
+        centered: bool = False,
+        clip_weights: Optional[float] = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.gamma1 = gamma1
         self.gamma2 = gamma2
@@ -56,11 +64,24 @@ class RMSProp(Optimizer):
             common["clip_weights"] = float(self.clip_weights)
         if self.centered:
             n, average, step = state
-            ndarray.rmspropalex_update(weight, grad, n, average, step, out=weight, lr=lr, wd=wd, gamma1=self.gamma1,
-                                       gamma2=self.gamma2, epsilon=self.epsilon, **common)
+            ndarray.rmspropalex_update(
+                weight,
+                grad,
+                n,
+                average,
+                step,
+                out=weight,
+                lr=lr,
+                wd=wd,
+                gamma1=self.gamma1,
+                gamma2=self.gamma2,
+                epsilon=self.epsilon,
+                **common,
+            )
         else:
-            ndarray.rmsprop_update(weight, grad, state[0], out=weight, lr=lr, wd=wd, gamma1=self.gamma1,
-                                   epsilon=self.epsilon, **common)
+            ndarray.rmsprop_update(
+                weight, grad, state[0], out=weight, lr=lr, wd=wd, gamma1=self.gamma1, epsilon=self.epsilon, **common
+            )
 
 
 @register
@@ -107,5 +128,4 @@ class Ftrl(Optimizer):
         """One operator."""
         _, lr, wd = self._begin(index)
         z, n = state
-        ndarray.ftrl_update(weight, grad, z, n, out=weight, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta,
-                            **self._common())
+        ndarray.ftrl_update(weight, grad, z, n, out=weight, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta, **self._common())

@@ -6,6 +6,27 @@ from .adaptive import AdaDelta, AdaGrad, Ftrl, RMSProp
 from .sgd import DCASGD, LARS, NAG, SGD, SGLD, Signum, Test, ccSGD
 from .updater import Updater, get_updater
 
-__all__ = ["Optimizer", "Updater", "get_updater", "create", "register", "SGD", "NAG", "Adam", "AdaGrad",
-           "RMSProp", "AdaDelta", "Ftrl", "Adamax", "Nadam", "Signum", "FTML", "LAMB", "LARS", "SGLD", "DCASGD",
-           "ccSGD", "Test"]
+__all__ = [
+    "Optimizer",
+    "Updater",
+    "get_updater",
+    "create",
+    "register",
+    "SGD",
+    "NAG",
+    "Adam",
+    "AdaGrad",
+    "RMSProp",
+    "AdaDelta",
+    "Ftrl",
+    "Adamax",
+    "Nadam",
+    "Signum",
+    "FTML",
+    "LAMB",
+    "LARS",
+    "SGLD",
+    "DCASGD",
+    "ccSGD",
+    "Test",
+]

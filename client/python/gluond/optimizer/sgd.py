@@ -38,8 +38,7 @@ class SGD(Optimizer):
         if state is None:
             ndarray.sgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
         else:
-            ndarray.sgd_mom_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum,
-                                   **self._common())
+            ndarray.sgd_mom_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common())
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
@@ -51,8 +50,9 @@ class SGD(Optimizer):
         if momentum is None:
             ndarray.mp_sgd_update(weight, grad, master, out=weight, lr=lr, wd=wd, **self._common())
         else:
-            ndarray.mp_sgd_mom_update(weight, grad, momentum, master, out=weight, lr=lr, wd=wd, momentum=self.momentum,
-                                      **self._common())
+            ndarray.mp_sgd_mom_update(
+                weight, grad, momentum, master, out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common()
+            )
 
 
 @register
@@ -81,8 +81,9 @@ class NAG(SGD):
             super().update_multi_precision(index, weight, grad, state)
             return
         _, lr, wd = self._begin(index)
-        ndarray.mp_nag_mom_update(weight, grad, state[0], state[1], out=weight, lr=lr, wd=wd, momentum=self.momentum,
-                                  **self._common())
+        ndarray.mp_nag_mom_update(
+            weight, grad, state[0], state[1], out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common()
+        )
 
 
 @register
@@ -104,8 +105,9 @@ class Signum(Optimizer):
         if state is None:
             ndarray.signsgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
         else:
-            ndarray.signum_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum,
-                                  wd_lh=self.wd_lh, **self._common())
+            ndarray.signum_update(
+                weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum, wd_lh=self.wd_lh, **self._common()
+            )
 
 
 @register
@@ -116,8 +118,15 @@ class LARS(Optimizer):
     norms stay on the server.
     """
 
-    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, eta: float = 0.001, eps: float = 0,
-                 momentum_correction: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        momentum: float = 0.0,
+        lazy_update: bool = True,
+        eta: float = 0.001,
+        eps: float = 0,
+        momentum_correction: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
         self.lazy_update = lazy_update

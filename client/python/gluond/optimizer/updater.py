@@ -17,8 +17,7 @@ class Updater:
         self.states: Dict[Any, State] = {}
         self._loaded: set = set()
 
-    def __call__(self, index: Any, grad: Union[NDArray, Sequence[NDArray]],
-                 weight: Union[NDArray, Sequence[NDArray]]) -> None:
+    def __call__(self, index: Any, grad: Union[NDArray, Sequence[NDArray]], weight: Union[NDArray, Sequence[NDArray]]) -> None:
         if isinstance(index, (list, tuple)):
             for one in zip(index, grad, weight):
                 self(*one)

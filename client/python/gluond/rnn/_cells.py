@@ -26,8 +26,9 @@ class GatedSymbolCell(BaseRNNCell):
         super().__init__(prefix=prefix, params=params)
         self._num_hidden = num_hidden
         # The order in which variables are made makes no difference: each has its own name.
-        self._weights = {name: self.params.get(name, init=inits.get(name))
-                         for name in ("i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias")}
+        self._weights = {
+            name: self.params.get(name, init=inits.get(name)) for name in ("i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias")
+        }
 
     @property
     def state_info(self) -> List[Dict[str, Any]]:
@@ -46,8 +47,10 @@ class GatedSymbolCell(BaseRNNCell):
     def _project(self, inputs: Symbol, state: Symbol) -> List[Symbol]:
         """Both projections, (N, gates num_hidden)."""
         self._counter += 1
-        return [self._projection(source, data=data, weight=self._weights[f"{source}_weight"], bias=self._weights[f"{source}_bias"])
-                for source, data in (("i2h", inputs), ("h2h", state))]
+        return [
+            self._projection(source, data=data, weight=self._weights[f"{source}_weight"], bias=self._weights[f"{source}_bias"])
+            for source, data in (("i2h", inputs), ("h2h", state))
+        ]
 
     def _projection(self, source: str, **inputs: Any) -> Symbol:
         return symbol.FullyConnected(num_hidden=self._num_hidden * len(self._gates), name=self._name(source), **inputs)
@@ -61,8 +64,7 @@ class RNNCell(GatedSymbolCell):
 
     _gates = GATES["rnn_tanh"]
 
-    def __init__(self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_",
-                 params: Optional[RNNParams] = None) -> None:
+    def __init__(self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_", params: Optional[RNNParams] = None) -> None:
         super().__init__(num_hidden, prefix, params)
         self._activation = activation
 
@@ -78,8 +80,9 @@ class LSTMCell(GatedSymbolCell):
     _gates = GATES["lstm"]
     _states = 2
 
-    def __init__(self, num_hidden: int, prefix: str = "lstm_", params: Optional[RNNParams] = None,
-                 forget_bias: float = 1.0) -> None:
+    def __init__(
+        self, num_hidden: int, prefix: str = "lstm_", params: Optional[RNNParams] = None, forget_bias: float = 1.0
+    ) -> None:
         super().__init__(num_hidden, prefix, params, i2h_bias=LSTMBias(forget_bias=forget_bias))
 
     def __call__(self, inputs: Symbol, states: List[Symbol]) -> Tuple[Symbol, List[Symbol]]:
@@ -99,6 +102,7 @@ class GRUCell(GatedSymbolCell):
 
     def __call__(self, inputs: Symbol, states: List[Symbol]) -> Tuple[Symbol, List[Symbol]]:
         i2h, h2h = self._project(inputs, states[0])
-        h = steps.gru(symbol, i2h, h2h, states[0], self._activate("sigmoid"), self._activate("tanh"), self._name,
-                      lambda update: 1.0 - update)
+        h = steps.gru(
+            symbol, i2h, h2h, states[0], self._activate("sigmoid"), self._activate("tanh"), self._name, lambda update: 1.0 - update
+        )
         return h, [h]

@@ -15,15 +15,17 @@ def _listed(cells: Cells) -> Sequence[BaseRNNCell]:
     return [cells] if isinstance(cells, BaseRNNCell) else cells
 
 
-def rnn_unroll(cell: BaseRNNCell, length: int, inputs: Any = None, begin_state: Any = None, input_prefix: str = "",
-               layout: str = "NTC") -> Any:
+def rnn_unroll(
+    cell: BaseRNNCell, length: int, inputs: Any = None, begin_state: Any = None, input_prefix: str = "", layout: str = "NTC"
+) -> Any:
     """An old name of `cell.unroll`."""
     warnings.warn("rnn_unroll is deprecated. Please call cell.unroll directly.", stacklevel=2)
     return cell.unroll(length=length, inputs=inputs, begin_state=begin_state, layout=layout)
 
 
-def save_rnn_checkpoint(cells: Cells, prefix: str, epoch: int, symbol: Optional[Symbol], arg_params: Arrays,
-                        aux_params: Arrays) -> None:
+def save_rnn_checkpoint(
+    cells: Cells, prefix: str, epoch: int, symbol: Optional[Symbol], arg_params: Arrays, aux_params: Arrays
+) -> None:
     """mx.model.save_checkpoint, of the cells' unpacked weights."""
     for cell in _listed(cells):
         arg_params = cell.unpack_weights(arg_params)

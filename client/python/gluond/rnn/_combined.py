@@ -78,14 +78,25 @@ class SequentialRNNCell(_SymbolCellOfCells):
             after += share
         return inputs, after
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[List[Symbol]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None) -> Tuple[Steps, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[List[Symbol]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+    ) -> Tuple[Steps, List[Any]]:
         """Unrolls one cell after the other; see BaseRNNCell.unroll."""
         self.reset()
         after: List[Any] = []
         for cell, share in self._shares(self.begin_state() if begin_state is None else begin_state):
-            inputs, share = cell.unroll(length, inputs=inputs, begin_state=share, layout=layout,
-                                        merge_outputs=merge_outputs if cell is self._cells[-1] else None)
+            inputs, share = cell.unroll(
+                length,
+                inputs=inputs,
+                begin_state=share,
+                layout=layout,
+                merge_outputs=merge_outputs if cell is self._cells[-1] else None,
+            )
             after += share
         return inputs, after
 
@@ -107,8 +118,14 @@ class DropoutCell(BaseRNNCell):
     def __call__(self, inputs: Symbol, states: List[Symbol]) -> Tuple[Symbol, List[Symbol]]:
         return (symbol.Dropout(data=inputs, p=self.dropout) if self.dropout > 0 else inputs), states
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[List[Symbol]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None) -> Tuple[Steps, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[List[Symbol]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+    ) -> Tuple[Steps, List[Any]]:
         """Drops from the whole sequence at once, if it is one symbol."""
         self.reset()
         inputs, _ = arranged(length, inputs, layout, merge_outputs)
@@ -120,8 +137,9 @@ class DropoutCell(BaseRNNCell):
 class BidirectionalCell(_SymbolCellOfCells):
     """One cell from the first step to the last and one back; outputs are concatenated. Only `unroll`, no step."""
 
-    def __init__(self, l_cell: BaseRNNCell, r_cell: BaseRNNCell, params: Optional[RNNParams] = None,
-                 output_prefix: str = "bi_") -> None:
+    def __init__(
+        self, l_cell: BaseRNNCell, r_cell: BaseRNNCell, params: Optional[RNNParams] = None, output_prefix: str = "bi_"
+    ) -> None:
         super().__init__(params)
         self._output_prefix = output_prefix
         self._take(l_cell, r_cell)
@@ -129,24 +147,31 @@ class BidirectionalCell(_SymbolCellOfCells):
     def __call__(self, inputs: Symbol, states: List[Symbol]) -> Tuple[Symbol, List[Symbol]]:
         raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[List[Symbol]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None) -> Tuple[Steps, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[List[Symbol]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+    ) -> Tuple[Steps, List[Any]]:
         """(outputs of twice the size, [the states of the one cell, the states of the other])."""
         self.reset()
         steps, axis = arranged(length, inputs, layout, False)
         begin = self.begin_state() if begin_state is None else begin_state
         (left, left_states), (right, right_states) = self._shares(begin)
-        forth, left_states = left.unroll(length, inputs=steps, begin_state=left_states, layout=layout,
-                                         merge_outputs=merge_outputs)
-        back, right_states = right.unroll(length, inputs=list(reversed(steps)), begin_state=right_states,
-                                          layout=layout, merge_outputs=merge_outputs)
+        forth, left_states = left.unroll(length, inputs=steps, begin_state=left_states, layout=layout, merge_outputs=merge_outputs)
+        back, right_states = right.unroll(
+            length, inputs=list(reversed(steps)), begin_state=right_states, layout=layout, merge_outputs=merge_outputs
+        )
         states = [left_states, right_states]
         if isinstance(forth, Symbol) and isinstance(back, Symbol):
             back = symbol.reverse(back, axis=axis)
             return symbol.Concat(forth, back, dim=2, name=f"{self._output_prefix}out"), states
         each = zip(_as_steps(forth, axis, length), reversed(_as_steps(back, axis, length)))
-        return [symbol.Concat(one, other, dim=1, name=f"{self._output_prefix}t{place}")
-                for place, (one, other) in enumerate(each)], states
+        return [
+            symbol.Concat(one, other, dim=1, name=f"{self._output_prefix}t{place}") for place, (one, other) in enumerate(each)
+        ], states
 
 
 def _as_steps(outputs: Steps, axis: int, length: int) -> List[Symbol]:

@@ -16,7 +16,8 @@ _UNFUSED: Dict[str, Callable[..., BaseRNNCell]] = {
     "rnn_relu": lambda hidden, prefix: RNNCell(hidden, activation="relu", prefix=prefix),
     "rnn_tanh": lambda hidden, prefix: RNNCell(hidden, activation="tanh", prefix=prefix),
     "lstm": lambda hidden, prefix: LSTMCell(hidden, prefix=prefix),
-    "gru": lambda hidden, prefix: GRUCell(hidden, prefix=prefix)}
+    "gru": lambda hidden, prefix: GRUCell(hidden, prefix=prefix),
+}
 
 
 class FusedRNNCell(BaseRNNCell):
@@ -27,9 +28,18 @@ class FusedRNNCell(BaseRNNCell):
     `unpack_weights` takes apart into those of `unfuse`.
     """
 
-    def __init__(self, num_hidden: int, num_layers: int = 1, mode: str = "lstm", bidirectional: bool = False,
-                 dropout: float = 0.0, get_next_state: bool = False, forget_bias: float = 1.0,
-                 prefix: Optional[str] = None, params: Optional[RNNParams] = None) -> None:
+    def __init__(
+        self,
+        num_hidden: int,
+        num_layers: int = 1,
+        mode: str = "lstm",
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        get_next_state: bool = False,
+        forget_bias: float = 1.0,
+        prefix: Optional[str] = None,
+        params: Optional[RNNParams] = None,
+    ) -> None:
         super().__init__(prefix=f"{mode}_" if prefix is None else prefix, params=params)
         self._num_hidden = num_hidden
         self._num_layers = num_layers
@@ -38,8 +48,9 @@ class FusedRNNCell(BaseRNNCell):
         self._dropout = dropout
         self._get_next_state = get_next_state
         self._directions = "lr" if bidirectional else "l"
-        self._parameter = self.params.get("parameters", init=FusedRNN(None, num_hidden, num_layers, mode, bidirectional,
-                                                                      forget_bias))
+        self._parameter = self.params.get(
+            "parameters", init=FusedRNN(None, num_hidden, num_layers, mode, bidirectional, forget_bias)
+        )
 
     @property
     def state_info(self) -> List[Dict[str, Any]]:
@@ -52,8 +63,10 @@ class FusedRNNCell(BaseRNNCell):
         return _packed_rnn.GATES[self._mode]
 
     def _pieces(self, inputs: int) -> List[Tuple[str, Tuple[int, ...]]]:
-        return [(self._prefix + name, shape) for name, shape in _packed_rnn.pieces(
-            self._mode, self._num_hidden, self._num_layers, self._directions, inputs)]
+        return [
+            (self._prefix + name, shape)
+            for name, shape in _packed_rnn.pieces(self._mode, self._num_hidden, self._num_layers, self._directions, inputs)
+        ]
 
     def unpack_weights(self, args: Arrays) -> Arrays:
         """`args` with a weight and a bias for each gate, `lstm_l0_i2h_f_weight`, instead of the one array."""
@@ -66,7 +79,7 @@ class FusedRNNCell(BaseRNNCell):
             raise AssertionError("Invalid parameters size for FusedRNNCell")
         begin = 0
         for (name, shape), size in zip(pieces, sizes):
-            args[name] = array[begin:begin + size].reshape(shape).copy()
+            args[name] = array[begin : begin + size].reshape(shape).copy()
             begin += size
         return args
 
@@ -81,8 +94,14 @@ class FusedRNNCell(BaseRNNCell):
     def __call__(self, inputs: Symbol, states: List[Symbol]) -> Tuple[Symbol, List[Symbol]]:
         raise NotImplementedError("FusedRNNCell cannot be stepped. Please use unroll")
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[List[Symbol]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None) -> Tuple[Steps, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[List[Symbol]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+    ) -> Tuple[Steps, List[Any]]:
         """As BaseRNNCell.unroll; the operator wants the layout 'TNC', and 'NTC' is swapped to it, with a warning."""
         self.reset()
         whole, axis = arranged(length, inputs, layout, True)
@@ -93,10 +112,18 @@ class FusedRNNCell(BaseRNNCell):
             raise AssertionError(f"Unsupported layout {layout}")
         states = self.begin_state() if begin_state is None else begin_state
         given: Dict[str, Any] = dict(zip(("state", "state_cell"), states))
-        out = symbol.RNN(data=whole, parameters=self._parameter, state_size=self._num_hidden,
-                         num_layers=self._num_layers, bidirectional=self._bidirectional, p=self._dropout,
-                         state_outputs=self._get_next_state, mode=self._mode, name=f"{self._prefix}rnn",
-                         **given)
+        out = symbol.RNN(
+            data=whole,
+            parameters=self._parameter,
+            state_size=self._num_hidden,
+            num_layers=self._num_layers,
+            bidirectional=self._bidirectional,
+            p=self._dropout,
+            state_outputs=self._get_next_state,
+            mode=self._mode,
+            name=f"{self._prefix}rnn",
+            **given,
+        )
         outputs, after = out, []
         if self._get_next_state:
             outputs, after = out[0], [out[1 + place] for place in range(len(self.state_info))]
@@ -110,10 +137,12 @@ class FusedRNNCell(BaseRNNCell):
         """The same layers as cells in a row, which can be stepped."""
         stack = SequentialRNNCell()
         for layer in range(self._num_layers):
-            cells = [_UNFUSED[self._mode](self._num_hidden, f"{self._prefix}{direction}{layer}_")
-                     for direction in self._directions]
-            stack.add(BidirectionalCell(cells[0], cells[1], output_prefix=f"{self._prefix}bi_l{layer}_")
-                      if self._bidirectional else cells[0])
+            cells = [_UNFUSED[self._mode](self._num_hidden, f"{self._prefix}{direction}{layer}_") for direction in self._directions]
+            stack.add(
+                BidirectionalCell(cells[0], cells[1], output_prefix=f"{self._prefix}bi_l{layer}_")
+                if self._bidirectional
+                else cells[0]
+            )
             if self._dropout > 0 and layer != self._num_layers - 1:
                 stack.add(DropoutCell(self._dropout, prefix=f"{self._prefix}_dropout{layer}_"))
         return stack

@@ -29,8 +29,7 @@ class ModifierCell(BaseRNNCell):
         """The base cell's."""
         return self.base_cell.state_info
 
-    def begin_state(self, init_sym: Callable[..., Symbol] = symbol.zeros,  # type: ignore[override]
-                    **kwargs: Any) -> List[Symbol]:
+    def begin_state(self, init_sym: Callable[..., Symbol] = symbol.zeros, **kwargs: Any) -> List[Symbol]:  # type: ignore[override]
         """The base cell's; `init_sym` is its `func`."""
         self._expect_unmodified()
         self.base_cell._modified = False
@@ -55,8 +54,10 @@ class ZoneoutCell(ModifierCell):
         if isinstance(base_cell, FusedRNNCell):
             raise AssertionError("FusedRNNCell doesn't support zoneout. Please unfuse first.")
         if isinstance(base_cell, (BidirectionalCell, SequentialRNNCell)):
-            raise AssertionError(f"{type(base_cell).__name__} doesn't support zoneout since it doesn't support step. "
-                                 "Please add ZoneoutCell to the cells underneath instead.")
+            raise AssertionError(
+                f"{type(base_cell).__name__} doesn't support zoneout since it doesn't support step. "
+                "Please add ZoneoutCell to the cells underneath instead."
+            )
         super().__init__(base_cell)
         self.zoneout_outputs = zoneout_outputs
         self.zoneout_states = zoneout_states
@@ -90,13 +91,20 @@ class ResidualCell(ModifierCell):
         output, states = self.base_cell(inputs, states)
         return _with_residual(output, inputs), states
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[List[Symbol]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None) -> Tuple[Steps, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[List[Symbol]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+    ) -> Tuple[Steps, List[Any]]:
         """Unrolls the base cell, and adds the inputs."""
         self.reset()
         self.base_cell._modified = False
-        outputs, states = self.base_cell.unroll(length, inputs=inputs, begin_state=begin_state, layout=layout,
-                                                merge_outputs=merge_outputs)
+        outputs, states = self.base_cell.unroll(
+            length, inputs=inputs, begin_state=begin_state, layout=layout, merge_outputs=merge_outputs
+        )
         self.base_cell._modified = True
         inputs, _ = arranged(length, inputs, layout, isinstance(outputs, Symbol))
         if isinstance(outputs, Symbol):

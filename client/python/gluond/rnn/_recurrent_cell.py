@@ -74,8 +74,10 @@ class BaseRNNCell:
 
     def _expect_unmodified(self) -> None:
         if self._modified:
-            raise AssertionError("After applying modifier cells (e.g. DropoutCell) the base cell cannot be called "
-                                 "directly. Call the modifier cell instead.")
+            raise AssertionError(
+                "After applying modifier cells (e.g. DropoutCell) the base cell cannot be called "
+                "directly. Call the modifier cell instead."
+            )
 
     def begin_state(self, func: Callable[..., Symbol] = symbol.zeros, **kwargs: Any) -> List[Symbol]:
         """The initial states, `func(name=..., shape=..., **kwargs)` for each: zeros, or a Variable to feed them."""
@@ -93,7 +95,7 @@ class BaseRNNCell:
             packed = args.pop(f"{self._prefix}{source}_{kind}")
             hidden = packed.shape[0] // len(self._gate_names)
             for place, gate in enumerate(self._gate_names):
-                args[f"{self._prefix}{source}{gate}_{kind}"] = packed[place * hidden:(place + 1) * hidden].copy()
+                args[f"{self._prefix}{source}{gate}_{kind}"] = packed[place * hidden : (place + 1) * hidden].copy()
         return args
 
     def pack_weights(self, args: Arrays) -> Arrays:
@@ -110,8 +112,14 @@ class BaseRNNCell:
             return []
         return [(source, kind) for source in ("i2h", "h2h") for kind in ("weight", "bias")]
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[List[Symbol]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None) -> Tuple[Steps, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[List[Symbol]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+    ) -> Tuple[Steps, List[Any]]:
         """Makes `length` steps: (outputs, last states).
 
         inputs: one symbol of `layout`, or a list of steps (N, C). outputs: one symbol of that layout with
@@ -141,8 +149,10 @@ def arranged(length: Optional[int], inputs: Any, layout: str, merge: Optional[bo
     if isinstance(inputs, Symbol):
         if merge is False:
             if len(inputs.list_outputs()) != 1:
-                raise AssertionError("unroll doesn't allow grouped symbol as input. Please convert to list with "
-                                     "list(inputs) first or let unroll handle splitting.")
+                raise AssertionError(
+                    "unroll doesn't allow grouped symbol as input. Please convert to list with "
+                    "list(inputs) first or let unroll handle splitting."
+                )
             inputs = split(inputs, axis, length)
     else:
         if length is not None and len(inputs) != length:

@@ -11,9 +11,14 @@ from .. import ndarray
 from ..io._batches import DataBatch, DataDesc, DataIter
 
 
-def encode_sentences(sentences: Sequence[Sequence[str]], vocab: Optional[Dict[str, int]] = None,
-                     invalid_label: int = -1, invalid_key: str = "\n", start_label: int = 0,
-                     unknown_token: Optional[str] = None) -> Tuple[List[List[int]], Dict[str, int]]:
+def encode_sentences(
+    sentences: Sequence[Sequence[str]],
+    vocab: Optional[Dict[str, int]] = None,
+    invalid_label: int = -1,
+    invalid_key: str = "\n",
+    start_label: int = 0,
+    unknown_token: Optional[str] = None,
+) -> Tuple[List[List[int]], Dict[str, int]]:
     """(sentences of numbers, vocabulary). Without a `vocab` it is made, and words get numbers from `start_label` on.
 
     An unknown word of a given `vocab` counts as `unknown_token`. AssertionError: there is none.
@@ -44,9 +49,17 @@ class BucketSentenceIter(DataIter):
     length; its arrays are (batch_size, length), or with layout 'TN' (length, batch_size).
     """
 
-    def __init__(self, sentences: Sequence[Sequence[int]], batch_size: int, buckets: Optional[List[int]] = None,
-                 invalid_label: int = -1, data_name: str = "data", label_name: str = "softmax_label",
-                 dtype: Any = "float32", layout: str = "NT") -> None:
+    def __init__(
+        self,
+        sentences: Sequence[Sequence[int]],
+        batch_size: int,
+        buckets: Optional[List[int]] = None,
+        invalid_label: int = -1,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        dtype: Any = "float32",
+        layout: str = "NT",
+    ) -> None:
         super().__init__()
         if not buckets:
             counts = np.bincount([len(sentence) for sentence in sentences])
@@ -62,8 +75,9 @@ class BucketSentenceIter(DataIter):
         shape = (batch_size, self.default_bucket_key)
         self.provide_data = self._described(data_name, shape if self.major_axis == 0 else shape[::-1])
         self.provide_label = self._described(label_name, shape if self.major_axis == 0 else shape[::-1])
-        self.idx = [(place, begin) for place, rows in enumerate(self.data)
-                    for begin in range(0, len(rows) - batch_size + 1, batch_size)]
+        self.idx = [
+            (place, begin) for place, rows in enumerate(self.data) for begin in range(0, len(rows) - batch_size + 1, batch_size)
+        ]
         self.curr_idx = 0
         self.reset()
 
@@ -77,7 +91,7 @@ class BucketSentenceIter(DataIter):
                 discarded += 1
                 continue
             row = np.full((buckets[place],), self.invalid_label, dtype=self.dtype)
-            row[:len(sentence)] = sentence
+            row[: len(sentence)] = sentence
             rows[place].append(row)
         self.buckets = [length for length, found in zip(buckets, rows) if found]
         self.data = [np.asarray(found, dtype=self.dtype) for found in rows if found]
@@ -105,9 +119,14 @@ class BucketSentenceIter(DataIter):
             raise StopIteration
         place, begin = self.idx[self.curr_idx]
         self.curr_idx += 1
-        data, label = (arrays[place][begin:begin + self.batch_size] for arrays in (self.nddata, self.ndlabel))
+        data, label = (arrays[place][begin : begin + self.batch_size] for arrays in (self.nddata, self.ndlabel))
         if self.major_axis == 1:
             data, label = data.T, label.T
-        return DataBatch([data], [label], pad=0, bucket_key=self.buckets[place],
-                         provide_data=self._described(self.data_name, data.shape),
-                         provide_label=self._described(self.label_name, label.shape))
+        return DataBatch(
+            [data],
+            [label],
+            pad=0,
+            bucket_key=self.buckets[place],
+            provide_data=self._described(self.data_name, data.shape),
+            provide_label=self._described(self.label_name, label.shape),
+        )

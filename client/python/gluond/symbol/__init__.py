@@ -12,12 +12,36 @@ from __future__ import annotations
 
 from .._documentation import fill_module
 from . import _functions, _internal, contrib, image, linalg, op, random
-from ._creation import (Custom, arange, eye, full, histogram, hypot, linspace, maximum, minimum, ones, pow, power,
-                        split_v2, zeros)
+from ._creation import Custom, arange, eye, full, histogram, hypot, linspace, maximum, minimum, ones, pow, power, split_v2, zeros
 from .symbol import Group, Symbol, Variable, fromjson, load, load_json, var
 
-__all__ = ["Symbol", "Variable", "var", "Group", "load", "load_json", "fromjson", "Custom", "arange", "eye", "full",
-           "histogram", "hypot", "linspace", "maximum", "minimum", "ones", "pow", "power",
-           "split_v2", "zeros", "contrib", "image", "linalg", "op", "random"]
+__all__ = [
+    "Symbol",
+    "Variable",
+    "var",
+    "Group",
+    "load",
+    "load_json",
+    "fromjson",
+    "Custom",
+    "arange",
+    "eye",
+    "full",
+    "histogram",
+    "hypot",
+    "linspace",
+    "maximum",
+    "minimum",
+    "ones",
+    "pow",
+    "power",
+    "split_v2",
+    "zeros",
+    "contrib",
+    "image",
+    "linalg",
+    "op",
+    "random",
+]
 
 __getattr__, __dir__ = fill_module(globals(), _functions.make)

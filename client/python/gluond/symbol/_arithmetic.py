@@ -86,8 +86,7 @@ class SymbolArithmetic(Outputs):
         return self._binary(other, "_greater", "_greater", "_greater_scalar", "_greater_scalar")
 
     def __ge__(self: A, other: Any) -> A:
-        return self._binary(other, "_greater_equal", "_greater_equal", "_greater_equal_scalar",
-                            "_greater_equal_scalar")
+        return self._binary(other, "_greater_equal", "_greater_equal", "_greater_equal_scalar", "_greater_equal_scalar")
 
     def __lt__(self: A, other: Any) -> A:
         return self._binary(other, "_lesser", "_lesser", "_lesser_scalar", "_lesser_scalar")

@@ -14,8 +14,19 @@ SHORT = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "
 
 # The numbers that stand for dtypes in `__dtype__`.
 DTYPE_FLAGS = {
-    "float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7, "int16": 8,
-    "uint16": 9, "uint32": 10, "uint64": 11, "bfloat16": 12,
+    "float32": 0,
+    "float64": 1,
+    "float16": 2,
+    "uint8": 3,
+    "int32": 4,
+    "int8": 5,
+    "int64": 6,
+    "bool": 7,
+    "int16": 8,
+    "uint16": 9,
+    "uint32": 10,
+    "uint64": 11,
+    "bfloat16": 12,
 }
 FLAG_DTYPES = {flag: name for name, flag in DTYPE_FLAGS.items()}
 

@@ -38,22 +38,27 @@ class CachedOp:
         self._auxiliary = [place for place, node in enumerate(variables) if node in auxiliaries]
         self._custom_states = [place for place, node in enumerate(variables) if node in custom]
 
-    def __call__(self, *args: NDArray, out: Union[None, NDArray, Sequence[NDArray]] = None,
-                 default_ctx: Any = None) -> Any:
+    def __call__(self, *args: NDArray, out: Union[None, NDArray, Sequence[NDArray]] = None, default_ctx: Any = None) -> Any:
         """The outputs. out: arrays that get them instead. default_ctx: where a graph without inputs runs."""
         if len(args) != self._inputs:
-            raise MXNetError(f"CachedOp takes {self._inputs} inputs ({', '.join(self._symbol.list_inputs())}), "
-                             f"got {len(args)}")
+            raise MXNetError(f"CachedOp takes {self._inputs} inputs ({', '.join(self._symbol.list_inputs())}), " f"got {len(args)}")
         if args:
             check_together(args, "CachedOp")
             session, context = args[0]._session, args[0]._context
         else:
             session, context = connect.current(), default_ctx or current_context()
-        outputs = ([blank(NDArray, session, context, None, None) for _ in range(self._outputs)] if out is None
-                   else self._checked(out, args))
+        outputs = (
+            [blank(NDArray, session, context, None, None) for _ in range(self._outputs)]
+            if out is None
+            else self._checked(out, args)
+        )
         states = [args[place] for place in (self._auxiliary if frame().training else self._custom_states)]
-        write([*states, *(() if out is None else outputs)], lambda: self._symbol._define().run(
-            session, [array._sent() for array in args], [array._sent() for array in outputs], frame().flags))
+        write(
+            [*states, *(() if out is None else outputs)],
+            lambda: self._symbol._define().run(
+                session, [array._sent() for array in args], [array._sent() for array in outputs], frame().flags
+            ),
+        )
         for place in self._custom_states:
             args[place]._written_by_server()
         if out is not None:

@@ -12,9 +12,16 @@ from ._attributes import normalized
 from ._graph import Entry, Node, rebuild, walk
 
 
-def apply(op: str, positional: Sequence[Optional[Entry]], named: Mapping[str, Entry], attrs: Mapping[str, Any], *,
-          name: Optional[str] = None, hint: Optional[str] = None,
-          attr: Optional[Mapping[str, str]] = None) -> list[Entry]:
+def apply(
+    op: str,
+    positional: Sequence[Optional[Entry]],
+    named: Mapping[str, Entry],
+    attrs: Mapping[str, Any],
+    *,
+    name: Optional[str] = None,
+    hint: Optional[str] = None,
+    attr: Optional[Mapping[str, str]] = None,
+) -> list[Entry]:
     """The visible outputs of a new node.
 
     positional, named: its inputs; those left out (or None) become variables `<name>_<input>`.
@@ -41,12 +48,15 @@ def apply(op: str, positional: Sequence[Optional[Entry]], named: Mapping[str, En
     return [Entry(node, index) for index in range(len(call.outputs))]
 
 
-def _arrange(arguments: Sequence[str], positional: Sequence[Optional[Entry]], named: Mapping[str, Entry],
-             op: str) -> list[Optional[Entry]]:
+def _arrange(
+    arguments: Sequence[str], positional: Sequence[Optional[Entry]], named: Mapping[str, Entry], op: str
+) -> list[Optional[Entry]]:
     """The inputs in the operator's order, None where one is left out."""
     if len(positional) > len(arguments):
-        raise MXNetError(f"Incorrect number of arguments of {op}, requires {len(arguments)} "
-                         f"({', '.join(arguments)}), provided {len(positional)}")
+        raise MXNetError(
+            f"Incorrect number of arguments of {op}, requires {len(arguments)} "
+            f"({', '.join(arguments)}), provided {len(positional)}"
+        )
     inputs: list[Optional[Entry]] = list(positional) + [None] * (len(arguments) - len(positional))
     places = {argument: index for index, argument in enumerate(arguments)}
     for key, entry in named.items():

@@ -38,15 +38,16 @@ def foreach(body: Callable[[Any, Any], Tuple[Any, Any]], data: Any, init_states:
         return _repeated(body, data, init_states, name)
     inputs = [Variable(f"{name}_input{place}") for place in range(len(flat(data) + flat(init_states)))]
     outputs, after = _called(body, data, init_states, inputs)
-    steps = zip(*[list(call("SliceChannel", [each], {}, {"num_outputs": length, "axis": 0, "squeeze_axis": True}))
-                  for each in flat(data)])
+    steps = zip(
+        *[list(call("SliceChannel", [each], {}, {"num_outputs": length, "axis": 0, "squeeze_axis": True})) for each in flat(data)]
+    )
     results = [each._entry("output") for each in flat(outputs) + flat(after)]
     states, made = flat(init_states), []
     for step in steps:
         given = {str(one.name): other._entry(name) for one, other in zip(inputs, [*step, *states])}
         entries = [Symbol([entry]) for entry in _compose.substitute(results, given, None)]
-        made.append(entries[:len(flat(outputs))])
-        states = entries[len(flat(outputs)):]
+        made.append(entries[: len(flat(outputs))])
+        states = entries[len(flat(outputs)) :]
     stacked = [call("stack", list(each), {}, {"num_args": length, "axis": 0}) for each in zip(*made)]
     return _like(outputs, iter(stacked)), _like(init_states, iter(states))
 
@@ -60,7 +61,7 @@ def _called(body: Callable[[Any, Any], Tuple[Any, Any]], data: Any, init_states:
     if len(flat(after)) != len(flat(init_states)):
         raise AssertionError("The input and output loop_vars have different format")
     read = set(_graph.walk([each._entry("output") for each in flat(outputs) + flat(after)]))
-    for what, some in (("data", inputs[:len(flat(data))]), ("state", inputs[len(flat(data)):])):
+    for what, some in (("data", inputs[: len(flat(data))]), ("state", inputs[len(flat(data)) :])):
         if not all(each._entries[0].node in read for each in some):
             raise AssertionError(f"the {what} arrays have to be used in the loop body")
     return outputs, after
@@ -72,13 +73,19 @@ def _repeated(body: Callable[[Any, Any], Tuple[Any, Any]], data: Any, init_state
     with scope(name):
         outputs, after = _called(body, data, init_states, parts.stand_ins)
     parts.add(flat(outputs) + flat(after), name)
-    made = _node("_foreach", parts, ("body",), len(flat(outputs) + flat(after)),
-                 {"data": len(flat(data)), "states": len(flat(init_states))})
+    made = _node(
+        "_foreach", parts, ("body",), len(flat(outputs) + flat(after)), {"data": len(flat(data)), "states": len(flat(init_states))}
+    )
     return _like(outputs, made), _like(init_states, made)
 
 
-def while_loop(cond: Callable[..., Any], func: Callable[..., Tuple[Any, Any]], loop_vars: Any,
-               max_iterations: Any = None, name: str = "while_loop") -> Any:
+def while_loop(
+    cond: Callable[..., Any],
+    func: Callable[..., Tuple[Any, Any]],
+    loop_vars: Any,
+    max_iterations: Any = None,
+    name: str = "while_loop",
+) -> Any:
     """(outputs, loop_vars) of `func(*loop_vars) -> (outputs, loop_vars)`, repeated while `cond(*loop_vars)`.
 
     The outputs of all steps are stacked, and filled up with zeros to `max_iterations` of them. Both functions are called once.
@@ -107,8 +114,13 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Tuple[Any, Any]], l
         raise ValueError("The number of loop_vars should be consistent during the loop")
     parts.add([condition], names[0])
     parts.add(flat(outputs) + flat(after), names[1])
-    made = _node("_while_loop", parts, ("condition", "body"), len(flat(outputs) + flat(after)),
-                 {"states": len(flat(given)), "most": int(max_iterations)})
+    made = _node(
+        "_while_loop",
+        parts,
+        ("condition", "body"),
+        len(flat(outputs) + flat(after)),
+        {"states": len(flat(given)), "most": int(max_iterations)},
+    )
     return _like(outputs, made), _like(loop_vars, made)
 
 

@@ -60,10 +60,13 @@ class Definition:
             if len(session.renamed) > _MOST_RENAMED:
                 session.renamed.clear()
             session.renamed.update(self._wire.renamed)
-            _server.will_run(session, {node.custom.op_type for node in self._wire.graph.nodes
-                                       if node.op == "Custom"})
-            session.submit(encoding.message(encoding.DEFINE_GRAPH, command_pb2.Command.DefineGraph(
-                graph=number, definition=self._wire.graph, inputs=self._wire.inputs)))
+            _server.will_run(session, {node.custom.op_type for node in self._wire.graph.nodes if node.op == "Custom"})
+            session.submit(
+                encoding.message(
+                    encoding.DEFINE_GRAPH,
+                    command_pb2.Command.DefineGraph(graph=number, definition=self._wire.graph, inputs=self._wire.inputs),
+                )
+            )
             self._graphs[session] = number, dead
             # Garbage collection may come at any moment, and must not wait: it only notes the name.
             weakref.finalize(self, dead.append, number).atexit = False
@@ -112,8 +115,9 @@ def _describe(message: Any, shape: Optional[Sequence[int]], dtype: Optional[str]
 
 
 def _kind(message: Any) -> KnownType:
-    return KnownType(tuple(message.shape) if message.has_shape else None,
-                FLAG_DTYPES[message.dtype] if message.HasField("dtype") else None)
+    return KnownType(
+        tuple(message.shape) if message.has_shape else None, FLAG_DTYPES[message.dtype] if message.HasField("dtype") else None
+    )
 
 
 _dead: "weakref.WeakKeyDictionary[Session, Deque[int]]" = weakref.WeakKeyDictionary()

@@ -34,8 +34,15 @@ class Executor:
     >>> executor.grad_dict["fc_weight"]
     """
 
-    def __init__(self, symbol: Outputs, ctx: Optional[Context], args: Sequence[NDArray],
-                 grads: Sequence[Optional[NDArray]], requests: Sequence[str], states: Sequence[NDArray]) -> None:
+    def __init__(
+        self,
+        symbol: Outputs,
+        ctx: Optional[Context],
+        args: Sequence[NDArray],
+        grads: Sequence[Optional[NDArray]],
+        requests: Sequence[str],
+        states: Sequence[NDArray],
+    ) -> None:
         self._symbol = symbol
         self._ctx = ctx
         self._names = symbol.list_arguments()
@@ -116,8 +123,7 @@ class Executor:
             shapes = {name: array.shape for name, array in self.arg_dict.items()}
             dtypes = {name: dtype_name(array.dtype) for name, array in self.arg_dict.items()}
             result = self._symbol._define().infer(shapes, dtypes)
-            self._outputs = [empty(kind.shape or (), ctx=self._ctx, dtype=kind.dtype or "float32")
-                             for kind in result.outputs]
+            self._outputs = [empty(kind.shape or (), ctx=self._ctx, dtype=kind.dtype or "float32") for kind in result.outputs]
         return self._outputs
 
     # Running.
@@ -135,8 +141,7 @@ class Executor:
                 if name not in arrays:
                     raise TypeError(f"Unknown argument {name}; the arguments are: {', '.join(self._names)}")
                 if arrays[name].shape != value.shape:
-                    raise ValueError(f"Shape not match! Argument {name}, need: {arrays[name].shape}, "
-                                     f"received: {value.shape}")
+                    raise ValueError(f"Shape not match! Argument {name}, need: {arrays[name].shape}, " f"received: {value.shape}")
                 arrays[name][:] = value
         return self._run(recording=bool(is_train) and self._marked.any, training=bool(is_train))
 
@@ -148,12 +153,18 @@ class Executor:
         first = len(self.arg_arrays)
         names = [*arguments[:first], *[array._sent() for array in self.aux_arrays], *arguments[first:]]
         outputs = [blank(NDArray, session, context, None, None) for _ in range(len(self._running))]
-        write(self.aux_arrays if training else self._custom_states, lambda: self._running._define().run(
-            session, [names[place] for place in self._order], [output._name for output in outputs],
-            encoding.mode_flags(recording, training)))
+        write(
+            self.aux_arrays if training else self._custom_states,
+            lambda: self._running._define().run(
+                session,
+                [names[place] for place in self._order],
+                [output._name for output in outputs],
+                encoding.mode_flags(recording, training),
+            ),
+        )
         for array in self._custom_states:
             array._written_by_server()
-        results = outputs[:len(self._output_names)]
+        results = outputs[: len(self._output_names)]
         self._recorded = results if recording else None
         self._outputs = [array.detach() for array in results] if recording else results  # Which the program may write.
         if self._monitored is not None and self._watch is not None:
@@ -161,8 +172,9 @@ class Executor:
                 self._watch[0](name, array)
         return self._outputs
 
-    def backward(self, out_grads: Union[None, NDArray, Sequence[NDArray], Mapping[str, NDArray]] = None,
-                 is_train: bool = True) -> None:
+    def backward(
+        self, out_grads: Union[None, NDArray, Sequence[NDArray], Mapping[str, NDArray]] = None, is_train: bool = True
+    ) -> None:
         """Computes the gradients of the last `forward` into `grad_arrays`.
 
         out_grads: dL/d(output), for each output, in order or by name; not needed where all outputs are losses.
@@ -174,18 +186,25 @@ class Executor:
         gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
         self._marked.backward(self._recorded or [], gradients, bool(is_train))
         if self._monitored is not None and self._watch is not None:
-            written = {name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests)
-                       if request == "write"}
+            written = {
+                name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests) if request == "write"
+            }
             for name, array in self._monitored.told_gradients(written):
                 self._watch[0](name, array)
 
     # Arrays replaced.
 
-    def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Optional[Mapping[str, NDArray]] = None,
-                         allow_extra_params: bool = False) -> None:
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Optional[Mapping[str, NDArray]] = None,
+        allow_extra_params: bool = False,
+    ) -> None:
         """Copies values into arguments and auxiliary states. ValueError: a name that is not there, unless allowed."""
-        for params, arrays, kind in ((arg_params, self.arg_dict, "arguments"),
-                                     (aux_params or {}, self.aux_dict, "auxiliary states")):
+        for params, arrays, kind in (
+            (arg_params, self.arg_dict, "arguments"),
+            (aux_params or {}, self.aux_dict, "auxiliary states"),
+        ):
             for name, value in params.items():
                 if name in arrays:
                     if arrays[name].shape != value.shape:
@@ -194,8 +213,7 @@ class Executor:
                 elif not allow_extra_params:
                     raise ValueError(f'Find name "{name}" that is not in the {kind}')
 
-    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False,
-                **kwargs: Sequence[int]) -> "Executor":
+    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Sequence[int]) -> "Executor":
         """An Executor for inputs of other shapes, which shares the arrays whose shapes stay.
 
         partial_shaping: arrays that are not named may change their shapes, too (they begin as zeros).
@@ -216,11 +234,15 @@ class Executor:
             if tuple(shape) == array.shape:
                 return array
             if name not in kwargs and not partial_shaping:
-                raise MXNetError(f"Shape of unspecified argument {name} changed from {array.shape} to {tuple(shape)}. "
-                                 "If this is intended, set partial_shaping=True.")
+                raise MXNetError(
+                    f"Shape of unspecified argument {name} changed from {array.shape} to {tuple(shape)}. "
+                    "If this is intended, set partial_shaping=True."
+                )
             if math.prod(shape) > math.prod(array.shape) and not allow_up_sizing:
-                raise MXNetError(f"New shape of {name}, {tuple(shape)}, is larger than {array.shape}. If you really "
-                                 "want to up size, set allow_up_sizing=True.")
+                raise MXNetError(
+                    f"New shape of {name}, {tuple(shape)}, is larger than {array.shape}. If you really "
+                    "want to up size, set allow_up_sizing=True."
+                )
             return zeros(shape, ctx=self._ctx, dtype=array.dtype)
 
         grads = [None if grad is None else fitted(name, grad) for name, grad in zip(self._names, self.grad_arrays)]

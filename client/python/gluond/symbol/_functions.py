@@ -15,7 +15,8 @@ def make(info: OperatorInfo, called: str) -> Callable[..., Symbol]:
     return _functions_of_symbols.make(Symbol, info, called)
 
 
-def call(op: str, tensors: Sequence[Optional[Outputs]], named: Mapping[str, Outputs], attributes: Mapping[str, Any],
-         **how: Any) -> Symbol:
+def call(
+    op: str, tensors: Sequence[Optional[Outputs]], named: Mapping[str, Outputs], attributes: Mapping[str, Any], **how: Any
+) -> Symbol:
     """The operator applied to symbols. name, hint, attr: of the node."""
     return _functions_of_symbols.call(Symbol, op, tensors, named, attributes, **how)

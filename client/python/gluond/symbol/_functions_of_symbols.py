@@ -16,11 +16,21 @@ S = TypeVar("S", bound=Outputs)
 
 def make(kind: Type[S], info: OperatorInfo, called: str) -> Callable[..., S]:
     """The function for an operator; `called` is how automatic names begin."""
+
     def function(*args: Any, **kwargs: Any) -> S:
         hidden = {key: kwargs.pop(key) for key in list(kwargs) if is_hidden(key) or key in SHORT}
         parsed = info.parse(args, kwargs, Outputs, "Symbol", ("name", "attr", "out"))
-        return call(kind, info.name, parsed.tensors, parsed.named, parsed.attributes, name=parsed.rest.get("name"),
-                    hint=called, attr=parsed.rest.get("attr"), **hidden)
+        return call(
+            kind,
+            info.name,
+            parsed.tensors,
+            parsed.named,
+            parsed.attributes,
+            name=parsed.rest.get("name"),
+            hint=called,
+            attr=parsed.rest.get("attr"),
+            **hidden,
+        )
 
     function.__name__ = function.__qualname__ = called
     function.__module__ = __package__
@@ -29,17 +39,29 @@ def make(kind: Type[S], info: OperatorInfo, called: str) -> Callable[..., S]:
     return function
 
 
-def call(kind: Type[S], op: str, tensors: Sequence[Optional[Outputs]], named: Mapping[str, Outputs],
-         attributes: Mapping[str, Any], *, name: Optional[str] = None, hint: Optional[str] = None,
-         attr: Optional[Mapping[str, str]] = None, **hidden: Any) -> S:
+def call(
+    kind: Type[S],
+    op: str,
+    tensors: Sequence[Optional[Outputs]],
+    named: Mapping[str, Outputs],
+    attributes: Mapping[str, Any],
+    *,
+    name: Optional[str] = None,
+    hint: Optional[str] = None,
+    attr: Optional[Mapping[str, str]] = None,
+    **hidden: Any,
+) -> S:
     """The operator applied to symbols. `hidden`: keywords of a hidden attribute, as `__layout__`. TypeError: any other."""
     for key in hidden:
         if not (is_hidden(key) or key in SHORT):
             raise TypeError(f"{hint or op}() got an unexpected keyword argument '{key}'")
     attr = {**(attr or {}), **{key: str(value) for key, value in hidden.items()}}
     entries = [None if symbol is None else symbol._entry(str(place)) for place, symbol in enumerate(tensors)]
-    return kind(_compose.apply(op, entries, {key: symbol._entry(key) for key, symbol in named.items()}, attributes,
-                               name=name, hint=hint, attr=attr))
+    return kind(
+        _compose.apply(
+            op, entries, {key: symbol._entry(key) for key, symbol in named.items()}, attributes, name=name, hint=hint, attr=attr
+        )
+    )
 
 
 class _Known(Dict[str, Any]):

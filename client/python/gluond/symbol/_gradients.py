@@ -15,14 +15,53 @@ from . import _server
 from ._outputs import Outputs
 
 # Operators whose gradient does not depend on the head gradient.
-_LOSSES = {"SoftmaxOutput", "Softmax", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput",
-           "SVMOutput", "MakeLoss", "make_loss", "BlockGrad", "stop_gradient"}
+_LOSSES = {
+    "SoftmaxOutput",
+    "Softmax",
+    "LinearRegressionOutput",
+    "LogisticRegressionOutput",
+    "MAERegressionOutput",
+    "SVMOutput",
+    "MakeLoss",
+    "make_loss",
+    "BlockGrad",
+    "stop_gradient",
+}
 # Operators whose gradient is 0, whatever the head gradient is.
-_COMPARISONS = [f"{prefix}{name}{suffix}" for name in ("equal", "not_equal", "greater", "greater_equal", "lesser", "lesser_equal",
-                                                       "logical_and", "logical_or", "logical_xor")
-                for prefix, suffix in (("_", ""), ("_", "_scalar"), ("broadcast_", ""))]
-_CONSTANT = {*_COMPARISONS, "logical_not", "shape_array", "size_array", "argmax", "argmin", "argmax_channel", "one_hot", "sign", "round",
-             "rint", "fix", "floor", "ceil", "trunc", "ones_like", "zeros_like"}
+_COMPARISONS = [
+    f"{prefix}{name}{suffix}"
+    for name in (
+        "equal",
+        "not_equal",
+        "greater",
+        "greater_equal",
+        "lesser",
+        "lesser_equal",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+    )
+    for prefix, suffix in (("_", ""), ("_", "_scalar"), ("broadcast_", ""))
+]
+_CONSTANT = {
+    *_COMPARISONS,
+    "logical_not",
+    "shape_array",
+    "size_array",
+    "argmax",
+    "argmin",
+    "argmax_channel",
+    "one_hot",
+    "sign",
+    "round",
+    "rint",
+    "fix",
+    "floor",
+    "ceil",
+    "trunc",
+    "ones_like",
+    "zeros_like",
+}
 
 
 class HeadGradients:
@@ -46,17 +85,23 @@ class HeadGradients:
         for gradient in gradients:
             if gradient is not None and not isinstance(gradient, NDArray):
                 raise TypeError(f"inputs must be NDArray, got {type(gradient).__name__}")
-        gradients = [None if constant else gradient for gradient, constant in zip(
-            gradients + [None] * (len(names) - len(gradients)), self._constant)]  # Those beyond the outputs are ignored, as by MXNet.
+        gradients = [
+            None if constant else gradient
+            for gradient, constant in zip(gradients + [None] * (len(names) - len(gradients)), self._constant)
+        ]  # Those beyond the outputs are ignored, as by MXNet.
         for name, gradient, needed in zip(names, gradients, self._needed):
             if needed and gradient is None:
-                raise MXNetError(f"Because the last operator is not Loss function, head_gradient is required when "
-                                 f"calling backward: {name} has none. If you are attempting to minimize the output as "
-                                 "an objective, please modify your network and pass it through the make_loss symbol.")
+                raise MXNetError(
+                    f"Because the last operator is not Loss function, head_gradient is required when "
+                    f"calling backward: {name} has none. If you are attempting to minimize the output as "
+                    "an objective, please modify your network and pass it through the make_loss symbol."
+                )
         if self._dtypes is None and any(gradient is not None for gradient in gradients):
             self._dtypes = [output.dtype for output in outputs]
-        return [gradient if gradient is None or gradient.dtype == dtype else gradient.astype(dtype)
-                for gradient, dtype in zip(gradients, self._dtypes or [None] * len(gradients))]
+        return [
+            gradient if gradient is None or gradient.dtype == dtype else gradient.astype(dtype)
+            for gradient, dtype in zip(gradients, self._dtypes or [None] * len(gradients))
+        ]
 
 
 def _is_loss(node: Any) -> bool:
@@ -72,8 +117,7 @@ class MarkedArguments:
     the executor's gradients: the user's arrays may be marked otherwise, or be in other executors.
     """
 
-    def __init__(self, arguments: Sequence[NDArray], gradients: Sequence[Optional[NDArray]],
-                 requests: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[NDArray], gradients: Sequence[Optional[NDArray]], requests: Sequence[str]) -> None:
         self._arguments = arguments
         self._gradients = gradients
         self._requests = requests
@@ -101,19 +145,23 @@ class MarkedArguments:
         command = command_pb2.Command.Mark()
         for name, gradient, request in zip(self._names, self._gradients, self._requests):
             if gradient is not None and request != "null":
-                command.arrays.add(variable=encoding.number_of(name), gradient=encoding.number_of(gradient._sent()),
-                                   request=graph_pb2.Variable.GradReq.Value(request.upper()))
+                command.arrays.add(
+                    variable=encoding.number_of(name),
+                    gradient=encoding.number_of(gradient._sent()),
+                    request=graph_pb2.Variable.GradReq.Value(request.upper()),
+                )
                 gradient._written_by_server()
         session.submit(encoding.message(encoding.MARK, command))
 
-    def backward(self, outputs: Sequence[NDArray], head_gradients: Sequence[Optional[NDArray]],
-                 training: bool) -> None:
+    def backward(self, outputs: Sequence[NDArray], head_gradients: Sequence[Optional[NDArray]], training: bool) -> None:
         """Computes the gradients, from the recorded outputs."""
         command = command_pb2.Command.Backward(
             heads=[encoding.number_of(output._sent()) for output in outputs],
-            head_gradients=[0 if gradient is None else encoding.number_of(gradient._sent())
-                            for gradient in head_gradients],
-            retain_graph=True, training=training)
-        written = [gradient for gradient, request in zip(self._gradients, self._requests)
-                   if gradient is not None and request != "null"]
+            head_gradients=[0 if gradient is None else encoding.number_of(gradient._sent()) for gradient in head_gradients],
+            retain_graph=True,
+            training=training,
+        )
+        written = [
+            gradient for gradient, request in zip(self._gradients, self._requests) if gradient is not None and request != "null"
+        ]
         write(written, lambda: tape.submit_backward(outputs[0]._session, command))

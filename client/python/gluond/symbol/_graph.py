@@ -27,8 +27,14 @@ class Node:
     # How often operators' attributes have been changed in this process: things made of a graph before are outdated.
     edits = 0
 
-    def __init__(self, op: Optional[str], name: str, attrs: dict[str, str], inputs: Sequence[Entry] = (),
-                 call: Optional["_server.Call"] = None) -> None:
+    def __init__(
+        self,
+        op: Optional[str],
+        name: str,
+        attrs: dict[str, str],
+        inputs: Sequence[Entry] = (),
+        call: Optional["_server.Call"] = None,
+    ) -> None:
         self.op = op  # None: a variable.
         self.name = name
         self.attrs = attrs

@@ -45,21 +45,22 @@ def types(symbol: Outputs, args: Sequence[Any], kwargs: Mapping[str, Any], parti
     outputs = [_class(kind.dtype) for kind in result.outputs]
     if partial or all(dtype is not None for dtype in arguments + outputs + auxiliaries):
         return arguments, outputs, auxiliaries
-    _warn("type", "arguments", [(name, dtype) for name, dtype in zip(symbol.list_arguments(), arguments)
-                                if dtype is None])
+    _warn("type", "arguments", [(name, dtype) for name, dtype in zip(symbol.list_arguments(), arguments) if dtype is None])
     return None, None, None
 
 
 def declared_shapes(symbol: Outputs) -> Dict[str, Tuple[int, ...]]:
     """The shapes that variables were made with."""
-    return {node.name: ast.literal_eval(node.attrs["__shape__"]) for node in _inputs(symbol)
-            if "__shape__" in node.attrs}
+    return {node.name: ast.literal_eval(node.attrs["__shape__"]) for node in _inputs(symbol) if "__shape__" in node.attrs}
 
 
 def declared_types(symbol: Outputs) -> Dict[str, str]:
     """The dtypes that variables were made with."""
-    return {node.name: FLAG_DTYPES[int(node.attrs["__dtype__"])] for node in _inputs(symbol)
-            if node.attrs.get("__dtype__", "-1") != "-1"}
+    return {
+        node.name: FLAG_DTYPES[int(node.attrs["__dtype__"])]
+        for node in _inputs(symbol)
+        if node.attrs.get("__dtype__", "-1") != "-1"
+    }
 
 
 def _inputs(symbol: Outputs) -> List[Node]:
@@ -114,5 +115,4 @@ def _class(dtype: Optional[str]) -> Any:
 
 def _warn(what: str, of: str, unknown: Sequence[Tuple[str, Any]]) -> None:
     listed = "\n\t".join(f"{name}: {value}" for name, value in unknown)
-    warnings.warn(f"Cannot decide {what} for the following {of}. Consider providing them as input:\n\t{listed}",
-                  stacklevel=4)
+    warnings.warn(f"Cannot decide {what} for the following {of}. Consider providing them as input:\n\t{listed}", stacklevel=4)

@@ -34,8 +34,13 @@ def dumps(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
         "attrs": {"mxnet_version": ["int", _VERSION], **({"is_np_shape": ["int", 1]} if frame().np_shape else {})},
     }
     # A field to a line, as MXNet writes it: differences between two files are then easy to see.
-    return ('{\n  "nodes": [\n' + ",\n".join(nodes) + "\n  ],\n"
-            + ",\n".join(f'  "{key}": {json.dumps(value)}' for key, value in rest.items()) + "\n}")
+    return (
+        '{\n  "nodes": [\n'
+        + ",\n".join(nodes)
+        + "\n  ],\n"
+        + ",\n".join(f'  "{key}": {json.dumps(value)}' for key, value in rest.items())
+        + "\n}"
+    )
 
 
 def _node_json(node: Node, ids: dict[Node, int], versions: dict[Node, int]) -> dict[str, Any]:
@@ -55,6 +60,7 @@ def _node_json(node: Node, ids: dict[Node, int], versions: dict[Node, int]) -> d
 
 def _without_amp_casts(entries: Sequence[Entry]) -> list[Entry]:
     """The graph as it was before mixed precision was applied to it."""
+
     def is_cast(node: Node) -> bool:
         return node.op in ("amp_cast", "amp_multicast")
 
@@ -104,8 +110,7 @@ def _read_node(content: Any, number: int, before: Sequence[Node]) -> Node:
         raise MXNetError(f'This is no symbol file: node {number} has no "op"')
     name = str(content.get("name", ""))
     # Files older than MXNet 1.0 call them `attr`; those older than 0.9 keep an operator's own in `param`.
-    attrs = {str(key): str(value) for field in ("param", "attr", "attrs")
-             for key, value in (content.get(field) or {}).items()}
+    attrs = {str(key): str(value) for field in ("param", "attr", "attrs") for key, value in (content.get(field) or {}).items()}
     inputs = [_read_entry(entry, before, name) for entry in content.get("inputs") or []]
     if content["op"] == "null":
         return Node(None, name, normalized(attrs))
@@ -114,9 +119,13 @@ def _read_node(content: Any, number: int, before: Sequence[Node]) -> Node:
 
 
 def _read_entry(content: Any, nodes: Sequence[Node], where: str) -> Entry:
-    if (not isinstance(content, list) or len(content) < 2
-            or not all(isinstance(part, int) for part in content)
-            or not 0 <= content[0] < len(nodes) or content[1] < 0):
+    if (
+        not isinstance(content, list)
+        or len(content) < 2
+        or not all(isinstance(part, int) for part in content)
+        or not 0 <= content[0] < len(nodes)
+        or content[1] < 0
+    ):
         raise MXNetError(f"This is no symbol file: {where} reads {content}, want [node, output] of a node before it")
     return Entry(nodes[content[0]], content[1])
 
@@ -125,7 +134,7 @@ def _add_missing_inputs(nodes: Sequence[Node]) -> None:
     """Files older than MXNet 0.9 leave auxiliary states out."""
     for node in nodes:
         if node.op is not None and len(node.call.inputs) > len(node.inputs):
-            for argument in node.call.inputs[len(node.inputs):]:
+            for argument in node.call.inputs[len(node.inputs) :]:
                 node.inputs.append(Entry(Node(None, f"{node.name}_{argument}", {}), 0))
 
 
@@ -135,7 +144,7 @@ def _move_to_variables(attrs: dict[str, str], inputs: Sequence[Entry]) -> None:
         for short in SHORT:
             if not key.endswith("_" + short) or key.startswith("__"):
                 continue
-            argument = key[:-len(short) - 1]
+            argument = key[: -len(short) - 1]
             for entry in inputs:
                 if entry.node.is_variable and entry.node.name.endswith(argument):
                     entry.node.attrs[f"__{short}__"] = attrs.pop(key)

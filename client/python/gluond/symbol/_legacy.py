@@ -35,8 +35,7 @@ class PythonOp:
         """Computes out_data. Default: the first input."""
         out_data[0][:] = in_data[0]
 
-    def backward(self, out_grad: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any],
-                 in_grad: Sequence[Any]) -> None:
+    def backward(self, out_grad: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any], in_grad: Sequence[Any]) -> None:
         """Computes in_grad. Default: ones."""
         in_grad[0][:] = 1.0
 
@@ -105,8 +104,7 @@ class _Operator(CustomOp):
     def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
         lists = _Lists(isinstance(self._op, NumpyOp))
         heads = lists.read(out_grad) if self._op.need_top_grad() else list(out_grad)
-        self._op.backward(out_grad=heads, in_data=lists.read(in_data), out_data=lists.read(out_data),
-                          in_grad=lists.write(in_grad))
+        self._op.backward(out_grad=heads, in_data=lists.read(in_data), out_data=lists.read(out_data), in_grad=lists.write(in_grad))
         lists.done()
 
 

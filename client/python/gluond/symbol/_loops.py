@@ -39,9 +39,10 @@ class LoopPart:
     def infer(self, shapes: List[Shape], types: List[Optional[str]]) -> List[KnownType]:
         """The types of the outputs, with those of the inputs as far as they are known; what follows for these is filled in."""
         names = [f"in{place}" for place in self._places]
-        known = self._graph._define().infer({name: shapes[place] or () for name, place in zip(names, self._places)},
-                                            {name: types[place] or "" for name, place in zip(names, self._places)
-                                             if types[place] is not None})
+        known = self._graph._define().infer(
+            {name: shapes[place] or () for name, place in zip(names, self._places)},
+            {name: types[place] or "" for name, place in zip(names, self._places) if types[place] is not None},
+        )
         by_name = {node.name: kind for node, kind in zip(self._graph._define().variables, known.inputs)}
         for name, place in zip(names, self._places):
             shapes[place], types[place] = by_name[name].shape, by_name[name].dtype
@@ -65,8 +66,9 @@ class LoopOp(CustomOp):
         self._training = False
         self._recorded: Optional[Tuple[Arrays, Arrays]] = None
 
-    def forward(self, is_train: bool, req: Sequence[str], in_data: Sequence[Any], out_data: Sequence[Any],
-                aux: Sequence[Any]) -> None:
+    def forward(
+        self, is_train: bool, req: Sequence[str], in_data: Sequence[Any], out_data: Sequence[Any], aux: Sequence[Any]
+    ) -> None:
         """See CustomOp. An output of a loop without a step is zeros."""
         self._training = is_train
         if is_train:
@@ -83,12 +85,19 @@ class LoopOp(CustomOp):
         with tape.record(self._training):
             return inputs, [invoke(copy, [each]) for each in self._run([*inputs, *aux])]
 
-    def backward(self, req: Sequence[str], out_grad: Sequence[Any], in_data: Sequence[Any], out_data: Sequence[Any],
-                 in_grad: Sequence[Any], aux: Sequence[Any]) -> None:
+    def backward(
+        self,
+        req: Sequence[str],
+        out_grad: Sequence[Any],
+        in_data: Sequence[Any],
+        out_data: Sequence[Any],
+        in_grad: Sequence[Any],
+        aux: Sequence[Any],
+    ) -> None:
         """See CustomOp."""
         inputs, outputs = self._recorded or self._record(in_data, [state.copy() for state in aux])
         self._recorded = None
-        tape.backward(outputs, out_grad[len(out_grad) - len(outputs):], train_mode=self._training)
+        tape.backward(outputs, out_grad[len(out_grad) - len(outputs) :], train_mode=self._training)
         for target, request, array in zip(in_grad, req, inputs):
             self.assign(target, request, array.grad)
 
@@ -118,13 +127,13 @@ class LoopProp(CustomOpProp):
         shapes: List[Shape] = [shape if shape.rank_known else None for shape in in_shape]
         shapes += [None] * self._written
         outputs = self.infer(shapes, [None] * len(shapes))
-        return shapes[:self._inputs], [each.shape for each in outputs], shapes[self._inputs:]
+        return shapes[: self._inputs], [each.shape for each in outputs], shapes[self._inputs :]
 
     def infer_type(self, in_type: List[Any]) -> Tuple[Any, ...]:
         """See CustomOpProp."""
         types = [None if each is None else dtype_name(each) for each in in_type] + [None] * self._written
         outputs = self.infer([None] * len(types), types)
-        return types[:self._inputs], [each.dtype for each in outputs], types[self._inputs:]
+        return types[: self._inputs], [each.dtype for each in outputs], types[self._inputs :]
 
     def create_operator(self, ctx: Any, in_shapes: List[List[int]], in_dtypes: List[int]) -> CustomOp:
         """See CustomOpProp."""
@@ -160,22 +169,22 @@ class ForeachProp(LoopProp):
 
     def run(self, arrays: Arrays) -> Arrays:
         """See LoopProp."""
-        rest = arrays[self._data + self._states:]
+        rest = arrays[self._data + self._states :]
         made = self._outputs - self._states
 
         def step(slices: Arrays, states: Arrays) -> Tuple[Arrays, Arrays]:
             found = self.parts[0]([*slices, *states, *rest])
             return found[:made], found[made:]
 
-        outputs, states = control_flow.foreach(step, arrays[:self._data], arrays[self._data:self._data + self._states])
+        outputs, states = control_flow.foreach(step, arrays[: self._data], arrays[self._data : self._data + self._states])
         return [*outputs, *states]
 
     def infer(self, shapes: List[Shape], types: List[Optional[str]]) -> List[KnownType]:
         """See LoopProp."""
-        data = shapes[:self._data]
+        data = shapes[: self._data]
         length = max([shape[0] for shape in data if shape], default=-1)
         slices: List[Shape] = [None if shape is None else list(shape[1:]) or [1] for shape in data]
-        inner = slices + shapes[self._data:]
+        inner = slices + shapes[self._data :]
         outputs = self.parts[0].infer(inner, types)
         made = self._outputs - self._states
         if self._states_stay(self._data, outputs[made:], inner, types):
@@ -185,7 +194,7 @@ class ForeachProp(LoopProp):
             if shape is None or len(shape) == 1:  # A slice of one number does not tell how many dimensions the data have.
                 continue
             shapes[place] = [length, *(known or shape[1:])]
-        shapes[self._data:] = inner[self._data:]
+        shapes[self._data :] = inner[self._data :]
         return _stacked(outputs[:made], length) + outputs[made:]
 
 
@@ -199,15 +208,16 @@ class WhileLoopProp(LoopProp):
 
     def run(self, arrays: Arrays) -> Arrays:
         """See LoopProp."""
-        rest = arrays[self._states:]
+        rest = arrays[self._states :]
         made = self._outputs - self._states
 
         def step(*states: NDArray) -> Tuple[Arrays, Arrays]:
             found = self.parts[1]([*states, *rest])
             return found[:made], found[made:]
 
-        outputs, states = control_flow.while_loop(lambda *states: self.parts[0]([*states, *rest])[0], step,
-                                                  arrays[:self._states], self._most)
+        outputs, states = control_flow.while_loop(
+            lambda *states: self.parts[0]([*states, *rest])[0], step, arrays[: self._states], self._most
+        )
         return [*outputs, *states]
 
     def infer(self, shapes: List[Shape], types: List[Optional[str]]) -> List[KnownType]:

@@ -15,8 +15,10 @@ from ._graph import Entry, Node
 from ._outputs import Outputs
 
 # MXNet calls an operator's only input `data` if the operator is one of these, else `input0`. (Symbol's variables are `relu0_data`.)
-_NAMED = set("""Dropout L2Normalization LRN MakeLoss Pad Pooling SliceChannel SwapAxis _contrib_MultiBoxPrior _split_v2 all_finite
-    depth_to_space diag log_softmax moments repeat reverse softmax space_to_depth squeeze tile""".split())
+_NAMED = set(
+    """Dropout L2Normalization LRN MakeLoss Pad Pooling SliceChannel SwapAxis _contrib_MultiBoxPrior _split_v2 all_finite
+    depth_to_space diag log_softmax moments repeat reverse softmax space_to_depth squeeze tile""".split()
+)
 
 
 class Told(NamedTuple):
@@ -46,8 +48,13 @@ class MonitoredSymbol:
     than these are those of `probes`, which `symbol` reads.
     """
 
-    def __init__(self, symbol: Outputs, with_inputs: bool, arguments: Mapping[str, NDArray] = MappingProxyType({}),
-                 requests: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        symbol: Outputs,
+        with_inputs: bool,
+        arguments: Mapping[str, NDArray] = MappingProxyType({}),
+        requests: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         operators = [node for node in _graph.walk(symbol._entries) if not node.is_variable]
         self._places: Dict[Entry, int] = {}  # Each result among the outputs of a run.
         self._told: List[Told] = []
@@ -65,8 +72,9 @@ class MonitoredSymbol:
             entries = self._probed(entries, operators, arguments, requests)
         self.symbol = Outputs(entries)
 
-    def _probed(self, entries: List[Entry], operators: Sequence[Node], arguments: Mapping[str, NDArray],
-                requests: Mapping[str, str]) -> List[Entry]:
+    def _probed(
+        self, entries: List[Entry], operators: Sequence[Node], arguments: Mapping[str, NDArray], requests: Mapping[str, str]
+    ) -> List[Entry]:
         """The entries with probes on the inputs of operators."""
         known = _kinds(list(self._places), arguments)
         readers = collections.Counter(entry.node for node in operators for entry in node.inputs)
@@ -115,7 +123,9 @@ def _inputs(node: Node) -> Iterator[Told]:
 def _kinds(results: List[Entry], arguments: Mapping[str, NDArray]) -> Dict[Entry, Tuple[Any, Any]]:
     """(shape, dtype) of the operators' results and of the variables that they read."""
     definition = Outputs(results)._define()
-    found = definition.infer({name: array.shape for name, array in arguments.items()},
-                             {name: dtype_name(array.dtype) for name, array in arguments.items()})
+    found = definition.infer(
+        {name: array.shape for name, array in arguments.items()},
+        {name: dtype_name(array.dtype) for name, array in arguments.items()},
+    )
     entries = [*results, *[Entry(node, 0) for node in definition.variables]]
     return {entry: (kind.shape, kind.dtype) for entry, kind in zip(entries, found.outputs + found.inputs)}

@@ -58,8 +58,10 @@ class Outputs:
     def _entry(self, argument: str) -> Entry:
         """Its only output, as the input `argument` of an operator."""
         if len(self._entries) != 1:
-            raise MXNetError(f"Argument {argument} is a tuple of {len(self._entries)} outputs, single value is "
-                             f"required: take one of {self!r} by its index")
+            raise MXNetError(
+                f"Argument {argument} is a tuple of {len(self._entries)} outputs, single value is "
+                f"required: take one of {self!r} by its index"
+            )
         return self._entries[0]
 
     def _define(self) -> Definition:
@@ -71,8 +73,7 @@ class Outputs:
     def debug_str(self) -> str:
         """The graph as text for people, node by node."""
         lines = ["Symbol Outputs:"]
-        lines += [f"\toutput[{number}]={entry.node.name}({entry.output})"
-                  for number, entry in enumerate(self._entries)]
+        lines += [f"\toutput[{number}]={entry.node.name}({entry.output})" for number, entry in enumerate(self._entries)]
         for node in _graph.walk(self._entries):
             if node.is_variable:
                 lines.append(f"Variable:{node.name}")

@@ -32,8 +32,13 @@ def build(entries: Sequence[Entry], for_all: bool = False) -> WireGraph:
     graph = graph_pb2.Graph()
     for node in order:
         if not node.is_variable:
-            _add(graph, names.of[node], node.op or "", *_server.on_the_wire(node.op, node.attrs, for_all),
-                 [names.reference(entry) for entry in node.inputs])
+            _add(
+                graph,
+                names.of[node],
+                node.op or "",
+                *_server.on_the_wire(node.op, node.attrs, for_all),
+                [names.reference(entry) for entry in node.inputs],
+            )
     for entry in entries:
         reference = names.reference(entry)
         if entry.node.is_variable:  # An output is always an operator's.

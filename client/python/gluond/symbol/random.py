@@ -9,8 +9,19 @@ from ..base import _Null
 from . import _functions
 from .symbol import Symbol
 
-__all__ = ["uniform", "normal", "randn", "gamma", "exponential", "poisson", "negative_binomial",
-           "generalized_negative_binomial", "multinomial", "shuffle", "randint"]
+__all__ = [
+    "uniform",
+    "normal",
+    "randn",
+    "gamma",
+    "exponential",
+    "poisson",
+    "negative_binomial",
+    "generalized_negative_binomial",
+    "multinomial",
+    "shuffle",
+    "randint",
+]
 
 Number = Union[float, Symbol]
 
@@ -23,8 +34,10 @@ def _draw(distribution: str, parameters: Mapping[str, Any], shape: Any, dtype: A
     if all(symbols):
         return _functions.call(f"_sample_{distribution}", list(parameters.values()), {}, attributes, **kwargs)
     if any(symbols):
-        raise ValueError(f"{', '.join(parameters)} of a random distribution: all symbols or all numbers, got "
-                         f"{', '.join(type(value).__name__ for value in parameters.values())}")
+        raise ValueError(
+            f"{', '.join(parameters)} of a random distribution: all symbols or all numbers, got "
+            f"{', '.join(type(value).__name__ for value in parameters.values())}"
+        )
     return _functions.call(f"_random_{distribution}", [], {}, {**parameters, **attributes}, **kwargs)
 
 
@@ -35,7 +48,7 @@ def uniform(low: Number = 0, high: Number = 1, shape: Any = _Null, dtype: Any = 
 
 def normal(loc: Number = 0, scale: Number = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
     """Normal, with mean `loc` and standard deviation `scale`."""
-    parameters = ({"mu": loc, "sigma": scale} if isinstance(loc, Symbol) else {"loc": loc, "scale": scale})
+    parameters = {"mu": loc, "sigma": scale} if isinstance(loc, Symbol) else {"loc": loc, "scale": scale}
     return _draw("normal", parameters, shape, dtype, kwargs)
 
 
@@ -65,14 +78,14 @@ def negative_binomial(k: Number = 1, p: Number = 1, shape: Any = _Null, dtype: A
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
 
 
-def generalized_negative_binomial(mu: Number = 1, alpha: Number = 1, shape: Any = _Null, dtype: Any = _Null,
-                                  **kwargs: Any) -> Symbol:
+def generalized_negative_binomial(
+    mu: Number = 1, alpha: Number = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
+) -> Symbol:
     """Negative binomial by its mean `mu` and dispersion `alpha`."""
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
 
 
-def multinomial(data: Symbol, shape: Any = _Null, get_prob: bool = False, dtype: Any = "int32",
-                **kwargs: Any) -> Symbol:
+def multinomial(data: Symbol, shape: Any = _Null, get_prob: bool = False, dtype: Any = "int32", **kwargs: Any) -> Symbol:
     """Indices drawn with the probabilities in the last axis of `data`; with `get_prob` their log-probabilities too.
 
     (`get_prob` is off by default, as in `nd`; in MXNet's `sym` it is on.)

@@ -85,8 +85,7 @@ class Symbol(SymbolArithmetic, SymbolFluent, Binding):
     def list_attr(self, recursive: bool = False) -> Dict[str, str]:
         """The attributes of the symbol itself."""
         if recursive:
-            raise DeprecationWarning("Symbol.list_attr with recursive=True has been deprecated. "
-                                     "Please use attr_dict instead.")
+            raise DeprecationWarning("Symbol.list_attr with recursive=True has been deprecated. " "Please use attr_dict instead.")
         return shown(self._entries[0].node.attrs) if self._entries else {}
 
     def attr_dict(self) -> Dict[str, Dict[str, str]]:
@@ -129,8 +128,7 @@ class Symbol(SymbolArithmetic, SymbolFluent, Binding):
         if len(args) > len(arguments):
             raise TypeError(f"{len(args)} symbols for {len(arguments)} arguments: {', '.join(arguments)}")
         named = {**dict(zip(arguments, args)), **kwargs}
-        self._entries = _compose.substitute(self._entries, {key: value._entry(key) for key, value in named.items()},
-                                            name)
+        self._entries = _compose.substitute(self._entries, {key: value._entry(key) for key, value in named.items()}, name)
         self._definition = None
 
     def __copy__(self) -> "Symbol":
@@ -177,9 +175,18 @@ class Symbol(SymbolArithmetic, SymbolFluent, Binding):
         write_whole(fname, [self.tojson(remove_amp_cast).encode()])
 
 
-def Variable(name: str, attr: Optional[Mapping[str, str]] = None, shape: Optional[Sequence[int]] = None,
-             lr_mult: Optional[float] = None, wd_mult: Optional[float] = None, dtype: Any = None, init: Any = None,
-             stype: Optional[str] = None, profiler_scope: Optional[str] = None, **kwargs: str) -> Symbol:
+def Variable(
+    name: str,
+    attr: Optional[Mapping[str, str]] = None,
+    shape: Optional[Sequence[int]] = None,
+    lr_mult: Optional[float] = None,
+    wd_mult: Optional[float] = None,
+    dtype: Any = None,
+    init: Any = None,
+    stype: Optional[str] = None,
+    profiler_scope: Optional[str] = None,
+    **kwargs: str,
+) -> Symbol:
     """A symbol that is given its value when the graph is run.
 
     shape: 0 for a dimension that is not known. lr_mult, wd_mult: factors of the learning rate and the weight decay.
@@ -208,8 +215,10 @@ def Variable(name: str, attr: Optional[Mapping[str, str]] = None, shape: Optiona
         attrs["__profiler_scope__"] = profiler_scope
     for key, value in kwargs.items():
         if not (key.startswith("__") and key.endswith("__")):
-            raise ValueError(f"Attribute name={key} is not supported. Additional attributes must start and end with "
-                             "double underscores, e.g, __yourattr__")
+            raise ValueError(
+                f"Attribute name={key} is not supported. Additional attributes must start and end with "
+                "double underscores, e.g, __yourattr__"
+            )
         attrs[key] = str(value)
     return Symbol([Entry(Node(None, name, attrs), 0)])
 

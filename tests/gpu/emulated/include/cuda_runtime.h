@@ -104,8 +104,7 @@ namespace gluond::emulated {
 using Site = std::source_location;
 
 // Puts a kernel's launch on its stream; `thread` runs one thread of it.
-cudaError_t Launch(const cudaLaunchConfig_t& config, size_t parameter_bytes, const char* name,
-                   std::function<void()> thread);
+cudaError_t Launch(const cudaLaunchConfig_t& config, size_t parameter_bytes, const char* name, std::function<void()> thread);
 
 // A barrier of the block's threads, or of the lanes in `mask`. All must come, and to the same place in the source.
 void SyncBlock(const Site& site);
@@ -129,8 +128,7 @@ inline void __syncwarp(unsigned mask = ~0u, const gluond::emulated::Site& site =
   gluond::emulated::SyncWarp(mask, site);
 }
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int step,
-                  const gluond::emulated::Site& site = gluond::emulated::Site::current()) {
+T __shfl_xor_sync(unsigned mask, T value, int step, const gluond::emulated::Site& site = gluond::emulated::Site::current()) {
   static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "CUDA has no shuffle of this type");
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(value));

@@ -9,8 +9,10 @@ from ...base import MXNetError
 
 def _refusing(name: str) -> Callable[..., NoReturn]:
     def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise MXNetError(f"mx.contrib.amp.{name}(): automatic mixed precision is not part of gluond. A network trains in half "
-                         "precision after net.cast('float16'), with gluon.Trainer(..., {'multi_precision': True})")
+        raise MXNetError(
+            f"mx.contrib.amp.{name}(): automatic mixed precision is not part of gluond. A network trains in half "
+            "precision after net.cast('float16'), with gluon.Trainer(..., {'multi_precision': True})"
+        )
 
     function.__name__ = function.__qualname__ = name
     return function

@@ -32,8 +32,10 @@ def register(embedding_cls: Type["_TokenEmbedding"]) -> Type["_TokenEmbedding"]:
 def create(embedding_name: str, **kwargs: Any) -> "_TokenEmbedding":
     """The vectors of 'glove' or 'fasttext', or of a registered class. AssertionError: there is no such one."""
     if embedding_name.lower() not in _kinds:
-        raise WrongValue(f"{embedding_name} is not registered. Please register with token embedding.register first; there are "
-                         f"{', '.join(_kinds)}.")
+        raise WrongValue(
+            f"{embedding_name} is not registered. Please register with token embedding.register first; there are "
+            f"{', '.join(_kinds)}."
+        )
     return _kinds[embedding_name.lower()](**kwargs)
 
 
@@ -56,8 +58,9 @@ class _TokenEmbedding(Vocabulary):
         self._vec_len = 0
         self._idx_to_vec: Any = None
 
-    def _load_embedding(self, pretrained_file_path: str, elem_delim: str, init_unknown_vec: Callable[..., NDArray],
-                        encoding: str = "utf8") -> None:
+    def _load_embedding(
+        self, pretrained_file_path: str, elem_delim: str, init_unknown_vec: Callable[..., NDArray], encoding: str = "utf8"
+    ) -> None:
         """Reads a file with a token and its numbers in each line."""
         path = os.path.expanduser(pretrained_file_path)
         if not os.path.isfile(path):
@@ -73,8 +76,10 @@ class _TokenEmbedding(Vocabulary):
                 elif len(vector) == 1:
                     warnings.warn(f"At line {number} of {path}: token {token} with one number is likely a header; it is skipped.")
                 elif vectors and len(vector) != len(vectors[0]):
-                    raise WrongValue(f"At line {number} of {path}: the vector of token {token} has {len(vector)} numbers, those "
-                                     f"before have {len(vectors[0])}.")
+                    raise WrongValue(
+                        f"At line {number} of {path}: the vector of token {token} has {len(vector)} numbers, those "
+                        f"before have {len(vectors[0])}."
+                    )
                 else:
                     vectors.append(vector)
                     self._token_to_idx[token] = len(self._idx_to_token)
@@ -92,8 +97,12 @@ class _TokenEmbedding(Vocabulary):
         if not isinstance(vocabulary, Vocabulary):
             raise WrongType("The argument `vocabulary` must be an instance of mx.contrib.text.vocab.Vocabulary.")
         tokens = list(vocabulary.idx_to_token)
-        parts = [ndarray.concat(each.idx_to_vec[0:1], each.get_vecs_by_tokens(tokens[1:]), dim=0) if len(tokens) > 1
-                 else each.idx_to_vec[0:1] for each in embeddings]
+        parts = [
+            ndarray.concat(each.idx_to_vec[0:1], each.get_vecs_by_tokens(tokens[1:]), dim=0)
+            if len(tokens) > 1
+            else each.idx_to_vec[0:1]
+            for each in embeddings
+        ]
         self._idx_to_vec = ndarray.concat(*parts, dim=1) if len(parts) > 1 else parts[0]
         self._vec_len = self._idx_to_vec.shape[1]
         self._idx_to_token, self._token_to_idx = tokens, dict(vocabulary.token_to_idx)
@@ -111,6 +120,7 @@ class _TokenEmbedding(Vocabulary):
 
     def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> NDArray:
         """The vector of a token, (vec_len,), or those of a list of them. `lower_case_backup`: else of the token in lower case."""
+
         def index(token: str) -> int:
             backup = self._token_to_idx.get(token.lower(), 0) if lower_case_backup else 0
             return self._token_to_idx.get(token, backup)
@@ -122,8 +132,9 @@ class _TokenEmbedding(Vocabulary):
     def update_token_vectors(self, tokens: Any, new_vectors: NDArray) -> None:
         """Gives tokens other vectors. ValueError: a token is unknown. AssertionError: the vectors have another shape."""
         tokens = tokens if isinstance(tokens, list) else [tokens]
-        if not isinstance(new_vectors, NDArray) or new_vectors.shape not in (
-                (len(tokens), self._vec_len),) + (((self._vec_len,),) if len(tokens) == 1 else ()):
+        if not isinstance(new_vectors, NDArray) or new_vectors.shape not in ((len(tokens), self._vec_len),) + (
+            ((self._vec_len,),) if len(tokens) == 1 else ()
+        ):
             raise WrongValue(f"`new_vectors` must be an NDArray of the shape ({len(tokens)}, {self._vec_len}).")
         for token in tokens:
             if token not in self._token_to_idx:
@@ -145,13 +156,21 @@ class _Published(_TokenEmbedding):
 
     suffix = ""  # The end of the names of more files than are in `files`.
 
-    def __init__(self, pretrained_file_name: str, embedding_root: Optional[str], init_unknown_vec: Callable[..., NDArray],
-                 vocabulary: Optional[Vocabulary], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pretrained_file_name: str,
+        embedding_root: Optional[str],
+        init_unknown_vec: Callable[..., NDArray],
+        vocabulary: Optional[Vocabulary],
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         kind = type(self).__name__.lower()
         if pretrained_file_name not in self.files and not (self.suffix and pretrained_file_name.endswith(self.suffix)):
-            raise KeyError(f"Cannot find pretrained file {pretrained_file_name} for token embedding {kind}. Valid pretrained "
-                           f"files: {', '.join(self.files)}")
+            raise KeyError(
+                f"Cannot find pretrained file {pretrained_file_name} for token embedding {kind}. Valid pretrained "
+                f"files: {', '.join(self.files)}"
+            )
         root = os.path.join(data_dir(), "embeddings") if embedding_root is None else os.path.expanduser(embedding_root)
         folder = os.path.join(root, kind)
         path = os.path.join(folder, pretrained_file_name)
@@ -161,8 +180,10 @@ class _Published(_TokenEmbedding):
             with zipfile.ZipFile(packed) as files:
                 files.extract(pretrained_file_name, folder)
         if not os.path.exists(path):
-            raise FileNotFoundError(f"{kind}: {path} is not there, and gluond downloads nothing. Fetch {url} by other means and "
-                                    "put it, or what is in it, into that folder, or name another one: embedding_root='...'.")
+            raise FileNotFoundError(
+                f"{kind}: {path} is not there, and gluond downloads nothing. Fetch {url} by other means and "
+                "put it, or what is in it, into that folder, or name another one: embedding_root='...'."
+            )
         self._load_embedding(path, " ", init_unknown_vec)
         if vocabulary is not None:
             self._take_over(vocabulary, [self])
@@ -177,13 +198,30 @@ class _Published(_TokenEmbedding):
 class GloVe(_Published):
     """Stanford's vectors; see create."""
 
-    files = tuple(f"glove.{name}.txt" for name in (
-        "42B.300d", "6B.50d", "6B.100d", "6B.200d", "6B.300d", "840B.300d", "twitter.27B.25d", "twitter.27B.50d",
-        "twitter.27B.100d", "twitter.27B.200d"))
+    files = tuple(
+        f"glove.{name}.txt"
+        for name in (
+            "42B.300d",
+            "6B.50d",
+            "6B.100d",
+            "6B.200d",
+            "6B.300d",
+            "840B.300d",
+            "twitter.27B.25d",
+            "twitter.27B.50d",
+            "twitter.27B.100d",
+            "twitter.27B.200d",
+        )
+    )
 
-    def __init__(self, pretrained_file_name: str = "glove.840B.300d.txt", embedding_root: Optional[str] = None,
-                 init_unknown_vec: Callable[..., NDArray] = ndarray.zeros, vocabulary: Optional[Vocabulary] = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pretrained_file_name: str = "glove.840B.300d.txt",
+        embedding_root: Optional[str] = None,
+        init_unknown_vec: Callable[..., NDArray] = ndarray.zeros,
+        vocabulary: Optional[Vocabulary] = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(pretrained_file_name, embedding_root, init_unknown_vec, vocabulary, **kwargs)
 
     @staticmethod
@@ -197,18 +235,28 @@ class GloVe(_Published):
 class FastText(_Published):
     """Facebook's vectors, `wiki.<language>.vec` among them; see create."""
 
-    files = ("crawl-300d-2M.vec", "wiki-news-300d-1M.vec", "wiki-news-300d-1M-subword.vec",
-             *[f"wiki.{language}.vec" for language in LANGUAGES], *[f"wiki.multi.{language}.vec" for language in ALIGNED])
+    files = (
+        "crawl-300d-2M.vec",
+        "wiki-news-300d-1M.vec",
+        "wiki-news-300d-1M-subword.vec",
+        *[f"wiki.{language}.vec" for language in LANGUAGES],
+        *[f"wiki.multi.{language}.vec" for language in ALIGNED],
+    )
     suffix = ".vec"
 
-    def __init__(self, pretrained_file_name: str = "wiki.simple.vec", embedding_root: Optional[str] = None,
-                 init_unknown_vec: Callable[..., NDArray] = ndarray.zeros, vocabulary: Optional[Vocabulary] = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pretrained_file_name: str = "wiki.simple.vec",
+        embedding_root: Optional[str] = None,
+        init_unknown_vec: Callable[..., NDArray] = ndarray.zeros,
+        vocabulary: Optional[Vocabulary] = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(pretrained_file_name, embedding_root, init_unknown_vec, vocabulary, **kwargs)
 
     @staticmethod
     def _archive(name: str) -> Tuple[str, str]:
-        packed = name[:-len("vec")] + "zip"
+        packed = name[: -len("vec")] + "zip"
         english = name.startswith(("crawl", "wiki-news"))
         part = f"vectors-english/{name}.zip" if english else f"vectors-wiki/{packed}"
         return packed, "https://dl.fbaipublicfiles.com/fasttext/" + part
@@ -217,9 +265,15 @@ class FastText(_Published):
 class CustomEmbedding(_TokenEmbedding):
     """Vectors of a file of one's own: a token and its numbers in each line, with `elem_delim` between them."""
 
-    def __init__(self, pretrained_file_path: str, elem_delim: str = " ", encoding: str = "utf8",
-                 init_unknown_vec: Callable[..., NDArray] = ndarray.zeros, vocabulary: Optional[Vocabulary] = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pretrained_file_path: str,
+        elem_delim: str = " ",
+        encoding: str = "utf8",
+        init_unknown_vec: Callable[..., NDArray] = ndarray.zeros,
+        vocabulary: Optional[Vocabulary] = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self._load_embedding(pretrained_file_path, elem_delim, init_unknown_vec, encoding)
         if vocabulary is not None:

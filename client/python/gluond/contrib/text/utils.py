@@ -8,8 +8,13 @@ from typing import Counter, Optional
 __all__ = ["count_tokens_from_str"]
 
 
-def count_tokens_from_str(source_str: str, token_delim: str = " ", seq_delim: str = "\n", to_lower: bool = False,
-                          counter_to_update: Optional[Counter[str]] = None) -> Counter[str]:
+def count_tokens_from_str(
+    source_str: str,
+    token_delim: str = " ",
+    seq_delim: str = "\n",
+    to_lower: bool = False,
+    counter_to_update: Optional[Counter[str]] = None,
+) -> Counter[str]:
     """How often each token is in a text, added to `counter_to_update` if there is one, which is then the result.
 
     `token_delim` and `seq_delim`: regular expressions of what is between tokens.

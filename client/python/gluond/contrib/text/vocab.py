@@ -16,8 +16,14 @@ class Vocabulary:
     the alphabet. AssertionError: wrong or contradictory arguments.
     """
 
-    def __init__(self, counter: Optional[Counter[str]] = None, most_freq_count: Optional[int] = None, min_freq: int = 1,
-                 unknown_token: str = "<unk>", reserved_tokens: Optional[List[str]] = None) -> None:
+    def __init__(
+        self,
+        counter: Optional[Counter[str]] = None,
+        most_freq_count: Optional[int] = None,
+        min_freq: int = 1,
+        unknown_token: str = "<unk>",
+        reserved_tokens: Optional[List[str]] = None,
+    ) -> None:
         if min_freq <= 0:
             raise WrongValue("`min_freq` must be set to a positive value.")
         reserved = list(reserved_tokens or ())
@@ -33,8 +39,11 @@ class Vocabulary:
                 raise WrongType("`counter` must be an instance of collections.Counter.")
             most = len(counter) if most_freq_count is None else most_freq_count
             special = set(self._idx_to_token)
-            frequent = [token for token, count in sorted(counter.items(), key=lambda item: (-item[1], item[0]))
-                        if count >= min_freq and token not in special]
+            frequent = [
+                token
+                for token, count in sorted(counter.items(), key=lambda item: (-item[1], item[0]))
+                if count >= min_freq and token not in special
+            ]
             self._idx_to_token += frequent[:most]
         self._token_to_idx = {token: i for i, token in enumerate(self._idx_to_token)}
 

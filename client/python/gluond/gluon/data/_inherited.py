@@ -72,7 +72,8 @@ def _parts(thing: Any) -> List[Any]:
     if isinstance(thing, ArrayDataset):
         return [part for name, part in vars(thing).items() if name not in ("_data", "_copies")]
     is_searched = isinstance(thing, _HOLDERS) or not (
-        isinstance(thing, (type, types.ModuleType, NDArray)) or _is_of_package(type(thing).__module__))
+        isinstance(thing, (type, types.ModuleType, NDArray)) or _is_of_package(type(thing).__module__)
+    )
     return list(getattr(thing, "__dict__", {}).values()) if is_searched else []
 
 

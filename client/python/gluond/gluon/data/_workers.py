@@ -58,8 +58,10 @@ class _Worker:
             batch, error, trace = pickle.loads(self.pipe.recv_bytes())
         except (EOFError, OSError):
             self.process.join(1.0)
-            raise RuntimeError(f"A worker of the DataLoader has ended with code {self.process.exitcode} (negative: the "
-                               "number of a signal). Look for the cause with num_workers=0.") from None
+            raise RuntimeError(
+                f"A worker of the DataLoader has ended with code {self.process.exitcode} (negative: the "
+                "number of a signal). Look for the cause with num_workers=0."
+            ) from None
         if error is not None:
             raise error from RuntimeError("in a worker of the DataLoader:\n" + trace)
         return batch

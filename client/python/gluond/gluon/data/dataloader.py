@@ -91,11 +91,23 @@ class DataLoader:
     are on cpu_pinned(pin_device_id), as in MXNet. `auto_reload` is accepted for MXNet's sake.
     """
 
-    def __init__(self, dataset: Any, batch_size: Optional[int] = None, shuffle: bool = False,
-                 sampler: Optional[Sampler] = None, last_batch: Optional[str] = None,
-                 batch_sampler: Optional[Sampler] = None, batchify_fn: Optional[Callable[[Sequence[Any]], Any]] = None,
-                 num_workers: int = 0, pin_memory: bool = False, pin_device_id: int = 0, prefetch: Optional[int] = None,
-                 thread_pool: bool = False, timeout: float = 120, auto_reload: bool = False) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: Optional[int] = None,
+        shuffle: bool = False,
+        sampler: Optional[Sampler] = None,
+        last_batch: Optional[str] = None,
+        batch_sampler: Optional[Sampler] = None,
+        batchify_fn: Optional[Callable[[Sequence[Any]], Any]] = None,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        pin_device_id: int = 0,
+        prefetch: Optional[int] = None,
+        thread_pool: bool = False,
+        timeout: float = 120,
+        auto_reload: bool = False,
+    ) -> None:
         if timeout <= 0:
             raise AssertionError("timeout must be positive.")
         self._dataset = dataset
@@ -144,8 +156,10 @@ class DataLoader:
             try:
                 batch = waiting.popleft().get(self._timeout)
             except multiprocessing.TimeoutError:
-                raise RuntimeError(f"Worker timed out after {self._timeout} seconds. Give DataLoader a longer timeout, or "
-                                   "look for the cause with num_workers=0.") from None
+                raise RuntimeError(
+                    f"Worker timed out after {self._timeout} seconds. Give DataLoader a longer timeout, or "
+                    "look for the cause with num_workers=0."
+                ) from None
             following = next(batches, None)
             if following is not None:
                 waiting.append(self._pool.apply_async(self._run, (following,)))
@@ -164,16 +178,23 @@ class _MultiWorkerIter:
     """MXNet's iterator of a DataLoader with workers, which libraries import; a DataLoader here iterates by itself."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise MXNetError("DataLoader: batches of workers come from iter(DataLoader(..., num_workers=...)); a loader that makes "
-                         "MXNet's _MultiWorkerIter by itself cannot be used")
+        raise MXNetError(
+            "DataLoader: batches of workers come from iter(DataLoader(..., num_workers=...)); a loader that makes "
+            "MXNet's _MultiWorkerIter by itself cannot be used"
+        )
 
 
-def _batches(dataset: Any, batch_size: Optional[int], shuffle: bool, sampler: Optional[Sampler],
-             last_batch: Optional[str], batch_sampler: Optional[Sampler]) -> Sampler:
+def _batches(
+    dataset: Any,
+    batch_size: Optional[int],
+    shuffle: bool,
+    sampler: Optional[Sampler],
+    last_batch: Optional[str],
+    batch_sampler: Optional[Sampler],
+) -> Sampler:
     if batch_sampler is not None:
         if batch_size is not None or shuffle or sampler is not None or last_batch is not None:
-            raise ValueError("batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is "
-                             "specified.")
+            raise ValueError("batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is " "specified.")
         return batch_sampler
     if batch_size is None:
         raise ValueError("batch_size must be specified unless batch_sampler is specified")

@@ -83,10 +83,11 @@ class ArrayDataset(Dataset):
         self._length = len(args[0])
         for i, data in enumerate(args):
             if len(data) != self._length:
-                raise AssertionError(f"All arrays must have the same length; array[0] has length {self._length} while "
-                                     f"array[{i}] has {len(data)}.")
-        self._data: List[Any] = [data.asnumpy() if isinstance(data, NDArray) and len(data.shape) == 1 else data
-                                 for data in args]
+                raise AssertionError(
+                    f"All arrays must have the same length; array[0] has length {self._length} while "
+                    f"array[{i}] has {len(data)}."
+                )
+        self._data: List[Any] = [data.asnumpy() if isinstance(data, NDArray) and len(data.shape) == 1 else data for data in args]
         self._copies: List[Any] = []
 
     def __len__(self) -> int:

@@ -12,7 +12,8 @@ __all__ = ["get_model_file", "purge"]
 
 # The SHA-1 of the files that MXNet publishes.
 _model_sha1 = {
-    "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45", "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
+    "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
+    "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
     "densenet161": "b6c8a95717e3e761bd88d145f4d0a214aaa515dc",
     "densenet169": "2603f878403c6aa5a71a124c4a3307143d6820e9",
     "densenet201": "1cdbc116bc3a1b65832b18cf53e1cb8e7da017eb",
@@ -67,8 +68,10 @@ def get_model_file(name: str, root: Optional[str] = None) -> str:
     if os.path.exists(path) and check_sha1(path, _model_sha1[name]):
         return path
     state = "has another SHA-1 than expected" if os.path.exists(path) else "is not there"
-    raise FileNotFoundError(f"pretrained {name}: {path} {state}, and gluond downloads nothing. Fetch {_URL}{file}.zip by other "
-                            f"means and unpack it in {folder}, or name the folder that has the file: root='...'.")
+    raise FileNotFoundError(
+        f"pretrained {name}: {path} {state}, and gluond downloads nothing. Fetch {_URL}{file}.zip by other "
+        f"means and unpack it in {folder}, or name the folder that has the file: root='...'."
+    )
 
 
 def purge(root: Optional[str] = None) -> None:

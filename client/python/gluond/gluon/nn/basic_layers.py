@@ -16,18 +16,31 @@ class Dense(HybridBlock):
     `in_units` 0: told by the first batch. `activation` is a name that `nn.Activation` takes.
     """
 
-    def __init__(self, units: int, activation: Optional[str] = None, use_bias: bool = True, flatten: bool = True,
-                 dtype: str = "float32", weight_initializer: Any = None, bias_initializer: Any = "zeros",
-                 in_units: int = 0, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int,
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        flatten: bool = True,
+        dtype: str = "float32",
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_units: int = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self._flatten = flatten
         with self.name_scope():
             self._units = units
             self._in_units = in_units
-            self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, dtype=dtype,
-                                          allow_deferred_init=True)
-            self.bias: Any = self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype,
-                                             allow_deferred_init=True) if use_bias else None
+            self.weight = self.params.get(
+                "weight", shape=(units, in_units), init=weight_initializer, dtype=dtype, allow_deferred_init=True
+            )
+            self.bias: Any = (
+                self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype, allow_deferred_init=True)
+                if use_bias
+                else None
+            )
             self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # noqa: N803
@@ -69,20 +82,32 @@ class Embedding(HybridBlock):
     batch has named, unless they are made with `lazy_update=False`: neither weight decay nor momentum moves these.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, dtype: str = "float32", weight_initializer: Any = None,
-                 sparse_grad: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: str = "float32",
+        weight_initializer: Any = None,
+        sparse_grad: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self._input_dim = input_dim
         self._output_dim = output_dim
         self._dtype = dtype
         with self.name_scope():
-            self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype,
-                                          allow_deferred_init=True, grad_stype="row_sparse" if sparse_grad else "default")
+            self.weight = self.params.get(
+                "weight",
+                shape=(input_dim, output_dim),
+                init=weight_initializer,
+                dtype=dtype,
+                allow_deferred_init=True,
+                grad_stype="row_sparse" if sparse_grad else "default",
+            )
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # noqa: N803
         """(...) -> (..., output_dim)."""
-        return F.Embedding(x, weight, input_dim=self._input_dim, output_dim=self._output_dim, dtype=self._dtype,
-                           name="fwd")
+        return F.Embedding(x, weight, input_dim=self._input_dim, output_dim=self._output_dim, dtype=self._dtype, name="fwd")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._input_dim} -> {self._output_dim}, {self._dtype})"

@@ -43,10 +43,10 @@ class _Row(Block):
 class Sequential(_Row):
     """Runs Blocks one after the other.
 
-        net = nn.Sequential()
-        with net.name_scope():
-            net.add(nn.Dense(10, activation='relu'))
-            net.add(nn.Dense(20))
+    net = nn.Sequential()
+    with net.name_scope():
+        net.add(nn.Dense(10, activation='relu'))
+        net.add(nn.Dense(20))
     """
 
     def __init__(self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None) -> None:
@@ -61,8 +61,11 @@ class Sequential(_Row):
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridizes the children. If all can be, HybridSequential would run as one graph: a warning says so."""
         if self._children and all(isinstance(block, HybridBlock) for block in self._children.values()):
-            warnings.warn(f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. Consider using "
-                          "HybridSequential for the best performance.", stacklevel=2)
+            warnings.warn(
+                f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. Consider using "
+                "HybridSequential for the best performance.",
+                stacklevel=2,
+            )
         super().hybridize(active, **kwargs)
 
 

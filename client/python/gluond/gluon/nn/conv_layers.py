@@ -31,26 +31,47 @@ class _Conv(HybridBlock):
 
     _transposed = False
 
-    def __init__(self, dims: int, layouts: Sequence[str], channels: int, kernel_size: Ints, strides: Ints, padding: Ints,
-                 dilation: Ints, groups: int, layout: str, in_channels: int, activation: Optional[str], use_bias: bool,
-                 weight_initializer: Any, bias_initializer: Any, output_padding: Optional[Ints] = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        dims: int,
+        layouts: Sequence[str],
+        channels: int,
+        kernel_size: Ints,
+        strides: Ints,
+        padding: Ints,
+        dilation: Ints,
+        groups: int,
+        layout: str,
+        in_channels: int,
+        activation: Optional[str],
+        use_bias: bool,
+        weight_initializer: Any,
+        bias_initializer: Any,
+        output_padding: Optional[Ints] = None,
+        **kwargs: Any,
+    ) -> None:
         if layout not in layouts:
             raise AssertionError(f"{type(self).__name__} supports the layouts {', '.join(layouts)}, not {layout}")
         super().__init__(**kwargs)
         self._channels = channels
         self._in_channels = in_channels
         self._kwargs: Dict[str, Any] = {
-            "kernel": repeated(kernel_size, dims, "kernel_size"), "stride": repeated(strides, dims, "strides"),
-            "dilate": repeated(dilation, dims, "dilation"), "pad": repeated(padding, dims, "padding"),
-            "num_filter": channels, "num_group": groups, "no_bias": not use_bias, "layout": layout}
+            "kernel": repeated(kernel_size, dims, "kernel_size"),
+            "stride": repeated(strides, dims, "strides"),
+            "dilate": repeated(dilation, dims, "dilation"),
+            "pad": repeated(padding, dims, "padding"),
+            "num_filter": channels,
+            "num_group": groups,
+            "no_bias": not use_bias,
+            "layout": layout,
+        }
         if output_padding is not None:
             self._kwargs["adj"] = repeated(output_padding, dims, "output_padding")
         with self.name_scope():
-            self.weight = self.params.get("weight", shape=self._weight_shape(), init=weight_initializer,
-                                          allow_deferred_init=True)
-            self.bias: Any = self.params.get("bias", shape=(channels,), init=bias_initializer,
-                                             allow_deferred_init=True) if use_bias else None
+            self.weight = self.params.get("weight", shape=self._weight_shape(), init=weight_initializer, allow_deferred_init=True)
+            self.bias: Any = (
+                self.params.get("bias", shape=(channels,), init=bias_initializer, allow_deferred_init=True) if use_bias else None
+            )
             self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
 
     def _weight_shape(self) -> Tuple[int, ...]:
@@ -72,11 +93,18 @@ class _Conv(HybridBlock):
 
     def __repr__(self) -> str:
         kwargs = self._kwargs
-        parts = [f"{self._known_in_channels()} -> {self._channels}", f"kernel_size={kwargs['kernel']}",
-                 f"stride={kwargs['stride']}"]
+        parts = [
+            f"{self._known_in_channels()} -> {self._channels}",
+            f"kernel_size={kwargs['kernel']}",
+            f"stride={kwargs['stride']}",
+        ]
         dims = len(kwargs["kernel"])
-        for name, shown, plain in (("pad", "padding", (0,) * dims), ("dilate", "dilation", (1,) * dims),
-                                   ("adj", "output_padding", (0,) * dims), ("num_group", "groups", 1)):
+        for name, shown, plain in (
+            ("pad", "padding", (0,) * dims),
+            ("dilate", "dilation", (1,) * dims),
+            ("adj", "output_padding", (0,) * dims),
+            ("num_group", "groups", 1),
+        ):
             if kwargs.get(name, plain) != plain:
                 parts.append(f"{shown}={kwargs[name]}")
         if self.bias is None:
@@ -95,34 +123,115 @@ class _Conv(HybridBlock):
 class Conv1D(_Conv):
     """(N, in_channels, W) -> (N, channels, W'), W' = (W + 2 padding - dilation (kernel_size - 1) - 1) // strides + 1."""
 
-    def __init__(self, channels: int, kernel_size: Ints, strides: Ints = 1, padding: Ints = 0, dilation: Ints = 1,
-                 groups: int = 1, layout: str = "NCW", activation: Optional[str] = None, use_bias: bool = True,
-                 weight_initializer: Any = None, bias_initializer: Any = "zeros", in_channels: int = 0,
-                 **kwargs: Any) -> None:
-        super().__init__(1, ("NCW", "NWC"), channels, kernel_size, strides, padding, dilation, groups, layout,
-                         in_channels, activation, use_bias, weight_initializer, bias_initializer, **kwargs)
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Ints,
+        strides: Ints = 1,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+        layout: str = "NCW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            1,
+            ("NCW", "NWC"),
+            channels,
+            kernel_size,
+            strides,
+            padding,
+            dilation,
+            groups,
+            layout,
+            in_channels,
+            activation,
+            use_bias,
+            weight_initializer,
+            bias_initializer,
+            **kwargs,
+        )
 
 
 class Conv2D(_Conv):
     """(N, in_channels, H, W) -> (N, channels, H', W'), each as for Conv1D."""
 
-    def __init__(self, channels: int, kernel_size: Ints, strides: Ints = (1, 1), padding: Ints = (0, 0),
-                 dilation: Ints = (1, 1), groups: int = 1, layout: str = "NCHW", activation: Optional[str] = None,
-                 use_bias: bool = True, weight_initializer: Any = None, bias_initializer: Any = "zeros",
-                 in_channels: int = 0, **kwargs: Any) -> None:
-        super().__init__(2, ("NCHW", "NHWC"), channels, kernel_size, strides, padding, dilation, groups, layout,
-                         in_channels, activation, use_bias, weight_initializer, bias_initializer, **kwargs)
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Ints,
+        strides: Ints = (1, 1),
+        padding: Ints = (0, 0),
+        dilation: Ints = (1, 1),
+        groups: int = 1,
+        layout: str = "NCHW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            2,
+            ("NCHW", "NHWC"),
+            channels,
+            kernel_size,
+            strides,
+            padding,
+            dilation,
+            groups,
+            layout,
+            in_channels,
+            activation,
+            use_bias,
+            weight_initializer,
+            bias_initializer,
+            **kwargs,
+        )
 
 
 class Conv3D(_Conv):
     """(N, in_channels, D, H, W) -> (N, channels, D', H', W'), each as for Conv1D."""
 
-    def __init__(self, channels: int, kernel_size: Ints, strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
-                 dilation: Ints = (1, 1, 1), groups: int = 1, layout: str = "NCDHW", activation: Optional[str] = None,
-                 use_bias: bool = True, weight_initializer: Any = None, bias_initializer: Any = "zeros",
-                 in_channels: int = 0, **kwargs: Any) -> None:
-        super().__init__(3, ("NCDHW", "NDHWC"), channels, kernel_size, strides, padding, dilation, groups, layout,
-                         in_channels, activation, use_bias, weight_initializer, bias_initializer, **kwargs)
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Ints,
+        strides: Ints = (1, 1, 1),
+        padding: Ints = (0, 0, 0),
+        dilation: Ints = (1, 1, 1),
+        groups: int = 1,
+        layout: str = "NCDHW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            3,
+            ("NCDHW", "NDHWC"),
+            channels,
+            kernel_size,
+            strides,
+            padding,
+            dilation,
+            groups,
+            layout,
+            in_channels,
+            activation,
+            use_bias,
+            weight_initializer,
+            bias_initializer,
+            **kwargs,
+        )
 
 
 class _ConvTranspose(_Conv):
@@ -135,34 +244,118 @@ class Conv1DTranspose(_ConvTranspose):
     W' = (W - 1) strides - 2 padding + dilation (kernel_size - 1) + output_padding + 1.
     """
 
-    def __init__(self, channels: int, kernel_size: Ints, strides: Ints = 1, padding: Ints = 0, output_padding: Ints = 0,
-                 dilation: Ints = 1, groups: int = 1, layout: str = "NCW", activation: Optional[str] = None,
-                 use_bias: bool = True, weight_initializer: Any = None, bias_initializer: Any = "zeros",
-                 in_channels: int = 0, **kwargs: Any) -> None:
-        super().__init__(1, ("NCW", "NWC"), channels, kernel_size, strides, padding, dilation, groups, layout,
-                         in_channels, activation, use_bias, weight_initializer, bias_initializer,
-                         output_padding=output_padding, **kwargs)
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Ints,
+        strides: Ints = 1,
+        padding: Ints = 0,
+        output_padding: Ints = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+        layout: str = "NCW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            1,
+            ("NCW", "NWC"),
+            channels,
+            kernel_size,
+            strides,
+            padding,
+            dilation,
+            groups,
+            layout,
+            in_channels,
+            activation,
+            use_bias,
+            weight_initializer,
+            bias_initializer,
+            output_padding=output_padding,
+            **kwargs,
+        )
 
 
 class Conv2DTranspose(_ConvTranspose):
     """(N, in_channels, H, W) -> (N, channels, H', W'), each as for Conv1DTranspose."""
 
-    def __init__(self, channels: int, kernel_size: Ints, strides: Ints = (1, 1), padding: Ints = (0, 0),
-                 output_padding: Ints = (0, 0), dilation: Ints = (1, 1), groups: int = 1, layout: str = "NCHW",
-                 activation: Optional[str] = None, use_bias: bool = True, weight_initializer: Any = None,
-                 bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
-        super().__init__(2, ("NCHW", "NHWC"), channels, kernel_size, strides, padding, dilation, groups, layout,
-                         in_channels, activation, use_bias, weight_initializer, bias_initializer,
-                         output_padding=output_padding, **kwargs)
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Ints,
+        strides: Ints = (1, 1),
+        padding: Ints = (0, 0),
+        output_padding: Ints = (0, 0),
+        dilation: Ints = (1, 1),
+        groups: int = 1,
+        layout: str = "NCHW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            2,
+            ("NCHW", "NHWC"),
+            channels,
+            kernel_size,
+            strides,
+            padding,
+            dilation,
+            groups,
+            layout,
+            in_channels,
+            activation,
+            use_bias,
+            weight_initializer,
+            bias_initializer,
+            output_padding=output_padding,
+            **kwargs,
+        )
 
 
 class Conv3DTranspose(_ConvTranspose):
     """(N, in_channels, D, H, W) -> (N, channels, D', H', W'), each as for Conv1DTranspose."""
 
-    def __init__(self, channels: int, kernel_size: Ints, strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
-                 output_padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), groups: int = 1, layout: str = "NCDHW",
-                 activation: Optional[str] = None, use_bias: bool = True, weight_initializer: Any = None,
-                 bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
-        super().__init__(3, ("NCDHW", "NDHWC"), channels, kernel_size, strides, padding, dilation, groups, layout,
-                         in_channels, activation, use_bias, weight_initializer, bias_initializer,
-                         output_padding=output_padding, **kwargs)
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Ints,
+        strides: Ints = (1, 1, 1),
+        padding: Ints = (0, 0, 0),
+        output_padding: Ints = (0, 0, 0),
+        dilation: Ints = (1, 1, 1),
+        groups: int = 1,
+        layout: str = "NCDHW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            3,
+            ("NCDHW", "NDHWC"),
+            channels,
+            kernel_size,
+            strides,
+            padding,
+            dilation,
+            groups,
+            layout,
+            in_channels,
+            activation,
+            use_bias,
+            weight_initializer,
+            bias_initializer,
+            output_padding=output_padding,
+            **kwargs,
+        )

@@ -11,8 +11,16 @@ from .._hybrid_block import HybridBlock
 class _Norm(HybridBlock):
     """Has gamma, trained if `scale`, and beta, trained if `center`, of `in_channels` numbers (0: told by the data)."""
 
-    def __init__(self, scale: bool, center: bool, in_channels: int, beta_initializer: Any, gamma_initializer: Any,
-                 prefix: Optional[str], params: Any) -> None:
+    def __init__(
+        self,
+        scale: bool,
+        center: bool,
+        in_channels: int,
+        beta_initializer: Any,
+        gamma_initializer: Any,
+        prefix: Optional[str],
+        params: Any,
+    ) -> None:
         super().__init__(prefix, params)
         self._scale = scale
         self._center = center
@@ -20,8 +28,9 @@ class _Norm(HybridBlock):
         self.beta = self._channels("beta", in_channels, beta_initializer, center)
 
     def _channels(self, name: str, channels: int, init: Any, trained: bool, **kwargs: Any) -> Any:
-        return self.params.get(name, grad_req="write" if trained else "null", shape=(channels,), init=init,
-                               allow_deferred_init=True, **kwargs)
+        return self.params.get(
+            name, grad_req="write" if trained else "null", shape=(channels,), init=init, allow_deferred_init=True, **kwargs
+        )
 
     def _settings(self) -> dict:
         """The text that `print` shows."""
@@ -39,27 +48,40 @@ class BatchNorm(_Norm):
     (1 - momentum) batch's. These are changed in a forward pass in training.
     """
 
-    def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5, center: bool = True,
-                 scale: bool = True, use_global_stats: bool = False, beta_initializer: Any = "zeros",
-                 gamma_initializer: Any = "ones", running_mean_initializer: Any = "zeros",
-                 running_variance_initializer: Any = "ones", in_channels: int = 0, prefix: Optional[str] = None,
-                 params: Any = None) -> None:
+    def __init__(
+        self,
+        axis: int = 1,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        in_channels: int = 0,
+        prefix: Optional[str] = None,
+        params: Any = None,
+    ) -> None:
         super().__init__(scale, center, in_channels, beta_initializer, gamma_initializer, prefix, params)
-        self._kwargs = {"axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
-                        "use_global_stats": use_global_stats}
+        self._kwargs = {
+            "axis": axis,
+            "eps": epsilon,
+            "momentum": momentum,
+            "fix_gamma": not scale,
+            "use_global_stats": use_global_stats,
+        }
         self.gamma._differentiable = scale
         self.beta._differentiable = center
-        self.running_mean = self._channels("running_mean", in_channels, running_mean_initializer, False,
-                                           differentiable=False)
-        self.running_var = self._channels("running_var", in_channels, running_variance_initializer, False,
-                                          differentiable=False)
+        self.running_mean = self._channels("running_mean", in_channels, running_mean_initializer, False, differentiable=False)
+        self.running_var = self._channels("running_var", in_channels, running_variance_initializer, False, differentiable=False)
 
     def cast(self, dtype: Any) -> None:
         """Changes the dtype; for float16 the parameters stay float32, as the statistics need it."""
         super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
 
-    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,  # noqa: N803
-                       running_var: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:  # noqa: N803
         """Any shape, channels on `axis`."""
         return F.BatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
@@ -70,8 +92,7 @@ class BatchNorm(_Norm):
 class BatchNormReLU(BatchNorm):
     """BatchNorm, then relu."""
 
-    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,  # noqa: N803
-                       running_var: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:  # noqa: N803
         """Any shape, channels on `axis`."""
         return F.relu(super().hybrid_forward(F, x, gamma, beta, running_mean, running_var))
 
@@ -79,9 +100,18 @@ class BatchNormReLU(BatchNorm):
 class InstanceNorm(_Norm):
     """gamma (x - mean) / sqrt(var + epsilon) + beta, with mean and variance of each sample and channel."""
 
-    def __init__(self, axis: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = False,
-                 beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", in_channels: int = 0,
-                 prefix: Optional[str] = None, params: Any = None) -> None:
+    def __init__(
+        self,
+        axis: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+        prefix: Optional[str] = None,
+        params: Any = None,
+    ) -> None:
         super().__init__(scale, center, in_channels, beta_initializer, gamma_initializer, prefix, params)
         self._epsilon = epsilon
         self._axis = axis
@@ -94,16 +124,30 @@ class InstanceNorm(_Norm):
         return out.swapaxes(1, self._axis)
 
     def _settings(self) -> dict:
-        return {"eps": self._epsilon, "axis": self._axis, "center": self._center, "scale": self._scale,
-                "in_channels": self.gamma.shape[0]}
+        return {
+            "eps": self._epsilon,
+            "axis": self._axis,
+            "center": self._center,
+            "scale": self._scale,
+            "in_channels": self.gamma.shape[0],
+        }
 
 
 class LayerNorm(_Norm):
     """gamma (x - mean) / sqrt(var + epsilon) + beta, with mean and variance over `axis`."""
 
-    def __init__(self, axis: int = -1, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
-                 beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", in_channels: int = 0,
-                 prefix: Optional[str] = None, params: Any = None) -> None:
+    def __init__(
+        self,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+        prefix: Optional[str] = None,
+        params: Any = None,
+    ) -> None:
         super().__init__(scale, center, in_channels, beta_initializer, gamma_initializer, prefix, params)
         self._epsilon = epsilon
         self._axis = axis
@@ -113,16 +157,30 @@ class LayerNorm(_Norm):
         return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
 
     def _settings(self) -> dict:
-        return {"eps": self._epsilon, "axis": self._axis, "center": self._center, "scale": self._scale,
-                "in_channels": self.gamma.shape[0]}
+        return {
+            "eps": self._epsilon,
+            "axis": self._axis,
+            "center": self._center,
+            "scale": self._scale,
+            "in_channels": self.gamma.shape[0],
+        }
 
 
 class GroupNorm(_Norm):
     """gamma (x - mean) / sqrt(var + epsilon) + beta, with mean and variance of each of `num_groups` groups of channels."""
 
-    def __init__(self, num_groups: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
-                 beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", prefix: Optional[str] = None,
-                 params: Any = None, in_channels: int = 0) -> None:
+    def __init__(
+        self,
+        num_groups: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        prefix: Optional[str] = None,
+        params: Any = None,
+        in_channels: int = 0,
+    ) -> None:
         super().__init__(scale, center, in_channels, beta_initializer, gamma_initializer, prefix, params)
         self._epsilon = epsilon
         self._num_groups = num_groups

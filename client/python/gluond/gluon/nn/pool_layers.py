@@ -20,19 +20,33 @@ class _Pooling(HybridBlock):
     _type = "max"
     _global = False
 
-    def __init__(self, pool_size: Ints, strides: Optional[Ints], padding: Ints, ceil_mode: bool, layout: Optional[str],
-                 count_include_pad: Optional[bool] = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pool_size: Ints,
+        strides: Optional[Ints],
+        padding: Ints,
+        ceil_mode: bool,
+        layout: Optional[str],
+        count_include_pad: Optional[bool] = None,
+        **kwargs: Any,
+    ) -> None:
         dims = self._dims
         layout = layout or _CHANNELS_FIRST[dims]
         if layout not in (_CHANNELS_FIRST[dims], _CHANNELS_LAST[dims]):
-            raise AssertionError(f"Only {_CHANNELS_FIRST[dims]} and {_CHANNELS_LAST[dims]} layouts are valid for "
-                                 f"{dims}D Pooling, not {layout}")
+            raise AssertionError(
+                f"Only {_CHANNELS_FIRST[dims]} and {_CHANNELS_LAST[dims]} layouts are valid for " f"{dims}D Pooling, not {layout}"
+            )
         super().__init__(**kwargs)
         kernel = repeated(pool_size, dims, "pool_size")
         self._kwargs: Dict[str, Any] = {
-            "kernel": kernel, "stride": kernel if strides is None else repeated(strides, dims, "strides"),
-            "pad": repeated(padding, dims, "padding"), "global_pool": self._global, "pool_type": self._type,
-            "layout": layout, "pooling_convention": "full" if ceil_mode else "valid"}
+            "kernel": kernel,
+            "stride": kernel if strides is None else repeated(strides, dims, "strides"),
+            "pad": repeated(padding, dims, "padding"),
+            "global_pool": self._global,
+            "pool_type": self._type,
+            "layout": layout,
+            "pooling_convention": "full" if ceil_mode else "valid",
+        }
         if count_include_pad is not None:
             self._kwargs["count_include_pad"] = count_include_pad
 
@@ -49,14 +63,23 @@ class _Pooling(HybridBlock):
 
     def __repr__(self) -> str:
         k = self._kwargs
-        return (f"{type(self).__name__}(size={k['kernel']}, stride={k['stride']}, padding={k['pad']}, "
-                f"ceil_mode={k['pooling_convention'] == 'full'}, global_pool={self._global}, pool_type={self._type}, "
-                f"layout={k['layout']})")
+        return (
+            f"{type(self).__name__}(size={k['kernel']}, stride={k['stride']}, padding={k['pad']}, "
+            f"ceil_mode={k['pooling_convention'] == 'full'}, global_pool={self._global}, pool_type={self._type}, "
+            f"layout={k['layout']})"
+        )
 
 
 class _MaxPool(_Pooling):
-    def __init__(self, pool_size: Ints = 2, strides: Optional[Ints] = None, padding: Ints = 0,
-                 layout: Optional[str] = None, ceil_mode: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pool_size: Ints = 2,
+        strides: Optional[Ints] = None,
+        padding: Ints = 0,
+        layout: Optional[str] = None,
+        ceil_mode: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, layout, **kwargs)
 
 
@@ -65,9 +88,16 @@ class _AvgPool(_Pooling):
 
     _type = "avg"
 
-    def __init__(self, pool_size: Ints = 2, strides: Optional[Ints] = None, padding: Ints = 0,
-                 layout: Optional[str] = None, ceil_mode: bool = False, count_include_pad: bool = True,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pool_size: Ints = 2,
+        strides: Optional[Ints] = None,
+        padding: Ints = 0,
+        layout: Optional[str] = None,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, layout, count_include_pad, **kwargs)
 
 
@@ -94,8 +124,15 @@ class MaxPool3D(_MaxPool):
     _dims = 3
 
     # MXNet's order here, and in AvgPool2D and 3D: `ceil_mode` before `layout`.
-    def __init__(self, pool_size: Ints = 2, strides: Optional[Ints] = None, padding: Ints = 0, ceil_mode: bool = False,
-                 layout: Optional[str] = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pool_size: Ints = 2,
+        strides: Optional[Ints] = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        layout: Optional[str] = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(pool_size, strides, padding, layout, ceil_mode, **kwargs)
 
 
@@ -108,8 +145,16 @@ class AvgPool1D(_AvgPool):
 class AvgPool2D(_AvgPool):
     """Means of (N, C, H, W)."""
 
-    def __init__(self, pool_size: Ints = 2, strides: Optional[Ints] = None, padding: Ints = 0, ceil_mode: bool = False,
-                 layout: Optional[str] = None, count_include_pad: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pool_size: Ints = 2,
+        strides: Optional[Ints] = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        layout: Optional[str] = None,
+        count_include_pad: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(pool_size, strides, padding, layout, ceil_mode, count_include_pad, **kwargs)
 
 

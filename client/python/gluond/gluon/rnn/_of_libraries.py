@@ -8,8 +8,9 @@ from ... import ndarray
 from .sequences import Tensor, join_steps, mask_steps, module_of, split_steps
 
 
-def format_sequence(length: Optional[int], inputs: Any, layout: str, merge: Optional[bool],
-                    in_layout: Optional[str] = None) -> Tuple[Any, int, Any, int]:
+def format_sequence(
+    length: Optional[int], inputs: Any, layout: str, merge: Optional[bool], in_layout: Optional[str] = None
+) -> Tuple[Any, int, Any, int]:
     """`inputs` as one tensor of `layout` (merge True), as a list of steps (False), or as it is (None); the axis of time; `nd` or
     `sym`; and the size of the batch, 0 for Symbols. in_layout: the layout that `inputs` have, `layout` unless given."""
     axis, batch_axis, batch_size = layout.find("T"), layout.find("N"), 0
@@ -39,8 +40,9 @@ def get_begin_state(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size
         return cell.begin_state(func=F.zeros, batch_size=batch_size)
 
 
-def mask_sequence_variable_length(F: Any, data: Any, length: Optional[int], valid_length: Tensor, time_axis: int,  # noqa: N803
-                                  merge: Optional[bool]) -> Any:
+def mask_sequence_variable_length(
+    F: Any, data: Any, length: Optional[int], valid_length: Tensor, time_axis: int, merge: Optional[bool]  # noqa: N803
+) -> Any:
     """`data` with zeros from step `valid_length` (N,) on: one tensor if `merge`, else a list of `length` steps."""
     layout = "TNC" if time_axis == 0 else "NTC"
     outputs = mask_steps(data, valid_length, layout)

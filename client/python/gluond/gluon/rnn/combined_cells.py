@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ... import ndarray
 from .recurrent_cell import HybridRecurrentCell, RecurrentCell
-from .sequences import (Tensor, arrange, begin_states, join_steps, mask_steps, module_of, reverse_steps, split_steps)
+from .sequences import Tensor, arrange, begin_states, join_steps, mask_steps, module_of, reverse_steps, split_steps
 
 
 class _CellOfCells(RecurrentCell):
@@ -19,8 +19,9 @@ class _CellOfCells(RecurrentCell):
         """The states of all cells."""
         if self._modified:
             return super().begin_state(batch_size, func, **kwargs)
-        return [state for cell in self._children.values()
-                for state in cell.begin_state(batch_size=batch_size, func=func, **kwargs)]  # type: ignore
+        return [
+            state for cell in self._children.values() for state in cell.begin_state(batch_size=batch_size, func=func, **kwargs)
+        ]  # type: ignore
 
 
 class _CellRow(_CellOfCells):
@@ -55,8 +56,15 @@ class _CellRow(_CellOfCells):
             after.extend(share)
         return inputs, after
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[Sequence[Tensor]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None, valid_length: Optional[Tensor] = None) -> Tuple[Any, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[Sequence[Tensor]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+        valid_length: Optional[Tensor] = None,
+    ) -> Tuple[Any, List[Any]]:
         """Unrolls one cell after the other; see RecurrentCell.unroll."""
         self.reset()
         steps: Any = split_steps(length, inputs, layout)
@@ -111,8 +119,15 @@ class DropoutCell(HybridRecurrentCell):
             inputs = F.Dropout(data=inputs, p=self._rate, axes=tuple(self._axes), name=f"t{self._counter}_fwd")
         return inputs, states
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[Sequence[Tensor]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None, valid_length: Optional[Tensor] = None) -> Tuple[Any, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[Sequence[Tensor]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+        valid_length: Optional[Tensor] = None,
+    ) -> Tuple[Any, List[Any]]:
         """Drops from the whole sequence at once, if it is given as one tensor."""
         self.reset()
         if isinstance(inputs, (list, tuple)):
@@ -159,19 +174,21 @@ class ZoneoutCell(ModifierCell):
 
     def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0) -> None:
         if isinstance(base_cell, BidirectionalCell):
-            raise AssertionError("BidirectionalCell doesn't support zoneout since it doesn't support step. Please add "
-                                 "ZoneoutCell to the cells underneath instead.")
+            raise AssertionError(
+                "BidirectionalCell doesn't support zoneout since it doesn't support step. Please add "
+                "ZoneoutCell to the cells underneath instead."
+            )
         if isinstance(base_cell, _CellRow):
-            raise AssertionError("A row of cells doesn't support zoneout. Please add ZoneoutCell to the cells "
-                                 "underneath instead.")
+            raise AssertionError(
+                "A row of cells doesn't support zoneout. Please add ZoneoutCell to the cells " "underneath instead."
+            )
         super().__init__(base_cell)
         self._zoneout_outputs = zoneout_outputs
         self._zoneout_states = zoneout_states
         self._prev_output: Any = None
 
     def __repr__(self) -> str:
-        return (f"{type(self).__name__}(p_out={self._zoneout_outputs}, p_state={self._zoneout_states}, "
-                f"{self.base_cell!r})")
+        return f"{type(self).__name__}(p_out={self._zoneout_outputs}, p_state={self._zoneout_states}, " f"{self.base_cell!r})"
 
     def _alias(self) -> str:
         return "zoneout"
@@ -206,8 +223,15 @@ class ResidualCell(ModifierCell):
         output, states = self.base_cell(inputs, states)
         return output + inputs, states
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[Sequence[Tensor]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None, valid_length: Optional[Tensor] = None) -> Tuple[Any, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[Sequence[Tensor]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+        valid_length: Optional[Tensor] = None,
+    ) -> Tuple[Any, List[Any]]:
         """Unrolls the base cell, and adds the inputs, those beyond `valid_length` as zeros."""
         self.reset()
         self.base_cell._modified = False
@@ -239,8 +263,15 @@ class BidirectionalCell(_CellOfCells, HybridRecurrentCell):  # type: ignore[misc
         cells = self._children
         return f"{type(self).__name__}(forward={cells['l_cell']!r}, backward={cells['r_cell']!r})"
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[Sequence[Tensor]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None, valid_length: Optional[Tensor] = None) -> Tuple[Any, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[Sequence[Tensor]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+        valid_length: Optional[Tensor] = None,
+    ) -> Tuple[Any, List[Any]]:
         """Outputs of twice the size; see RecurrentCell.unroll."""
         self.reset()
         steps = split_steps(length, inputs, layout)
@@ -248,11 +279,14 @@ class BidirectionalCell(_CellOfCells, HybridRecurrentCell):  # type: ignore[misc
         left, right = self._children["l_cell"], self._children["r_cell"]
         count = len(left.state_info())  # type: ignore[attr-defined]
         forth, states_left = left.unroll(length, steps, states[:count], layout, False, valid_length)  # type: ignore
-        back, states_right = right.unroll(length, reverse_steps(steps, valid_length), states[count:],  # type: ignore
-                                          layout, False, valid_length)
+        back, states_right = right.unroll(
+            length, reverse_steps(steps, valid_length), states[count:], layout, False, valid_length  # type: ignore
+        )
         F = module_of(steps[0])  # noqa: N806
-        outputs: Any = [F.concat(left_out, right_out, dim=1, name=f"{self._output_prefix}t{i}")
-                        for i, (left_out, right_out) in enumerate(zip(forth, reverse_steps(back, valid_length)))]
+        outputs: Any = [
+            F.concat(left_out, right_out, dim=1, name=f"{self._output_prefix}t{i}")
+            for i, (left_out, right_out) in enumerate(zip(forth, reverse_steps(back, valid_length)))
+        ]
         if valid_length is not None:
             outputs = mask_steps(outputs, valid_length, layout)
         return arrange(outputs, length, layout, merge_outputs), list(states_left) + list(states_right)

@@ -23,12 +23,28 @@ class _RNNLayer(HybridBlock):
     those of the way back begin with `r{k}_`.
     """
 
-    def __init__(self, mode: str, hidden_size: int, num_layers: int, layout: str, dropout: float, bidirectional: bool,
-                 input_size: int, i2h_weight_initializer: Any, h2h_weight_initializer: Any, i2h_bias_initializer: Any,
-                 h2h_bias_initializer: Any, projection_size: Optional[int] = None, h2r_weight_initializer: Any = None,
-                 lstm_state_clip_min: Optional[float] = None, lstm_state_clip_max: Optional[float] = None,
-                 lstm_state_clip_nan: bool = False, dtype: str = "float32", use_sequence_length: bool = False,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        mode: str,
+        hidden_size: int,
+        num_layers: int,
+        layout: str,
+        dropout: float,
+        bidirectional: bool,
+        input_size: int,
+        i2h_weight_initializer: Any,
+        h2h_weight_initializer: Any,
+        i2h_bias_initializer: Any,
+        h2h_bias_initializer: Any,
+        projection_size: Optional[int] = None,
+        h2r_weight_initializer: Any = None,
+        lstm_state_clip_min: Optional[float] = None,
+        lstm_state_clip_max: Optional[float] = None,
+        lstm_state_clip_nan: bool = False,
+        dtype: str = "float32",
+        use_sequence_length: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if layout not in ("TNC", "NTC"):
             raise AssertionError(f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']")
@@ -40,8 +56,11 @@ class _RNNLayer(HybridBlock):
         self._dir = 2 if bidirectional else 1
         self._input_size = input_size
         self._projection_size = projection_size
-        self._clips = {name: value for name, value in (("lstm_state_clip_min", lstm_state_clip_min),
-                                                       ("lstm_state_clip_max", lstm_state_clip_max)) if value is not None}
+        self._clips = {
+            name: value
+            for name, value in (("lstm_state_clip_min", lstm_state_clip_min), ("lstm_state_clip_max", lstm_state_clip_max))
+            if value is not None
+        }
         if lstm_state_clip_nan:
             self._clips["lstm_state_clip_nan"] = True
         self._dtype = dtype
@@ -50,12 +69,14 @@ class _RNNLayer(HybridBlock):
         out = projection_size or hidden_size
         inputs = input_size
         for layer in range(num_layers):
-            for direction in "lr"[:self._dir]:
-                for name, shape, init in (("i2h_weight", (size, inputs), i2h_weight_initializer),
-                                          ("h2h_weight", (size, out), h2h_weight_initializer),
-                                          ("i2h_bias", (size,), i2h_bias_initializer),
-                                          ("h2h_bias", (size,), h2h_bias_initializer),
-                                          ("h2r_weight", (out, hidden_size), h2r_weight_initializer)):
+            for direction in "lr"[: self._dir]:
+                for name, shape, init in (
+                    ("i2h_weight", (size, inputs), i2h_weight_initializer),
+                    ("h2h_weight", (size, out), h2h_weight_initializer),
+                    ("i2h_bias", (size,), i2h_bias_initializer),
+                    ("h2h_bias", (size,), h2h_bias_initializer),
+                    ("h2r_weight", (out, hidden_size), h2r_weight_initializer),
+                ):
                     if name != "h2r_weight" or projection_size:
                         self._add(f"{direction}{layer}_{name}", shape, init)
             inputs = out * self._dir
@@ -82,7 +103,7 @@ class _RNNLayer(HybridBlock):
         row = HybridSequentialRNNCell(prefix=self.prefix, params=self.params)
         with row.name_scope():
             for layer in range(self._num_layers):
-                both = [cell(self._hidden_size, prefix=f"{side}{layer}_") for side in "lr"[:self._dir]]
+                both = [cell(self._hidden_size, prefix=f"{side}{layer}_") for side in "lr"[: self._dir]]
                 row.add(both[0] if self._dir == 1 else BidirectionalCell(*both))
                 if self._dropout and layer < self._num_layers - 1:
                     row.add(DropoutCell(self._dropout))
@@ -135,14 +156,17 @@ class _RNNLayer(HybridBlock):
     def _check_inputs(self, inputs: Any) -> None:
         shape = getattr(inputs, "_shape", None)  # None if only the server knows it: no wait here.
         if shape is not None and len(shape) != 3:
-            raise ValueError(f"{type(self).__name__} takes inputs of shape ({', '.join(self._layout)}), the layout "
-                             f"'{self._layout}', got {shape}")
+            raise ValueError(
+                f"{type(self).__name__} takes inputs of shape ({', '.join(self._layout)}), the layout "
+                f"'{self._layout}', got {shape}"
+            )
 
     def _check_states(self, inputs: Any, states: List[Any]) -> None:
         count = len(self.state_info())
         if len(states) != count:
-            raise ValueError(f"{type(self).__name__} has {count} recurrent state(s){' [h, c]' if count == 2 else ''}, "
-                             f"got {len(states)}")
+            raise ValueError(
+                f"{type(self).__name__} has {count} recurrent state(s){' [h, c]' if count == 2 else ''}, " f"got {len(states)}"
+            )
         if module_of(inputs) is symbol:
             return
         batch = inputs.shape[self._layout.find("N")]
@@ -150,23 +174,40 @@ class _RNNLayer(HybridBlock):
             if state.shape != info["shape"]:
                 raise ValueError(f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}.")
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: List[Any], sequence_length: Any = None,  # noqa: N803
-                       **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: List[Any], sequence_length: Any = None, **params: Any  # noqa: N803
+    ) -> Any:
         """(outputs, [states])."""
         if self._layout == "NTC":
             inputs = F.swapaxes(inputs, 0, 1)
         if self._projection_size and sequence_length is None and not self._clips:
             outputs, after = self._projected(F, inputs, states, params)
             return (F.swapaxes(outputs, 0, 1) if self._layout == "NTC" else outputs), after
-        names = [name for kind in (("i2h_weight", "h2h_weight", "h2r_weight"), ("i2h_bias", "h2h_bias"))
-                 for layer in range(self._num_layers) for direction in "lr"[:self._dir]
-                 for name in (f"{direction}{layer}_{each}" for each in kind) if name in params]
+        names = [
+            name
+            for kind in (("i2h_weight", "h2h_weight", "h2r_weight"), ("i2h_bias", "h2h_bias"))
+            for layer in range(self._num_layers)
+            for direction in "lr"[: self._dir]
+            for name in (f"{direction}{layer}_{each}" for each in kind)
+            if name in params
+        ]
         packed = F._internal._rnn_param_concat(*[F.reshape(params[name], shape=(-1,)) for name in names], dim=0)
         if sequence_length is not None:
             states = list(states) + [sequence_length]
-        out = F.RNN(inputs, packed, *states, use_sequence_length=sequence_length is not None,
-                    state_size=self._hidden_size, projection_size=self._projection_size, num_layers=self._num_layers,
-                    bidirectional=self._dir == 2, p=self._dropout, state_outputs=True, mode=self._mode, **self._clips)
+        out = F.RNN(
+            inputs,
+            packed,
+            *states,
+            use_sequence_length=sequence_length is not None,
+            state_size=self._hidden_size,
+            projection_size=self._projection_size,
+            num_layers=self._num_layers,
+            bidirectional=self._dir == 2,
+            p=self._dropout,
+            state_outputs=True,
+            mode=self._mode,
+            **self._clips,
+        )
         count = len(self.state_info())
         outputs, after = out[0], [out[1 + i] for i in range(count)]
         return (F.swapaxes(outputs, 0, 1) if self._layout == "NTC" else outputs), after
@@ -176,12 +217,18 @@ class _RNNLayer(HybridBlock):
         after: List[List[Any]] = []
         for layer in range(self._num_layers):
             outputs = []
-            for direction in "lr"[:self._dir]:
+            for direction in "lr"[: self._dir]:
                 begin = [F.squeeze(F.slice_axis(state, axis=0, begin=len(after), end=len(after) + 1), axis=0) for state in states]
                 start = f"{direction}{layer}_"
-                weights = {name[len(start):]: weight for name, weight in params.items() if name.startswith(start)}
-                step = functools.partial(steps.lstmp, F, hidden_size=self._hidden_size, projection_size=self._projection_size,
-                                         name=lambda part: None, **weights)
+                weights = {name[len(start) :]: weight for name, weight in params.items() if name.startswith(start)}
+                step = functools.partial(
+                    steps.lstmp,
+                    F,
+                    hidden_size=self._hidden_size,
+                    projection_size=self._projection_size,
+                    name=lambda part: None,
+                    **weights,
+                )
                 output, last = F.contrib.foreach(step, inputs if direction == "l" else F.reverse(inputs, axis=0), begin)
                 outputs.append(output if direction == "l" else F.reverse(output, axis=0))
                 after.append(last)
@@ -192,7 +239,7 @@ class _RNNLayer(HybridBlock):
 
     def infer_shape(self, *args: Any) -> None:
         """Sets the shapes of the first layer's parameters from that of the inputs."""
-        for direction in "lr"[:self._dir]:
+        for direction in "lr"[: self._dir]:
             weight = self._reg_params[f"{direction}0_i2h_weight"]
             weight.shape = (weight.shape[0], args[0].shape[2])
 
@@ -205,14 +252,37 @@ class RNN(_RNNLayer):
     (layers times directions, N, hidden_size). `dropout` is between layers, in training.
     """
 
-    def __init__(self, hidden_size: int, num_layers: int = 1, activation: str = "relu", layout: str = "TNC",
-                 dropout: float = 0, bidirectional: bool = False, i2h_weight_initializer: Any = None,
-                 h2h_weight_initializer: Any = None, i2h_bias_initializer: Any = "zeros",
-                 h2h_bias_initializer: Any = "zeros", input_size: int = 0, dtype: str = "float32",
-                 **kwargs: Any) -> None:
-        super().__init__("rnn_" + activation, hidden_size, num_layers, layout, dropout, bidirectional, input_size,
-                         i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer,
-                         dtype=dtype, **kwargs)
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        activation: str = "relu",
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        dtype: str = "float32",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            "rnn_" + activation,
+            hidden_size,
+            num_layers,
+            layout,
+            dropout,
+            bidirectional,
+            input_size,
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+            dtype=dtype,
+            **kwargs,
+        )
 
 
 class LSTM(_RNNLayer):
@@ -221,26 +291,78 @@ class LSTM(_RNNLayer):
     `projection_size` makes h smaller; `state_clip_min` and `state_clip_max` limit c.
     """
 
-    def __init__(self, hidden_size: int, num_layers: int = 1, layout: str = "TNC", dropout: float = 0,
-                 bidirectional: bool = False, input_size: int = 0, i2h_weight_initializer: Any = None,
-                 h2h_weight_initializer: Any = None, i2h_bias_initializer: Any = "zeros",
-                 h2h_bias_initializer: Any = "zeros", projection_size: Optional[int] = None,
-                 h2r_weight_initializer: Any = None, state_clip_min: Optional[float] = None,
-                 state_clip_max: Optional[float] = None, state_clip_nan: bool = False, dtype: str = "float32",
-                 **kwargs: Any) -> None:
-        super().__init__("lstm", hidden_size, num_layers, layout, dropout, bidirectional, input_size,
-                         i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer,
-                         projection_size, h2r_weight_initializer, state_clip_min, state_clip_max, state_clip_nan, dtype,
-                         **kwargs)
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        input_size: int = 0,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        projection_size: Optional[int] = None,
+        h2r_weight_initializer: Any = None,
+        state_clip_min: Optional[float] = None,
+        state_clip_max: Optional[float] = None,
+        state_clip_nan: bool = False,
+        dtype: str = "float32",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            "lstm",
+            hidden_size,
+            num_layers,
+            layout,
+            dropout,
+            bidirectional,
+            input_size,
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+            projection_size,
+            h2r_weight_initializer,
+            state_clip_min,
+            state_clip_max,
+            state_clip_nan,
+            dtype,
+            **kwargs,
+        )
 
 
 class GRU(_RNNLayer):
     """Gated recurrent units; as RNN, with gates r, z, n in this order."""
 
-    def __init__(self, hidden_size: int, num_layers: int = 1, layout: str = "TNC", dropout: float = 0,
-                 bidirectional: bool = False, input_size: int = 0, i2h_weight_initializer: Any = None,
-                 h2h_weight_initializer: Any = None, i2h_bias_initializer: Any = "zeros",
-                 h2h_bias_initializer: Any = "zeros", dtype: str = "float32", **kwargs: Any) -> None:
-        super().__init__("gru", hidden_size, num_layers, layout, dropout, bidirectional, input_size,
-                         i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer,
-                         dtype=dtype, **kwargs)
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        input_size: int = 0,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        dtype: str = "float32",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            "gru",
+            hidden_size,
+            num_layers,
+            layout,
+            dropout,
+            bidirectional,
+            input_size,
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+            dtype=dtype,
+            **kwargs,
+        )

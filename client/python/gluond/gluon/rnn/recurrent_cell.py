@@ -35,8 +35,10 @@ class RecurrentCell(Block):
     def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = ndarray.zeros, **kwargs: Any) -> List[Any]:
         """Initial states: `func(shape=..., **kwargs)` for each; zeros by default."""
         if self._modified:
-            raise AssertionError("After applying modifier cells (e.g. ZoneoutCell) the base cell cannot be called "
-                                 "directly. Call the modifier cell instead.")
+            raise AssertionError(
+                "After applying modifier cells (e.g. ZoneoutCell) the base cell cannot be called "
+                "directly. Call the modifier cell instead."
+            )
         states = []
         for info in self.state_info(batch_size):
             self._init_counter += 1
@@ -50,8 +52,15 @@ class RecurrentCell(Block):
         """The activation, a name that `Activation` takes, or a Block. `kwargs` are the operator's, as its `name`."""
         return F.Activation(inputs, act_type=activation, **kwargs) if isinstance(activation, str) else activation(inputs)
 
-    def unroll(self, length: int, inputs: Any, begin_state: Optional[Sequence[Tensor]] = None, layout: str = "NTC",
-               merge_outputs: Optional[bool] = None, valid_length: Optional[Tensor] = None) -> Tuple[Any, List[Any]]:
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Optional[Sequence[Tensor]] = None,
+        layout: str = "NTC",
+        merge_outputs: Optional[bool] = None,
+        valid_length: Optional[Tensor] = None,
+    ) -> Tuple[Any, List[Any]]:
         """Runs `length` steps: (outputs, last states).
 
         inputs: one tensor of `layout`, or a list of steps (N, C). outputs: one tensor of that layout if

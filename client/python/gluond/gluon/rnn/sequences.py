@@ -24,14 +24,17 @@ def split_steps(length: Optional[int], inputs: Any, layout: str) -> List[Tensor]
     axis = layout.find("T")
     if isinstance(inputs, Symbol):
         if len(inputs.list_outputs()) != 1:
-            raise AssertionError("unroll doesn't allow grouped symbol as input. Please convert to list with "
-                                 "list(inputs) first or let unroll handle splitting.")
+            raise AssertionError(
+                "unroll doesn't allow grouped symbol as input. Please convert to list with "
+                "list(inputs) first or let unroll handle splitting."
+            )
         steps = length
     else:
         steps = inputs.shape[axis]
         if length is not None and length != steps:
-            raise AssertionError(f"unroll: the inputs of shape {inputs.shape} have {steps} steps on axis {axis} of "
-                                 f"layout {layout}, not {length}")
+            raise AssertionError(
+                f"unroll: the inputs of shape {inputs.shape} have {steps} steps on axis {axis} of " f"layout {layout}, not {length}"
+            )
     parts = module_of(inputs).split(inputs, axis=axis, num_outputs=steps, squeeze_axis=True)
     if isinstance(parts, Symbol):
         return [parts[i] for i in range(len(parts.list_outputs()))]
@@ -56,8 +59,7 @@ def arrange(outputs: Any, length: int, layout: str, merge: Optional[bool]) -> An
 def mask_steps(outputs: Any, valid_length: Tensor, layout: str) -> Tensor:
     """One tensor of `layout`, with zeros from step `valid_length` (N,) on."""
     whole = join_steps(outputs, layout) if isinstance(outputs, (list, tuple)) else outputs
-    return module_of(whole).SequenceMask(whole, sequence_length=valid_length, use_sequence_length=True,
-                                         axis=layout.find("T"))
+    return module_of(whole).SequenceMask(whole, sequence_length=valid_length, use_sequence_length=True, axis=layout.find("T"))
 
 
 def reverse_steps(steps: Sequence[Tensor], valid_length: Optional[Tensor]) -> List[Tensor]:
@@ -93,5 +95,7 @@ def begin_states(cell: Any, like: Tensor) -> List[Tensor]:
 def last_valid(states: Sequence[Sequence[Tensor]], valid_length: Tensor) -> List[Tensor]:
     """The states after the last valid step, from the states after each step."""
     F = module_of(states[0][0])  # noqa: N806
-    return [F.SequenceLast(F.stack(*each, axis=0), sequence_length=valid_length, use_sequence_length=True, axis=0)
-            for each in zip(*states)]
+    return [
+        F.SequenceLast(F.stack(*each, axis=0), sequence_length=valid_length, use_sequence_length=True, axis=0)
+        for each in zip(*states)
+    ]

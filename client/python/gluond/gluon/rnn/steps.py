@@ -16,8 +16,9 @@ def rnn(F: Any, i2h: Any, h2h: Any, new: Activate, name: Name) -> Any:  # noqa: 
     return new(F._internal._plus(i2h, h2h, name=name("plus0")), name=name("out"))
 
 
-def lstm(F: Any, i2h: Any, h2h: Any, c: Any, gate: Activate, new: Activate,  # noqa: N803
-         name: Name, **axis: int) -> Tuple[Any, Any]:
+def lstm(
+    F: Any, i2h: Any, h2h: Any, c: Any, gate: Activate, new: Activate, name: Name, **axis: int  # noqa: N803
+) -> Tuple[Any, Any]:
     """(h', c'): c' = f c + i g, h' = o new(c'), with the gates i, f, g, o in this order along `axis`, by default 1."""
     add, mul = F._internal._plus, F._internal._mul
     gates = F.SliceChannel(add(i2h, h2h, name=name("plus0")), num_outputs=4, name=name("slice"), **axis)
@@ -28,8 +29,19 @@ def lstm(F: Any, i2h: Any, h2h: Any, c: Any, gate: Activate, new: Activate,  # n
     return mul(keep_out, new(c, name=name("activation0")), name=name("out")), c
 
 
-def lstmp(F: Any, x: Any, states: Sequence[Any], hidden_size: int, projection_size: int, name: Name, i2h_weight: Any,  # noqa: N803
-          h2h_weight: Any, h2r_weight: Any, i2h_bias: Any, h2h_bias: Any) -> Tuple[Any, List[Any]]:
+def lstmp(
+    F: Any,
+    x: Any,
+    states: Sequence[Any],
+    hidden_size: int,
+    projection_size: int,
+    name: Name,
+    i2h_weight: Any,  # noqa: N803
+    h2h_weight: Any,
+    h2r_weight: Any,
+    i2h_bias: Any,
+    h2h_bias: Any,
+) -> Tuple[Any, List[Any]]:
     """(r', [r', c']): the step of an LSTM whose h is projected to the smaller r (Sak et al., 2014), from its input and [r, c]."""
     i2h = F.FullyConnected(x, i2h_weight, i2h_bias, num_hidden=4 * hidden_size, name=name("i2h"))
     h2h = F.FullyConnected(states[0], h2h_weight, h2h_bias, num_hidden=4 * hidden_size, name=name("h2h"))
@@ -38,8 +50,9 @@ def lstmp(F: Any, x: Any, states: Sequence[Any], hidden_size: int, projection_si
     return r, [r, c]
 
 
-def gru(F: Any, i2h: Any, h2h: Any, h: Any, gate: Activate, new: Activate, name: Name,  # noqa: N803
-        one_minus: Callable[[Any], Any]) -> Any:
+def gru(
+    F: Any, i2h: Any, h2h: Any, h: Any, gate: Activate, new: Activate, name: Name, one_minus: Callable[[Any], Any]  # noqa: N803
+) -> Any:
     """h' = (1 - z) n + z h with n = new(i2h_n + r h2h_n), with the gates r, z, n in this order."""
     add, mul = F._internal._plus, F._internal._mul
     i2h = F.SliceChannel(i2h, num_outputs=3, name=name("i2h_slice"))

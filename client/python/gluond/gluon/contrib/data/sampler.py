@@ -11,7 +11,7 @@ __all__ = ["IntervalSampler"]
 class IntervalSampler(Sampler):
     """0, interval, 2 interval, ... below `length`; then, with `rollover`, the same from 1 on, and so on.
 
-        list(IntervalSampler(13, interval=3))                  # [0, 3, 6, 9, 12, 1, 4, 7, 10, 2, 5, 8, 11]
+    list(IntervalSampler(13, interval=3))                  # [0, 3, 6, 9, 12, 1, 4, 7, 10, 2, 5, 8, 11]
     """
 
     def __init__(self, length: int, interval: int, rollover: bool = True) -> None:

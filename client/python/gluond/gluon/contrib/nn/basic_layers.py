@@ -9,8 +9,16 @@ from ...nn.basic_layers import Embedding
 from ...nn.containers import HybridSequential, Sequential
 from ...nn.norm_layers import BatchNorm
 
-__all__ = ["Concurrent", "HybridConcurrent", "Identity", "SparseEmbedding", "SyncBatchNorm", "PixelShuffle1D",
-           "PixelShuffle2D", "PixelShuffle3D"]
+__all__ = [
+    "Concurrent",
+    "HybridConcurrent",
+    "Identity",
+    "SparseEmbedding",
+    "SyncBatchNorm",
+    "PixelShuffle1D",
+    "PixelShuffle2D",
+    "PixelShuffle3D",
+]
 
 
 class Concurrent(Sequential):
@@ -48,17 +56,26 @@ class Identity(HybridBlock):
 class SparseEmbedding(Embedding):
     """Embedding; gradients here are dense."""
 
-    def __init__(self, input_dim: int, output_dim: int, dtype: str = "float32", weight_initializer: Any = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self, input_dim: int, output_dim: int, dtype: str = "float32", weight_initializer: Any = None, **kwargs: Any
+    ) -> None:
         super().__init__(input_dim, output_dim, dtype, weight_initializer, **kwargs)
 
 
 class SyncBatchNorm(BatchNorm):
     """BatchNorm. A batch that is split over devices is normalized on each by itself; `num_devices` must be 1 or None."""
 
-    def __init__(self, in_channels: int = 0, num_devices: Optional[int] = None, momentum: float = 0.9,
-                 epsilon: float = 1e-5, center: bool = True, scale: bool = True, use_global_stats: bool = False,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        in_channels: int = 0,
+        num_devices: Optional[int] = None,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        **kwargs: Any,
+    ) -> None:
         if num_devices not in (None, 1):
             raise ValueError(f"SyncBatchNorm: statistics are not shared between devices; num_devices is {num_devices}.")
         super().__init__(1, momentum, epsilon, center, scale, use_global_stats, in_channels=in_channels, **kwargs)
@@ -79,9 +96,9 @@ class _PixelShuffle(HybridBlock):
         """See the class."""
         # One dimension after the other: (N, C f.., D..) -> (N, C .., f, D..) with f moved behind its dimension.
         for i, factor in reversed(list(enumerate(self._factors))):
-            x = F.reshape(x, shape=(0, -4, -1, factor, -2))          # (N, C', f, D1, ...)
+            x = F.reshape(x, shape=(0, -4, -1, factor, -2))  # (N, C', f, D1, ...)
             for axis in range(2, 3 + i):
-                x = F.swapaxes(x, axis, axis + 1)                    # f moves right, behind D(i + 1).
+                x = F.swapaxes(x, axis, axis + 1)  # f moves right, behind D(i + 1).
             x = F.reshape(x, shape=(0,) * (3 + i - 1) + (-3, -2))
         return x
 

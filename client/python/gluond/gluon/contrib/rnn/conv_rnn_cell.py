@@ -21,12 +21,26 @@ class _ConvCell(HybridRecurrentCell):
 
     _dimensions, _gates, _states = 1, 1, 1
 
-    def __init__(self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Sizes, h2h_kernel: Sizes, i2h_pad: Sizes = 0,
-                 i2h_dilate: Sizes = 1, h2h_dilate: Sizes = 1, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", conv_layout: Optional[str] = None,
-                 activation: Any = "tanh", prefix: Optional[str] = None, params: Any = None) -> None:
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        hidden_channels: int,
+        i2h_kernel: Sizes,
+        h2h_kernel: Sizes,
+        i2h_pad: Sizes = 0,
+        i2h_dilate: Sizes = 1,
+        h2h_dilate: Sizes = 1,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        conv_layout: Optional[str] = None,
+        activation: Any = "tanh",
+        prefix: Optional[str] = None,
+        params: Any = None,
+    ) -> None:
         super().__init__(prefix=prefix, params=params)
-        self._layout = "NC" + "DHW"[-self._dimensions:]
+        self._layout = "NC" + "DHW"[-self._dimensions :]
         if conv_layout not in (None, self._layout):
             raise ValueError(f"{type(self).__name__}: conv_layout is '{self._layout}', got '{conv_layout}'")
         self._hidden_channels, self._activation = hidden_channels, activation
@@ -36,14 +50,21 @@ class _ConvCell(HybridRecurrentCell):
         if any(size % 2 == 0 for size in h2h_kernel):
             raise AssertionError(f"Only support odd number, get h2h_kernel= {h2h_kernel}")
         h2h_pad = tuple(spread * (size - 1) // 2 for spread, size in zip(h2h_dilate, h2h_kernel))
-        self._of = {"i2h": {"kernel": kernel, "pad": pad, "dilate": dilate},
-                    "h2h": {"kernel": h2h_kernel, "pad": h2h_pad, "dilate": h2h_dilate}}
-        self._state_shape = (hidden_channels, *(
-            size + 2 * pad[i] - dilate[i] * (kernel[i] - 1) if size else 0 for i, size in enumerate(input_shape[1:])))
+        self._of = {
+            "i2h": {"kernel": kernel, "pad": pad, "dilate": dilate},
+            "h2h": {"kernel": h2h_kernel, "pad": h2h_pad, "dilate": h2h_dilate},
+        }
+        self._state_shape = (
+            hidden_channels,
+            *(size + 2 * pad[i] - dilate[i] * (kernel[i] - 1) if size else 0 for i, size in enumerate(input_shape[1:])),
+        )
         out = self._gates * hidden_channels
-        for name, shape, init in (("i2h_weight", (out, input_shape[0], *kernel), i2h_weight_initializer),
-                                  ("h2h_weight", (out, hidden_channels, *h2h_kernel), h2h_weight_initializer),
-                                  ("i2h_bias", (out,), i2h_bias_initializer), ("h2h_bias", (out,), h2h_bias_initializer)):
+        for name, shape, init in (
+            ("i2h_weight", (out, input_shape[0], *kernel), i2h_weight_initializer),
+            ("h2h_weight", (out, hidden_channels, *h2h_kernel), h2h_weight_initializer),
+            ("i2h_bias", (out,), i2h_bias_initializer),
+            ("h2h_bias", (out,), h2h_bias_initializer),
+        ):
             setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
 
     def _sizes(self, name: str, sizes: Sizes) -> Tuple[int, ...]:
@@ -63,12 +84,15 @@ class _ConvCell(HybridRecurrentCell):
     def _alias(self) -> str:
         return f"conv_{type(self).__name__[6:-4].lower()}"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any,  # noqa: N803
-                       h2h_bias: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any  # noqa: N803
+    ) -> Any:
         """(output, states) of one step."""
         filters = self._gates * self._hidden_channels
-        i2h, h2h = (F.Convolution(x, weight, bias, num_filter=filters, layout=self._layout, name=self._named(part), **self._of[part])
-                    for part, x, weight, bias in (("i2h", inputs, i2h_weight, i2h_bias), ("h2h", states[0], h2h_weight, h2h_bias)))
+        i2h, h2h = (
+            F.Convolution(x, weight, bias, num_filter=filters, layout=self._layout, name=self._named(part), **self._of[part])
+            for part, x, weight, bias in (("i2h", inputs, i2h_weight, i2h_bias), ("h2h", states[0], h2h_weight, h2h_bias))
+        )
         return self._step(F, i2h, h2h, states, functools.partial(self._get_activation, F, activation=self._activation))
 
     def _named(self, part: str) -> str:
@@ -79,7 +103,6 @@ class _ConvCell(HybridRecurrentCell):
 
 
 class _ConvRNNCell(_ConvCell):
-
     def _step(self, F: Any, i2h: Any, h2h: Any, states: Any, activate: steps.Activate) -> Any:  # noqa: N803
         out = steps.rnn(F, i2h, h2h, activate, self._named)
         return out, [out]

@@ -15,11 +15,12 @@ __all__ = ["VariationalDropoutCell", "LSTMPCell", "dynamic_unroll"]
 class VariationalDropoutCell(ModifierCell):
     """Dropout with one mask for all steps: of the inputs, the first state, and the outputs (Gal and Ghahramani, 2016)."""
 
-    def __init__(self, base_cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0,
-                 drop_outputs: float = 0.0) -> None:
+    def __init__(self, base_cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0, drop_outputs: float = 0.0) -> None:
         if drop_states and isinstance(base_cell, BidirectionalCell):
-            raise AssertionError("BidirectionalCell doesn't support variational state dropout. Please add "
-                                 "VariationalDropoutCell to the cells underneath instead.")
+            raise AssertionError(
+                "BidirectionalCell doesn't support variational state dropout. Please add "
+                "VariationalDropoutCell to the cells underneath instead."
+            )
         super().__init__(base_cell)
         self._rates = {"inputs": drop_inputs, "states": drop_states, "outputs": drop_outputs}
         self._masks: Dict[str, Any] = {}
@@ -48,26 +49,39 @@ class VariationalDropoutCell(ModifierCell):
 
     def __repr__(self) -> str:
         rates = self._rates
-        return (f"{type(self).__name__}(p_out = {rates['outputs']}, p_state = {rates['states']}, p_in = "
-                f"{rates['inputs']}, {self.base_cell!r})")
+        return (
+            f"{type(self).__name__}(p_out = {rates['outputs']}, p_state = {rates['states']}, p_in = "
+            f"{rates['inputs']}, {self.base_cell!r})"
+        )
 
 
 class LSTMPCell(HybridRecurrentCell):
     """LSTMCell whose output and h are projected to `projection_size` numbers (Sak et al., 2014)."""
 
-    def __init__(self, hidden_size: int, projection_size: int, i2h_weight_initializer: Any = None,
-                 h2h_weight_initializer: Any = None, h2r_weight_initializer: Any = None,
-                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", input_size: int = 0,
-                 prefix: Optional[str] = None, params: Any = None) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        projection_size: int,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        h2r_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: Optional[str] = None,
+        params: Any = None,
+    ) -> None:
         super().__init__(prefix=prefix, params=params)
         self._hidden_size = hidden_size
         self._projection_size = projection_size
         size = 4 * hidden_size
-        for name, shape, init in (("i2h_weight", (size, input_size), i2h_weight_initializer),
-                                  ("h2h_weight", (size, projection_size), h2h_weight_initializer),
-                                  ("h2r_weight", (projection_size, hidden_size), h2r_weight_initializer),
-                                  ("i2h_bias", (size,), i2h_bias_initializer),
-                                  ("h2h_bias", (size,), h2h_bias_initializer)):
+        for name, shape, init in (
+            ("i2h_weight", (size, input_size), i2h_weight_initializer),
+            ("h2h_weight", (size, projection_size), h2h_weight_initializer),
+            ("h2r_weight", (projection_size, hidden_size), h2r_weight_initializer),
+            ("i2h_bias", (size,), i2h_bias_initializer),
+            ("h2h_bias", (size,), h2h_bias_initializer),
+        ):
             setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
 
     def state_info(self, batch_size: int = 0) -> List[Dict[str, Any]]:
@@ -89,8 +103,15 @@ class LSTMPCell(HybridRecurrentCell):
         return f"t{self._counter}_{part}"
 
 
-def dynamic_unroll(cell: RecurrentCell, inputs: Any, begin_state: Sequence[Any], drop_inputs: float = 0, drop_outputs: float = 0,
-                   layout: str = "TNC", valid_length: Any = None) -> Tuple[Any, List[Any]]:
+def dynamic_unroll(
+    cell: RecurrentCell,
+    inputs: Any,
+    begin_state: Sequence[Any],
+    drop_inputs: float = 0,
+    drop_outputs: float = 0,
+    layout: str = "TNC",
+    valid_length: Any = None,
+) -> Tuple[Any, List[Any]]:
     """Runs a cell over all steps of the inputs, however many: (outputs, last states). See `contrib.foreach`.
 
     With `valid_length` (N,), outputs are 0 beyond it, and the last states are those after it. drop_inputs, drop_outputs: rates of

@@ -56,8 +56,10 @@ def moved_in_hls(image: np.ndarray, by: np.ndarray) -> np.ndarray:
     saturation = np.divide(spread, span, out=np.zeros_like(spread), where=span > 0)
     red, green, blue = np.moveaxis(image.astype(np.float32) / 255, -1, 0)
     safe = np.where(spread > 0, spread, 1)
-    turn = np.where(most == red, (green - blue) / safe, np.where(most == green, 2 + (blue - red) / safe,
-                                                                 4 + (red - green) / safe)) * 30
+    turn = (
+        np.where(most == red, (green - blue) / safe, np.where(most == green, 2 + (blue - red) / safe, 4 + (red - green) / safe))
+        * 30
+    )
     turn = np.where(spread > 0, turn + 180 * (turn < 0), 0)
     turn = np.clip(turn + by[0], 0, 180)
     light, saturation = np.clip(light + by[1] / 255, 0, 1), np.clip(saturation + by[2] / 255, 0, 1)

@@ -26,12 +26,16 @@ def read_list(path: str, dtype: Any = np.float32) -> Dict[int, Tuple[np.ndarray,
             key, *labels, image = line.strip().split("\t")
             found[int(key)] = (np.array([float(label) for label in labels]).astype(dtype), image)
         except ValueError as error:
-            raise MXNetError(f"{path}, line {number}: a number, labels and a path are expected, with tabs between "
-                             f"them; it is {line.strip()[:80]!r}.") from error
+            raise MXNetError(
+                f"{path}, line {number}: a number, labels and a path are expected, with tabs between "
+                f"them; it is {line.strip()[:80]!r}."
+            ) from error
     return found
 
 
 def listed(images: List[Any], dtype: Any = np.float32) -> List[Tuple[np.ndarray, str]]:
     """Pairs (labels, path) of [label, ..., path], or of [list of labels, path]."""
-    return [(np.asarray(labels if len(labels) > 1 or isinstance(labels[0], numeric_types) else labels[0], dtype), path)
-            for *labels, path in images]
+    return [
+        (np.asarray(labels if len(labels) > 1 or isinstance(labels[0], numeric_types) else labels[0], dtype), path)
+        for *labels, path in images
+    ]

@@ -19,7 +19,7 @@ def crop(image: np.ndarray, x: int, y: int, width: int, height: int) -> np.ndarr
     """A part of the image, or of a batch of images, which it must contain."""
     if min(x, y) < 0 or min(width, height) <= 0 or y + height > image.shape[-3] or x + width > image.shape[-2]:
         raise WrongShape(f"crop: x={x}, y={y}, width={width}, height={height} leaves the image of shape {image.shape}")
-    return image[..., y:y + height, x:x + width, :]
+    return image[..., y : y + height, x : x + width, :]
 
 
 def rotate(images: np.ndarray, degrees: np.ndarray, zoom_in: bool = False, zoom_out: bool = False) -> np.ndarray:

@@ -69,7 +69,7 @@ def _with_floats(exact: np.ndarray, middle: np.ndarray, down: _Taps) -> np.ndarr
     rows = middle.reshape(len(middle), -1).astype(np.float32)
     total = rows[places[:, 0]] * weights[:, :1]
     for i in range(1, 4):
-        total += rows[places[:, i]] * weights[:, i:i + 1]
+        total += rows[places[:, i]] * weights[:, i : i + 1]
     found = exact.reshape(len(exact), -1).copy()
     grouped = found.shape[1] // 8 * 8
     found[:, :grouped] = np.clip(np.rint(total[:, :grouped]), 0, 255)

@@ -37,8 +37,9 @@ class Rotate(_Rotation):
 class RandomRotation(_Rotation):
     """Turned, with a probability, by degrees drawn from `angle_limits`, (least, most), for each image of a batch."""
 
-    def __init__(self, angle_limits: Tuple[float, float], zoom_in: bool = False, zoom_out: bool = False,
-                 rotate_with_proba: float = 1.0) -> None:
+    def __init__(
+        self, angle_limits: Tuple[float, float], zoom_in: bool = False, zoom_out: bool = False, rotate_with_proba: float = 1.0
+    ) -> None:
         super().__init__(zoom_in, zoom_out)
         if angle_limits[0] >= angle_limits[1]:
             raise ValueError("`angle_limits` must be an ordered tuple")

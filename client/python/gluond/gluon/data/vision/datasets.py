@@ -16,8 +16,7 @@ from .. import _host
 from ..dataset import Dataset, RecordFileDataset
 from ._image_lists import listed, read_list
 
-__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolderDataset", "ImageRecordDataset",
-           "ImageListDataset"]
+__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageFolderDataset", "ImageRecordDataset", "ImageListDataset"]
 
 _HOME = data_dir()
 
@@ -50,8 +49,12 @@ class MNIST(_Images):
     _elsewhere: Sequence[str] = ()
     _fetch = "from the MNIST database of handwritten digits"
 
-    def __init__(self, root: str = os.path.join(_HOME, "datasets", "mnist"), train: bool = True,
-                 transform: Optional[Callable[[Any, Any], Any]] = None) -> None:
+    def __init__(
+        self,
+        root: str = os.path.join(_HOME, "datasets", "mnist"),
+        train: bool = True,
+        transform: Optional[Callable[[Any, Any], Any]] = None,
+    ) -> None:
         super().__init__(transform)
         part = "train" if train else "t10k"
         folders = [os.path.expanduser(root), *self._elsewhere]
@@ -62,9 +65,11 @@ class MNIST(_Images):
         path = find_idx(folders, name)
         if path is not None:
             return path
-        raise FileNotFoundError(f"{type(self).__name__}: there is no {name}.gz in {' or '.join(folders)}. gluond "
-                                f"downloads nothing; get the four files {self._fetch}, or name their folder: "
-                                f"{type(self).__name__}(root=...).")
+        raise FileNotFoundError(
+            f"{type(self).__name__}: there is no {name}.gz in {' or '.join(folders)}. gluond "
+            f"downloads nothing; get the four files {self._fetch}, or name their folder: "
+            f"{type(self).__name__}(root=...)."
+        )
 
 
 class FashionMNIST(MNIST):
@@ -73,8 +78,12 @@ class FashionMNIST(MNIST):
     _elsewhere = ("/usr/share/datasets/fashion-mnist",)
     _fetch = "by `apt install dataset-fashion-mnist`"
 
-    def __init__(self, root: str = os.path.join(_HOME, "datasets", "fashion-mnist"), train: bool = True,
-                 transform: Optional[Callable[[Any, Any], Any]] = None) -> None:
+    def __init__(
+        self,
+        root: str = os.path.join(_HOME, "datasets", "fashion-mnist"),
+        train: bool = True,
+        transform: Optional[Callable[[Any, Any], Any]] = None,
+    ) -> None:
         super().__init__(root, train, transform)
 
 
@@ -91,18 +100,23 @@ class CIFAR10(_Images):
     _label_bytes = 1
     _label_at = 0  # The byte of a picture's label.
 
-    def __init__(self, root: str = os.path.join(_HOME, "datasets", "cifar10"), train: bool = True,
-                 transform: Optional[Callable[[Any, Any], Any]] = None) -> None:
+    def __init__(
+        self,
+        root: str = os.path.join(_HOME, "datasets", "cifar10"),
+        train: bool = True,
+        transform: Optional[Callable[[Any, Any], Any]] = None,
+    ) -> None:
         super().__init__(transform)
         names = self._train_files if train else self._test_files
         size = self._label_bytes + 3 * 32 * 32
         contents = self._read(os.path.expanduser(root), names)
         for name, content in zip(names, contents):
             if len(content) % size != 0:
-                raise ValueError(f"{type(self).__name__}: {name} is cut off: {len(content)} bytes are not pictures of {size} "
-                                 "bytes.")
+                raise ValueError(
+                    f"{type(self).__name__}: {name} is cut off: {len(content)} bytes are not pictures of {size} " "bytes."
+                )
         rows = np.concatenate([np.frombuffer(content, np.uint8).reshape(-1, size) for content in contents])
-        self._data = rows[:, self._label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        self._data = rows[:, self._label_bytes :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         self._label = rows[:, self._label_at].astype(np.int32)
 
     def _read(self, root: str, names: Sequence[str]) -> List[bytes]:
@@ -120,9 +134,11 @@ class CIFAR10(_Images):
                 inside = {os.path.basename(member.name): packed.extractfile(member) for member in packed if member.isfile()}
                 if all(name in inside for name in names):
                     return [inside[name].read() for name in names]  # type: ignore[union-attr]
-        raise FileNotFoundError(f"{type(self).__name__}: there is neither {names[0]} nor {self._archive} in {root}. gluond "
-                                "downloads nothing; get the binary version from https://www.cs.toronto.edu/~kriz/"
-                                f"{self._archive}, or name its folder: {type(self).__name__}(root=...).")
+        raise FileNotFoundError(
+            f"{type(self).__name__}: there is neither {names[0]} nor {self._archive} in {root}. gluond "
+            "downloads nothing; get the binary version from https://www.cs.toronto.edu/~kriz/"
+            f"{self._archive}, or name its folder: {type(self).__name__}(root=...)."
+        )
 
 
 class CIFAR100(CIFAR10):
@@ -133,8 +149,13 @@ class CIFAR100(CIFAR10):
     _test_files = ("test.bin",)
     _label_bytes = 2
 
-    def __init__(self, root: str = os.path.join(_HOME, "datasets", "cifar100"), fine_label: bool = False, train: bool = True,
-                 transform: Optional[Callable[[Any, Any], Any]] = None) -> None:
+    def __init__(
+        self,
+        root: str = os.path.join(_HOME, "datasets", "cifar100"),
+        fine_label: bool = False,
+        train: bool = True,
+        transform: Optional[Callable[[Any, Any], Any]] = None,
+    ) -> None:
         self._label_at = int(fine_label)
         super().__init__(root, train, transform)
 

@@ -18,10 +18,31 @@ from . import _colors, _images, _resizing
 from ._rotations import RandomRotation, Rotate
 from ._transform import Transform
 
-__all__ = ["Compose", "Cast", "ToTensor", "Normalize", "Resize", "CenterCrop", "CropResize", "RandomResizedCrop",
-           "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomBrightness", "RandomContrast",
-           "RandomSaturation", "RandomHue", "RandomColorJitter", "RandomLighting", "RandomGray", "RandomApply",
-           "HybridCompose", "HybridRandomApply", "Rotate", "RandomRotation"]
+__all__ = [
+    "Compose",
+    "Cast",
+    "ToTensor",
+    "Normalize",
+    "Resize",
+    "CenterCrop",
+    "CropResize",
+    "RandomResizedCrop",
+    "RandomCrop",
+    "RandomFlipLeftRight",
+    "RandomFlipTopBottom",
+    "RandomBrightness",
+    "RandomContrast",
+    "RandomSaturation",
+    "RandomHue",
+    "RandomColorJitter",
+    "RandomLighting",
+    "RandomGray",
+    "RandomApply",
+    "HybridCompose",
+    "HybridRandomApply",
+    "Rotate",
+    "RandomRotation",
+]
 
 
 class Compose(Sequential):
@@ -117,8 +138,15 @@ class CenterCrop(Transform):
 class CropResize(Transform):
     """The part at (x, y) of `width` and `height`, then resized to `size` if there is one."""
 
-    def __init__(self, x: int, y: int, width: int, height: int, size: Union[int, Tuple[int, int], None] = None,
-                 interpolation: Optional[int] = None) -> None:
+    def __init__(
+        self,
+        x: int,
+        y: int,
+        width: int,
+        height: int,
+        size: Union[int, Tuple[int, int], None] = None,
+        interpolation: Optional[int] = None,
+    ) -> None:
         super().__init__()
         self._part = (x, y, width, height)
         self._size = None if size is None else _images.pair(size)
@@ -152,8 +180,13 @@ class RandomCrop(Transform):
 class RandomResizedCrop(Transform):
     """A random part of a share `scale` of the area and a ratio `ratio` of width to height, resized to `size`."""
 
-    def __init__(self, size: Union[int, Tuple[int, int]], scale: Tuple[float, float] = (0.08, 1.0),
-                 ratio: Tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0), interpolation: int = 1) -> None:
+    def __init__(
+        self,
+        size: Union[int, Tuple[int, int]],
+        scale: Tuple[float, float] = (0.08, 1.0),
+        ratio: Tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: int = 1,
+    ) -> None:
         super().__init__()
         self._size = _images.pair(size)
         self._scale = (scale, 1.0) if isinstance(scale, float) else scale
@@ -254,8 +287,7 @@ class RandomColorJitter(Transform):
 
     def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0) -> None:
         super().__init__()
-        kinds = ((RandomBrightness, brightness), (RandomContrast, contrast), (RandomSaturation, saturation),
-                 (RandomHue, hue))
+        kinds = ((RandomBrightness, brightness), (RandomContrast, contrast), (RandomSaturation, saturation), (RandomHue, hue))
         self._steps = [kind(strength) for kind, strength in kinds if strength > 0]
 
     def apply_to(self, x: np.ndarray) -> np.ndarray:

@@ -6,7 +6,10 @@ from typing import Any, Callable, Dict
 from . import alexnet, densenet, inception, mobilenet, resnet, squeezenet, vgg
 
 _NETWORKS: Dict[str, Callable[..., Any]] = {
-    "squeezenet1.0": squeezenet.squeezenet1_0, "squeezenet1.1": squeezenet.squeezenet1_1, "inceptionv3": inception.inception_v3}
+    "squeezenet1.0": squeezenet.squeezenet1_0,
+    "squeezenet1.1": squeezenet.squeezenet1_1,
+    "inceptionv3": inception.inception_v3,
+}
 for _multiplier in ("1.0", "0.75", "0.5", "0.25"):
     _function = _multiplier.replace(".", "_")
     _NETWORKS[f"mobilenet{_multiplier}"] = getattr(mobilenet, f"mobilenet{_function}")

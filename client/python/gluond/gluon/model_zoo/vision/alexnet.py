@@ -21,8 +21,12 @@ class AlexNet(Network):
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = HybridSequential(prefix="")
-            self.features.add(Conv2D(64, 11, 4, 2, activation="relu"), MaxPool2D(3, 2),
-                              Conv2D(192, 5, padding=2, activation="relu"), MaxPool2D(3, 2))
+            self.features.add(
+                Conv2D(64, 11, 4, 2, activation="relu"),
+                MaxPool2D(3, 2),
+                Conv2D(192, 5, padding=2, activation="relu"),
+                MaxPool2D(3, 2),
+            )
             for channels in (384, 256, 256):
                 self.features.add(Conv2D(channels, 3, padding=1, activation="relu"))
             self.features.add(MaxPool2D(3, 2), Flatten())

@@ -23,13 +23,22 @@ class DenseNet(Network):
     `block_config`: the layers of each block. Each has a first convolution of `bn_size * growth_rate` channels.
     """
 
-    def __init__(self, num_init_features: int, growth_rate: int, block_config: Sequence[int], bn_size: int = 4,
-                 dropout: float = 0, classes: int = 1000, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_init_features: int,
+        growth_rate: int,
+        block_config: Sequence[int],
+        bn_size: int = 4,
+        dropout: float = 0,
+        classes: int = 1000,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = HybridSequential(prefix="")
-            self.features.add(Conv2D(num_init_features, 7, 2, 3, use_bias=False), BatchNorm(), Activation("relu"),
-                              MaxPool2D(3, 2, 1))
+            self.features.add(
+                Conv2D(num_init_features, 7, 2, 3, use_bias=False), BatchNorm(), Activation("relu"), MaxPool2D(3, 2, 1)
+            )
             channels = num_init_features
             for i, count in enumerate(block_config):
                 block = HybridSequential(prefix=f"stage{i + 1}_")
@@ -47,8 +56,14 @@ class DenseNet(Network):
 def _layer(growth_rate: int, bn_size: int, dropout: float) -> HybridConcurrent:
     """Its input, and `growth_rate` more channels."""
     new = HybridSequential(prefix="")
-    new.add(BatchNorm(), Activation("relu"), Conv2D(bn_size * growth_rate, 1, use_bias=False),
-            BatchNorm(), Activation("relu"), Conv2D(growth_rate, 3, padding=1, use_bias=False))
+    new.add(
+        BatchNorm(),
+        Activation("relu"),
+        Conv2D(bn_size * growth_rate, 1, use_bias=False),
+        BatchNorm(),
+        Activation("relu"),
+        Conv2D(growth_rate, 3, padding=1, use_bias=False),
+    )
     if dropout:
         new.add(Dropout(dropout))
     both = HybridConcurrent(axis=1, prefix="")
@@ -65,12 +80,16 @@ def _transition(channels: int) -> HybridSequential:
 
 # By the number of layers: the channels before the first block, the growth rate, and the layers of each block.
 densenet_spec: Dict[int, Tuple[int, int, Sequence[int]]] = {
-    121: (64, 32, (6, 12, 24, 16)), 161: (96, 48, (6, 12, 36, 24)), 169: (64, 32, (6, 12, 32, 32)),
-    201: (64, 32, (6, 12, 48, 32))}
+    121: (64, 32, (6, 12, 24, 16)),
+    161: (96, 48, (6, 12, 36, 24)),
+    169: (64, 32, (6, 12, 32, 32)),
+    201: (64, 32, (6, 12, 48, 32)),
+}
 
 
-def get_densenet(num_layers: int, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None,
-                 **kwargs: Any) -> DenseNet:
+def get_densenet(
+    num_layers: int, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None, **kwargs: Any
+) -> DenseNet:
     """DenseNet of 121, 161, 169 or 201 layers. `pretrained`, `ctx`, `root`: as for alexnet."""
     return model_store.load(DenseNet(*densenet_spec[num_layers], **kwargs), pretrained, f"densenet{num_layers}", ctx, root)
 

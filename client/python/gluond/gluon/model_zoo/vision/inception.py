@@ -56,19 +56,27 @@ def _mixed(letter: str, number: str = "", channels: int = 0) -> HybridConcurrent
     mixed = HybridConcurrent(axis=1, prefix=f"{letter}{number}_")
     with mixed.name_scope():
         if letter == "A":
-            mixed.add(_row((64, 1)), _row((48, 1), (64, 5, 1, 2)), _row((64, 1), (96, 3, 1, 1), (96, 3, 1, 1)),
-                      _row((channels, 1), pool="avg"))
+            mixed.add(
+                _row((64, 1)),
+                _row((48, 1), (64, 5, 1, 2)),
+                _row((64, 1), (96, 3, 1, 1), (96, 3, 1, 1)),
+                _row((channels, 1), pool="avg"),
+            )
         elif letter == "B":
             mixed.add(_row((384, 3, 2)), _row((64, 1), (96, 3, 1, 1), (96, 3, 2)), _row(pool="max"))
         elif letter == "C":
-            mixed.add(_row((192, 1)), _row((channels, 1), _across(channels, 7), _down(192, 7)),
-                      _row((channels, 1), _down(channels, 7), _across(channels, 7), _down(channels, 7), _across(192, 7)),
-                      _row((192, 1), pool="avg"))
+            mixed.add(
+                _row((192, 1)),
+                _row((channels, 1), _across(channels, 7), _down(192, 7)),
+                _row((channels, 1), _down(channels, 7), _across(channels, 7), _down(channels, 7), _across(192, 7)),
+                _row((192, 1), pool="avg"),
+            )
         elif letter == "D":
             mixed.add(_row((192, 1), (320, 3, 2)), _row((192, 1), _across(192, 7), _down(192, 7), (192, 3, 2)), _row(pool="max"))
         else:
-            mixed.add(_row((320, 1)), _row((384, 1), split=True), _row((448, 1), (384, 3, 1, 1), split=True),
-                      _row((192, 1), pool="avg"))
+            mixed.add(
+                _row((320, 1)), _row((384, 1), split=True), _row((448, 1), (384, 3, 1, 1), split=True), _row((192, 1), pool="avg")
+            )
     return mixed
 
 
@@ -79,10 +87,28 @@ class Inception3(Network):
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = HybridSequential(prefix="")
-            self.features.add(_conv(32, 3, 2), _conv(32, 3), _conv(64, 3, 1, 1), MaxPool2D(3, 2), _conv(80, 1), _conv(192, 3),
-                              MaxPool2D(3, 2), _mixed("A", "1", 32), _mixed("A", "2", 64), _mixed("A", "3", 64), _mixed("B"),
-                              _mixed("C", "1", 128), _mixed("C", "2", 160), _mixed("C", "3", 160), _mixed("C", "4", 192),
-                              _mixed("D"), _mixed("E", "1"), _mixed("E", "2"), AvgPool2D(8), Dropout(0.5))
+            self.features.add(
+                _conv(32, 3, 2),
+                _conv(32, 3),
+                _conv(64, 3, 1, 1),
+                MaxPool2D(3, 2),
+                _conv(80, 1),
+                _conv(192, 3),
+                MaxPool2D(3, 2),
+                _mixed("A", "1", 32),
+                _mixed("A", "2", 64),
+                _mixed("A", "3", 64),
+                _mixed("B"),
+                _mixed("C", "1", 128),
+                _mixed("C", "2", 160),
+                _mixed("C", "3", 160),
+                _mixed("C", "4", 192),
+                _mixed("D"),
+                _mixed("E", "1"),
+                _mixed("E", "2"),
+                AvgPool2D(8),
+                Dropout(0.5),
+            )
             self.output = Dense(classes)
 
 

@@ -14,8 +14,20 @@ from ...nn.pool_layers import GlobalAvgPool2D
 from .. import model_store
 from ._network import Network
 
-__all__ = ["MobileNet", "MobileNetV2", "mobilenet1_0", "mobilenet_v2_1_0", "mobilenet0_75", "mobilenet_v2_0_75",
-           "mobilenet0_5", "mobilenet_v2_0_5", "mobilenet0_25", "mobilenet_v2_0_25", "get_mobilenet", "get_mobilenet_v2"]
+__all__ = [
+    "MobileNet",
+    "MobileNetV2",
+    "mobilenet1_0",
+    "mobilenet_v2_1_0",
+    "mobilenet0_75",
+    "mobilenet_v2_0_75",
+    "mobilenet0_5",
+    "mobilenet_v2_0_5",
+    "mobilenet0_25",
+    "mobilenet_v2_0_25",
+    "get_mobilenet",
+    "get_mobilenet_v2",
+]
 
 
 class RELU6(HybridBlock):
@@ -26,8 +38,9 @@ class RELU6(HybridBlock):
         return F.clip(x, 0, 6, name="relu6")
 
 
-def _add_conv(row: HybridSequential, channels: int, kernel: int = 1, stride: int = 1, groups: int = 1,
-              active: Optional[str] = "relu") -> None:
+def _add_conv(
+    row: HybridSequential, channels: int, kernel: int = 1, stride: int = 1, groups: int = 1, active: Optional[str] = "relu"
+) -> None:
     """Adds a convolution, normalization, and 'relu', 'relu6' or nothing."""
     row.add(Conv2D(channels, kernel, stride, kernel // 2, groups=groups, use_bias=False), BatchNorm())
     if active is not None:
@@ -74,8 +87,9 @@ class MobileNetV2(Network):
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        channels = [int(each * multiplier) for each in
-                    (32, 16) + (24,) * 2 + (32,) * 3 + (64,) * 4 + (96,) * 3 + (160,) * 3 + (320,)]
+        channels = [
+            int(each * multiplier) for each in (32, 16) + (24,) * 2 + (32,) * 3 + (64,) * 4 + (96,) * 3 + (160,) * 3 + (320,)
+        ]
         strides = (1, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1)
         with self.name_scope():
             self.features = HybridSequential(prefix="features_")
@@ -95,14 +109,16 @@ def _version(multiplier: float) -> str:
     return f"{multiplier:.2f}" if f"{multiplier:.2f}"[-1] != "0" else f"{multiplier:.1f}"
 
 
-def get_mobilenet(multiplier: float, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None,
-                  **kwargs: Any) -> MobileNet:
+def get_mobilenet(
+    multiplier: float, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None, **kwargs: Any
+) -> MobileNet:
     """MobileNet of 1.0, 0.75, 0.5 or 0.25 times the channels. `pretrained`, `ctx`, `root`: as for alexnet."""
     return model_store.load(MobileNet(multiplier, **kwargs), pretrained, f"mobilenet{_version(multiplier)}", ctx, root)
 
 
-def get_mobilenet_v2(multiplier: float, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None,
-                     **kwargs: Any) -> MobileNetV2:
+def get_mobilenet_v2(
+    multiplier: float, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None, **kwargs: Any
+) -> MobileNetV2:
     """MobileNet V2 of 1.0, 0.75, 0.5 or 0.25 times the channels. `pretrained`, `ctx`, `root`: as for alexnet."""
     return model_store.load(MobileNetV2(multiplier, **kwargs), pretrained, f"mobilenetv2_{_version(multiplier)}", ctx, root)
 

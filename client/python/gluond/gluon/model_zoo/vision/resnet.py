@@ -14,9 +14,25 @@ from ...nn.pool_layers import GlobalAvgPool2D, MaxPool2D
 from .. import model_store
 from ._network import Network
 
-__all__ = ["ResNetV1", "ResNetV2", "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "resnet18_v1",
-           "resnet34_v1", "resnet50_v1", "resnet101_v1", "resnet152_v1", "resnet18_v2", "resnet34_v2", "resnet50_v2",
-           "resnet101_v2", "resnet152_v2", "get_resnet"]
+__all__ = [
+    "ResNetV1",
+    "ResNetV2",
+    "BasicBlockV1",
+    "BasicBlockV2",
+    "BottleneckV1",
+    "BottleneckV2",
+    "resnet18_v1",
+    "resnet34_v1",
+    "resnet50_v1",
+    "resnet101_v1",
+    "resnet152_v1",
+    "resnet18_v2",
+    "resnet34_v2",
+    "resnet50_v2",
+    "resnet101_v2",
+    "resnet152_v2",
+    "get_resnet",
+]
 
 
 def _conv3x3(channels: int, stride: int, in_channels: int) -> Conv2D:
@@ -60,17 +76,25 @@ class BasicBlockV1(_BlockV1):
     _around_first = True
 
     def _add_body(self, channels: int, stride: int, in_channels: int) -> None:
-        self.body.add(_conv3x3(channels, stride, in_channels), BatchNorm(), Activation("relu"),
-                      _conv3x3(channels, 1, channels), BatchNorm())
+        self.body.add(
+            _conv3x3(channels, stride, in_channels), BatchNorm(), Activation("relu"), _conv3x3(channels, 1, channels), BatchNorm()
+        )
 
 
 class BottleneckV1(_BlockV1):
     """Three convolutions, the middle one of a quarter of the channels, and a way around them, for ResNet V1 from 50 layers."""
 
     def _add_body(self, channels: int, stride: int, in_channels: int) -> None:
-        self.body.add(Conv2D(channels // 4, 1, stride), BatchNorm(), Activation("relu"),
-                      _conv3x3(channels // 4, 1, channels // 4), BatchNorm(), Activation("relu"),
-                      Conv2D(channels, 1), BatchNorm())
+        self.body.add(
+            Conv2D(channels // 4, 1, stride),
+            BatchNorm(),
+            Activation("relu"),
+            _conv3x3(channels // 4, 1, channels // 4),
+            BatchNorm(),
+            Activation("relu"),
+            Conv2D(channels, 1),
+            BatchNorm(),
+        )
 
 
 class _BlockV2(HybridBlock):
@@ -134,20 +158,27 @@ class _ResNet(Network):
     `thumbnail`: for small images; they are not made smaller before the stages. `block` is a class of blocks.
     """
 
-    def __init__(self, block: Callable[..., HybridBlock], layers: Sequence[int], channels: Sequence[int], classes: int = 1000,
-                 thumbnail: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        block: Callable[..., HybridBlock],
+        layers: Sequence[int],
+        channels: Sequence[int],
+        classes: int = 1000,
+        thumbnail: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if len(layers) != len(channels) - 1:
-            raise AssertionError(f"{type(self).__name__}: {len(layers)} stages need {len(layers) + 1} numbers of channels, "
-                                 f"not {len(channels)}.")
+            raise AssertionError(
+                f"{type(self).__name__}: {len(layers)} stages need {len(layers) + 1} numbers of channels, " f"not {len(channels)}."
+            )
         with self.name_scope():
             self.features = HybridSequential(prefix="")
             self._begin()
             if thumbnail:
                 self.features.add(_conv3x3(channels[0], 1, 0))
             else:
-                self.features.add(Conv2D(channels[0], 7, 2, 3, use_bias=False), BatchNorm(), Activation("relu"),
-                                  MaxPool2D(3, 2, 1))
+                self.features.add(Conv2D(channels[0], 7, 2, 3, use_bias=False), BatchNorm(), Activation("relu"), MaxPool2D(3, 2, 1))
             for i, count in enumerate(layers):
                 self.features.add(_stage(block, count, channels[i + 1], 1 if i == 0 else 2, i + 1, channels[i]))
             self._end()
@@ -161,8 +192,9 @@ class _ResNet(Network):
         raise NotImplementedError
 
 
-def _stage(block: Callable[..., HybridBlock], count: int, channels: int, stride: int, number: int,
-           in_channels: int) -> HybridSequential:
+def _stage(
+    block: Callable[..., HybridBlock], count: int, channels: int, stride: int, number: int, in_channels: int
+) -> HybridSequential:
     stage = HybridSequential(prefix=f"stage{number}_")
     with stage.name_scope():
         stage.add(block(channels, stride, channels != in_channels, in_channels=in_channels, prefix=""))
@@ -191,16 +223,22 @@ class ResNetV2(_ResNet):
 _NARROW, _WIDE = (64, 64, 128, 256, 512), (64, 256, 512, 1024, 2048)
 # By the number of layers: the kind of blocks, their number in each stage, and the channels.
 resnet_spec: Dict[int, Tuple[str, Sequence[int], Sequence[int]]] = {
-    18: ("basic_block", (2, 2, 2, 2), _NARROW), 34: ("basic_block", (3, 4, 6, 3), _NARROW),
-    50: ("bottle_neck", (3, 4, 6, 3), _WIDE), 101: ("bottle_neck", (3, 4, 23, 3), _WIDE),
-    152: ("bottle_neck", (3, 8, 36, 3), _WIDE)}
+    18: ("basic_block", (2, 2, 2, 2), _NARROW),
+    34: ("basic_block", (3, 4, 6, 3), _NARROW),
+    50: ("bottle_neck", (3, 4, 6, 3), _WIDE),
+    101: ("bottle_neck", (3, 4, 23, 3), _WIDE),
+    152: ("bottle_neck", (3, 8, 36, 3), _WIDE),
+}
 resnet_net_versions = [ResNetV1, ResNetV2]
-resnet_block_versions: Sequence[Mapping[str, Any]] = [{"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
-                         {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2}]
+resnet_block_versions: Sequence[Mapping[str, Any]] = [
+    {"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
+    {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2},
+]
 
 
-def get_resnet(version: int, num_layers: int, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None,
-               **kwargs: Any) -> Any:
+def get_resnet(
+    version: int, num_layers: int, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None, **kwargs: Any
+) -> Any:
     """ResNet V1 or V2 of 18, 34, 50, 101 or 152 layers. `pretrained`, `ctx`, `root`: as for alexnet."""
     if num_layers not in resnet_spec:
         raise AssertionError(f"Invalid number of layers: {num_layers}. Options are {', '.join(map(str, resnet_spec))}")

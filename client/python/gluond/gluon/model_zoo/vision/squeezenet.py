@@ -53,8 +53,9 @@ def _conv(channels: int, kernel: int) -> HybridSequential:
     return row
 
 
-def get_squeezenet(version: str, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None,
-                   **kwargs: Any) -> SqueezeNet:
+def get_squeezenet(
+    version: str, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None, **kwargs: Any
+) -> SqueezeNet:
     """SqueezeNet '1.0' or '1.1'. `pretrained`, `ctx`, `root`: as for alexnet."""
     return model_store.load(SqueezeNet(version, **kwargs), pretrained, f"squeezenet{version}", ctx, root)
 

@@ -19,15 +19,19 @@ __all__ = ["VGG", "vgg11", "vgg13", "vgg16", "vgg19", "vgg11_bn", "vgg13_bn", "v
 _FILTERS = (64, 128, 256, 512, 512)
 # By the number of layers: the convolutions in each part, and their filters.
 vgg_spec: Dict[int, Tuple[Sequence[int], Sequence[int]]] = {
-    11: ((1, 1, 2, 2, 2), _FILTERS), 13: ((2, 2, 2, 2, 2), _FILTERS), 16: ((2, 2, 3, 3, 3), _FILTERS),
-    19: ((2, 2, 4, 4, 4), _FILTERS)}
+    11: ((1, 1, 2, 2, 2), _FILTERS),
+    13: ((2, 2, 2, 2, 2), _FILTERS),
+    16: ((2, 2, 3, 3, 3), _FILTERS),
+    19: ((2, 2, 4, 4, 4), _FILTERS),
+}
 
 
 class VGG(Network):
     """Parts of `layers` convolutions of `filters` channels with a pooling behind each part, and three dense layers."""
 
-    def __init__(self, layers: Sequence[int], filters: Sequence[int], classes: int = 1000, batch_norm: bool = False,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self, layers: Sequence[int], filters: Sequence[int], classes: int = 1000, batch_norm: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         if len(layers) != len(filters):
             raise AssertionError(f"VGG: there are {len(layers)} numbers of layers, and {len(filters)} of filters.")
@@ -45,8 +49,7 @@ class VGG(Network):
             self.output = Dense(classes, weight_initializer="normal")
 
 
-def get_vgg(num_layers: int, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None,
-            **kwargs: Any) -> VGG:
+def get_vgg(num_layers: int, pretrained: bool = False, ctx: Context = cpu(), root: Optional[str] = None, **kwargs: Any) -> VGG:
     """VGG of 11, 13, 16 or 19 layers, with `batch_norm=True` normalized. `pretrained`, `ctx`, `root`: as for alexnet."""
     name = f"vgg{num_layers}" + ("_bn" if kwargs.get("batch_norm") else "")
     return model_store.load(VGG(*vgg_spec[num_layers], **kwargs), pretrained, name, ctx, root)
