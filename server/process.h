@@ -21,8 +21,8 @@ struct ProcessOptions {
   bool exit_on_device_error = false;
 };
 
-// The process's exit status: 0, or 3 where calls had to be cut, 4 where a GPU has failed, 5 where models could not be saved. Errors:
-// as Server::Start. INVALID_ARGUMENT: the port's file cannot be written.
+// The process's exit status: 0, or 3 where calls had to be cut, 4 where a GPU has failed, 5 where models could not be saved.
+// Errors: as Server::Start. INVALID_ARGUMENT: the port's file cannot be written.
 absl::StatusOr<int> RunServer(ServerOptions options, const ProcessOptions& process);
 
 }  // namespace gluond::server

@@ -44,7 +44,8 @@ class Gatekeeper {
     IdentityPtr identity;  // Null: nobody known calls.
     Reach reach;
   };
-  // Sets `caller`. `wanted`: nothing for a method that there is not. A method that is open wants no identity, and gets none, or, with OpenNames::kForCallers, one that is good.
+  // Sets `caller`. `wanted`: nothing for a method that there is not. A method that is open wants no identity, and gets none, or,
+  // with OpenNames::kForCallers, one that is good.
   // UNAUTHENTICATED: nobody known calls. PERMISSION_DENIED: somebody who lacks the role, or whose tenant is none of
   // `tenants`. RESOURCE_EXHAUSTED: too many JSON Web Tokens that are new come by this connection.
   absl::Status Admit(std::optional<Access> wanted, grpc::ServerContextBase& context, Admitted* caller) const;

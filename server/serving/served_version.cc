@@ -407,7 +407,8 @@ void ServedVersion::Run(size_t instance, Batch batch) {
                           for (const InferRequestPtr& request : batch) request->Unlisten();
                           self->Ran(batch, phases, begun, std::move(predicted));
                           {
-                            // Not before: a request that comes while others are answered would be a batch of its own, and wait for this thread.
+                            // Not before: a request that comes while others are answered would be a batch of its own, and wait for
+                            // this thread.
                             MutexLock lock(self->mu_);
                             self->idle_.push_back(instance);
                           }

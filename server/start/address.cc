@@ -86,8 +86,8 @@ absl::Status CheckAddress(const std::string& address, bool identified, bool inse
   return absl::FailedPreconditionError(absl::StrCat(
       "--address=", address,
       " can be reached from other machines, without encryption or without a question who calls: set "
-      "--tls_cert, --tls_key and one of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or accept "
-      "the risk with --insecure_public=grpc"));
+      "--tls_cert, --tls_key and one of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or "
+      "accept the risk with --insecure_public=grpc"));
 }
 
 absl::Status CheckFolderOf(const std::string& path, absl::string_view flag) {
