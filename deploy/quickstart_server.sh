@@ -72,14 +72,16 @@ fingerprint() {
 
 is_built() { [[ -s $out/built && $(<"$out/built") == "$(fingerprint)" ]]; }
 
-# Seconds that the build will take here, by the sources that have no object file yet.
+# Seconds that the build will take here, by the sources that no object file has been made of: the compiler notes beside each
+# what it has read.
 build_estimate() {
-  local sources objects
+  local sources built
   sources=$(find client engine ops server -name '*.cc' 2>/dev/null | wc -l)
-  objects=$(find -L "$bin"/{client,engine,ops,server} -name '*.o' ! -name '*.pic.o' 2>/dev/null | wc -l) || true
+  built=$(find -L "$bin"/{client,engine,ops,server} -name '*.d' ! -name '*.pic.d' -exec grep -ohE '(^| )(client|engine|ops|server)/[^ ]+[.]cc' {} + \
+    2>/dev/null | sort -u | wc -l) || true
   ((sources > 0)) || sources=1
-  ((objects < sources)) || objects=$sources
-  echo $((build_seconds * (sources - objects) / sources / $(nproc)))
+  ((built < sources)) || built=$sources
+  echo $((build_seconds * (sources - built) / sources / $(nproc)))
 }
 
 # Says what will be done, before anything is.

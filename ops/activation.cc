@@ -9,7 +9,7 @@
 namespace gluond::ops {
 namespace {
 
-enum ActType { kRelu, kSigmoid, kTanh, kSoftrelu, kSoftsign };
+enum ActivationActType { kRelu, kSigmoid, kTanh, kSoftrelu, kSoftsign };
 
 struct ActivationParam : Param<ActivationParam> {
   int act_type;
@@ -21,7 +21,7 @@ struct ActivationParam : Param<ActivationParam> {
 };
 
 // Each function has f(x), and its derivative as a function of y = f(x).
-struct Relu {
+struct ReluOf {
   template <class C>
   HOST_DEVICE static C F(C x) {
     return x > 0 || x != x ? x : C(0);
@@ -31,7 +31,7 @@ struct Relu {
     return y > 0 ? C(1) : C(0);
   }
 };
-struct Sigmoid {
+struct SigmoidOf {
   template <class C>
   HOST_DEVICE static C F(C x) {
     return math::Sigmoid(x);
@@ -41,7 +41,7 @@ struct Sigmoid {
     return y * (1 - y);
   }
 };
-struct Tanh {
+struct TanhOf {
   template <class C>
   HOST_DEVICE static C F(C x) {
     return math::Tanh(x);
@@ -51,7 +51,7 @@ struct Tanh {
     return 1 - y * y;
   }
 };
-struct Softrelu {
+struct SoftreluOf {
   template <class C>
   HOST_DEVICE static C F(C x) {
     return math::Softplus(x);
@@ -61,7 +61,7 @@ struct Softrelu {
     return 1 - math::Exp(-y);
   }
 };
-struct Softsign {
+struct SoftsignOf {
   template <class C>
   HOST_DEVICE static C F(C x) {
     return x / (1 + math::Abs(x));
@@ -73,14 +73,14 @@ struct Softsign {
 };
 
 template <class A>
-struct Value {
+struct ActivationValue {
   template <std::floating_point C>
   HOST_DEVICE C operator()(C x) const {
     return A::F(x);
   }
 };
 template <class A>
-struct Derivative {
+struct ActivationDerivative {
   template <std::floating_point C>
   HOST_DEVICE C operator()(C dy, C y) const {
     return dy * A::Slope(y);
@@ -92,17 +92,17 @@ struct ByType {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     switch (attrs.param<ActivationParam>().act_type) {
-      case kRelu: return Map<D, inputs>(ctx, F<Relu>(), in.data(), req[0], out[0]);
-      case kSigmoid: return Map<D, inputs>(ctx, F<Sigmoid>(), in.data(), req[0], out[0]);
-      case kTanh: return Map<D, inputs>(ctx, F<Tanh>(), in.data(), req[0], out[0]);
-      case kSoftrelu: return Map<D, inputs>(ctx, F<Softrelu>(), in.data(), req[0], out[0]);
-      default: return Map<D, inputs>(ctx, F<Softsign>(), in.data(), req[0], out[0]);
+      case kRelu: return Map<D, inputs>(ctx, F<ReluOf>(), in.data(), req[0], out[0]);
+      case kSigmoid: return Map<D, inputs>(ctx, F<SigmoidOf>(), in.data(), req[0], out[0]);
+      case kTanh: return Map<D, inputs>(ctx, F<TanhOf>(), in.data(), req[0], out[0]);
+      case kSoftrelu: return Map<D, inputs>(ctx, F<SoftreluOf>(), in.data(), req[0], out[0]);
+      default: return Map<D, inputs>(ctx, F<SoftsignOf>(), in.data(), req[0], out[0]);
     }
   }
 };
 
 // The gradients of dy f'(y) by dy and by y.
-Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
+Gradients ActivationGradientOfBackward(const NodePtr& node, const Gradients& g) {
   const NodeEntry &dy = node->inputs[0], &y = node->inputs[1];
   const NodeEntry by_dy = MakeNode("_backward_Activation", absl::StrCat(node->name(), "_backward"), {g[0], y}, node->attrs.dict);
   switch (node->param<ActivationParam>().act_type) {
@@ -122,7 +122,7 @@ GLUOND_REGISTER_OP(Activation)
     .with(Elementwise<1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", ElemwiseGradUseOut{"_backward_Activation"})
-    .compute<ByType<Value, 1>>();
+    .compute<ByType<ActivationValue, 1>>();
 
 GLUOND_REGISTER_OP(_backward_Activation)
     .describe("dx = dy f'(x), from y = f(x).")
@@ -132,8 +132,8 @@ GLUOND_REGISTER_OP(_backward_Activation)
     .set_num_inputs(2)
     .infer(ElemwiseShape<2, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
-    .set_attr<FGradient>("FGradient", GradientOfBackward)
-    .compute<ByType<Derivative, 2>>();
+    .set_attr<FGradient>("FGradient", ActivationGradientOfBackward)
+    .compute<ByType<ActivationDerivative, 2>>();
 
 }  // namespace
 }  // namespace gluond::ops

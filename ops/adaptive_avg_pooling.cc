@@ -23,7 +23,7 @@ struct AdaptiveAvgPooling2DParam : Param<AdaptiveAvgPooling2DParam> {
   int64_t width() const { return output_size.empty() ? 1 : output_size.back(); }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> AdaptiveAvgPoolingShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<AdaptiveAvgPooling2DParam>();
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(4));
   SHAPE_ASSIGN_CHECK(out, 0, Shape({Shape::kUnknown, Shape::kUnknown, p.height(), p.width()}));
@@ -102,13 +102,13 @@ GLUOND_REGISTER_OP(_contrib_AdaptiveAvgPooling2D)
     .add_argument("data", "NDArray", "(batch, channels, height, width).")
     .params<AdaptiveAvgPooling2DParam>()
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .infer(InferShape, SameFloatType)
+    .infer(AdaptiveAvgPoolingShape, SameFloatType)
     .set_attr<FGradient>("FGradient", FirstGradient<0>{"_backward_contrib_AdaptiveAvgPooling2D"})
     .compute<AdaptiveAvgPooling2D<false>>();
 
 GLUOND_REGISTER_OP(_backward_contrib_AdaptiveAvgPooling2D)
     .describe("The gradient of _contrib_AdaptiveAvgPooling2D's data.")
-    .with(GradientByShape(GradientShape<InferShape>, TypesOfInputs<1>, "x; only its shape and type are used."))
+    .with(GradientByShape(GradientShape<AdaptiveAvgPoolingShape>, TypesOfInputs<1>, "x; only its shape and type are used."))
     .params<AdaptiveAvgPooling2DParam>()
     .set_attr<FGradient>("FGradient", FirstGradient<>{"_contrib_AdaptiveAvgPooling2D"})
     .compute<AdaptiveAvgPooling2D<true>>();

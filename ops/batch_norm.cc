@@ -42,7 +42,7 @@ BatchNormCall CallOf(const BatchNormParam& p, const OpContext& ctx, const Shape&
 }
 
 template <class C, class X, class Y>
-struct Normalize {
+struct BatchNormNormalize {
   RowGeometry shape;
   X x;
   Y y;
@@ -92,10 +92,10 @@ struct BatchNorm {
       using Y = std::remove_pointer_t<decltype(out_type)>;
       return ForEachGroup<D>(
           ctx, shape.n, shape.outer * shape.inner,
-          Normalize<C, X, Y>{shape, X(x), Y(out[0], req[0]), In<C>(in[kGamma]), In<C>(in[kBeta]), In<C>(in[kMovingMean]),
-                             In<C>(in[kMovingVar]), Out<C>(out[1], req[1]), Out<C>(out[2], req[2]),
-                             Out<C>(in[kMovingMean], kWriteTo), Out<C>(in[kMovingVar], kWriteTo), p.eps, p.momentum,
-                             call.from_batch, p.fix_gamma, req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
+          BatchNormNormalize<C, X, Y>{shape, X(x), Y(out[0], req[0]), In<C>(in[kGamma]), In<C>(in[kBeta]), In<C>(in[kMovingMean]),
+                                      In<C>(in[kMovingVar]), Out<C>(out[1], req[1]), Out<C>(out[2], req[2]),
+                                      Out<C>(in[kMovingMean], kWriteTo), Out<C>(in[kMovingVar], kWriteTo), p.eps, p.momentum,
+                                      call.from_batch, p.fix_gamma, req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
 };
@@ -104,7 +104,7 @@ struct BatchNorm {
 //   dbeta = sum dy, dgamma = sum dy z
 //   dx = gamma / std (dy - mean(dy) - z mean(dy z)) when mean and variance are the batch's, else gamma / std dy
 template <class C, class X, class Y>
-struct BackwardNormalize {
+struct BatchNormBackwardNormalize {
   RowGeometry shape;
   X dy, x;
   Y dx;
@@ -144,14 +144,14 @@ struct BackwardBatchNorm {
       using Y = std::remove_pointer_t<decltype(out_type)>;
       return ForEachGroup<D>(
           ctx, shape.n, shape.outer * shape.inner,
-          BackwardNormalize<C, X, Y>{shape, X(dy), X(x), Y(out[0], req[0]), In<C>(gamma), In<C>(mean), In<C>(inverse_std),
-                                     Out<C>(out[1], req[1]), Out<C>(out[2], req[2]), call.from_batch, p.fix_gamma,
-                                     req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
+          BatchNormBackwardNormalize<C, X, Y>{shape, X(dy), X(x), Y(out[0], req[0]), In<C>(gamma), In<C>(mean), In<C>(inverse_std),
+                                              Out<C>(out[1], req[1]), Out<C>(out[2], req[2]), call.from_batch, p.fix_gamma,
+                                              req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
     });
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> BatchNormShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const Shape x = (*in)[0];
   Shape channels = Shape::OfRank(1);
   if (x.rank_known()) {
@@ -164,7 +164,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 }
 
 // Parameters and statistics of 16-bit data are float32.
-absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> BatchNormType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
   RETURN_IF_ERROR(Alike(in, out));
   const DType x = (*in)[0];
   if (x == DType::kUnknown) return false;
@@ -193,7 +193,7 @@ void InitOnCompose(const NodeAttrs&, NodeAttrs* variable, int index) {
   if (index != kData) variable->dict.emplace("__init__", one ? "[\"one\", {}]" : "[\"zero\", {}]");
 }
 
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+Gradients BatchNormGradient(const NodePtr& node, const Gradients& dy) {
   const std::vector<NodeEntry>& in = node->inputs;
   Gradients dx =
       OutputsOf(Call("_backward_BatchNorm", {dy[0], in[kData], in[kGamma], Output(node, 1), Output(node, 2)}, node->attrs.dict));
@@ -229,8 +229,8 @@ GLUOND_REGISTER_OP(BatchNorm)
                                return {kMovingMean, kMovingVar};
                              })
     .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose", InitOnCompose)
-    .infer(LikeFirst<InferShape>(), InferType)
-    .set_attr<FGradient>("FGradient", Gradient)
+    .infer(LikeFirst<BatchNormShape>(), BatchNormType)
+    .set_attr<FGradient>("FGradient", BatchNormGradient)
     .set_attr<FAffine>("FAffine", WithRunningStatistics)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BatchNorm>();

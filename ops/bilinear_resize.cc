@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxSize = 1 << 20;  // The greatest height and width of y.
 
-enum Mode { kSize, kOddScale, kLike, kToEvenDown, kToEvenUp, kToOddDown, kToOddUp };
+enum BilinearResizeMode { kSize, kOddScale, kLike, kToEvenDown, kToEvenUp, kToOddDown, kToOddUp };
 
 template <class P>
 void AlignField(Schema<P>& s) {
@@ -64,14 +64,14 @@ struct BilinearResize2DParam : Param<BilinearResize2DParam> {
   }
 };
 
-absl::Status Parse(NodeAttrs* attrs) {
+absl::Status ParseBilinearResize(NodeAttrs* attrs) {
   RETURN_IF_ERROR(ParamParser<BilinearResize2DParam>(attrs));
   const auto& p = attrs->param<BilinearResize2DParam>();
   if (p.mode != kOddScale || (p.scale_height && p.scale_width)) return absl::OkStatus();
   return absl::InvalidArgumentError("parameters 'scale_height' and 'scale_width' are None, expected numbers for odd_scale");
 }
 
-uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<BilinearResize2DParam>().mode == kLike ? 2 : 1; }
+uint32_t BilinearResizeNumInputs(const NodeAttrs& attrs) { return attrs.param<BilinearResize2DParam>().mode == kLike ? 2 : 1; }
 
 absl::StatusOr<int64_t> Scaled(const char* name, double scale, int64_t in) {
   const double out = std::floor(scale * static_cast<double>(in));
@@ -81,7 +81,7 @@ absl::StatusOr<int64_t> Scaled(const char* name, double scale, int64_t in) {
 }
 
 // The size of y along an axis where x has `in` elements. `name`: that of the parameter `scale`.
-absl::StatusOr<int64_t> SizeOf(int mode, int64_t given, const char* name, std::optional<double> scale, int64_t in) {
+absl::StatusOr<int64_t> BilinearResizeSizeOf(int mode, int64_t given, const char* name, std::optional<double> scale, int64_t in) {
   const bool odd = in % 2 == 1;
   switch (mode) {
     case kSize: return scale ? Scaled(name, *scale, in) : given;
@@ -100,7 +100,7 @@ absl::StatusOr<int64_t> SizeOf(int mode, int64_t given, const char* name, std::o
   }
 }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> BilinearResizeShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<BilinearResize2DParam>();
   for (size_t i = 0; i < in->size(); ++i) SHAPE_ASSIGN_CHECK(in, i, Shape::OfRank(4));
   const Shape& x = (*in)[0];
@@ -109,8 +109,8 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   if (p.mode == kLike) {
     height = (*in)[1][2], width = (*in)[1][3];
   } else {
-    ASSIGN_OR_RETURN(height, SizeOf(p.mode, p.height, "scale_height", p.scale_height, x[2]));
-    ASSIGN_OR_RETURN(width, SizeOf(p.mode, p.width, "scale_width", p.scale_width, x[3]));
+    ASSIGN_OR_RETURN(height, BilinearResizeSizeOf(p.mode, p.height, "scale_height", p.scale_height, x[2]));
+    ASSIGN_OR_RETURN(width, BilinearResizeSizeOf(p.mode, p.width, "scale_width", p.scale_width, x[3]));
   }
   ASSIGN_OR_RETURN(const Shape y, Shape::FromDims({x[0], x[1], height, width}));
   if (y.Size() > 0 && x.Size() == 0) {
@@ -238,15 +238,15 @@ GLUOND_REGISTER_OP(_contrib_BilinearResize2D)
     .describe("Images of another size, each element interpolated between the four elements around its place.")
     .add_argument("data", "NDArray", "x: (batch, channels, height, width).")
     .add_argument("like", "NDArray", "For mode like: (any, any, height of y, width of y); its values are not used.")
-    .params<BilinearResize2DParam>(Parse)
-    .set_num_inputs(NumInputs)
-    .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "like"}, NumInputs))
+    .params<BilinearResize2DParam>(ParseBilinearResize)
+    .set_num_inputs(BilinearResizeNumInputs)
+    .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "like"}, BilinearResizeNumInputs))
     .set_attr<FIgnoreInputs>("FIgnoreInputs",
                              [](const NodeAttrs& attrs) {
-                               return NumInputs(attrs) == 2 ? std::vector<uint32_t>{1} : std::vector<uint32_t>();
+                               return BilinearResizeNumInputs(attrs) == 2 ? std::vector<uint32_t>{1} : std::vector<uint32_t>();
                              })
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .infer(InferShape,
+    .infer(BilinearResizeShape,
            [](const NodeAttrs&, TypeVector* in, TypeVector* out) -> absl::StatusOr<bool> {
              RETURN_IF_ERROR(Alike(in, out));
              RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));

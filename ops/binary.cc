@@ -9,7 +9,7 @@
 namespace gluond::ops {
 namespace {
 
-using At = const BinaryTerms&;
+using BinaryAt = const BinaryTerms&;
 
 absl::StatusOr<bool> GradSumType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
   const DType term = (*in)[1];
@@ -35,26 +35,26 @@ absl::StatusOr<bool> GradSumType(const NodeAttrs&, TypeVector* in, TypeVector* o
 #define BINARY_CONSTANT(name, Kernel, text) BINARY_OP(name, Kernel, text).set_attr<FGradient>("FGradient", NoGradient)
 
 BINARY(
-    elemwise_add, Add, "a + b.", [](At t) { return t.dy; }, [](At t) { return t.dy; })
+    elemwise_add, Add, "a + b.", [](BinaryAt t) { return t.dy; }, [](BinaryAt t) { return t.dy; })
     .add_alias("_add")
     .add_alias("_plus")
     .add_alias("_Plus");
 BINARY(
-    elemwise_sub, Sub, "a - b.", [](At t) { return t.dy; }, [](At t) { return -t.dy; })
+    elemwise_sub, Sub, "a - b.", [](BinaryAt t) { return t.dy; }, [](BinaryAt t) { return -t.dy; })
     .add_alias("_sub")
     .add_alias("_minus")
     .add_alias("_Minus");
 BINARY(
-    elemwise_mul, Mul, "a b.", [](At t) { return t.dy * t.b; }, [](At t) { return t.dy * t.a; })
+    elemwise_mul, Mul, "a b.", [](BinaryAt t) { return t.dy * t.b; }, [](BinaryAt t) { return t.dy * t.a; })
     .add_alias("_mul")
     .add_alias("_Mul");
 BINARY(
-    elemwise_div, Div, "a / b.", [](At t) { return t.dy / t.b; }, [](At t) { return -(t.dy / t.b * t.y); })
+    elemwise_div, Div, "a / b.", [](BinaryAt t) { return t.dy / t.b; }, [](BinaryAt t) { return -(t.dy / t.b * t.y); })
     .add_alias("_div")
     .add_alias("_Div")
     .add_alias("_scatter_elemwise_div");
 BINARY(
-    _grad_add, Add, "a + b.", [](At t) { return t.dy; }, [](At t) { return t.dy; })
+    _grad_add, Add, "a + b.", [](BinaryAt t) { return t.dy; }, [](BinaryAt t) { return t.dy; })
     .set_attr<TIsSum>("TIsSum", true);
 
 // The gradient pass adds many contributions with it, one by one. The sum is wider than what is added.
@@ -73,37 +73,37 @@ GLUOND_REGISTER_OP(_grad_sum)
     .compute<Binary<Add>>();
 
 BINARY(
-    _mod, Mod, "a modulo b, with the sign of b.", [](At t) { return t.dy; },
-    [](At t) { return -(t.dy * Call("floor", {t.a / t.b})); })
+    _mod, Mod, "a modulo b, with the sign of b.", [](BinaryAt t) { return t.dy; },
+    [](BinaryAt t) { return -(t.dy * Call("floor", {t.a / t.b})); })
     .add_alias("_Mod");
 BINARY(
     _power, Power, "a^b.",
-    [](At t) {
+    [](BinaryAt t) {
       return t.dy * Where(t.b, t.b * Call("_power", {t.a, CallScalar("_minus_scalar", t.b, 1)}));
     },
-    [](At t) { return t.dy * Where(t.y, t.y * Call("log", {t.a})); })
+    [](BinaryAt t) { return t.dy * Where(t.y, t.y * Call("log", {t.a})); })
     .add_alias("_Power");
 BINARY(
     _maximum, Maximum, "max(a, b).",
-    [](At t) {
+    [](BinaryAt t) {
       return t.dy * Call("_greater_equal", {t.a, t.b});
     },
-    [](At t) {
+    [](BinaryAt t) {
       return t.dy * Call("_lesser", {t.a, t.b});
     })
     .add_alias("_Maximum");
 BINARY(
     _minimum, Minimum, "min(a, b).",
-    [](At t) {
+    [](BinaryAt t) {
       return t.dy * Call("_lesser_equal", {t.a, t.b});
     },
-    [](At t) {
+    [](BinaryAt t) {
       return t.dy * Call("_greater", {t.a, t.b});
     })
     .add_alias("_Minimum");
 BINARY(
-    _hypot, Hypot, "sqrt(a^2 + b^2).", [](At t) { return t.dy * PartOfNorm(t.a, t.y); },
-    [](At t) { return t.dy * PartOfNorm(t.b, t.y); })
+    _hypot, Hypot, "sqrt(a^2 + b^2).", [](BinaryAt t) { return t.dy * PartOfNorm(t.a, t.y); },
+    [](BinaryAt t) { return t.dy * PartOfNorm(t.b, t.y); })
     .add_alias("_Hypot");
 BINARY_CONSTANT(_equal, Equal, "1 where a = b, else 0.").add_alias("_Equal");
 BINARY_CONSTANT(_not_equal, NotEqual, "1 where a != b, else 0.").add_alias("_Not_Equal");

@@ -35,7 +35,7 @@ struct BoxIou {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> BoxIouShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
   std::vector<int64_t> dims;
   for (size_t i = 0; i < 2; ++i) {
     const Shape& x = (*in)[i];
@@ -59,7 +59,7 @@ GLUOND_REGISTER_OP(_contrib_box_iou)
     .add_argument("rhs", "NDArray", "(..., 4).")
     .params<BoxIouParam>()
     .set_num_inputs(2)
-    .infer(InferShape, SameFloatType)
+    .infer(BoxIouShape, SameFloatType)
     .set_attr<FGradient>("FGradient", NoGradient)
     .compute<BoxIou>();
 

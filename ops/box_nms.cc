@@ -75,7 +75,7 @@ struct LoadScore {
 
 // Boxes in the order of their scores.
 template <class C>
-struct Candidates {
+struct BoxNmsCandidates {
   NmsSize s;
   C most;
   const C* score;
@@ -172,7 +172,7 @@ struct BoxNms {
         ASSIGN_OR_RETURN(const int64_t* const order,
                          SortedOrder<D>(ctx, {s.batch, s.boxes, 1}, false, s.top, VectorOf(ctx, score, n)));
         ASSIGN_OR_RETURN(const Stays stays, Stays::Of(ctx, s.batch, s.boxes));
-        const Candidates<C> candidates = {s, static_cast<C>(p.overlap_thresh), score, order, x};
+        const BoxNmsCandidates<C> candidates = {s, static_cast<C>(p.overlap_thresh), score, order, x};
         RETURN_IF_ERROR(Suppress<D>(ctx, s.batch, s.top, candidates, stays));
         RETURN_IF_ERROR(ForEach<D>(ctx, n, ListRows{stays, order, kept}));
       }
@@ -198,7 +198,7 @@ struct BackwardBoxNms {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> BoxNmsShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<BoxNmsParam>();
   const Shape& x = (*in)[0];
   RETURN_IF_ERROR(CheckRank(x, 2, ": boxes, and the numbers of each"));
@@ -216,7 +216,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return true;
 }
 
-absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> BoxNmsType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
   RETURN_IF_ERROR(Alike(in, out));
   TYPE_ASSIGN_CHECK(out, 1, DType::kInt64);
   RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));
@@ -233,7 +233,7 @@ GLUOND_REGISTER_OP(_contrib_box_nms)
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
     .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "index"}))
-    .infer(LikeFirst<InferShape>(), InferType)
+    .infer(LikeFirst<BoxNmsShape>(), BoxNmsType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>("FGradient",

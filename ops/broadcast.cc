@@ -20,9 +20,9 @@ absl::StatusOr<bool> InferBroadcast(const NodeAttrs&, ShapeVector* in, ShapeVect
 
 ShapeRule BroadcastRule() { return DeclareOutputShape(InferBroadcast, OutputShape::kBroadcast); }
 
-using At = const BinaryTerms&;
+using BinaryAt = const BinaryTerms&;
 
-NodeEntry Times(const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_mul", {a, b}); }
+NodeEntry BroadcastTimes(const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_mul", {a, b}); }
 NodeEntry Over(const NodeEntry& a, const NodeEntry& b) { return Call("broadcast_div", {a, b}); }
 
 #define BROADCAST_OP(name, Kernel, text)                                                         \
@@ -48,44 +48,45 @@ struct BroadcastChain {
 #define BROADCAST_CONSTANT(name, Kernel, text) BROADCAST_OP(name, Kernel, text).set_attr<FGradient>("FGradient", NoGradient)
 
 BROADCAST(
-    broadcast_add, Add, "a + b.", [](At t) { return t.dy; }, [](At t) { return t.dy; })
+    broadcast_add, Add, "a + b.", [](BinaryAt t) { return t.dy; }, [](BinaryAt t) { return t.dy; })
     .add_alias("broadcast_plus");
 BROADCAST(
-    broadcast_sub, Sub, "a - b.", [](At t) { return t.dy; }, [](At t) { return -t.dy; })
+    broadcast_sub, Sub, "a - b.", [](BinaryAt t) { return t.dy; }, [](BinaryAt t) { return -t.dy; })
     .add_alias("broadcast_minus");
 BROADCAST(
-    broadcast_mul, Mul, "a b.", [](At t) { return Times(t.dy, t.b); }, [](At t) { return Times(t.dy, t.a); });
+    broadcast_mul, Mul, "a b.", [](BinaryAt t) { return BroadcastTimes(t.dy, t.b); },
+    [](BinaryAt t) { return BroadcastTimes(t.dy, t.a); });
 BROADCAST(
-    broadcast_div, Div, "a / b.", [](At t) { return Over(t.dy, t.b); }, [](At t) { return -(Over(t.dy, t.b) * t.y); });
+    broadcast_div, Div, "a / b.", [](BinaryAt t) { return Over(t.dy, t.b); }, [](BinaryAt t) { return -(Over(t.dy, t.b) * t.y); });
 BROADCAST(
-    broadcast_mod, Mod, "a modulo b, with the sign of b.", [](At t) { return t.dy; },
-    [](At t) { return -(t.dy * Call("floor", {Over(t.a, t.b)})); });
+    broadcast_mod, Mod, "a modulo b, with the sign of b.", [](BinaryAt t) { return t.dy; },
+    [](BinaryAt t) { return -(t.dy * Call("floor", {Over(t.a, t.b)})); });
 BROADCAST(
     broadcast_power, Power, "a^b.",
-    [](At t) {
-      const NodeEntry of_a = Times(Call("broadcast_power", {t.a, CallScalar("_minus_scalar", t.b, 1)}), t.b);
-      return t.dy * Where(Times(Call("ones_like", {t.y}), t.b), of_a);
+    [](BinaryAt t) {
+      const NodeEntry of_a = BroadcastTimes(Call("broadcast_power", {t.a, CallScalar("_minus_scalar", t.b, 1)}), t.b);
+      return t.dy * Where(BroadcastTimes(Call("ones_like", {t.y}), t.b), of_a);
     },
-    [](At t) { return t.dy * Where(t.y, Times(t.y, Call("log", {t.a}))); });
+    [](BinaryAt t) { return t.dy * Where(t.y, BroadcastTimes(t.y, Call("log", {t.a}))); });
 BROADCAST(
     broadcast_maximum, Maximum, "max(a, b).",
-    [](At t) {
+    [](BinaryAt t) {
       return t.dy * Call("broadcast_greater_equal", {t.a, t.b});
     },
-    [](At t) {
+    [](BinaryAt t) {
       return t.dy * Call("broadcast_lesser", {t.a, t.b});
     });
 BROADCAST(
     broadcast_minimum, Minimum, "min(a, b).",
-    [](At t) {
+    [](BinaryAt t) {
       return t.dy * Call("broadcast_lesser_equal", {t.a, t.b});
     },
-    [](At t) {
+    [](BinaryAt t) {
       return t.dy * Call("broadcast_greater", {t.a, t.b});
     });
 BROADCAST(
-    broadcast_hypot, Hypot, "sqrt(a^2 + b^2).", [](At t) { return t.dy * Over(t.a, OneIfZero(t.y)); },
-    [](At t) { return t.dy * Over(t.b, OneIfZero(t.y)); });
+    broadcast_hypot, Hypot, "sqrt(a^2 + b^2).", [](BinaryAt t) { return t.dy * Over(t.a, OneIfZero(t.y)); },
+    [](BinaryAt t) { return t.dy * Over(t.b, OneIfZero(t.y)); });
 BROADCAST_CONSTANT(broadcast_equal, Equal, "1 where a = b, else 0.");
 BROADCAST_CONSTANT(broadcast_not_equal, NotEqual, "1 where a != b, else 0.");
 BROADCAST_CONSTANT(broadcast_greater, Greater, "1 where a > b, else 0.");
@@ -181,7 +182,7 @@ absl::StatusOr<bool> BroadcastOut(const Shape& x, absl::Span<const int64_t> to, 
   return x.known() && y.known();
 }
 
-absl::StatusOr<bool> ToShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> BroadcastToShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const Shape& x = (*in)[0];
   if (!x.rank_known()) return false;
   std::vector<int64_t> to = attrs.param<BroadcastToParam>().shape;
@@ -227,7 +228,7 @@ absl::StatusOr<bool> AxisShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
   return BroadcastOut(x, y.dims(), out);
 }
 
-struct Repeat {
+struct BroadcastRepeat {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     StridedCopy copy{.dims = y[0].shape};
@@ -249,9 +250,9 @@ Gradients SumBack(const NodePtr& node, const Gradients& dy) {
       .params<P>()                               \
       .infer(shape, FirstType)                   \
       .set_attr<FGradient>("FGradient", SumBack) \
-      .compute<Repeat>()
+      .compute<BroadcastRepeat>()
 
-REPEAT(broadcast_to, BroadcastToParam, ToShape, "x repeated to a shape.")
+REPEAT(broadcast_to, BroadcastToParam, BroadcastToShape, "x repeated to a shape.")
     .add_argument("data", "NDArray", "Equal to the shape from the last axis on, or 1 along an axis.");
 REPEAT(broadcast_axis, BroadcastAxisParam, AxisShape, "x repeated along some axes.")
     .add_alias("broadcast_axes")

@@ -26,7 +26,7 @@ absl::Status CheckFills(const Shape& x, int64_t block) {
       absl::StrCat("input 0 'data' has shape ", x.ToString(), ", expected a multiple of ", block, " channels"));
 }
 
-absl::StatusOr<bool> ToShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> ChannelBlocksToShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const int64_t block = attrs.param<ToBlockedParam>().block;
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(4));
   RETURN_IF_ERROR(CheckFills((*in)[0], block));
@@ -42,7 +42,7 @@ absl::StatusOr<bool> FromShape(const NodeAttrs&, ShapeVector* in, ShapeVector* o
 
 // Images into blocks, or out of them.
 template <bool into>
-struct Copy {
+struct CopyBlocks {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const TBlob &x = in[0], &y = out[0];
@@ -73,9 +73,9 @@ GLUOND_REGISTER_OP(_to_blocked)
     .describe("Images (batch, channels, height, width) as (batch, channels / block, height, width, block).")
     .add_argument("data", "NDArray", "The images. Blocks divide their channels.")
     .params<ToBlockedParam>()
-    .infer(ToShape, SameType)
+    .infer(ChannelBlocksToShape, SameType)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .compute<Copy<true>>();
+    .compute<CopyBlocks<true>>();
 
 GLUOND_REGISTER_OP(_from_blocked)
     .describe("Images (batch, blocks, height, width, block) as (batch, channels, height, width).")
@@ -83,7 +83,7 @@ GLUOND_REGISTER_OP(_from_blocked)
     .params<FromBlockedParam>()
     .infer(FromShape, SameType)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .compute<Copy<false>>();
+    .compute<CopyBlocks<false>>();
 
 }  // namespace
 }  // namespace gluond::ops

@@ -34,7 +34,7 @@ struct BlockedConvolutionParam : Param<BlockedConvolutionParam>, WindowParam {
 };
 
 template <class P>
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> ConvolutionShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& param = attrs.param<P>();
   const int axes = static_cast<int>(param.kernel.size());
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(axes + 2));
@@ -93,7 +93,7 @@ absl::Status ParseBlocked(NodeAttrs* attrs) {
       absl::StrCat("parameter 'num_filter' is ", p.num_filter, ", expected a multiple of block, ", p.block));
 }
 
-absl::StatusOr<bool> InferBlockedShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> ConvolutionBlockedShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<BlockedConvolutionParam>();
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
@@ -109,7 +109,7 @@ absl::StatusOr<bool> InferBlockedShape(const NodeAttrs& attrs, ShapeVector* in, 
     return absl::InvalidArgumentError(absl::StrCat("parameter 'num_group' is ", p.num_group, " for ", plain[0][1], " channels and ",
                                                    p.num_filter, " filters, expected 1, or as many as there are of both"));
   }
-  RETURN_IF_ERROR(InferShape<BlockedConvolutionParam>(attrs, &plain, &y).status());
+  RETURN_IF_ERROR(ConvolutionShape<BlockedConvolutionParam>(attrs, &plain, &y).status());
   for (size_t i = 1; i < in->size(); ++i) SHAPE_ASSIGN_CHECK(in, i, plain[i]);
   SHAPE_ASSIGN_CHECK(out, 0, InBlocks(y[0], p.block));
   return AllKnown(*in) && AllKnown(*out);
@@ -153,7 +153,7 @@ struct BackwardConvolution {
   }
 };
 
-NodePtr Absorb(const Node& node, const Affine& affine, int rank, DType dtype) {
+NodePtr ConvolutionAbsorb(const Node& node, const Affine& affine, int rank, DType dtype) {
   return affine.axis == 1 ? WithAffine<ConvolutionParam>(node, affine, rank, dtype) : nullptr;
 }
 
@@ -166,10 +166,10 @@ GLUOND_REGISTER_OP(Convolution)
     .add_argument("bias", "NDArray", "(num_filter). Absent with no_bias.")
     .params<ConvolutionParam>(ParseWindow<ConvolutionParam>)
     .with(Bilinear<ConvolutionParam>)
-    .set_attr<FAbsorbAffine>("FAbsorbAffine", Absorb)
+    .set_attr<FAbsorbAffine>("FAbsorbAffine", ConvolutionAbsorb)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
     .set_attr<FChannelBlocks>("FChannelBlocks", ChannelBlocks)
-    .infer(InferShape<ConvolutionParam>, SameFloatType)
+    .infer(ConvolutionShape<ConvolutionParam>, SameFloatType)
     .compute<Convolution>();
 
 GLUOND_REGISTER_OP(_blocked_Convolution)
@@ -183,7 +183,7 @@ GLUOND_REGISTER_OP(_blocked_Convolution)
                                FirstNames({"data", "weight", "bias"}, NumBilinearInputs<BlockedConvolutionParam>))
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .infer(InferBlockedShape, SameFloat32)
+    .infer(ConvolutionBlockedShape, SameFloat32)
     .set_attr<FCompute>("FCompute<cpu>", ConvolveBlocked);
 
 GLUOND_REGISTER_OP(_backward_Convolution)

@@ -257,7 +257,7 @@ std::vector<std::string> InputNames(const NodeAttrs& attrs) {
   return names;
 }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> CtcLossShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(3));
   SHAPE_ASSIGN_CHECK(in, 1, Shape({(*in)[0][1], Shape::kUnknown}));
   const Shape x = (*in)[0];
@@ -276,7 +276,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
 }
 
 // Labels and lengths may have any type; where nothing is said, they have x's.
-absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> CtcLossType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
   for (int i = 0; i < 2; ++i) {
     TYPE_ASSIGN_CHECK(out, i, (*in)[0]);
     TYPE_ASSIGN_CHECK(in, 0, (*out)[i]);
@@ -305,7 +305,7 @@ GLUOND_REGISTER_OP(CTCLoss)
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
     .set_attr<FListInputNames>("FListInputNames", InputNames)
-    .infer(InferShape, InferType)
+    .infer(CtcLossShape, CtcLossType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>("FGradient",
                          [](const NodePtr& node, const Gradients& dy) {

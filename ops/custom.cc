@@ -40,7 +40,7 @@ void SetDependencies(const CustomSpec& spec, CustomParam* param) {
   }
 }
 
-absl::Status Parse(NodeAttrs* attrs) {
+absl::Status ParseCustom(NodeAttrs* attrs) {
   CustomParam param;
   ASSIGN_OR_RETURN(CustomSpec spec, CustomSpec::Of(attrs->dict));
   param.op = OperatorOf(attrs->dict, spec);
@@ -58,7 +58,7 @@ absl::Status Parse(NodeAttrs* attrs) {
   return absl::OkStatus();
 }
 
-const CustomParam& ParamOf(const NodeAttrs& attrs) { return attrs.param<CustomParam>(); }
+const CustomParam& CustomParamOf(const NodeAttrs& attrs) { return attrs.param<CustomParam>(); }
 
 // Merges the shapes or types that a rule has found into the node's.
 template <class Vector, class Inference, class Assign>
@@ -94,8 +94,8 @@ absl::StatusOr<bool> Ask(const CustomParam& param, Vector* in, Vector* out, Infe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-  const CustomParam& param = ParamOf(attrs);
+absl::StatusOr<bool> CustomShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+  const CustomParam& param = CustomParamOf(attrs);
   SHAPE_ASSIGN_CHECK(out, out->size() - 1, Shape{1});
   if (!param.infers_shape || param.arguments.empty()) {
     return Ask(param, in, out, &CustomHost::InferShape, AssignShape);
@@ -104,8 +104,8 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
-  const CustomParam& param = ParamOf(attrs);
+absl::StatusOr<bool> CustomType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+  const CustomParam& param = CustomParamOf(attrs);
   TYPE_ASSIGN_CHECK(out, out->size() - 1, DType::kInt64);
   if (!param.infers_type || param.arguments.empty()) {
     return Ask(param, in, out, &CustomHost::InferType, AssignType);
@@ -118,7 +118,7 @@ absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVecto
 }
 
 std::vector<uint32_t> Auxiliary(const NodeAttrs& attrs) {
-  const CustomParam& param = ParamOf(attrs);
+  const CustomParam& param = CustomParamOf(attrs);
   std::vector<uint32_t> indices;
   for (size_t i = param.arguments.size(); i < param.num_inputs(); ++i) indices.push_back(static_cast<uint32_t>(i));
   return indices;
@@ -127,7 +127,7 @@ std::vector<uint32_t> Auxiliary(const NodeAttrs& attrs) {
 struct Custom {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    const CustomParam& param = ParamOf(attrs);
+    const CustomParam& param = CustomParamOf(attrs);
     ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
     const size_t n = param.arguments.size(), outputs = param.outputs.size();
     CustomCall call = NewCall(param.op, ctx);
@@ -150,7 +150,7 @@ struct Custom {
 struct BackwardCustom {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    const CustomParam& param = ParamOf(attrs);
+    const CustomParam& param = CustomParamOf(attrs);
     ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
     CustomCall call = NewCall(param.op, ctx);
     call.kind = CustomCall::kBackward;
@@ -186,8 +186,8 @@ struct BackwardCustom {
   }
 };
 
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
-  const CustomParam& param = ParamOf(node->attrs);
+Gradients CustomGradient(const NodePtr& node, const Gradients& dy) {
+  const CustomParam& param = CustomParamOf(node->attrs);
   std::vector<NodeEntry> inputs = node->inputs;
   const auto outputs = static_cast<uint32_t>(param.outputs.size());
   inputs.push_back(Output(node, outputs));
@@ -203,7 +203,7 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
 }
 
 uint32_t NumBackwardInputs(const NodeAttrs& attrs) {
-  const CustomParam& param = ParamOf(attrs);
+  const CustomParam& param = CustomParamOf(attrs);
   const auto count = [](const std::vector<bool>& flags) { return std::count(flags.begin(), flags.end(), true); };
   return static_cast<uint32_t>(static_cast<int64_t>(param.num_inputs()) + 1 + count(param.needs_out_grad) +
                                count(param.needs_output));
@@ -211,7 +211,7 @@ uint32_t NumBackwardInputs(const NodeAttrs& attrs) {
 
 std::vector<uint32_t> UnneededArguments(const NodeAttrs& attrs) {
   std::vector<uint32_t> indices;
-  const std::vector<bool>& needed = ParamOf(attrs).needs_argument;
+  const std::vector<bool>& needed = CustomParamOf(attrs).needs_argument;
   for (uint32_t i = 0; i < needed.size(); ++i)
     if (!needed[i]) indices.push_back(i);
   return indices;
@@ -221,39 +221,39 @@ GLUOND_REGISTER_OP(Custom)
     .describe("An operator that a client computes: op_type names it, all other attributes go to the client.")
     .add_argument("data", "NDArray[]", "What the operator's client says that it takes.")
     .add_argument("op_type", "string", "Name that a client shares it under; see CustomOperatorSpec for others.")
-    .set_attr_parser(Parse)
-    .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).num_inputs()); })
-    .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).outputs.size() + 1); })
+    .set_attr_parser(ParseCustom)
+    .set_num_inputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(CustomParamOf(attrs).num_inputs()); })
+    .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(CustomParamOf(attrs).outputs.size() + 1); })
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
-                                  [](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).outputs.size()); })
+                                  [](const NodeAttrs& attrs) { return static_cast<uint32_t>(CustomParamOf(attrs).outputs.size()); })
     .set_attr<FListInputNames>("FListInputNames",
                                [](const NodeAttrs& attrs) {
-                                 std::vector<std::string> names = ParamOf(attrs).arguments;
-                                 const auto& auxiliary = ParamOf(attrs).auxiliary;
+                                 std::vector<std::string> names = CustomParamOf(attrs).arguments;
+                                 const auto& auxiliary = CustomParamOf(attrs).auxiliary;
                                  names.insert(names.end(), auxiliary.begin(), auxiliary.end());
                                  return names;
                                })
     .set_attr<FListOutputNames>("FListOutputNames",
                                 [](const NodeAttrs& attrs) {
-                                  std::vector<std::string> names = ParamOf(attrs).outputs;
+                                  std::vector<std::string> names = CustomParamOf(attrs).outputs;
                                   names.push_back("instance");
                                   return names;
                                 })
     .set_attr<FMutateInputs>("FMutateInputs", Auxiliary)
-    .infer(InferShape, InferType)
+    .infer(CustomShape, CustomType)
     .set_attr<FExecType>("FExecType", Async)
     .set_attr<FAbandon>("FAbandon", AbandonCall<CustomParam>)
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
-    .set_attr<FGradient>("FGradient", Gradient)
+    .set_attr<FGradient>("FGradient", CustomGradient)
     .compute<Custom>();
 
 GLUOND_REGISTER_OP(_backward_Custom)
     .describe("The gradients of a custom operator's arguments.")
     .add_argument("data", "NDArray[]", "See ops/custom.cc.")
     .add_argument("op_type", "string", "As in Custom.")
-    .set_attr_parser(Parse)
+    .set_attr_parser(ParseCustom)
     .set_num_inputs(NumBackwardInputs)
-    .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(ParamOf(attrs).arguments.size()); })
+    .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(CustomParamOf(attrs).arguments.size()); })
     .set_attr<FIgnoreInputs>("FIgnoreInputs", UnneededArguments)
     .set_attr<FMutateInputs>("FMutateInputs", Auxiliary)
     .infer(ShapesOfInputs<0>, TypesOfInputs<0>)

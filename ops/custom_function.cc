@@ -9,15 +9,15 @@ namespace gluond::ops {
 namespace {
 
 // A function that the client has run: `inputs` inputs, then its results.
-struct Param {
+struct FunctionParam {
   CustomOperator op;
   uint64_t function = 0;
   uint32_t inputs = 0, outputs = 0;
   std::shared_ptr<const void> hold;  // The client keeps the function while somebody has this.
 };
 
-absl::Status Parse(NodeAttrs* attrs) {
-  Param param;
+absl::Status ParseCustomFunction(NodeAttrs* attrs) {
+  FunctionParam param;
   ASSIGN_OR_RETURN(const CustomSpec spec, CustomSpec::Of(attrs->dict));
   if (!spec.function.has_value()) {
     return absl::InvalidArgumentError("it needs the `function` of a CustomOperatorSpec, got none");
@@ -32,14 +32,16 @@ absl::Status Parse(NodeAttrs* attrs) {
   return absl::OkStatus();
 }
 
-const Param& ParamOf(const NodeAttrs& attrs) { return attrs.param<Param>(); }
-uint32_t NumInputs(const NodeAttrs& attrs) { return ParamOf(attrs).inputs + ParamOf(attrs).outputs; }
-uint32_t NumOutputs(const NodeAttrs& attrs) { return ParamOf(attrs).outputs; }
+const FunctionParam& CustomFunctionParamOf(const NodeAttrs& attrs) { return attrs.param<FunctionParam>(); }
+uint32_t CustomFunctionNumInputs(const NodeAttrs& attrs) {
+  return CustomFunctionParamOf(attrs).inputs + CustomFunctionParamOf(attrs).outputs;
+}
+uint32_t CustomFunctionNumOutputs(const NodeAttrs& attrs) { return CustomFunctionParamOf(attrs).outputs; }
 
 struct CustomFunction {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    const Param& param = ParamOf(attrs);
+    const FunctionParam& param = CustomFunctionParamOf(attrs);
     for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(Copy<D>(ctx, in[param.inputs + i], req[i], out[i]));
     return absl::OkStatus();
   }
@@ -48,7 +50,7 @@ struct CustomFunction {
 struct BackwardCustomFunction {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    const Param& param = ParamOf(attrs);
+    const FunctionParam& param = CustomFunctionParamOf(attrs);
     ASSIGN_OR_RETURN(CustomHost* const host, HostOf(param.op));
     CustomCall call = NewCall(param.op, ctx);
     call.kind = CustomCall::kFunction;
@@ -67,7 +69,7 @@ struct BackwardCustomFunction {
 
 template <auto assign, class Vector>
 absl::StatusOr<bool> InferForward(const NodeAttrs& attrs, Vector* in, Vector* out) {
-  const Param& param = ParamOf(attrs);
+  const FunctionParam& param = CustomFunctionParamOf(attrs);
   for (uint32_t i = 0; i < param.outputs; ++i) RETURN_IF_ERROR(assign("out", out, i, (*in)[param.inputs + i]));
   return AllKnown(*in) && AllKnown(*out);
 }
@@ -77,20 +79,20 @@ GLUOND_REGISTER_OP(_CustomFunction)
         "What a client has computed by a function of its own: the results, which are inputs after the function's "
         "own. The gradients of those come from the client.")
     .add_argument("data", "NDArray[]", "The function's inputs, then its results.")
-    .set_attr_parser(Parse)
-    .set_num_inputs(NumInputs)
-    .set_num_outputs(NumOutputs)
+    .set_attr_parser(ParseCustomFunction)
+    .set_num_inputs(CustomFunctionNumInputs)
+    .set_num_outputs(CustomFunctionNumOutputs)
     .infer(InferForward<AssignShape, ShapeVector>, InferForward<AssignType, TypeVector>)
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
     .set_attr<FGradient>("FGradient",
                          [](const NodePtr& node, const Gradients& dy) {
-                           const Param& param = ParamOf(node->attrs);
+                           const FunctionParam& param = CustomFunctionParamOf(node->attrs);
                            std::vector<NodeEntry> inputs(node->inputs.begin(), node->inputs.begin() + param.inputs);
                            inputs.insert(inputs.end(), dy.begin(), dy.begin() + param.outputs);
                            Gradients gradients(node->num_inputs());
                            if (param.inputs == 0) return gradients;
                            const NodeEntry backward =
-                               CallBackward<Param>("_backward_CustomFunction", std::move(inputs), node->attrs);
+                               CallBackward<FunctionParam>("_backward_CustomFunction", std::move(inputs), node->attrs);
                            for (uint32_t i = 0; i < param.inputs; ++i) gradients[i] = Output(backward.node, i);
                            return gradients;
                          })
@@ -99,18 +101,18 @@ GLUOND_REGISTER_OP(_CustomFunction)
 GLUOND_REGISTER_OP(_backward_CustomFunction)
     .describe("The gradients of a client's function.")
     .add_argument("data", "NDArray[]", "The function's inputs, for their shapes only, and the gradients of its results.")
-    .set_attr_parser(Parse)
-    .set_num_inputs(NumInputs)
-    .set_num_outputs([](const NodeAttrs& attrs) { return ParamOf(attrs).inputs; })
+    .set_attr_parser(ParseCustomFunction)
+    .set_num_inputs(CustomFunctionNumInputs)
+    .set_num_outputs([](const NodeAttrs& attrs) { return CustomFunctionParamOf(attrs).inputs; })
     .set_attr<FIgnoreInputs>("FIgnoreInputs",
                              [](const NodeAttrs& attrs) {
                                std::vector<uint32_t> indices;
-                               for (uint32_t i = 0; i < ParamOf(attrs).inputs; ++i) indices.push_back(i);
+                               for (uint32_t i = 0; i < CustomFunctionParamOf(attrs).inputs; ++i) indices.push_back(i);
                                return indices;
                              })
     .infer(ShapesOfInputs<0>, TypesOfInputs<0>)
     .set_attr<FExecType>("FExecType", Async)
-    .set_attr<FAbandon>("FAbandon", AbandonCall<Param>)
+    .set_attr<FAbandon>("FAbandon", AbandonCall<FunctionParam>)
     .compute<BackwardCustomFunction>();
 
 }  // namespace

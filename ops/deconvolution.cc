@@ -38,7 +38,7 @@ struct DeconvolutionParam : Param<DeconvolutionParam>, WindowParam {
   }
 };
 
-absl::Status Parse(NodeAttrs* attrs) {
+absl::Status ParseDeconvolution(NodeAttrs* attrs) {
   RETURN_IF_ERROR(ParseWindow<DeconvolutionParam>(attrs));
   auto& p = *std::any_cast<DeconvolutionParam>(&attrs->parsed);
   const size_t axes = p.kernel.size();
@@ -90,9 +90,9 @@ Dims PadOf(const DeconvolutionParam& p, const Shape& x) {
 }
 
 // The convolution that this is the gradient of; its input is our output.
-ConvSize SizeOf(const DeconvolutionParam& p, const Shape& x, const Shape& y) { return VolumeOf(p, PadOf(p, x), y, x); }
+ConvSize DeconvolutionSizeOf(const DeconvolutionParam& p, const Shape& x, const Shape& y) { return VolumeOf(p, PadOf(p, x), y, x); }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> DeconvolutionShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<DeconvolutionParam>();
   const int axes = static_cast<int>(p.kernel.size());
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(axes + 2));
@@ -121,7 +121,7 @@ struct Deconvolution {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const TBlob &x = in[0], &y = out[0];
     if (y.Size() == 0 || req[0] == kNullOp) return absl::OkStatus();
-    const ConvSize size = SizeOf(attrs.param<DeconvolutionParam>(), x.shape, y.shape);
+    const ConvSize size = DeconvolutionSizeOf(attrs.param<DeconvolutionParam>(), x.shape, y.shape);
     RETURN_IF_ERROR(VolumeBackward<D>(ctx, size, x, y, in[1], {y, req[0]}, {}, {}));
     return in.size() < 3 ? absl::OkStatus() : AddToChannels<D>(ctx, in[2], y);
   }
@@ -136,7 +136,7 @@ struct BackwardDeconvolution {
       for (size_t i = 0; i < out.size(); ++i) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[i], out[i]));
       return absl::OkStatus();
     }
-    const ConvSize size = SizeOf(attrs.param<DeconvolutionParam>(), x.shape, dy.shape);
+    const ConvSize size = DeconvolutionSizeOf(attrs.param<DeconvolutionParam>(), x.shape, dy.shape);
     if (req[0] != kNullOp) RETURN_IF_ERROR(VolumeForward<D>(ctx, size, dy, w, nullptr, {out[0], req[0]}));
     if (req[1] != kNullOp) RETURN_IF_ERROR(VolumeBackward<D>(ctx, size, x, dy, w, {}, {out[1], req[1]}, {}));
     return out.size() < 3 ? absl::OkStatus() : SumChannels<D>(ctx, dy, {out[2], req[2]});
@@ -150,15 +150,15 @@ GLUOND_REGISTER_OP(Deconvolution)
     .add_argument("data", "NDArray", "x: (batch, channels, width), with height before the width, or depth and height.")
     .add_argument("weight", "NDArray", "(channels, num_filter / num_group, kernel...).")
     .add_argument("bias", "NDArray", "(num_filter). Absent with no_bias, the default.")
-    .params<DeconvolutionParam>(Parse)
+    .params<DeconvolutionParam>(ParseDeconvolution)
     .with(Bilinear<DeconvolutionParam>)
-    .infer(InferShape, SameFloatType)
+    .infer(DeconvolutionShape, SameFloatType)
     .compute<Deconvolution>();
 
 GLUOND_REGISTER_OP(_backward_Deconvolution)
     .describe("The gradients of Deconvolution's inputs.")
     .with(BackwardBilinear<DeconvolutionParam, &DeconvolutionParam::num_filter>("The weight."))
-    .params<DeconvolutionParam>(Parse)
+    .params<DeconvolutionParam>(ParseDeconvolution)
     .compute<BackwardDeconvolution>();
 
 }  // namespace

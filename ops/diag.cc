@@ -19,7 +19,7 @@ struct DiagParam : Param<DiagParam> {
 };
 
 // The copy between matrices and their diagonals, which are the last axis of `part`.
-absl::StatusOr<StridedCopy> CopyOf(const DiagParam& p, const Shape& matrix, const Shape& part, bool to_matrix) {
+absl::StatusOr<StridedCopy> DiagCopyOf(const DiagParam& p, const Shape& matrix, const Shape& part, bool to_matrix) {
   const bool vector = matrix.ndim() == 2 && part.ndim() == 1;
   ASSIGN_OR_RETURN(const int rows, NormalizeAxis(vector ? 0 : p.axis1, matrix.ndim()));
   ASSIGN_OR_RETURN(const int columns, NormalizeAxis(vector ? 1 : p.axis2, matrix.ndim()));
@@ -74,7 +74,7 @@ struct Diag {
     const bool to_matrix = (x.ndim() == 1) != backward;
     if (to_matrix) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[0], to[0]));
     ASSIGN_OR_RETURN(const StridedCopy copy,
-                     CopyOf(attrs.param<DiagParam>(), x.ndim() == 1 ? y : x, x.ndim() == 1 ? x : y, to_matrix));
+                     DiagCopyOf(attrs.param<DiagParam>(), x.ndim() == 1 ? y : x, x.ndim() == 1 ? x : y, to_matrix));
     return CopyStrided<D>(ctx, copy, from[0], req[0], to[0]);
   }
 };

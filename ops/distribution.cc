@@ -18,7 +18,7 @@ struct Exponential {
     s.template Field<double>("lam", &P::a).Default(1.0).Above(0.0).Describe("Rate; the mean is 1 / lam.");
   }
 };
-struct Gamma {
+struct GammaLaw {
   using Sampler = GammaSampler;
   template <class P>
   static void Fields(Schema<P>& s) {
@@ -62,7 +62,7 @@ struct DrawElement {
 };
 
 template <class P, class Sampler>
-struct Draw {
+struct DistributionDraw {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
@@ -74,19 +74,19 @@ struct Draw {
   }
 };
 
-#define RANDOM(name, Distribution, text)                                  \
-  GLUOND_REGISTER_OP(_random_##name)                                      \
-      .describe(text)                                                     \
-      .add_alias("random_" #name)                                         \
-      .with(RandomFacts<RandomParam<Distribution>>)                       \
-      .compute<Draw<RandomParam<Distribution>, Distribution::Sampler>>(); \
-  GLUOND_REGISTER_OP(_random_##name##_like)                               \
-      .describe(text " In the shape and type of data.")                   \
-      .with(RandomLikeFacts<LikeParam<Distribution>>)                     \
-      .compute<Draw<LikeParam<Distribution>, Distribution::Sampler>>()
+#define RANDOM(name, Distribution, text)                                              \
+  GLUOND_REGISTER_OP(_random_##name)                                                  \
+      .describe(text)                                                                 \
+      .add_alias("random_" #name)                                                     \
+      .with(RandomFacts<RandomParam<Distribution>>)                                   \
+      .compute<DistributionDraw<RandomParam<Distribution>, Distribution::Sampler>>(); \
+  GLUOND_REGISTER_OP(_random_##name##_like)                                           \
+      .describe(text " In the shape and type of data.")                               \
+      .with(RandomLikeFacts<LikeParam<Distribution>>)                                 \
+      .compute<DistributionDraw<LikeParam<Distribution>, Distribution::Sampler>>()
 
 RANDOM(exponential, Exponential, "Exponentially distributed random numbers.");
-RANDOM(gamma, Gamma, "Gamma-distributed random numbers.");
+RANDOM(gamma, GammaLaw, "Gamma-distributed random numbers.");
 RANDOM(poisson, Poisson, "Random numbers of Poisson's distribution.");
 RANDOM(negative_binomial, NegativeBinomial, "How many trials succeed before k of them fail.");
 RANDOM(generalized_negative_binomial, GeneralizedNegativeBinomial,

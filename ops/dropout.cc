@@ -10,7 +10,7 @@
 namespace gluond::ops {
 namespace {
 
-enum Mode { kTraining, kAlways };
+enum DropoutMode { kTraining, kAlways };
 
 struct DropoutParam : Param<DropoutParam> {
   double p;
@@ -31,7 +31,7 @@ struct DropoutParam : Param<DropoutParam> {
   }
 };
 
-struct Draw {
+struct DropoutDraw {
   Philox random;
   double p;
   HOST_DEVICE float operator()(uint32_t word) const {
@@ -42,7 +42,7 @@ struct Draw {
 // Elements 4 b to 4 b + 3, from one block of random words.
 template <class C>
 struct DropFour {
-  Draw draw;
+  DropoutDraw draw;
   int64_t n;
   In<C> x;
   Out<C> y, mask;
@@ -60,7 +60,7 @@ struct DropFour {
 // Element i of x, under a mask that has size 1 along some axes.
 template <class C>
 struct DropShared {
-  Draw draw;
+  DropoutDraw draw;
   In<C> x;
   Out<C> y;
   int ndim;
@@ -84,7 +84,7 @@ struct Dropout {
       RETURN_IF_ERROR(Fill<D>(ctx, 1, req[1], mask));
       return Copy<D>(ctx, x, req[0], y);
     }
-    const Draw draw = {ctx.random, param.p};
+    const DropoutDraw draw = {ctx.random, param.p};
     const bool shared = !param.axes.empty();
     return DispatchReal(y.dtype, [&]<class C>(C) -> absl::Status {
       RETURN_IF_ERROR(ForEach<D>(ctx, (mask.Size() + 3) / 4,
@@ -104,7 +104,7 @@ struct Dropout {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> DropoutShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   Shape mask = (*in)[0];
   if (!mask.rank_known()) return false;
   for (int64_t axis : attrs.param<DropoutParam>().axes) {
@@ -122,7 +122,7 @@ GLUOND_REGISTER_OP(Dropout)
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
     .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "mask"}))
-    .infer(LikeFirst<InferShape>(), SameFloatType)
+    .infer(LikeFirst<DropoutShape>(), SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FChannelBlocks>("FChannelBlocks",
                               [](const Node& node, absl::Span<const Shape>, int64_t block) {

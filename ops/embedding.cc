@@ -20,19 +20,19 @@ struct EmbeddingParam : Param<EmbeddingParam> {
 };
 
 // The copy of `count` rows of a table of shape `table`.
-GatherGeometry RowsOf(const Shape& table, int64_t count) { return {1, table[0], table[1], count}; }
+GatherGeometry EmbeddingRowsOf(const Shape& table, int64_t count) { return {1, table[0], table[1], count}; }
 
 struct Embedding {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return Gather<D>(ctx, RowsOf(in[1].shape, in[0].Size()), kClip, in[1], in[0], req[0], out[0]);
+    return Gather<D>(ctx, EmbeddingRowsOf(in[1].shape, in[0].Size()), kClip, in[1], in[0], req[0], out[0]);
   }
 };
 
 struct BackwardEmbedding {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return ScatterAdd<D>(ctx, RowsOf(out[0].shape, in[1].Size()), kClip, in[0], in[1], req[0], out[0]);
+    return ScatterAdd<D>(ctx, EmbeddingRowsOf(out[0].shape, in[1].Size()), kClip, in[0], in[1], req[0], out[0]);
   }
 };
 
@@ -41,7 +41,7 @@ Shape TableShape(const NodeAttrs& attrs) {
   return {param.input_dim, param.output_dim};
 }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> EmbeddingShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   SHAPE_ASSIGN_CHECK(in, 1, TableShape(attrs));
   Shape y = (*in)[0];
   if (!y.rank_known()) return false;
@@ -54,7 +54,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> EmbeddingType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   TYPE_ASSIGN_CHECK(in, 1, (*out)[0]);
   if ((*in)[1] == DType::kUnknown) (*in)[1] = attrs.param<EmbeddingParam>().dtype;
   TYPE_ASSIGN_CHECK(out, 0, (*in)[1]);
@@ -69,7 +69,7 @@ GLUOND_REGISTER_OP(Embedding)
     .add_argument("weight", "NDArray", "The table: (input_dim, output_dim).")
     .params<EmbeddingParam>()
     .set_num_inputs(2)
-    .infer(InferShape, InferType)
+    .infer(EmbeddingShape, EmbeddingType)
     .set_attr<FGradient>("FGradient",
                          [](const NodePtr& node, const Gradients& dy) -> Gradients {
                            return {{}, Call("_backward_Embedding", {dy[0], node->inputs[0]}, node->attrs.dict)};

@@ -24,12 +24,12 @@ struct FullyConnectedParam : Param<FullyConnectedParam> {
 };
 
 // x is m x k, W is n x k, y is m x n.
-GemmSize SizeOf(const FullyConnectedParam& param, const Shape& x) {
+GemmSize FullyConnectedSizeOf(const FullyConnectedParam& param, const Shape& x) {
   const int split = param.flatten ? 1 : x.ndim() - 1;
   return {.m = x.Size(0, split), .n = param.num_hidden, .k = x.Size(split, x.ndim())};
 }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> FullyConnectedShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& param = attrs.param<FullyConnectedParam>();
   if (!param.no_bias) SHAPE_ASSIGN_CHECK(in, 2, Shape({param.num_hidden}));
   SHAPE_ASSIGN_CHECK(in, 1, Shape({param.num_hidden, Shape::kUnknown}));
@@ -58,7 +58,7 @@ struct FullyConnected {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    GemmSize size = SizeOf(attrs.param<FullyConnectedParam>(), in[0].shape);
+    GemmSize size = FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), in[0].shape);
     size.transpose_b = true;
     RETURN_IF_ERROR(Gemm<D>(ctx, out[0].dtype, size, in[0].data, in[1].data, req[0], out[0].data));
     return in.size() < 3 ? absl::OkStatus() : AddToRows<D>(ctx, in[2], out[0]);
@@ -70,7 +70,7 @@ struct BackwardFullyConnected {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const TBlob &dy = in[0], &x = in[1], &w = in[2];
-    const GemmSize s = SizeOf(attrs.param<FullyConnectedParam>(), x.shape);
+    const GemmSize s = FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), x.shape);
     RETURN_IF_ERROR(Gemm<D>(ctx, dy.dtype, {.m = s.m, .n = s.k, .k = s.n}, dy.data, w.data, req[0], out[0].data));
     RETURN_IF_ERROR(
         Gemm<D>(ctx, dy.dtype, {.m = s.n, .n = s.k, .k = s.m, .transpose_a = true}, dy.data, x.data, req[1], out[1].data));
@@ -79,7 +79,7 @@ struct BackwardFullyConnected {
 };
 
 // The units are the output's last axis.
-NodePtr Absorb(const Node& node, const Affine& affine, int rank, DType dtype) {
+NodePtr FullyConnectedAbsorb(const Node& node, const Affine& affine, int rank, DType dtype) {
   return affine.axis == rank - 1 ? WithAffine<FullyConnectedParam>(node, affine, 2, dtype) : nullptr;
 }
 
@@ -90,8 +90,8 @@ GLUOND_REGISTER_OP(FullyConnected)
     .add_argument("bias", "NDArray", "b: (num_hidden). Absent with no_bias.")
     .params<FullyConnectedParam>()
     .with(Bilinear<FullyConnectedParam>)
-    .set_attr<FAbsorbAffine>("FAbsorbAffine", Absorb)
-    .infer(InferShape, SameFloatType)
+    .set_attr<FAbsorbAffine>("FAbsorbAffine", FullyConnectedAbsorb)
+    .infer(FullyConnectedShape, SameFloatType)
     .compute<FullyConnected>();
 
 GLUOND_REGISTER_OP(_backward_FullyConnected)

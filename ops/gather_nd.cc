@@ -14,13 +14,13 @@ struct NdGeometry {
   int axes;
   int64_t columns, rows, inner;
 };
-NdGeometry GeometryOf(const Shape& whole, const Shape& indices) {
+NdGeometry GatherNdGeometryOf(const Shape& whole, const Shape& indices) {
   const int axes = static_cast<int>(indices[0]);
   return {axes, indices.Size(1, indices.ndim()), whole.Size(0, axes), whole.Size(axes, whole.ndim())};
 }
 
 // The shape of the slices: the axes of the indices but the first, then whole's axes that are not indexed.
-absl::StatusOr<Shape> PartShape(const Shape& whole, const Shape& indices) {
+absl::StatusOr<Shape> GatherNdPartShape(const Shape& whole, const Shape& indices) {
   if (indices.ndim() < 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("indices have shape ", indices.ToString(), "; want rank 2 or more, with the indexed axes first"));
@@ -55,7 +55,7 @@ struct RowOfColumn {
 // The row that each column names, in temporary space. OUT_OF_RANGE: there is none. On a GPU this waits for the stream.
 template <class D>
 absl::StatusOr<TBlob> RowsOfColumns(const OpContext& ctx, const Shape& whole, const TBlob& indices) {
-  const NdGeometry g = GeometryOf(whole, indices.shape);
+  const NdGeometry g = GatherNdGeometryOf(whole, indices.shape);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(static_cast<size_t>(g.columns) * sizeof(int64_t)));
   RowOfColumn find{g.axes, g.columns, {}, In<int64_t>(indices), static_cast<int64_t*>(space)};
   std::copy_n(whole.begin(), g.axes, find.dim);
@@ -74,7 +74,7 @@ struct GatherNd {
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
     ASSIGN_OR_RETURN(const TBlob rows, RowsOfColumns<D>(ctx, x[0].shape, x[1]));
-    return Gather<D>(ctx, AsGather(GeometryOf(x[0].shape, x[1].shape)), kClip, x[0], rows, req[0], y[0]);
+    return Gather<D>(ctx, AsGather(GatherNdGeometryOf(x[0].shape, x[1].shape)), kClip, x[0], rows, req[0], y[0]);
   }
 };
 
@@ -84,7 +84,7 @@ struct BackwardGatherNd {
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs dx) {
     if (req[0] == kNullOp) return absl::OkStatus();
     ASSIGN_OR_RETURN(const TBlob rows, RowsOfColumns<D>(ctx, dx[0].shape, x[1]));
-    return ScatterAdd<D>(ctx, AsGather(GeometryOf(dx[0].shape, x[1].shape)), kClip, x[0], rows, req[0], dx[0]);
+    return ScatterAdd<D>(ctx, AsGather(GatherNdGeometryOf(dx[0].shape, x[1].shape)), kClip, x[0], rows, req[0], dx[0]);
   }
 };
 
@@ -116,7 +116,7 @@ template <class D>
 absl::Status SetRows(const OpContext& ctx, const TBlob* base, const TBlob& x, const TBlob& indices, OpReqType req, const TBlob& y) {
   if (req == kNullOp) return absl::OkStatus();
   ASSIGN_OR_RETURN(const TBlob rows, RowsOfColumns<D>(ctx, y.shape, indices));
-  const NdGeometry g = GeometryOf(y.shape, indices.shape);
+  const NdGeometry g = GatherNdGeometryOf(y.shape, indices.shape);
   ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(static_cast<size_t>(g.rows) * sizeof(int64_t)));
   RETURN_IF_ERROR(FillZero<D>(ctx, TBlob{space, Shape({g.rows}), DType::kInt64, y.device}));
   const auto last = static_cast<unsigned long long*>(space);
@@ -159,7 +159,7 @@ absl::StatusOr<bool> GatherNdShape(const NodeAttrs&, ShapeVector* in, ShapeVecto
   const Shape &data = (*in)[0], &indices = (*in)[1];
   if (!data.rank_known() || !indices.rank_known()) return false;
   if (indices.ndim() > 0 && indices[0] == Shape::kUnknown) return false;
-  ASSIGN_OR_RETURN(const Shape y, PartShape(data, indices));
+  ASSIGN_OR_RETURN(const Shape y, GatherNdPartShape(data, indices));
   SHAPE_ASSIGN_CHECK(out, 0, y);
   return AllKnown(*in);
 }
@@ -171,7 +171,7 @@ absl::StatusOr<bool> ScatterNdShape(const NodeAttrs& attrs, ShapeVector* in, Sha
   SHAPE_ASSIGN_CHECK(out, 0, y);
   if (first == 1) SHAPE_ASSIGN_CHECK(in, 0, y);
   if (!(*in)[first + 1].known()) return false;
-  ASSIGN_OR_RETURN(const Shape part, PartShape(y, (*in)[first + 1]));
+  ASSIGN_OR_RETURN(const Shape part, GatherNdPartShape(y, (*in)[first + 1]));
   SHAPE_ASSIGN_CHECK(in, first, part);
   return AllKnown(*in);
 }

@@ -69,7 +69,7 @@ int64_t GroupsOf(const InstanceNormParam&, const Shape& x) { return x[1]; }
 int64_t GroupsOf(const GroupNormParam& p, const Shape&) { return p.num_groups; }
 
 template <class P>
-struct Normalize {
+struct GroupNormNormalize {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const P& p = attrs.param<P>();
@@ -111,7 +111,7 @@ absl::StatusOr<bool> GroupShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 }
 
 template <class P>
-struct BackwardNormalize {
+struct GroupNormBackwardNormalize {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const P& p = attrs.param<P>();
@@ -123,7 +123,7 @@ struct BackwardNormalize {
 
 // The groups' axis becomes the last, so that gamma gets there by broadcasting. `split`: Reshape's codes that give the
 // groups an axis of their own, axis 1; empty when the channels are the groups.
-Gradients SecondGradient(const NodePtr& node, const Gradients& heads, double eps, const std::string& split) {
+Gradients GroupNormSecondGradient(const NodePtr& node, const Gradients& heads, double eps, const std::string& split) {
   const AttrDict swap = {{"dim1", "1"}, {"dim2", "-1"}};
   const auto to_last = [&](const NodeEntry& e) {
     return Call("SwapAxis", {split.empty() ? e : Call("Reshape", {e}, {{"shape", split}})}, swap);
@@ -142,13 +142,13 @@ Gradients SecondGradient(const NodePtr& node, const Gradients& heads, double eps
       .add_argument("data", "NDArray", "x: (batch, channels, ...).") \
       .with(NormFacts("_backward_" #name, gamma))                    \
       .params<P>()                                                   \
-      .compute<Normalize<P>>()
+      .compute<GroupNormNormalize<P>>()
 #define BACKWARD_GROUP_NORM(name, P)                                  \
   GLUOND_REGISTER_OP(_backward_##name)                                \
       .describe("The gradients of " #name "'s data, gamma and beta.") \
       .with(BackwardNormFacts)                                        \
       .params<P>()                                                    \
-      .compute<BackwardNormalize<P>>()
+      .compute<GroupNormBackwardNormalize<P>>()
 
 GROUP_NORM(InstanceNorm, InstanceNormParam, "(channels).")
     .describe(
@@ -158,7 +158,7 @@ GROUP_NORM(InstanceNorm, InstanceNormParam, "(channels).")
 
 BACKWARD_GROUP_NORM(InstanceNorm, InstanceNormParam)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {
-      return SecondGradient(node, heads, node->param<InstanceNormParam>().eps, "");
+      return GroupNormSecondGradient(node, heads, node->param<InstanceNormParam>().eps, "");
     });
 
 GROUP_NORM(GroupNorm, GroupNormParam, "(num_groups).")
@@ -170,7 +170,7 @@ GROUP_NORM(GroupNorm, GroupNormParam, "(num_groups).")
 
 BACKWARD_GROUP_NORM(GroupNorm, GroupNormParam).set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& heads) {
   const auto& p = node->param<GroupNormParam>();
-  return SecondGradient(node, heads, p.eps, absl::StrCat("(0, -4, ", p.num_groups, ", -1, -2)"));
+  return GroupNormSecondGradient(node, heads, p.eps, absl::StrCat("(0, -4, ", p.num_groups, ", -1, -2)"));
 });
 
 }  // namespace

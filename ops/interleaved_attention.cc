@@ -14,7 +14,7 @@
 namespace gluond::ops {
 namespace {
 
-enum Part { kQuery, kKey, kValue };
+enum Projection { kQuery, kKey, kValues };
 constexpr int64_t kParts = 3;
 
 struct InterleavedParam : Param<InterleavedParam> {
@@ -41,7 +41,7 @@ struct HeadSize {
 
 // One part of all heads, as matrices that follow one another: (batch, heads, length, size). Temporary space.
 template <class D>
-absl::StatusOr<TBlob> TakePart(const OpContext& ctx, const HeadSize& s, Part part, const TBlob& x) {
+absl::StatusOr<TBlob> TakePart(const OpContext& ctx, const HeadSize& s, Projection part, const TBlob& x) {
   ASSIGN_OR_RETURN(void* const space, ctx.scratch->Get(s.matrices() * s.matrix() * SizeOf(x.dtype)));
   const TBlob y = {space, s.ByHead(), x.dtype, x.device};
   StridedCopy copy{.dims = y.shape, .x_offset = part * s.size};
@@ -69,7 +69,7 @@ struct ValueAttention {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
     const HeadSize s(attrs.param<InterleavedParam>().heads, in[0].shape);
-    ASSIGN_OR_RETURN(const TBlob value, TakePart<D>(ctx, s, kValue, in[0]));
+    ASSIGN_OR_RETURN(const TBlob value, TakePart<D>(ctx, s, kValues, in[0]));
     ASSIGN_OR_RETURN(void* const space, ctx.scratch->Get(value.bytes()));
     const TBlob by_head = {space, s.ByHead(), value.dtype, value.device};
     RETURN_IF_ERROR(Gemm<D>(ctx, value.dtype, {s.length, s.size, s.length, false, false, s.matrices()}, in[1].data, value.data,
@@ -86,7 +86,7 @@ struct Heads {
   std::string count;
   explicit Heads(const NodePtr& node) : count(absl::StrCat(node->param<InterleavedParam>().heads)) {}
 
-  NodeEntry Take(const NodeEntry& x, Part part) const {
+  NodeEntry Take(const NodeEntry& x, Projection part) const {
     NodeEntry y = Reshaped(Reshaped(x, absl::StrCat("(0, 0, -4, ", count, ", -1)")), "(0, 0, 0, -4, 3, -1)");
     y = Call("slice_axis", {y}, {{"axis", "3"}, {"begin", absl::StrCat(part)}, {"end", absl::StrCat(part + 1)}});
     return Reshaped(Call("transpose", {y}, {{"axes", "(1, 2, 0, 3, 4)"}}), "(-3, -3, 0)");
@@ -121,7 +121,7 @@ Gradients QueryKeyGradient(const NodePtr& node, const Gradients& ds) {
 // dA = dY V^T, dV = A^T dY.
 Gradients ValueAttentionGradient(const NodePtr& node, const Gradients& dy) {
   const Heads heads(node);
-  const NodeEntry value = heads.Take(node->inputs[0], kValue), of_y = heads.Split(dy[0]);
+  const NodeEntry value = heads.Take(node->inputs[0], kValues), of_y = heads.Split(dy[0]);
   const NodeEntry of_value = Call("batch_dot", {node->inputs[1], of_y}, {{"transpose_a", "True"}});
   const NodeEntry zeros = Call("zeros_like", {value});
   return {heads.Join(zeros, zeros, of_value), Call("batch_dot", {of_y, value}, {{"transpose_b", "True"}})};

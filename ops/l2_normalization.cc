@@ -8,7 +8,7 @@
 namespace gluond::ops {
 namespace {
 
-enum Mode { kInstance, kChannel, kSpatial };
+enum L2NormalizationMode { kInstance, kChannel, kSpatial };
 
 struct L2NormalizationParam : Param<L2NormalizationParam> {
   double eps;
@@ -24,13 +24,13 @@ struct L2NormalizationParam : Param<L2NormalizationParam> {
   }
 };
 
-RowGeometry RowsOf(const L2NormalizationParam& p, const Shape& x) {
+RowGeometry L2NormalizationRowsOf(const L2NormalizationParam& p, const Shape& x) {
   if (p.mode == kChannel) return ops::RowsOf(x, 1);
   const int split = p.mode == kInstance ? 1 : 2;
   return {x.Size(0, split), x.Size(split, x.ndim()), 1};
 }
 
-struct Normalize {
+struct L2NormalizationNormalize {
   double eps;
   template <class Group, class X, class Y>
   HOST_DEVICE void operator()(Group g, X x, Y y, int64_t n) const {
@@ -44,17 +44,17 @@ struct L2Normalization {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<L2NormalizationParam>();
-    return Rows<D, 1>(ctx, RowsOf(p, in[0].shape), Normalize{p.eps}, in.data(), req[0], out[0]);
+    return Rows<D, 1>(ctx, L2NormalizationRowsOf(p, in[0].shape), L2NormalizationNormalize{p.eps}, in.data(), req[0], out[0]);
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector*) {
+absl::StatusOr<bool> L2NormalizationShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector*) {
   RETURN_IF_ERROR(CheckRank((*in)[0], attrs.param<L2NormalizationParam>().mode == kInstance ? 1 : 2));
   return AllKnown(*in);
 }
 
 // dx = (dy - y sum(y dy)) / norm.
-struct BackwardNormalize {
+struct L2NormalizationBackwardNormalize {
   double eps;
   template <class Group, class DY, class X, class DX>
   HOST_DEVICE void operator()(Group g, DY dy, X x, DX dx, int64_t n) const {
@@ -69,14 +69,15 @@ struct BackwardL2Normalization {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<L2NormalizationParam>();
-    return Rows<D, 2>(ctx, RowsOf(p, in[1].shape), BackwardNormalize{p.eps}, in.data(), req[0], out[0]);
+    return Rows<D, 2>(ctx, L2NormalizationRowsOf(p, in[1].shape), L2NormalizationBackwardNormalize{p.eps}, in.data(), req[0],
+                      out[0]);
   }
 };
 
 // With r = 1 / norm, y = x r and a the gradient of dx = r (dy - y (y . dy)), the gradient of dy is r (a - y (y . a)),
 // and that of x is r (u - y (y . u)) - r^2 y (a . (dy - y (y . dy))) with u = -r (a (y . dy) + dy (y . a)), as the
 // gradient of r by x is -r^2 y. Tensors of 16 bits are computed with in float32.
-Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
+Gradients L2NormalizationSecondGradient(const NodePtr& node, const Gradients& heads) {
   const auto& p = node->param<L2NormalizationParam>();
   const bool channel = p.mode == kChannel;
   const AttrDict axes = {{"axis", channel               ? "1"
@@ -100,7 +101,7 @@ GLUOND_REGISTER_OP(L2Normalization)
     .describe("y = x / sqrt(sum of x^2 + eps), over each sample, channel or position.")
     .add_argument("data", "NDArray", "x: (batch, channels, ...).")
     .params<L2NormalizationParam>()
-    .infer(LikeFirst<InferShape>(), SameFloatType)
+    .infer(LikeFirst<L2NormalizationShape>(), SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FGradient>("FGradient", FirstGradient<0>{"_backward_L2Normalization"})
     .compute<L2Normalization>();
@@ -113,7 +114,7 @@ GLUOND_REGISTER_OP(_backward_L2Normalization)
     .set_num_inputs(2)
     .infer(ElemwiseShape<2, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
-    .set_attr<FGradient>("FGradient", SecondGradient)
+    .set_attr<FGradient>("FGradient", L2NormalizationSecondGradient)
     .compute<BackwardL2Normalization>();
 
 }  // namespace

@@ -66,7 +66,7 @@ struct LayerNorm {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> LayerNormShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   Shape row = (*in)[0];
   if (!row.rank_known()) return false;
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<LayerNormParam>().axis, row.ndim()));
@@ -86,7 +86,7 @@ struct BackwardLayerNorm {
 };
 
 // gamma lies along the axis. It broadcasts against the last axis, so that x's axis is made the last.
-Gradients SecondGradient(const NodePtr& node, const Gradients& heads) {
+Gradients LayerNormSecondGradient(const NodePtr& node, const Gradients& heads) {
   const auto& p = node->param<LayerNormParam>();
   const AttrDict swap = {{"dim1", absl::StrCat(p.axis)}, {"dim2", "-1"}};
   const auto to_last = [&](const NodeEntry& e) { return p.axis == -1 ? e : Call("SwapAxis", {e}, swap); };
@@ -99,14 +99,14 @@ GLUOND_REGISTER_OP(LayerNorm)
     .with(NormFacts("_backward_LayerNorm", "As long as the axis."))
     .params<LayerNormParam>()
     .with(MeanAndStd<LayerNormParam>)
-    .infer(LikeFirst<InferShape>(), SameFloatType)
+    .infer(LikeFirst<LayerNormShape>(), SameFloatType)
     .compute<LayerNorm>();
 
 GLUOND_REGISTER_OP(_backward_LayerNorm)
     .describe("The gradients of LayerNorm's data, gamma and beta.")
     .with(BackwardNormFacts)
     .params<LayerNormParam>()
-    .set_attr<FGradient>("FGradient", SecondGradient)
+    .set_attr<FGradient>("FGradient", LayerNormSecondGradient)
     .compute<BackwardLayerNorm>();
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace gluond::ops {
 namespace {
 
-enum ActType { kLeaky, kPrelu, kElu, kSelu, kGelu };
+enum LeakyReluActType { kLeaky, kPrelu, kElu, kSelu, kGelu };
 
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
@@ -75,7 +75,7 @@ struct Gelu {
 };
 
 template <class A>
-struct Value {
+struct LeakyReluValue {
   A a;
   template <std::floating_point C>
   HOST_DEVICE C operator()(C x) const {
@@ -83,7 +83,7 @@ struct Value {
   }
 };
 template <class A>
-struct Derivative {
+struct LeakyReluDerivative {
   A a;
   template <std::floating_point C>
   HOST_DEVICE C operator()(C dy, C x) const {
@@ -108,7 +108,7 @@ struct GammaAxes {
 };
 // MXNet's rule: gamma's axes, from the last, take x's axis 1 and then axis 0 where they have the same size or 1. x of rank 1 has
 // channels only. Requires: known shapes. Nothing: some axis of gamma finds none.
-std::optional<GammaAxes> AxesOf(const Shape& x, const Shape& gamma) {
+std::optional<GammaAxes> LeakyReluAxesOf(const Shape& x, const Shape& gamma) {
   GammaAxes axes;
   int left = gamma.ndim();
   for (int axis = std::min(x.ndim(), 2) - 1; axis >= 0 && left > 0; --axis) {
@@ -122,7 +122,7 @@ std::optional<GammaAxes> AxesOf(const Shape& x, const Shape& gamma) {
 }
 // x as (outer, n, inner), where gamma has n elements.
 RowGeometry Slopes(const Shape& x, const Shape& gamma) {
-  const GammaAxes axes = AxesOf(x, gamma).value_or(GammaAxes());
+  const GammaAxes axes = LeakyReluAxesOf(x, gamma).value_or(GammaAxes());
   const int begin = axes.of_samples || x.ndim() <= 1 ? 0 : 1, end = axes.of_channels ? std::min(x.ndim(), 2) : 1;
   if (begin >= end || gamma.Size() == 1) return {1, 1, x.Size()};
   return {x.Size(0, begin), x.Size(begin, end), x.Size(end, x.ndim())};
@@ -144,7 +144,7 @@ struct LeakyReLU {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<LeakyReLUParam>();
     if (p.act_type != kPrelu) {
-      return WithFunction(p, [&](auto a) { return Map<D, 1>(ctx, Value<decltype(a)>{a}, in.data(), req[0], out[0]); });
+      return WithFunction(p, [&](auto a) { return Map<D, 1>(ctx, LeakyReluValue<decltype(a)>{a}, in.data(), req[0], out[0]); });
     }
     return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> y) {
       return Prelu<C>{Slopes(in[0].shape, in[1].shape), In<C>(in[0]), In<C>(in[1]), y};
@@ -156,7 +156,7 @@ struct BackwardLeakyReLU {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     return WithFunction(attrs.param<LeakyReLUParam>(),
-                        [&](auto a) { return Map<D, 2>(ctx, Derivative<decltype(a)>{a}, in.data(), req[0], out[0]); });
+                        [&](auto a) { return Map<D, 2>(ctx, LeakyReluDerivative<decltype(a)>{a}, in.data(), req[0], out[0]); });
   }
 };
 
@@ -187,9 +187,9 @@ struct BackwardPrelu {
   }
 };
 
-uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<LeakyReLUParam>().act_type == kPrelu ? 2 : 1; }
+uint32_t LeakyReluNumInputs(const NodeAttrs& attrs) { return attrs.param<LeakyReLUParam>().act_type == kPrelu ? 2 : 1; }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> LeakyReluShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
   const Shape x = (*in)[0];
   if (in->size() > 1 && x.rank_known()) {
     Shape& gamma = (*in)[1];
@@ -197,7 +197,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
       const int64_t channels = x.ndim() == 0 ? 1 : x[x.ndim() == 1 ? 0 : 1];
       SHAPE_ASSIGN_CHECK(in, 1, Shape({channels}));
     }
-    if (x.known() && gamma.known() && gamma != Shape({1}) && !AxesOf(x, gamma)) {
+    if (x.known() && gamma.known() && gamma != Shape({1}) && !LeakyReluAxesOf(x, gamma)) {
       return absl::InvalidArgumentError(
           absl::StrCat("input 1 'gamma' has shape ", gamma.ToString(), ", which does not fit to data ", x.ToString(),
                        ": expected (channels), (1), or the sizes of data's first two axes, either of which may be 1"));
@@ -206,15 +206,15 @@ absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* 
   return AllKnown(*in) && AllKnown(*out);
 }
 
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
-  if (NumInputs(node->attrs) == 2) {
+Gradients LeakyReluGradient(const NodePtr& node, const Gradients& dy) {
+  if (LeakyReluNumInputs(node->attrs) == 2) {
     return OutputsOf(Call("_backward_prelu", {dy[0], node->inputs[0], node->inputs[1]}));
   }
   return {Call("_backward_LeakyReLU", {dy[0], node->inputs[0]}, node->attrs.dict)};
 }
 
 // The gradients of dy f'(x) by dy and by x.
-Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
+Gradients LeakyReluGradientOfBackward(const NodePtr& node, const Gradients& g) {
   const auto& p = node->param<LeakyReLUParam>();
   const NodeEntry &dy = node->inputs[0], &x = node->inputs[1];
   const NodeEntry by_dy = Call("_backward_LeakyReLU", {g[0], x}, node->attrs.dict);
@@ -239,16 +239,16 @@ GLUOND_REGISTER_OP(LeakyReLU)
     .add_argument("data", "NDArray", "x: any shape.")
     .add_argument("gamma", "NDArray", "For prelu only: (channels), (1), (samples, channels), or either of them as 1.")
     .params<LeakyReLUParam>()
-    .set_num_inputs(NumInputs)
-    .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "gamma"}, NumInputs))
+    .set_num_inputs(LeakyReluNumInputs)
+    .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "gamma"}, LeakyReluNumInputs))
     .set_attr<FSetInputVarAttrOnCompose>("FSetInputVarAttrOnCompose",
                                          [](const NodeAttrs&, NodeAttrs* variable, int index) {
                                            if (index == 1) variable->dict.emplace("__init__", "[\"constant\", {\"value\": 0.25}]");
                                          })
-    .infer(LikeFirst<InferShape>(), SameFloatType)
+    .infer(LikeFirst<LeakyReluShape>(), SameFloatType)
     .with(Elementwise<1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
-    .set_attr<FGradient>("FGradient", Gradient)
+    .set_attr<FGradient>("FGradient", LeakyReluGradient)
     .compute<LeakyReLU>();
 
 GLUOND_REGISTER_OP(_backward_LeakyReLU)
@@ -259,7 +259,7 @@ GLUOND_REGISTER_OP(_backward_LeakyReLU)
     .set_num_inputs(2)
     .infer(ElemwiseShape<2, 1>, SameFloatType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceEither)
-    .set_attr<FGradient>("FGradient", GradientOfBackward)
+    .set_attr<FGradient>("FGradient", LeakyReluGradientOfBackward)
     .compute<BackwardLeakyReLU>();
 
 GLUOND_REGISTER_OP(_backward_prelu)

@@ -257,7 +257,7 @@ OF_SQUARE(_linalg_inverse, "The inverse of each matrix. A singular matrix is an 
                          })
     .compute<Inverse>();
 
-#define BACKWARD(name, text)                                                             \
+#define DET_BACKWARD(name, text)                                                         \
   GLUOND_REGISTER_OP(name)                                                               \
       .describe(text)                                                                    \
       .add_argument("scale", "NDArray", "A number for each matrix: (batch...), or (1).") \
@@ -269,7 +269,7 @@ OF_SQUARE(_linalg_inverse, "The inverse of each matrix. A singular matrix is an 
 
 // With Z = g C and R = A^-T: dg = the sum of h C, and dA = the sum of h Z times R, less Z h^T R. Where A is singular, R is taken
 // for 0.
-BACKWARD(_backward_linalg_det, "The gradient of a determinant: a number for each matrix, times its cofactors.")
+DET_BACKWARD(_backward_linalg_det, "The gradient of a determinant: a number for each matrix, times its cofactors.")
     .set_attr<FGradient>("FGradient",
                          [](const NodePtr& node, const Gradients& h) -> Gradients {
                            const NodeEntry &g = node->inputs[0], &a = node->inputs[1], z = Output(node);
@@ -282,9 +282,9 @@ BACKWARD(_backward_linalg_det, "The gradient of a determinant: a number for each
     .compute<BackwardDeterminant<false>>();
 
 // With Z = g A^-T and R = A^-T: dg = the sum of h R, and dA = -Z h^T R.
-BACKWARD(_backward_linalg_slogdet,
-         "The gradient of a determinant's logarithm: a number for each matrix, times its "
-         "transposed inverse, or 0 where it has none.")
+DET_BACKWARD(_backward_linalg_slogdet,
+             "The gradient of a determinant's logarithm: a number for each matrix, times its "
+             "transposed inverse, or 0 where it has none.")
     .set_attr<FGradient>(
         "FGradient",
         [](const NodePtr& node, const Gradients& h) -> Gradients {

@@ -23,7 +23,7 @@ struct OffsetParam : Param<OffsetParam> {
 };
 
 // The copy between matrices and their diagonals.
-StridedCopy CopyOf(int64_t offset, const Shape& matrix, const Shape& diagonal, bool to_matrix) {
+StridedCopy LinalgDiagCopyOf(int64_t offset, const Shape& matrix, const Shape& diagonal, bool to_matrix) {
   StridedCopy copy{.dims = diagonal};
   Strides dense;
   DenseStrides(matrix, dense);
@@ -42,7 +42,7 @@ struct MatrixDiag {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Shape &matrix = (make ? out : in)[0].shape, &diagonal = (make ? in : out)[0].shape;
     if (make) RETURN_IF_ERROR(Fill<D>(ctx, 0, req[0], out[0]));
-    return CopyStrided<D>(ctx, CopyOf(attrs.param<OffsetParam>().offset, matrix, diagonal, make), in[0], req[0], out[0]);
+    return CopyStrided<D>(ctx, LinalgDiagCopyOf(attrs.param<OffsetParam>().offset, matrix, diagonal, make), in[0], req[0], out[0]);
   }
 };
 

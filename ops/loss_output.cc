@@ -29,7 +29,7 @@ struct RegressionParam : Param<RegressionParam> {
   }
 };
 
-struct Sigmoid {
+struct LossOutputSigmoid {
   template <std::floating_point C>
   HOST_DEVICE C operator()(C x) const {
     return math::Sigmoid(x);
@@ -102,7 +102,7 @@ struct BackwardRegression {
 
 REGRESSION(LinearRegressionOutput, CopyFirst, Difference, "y = x.", "grad_scale / outputs (y - label).");
 REGRESSION(MAERegressionOutput, CopyFirst, SignOfDifference, "y = x.", "grad_scale / outputs sign(y - label).");
-REGRESSION(LogisticRegressionOutput, Unary<Sigmoid>, Difference, "y = sigmoid(x).", "grad_scale / outputs (y - label).");
+REGRESSION(LogisticRegressionOutput, Unary<LossOutputSigmoid>, Difference, "y = sigmoid(x).", "grad_scale / outputs (y - label).");
 
 // SVMOutput: y = x, with the gradient of the one-against-all hinge loss with the labels, whatever head gradient comes
 // in. Let s be x for the label's class and -x for the others, and C the regularization coefficient. The loss is C
@@ -191,7 +191,7 @@ GLUOND_REGISTER_OP(_backward_SVMOutput)
     .compute<BackwardSVMOutput>();
 
 // MakeLoss: y = x, as a loss: dx = grad_scale / normalization, whatever head gradient comes in.
-enum Normalization { kNull, kBatch, kValid };
+enum LossOutputNormalization { kNull, kBatch, kValid };
 
 struct MakeLossParam : Param<MakeLossParam> {
   double grad_scale, valid_thresh;
@@ -211,7 +211,7 @@ struct MakeLossParam : Param<MakeLossParam> {
 };
 
 template <class C>
-struct CountValid {
+struct LossOutputCountValid {
   int64_t n;
   In<C> x;
   C threshold;
@@ -242,7 +242,8 @@ struct BackwardMakeLoss {
     }
     // In double, so that large counts are exact.
     ASSIGN_OR_RETURN(double* count, Space<double>(ctx, 1));
-    RETURN_IF_ERROR(ForEachGroup<D>(ctx, 1, dx.Size(), CountValid<double>{dx.Size(), In<double>(in[0]), p.valid_thresh, count}));
+    RETURN_IF_ERROR(
+        ForEachGroup<D>(ctx, 1, dx.Size(), LossOutputCountValid<double>{dx.Size(), In<double>(in[0]), p.valid_thresh, count}));
     return ForEach<D>(ctx, dx.Size(), Quotient<double>{p.grad_scale, count, Out<double>(dx, req[0])});
   }
 };

@@ -23,7 +23,7 @@ struct LRNParam : Param<LRNParam> {
 };
 
 template <class C>
-struct Normalize {
+struct LrnNormalize {
   RowGeometry shape;
   In<C> x;
   Out<C> y;
@@ -46,7 +46,7 @@ struct LRN {
     return ForEachReal<D>(
         ctx, req[0], out[0],
         [&]<class C>(Out<C> z) {
-          return Normalize<C>{
+          return LrnNormalize<C>{
               RowsOf(in[0].shape, 1), In<C>(in[0]), z, p.alpha / static_cast<double>(p.nsize), p.beta, p.knorm, p.nsize / 2};
         },
         1 + kGrain / 64);
@@ -54,7 +54,7 @@ struct LRN {
 };
 
 // dx = dy / s^beta - 2 alpha beta / nsize x W(dy x / s^(beta + 1)), where W sums over a window.
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+Gradients LrnGradient(const NodePtr& node, const Gradients& dy) {
   const auto& p = node->param<LRNParam>();
   const NodeEntry x = node->inputs[0];
   const auto window = [&](const NodeEntry& e) {
@@ -70,7 +70,7 @@ Gradients Gradient(const NodePtr& node, const Gradients& dy) {
   return {dy[0] * factor - x * window(dy[0] * x * factor / s) * (2 * mean * p.beta)};
 }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector*) {
+absl::StatusOr<bool> LrnShape(const NodeAttrs&, ShapeVector* in, ShapeVector*) {
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(4));
   return AllKnown(*in);
 }
@@ -79,8 +79,8 @@ GLUOND_REGISTER_OP(LRN)
     .describe("y = x / (knorm + alpha / nsize * the sum of x^2 over the nsize channels around)^beta.")
     .add_argument("data", "NDArray", "x: (batch, channels, height, width).")
     .params<LRNParam>()
-    .infer(LikeFirst<InferShape>(), SameFloatType)
-    .set_attr<FGradient>("FGradient", Gradient)
+    .infer(LikeFirst<LrnShape>(), SameFloatType)
+    .set_attr<FGradient>("FGradient", LrnGradient)
     .compute<LRN>();
 
 }  // namespace

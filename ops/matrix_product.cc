@@ -127,7 +127,7 @@ struct Gemm2Param : MatrixPair<Gemm2Param> {
   }
 };
 template <class P>
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> MatrixProductShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   if (!(*in)[0].rank_known() || !(*in)[1].rank_known()) return false;
   ASSIGN_OR_RETURN(const Shape y, attrs.param<P>().Result((*in)[0], (*in)[1]));
   SHAPE_ASSIGN_CHECK(out, 0, y);
@@ -162,39 +162,39 @@ struct BackwardProduct {
 };
 
 template <class P>
-Gradients Backward(const NodePtr& node, const NodeEntry& dc, const NodeEntry& a, const NodeEntry& b) {
+Gradients MatrixProductBackward(const NodePtr& node, const NodeEntry& dc, const NodeEntry& a, const NodeEntry& b) {
   return OutputsOf(Call(P::kBackward, {dc, a, b}, node->attrs.dict));
 }
 template <class P>
-Gradients Gradient(const NodePtr& node, const Gradients& dc) {
-  return Backward<P>(node, dc[0], node->inputs[0], node->inputs[1]);
+Gradients MatrixProductGradient(const NodePtr& node, const Gradients& dc) {
+  return MatrixProductBackward<P>(node, dc[0], node->inputs[0], node->inputs[1]);
 }
 template <class P>
-Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
+Gradients MatrixProductGradientOfBackward(const NodePtr& node, const Gradients& g) {
   const NodeEntry &dc = node->inputs[0], &a = node->inputs[1], &b = node->inputs[2];
   return {Call(P::kForward, {g[0], b}, node->attrs.dict) + Call(P::kForward, {a, g[1]}, node->attrs.dict),
-          Backward<P>(node, dc, a, g[1])[0], Backward<P>(node, dc, g[0], b)[1]};
+          MatrixProductBackward<P>(node, dc, a, g[1])[0], MatrixProductBackward<P>(node, dc, g[0], b)[1]};
 }
 
-#define PRODUCT(name, P)                                         \
-  GLUOND_REGISTER_OP(_backward_##name)                           \
-      .describe("The gradients of the product's inputs.")        \
-      .add_argument("out_grad", "NDArray", "dL/dy.")             \
-      .add_argument("lhs", "NDArray", "The first input.")        \
-      .add_argument("rhs", "NDArray", "The second input.")       \
-      .params<P>()                                               \
-      .set_num_inputs(3)                                         \
-      .set_num_outputs(2)                                        \
-      .infer(ShapesOfInputs<1>, SameFloatType)                   \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace) \
-      .set_attr<FGradient>("FGradient", GradientOfBackward<P>)   \
-      .compute<BackwardProduct<P>>();                            \
-  GLUOND_REGISTER_OP_NAMED(name, P::kForward)                    \
-      .params<P>()                                               \
-      .set_num_inputs(2)                                         \
-      .infer(InferShape<P>, SameFloatType)                       \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace) \
-      .set_attr<FGradient>("FGradient", Gradient<P>)             \
+#define PRODUCT(name, P)                                                    \
+  GLUOND_REGISTER_OP(_backward_##name)                                      \
+      .describe("The gradients of the product's inputs.")                   \
+      .add_argument("out_grad", "NDArray", "dL/dy.")                        \
+      .add_argument("lhs", "NDArray", "The first input.")                   \
+      .add_argument("rhs", "NDArray", "The second input.")                  \
+      .params<P>()                                                          \
+      .set_num_inputs(3)                                                    \
+      .set_num_outputs(2)                                                   \
+      .infer(ShapesOfInputs<1>, SameFloatType)                              \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)            \
+      .set_attr<FGradient>("FGradient", MatrixProductGradientOfBackward<P>) \
+      .compute<BackwardProduct<P>>();                                       \
+  GLUOND_REGISTER_OP_NAMED(name, P::kForward)                               \
+      .params<P>()                                                          \
+      .set_num_inputs(2)                                                    \
+      .infer(MatrixProductShape<P>, SameFloatType)                          \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)            \
+      .set_attr<FGradient>("FGradient", MatrixProductGradient<P>)           \
       .compute<Product<P>>()
 
 PRODUCT(dot, DotParam)

@@ -87,7 +87,7 @@ struct FindBox {
 
 // Boxes in the order of their scores.
 template <class C>
-struct Candidates {
+struct MultiboxDetectionCandidates {
   int64_t anchors;
   C most;
   bool across_classes;
@@ -110,7 +110,7 @@ struct Candidates {
 // The class of each place in the order: -1 where nothing was found, and for boxes that do not stay, or are not looked at.
 template <class C>
 struct ListClasses {
-  Candidates<C> candidates;
+  MultiboxDetectionCandidates<C> candidates;
   int64_t top;
   const int64_t* gone;  // Null: all stay.
   int64_t* id;
@@ -156,7 +156,8 @@ struct MultiBoxDetection {
                        SortedOrder<D>(ctx, {s.batch, s.anchors, 1}, false, s.anchors, VectorOf(ctx, found.key, n)));
       ASSIGN_OR_RETURN(int64_t* const id, Space<int64_t>(ctx, n));
       const int64_t top = p.suppresses() && p.nms_topk > 0 ? std::min(p.nms_topk, s.anchors) : s.anchors;
-      const Candidates<C> candidates = {s.anchors, static_cast<C>(p.nms_threshold), p.force_suppress, found, order};
+      const MultiboxDetectionCandidates<C> candidates = {s.anchors, static_cast<C>(p.nms_threshold), p.force_suppress, found,
+                                                         order};
       ListClasses<C> list = {candidates, top, nullptr, id};
       if (p.suppresses()) {
         ASSIGN_OR_RETURN(const Stays stays, Stays::Of(ctx, s.batch, s.anchors));
@@ -169,7 +170,7 @@ struct MultiBoxDetection {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> MultiboxDetectionShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<MultiBoxDetectionParam>();
   SHAPE_ASSIGN_CHECK(in, 2, Shape({1, Shape::kUnknown, 4}));
   SHAPE_ASSIGN_CHECK(in, 0, Shape({Shape::kUnknown, Shape::kUnknown, (*in)[2][1]}));
@@ -193,7 +194,7 @@ GLUOND_REGISTER_OP(_contrib_MultiBoxDetection)
     .add_argument("anchor", "NDArray", "(1, anchors, 4): left, top, right, bottom.")
     .params<MultiBoxDetectionParam>()
     .set_num_inputs(3)
-    .infer(InferShape, SameFloatType)
+    .infer(MultiboxDetectionShape, SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>("FGradient", NoGradient)

@@ -96,7 +96,7 @@ struct MultiBoxPrior {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> MultiboxPriorShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(4));
   const Shape& x = (*in)[0];
   if (x[2] < 0 || x[3] < 0) return false;
@@ -114,7 +114,7 @@ GLUOND_REGISTER_OP(_contrib_MultiBoxPrior)
     .add_argument("data", "NDArray", "(any, any, height, width); its values are not used.")
     .params<MultiBoxPriorParam>()
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<0>)
-    .infer(InferShape, SameFloatType)
+    .infer(MultiboxPriorShape, SameFloatType)
     .set_attr<FGradient>("FGradient", NoGradient)
     .compute<MultiBoxPrior>();
 

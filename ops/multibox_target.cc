@@ -178,7 +178,7 @@ struct MultiBoxTarget {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> MultiboxTargetShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
   SHAPE_ASSIGN_CHECK(in, 0, Shape({1, Shape::kUnknown, 4}));
   SHAPE_ASSIGN_CHECK(in, 1, Shape::OfRank(3));
   SHAPE_ASSIGN_CHECK(in, 2, Shape({(*in)[1][0], Shape::kUnknown, (*in)[0][1]}));
@@ -219,7 +219,7 @@ GLUOND_REGISTER_OP(_contrib_MultiBoxTarget)
     .set_num_inputs(3)
     .set_num_outputs(3)
     .set_attr<FListOutputNames>("FListOutputNames", Names({"loc_target", "loc_mask", "cls_target"}))
-    .infer(InferShape, SameFloatType)
+    .infer(MultiboxTargetShape, SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>("FGradient", NoGradient)

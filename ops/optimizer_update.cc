@@ -207,7 +207,7 @@ inline constexpr bool kHasMomentum = requires(typename F::P p) {
 };
 
 template <class P>
-absl::Status Parse(NodeAttrs* attrs) {
+absl::Status ParseOptimizerUpdate(NodeAttrs* attrs) {
   RETURN_IF_ERROR(ParamParser<P>(attrs));
   const P& p = attrs->param<P>();
   const size_t n = static_cast<size_t>(p.num_weights);
@@ -272,7 +272,7 @@ struct MultiStep {
   GLUOND_REGISTER_OP(name)                                                  \
       .describe(one " on several weights at once.")                         \
       .add_argument("data", "NDArray[]", inputs " of each weight in turn.") \
-      .params<MultiStep<F>::P>(Parse<MultiStep<F>::P>)                      \
+      .params<MultiStep<F>::P>(ParseOptimizerUpdate<MultiStep<F>::P>)       \
       .set_num_inputs(MultiStep<F>::Inputs)                                 \
       .set_num_outputs(Count<&MultiStep<F>::P::num_weights>)                \
       .set_attr<FMutateInputs>("FMutateInputs", MultiStep<F>::States)       \

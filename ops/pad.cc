@@ -8,7 +8,7 @@
 namespace gluond::ops {
 namespace {
 
-enum Mode { kConstant, kEdge, kReflect };
+enum PadMode { kConstant, kEdge, kReflect };
 
 struct PadParam : Param<PadParam> {
   int mode;

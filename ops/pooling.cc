@@ -11,7 +11,7 @@
 namespace gluond::ops {
 namespace {
 
-enum Convention { kValid, kFull };
+enum Convention { kValidConvention, kFullConvention };
 
 struct PoolingParam : Param<PoolingParam> {
   std::vector<int64_t> kernel, stride, pad;
@@ -36,7 +36,7 @@ struct PoolingParam : Param<PoolingParam> {
     s.Field("global_pool", &P::global_pool).Default(false).Describe("One window: the whole plane.");
     s.Field("cudnn_off", &P::cudnn_off).Default(false).Describe("Accepted for MXNet's sake, not used.");
     s.Field("pooling_convention", &P::pooling_convention)
-        .Enum({{"valid", kValid}, {"full", kFull}})
+        .Enum({{"valid", kValidConvention}, {"full", kFullConvention}})
         .Default("valid")
         .Describe("Outputs for whole windows only (valid), or also for the part at the end (full).");
     s.Field("stride", &P::stride)
@@ -55,7 +55,7 @@ struct PoolingParam : Param<PoolingParam> {
   }
 };
 
-absl::Status Parse(NodeAttrs* attrs) {
+absl::Status ParsePooling(NodeAttrs* attrs) {
   RETURN_IF_ERROR(ParamParser<PoolingParam>(attrs));
   auto& param = *std::any_cast<PoolingParam>(&attrs->parsed);
   if (param.global_pool) return absl::OkStatus();
@@ -75,9 +75,9 @@ absl::Status Parse(NodeAttrs* attrs) {
 bool IsMax(const NodeAttrs& attrs) { return attrs.param<PoolingParam>().pool_type == static_cast<int>(PoolType::kMax); }
 
 // The positions of maxima are a hidden output.
-uint32_t NumOutputs(const NodeAttrs& attrs) { return IsMax(attrs) ? 2 : 1; }
+uint32_t PoolingNumOutputs(const NodeAttrs& attrs) { return IsMax(attrs) ? 2 : 1; }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> PoolingShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& param = attrs.param<PoolingParam>();
   if (!param.global_pool) SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(static_cast<int>(param.kernel.size()) + 2));
   const Shape x = (*in)[0];
@@ -102,7 +102,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
                                                      size + 2 * param.pad[axis], " with padding; expected at least the window's ",
                                                      param.kernel[axis]));
     }
-    const int64_t up = param.pooling_convention == kFull ? param.stride[axis] - 1 : 0;
+    const int64_t up = param.pooling_convention == kFullConvention ? param.stride[axis] - 1 : 0;
     y[2 + axis] = (room + up) / param.stride[axis] + 1;
   }
   if (x.known() && x.Size(2, x.ndim()) > std::numeric_limits<int32_t>::max()) {
@@ -117,14 +117,14 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return AllKnown(*in) && AllKnown(*out);
 }
 
-absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> PoolingType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
   RETURN_IF_ERROR(Alike(in, out));
   if (out->size() > 1) TYPE_ASSIGN_CHECK(out, 1, DType::kInt32);
   RETURN_IF_ERROR(CheckFloat("input 0 'data'", (*in)[0]));
   return AllKnown(*in);
 }
 
-PoolSize SizeOf(const PoolingParam& p, const Shape& x, const Shape& y) {
+PoolSize PoolingSizeOf(const PoolingParam& p, const Shape& x, const Shape& y) {
   PoolSize size = {static_cast<PoolType>(p.pool_type), p.count_include_pad.value_or(true), x[0] * x[1], {}, {}, {}, {}, {}};
   const int missing = 5 - x.ndim();
   for (int axis = 0; axis < 3; ++axis) {
@@ -146,7 +146,7 @@ struct Pooling {
     const Shape &x = in[0].shape, &y = out[0].shape;
     const OpReqType index_req = out.size() < 2 ? kNullOp : req[1];
     const TBlob index = out.size() < 2 ? TBlob() : out[1];
-    return PoolForward<D>(ctx, SizeOf(p, x, y), in[0], req[0], out[0], index_req, index);
+    return PoolForward<D>(ctx, PoolingSizeOf(p, x, y), in[0], req[0], out[0], index_req, index);
   }
 };
 
@@ -156,18 +156,18 @@ struct BackwardPooling {
     const auto& p = attrs.param<PoolingParam>();
     const Shape &x = out[0].shape, &y = in[0].shape;
     const TBlob index = in.size() < 3 ? TBlob() : in[2];
-    return PoolBackward<D>(ctx, SizeOf(p, x, y), in[0], index, req[0], out[0]);
+    return PoolBackward<D>(ctx, PoolingSizeOf(p, x, y), in[0], index, req[0], out[0]);
   }
 };
 
 // Images in blocks of channels: what is pooled of an element of a block is one channel's.
 Shape OfABlock(const Shape& x) { return Shape(x.begin(), x.begin() + 4); }
 
-absl::StatusOr<bool> InferBlockedShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> PoolingBlockedShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   SHAPE_ASSIGN_CHECK(in, 0, Shape::OfRank(5));
   const int64_t block = (*in)[0][4];
   ShapeVector x = {OfABlock((*in)[0])}, y(1);
-  RETURN_IF_ERROR(InferShape(attrs, &x, &y).status());
+  RETURN_IF_ERROR(PoolingShape(attrs, &x, &y).status());
   if (y[0].ndim() == 4) {
     y[0].Append(block);
     SHAPE_ASSIGN_CHECK(out, 0, y[0]);
@@ -178,19 +178,19 @@ absl::StatusOr<bool> InferBlockedShape(const NodeAttrs& attrs, ShapeVector* in, 
 // On a CPU only, as _blocked_Convolution.
 absl::Status PoolBlocked(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
   if (req[0] == kNullOp || out[0].Size() == 0) return absl::OkStatus();
-  const PoolSize size = SizeOf(attrs.param<PoolingParam>(), OfABlock(in[0].shape), OfABlock(out[0].shape));
+  const PoolSize size = PoolingSizeOf(attrs.param<PoolingParam>(), OfABlock(in[0].shape), OfABlock(out[0].shape));
   PoolForwardBlocked(ctx, size, in[0].shape[4], in[0].dptr<float>(), req[0] == kAddTo, out[0].dptr<float>());
   return absl::OkStatus();
 }
 
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+Gradients PoolingGradient(const NodePtr& node, const Gradients& dy) {
   std::vector<NodeEntry> inputs = {dy[0], node->inputs[0]};
   if (IsMax(node->attrs)) inputs.push_back(Output(node, 1));
   return {Call("_backward_Pooling", std::move(inputs), node->attrs.dict)};
 }
 
 // Averages and sums are linear in x, so that the gradient of their gradient is the same pooling.
-absl::StatusOr<Gradients> GradientOfBackward(const NodePtr& node, const Gradients& g) {
+absl::StatusOr<Gradients> PoolingGradientOfBackward(const NodePtr& node, const Gradients& g) {
   if (!IsMax(node->attrs)) return Gradients{Call("Pooling", {g[0]}, node->attrs.dict), {}};
   return absl::UnimplementedError("the gradient of max pooling cannot be differentiated again; use pool_type avg");
 }
@@ -200,26 +200,26 @@ GLUOND_REGISTER_OP(Pooling)
         "The maximum, average or sum of each window of each channel. Output size along an axis: "
         "floor((in + 2 pad - kernel) / stride) + 1, with ceil for pooling_convention full.")
     .add_argument("data", "NDArray", "(batch, channels, width), with height before the width, or depth and height.")
-    .params<PoolingParam>(Parse)
-    .set_num_outputs(NumOutputs)
+    .params<PoolingParam>(ParsePooling)
+    .set_num_outputs(PoolingNumOutputs)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
-    .set_attr<FListOutputNames>("FListOutputNames", FirstNames({"output", "index"}, NumOutputs))
-    .infer(InferShape, InferType)
+    .set_attr<FListOutputNames>("FListOutputNames", FirstNames({"output", "index"}, PoolingNumOutputs))
+    .infer(PoolingShape, PoolingType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
     .set_attr<FChannelBlocks>("FChannelBlocks",
                               [](const Node& node, absl::Span<const Shape>, int64_t block) {
                                 return BlockedCall{"_blocked_Pooling", node.attrs.dict, block, 1};
                               })
-    .set_attr<FGradient>("FGradient", Gradient)
+    .set_attr<FGradient>("FGradient", PoolingGradient)
     .compute<Pooling>();
 
 GLUOND_REGISTER_OP(_blocked_Pooling)
     .describe("Pooling of images in blocks of channels, as _to_blocked makes them: what a prediction on a CPU computes.")
     .add_argument("data", "NDArray", "float32, (batch, channels / block, height, width, block).")
-    .params<PoolingParam>(Parse)
+    .params<PoolingParam>(ParsePooling)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
-    .infer(InferBlockedShape, SameFloat32)
+    .infer(PoolingBlockedShape, SameFloat32)
     .set_attr<FCompute>("FCompute<cpu>", PoolBlocked);
 
 GLUOND_REGISTER_OP(_backward_Pooling)
@@ -227,12 +227,12 @@ GLUOND_REGISTER_OP(_backward_Pooling)
     .add_argument("out_grad", "NDArray", "dL/dy.")
     .add_argument("data", "NDArray", "x, for its shape only.")
     .add_argument("index", "NDArray", "The positions of the maxima; for pool_type max only.")
-    .params<PoolingParam>(Parse)
+    .params<PoolingParam>(ParsePooling)
     .set_num_inputs([](const NodeAttrs& attrs) { return IsMax(attrs) ? 3u : 2u; })
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .infer(ShapesOfInputs<1>, TypesOfInputs<1>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", GradientOfBackward)
+    .set_attr<FGradient>("FGradient", PoolingGradientOfBackward)
     .compute<BackwardPooling>();
 
 }  // namespace

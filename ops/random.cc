@@ -91,7 +91,7 @@ struct NormalBlock {
 };
 
 template <template <class> class Block, class P>
-struct Draw {
+struct RandomDraw {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
@@ -109,21 +109,21 @@ GLUOND_REGISTER_OP(_random_uniform)
     .add_alias("random_uniform")
     .add_alias("uniform")
     .with(RandomFacts<RandomParam<Uniform>>)
-    .compute<Draw<UniformBlock, RandomParam<Uniform>>>();
+    .compute<RandomDraw<UniformBlock, RandomParam<Uniform>>>();
 GLUOND_REGISTER_OP(_random_uniform_like)
     .describe("Uniform random numbers in [low, high). In the shape and type of data.")
     .with(RandomLikeFacts<LikeParam<Uniform>>)
-    .compute<Draw<UniformBlock, LikeParam<Uniform>>>();
+    .compute<RandomDraw<UniformBlock, LikeParam<Uniform>>>();
 GLUOND_REGISTER_OP(_random_normal)
     .describe("Normally distributed random numbers.")
     .add_alias("random_normal")
     .add_alias("normal")
     .with(RandomFacts<RandomParam<Normal>>)
-    .compute<Draw<NormalBlock, RandomParam<Normal>>>();
+    .compute<RandomDraw<NormalBlock, RandomParam<Normal>>>();
 GLUOND_REGISTER_OP(_random_normal_like)
     .describe("Normally distributed random numbers. In the shape and type of data.")
     .with(RandomLikeFacts<LikeParam<Normal>>)
-    .compute<Draw<NormalBlock, LikeParam<Normal>>>();
+    .compute<RandomDraw<NormalBlock, LikeParam<Normal>>>();
 
 struct RandintParam : Param<RandintParam> {
   int64_t low, high;

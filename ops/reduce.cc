@@ -164,11 +164,11 @@ NodeEntry Spread(const NodePtr& node, const NodeEntry& reduced, bool mean = fals
 // 1 where the element is the one that was chosen.
 NodeEntry Chosen(const NodePtr& node) { return Call("broadcast_equal", {node->inputs[0], Spread(node, Output(node))}); }
 
-using At = const UnaryTerms&;
+using UnaryAt = const UnaryTerms&;
 
 // The product of the other elements: of one zero that of all others, and of the others 0, where there is one. 16-bit products
 // are those of float32.
-NodeEntry ProdGradientOf(At t, const NodeEntry& elements) {
+NodeEntry ProdGradientOf(UnaryAt t, const NodeEntry& elements) {
   const NodeEntry x = Call("_widen", {elements}), zero = CallScalar("_equal_scalar", x, 0);
   const NodeEntry factors = Call("where", {zero, Call("ones_like", {x}), x});
   const NodeEntry product = Call("prod", {factors}, t.node->attrs.dict), zeros = Call("sum", {zero}, t.node->attrs.dict);
@@ -179,7 +179,7 @@ NodeEntry ProdGradientOf(At t, const NodeEntry& elements) {
   return Call("_cast_like", {Call("where", {zero, if_zeros(1), if_zeros(0) / factors}), t.x});
 }
 
-NodeEntry NanProdGradient(At t) {
+NodeEntry NanProdGradient(UnaryAt t) {
   const NodeEntry is_number = Call("broadcast_equal", {t.x, t.x});
   return Where(is_number, ProdGradientOf(t, Call("where", {is_number, t.x, Call("ones_like", {t.x})})));
 }
@@ -193,18 +193,18 @@ NodeEntry NanProdGradient(At t) {
       .set_attr<FGradient>("FGradient", Chain{gradient})   \
       .compute<ReduceAxes<Reducer>>()
 
-REDUCE(sum, Sum, "The sum over axes.", [](At t) { return Spread(t.node, t.dy); }).add_alias("sum_axis");
-REDUCE(mean, Mean, "The mean over axes.", [](At t) { return Spread(t.node, t.dy, true); });
-REDUCE(_square_sum, SquareSum, "The sum of squares over axes.", [](At t) { return 2 * (Spread(t.node, t.dy) * t.x); });
-REDUCE(prod, Prod, "The product over axes.", [](At t) { return ProdGradientOf(t, t.x); });
-REDUCE(nansum, NanSum, "The sum over axes; NaN counts as 0.", [](At t) {
+REDUCE(sum, Sum, "The sum over axes.", [](UnaryAt t) { return Spread(t.node, t.dy); }).add_alias("sum_axis");
+REDUCE(mean, Mean, "The mean over axes.", [](UnaryAt t) { return Spread(t.node, t.dy, true); });
+REDUCE(_square_sum, SquareSum, "The sum of squares over axes.", [](UnaryAt t) { return 2 * (Spread(t.node, t.dy) * t.x); });
+REDUCE(prod, Prod, "The product over axes.", [](UnaryAt t) { return ProdGradientOf(t, t.x); });
+REDUCE(nansum, NanSum, "The sum over axes; NaN counts as 0.", [](UnaryAt t) {
   return Spread(t.node, t.dy) * Call("broadcast_equal", {t.x, t.x});
 });
 REDUCE(nanprod, NanProd, "The product over axes; NaN counts as 1.", NanProdGradient);
-REDUCE(max, Extreme<true>, "The maximum over axes.", [](At t) {
+REDUCE(max, Extreme<true>, "The maximum over axes.", [](UnaryAt t) {
   return Spread(t.node, t.dy) * Chosen(t.node);
 }).add_alias("max_axis");
-REDUCE(min, Extreme<false>, "The minimum over axes.", [](At t) {
+REDUCE(min, Extreme<false>, "The minimum over axes.", [](UnaryAt t) {
   return Spread(t.node, t.dy) * Chosen(t.node);
 }).add_alias("min_axis");
 

@@ -35,7 +35,7 @@ struct Axis {
 };
 using Axes = std::vector<Axis>;
 
-absl::StatusOr<Axes> AxesOf(const TileParam& p, const Shape& x) {
+absl::StatusOr<Axes> RepeatAxesOf(const TileParam& p, const Shape& x) {
   const int reps = static_cast<int>(p.reps.size()), ndim = std::max(x.ndim(), reps);
   Axes axes;
   for (int axis = 0; axis < ndim; ++axis) {
@@ -44,7 +44,7 @@ absl::StatusOr<Axes> AxesOf(const TileParam& p, const Shape& x) {
   }
   return axes;
 }
-absl::StatusOr<Axes> AxesOf(const RepeatParam& p, const Shape& x) {
+absl::StatusOr<Axes> RepeatAxesOf(const RepeatParam& p, const Shape& x) {
   if (!p.axis) return Axes{{1, x.Size(), p.repeats}};
   ASSIGN_OR_RETURN(const int repeated, NormalizeAxis(*p.axis, x.ndim()));
   Axes axes;
@@ -55,7 +55,7 @@ absl::StatusOr<Axes> AxesOf(const RepeatParam& p, const Shape& x) {
 template <class P>
 absl::StatusOr<bool> RepeatShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   if (!(*in)[0].known()) return false;
-  ASSIGN_OR_RETURN(const Axes axes, AxesOf(attrs.param<P>(), (*in)[0]));
+  ASSIGN_OR_RETURN(const Axes axes, RepeatAxesOf(attrs.param<P>(), (*in)[0]));
   std::vector<int64_t> dims;
   for (const Axis& axis : axes) {
     ASSIGN_OR_RETURN(const Shape repeated, Shape::FromDims({axis.outer, axis.n, axis.inner}));
@@ -67,11 +67,11 @@ absl::StatusOr<bool> RepeatShape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
 }
 
 // y's index space as axes along which x has one stride, as few as possible, from the innermost.
-struct Step {
+struct RepeatStep {
   int64_t n, x_stride;
 };
-std::vector<Step> StepsOf(const Axes& axes) {
-  std::vector<Step> steps;
+std::vector<RepeatStep> RepeatStepsOf(const Axes& axes) {
+  std::vector<RepeatStep> steps;
   const auto add = [&](int64_t n, int64_t stride) {
     if (n == 1) return;
     if (!steps.empty() && steps.back().x_stride * steps.back().n == stride) {
@@ -96,8 +96,8 @@ struct CopyRepeated {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp || y[0].Size() == 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const Axes axes, AxesOf(attrs.param<P>(), x[0].shape));
-    const std::vector<Step> steps = StepsOf(axes);
+    ASSIGN_OR_RETURN(const Axes axes, RepeatAxesOf(attrs.param<P>(), x[0].shape));
+    const std::vector<RepeatStep> steps = RepeatStepsOf(axes);
     const int inner = std::min(static_cast<int>(steps.size()), Shape::kMaxRank);
     StridedCopy copy{.dims = Shape::OfRank(inner)};
     for (int i = 0; i < inner; ++i) {
@@ -123,7 +123,7 @@ template <class P>
 struct SumRepeated {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs dy, Requests req, Blobs dx) {
-    ASSIGN_OR_RETURN(const Axes axes, AxesOf(attrs.param<P>(), dx[0].shape));
+    ASSIGN_OR_RETURN(const Axes axes, RepeatAxesOf(attrs.param<P>(), dx[0].shape));
     if (dy[0].Size() == 0) return Fill<D>(ctx, 0, req[0], dx[0]);
     int64_t stride = dy[0].Size();
     ReduceWalk walk;
@@ -136,7 +136,7 @@ struct SumRepeated {
   }
 };
 
-#define REPEAT(name, P, backward, text)                              \
+#define REPEAT_OP(name, P, backward, text)                           \
   GLUOND_REGISTER_OP(name)                                           \
       .describe(text)                                                \
       .add_argument("data", "NDArray", "Any shape.")                 \
@@ -152,8 +152,8 @@ struct SumRepeated {
       .set_attr<FGradient>("FGradient", FirstGradient<>{#forward})                                                            \
       .compute<SumRepeated<P>>()
 
-REPEAT(tile, TileParam, _backward_tile, "x repeated as a whole along axes.");
-REPEAT(repeat, RepeatParam, _backward_repeat, "Each element of x repeated along an axis.");
+REPEAT_OP(tile, TileParam, _backward_tile, "x repeated as a whole along axes.");
+REPEAT_OP(repeat, RepeatParam, _backward_repeat, "Each element of x repeated along an axis.");
 BACKWARD_REPEAT(_backward_tile, TileParam, tile);
 BACKWARD_REPEAT(_backward_repeat, RepeatParam, repeat);
 

@@ -169,7 +169,7 @@ struct ReshapeLikeParam : Param<ReshapeLikeParam> {
   }
 };
 
-absl::StatusOr<int> Bound(const std::optional<int>& at, int otherwise, int ndim) {
+absl::StatusOr<int> AxisBound(const std::optional<int>& at, int otherwise, int ndim) {
   const int axis = at.value_or(otherwise);
   if (axis < -ndim || axis > ndim) {
     return absl::InvalidArgumentError(absl::StrCat("axis bound ", axis, " is out of range for rank ", ndim));
@@ -188,10 +188,10 @@ absl::StatusOr<bool> ReshapeLikeShape(const NodeAttrs& attrs, ShapeVector* in, S
   if (rhs.known() && whole) FillFromSize(&(*in)[0], rhs.Size());
   const Shape& lhs = (*in)[0];
   if (!lhs.known() || !rhs.known()) return false;
-  ASSIGN_OR_RETURN(const int lhs_begin, Bound(p.lhs_begin, 0, lhs.ndim()));
-  ASSIGN_OR_RETURN(const int lhs_end, Bound(p.lhs_end, lhs.ndim(), lhs.ndim()));
-  ASSIGN_OR_RETURN(const int rhs_begin, Bound(p.rhs_begin, 0, rhs.ndim()));
-  ASSIGN_OR_RETURN(const int rhs_end, Bound(p.rhs_end, rhs.ndim(), rhs.ndim()));
+  ASSIGN_OR_RETURN(const int lhs_begin, AxisBound(p.lhs_begin, 0, lhs.ndim()));
+  ASSIGN_OR_RETURN(const int lhs_end, AxisBound(p.lhs_end, lhs.ndim(), lhs.ndim()));
+  ASSIGN_OR_RETURN(const int rhs_begin, AxisBound(p.rhs_begin, 0, rhs.ndim()));
+  ASSIGN_OR_RETURN(const int rhs_end, AxisBound(p.rhs_end, rhs.ndim(), rhs.ndim()));
   Dims dims(lhs.begin(), lhs.begin() + lhs_begin);
   for (int axis = rhs_begin; axis < rhs_end; ++axis) dims.push_back(rhs[axis]);
   for (int axis = std::max(lhs_begin, lhs_end); axis < lhs.ndim(); ++axis) dims.push_back(lhs[axis]);

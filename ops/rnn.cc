@@ -64,10 +64,10 @@ struct RNNParam : Param<RNNParam> {
 };
 
 // Inputs: data, parameters, state, then state_cell, then sequence_length; outputs: y, state, cell, and the reserve.
-enum { kData, kParameters, kState, kCell };
+enum { kRnnData, kParameters, kState, kCell };
 
 uint32_t LengthInput(const RNNParam& p) { return p.lstm() ? 4 : 3; }
-uint32_t NumInputs(const NodeAttrs& attrs) {
+uint32_t RnnNumInputs(const NodeAttrs& attrs) {
   const auto& p = attrs.param<RNNParam>();
   return LengthInput(p) + (p.use_sequence_length ? 1 : 0);
 }
@@ -75,9 +75,9 @@ uint32_t VisibleOutputs(const NodeAttrs& attrs) {
   const auto& p = attrs.param<RNNParam>();
   return !p.state_outputs ? 1 : p.lstm() ? 3 : 2;
 }
-uint32_t NumOutputs(const NodeAttrs& attrs) { return VisibleOutputs(attrs) + 1; }
+uint32_t RnnNumOutputs(const NodeAttrs& attrs) { return VisibleOutputs(attrs) + 1; }
 
-RnnSize SizeOf(const RNNParam& p, const Shape& x) {
+RnnSize RnnSizeOf(const RNNParam& p, const Shape& x) {
   return {static_cast<RnnMode>(p.mode), x[0], x[1], x[2], p.state_size, p.num_layers, p.bidirectional ? 2 : 1, p.p};
 }
 
@@ -91,23 +91,23 @@ absl::Status CheckSize(const RnnSize& s) {
                                                  s.units, " and num_layers ", s.layers, " need more than 2^48 elements"));
 }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> RnnInferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<RNNParam>();
-  SHAPE_ASSIGN_CHECK(in, kData, Shape::OfRank(3));
+  SHAPE_ASSIGN_CHECK(in, kRnnData, Shape::OfRank(3));
   const int64_t directions = p.bidirectional ? 2 : 1;
-  SHAPE_ASSIGN_CHECK(out, 0, Shape({(*in)[kData][0], (*in)[kData][1], directions * p.state_size}));
-  SHAPE_ASSIGN_CHECK(in, kData, Shape({(*out)[0][0], (*out)[0][1], Shape::kUnknown}));
-  Shape state = {p.num_layers * directions, (*in)[kData][1], p.state_size};
+  SHAPE_ASSIGN_CHECK(out, 0, Shape({(*in)[kRnnData][0], (*in)[kRnnData][1], directions * p.state_size}));
+  SHAPE_ASSIGN_CHECK(in, kRnnData, Shape({(*out)[0][0], (*out)[0][1], Shape::kUnknown}));
+  Shape state = {p.num_layers * directions, (*in)[kRnnData][1], p.state_size};
   SHAPE_ASSIGN_CHECK(in, kState, state);
   state = (*in)[kState];
-  SHAPE_ASSIGN_CHECK(in, kData, Shape({Shape::kUnknown, state[1], Shape::kUnknown}));
+  SHAPE_ASSIGN_CHECK(in, kRnnData, Shape({Shape::kUnknown, state[1], Shape::kUnknown}));
   if (p.lstm()) SHAPE_ASSIGN_CHECK(in, kCell, state);
   if (p.use_sequence_length) SHAPE_ASSIGN_CHECK(in, LengthInput(p), Shape({state[1]}));
   for (uint32_t i = 1; i < VisibleOutputs(attrs); ++i) SHAPE_ASSIGN_CHECK(out, i, state);
   SHAPE_ASSIGN_CHECK(in, kParameters, Shape::OfRank(1));
-  const Shape x = (*in)[kData];
+  const Shape x = (*in)[kRnnData];
   if (x[2] >= 0) {
-    const RnnSize size = SizeOf(p, {std::max<int64_t>(x[0], 0), std::max<int64_t>(x[1], 0), x[2]});
+    const RnnSize size = RnnSizeOf(p, {std::max<int64_t>(x[0], 0), std::max<int64_t>(x[1], 0), x[2]});
     RETURN_IF_ERROR(CheckSize(size));
     SHAPE_ASSIGN_CHECK(in, kParameters, Shape({size.parameters()}));
     if (x.known()) SHAPE_ASSIGN_CHECK(out, VisibleOutputs(attrs), Shape({size.reserve()}));
@@ -117,7 +117,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 
 // All tensors have one floating-point type but the lengths, which may have any, and the reserve, which is float32 or
 // float64.
-absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> RnnType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   const auto& p = attrs.param<RNNParam>();
   TypeVector values(in->begin(), in->begin() + LengthInput(p));
   TypeVector results(out->begin(), out->end() - 1);
@@ -132,7 +132,7 @@ absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVecto
 }
 
 RnnInputs InputsOf(const RNNParam& p, Blobs in) {
-  RnnInputs inputs = {in[kData], in[kParameters], in[kState], {}, {}};
+  RnnInputs inputs = {in[kRnnData], in[kParameters], in[kState], {}, {}};
   if (p.lstm()) inputs.cell = in[kCell];
   if (p.use_sequence_length) inputs.length = in[LengthInput(p)];
   return inputs;
@@ -143,7 +143,7 @@ struct RNN {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<RNNParam>();
     const auto output = [&](size_t i) { return Target{out[i], req[i]}; };
-    return RnnForward<D>(ctx, SizeOf(p, in[kData].shape), InputsOf(p, in), output(0), p.state_outputs ? output(1) : Target(),
+    return RnnForward<D>(ctx, RnnSizeOf(p, in[kRnnData].shape), InputsOf(p, in), output(0), p.state_outputs ? output(1) : Target(),
                          p.state_outputs && p.lstm() ? output(2) : Target(), output(out.size() - 1));
   }
 };
@@ -154,15 +154,15 @@ struct BackwardRNN {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& p = attrs.param<RNNParam>();
-    const Blobs heads = in.subspan(NumInputs(attrs) + 1);
+    const Blobs heads = in.subspan(RnnNumInputs(attrs) + 1);
     const auto output = [&](size_t i) { return Target{out[i], req[i]}; };
-    return RnnBackward<D>(ctx, SizeOf(p, in[kData].shape), InputsOf(p, in), in[NumInputs(attrs)], heads[0],
-                          heads.size() > 1 ? heads[1] : TBlob(), heads.size() > 2 ? heads[2] : TBlob(), output(kData),
+    return RnnBackward<D>(ctx, RnnSizeOf(p, in[kRnnData].shape), InputsOf(p, in), in[RnnNumInputs(attrs)], heads[0],
+                          heads.size() > 1 ? heads[1] : TBlob(), heads.size() > 2 ? heads[2] : TBlob(), output(kRnnData),
                           output(kParameters), output(kState), p.lstm() ? output(kCell) : Target());
   }
 };
 
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+Gradients RnnGradient(const NodePtr& node, const Gradients& dy) {
   const uint32_t visible = VisibleOutputs(node->attrs);
   std::vector<NodeEntry> inputs = node->inputs;
   inputs.push_back(Output(node, visible));
@@ -184,8 +184,8 @@ GLUOND_REGISTER_OP(RNN)
     .add_argument("state_cell", "NDArray", "The first c, for lstm only.")
     .add_argument("sequence_length", "NDArray", "(batch), of any type; with use_sequence_length only.")
     .params<RNNParam>()
-    .set_num_inputs(NumInputs)
-    .set_num_outputs(NumOutputs)
+    .set_num_inputs(RnnNumInputs)
+    .set_num_outputs(RnnNumOutputs)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", VisibleOutputs)
     .set_attr<FListInputNames>("FListInputNames",
                                [](const NodeAttrs& attrs) {
@@ -202,20 +202,20 @@ GLUOND_REGISTER_OP(RNN)
                                   names.push_back("reserve");
                                   return names;
                                 })
-    .infer(InferShape, InferType)
+    .infer(RnnInferShape, RnnType)
     .set_attr<FResourceRequest>("FResourceRequest",
                                 [](const NodeAttrs& attrs) {
                                   std::vector<ResourceRequest> requests = {ResourceRequest::kTempSpace};
                                   if (attrs.param<RNNParam>().p > 0) requests.push_back(ResourceRequest::kRandom);
                                   return requests;
                                 })
-    .set_attr<FGradient>("FGradient", Gradient)
+    .set_attr<FGradient>("FGradient", RnnGradient)
     .compute<RNN>();
 
 GLUOND_REGISTER_OP(_backward_RNN)
     .describe("The gradients of RNN's data, parameters and states.")
     .params<RNNParam>()
-    .set_num_inputs([](const NodeAttrs& attrs) { return NumInputs(attrs) + NumOutputs(attrs); })
+    .set_num_inputs([](const NodeAttrs& attrs) { return RnnNumInputs(attrs) + RnnNumOutputs(attrs); })
     .set_num_outputs([](const NodeAttrs& attrs) { return LengthInput(attrs.param<RNNParam>()); })
     .infer(ShapesOfInputs<0>, TypesOfInputs<0>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)

@@ -192,7 +192,7 @@ struct BackwardROIAlign {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> RoiAlignShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<ROIAlignParam>();
   RETURN_IF_ERROR(AssignRois(in));
   const Shape &x = (*in)[0], &rois = (*in)[1];
@@ -216,7 +216,7 @@ GLUOND_REGISTER_OP(_contrib_ROIAlign)
     .add_argument("rois", "NDArray", "(regions, 5): image, left, top, right, bottom; a negative image: padding, which gives 0.")
     .params<ROIAlignParam>()
     .set_num_inputs(2)
-    .infer(InferShape, LabelledType)
+    .infer(RoiAlignShape, LabelledType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>(
@@ -228,7 +228,7 @@ GLUOND_REGISTER_OP(_contrib_ROIAlign)
 
 GLUOND_REGISTER_OP(_backward_contrib_ROIAlign)
     .describe("The gradient of _contrib_ROIAlign's data.")
-    .with(GradientByIndex(GradientShape<InferShape>, "rois", "As given to _contrib_ROIAlign.", "data; only its shape is used."))
+    .with(GradientByIndex(GradientShape<RoiAlignShape>, "rois", "As given to _contrib_ROIAlign.", "data; only its shape is used."))
     .params<ROIAlignParam>()
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)

@@ -141,7 +141,7 @@ struct BackwardROIPooling {
   }
 };
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> RoiPoolingShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<ROIPoolingParam>();
   RETURN_IF_ERROR(AssignRois(in));
   const Shape &x = (*in)[0], &rois = (*in)[1];
@@ -155,7 +155,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return true;
 }
 
-absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> RoiPoolingType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   TYPE_ASSIGN_CHECK(out, 1, DType::kInt32);
   return LabelledType(attrs, in, out);
 }
@@ -171,7 +171,7 @@ GLUOND_REGISTER_OP(ROIPooling)
     .set_num_outputs(2)
     .set_attr<FNumVisibleOutputs>("FNumVisibleOutputs", [](const NodeAttrs&) { return 1u; })
     .set_attr<FListOutputNames>("FListOutputNames", Names({"output", "index"}))
-    .infer(InferShape, InferType)
+    .infer(RoiPoolingShape, RoiPoolingType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<THasDeterministicOutput>("THasDeterministicOutput", true)
     .set_attr<FGradient>(

@@ -31,7 +31,7 @@ absl::StatusOr<bool> SampleShape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
 }
 
 // y has the type that is asked for, or else the type of the parameters.
-absl::StatusOr<bool> SampleType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> SampleSampleType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   TypeVector none;
   RETURN_IF_ERROR(SameType(attrs, in, &none).status());
   const std::optional<DType>& dtype = attrs.param<SampleParam>().dtype;
@@ -88,7 +88,7 @@ struct Sample {
       .add_alias("sample_" #name)                             \
       .set_num_inputs(inputs)                                 \
       .set_attr_parser(ParamParser<SampleParam>)              \
-      .infer(SampleShape, SampleType)                         \
+      .infer(SampleShape, SampleSampleType)                   \
       .set_attr<FResourceRequest>("FResourceRequest", Random) \
       .set_attr<FGradient>("FGradient", NoGradient)           \
       .compute<Sample<Sampler>>()

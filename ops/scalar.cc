@@ -11,12 +11,12 @@
 namespace gluond::ops {
 namespace {
 
-struct ScalarParam : Param<ScalarParam> {
+struct ScalarScalarParam : Param<ScalarScalarParam> {
   double scalar;
   bool is_int;
-  static void Fields(Schema<ScalarParam>& s) {
-    s.Field("scalar", &ScalarParam::scalar).Default(1.0).Describe("The number.");
-    s.Field("is_int", &ScalarParam::is_int)
+  static void Fields(Schema<ScalarScalarParam>& s) {
+    s.Field("scalar", &ScalarScalarParam::scalar).Default(1.0).Describe("The number.");
+    s.Field("is_int", &ScalarScalarParam::is_int)
         .Decides()
         .Default(true)
         .Describe("False: the number is not an integer, and with integer input the output is float64.");
@@ -27,7 +27,7 @@ struct ScalarParam : Param<ScalarParam> {
 template <class Op, bool reversed>
 struct WithScalar {
   double scalar;
-  explicit WithScalar(const NodeAttrs& attrs) : scalar(attrs.param<ScalarParam>().scalar) {}
+  explicit WithScalar(const NodeAttrs& attrs) : scalar(attrs.param<ScalarScalarParam>().scalar) {}
   template <class C>
   requires std::is_invocable_v<const Op&, C, C> HOST_DEVICE C operator()(C x) const {
     const C s = Convert<C>(scalar);
@@ -37,7 +37,7 @@ struct WithScalar {
 
 // The output has the input's type. For integers with a number that is no integer it is float64 (MXNet 1.9.1).
 absl::StatusOr<bool> ScalarType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
-  const bool is_int = attrs.param<ScalarParam>().is_int;
+  const bool is_int = attrs.param<ScalarScalarParam>().is_int;
   const DType x = (*in)[0];
   if (x == DType::kUnknown) {
     if (IsFloating((*out)[0]) && is_int) TYPE_ASSIGN_CHECK(in, 0, (*out)[0]);
@@ -59,16 +59,16 @@ struct ScalarTerms {
 struct ScalarChain {
   NodeEntry (*dx)(const ScalarTerms&);
   Gradients operator()(const NodePtr& node, const Gradients& dy) const {
-    return {dx({node->inputs[0], Output(node), dy[0], node->param<ScalarParam>().scalar})};
+    return {dx({node->inputs[0], Output(node), dy[0], node->param<ScalarScalarParam>().scalar})};
   }
 };
-using At = const ScalarTerms&;
+using ScalarAt = const ScalarTerms&;
 
 #define SCALAR_OP(name, Op, reversed, text)                     \
   GLUOND_REGISTER_OP(name)                                      \
       .describe(text)                                           \
       .add_argument("data", "NDArray", "Any shape.")            \
-      .params<ScalarParam>()                                    \
+      .params<ScalarScalarParam>()                              \
       .infer(ElemwiseShape<1, 1>, ScalarType)                   \
       .with(Elementwise<1>)                                     \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst) \
@@ -77,34 +77,36 @@ using At = const ScalarTerms&;
   SCALAR_OP(name, Op, reversed, text).set_attr<FGradient>("FGradient", ScalarChain{gradient})
 #define SCALAR_CONSTANT(name, Op, text) SCALAR_OP(name, Op, false, text).set_attr<FGradient>("FGradient", NoGradient)
 
-SCALAR(_plus_scalar, Add, false, "x + scalar.", [](At t) { return t.dy; })
+SCALAR(_plus_scalar, Add, false, "x + scalar.", [](ScalarAt t) { return t.dy; })
     .add_alias("_PlusScalar")
     .add_alias("_scatter_plus_scalar");
-SCALAR(_minus_scalar, Sub, false, "x - scalar.", [](At t) { return t.dy; })
+SCALAR(_minus_scalar, Sub, false, "x - scalar.", [](ScalarAt t) { return t.dy; })
     .add_alias("_MinusScalar")
     .add_alias("_scatter_minus_scalar");
-SCALAR(_rminus_scalar, Sub, true, "scalar - x.", [](At t) { return -t.dy; }).add_alias("_RMinusScalar");
-SCALAR(_mul_scalar, Mul, false, "x scalar.", [](At t) { return t.s * t.dy; }).add_alias("_MulScalar");
-SCALAR(_div_scalar, Div, false, "x / scalar.", [](At t) { return t.dy / t.s; }).add_alias("_DivScalar");
-SCALAR(_rdiv_scalar, Div, true, "scalar / x.", [](At t) { return -(t.dy * t.y / t.x); }).add_alias("_RDivScalar");
-SCALAR(_mod_scalar, Mod, false, "x modulo scalar, with the sign of scalar.", [](At t) { return t.dy; }).add_alias("_ModScalar");
-SCALAR(_rmod_scalar, Mod, true, "scalar modulo x, with the sign of x.", [](At t) {
+SCALAR(_rminus_scalar, Sub, true, "scalar - x.", [](ScalarAt t) { return -t.dy; }).add_alias("_RMinusScalar");
+SCALAR(_mul_scalar, Mul, false, "x scalar.", [](ScalarAt t) { return t.s * t.dy; }).add_alias("_MulScalar");
+SCALAR(_div_scalar, Div, false, "x / scalar.", [](ScalarAt t) { return t.dy / t.s; }).add_alias("_DivScalar");
+SCALAR(_rdiv_scalar, Div, true, "scalar / x.", [](ScalarAt t) { return -(t.dy * t.y / t.x); }).add_alias("_RDivScalar");
+SCALAR(_mod_scalar, Mod, false, "x modulo scalar, with the sign of scalar.", [](ScalarAt t) {
+  return t.dy;
+}).add_alias("_ModScalar");
+SCALAR(_rmod_scalar, Mod, true, "scalar modulo x, with the sign of x.", [](ScalarAt t) {
   return -(t.dy * Call("floor", {CallScalar("_rdiv_scalar", t.x, t.s)}));
 }).add_alias("_RModScalar");
-SCALAR(_power_scalar, Power, false, "x^scalar.", [](At t) {
+SCALAR(_power_scalar, Power, false, "x^scalar.", [](ScalarAt t) {
   if (t.s == 0) return Call("zeros_like", {t.x});  // 0 times x^-1 is no number at 0.
   return t.dy * (t.s * CallScalar("_power_scalar", t.x, t.s - 1));
 }).add_alias("_PowerScalar");
-SCALAR(_rpower_scalar, Power, true, "scalar^x.", [](At t) {
+SCALAR(_rpower_scalar, Power, true, "scalar^x.", [](ScalarAt t) {
   return t.s == 0 ? Call("zeros_like", {t.x}) : std::log(t.s) * (t.dy * t.y);
 }).add_alias("_RPowerScalar");
-SCALAR(_maximum_scalar, Maximum, false, "max(x, scalar).", [](At t) {
+SCALAR(_maximum_scalar, Maximum, false, "max(x, scalar).", [](ScalarAt t) {
   return t.dy * CallScalar("_greater_equal_scalar", t.x, t.s);
 }).add_alias("_MaximumScalar");
-SCALAR(_minimum_scalar, Minimum, false, "min(x, scalar).", [](At t) {
+SCALAR(_minimum_scalar, Minimum, false, "min(x, scalar).", [](ScalarAt t) {
   return t.dy * CallScalar("_lesser_equal_scalar", t.x, t.s);
 }).add_alias("_MinimumScalar");
-SCALAR(_hypot_scalar, Hypot, false, "sqrt(x^2 + scalar^2).", [](At t) {
+SCALAR(_hypot_scalar, Hypot, false, "sqrt(x^2 + scalar^2).", [](ScalarAt t) {
   return t.dy * PartOfNorm(t.x, t.y);
 }).add_alias("_HypotScalar");
 SCALAR_CONSTANT(_equal_scalar, Equal, "1 where x = scalar, else 0.").add_alias("_EqualScalar");

@@ -18,7 +18,7 @@ void LengthField(Schema<P>& s) {
       .Describe("Heed sequence_length; otherwise every sequence has all steps.");
 }
 template <class P>
-void AxisField(Schema<P>& s) {
+void SequenceAxisField(Schema<P>& s) {
   s.Field("axis", &P::axis).Default(0).Range(0, 1).Describe("The axis of the steps: 0 or 1; the other is the batch's.");
 }
 
@@ -29,13 +29,13 @@ struct SequenceMaskParam : Param<SequenceMaskParam> {
   static void Fields(Schema<SequenceMaskParam>& s) {
     LengthField(s);
     s.Field("value", &SequenceMaskParam::value).Default(0.0).Describe("What elements beyond the end become.");
-    AxisField(s);
+    SequenceAxisField(s);
   }
 };
 struct SequenceLastParam : Param<SequenceLastParam> {
   bool use_sequence_length;
   int axis;
-  static void Fields(Schema<SequenceLastParam>& s) { LengthField(s), AxisField(s); }
+  static void Fields(Schema<SequenceLastParam>& s) { LengthField(s), SequenceAxisField(s); }
 };
 struct SequenceReverseParam : Param<SequenceReverseParam> {
   bool use_sequence_length;
@@ -70,7 +70,7 @@ struct Steps {
 
 // The steps of data of shape x; `length` is null when every sequence has all steps.
 template <class P>
-Steps StepsOf(const P& p, const Shape& x, const TBlob* length) {
+Steps SequenceStepsOf(const P& p, const Shape& x, const TBlob* length) {
   return {x[p.axis],
           x[1 - p.axis],
           x.Size(2, x.ndim()),
@@ -80,7 +80,7 @@ Steps StepsOf(const P& p, const Shape& x, const TBlob* length) {
 }
 
 template <class C>
-struct MaskElement {
+struct SequenceMaskElement {
   Steps steps;
   In<C> x;
   Out<C> y;
@@ -131,7 +131,7 @@ struct SequenceMask {
     const auto& p = attrs.param<SequenceMaskParam>();
     if (!p.use_sequence_length) return Copy<D>(ctx, in[0], req[0], out[0]);
     return ForEachElement<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) {
-      return MaskElement<C>{StepsOf(p, in[0].shape, &in[1]), In<C>(in[0]), z, Convert<C>(p.value)};
+      return SequenceMaskElement<C>{SequenceStepsOf(p, in[0].shape, &in[1]), In<C>(in[0]), z, Convert<C>(p.value)};
     });
   }
 };
@@ -139,7 +139,7 @@ struct SequenceMask {
 struct SequenceReverse {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    const Steps steps = StepsOf(attrs.param<SequenceReverseParam>(), in[0].shape, in.size() > 1 ? &in[1] : nullptr);
+    const Steps steps = SequenceStepsOf(attrs.param<SequenceReverseParam>(), in[0].shape, in.size() > 1 ? &in[1] : nullptr);
     return ForEachElement<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) { return ReverseElement<C>{steps, In<C>(in[0]), z}; });
   }
 };
@@ -162,7 +162,7 @@ struct SequenceLast {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    const Steps steps = StepsOf(attrs.param<SequenceLastParam>(), in[0].shape, in.size() > 1 ? &in[1] : nullptr);
+    const Steps steps = SequenceStepsOf(attrs.param<SequenceLastParam>(), in[0].shape, in.size() > 1 ? &in[1] : nullptr);
     RETURN_IF_ERROR(CheckLengths<D>(steps));
     return DispatchCompute(out[0].dtype, [&]<class C>(C) {
       return ForEach<D>(ctx, out[0].Size(), LastElement<C>{steps, In<C>(in[0]), Out<C>(out[0], req[0])});
@@ -173,7 +173,7 @@ struct SequenceLast {
 struct BackwardSequenceLast {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    const Steps steps = StepsOf(attrs.param<SequenceLastParam>(), out[0].shape, in.size() > 2 ? &in[2] : nullptr);
+    const Steps steps = SequenceStepsOf(attrs.param<SequenceLastParam>(), out[0].shape, in.size() > 2 ? &in[2] : nullptr);
     return ForEachElement<D>(ctx, req[0], out[0], [&]<class C>(Out<C> z) {
       return BackwardLastElement<C>{steps, In<C>(in[0]), z};
     });
@@ -216,7 +216,7 @@ absl::StatusOr<bool> LastShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
 
 // Lengths may have any type; where nothing is said, they have x's.
 template <int data>
-absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> SequenceType(const NodeAttrs&, TypeVector* in, TypeVector* out) {
   for (int i = 0; i <= data; ++i) {
     TYPE_ASSIGN_CHECK(out, 0, (*in)[i]);
     TYPE_ASSIGN_CHECK(in, i, (*out)[0]);
@@ -226,7 +226,7 @@ absl::StatusOr<bool> InferType(const NodeAttrs&, TypeVector* in, TypeVector* out
 }
 
 template <class P>
-uint32_t NumInputs(const NodeAttrs& attrs) {
+uint32_t SequenceNumInputs(const NodeAttrs& attrs) {
   return attrs.param<P>().use_sequence_length ? 2 : 1;
 }
 
@@ -238,14 +238,14 @@ Gradients OfData(const NodePtr& node, uint32_t data, const char* op, std::vector
   return dx;
 }
 
-#define SEQUENCE(name, P)                                                                                  \
-  GLUOND_REGISTER_OP(name)                                                                                 \
-      .add_argument("data", "NDArray", "x: (steps, batch, ...); with axis 1, (batch, steps, ...).")        \
-      .add_argument("sequence_length", "NDArray", "(batch), of any type; with use_sequence_length.")       \
-      .params<P>()                                                                                         \
-      .set_num_inputs(NumInputs<P>)                                                                        \
-      .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "sequence_length"}, NumInputs<P>)) \
-      .set_attr<FInferType>("FInferType", InferType<0>)
+#define SEQUENCE(name, P)                                                                                          \
+  GLUOND_REGISTER_OP(name)                                                                                         \
+      .add_argument("data", "NDArray", "x: (steps, batch, ...); with axis 1, (batch, steps, ...).")                \
+      .add_argument("sequence_length", "NDArray", "(batch), of any type; with use_sequence_length.")               \
+      .params<P>()                                                                                                 \
+      .set_num_inputs(SequenceNumInputs<P>)                                                                        \
+      .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "sequence_length"}, SequenceNumInputs<P>)) \
+      .set_attr<FInferType>("FInferType", SequenceType<0>)
 
 SEQUENCE(SequenceMask, SequenceMaskParam)
     .describe("y = x, with `value` beyond each sequence's end.")
@@ -285,7 +285,7 @@ GLUOND_REGISTER_OP(_backward_SequenceLast)
     .add_argument("data", "NDArray", "x, for its shape only.")
     .add_argument("sequence_length", "NDArray", "(batch), with use_sequence_length.")
     .params<SequenceLastParam>()
-    .set_num_inputs([](const NodeAttrs& attrs) { return NumInputs<SequenceLastParam>(attrs) + 1; })
+    .set_num_inputs([](const NodeAttrs& attrs) { return SequenceNumInputs<SequenceLastParam>(attrs) + 1; })
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FInferShape>("FInferShape",
                            [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
@@ -293,7 +293,7 @@ GLUOND_REGISTER_OP(_backward_SequenceLast)
                              RETURN_IF_ERROR(InferLengths(attrs.param<SequenceLastParam>(), in, 1, 2));
                              return AllKnown(*in) && AllKnown(*out);
                            })
-    .set_attr<FInferType>("FInferType", InferType<1>)
+    .set_attr<FInferType>("FInferType", SequenceType<1>)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node,
                                          const Gradients& g) { return OfData(node, 2, "SequenceLast", {g[0]}, node->attrs.dict); })
     .compute<BackwardSequenceLast>();

@@ -18,7 +18,7 @@ namespace gluond::ops {
 namespace {
 
 template <class C>
-HOST_DEVICE C Sign(C v) {
+HOST_DEVICE C SignOf(C v) {
   return v > 0 ? C(1) : v < 0 ? C(-1) : v == 0 ? C(0) : v;
 }  // NaN stays.
 
@@ -29,7 +29,7 @@ struct SignSgd : Step<SignSgdParam, 0> {
   using Step::Step;
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C*) const {
-    w = (1 - C(p.lr) * C(p.wd)) * w - C(p.lr) * Sign(g);
+    w = (1 - C(p.lr) * C(p.wd)) * w - C(p.lr) * SignOf(g);
   }
 };
 
@@ -47,7 +47,7 @@ struct Signum : Step<SignumParam, 1> {
   template <class C>
   HOST_DEVICE void operator()(C& w, C g, C* s) const {
     s[0] = C(p.momentum) * s[0] - C(1 - p.momentum) * (C(p.wd) * w + p.Clip(p.Rescale(g)));
-    w = (1 - C(p.lr) * C(p.wd_lh)) * w + C(p.lr) * Sign(s[0]);
+    w = (1 - C(p.lr) * C(p.wd_lh)) * w + C(p.lr) * SignOf(s[0]);
   }
 };
 
@@ -67,7 +67,7 @@ struct Ftrl : Step<FtrlParam, 2> {
     const C clipped = p.Clip(p.Rescale(g)), n = s[1] + clipped * clipped;
     s[0] += clipped - (math::Sqrt(n) - math::Sqrt(s[1])) * w / C(p.lr);
     s[1] = n;
-    const C step = (Sign(s[0]) * C(p.lamda1) - s[0]) / ((C(p.beta) + math::Sqrt(n)) / C(p.lr) + C(p.wd));
+    const C step = (SignOf(s[0]) * C(p.lamda1) - s[0]) / ((C(p.beta) + math::Sqrt(n)) / C(p.lr) + C(p.wd));
     w = math::Abs(s[0]) <= C(p.lamda1) ? C(0) : step;
   }
 };

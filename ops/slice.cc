@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<Range>> RangesOf(const P& p, const Shape& x) {
 }
 
 // The shape of the part, where sizes of `whole` are known.
-Shape PartShape(const std::vector<Range>& ranges, const Shape& whole) {
+Shape SlicePartShape(const std::vector<Range>& ranges, const Shape& whole) {
   Shape part = Shape::OfRank(whole.ndim());
   for (int axis = 0; axis < whole.ndim(); ++axis) {
     if (whole[axis] != Shape::kUnknown) part[axis] = ranges[axis].count;
@@ -69,7 +69,7 @@ Shape PartShape(const std::vector<Range>& ranges, const Shape& whole) {
 }
 
 // The copy from the part of `whole` to a dense tensor, or, if `reversed`, from there to the part.
-StridedCopy CopyOf(const std::vector<Range>& ranges, const Shape& whole, const Shape& part, bool reversed) {
+StridedCopy SliceCopyOf(const std::vector<Range>& ranges, const Shape& whole, const Shape& part, bool reversed) {
   StridedCopy copy{.dims = part};
   Strides dense;
   DenseStrides(whole, dense);
@@ -108,7 +108,7 @@ absl::StatusOr<bool> SliceShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   const Shape& x = (*in)[0];
   if (!x.rank_known()) return false;
   ASSIGN_OR_RETURN(const std::vector<Range> ranges, RangesOf(attrs.param<P>(), x));
-  SHAPE_ASSIGN_CHECK(out, 0, PartShape(ranges, x));
+  SHAPE_ASSIGN_CHECK(out, 0, SlicePartShape(ranges, x));
   return AllKnown(*in);
 }
 
@@ -118,7 +118,7 @@ struct Slice {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (y[0].Size() == 0) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::vector<Range> ranges, RangesOf(attrs.param<P>(), x[0].shape));
-    return CopyStrided<D>(ctx, CopyOf(ranges, x[0].shape, y[0].shape, false), x[0], req[0], y[0]);
+    return CopyStrided<D>(ctx, SliceCopyOf(ranges, x[0].shape, y[0].shape, false), x[0], req[0], y[0]);
   }
 };
 
@@ -130,7 +130,7 @@ struct BackwardSlice {
     if (req[0] != kAddTo) RETURN_IF_ERROR(FillZero<D>(ctx, dx[0]));
     if (dy[0].Size() == 0) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::vector<Range> ranges, RangesOf(attrs.param<P>(), dx[0].shape));
-    return CopyStrided<D>(ctx, CopyOf(ranges, dx[0].shape, dy[0].shape, true), dy[0], req[0], dx[0]);
+    return CopyStrided<D>(ctx, SliceCopyOf(ranges, dx[0].shape, dy[0].shape, true), dy[0], req[0], dx[0]);
   }
 };
 
@@ -155,14 +155,14 @@ SLICE(slice_axis, SliceAxisParam, _backward_slice_axis, "x[..., begin:end, ...] 
 BACKWARD_SLICE(_backward_slice, SliceParam, slice);
 BACKWARD_SLICE(_backward_slice_axis, SliceAxisParam, slice_axis);
 
-struct ScalarParam : Param<ScalarParam> {
+struct SliceScalarParam : Param<SliceScalarParam> {
   double scalar;
   Bounds begin, end, step;
-  static void Fields(Schema<ScalarParam>& s) {
-    s.Field("scalar", &ScalarParam::scalar).Default(0.0).Describe("The value that is put in.");
-    s.Field("begin", &ScalarParam::begin).Describe("First index by axis; None: from the start.");
-    s.Field("end", &ScalarParam::end).Describe("Index after the last, by axis; None: to the end.");
-    s.Field("step", &ScalarParam::step).Default(Bounds()).Describe("Step by axis, not 0; None or (): 1.");
+  static void Fields(Schema<SliceScalarParam>& s) {
+    s.Field("scalar", &SliceScalarParam::scalar).Default(0.0).Describe("The value that is put in.");
+    s.Field("begin", &SliceScalarParam::begin).Describe("First index by axis; None: from the start.");
+    s.Field("end", &SliceScalarParam::end).Describe("Index after the last, by axis; None: to the end.");
+    s.Field("step", &SliceScalarParam::step).Default(Bounds()).Describe("Step by axis, not 0; None or (): 1.");
   }
 };
 
@@ -172,7 +172,7 @@ absl::StatusOr<bool> AssignedShape(const NodeAttrs& attrs, ShapeVector* in, Shap
   const Shape& x = (*in)[0];
   if (!x.rank_known()) return false;
   ASSIGN_OR_RETURN(const std::vector<Range> ranges, RangesOf(attrs.param<P>(), x));
-  if (in->size() == 2) SHAPE_ASSIGN_CHECK(in, 1, PartShape(ranges, x));
+  if (in->size() == 2) SHAPE_ASSIGN_CHECK(in, 1, SlicePartShape(ranges, x));
   return AllKnown(*in);
 }
 
@@ -188,9 +188,9 @@ absl::Status Assign(const OpContext& ctx, const std::vector<Range>& ranges, cons
     return Copy<D>(ctx, assigned, req, y);
   }
   RETURN_IF_ERROR(Copy<D>(ctx, x, req, y));
-  const Shape shape = PartShape(ranges, y.shape);
+  const Shape shape = SlicePartShape(ranges, y.shape);
   if (shape.Size() == 0) return absl::OkStatus();
-  StridedCopy copy = CopyOf(ranges, y.shape, shape, /*reversed=*/true);
+  StridedCopy copy = SliceCopyOf(ranges, y.shape, shape, /*reversed=*/true);
   if (part.Size() == 1) std::fill_n(copy.x_strides, Shape::kMaxRank, 0);
   return CopyStrided<D>(ctx, copy, part, kWriteTo, y);
 }
@@ -207,10 +207,10 @@ struct SliceAssignScalar {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const std::vector<Range> ranges, RangesOf(attrs.param<ScalarParam>(), y[0].shape));
+    ASSIGN_OR_RETURN(const std::vector<Range> ranges, RangesOf(attrs.param<SliceScalarParam>(), y[0].shape));
     ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(SizeOf(y[0].dtype)));
     const TBlob scalar{space, Shape({1}), y[0].dtype, y[0].device};
-    RETURN_IF_ERROR(Fill<D>(ctx, attrs.param<ScalarParam>().scalar, kWriteTo, scalar));
+    RETURN_IF_ERROR(Fill<D>(ctx, attrs.param<SliceScalarParam>().scalar, kWriteTo, scalar));
     return Assign<D>(ctx, ranges, x[0], scalar, req[0], y[0]);
   }
 };
@@ -243,8 +243,8 @@ GLUOND_REGISTER_OP(_slice_assign_scalar)
     .describe("data with a number in the place of data[begin[0]:end[0]:step[0], ...].")
     .add_alias("_crop_assign_scalar")
     .add_argument("data", "NDArray", "Any shape.")
-    .params<ScalarParam>()
-    .infer(AssignedShape<ScalarParam>, ElemwiseType<1, 1>)
+    .params<SliceScalarParam>()
+    .infer(AssignedShape<SliceScalarParam>, ElemwiseType<1, 1>)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) -> Gradients { return {Outside(node, dy[0])}; })

@@ -52,7 +52,7 @@ struct PartOfRow {
 };
 
 template <class F, int inputs, int sign>
-struct Along {
+struct SoftmaxAlong {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const auto& param = attrs.param<SoftmaxParam>();
@@ -72,9 +72,9 @@ struct Along {
   }
 };
 
-uint32_t NumInputs(const NodeAttrs& attrs) { return attrs.param<SoftmaxParam>().use_length ? 2 : 1; }
+uint32_t SoftmaxNumInputs(const NodeAttrs& attrs) { return attrs.param<SoftmaxParam>().use_length ? 2 : 1; }
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> SoftmaxShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& param = attrs.param<SoftmaxParam>();
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
@@ -84,7 +84,7 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
 }
 
 // The lengths may have any type; where nothing is said, they have x's.
-absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
+absl::StatusOr<bool> SoftmaxType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
   const auto& param = attrs.param<SoftmaxParam>();
   if (param.dtype.has_value()) {
     TYPE_ASSIGN_CHECK(out, 0, *param.dtype);
@@ -102,7 +102,7 @@ NodeEntry SumAlong(const NodePtr& node, const NodeEntry& x) {
 double Scale(const NodePtr& node) { return 1 / node->param<SoftmaxParam>().temperature.value_or(1); }
 
 // The gradient comes in y's type, and goes back to x's where they differ. Beyond a row's length it is 0, whatever dy is.
-struct Gradient {
+struct SoftmaxGradient {
   const char* op;
   bool logarithm;
   Gradients operator()(const NodePtr& node, const Gradients& dy) const {
@@ -125,7 +125,7 @@ struct Gradient {
 };
 
 // The gradients of the backward operators' inputs dy and y, from the gradient g of dx. softmax's Jacobian is symmetric.
-struct GradientOfBackward {
+struct SoftmaxGradientOfBackward {
   const char* op;
   double sign;
   Gradients operator()(const NodePtr& node, const Gradients& g) const {
@@ -142,18 +142,18 @@ Gradients GradientOfBackwardLog(const NodePtr& node, const Gradients& g) {
           Call("broadcast_mul", {weighted, SumAlong(node, dy)}) * -Scale(node)};
 }
 
-#define SOFTMAX(name, text, F, sign, logarithm)                                                    \
-  GLUOND_REGISTER_OP(name)                                                                         \
-      .describe(text)                                                                              \
-      .add_argument("data", "NDArray", "x: rank 1 or more.")                                       \
-      .add_argument("length", "NDArray", "x's shape without the axis, any type; with use_length.") \
-      .params<SoftmaxParam>()                                                                      \
-      .set_num_inputs(NumInputs)                                                                   \
-      .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "length"}, NumInputs))     \
-      .infer(LikeFirst<InferShape>(), InferType)                                                   \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                    \
-      .set_attr<FGradient>("FGradient", Gradient{"_backward_" #name, logarithm})                   \
-      .compute<Along<F, 1, sign>>()
+#define SOFTMAX(name, text, F, sign, logarithm)                                                       \
+  GLUOND_REGISTER_OP(name)                                                                            \
+      .describe(text)                                                                                 \
+      .add_argument("data", "NDArray", "x: rank 1 or more.")                                          \
+      .add_argument("length", "NDArray", "x's shape without the axis, any type; with use_length.")    \
+      .params<SoftmaxParam>()                                                                         \
+      .set_num_inputs(SoftmaxNumInputs)                                                               \
+      .set_attr<FListInputNames>("FListInputNames", FirstNames({"data", "length"}, SoftmaxNumInputs)) \
+      .infer(LikeFirst<SoftmaxShape>(), SoftmaxType)                                                  \
+      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                                       \
+      .set_attr<FGradient>("FGradient", SoftmaxGradient{"_backward_" #name, logarithm})               \
+      .compute<SoftmaxAlong<F, 1, sign>>()
 
 SOFTMAX(softmax, "y[i] = exp(x[i] / temperature) / sum_j exp(x[j] / temperature) along an axis.", Softmax, 1, false);
 SOFTMAX(softmin, "y[i] = exp(-x[i] / temperature) / sum_j exp(-x[j] / temperature) along an axis.", Softmax, -1, false);
@@ -169,10 +169,10 @@ SOFTMAX(log_softmax, "y[i] = x[i] / temperature - log(sum_j exp(x[j] / temperatu
       .infer(SameShape, SameFloatType)                           \
       .set_attr<FInplaceOption>("FInplaceOption", InplaceEither) \
       .set_attr<FGradient>("FGradient", gradient)                \
-      .compute<Along<F, 2, sign>>()
+      .compute<SoftmaxAlong<F, 2, sign>>()
 
-BACKWARD_SOFTMAX(_backward_softmax, BackwardSoftmax, 1, (GradientOfBackward{"_backward_softmax", 1}));
-BACKWARD_SOFTMAX(_backward_softmin, BackwardSoftmax, -1, (GradientOfBackward{"_backward_softmin", -1}));
+BACKWARD_SOFTMAX(_backward_softmax, BackwardSoftmax, 1, (SoftmaxGradientOfBackward{"_backward_softmax", 1}));
+BACKWARD_SOFTMAX(_backward_softmin, BackwardSoftmax, -1, (SoftmaxGradientOfBackward{"_backward_softmin", -1}));
 BACKWARD_SOFTMAX(_backward_log_softmax, BackwardLogSoftmax, 1, GradientOfBackwardLog);
 
 // The mask that the gradient of log_softmax with lengths is multiplied by.
@@ -184,7 +184,7 @@ struct LengthMaskParam : Param<LengthMaskParam> {
 };
 
 template <class C>
-struct MaskElement {
+struct SoftmaxMaskElement {
   RowGeometry rows;
   In<double> length;
   Out<C> y;
@@ -199,7 +199,7 @@ struct LengthMask {
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<LengthMaskParam>().axis, out[0].shape.ndim()));
     return ForEachReal<D>(ctx, req[0], out[0], [&]<class C>(Out<C> y) {
-      return MaskElement<C>{RowsOf(out[0].shape, axis), In<double>(in[1]), y};
+      return SoftmaxMaskElement<C>{RowsOf(out[0].shape, axis), In<double>(in[1]), y};
     });
   }
 };
@@ -224,13 +224,13 @@ GLUOND_REGISTER_OP(_length_mask)
     .set_attr<FGradient>("FGradient", NoGradient)
     .compute<LengthMask>();
 
-enum Mode { kInstance, kChannel };
+enum SoftmaxMode { kOverInstance, kOverChannel };
 
 struct SoftmaxActivationParam : Param<SoftmaxActivationParam> {
   int mode;
   static void Fields(Schema<SoftmaxActivationParam>& s) {
     s.Field("mode", &SoftmaxActivationParam::mode)
-        .Enum({{"instance", kInstance}, {"channel", kChannel}})
+        .Enum({{"instance", kOverInstance}, {"channel", kOverChannel}})
         .Default("instance")
         .Describe("What sums to 1: all of a sample (instance), or the channels of each position (channel).");
   }
@@ -240,7 +240,7 @@ struct SoftmaxActivation {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const Shape& x = in[0].shape;
-    const bool channel = attrs.param<SoftmaxActivationParam>().mode == kChannel;
+    const bool channel = attrs.param<SoftmaxActivationParam>().mode == kOverChannel;
     const RowGeometry rows = channel ? RowsOf(x, 1) : RowGeometry{x[0], x.Size(1, x.ndim()), 1};
     return Rows<D, 1>(ctx, rows, Softmax{1}, in.data(), req[0], out[0]);
   }
@@ -253,7 +253,7 @@ absl::StatusOr<bool> ActivationShape(const NodeAttrs&, ShapeVector* in, ShapeVec
 
 Gradients ActivationGradient(const NodePtr& node, const Gradients& dy) {
   const NodeEntry y = Output(node);
-  if (node->param<SoftmaxActivationParam>().mode == kChannel) {
+  if (node->param<SoftmaxActivationParam>().mode == kOverChannel) {
     return {Call("_backward_softmax", {dy[0], y}, {{"axis", "1"}})};
   }
   return {Call("reshape_like", {Call("_backward_softmax", {Call("Flatten", {dy[0]}), Call("Flatten", {y})}), y})};

@@ -10,7 +10,7 @@
 namespace gluond::ops {
 namespace {
 
-enum Normalization { kNull, kBatch, kValid };
+enum SoftmaxOutputNormalization { kSoftmaxNull, kSoftmaxBatch, kSoftmaxValid };
 
 struct SoftmaxOutputParam : Param<SoftmaxOutputParam> {
   double grad_scale, ignore_label, smooth_alpha;
@@ -30,7 +30,7 @@ struct SoftmaxOutputParam : Param<SoftmaxOutputParam> {
         .Default(false)
         .Describe("Softmax along the last axis, a label for each row; otherwise along all axes but the first together.");
     s.Field("normalization", &P::normalization)
-        .Enum({{"null", kNull}, {"batch", kBatch}, {"valid", kValid}})
+        .Enum({{"null", kSoftmaxNull}, {"batch", kSoftmaxBatch}, {"valid", kSoftmaxValid}})
         .Default("null")
         .Describe("Divide the gradient by nothing, by the number of labels (batch), or of those not ignored (valid).");
     s.Field("out_grad", &P::out_grad).Default(false).Describe("Multiply the gradient with that of the output.");
@@ -41,14 +41,14 @@ struct SoftmaxOutputParam : Param<SoftmaxOutputParam> {
   }
 };
 
-RowGeometry RowsOf(const SoftmaxOutputParam& p, const Shape& x) {
+RowGeometry SoftmaxOutputRowsOf(const SoftmaxOutputParam& p, const Shape& x) {
   if (p.multi_output) return ops::RowsOf(x, 1);
   const int split = p.preserve_shape ? x.ndim() - 1 : 1;
   return {x.Size(0, split), x.Size(split, x.ndim()), 1};
 }
 
 // Labels are classes, one for each row, or probabilities of the shape of x.
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector*) {
+absl::StatusOr<bool> SoftmaxOutputShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector*) {
   const auto& param = attrs.param<SoftmaxOutputParam>();
   const Shape x = (*in)[0];
   if (!x.rank_known()) return false;
@@ -81,12 +81,13 @@ struct Probabilities {
 struct SoftmaxOutput {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return Rows<D, 1>(ctx, RowsOf(attrs.param<SoftmaxOutputParam>(), in[0].shape), Probabilities(), in.data(), req[0], out[0]);
+    return Rows<D, 1>(ctx, SoftmaxOutputRowsOf(attrs.param<SoftmaxOutputParam>(), in[0].shape), Probabilities(), in.data(), req[0],
+                      out[0]);
   }
 };
 
 // How many labels are not ignored, 1 at least.
-struct CountValid {
+struct SoftmaxOutputCountValid {
   Labels labels;
   int64_t rows;
   double* count;
@@ -147,17 +148,17 @@ struct BackwardSoftmaxOutput {
             ProbabilityGradient<C>{In<C>(y), In<C>(label), In<C>(dy), Out<C>(dx, req[0]), param.grad_scale, param.out_grad});
       });
     }
-    const RowGeometry rows = RowsOf(param, y.shape);
+    const RowGeometry rows = SoftmaxOutputRowsOf(param, y.shape);
     const Labels labels = {In<double>(label), rows.n, param.use_ignore, static_cast<int64_t>(param.ignore_label)};
     RETURN_IF_ERROR(CheckLabels<D>(labels, rows.rows()));
     double scale = param.grad_scale;
     double* count = nullptr;
-    if (param.normalization == kValid) {
+    if (param.normalization == kSoftmaxValid) {
       ASSIGN_OR_RETURN(count, Space<double>(ctx, 1));
-      RETURN_IF_ERROR(ForEachGroup<D>(ctx, 1, rows.rows(), CountValid{labels, rows.rows(), count}));
+      RETURN_IF_ERROR(ForEachGroup<D>(ctx, 1, rows.rows(), SoftmaxOutputCountValid{labels, rows.rows(), count}));
     } else {
       scale /= rows.inner;
-      if (param.normalization == kBatch) scale /= rows.outer;
+      if (param.normalization == kSoftmaxBatch) scale /= rows.outer;
     }
     return DispatchReal(y.dtype, [&]<class C>(C) {
       return ForEachGroup<D>(ctx, rows.rows(), rows.n,
@@ -167,7 +168,7 @@ struct BackwardSoftmaxOutput {
   }
 };
 
-Gradients Gradient(const NodePtr& node, const Gradients& dy) {
+Gradients SoftmaxOutputGradient(const NodePtr& node, const Gradients& dy) {
   std::vector<NodeEntry> inputs = {Output(node), node->inputs[1]};
   if (node->param<SoftmaxOutputParam>().out_grad) inputs.push_back(dy[0]);
   return {Call("_backward_SoftmaxOutput", std::move(inputs), node->attrs.dict), {}};
@@ -183,12 +184,12 @@ GLUOND_REGISTER_OP(SoftmaxOutput)
     .add_argument("label", "NDArray", "The class of each row, of any type; or probabilities, of the shape of x.")
     .params<SoftmaxOutputParam>()
     .set_num_inputs(2)
-    .infer(LikeFirst<InferShape>(), LabelledType)
+    .infer(LikeFirst<SoftmaxOutputShape>(), LabelledType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FIgnoreInputs>("FIgnoreInputs", Ignore<1>)
     .set_attr<FBeginsGradient>("FBeginsGradient",
                                [](const NodeAttrs& attrs) { return !attrs.param<SoftmaxOutputParam>().out_grad; })
-    .set_attr<FGradient>("FGradient", Gradient)
+    .set_attr<FGradient>("FGradient", SoftmaxOutputGradient)
     .compute<SoftmaxOutput>();
 
 GLUOND_REGISTER_OP(_backward_SoftmaxOutput)
@@ -198,7 +199,7 @@ GLUOND_REGISTER_OP(_backward_SoftmaxOutput)
     .add_argument("out_grad", "NDArray", "dL/dy; with out_grad only.")
     .params<SoftmaxOutputParam>()
     .set_num_inputs([](const NodeAttrs& attrs) { return attrs.param<SoftmaxOutputParam>().out_grad ? 3u : 2u; })
-    .infer(LikeFirst<InferShape>(), LabelledType)
+    .infer(LikeFirst<SoftmaxOutputShape>(), LabelledType)
     .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<BackwardSoftmaxOutput>();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kBlock = 8192;
 
-struct Square {
+struct SquareTerm {
   template <class C>
   HOST_DEVICE C operator()(C x) const {
     return x * x;
@@ -27,7 +27,7 @@ struct Zero {
 
 // partial[b] = the sum of f over block b. X is In<C>, or const C* where g++ is to vectorize.
 template <class F, class C, class X>
-struct SumBlock {
+struct SumOfSquaresSumBlock {
   X x;
   int64_t n;
   double* partial;
@@ -45,9 +45,10 @@ template <class D, class F>
 absl::Status SumBlocks(const OpContext& ctx, const TBlob& x, double* partial) {
   return DispatchReal(x.dtype, [&]<class C>(C) {
     if (x.dtype == DTypeOf<C>) {
-      return ForEachGroup<D>(ctx, BlocksOf(x), kBlock, SumBlock<F, C, const C*>{static_cast<const C*>(x.data), x.Size(), partial});
+      return ForEachGroup<D>(ctx, BlocksOf(x), kBlock,
+                             SumOfSquaresSumBlock<F, C, const C*>{static_cast<const C*>(x.data), x.Size(), partial});
     }
-    return ForEachGroup<D>(ctx, BlocksOf(x), kBlock, SumBlock<F, C, In<C>>{In<C>(x), x.Size(), partial});
+    return ForEachGroup<D>(ctx, BlocksOf(x), kBlock, SumOfSquaresSumBlock<F, C, In<C>>{In<C>(x), x.Size(), partial});
   });
 }
 
@@ -104,7 +105,7 @@ struct MultiSumSq {
     for (size_t k = 0; k < in.size(); ++k) {
       const int64_t blocks = BlocksOf(in[k]);
       ASSIGN_OR_RETURN(double* partial, Space<double>(ctx, blocks + 1));
-      RETURN_IF_ERROR((SumBlocks<D, Square>(ctx, in[k], partial)));
+      RETURN_IF_ERROR((SumBlocks<D, SquareTerm>(ctx, in[k], partial)));
       RETURN_IF_ERROR(
           ForEachGroup<D>(ctx, 1, blocks, SetSum{partial, blocks, static_cast<int64_t>(k), Out<float>(out[0], req[0])}));
     }
@@ -133,7 +134,7 @@ struct AllFinite {
 
 // One float32 number, or one for each input.
 template <bool each>
-absl::StatusOr<bool> InferShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> SumOfSquaresShape(const NodeAttrs&, ShapeVector* in, ShapeVector* out) {
   SHAPE_ASSIGN_CHECK(out, 0, Shape({each ? static_cast<int64_t>(in->size()) : 1}));
   return AllKnown(*in);
 }
@@ -143,7 +144,7 @@ GLUOND_REGISTER_OP(multi_sum_sq)
     .add_argument("data", "NDArray[]", "Tensors of any shapes and types.")
     .params<MultiSumSqParam>()
     .with(Variadic<&MultiSumSqParam::num_arrays>("num_arrays"))
-    .infer(InferShape<true>, FixedType<DType::kFloat32>)
+    .infer(SumOfSquaresShape<true>, FixedType<DType::kFloat32>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<MultiSumSq>();
 
@@ -151,7 +152,7 @@ GLUOND_REGISTER_OP(all_finite)
     .describe("1 if every element is finite, else 0.")
     .add_argument("data", "NDArray", "Any shape and type.")
     .params<AllFiniteParam>()
-    .infer(InferShape<false>, FixedType<DType::kFloat32>)
+    .infer(SumOfSquaresShape<false>, FixedType<DType::kFloat32>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<AllFinite<AllFiniteParam>>();
 
@@ -160,7 +161,7 @@ GLUOND_REGISTER_OP(multi_all_finite)
     .add_argument("data", "NDArray[]", "Tensors of any shapes and types.")
     .params<MultiAllFiniteParam>()
     .with(Variadic<&MultiAllFiniteParam::num_arrays>("num_arrays"))
-    .infer(InferShape<false>, FixedType<DType::kFloat32>)
+    .infer(SumOfSquaresShape<false>, FixedType<DType::kFloat32>)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .compute<AllFinite<MultiAllFiniteParam>>();
 

@@ -32,7 +32,7 @@ absl::StatusOr<bool> TakeShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVec
   return a.known() && indices.known();
 }
 
-absl::StatusOr<GatherGeometry> GeometryOf(const NodeAttrs& attrs, const Shape& a, const Shape& indices) {
+absl::StatusOr<GatherGeometry> TakeGeometryOf(const NodeAttrs& attrs, const Shape& a, const Shape& indices) {
   ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attrs.param<TakeParam>().axis, a.ndim()));
   return GatherGeometry{a.Size(0, axis), a[axis], a.Size(axis + 1, a.ndim()), indices.Size()};
 }
@@ -40,7 +40,7 @@ absl::StatusOr<GatherGeometry> GeometryOf(const NodeAttrs& attrs, const Shape& a
 struct Take {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
-    ASSIGN_OR_RETURN(const GatherGeometry g, GeometryOf(attrs, x[0].shape, x[1].shape));
+    ASSIGN_OR_RETURN(const GatherGeometry g, TakeGeometryOf(attrs, x[0].shape, x[1].shape));
     const IndexMode mode = static_cast<IndexMode>(attrs.param<TakeParam>().mode);
     if (mode == kRaise) RETURN_IF_ERROR(CheckIndices<D>(ctx, x[1], g.n));
     return Gather<D>(ctx, g, mode, x[0], x[1], req[0], y[0]);
@@ -51,7 +51,7 @@ struct Take {
 struct BackwardTake {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs dx) {
-    ASSIGN_OR_RETURN(const GatherGeometry g, GeometryOf(attrs, dx[0].shape, x[1].shape));
+    ASSIGN_OR_RETURN(const GatherGeometry g, TakeGeometryOf(attrs, dx[0].shape, x[1].shape));
     return ScatterAdd<D>(ctx, g, static_cast<IndexMode>(attrs.param<TakeParam>().mode), x[0], x[1], req[0], dx[0]);
   }
 };

@@ -15,7 +15,7 @@ namespace {
 enum Return { kValue, kIndices, kMask, kBoth };
 
 template <class P>
-void AxisField(Schema<P>& s) {
+void TopkAxisField(Schema<P>& s) {
   s.Field("axis", &P::axis).Default(-1).Describe("The axis to sort; None: all elements, as one row.");
 }
 template <class P>
@@ -33,7 +33,7 @@ struct TopkParam : Param<TopkParam> {
   bool is_ascend;
   DType dtype;
   static void Fields(Schema<TopkParam>& s) {
-    AxisField(s);
+    TopkAxisField(s);
     s.Field("k", &TopkParam::k).Default(int64_t{1}).Range(0, int64_t{1} << 48).Describe("How many; 0: all.");
     s.Field("ret_typ", &TopkParam::ret_typ)
         .Decides()
@@ -50,7 +50,7 @@ struct SortParam : Param<SortParam> {
   std::optional<int> axis;
   bool is_ascend;
   static void Fields(Schema<SortParam>& s) {
-    AxisField(s);
+    TopkAxisField(s);
     s.Field("is_ascend", &SortParam::is_ascend).Default(true).Describe("From the smallest to the largest.");
   }
   static constexpr int64_t k = 0;
@@ -63,7 +63,7 @@ struct ArgsortParam : Param<ArgsortParam> {
   bool is_ascend;
   DType dtype;
   static void Fields(Schema<ArgsortParam>& s) {
-    AxisField(s);
+    TopkAxisField(s);
     s.Field("is_ascend", &ArgsortParam::is_ascend).Default(true).Describe("From the smallest to the largest.");
     DtypeField(s);
   }
@@ -236,7 +236,7 @@ struct MoveAlong {
 
 // Inputs: x, the indices, and for `put` a third one, of which only the shape is used.
 template <bool put>
-struct Along {
+struct TopkAlong {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     if (req[0] == kNullOp) return absl::OkStatus();
@@ -264,7 +264,7 @@ GLUOND_REGISTER_OP(_backward_topk)
                           "What was sorted; only its shape is used."))
     .params<AlongParam>()
     .set_attr<FGradient>("FGradient", FirstGradient<1>{"_backward_backward_topk"})
-    .compute<Along<true>>();
+    .compute<TopkAlong<true>>();
 
 GLUOND_REGISTER_OP(_backward_backward_topk)
     .describe("The gradient of _backward_topk's dy: the elements that the indices name, row by row.")
@@ -274,7 +274,7 @@ GLUOND_REGISTER_OP(_backward_backward_topk)
     .params<AlongParam>()
     .infer(ShapesOfInputs<1>, IndexedType)
     .set_attr<FGradient>("FGradient", FirstGradient<1, 0>{"_backward_topk"})
-    .compute<Along<false>>();
+    .compute<TopkAlong<false>>();
 
 }  // namespace
 }  // namespace gluond::ops

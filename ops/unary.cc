@@ -129,7 +129,7 @@ struct BackwardTanh {
   }
 };
 
-using At = const UnaryTerms&;
+using UnaryAt = const UnaryTerms&;
 
 #define ELEMWISE(name, Kernel, inputs, text)                    \
   GLUOND_REGISTER_OP(name)                                      \
@@ -150,9 +150,9 @@ using At = const UnaryTerms&;
       .add_argument("y", "NDArray", "The forward operator's output.")  \
       .set_attr<FGradient>("FGradient", Chain2{d_dy, d_y})
 
-UNARY(relu, Relu, "max(x, 0).", [](At t) { return Call("_backward_relu", {t.dy, t.y}); });
-UNARY(sigmoid, Sigmoid, "1 / (1 + exp(-x)).", [](At t) { return Call("_backward_sigmoid", {t.dy, t.y}); });
-UNARY(tanh, Tanh, "Hyperbolic tangent.", [](At t) { return Call("_backward_tanh", {t.dy, t.y}); });
+UNARY(relu, Relu, "max(x, 0).", [](UnaryAt t) { return Call("_backward_relu", {t.dy, t.y}); });
+UNARY(sigmoid, Sigmoid, "1 / (1 + exp(-x)).", [](UnaryAt t) { return Call("_backward_sigmoid", {t.dy, t.y}); });
+UNARY(tanh, Tanh, "Hyperbolic tangent.", [](UnaryAt t) { return Call("_backward_tanh", {t.dy, t.y}); });
 BACKWARD(
     _backward_relu, BackwardRelu,
     [](const BinaryTerms& t) {
@@ -177,39 +177,40 @@ UNARY_OP(hard_sigmoid, HardSigmoid, "min(1, max(0, alpha x + beta)).")
     .set_attr<FGradient>("FGradient", HardSigmoidGradient);
 
 UNARY(softsign, Softsign, "x / (1 + |x|).",
-      [](At t) { return t.dy * Call("reciprocal", {Call("square", {Call("abs", {t.x}) + 1})}); });
-UNARY(exp, Exp, "e^x.", [](At t) { return t.dy * t.y; });
-UNARY(expm1, Expm1, "e^x - 1, accurate near 0.", [](At t) { return t.dy * (t.y + 1); });
-UNARY(log, Log, "Natural logarithm.", [](At t) { return t.dy / t.x; });
-UNARY(log1p, Log1p, "log(1 + x), accurate near 0.", [](At t) { return t.dy / (t.x + 1); });
-UNARY(log2, Log2, "Logarithm to base 2.", [](At t) { return t.dy / (M_LN2 * t.x); });
-UNARY(log10, Log10, "Logarithm to base 10.", [](At t) { return t.dy / (M_LN10 * t.x); });
-UNARY(sqrt, Sqrt, "Square root.", [](At t) { return 0.5 * (t.dy / t.y); });
-UNARY(rsqrt, Rsqrt, "1 / sqrt(x).", [](At t) { return -0.5 * (t.dy * t.y * Call("square", {t.y})); });
-UNARY(cbrt, Cbrt, "Cube root.", [](At t) { return t.dy / (3 * Call("square", {t.y})); });
-UNARY(rcbrt, Rcbrt, "1 / cbrt(x).", [](At t) { return (-1.0 / 3) * (t.dy * t.y / t.x); });
-UNARY(square, Square, "x^2.", [](At t) { return 2 * (t.dy * t.x); });
-UNARY(abs, Absolute, "|x|.", [](At t) { return t.dy * Call("sign", {t.x}); });
-UNARY(negative, Negative, "-x.", [](At t) { return -t.dy; });
-UNARY(reciprocal, Reciprocal, "1 / x.", [](At t) { return -(t.dy * Call("square", {t.y})); });
-UNARY(sin, Sin, "Sine of x in radians.", [](At t) { return t.dy * Call("cos", {t.x}); });
-UNARY(cos, Cos, "Cosine of x in radians.", [](At t) { return -(t.dy * Call("sin", {t.x})); });
-UNARY(tan, Tan, "Tangent of x in radians.", [](At t) { return t.dy * (Call("square", {t.y}) + 1); });
-UNARY(arcsin, Arcsin, "Inverse sine, -pi/2 to pi/2.", [](At t) { return t.dy * Call("rsqrt", {1 - Call("square", {t.x})}); });
-UNARY(arccos, Arccos, "Inverse cosine, 0 to pi.", [](At t) { return -(t.dy * Call("rsqrt", {1 - Call("square", {t.x})})); });
-UNARY(arctan, Arctan, "Inverse tangent, -pi/2 to pi/2.", [](At t) { return t.dy / (Call("square", {t.x}) + 1); });
-UNARY(sinh, Sinh, "Hyperbolic sine.", [](At t) { return t.dy * Call("cosh", {t.x}); });
-UNARY(cosh, Cosh, "Hyperbolic cosine.", [](At t) { return t.dy * Call("sinh", {t.x}); });
-UNARY(arcsinh, Arcsinh, "Inverse hyperbolic sine.", [](At t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + 1}); });
-UNARY(arccosh, Arccosh, "Inverse hyperbolic cosine.", [](At t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + -1}); });
-UNARY(arctanh, Arctanh, "Inverse hyperbolic tangent.", [](At t) { return t.dy / (1 - Call("square", {t.x})); });
-UNARY(degrees, Degrees, "Radians to degrees.", [](At t) { return t.dy * (180 / M_PI); });
-UNARY(radians, Radians, "Degrees to radians.", [](At t) { return t.dy * (M_PI / 180); });
-UNARY(erf, Erf, "Error function.", [](At t) { return M_2_SQRTPI * (t.dy * Call("exp", {-Call("square", {t.x})})); });
+      [](UnaryAt t) { return t.dy * Call("reciprocal", {Call("square", {Call("abs", {t.x}) + 1})}); });
+UNARY(exp, Exp, "e^x.", [](UnaryAt t) { return t.dy * t.y; });
+UNARY(expm1, Expm1, "e^x - 1, accurate near 0.", [](UnaryAt t) { return t.dy * (t.y + 1); });
+UNARY(log, Log, "Natural logarithm.", [](UnaryAt t) { return t.dy / t.x; });
+UNARY(log1p, Log1p, "log(1 + x), accurate near 0.", [](UnaryAt t) { return t.dy / (t.x + 1); });
+UNARY(log2, Log2, "Logarithm to base 2.", [](UnaryAt t) { return t.dy / (M_LN2 * t.x); });
+UNARY(log10, Log10, "Logarithm to base 10.", [](UnaryAt t) { return t.dy / (M_LN10 * t.x); });
+UNARY(sqrt, Sqrt, "Square root.", [](UnaryAt t) { return 0.5 * (t.dy / t.y); });
+UNARY(rsqrt, Rsqrt, "1 / sqrt(x).", [](UnaryAt t) { return -0.5 * (t.dy * t.y * Call("square", {t.y})); });
+UNARY(cbrt, Cbrt, "Cube root.", [](UnaryAt t) { return t.dy / (3 * Call("square", {t.y})); });
+UNARY(rcbrt, Rcbrt, "1 / cbrt(x).", [](UnaryAt t) { return (-1.0 / 3) * (t.dy * t.y / t.x); });
+UNARY(square, Square, "x^2.", [](UnaryAt t) { return 2 * (t.dy * t.x); });
+UNARY(abs, Absolute, "|x|.", [](UnaryAt t) { return t.dy * Call("sign", {t.x}); });
+UNARY(negative, Negative, "-x.", [](UnaryAt t) { return -t.dy; });
+UNARY(reciprocal, Reciprocal, "1 / x.", [](UnaryAt t) { return -(t.dy * Call("square", {t.y})); });
+UNARY(sin, Sin, "Sine of x in radians.", [](UnaryAt t) { return t.dy * Call("cos", {t.x}); });
+UNARY(cos, Cos, "Cosine of x in radians.", [](UnaryAt t) { return -(t.dy * Call("sin", {t.x})); });
+UNARY(tan, Tan, "Tangent of x in radians.", [](UnaryAt t) { return t.dy * (Call("square", {t.y}) + 1); });
+UNARY(arcsin, Arcsin, "Inverse sine, -pi/2 to pi/2.", [](UnaryAt t) { return t.dy * Call("rsqrt", {1 - Call("square", {t.x})}); });
+UNARY(arccos, Arccos, "Inverse cosine, 0 to pi.", [](UnaryAt t) { return -(t.dy * Call("rsqrt", {1 - Call("square", {t.x})})); });
+UNARY(arctan, Arctan, "Inverse tangent, -pi/2 to pi/2.", [](UnaryAt t) { return t.dy / (Call("square", {t.x}) + 1); });
+UNARY(sinh, Sinh, "Hyperbolic sine.", [](UnaryAt t) { return t.dy * Call("cosh", {t.x}); });
+UNARY(cosh, Cosh, "Hyperbolic cosine.", [](UnaryAt t) { return t.dy * Call("sinh", {t.x}); });
+UNARY(arcsinh, Arcsinh, "Inverse hyperbolic sine.", [](UnaryAt t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + 1}); });
+UNARY(arccosh, Arccosh, "Inverse hyperbolic cosine.", [](UnaryAt t) { return t.dy * Call("rsqrt", {Call("square", {t.x}) + -1}); });
+UNARY(arctanh, Arctanh, "Inverse hyperbolic tangent.", [](UnaryAt t) { return t.dy / (1 - Call("square", {t.x})); });
+UNARY(degrees, Degrees, "Radians to degrees.", [](UnaryAt t) { return t.dy * (180 / M_PI); });
+UNARY(radians, Radians, "Degrees to radians.", [](UnaryAt t) { return t.dy * (M_PI / 180); });
+UNARY(erf, Erf, "Error function.", [](UnaryAt t) { return M_2_SQRTPI * (t.dy * Call("exp", {-Call("square", {t.x})})); });
 UNARY(erfinv, Erfinv, "Inverse error function.",
-      [](At t) { return (1 / M_2_SQRTPI) * (t.dy * Call("exp", {Call("square", {t.y})})); });
-UNARY(gamma, Gamma, "Gamma function.", [](At t) { return t.dy * t.y * Call("_digamma", {t.x}); });
-UNARY(gammaln, Gammaln, "Logarithm of the gamma function's absolute value.", [](At t) { return t.dy * Call("_digamma", {t.x}); });
+      [](UnaryAt t) { return (1 / M_2_SQRTPI) * (t.dy * Call("exp", {Call("square", {t.y})})); });
+UNARY(gamma, Gamma, "Gamma function.", [](UnaryAt t) { return t.dy * t.y * Call("_digamma", {t.x}); });
+UNARY(gammaln, Gammaln, "Logarithm of the gamma function's absolute value.",
+      [](UnaryAt t) { return t.dy * Call("_digamma", {t.x}); });
 UNARY_OP(_digamma, Digamma, "Derivative of gammaln.");
 
 CONSTANT(sign, Sign, "-1, 0 or 1.");
@@ -222,7 +223,7 @@ CONSTANT(rint, Rint, "The nearest integer; n.5 becomes n.");
 CONSTANT(logical_not, LogicalNot, "1 where x is 0, else 0.");
 
 // _contrib_div_sqrt_dim: the scale of attention.
-struct Times {
+struct UnaryTimes {
   double factor;
   template <std::floating_point C>
   HOST_DEVICE C operator()(C x) const {
@@ -235,7 +236,7 @@ struct DivSqrtDim {
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs x, Requests req, Blobs y) {
     const Shape& shape = x[0].shape;
     const double n = shape.ndim() == 0 ? 1 : static_cast<double>(shape.back());
-    return Map<D, 1>(ctx, Times{1 / std::sqrt(n)}, x.data(), req[0], y[0]);
+    return Map<D, 1>(ctx, UnaryTimes{1 / std::sqrt(n)}, x.data(), req[0], y[0]);
   }
 };
 

@@ -10,7 +10,7 @@
 namespace gluond::ops {
 namespace {
 
-enum SampleType { kNearest, kBilinear };
+enum UpsamplingSampleType { kNearest, kBilinear };
 enum MultiInput { kConcat, kSum };
 
 struct UpSamplingParam : Param<UpSamplingParam> {
@@ -39,7 +39,7 @@ struct UpSamplingParam : Param<UpSamplingParam> {
   int64_t pad() const { return scale / 2; }
 };
 
-absl::Status Parse(NodeAttrs* attrs) {
+absl::Status ParseUpsampling(NodeAttrs* attrs) {
   RETURN_IF_ERROR(ParamParser<UpSamplingParam>(attrs));
   const auto& p = attrs->param<UpSamplingParam>();
   if (p.sample_type == kNearest) return absl::OkStatus();
@@ -64,7 +64,7 @@ struct Placing {
 };
 
 template <class C>
-struct Repeat {
+struct UpsamplingRepeat {
   Placing p;
   In<C> x;
   Out<C> y;
@@ -75,7 +75,7 @@ struct Repeat {
   }
 };
 template <class C>
-struct SumBlock {
+struct UpsamplingSumBlock {
   Placing p;
   In<C> dy;
   Out<C> dx;
@@ -129,7 +129,7 @@ struct UpSampling {
       if (sums) RETURN_IF_ERROR(sum.Begin(ctx, {y, req[0]}, false));
       RETURN_IF_ERROR(ForEachInput(p, in, y.shape, [&](size_t i, const Placing& placing) {
         const Out<C> to = sums ? Out<C>(sum.blob(ctx), i > 0 ? kAddTo : sum.req) : Out<C>(y, req[0]);
-        return ForEach<D>(ctx, in[i].Size() * placing.factor * placing.factor, Repeat<C>{placing, In<C>(in[i]), to});
+        return ForEach<D>(ctx, in[i].Size() * placing.factor * placing.factor, UpsamplingRepeat<C>{placing, In<C>(in[i]), to});
       }));
       return sums ? sum.Finish(ctx) : absl::OkStatus();
     });
@@ -156,7 +156,7 @@ struct BackwardUpSampling {
       if (req[i] == kNullOp) return absl::OkStatus();
       return DispatchReal(dy.dtype, [&]<class C>(C) {
         return ForEachSum<D>(ctx, out[i].Size(), placing.factor * placing.factor,
-                             SumBlock<C>{placing, In<C>(dy), Out<C>(out[i], req[i])});
+                             UpsamplingSumBlock<C>{placing, In<C>(dy), Out<C>(out[i], req[i])});
       });
     });
   }
@@ -164,7 +164,7 @@ struct BackwardUpSampling {
 
 constexpr auto NumArgs = Count<&UpSamplingParam::num_args>;
 
-absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+absl::StatusOr<bool> UpsamplingShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& p = attrs.param<UpSamplingParam>();
   if (p.sample_type == kBilinear) {
     SHAPE_ASSIGN_CHECK(in, 0, Shape({Shape::kUnknown, p.num_filter, Shape::kUnknown, Shape::kUnknown}));
@@ -191,13 +191,13 @@ absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVe
   return true;
 }
 
-Gradients Backward(const NodePtr& node, std::vector<NodeEntry> inputs, const NodeEntry& dy) {
+Gradients UpsamplingBackward(const NodePtr& node, std::vector<NodeEntry> inputs, const NodeEntry& dy) {
   inputs.insert(inputs.begin(), dy);
   return OutputsOf(Call("_backward_UpSampling", std::move(inputs), node->attrs.dict));
 }
 
 // The gradients of dy, and, for bilinear, of x and the weight.
-Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
+Gradients UpsamplingGradientOfBackward(const NodePtr& node, const Gradients& g) {
   Gradients gradients(node->num_inputs());
   if (node->param<UpSamplingParam>().sample_type == kNearest) {
     gradients[0] = Call("UpSampling", g, node->attrs.dict);
@@ -205,7 +205,7 @@ Gradients GradientOfBackward(const NodePtr& node, const Gradients& g) {
   }
   const NodeEntry &dy = node->inputs[0], &x = node->inputs[1], &w = node->inputs[2];
   return {Call("UpSampling", {g[0], w}, node->attrs.dict) + Call("UpSampling", {x, g[1]}, node->attrs.dict),
-          Backward(node, {x, g[1]}, dy)[0], Backward(node, {g[0], w}, dy)[1]};
+          UpsamplingBackward(node, {x, g[1]}, dy)[0], UpsamplingBackward(node, {g[0], w}, dy)[1]};
 }
 
 GLUOND_REGISTER_OP(UpSampling)
@@ -213,7 +213,7 @@ GLUOND_REGISTER_OP(UpSampling)
         "Images `scale` times as high and wide: each element repeated (nearest), or spread by a weight "
         "(bilinear: a Deconvolution of each channel, kernel 2 scale - scale % 2, stride scale).")
     .add_argument("data", "NDArray[]", "(batch, channels, height, width), one or more for nearest; for bilinear data and weight.")
-    .params<UpSamplingParam>(Parse)
+    .params<UpSamplingParam>(ParseUpsampling)
     .set_attr<key_var_num_args>("key_var_num_args", "num_args")
     .set_num_inputs(NumArgs)
     .set_attr<FListInputNames>("FListInputNames",
@@ -230,19 +230,20 @@ GLUOND_REGISTER_OP(UpSampling)
                                            if (index == 1 && attrs.param<UpSamplingParam>().sample_type == kBilinear)
                                              variable->dict.emplace("__init__", "[\"bilinear\", {}]");
                                          })
-    .infer(InferShape, SameFloatType)
+    .infer(UpsamplingShape, SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", [](const NodePtr& node, const Gradients& dy) { return Backward(node, node->inputs, dy[0]); })
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr& node, const Gradients& dy) { return UpsamplingBackward(node, node->inputs, dy[0]); })
     .compute<UpSampling>();
 
 GLUOND_REGISTER_OP(_backward_UpSampling)
     .describe("The gradients of UpSampling's inputs.")
-    .params<UpSamplingParam>(Parse)
+    .params<UpSamplingParam>(ParseUpsampling)
     .set_num_inputs([](const NodeAttrs& attrs) { return NumArgs(attrs) + 1; })
     .set_num_outputs(NumArgs)
     .infer(ShapesOfInputs<1>, SameFloatType)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
-    .set_attr<FGradient>("FGradient", GradientOfBackward)
+    .set_attr<FGradient>("FGradient", UpsamplingGradientOfBackward)
     .compute<BackwardUpSampling>();
 
 }  // namespace

@@ -1,6 +1,7 @@
 """server_room: one target for a folder of the server."""
 
 load("//bazel:copts.bzl", "COPTS")
+load("//bazel:joined.bzl", "joined_library")
 
 # The rooms, from the lowest on, with the rooms that they may import. tests/layers_test.py holds the same over includes.
 _MAY_IMPORT = {
@@ -42,7 +43,7 @@ def server_room(name, deps = ENGINE_AND_PROTO, apart = []):
     deps: beside the rooms below it and the libraries.
     apart: files that are targets of their own.
     """
-    native.cc_library(
+    joined_library(
         name = name,
         srcs = native.glob(["**/*.cc"], exclude = apart),
         hdrs = native.glob(["**/*.h"], exclude = apart),

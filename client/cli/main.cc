@@ -38,7 +38,7 @@ constexpr Command kCommands[] = {
 };
 
 // The exit status where the command line is wrong; that of other errors is 1.
-constexpr int kWrongCommandLine = 2;
+constexpr int kUsageError = 2;
 
 void PrintUsage(std::ostream& out) {
   out << "gluond trains and serves neural networks on another machine.\n\n"
@@ -55,7 +55,7 @@ int Run(const Arguments& arguments) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     PrintUsage(arguments.empty() ? std::cerr : std::cout);
-    return arguments.empty() ? kWrongCommandLine : 0;
+    return arguments.empty() ? kUsageError : 0;
   }
   if (arguments[0] == "--version" || arguments[0] == "version") {
     std::cout << "gluond " << client::kRelease << " (" << Commit() << ")\n";
@@ -68,13 +68,13 @@ int Run(const Arguments& arguments) {
     for (const Command& each : kCommands) names.push_back(each.name);
     std::cerr << "gluond: there is no command '" << arguments[0] << "'" << DidYouMean(arguments[0], names) << ".\n\n";
     PrintUsage(std::cerr);
-    return kWrongCommandLine;
+    return kUsageError;
   }
   const absl::Status status = command->run(Arguments(arguments.begin() + 1, arguments.end()));
   if (status.ok()) return 0;
   (void)FlushOutput();  // The output so far comes before the error.
   std::cerr << "gluond " << command->name << ": " << status.message() << "\n" << client::TracebackOf(status);
-  return IsWrongCommandLine(status) ? kWrongCommandLine : 1;
+  return IsWrongCommandLine(status) ? kUsageError : 1;
 }
 
 int Main(const Arguments& arguments) {

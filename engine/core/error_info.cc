@@ -7,7 +7,7 @@
 namespace gluond {
 namespace {
 
-constexpr char kPayload[] = "gluond/error_info";
+constexpr char kInfoPayload[] = "gluond/error_info";
 constexpr char kEnd = '\0';  // Each text but the last ends so: the reason, then keys and values in turn.
 
 }  // namespace
@@ -17,7 +17,7 @@ absl::Status WithInfo(absl::Status status, absl::string_view reason, std::vector
   for (const auto& [key, value] : metadata) {
     for (const std::string& part : {key, value}) absl::StrAppend(&text, absl::string_view(&kEnd, 1), part);
   }
-  status.SetPayload(kPayload, absl::Cord(text));
+  status.SetPayload(kInfoPayload, absl::Cord(text));
   return status;
 }
 
@@ -27,7 +27,7 @@ absl::Status InField(absl::string_view field, absl::Status status) {
 }
 
 std::optional<ErrorInfo> InfoOf(const absl::Status& status) {
-  const auto payload = status.GetPayload(kPayload);
+  const auto payload = status.GetPayload(kInfoPayload);
   if (!payload.has_value()) return std::nullopt;
   std::vector<std::string> parts = absl::StrSplit(std::string(*payload), kEnd);
   ErrorInfo info{std::move(parts[0]), {}};

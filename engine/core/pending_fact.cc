@@ -12,7 +12,7 @@
 namespace gluond {
 namespace {
 
-constexpr char kPayload[] = "gluond/pending-fact";
+constexpr char kPendingPayload[] = "gluond/pending-fact";
 
 struct OpenQuestions {
   Mutex mu;
@@ -41,7 +41,7 @@ Question::~Question() { Answered(); }
 
 absl::Status Question::Pending(const std::string& what) const {
   absl::Status status = absl::UnavailableError(absl::StrCat(what, " is being asked for; try again"));
-  status.SetPayload(kPayload, absl::Cord(absl::StrCat(id_)));
+  status.SetPayload(kPendingPayload, absl::Cord(absl::StrCat(id_)));
   return status;
 }
 
@@ -60,7 +60,7 @@ void Question::Answered() {
 
 bool AwaitFact(const absl::Status& status, std::function<void()> then) {
   if (status.ok()) return false;
-  const auto payload = status.GetPayload(kPayload);
+  const auto payload = status.GetPayload(kPendingPayload);
   uint64_t id = 0;
   if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &id)) return false;
   {

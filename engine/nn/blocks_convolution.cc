@@ -7,7 +7,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-constexpr const char* kLayouts[] = {"", "NCW", "NCHW", "NCDHW"};
+constexpr const char* kConvolutionLayouts[] = {"", "NCW", "NCHW", "NCDHW"};
 
 template <int kAxes, bool kTransposed>
 struct ConvParam : Param<ConvParam<kAxes, kTransposed>> {
@@ -22,7 +22,7 @@ struct ConvParam : Param<ConvParam<kAxes, kTransposed>> {
   static void Fields(Schema<ConvParam>& s) {
     using P = ConvParam;
     const Sizes zeros(kAxes, 0), ones(kAxes, 1);
-    const std::string layout = kLayouts[kAxes];
+    const std::string layout = kConvolutionLayouts[kAxes];
     s.Field("channels", &P::channels).AtLeast(1).Describe("Outputs.");
     s.Field("kernel_size", &P::kernel_size).Describe("Of the window: one number, or one for each axis.");
     s.Field("strides", &P::strides).Default(ones).Describe("Between windows.");
@@ -86,7 +86,7 @@ absl::StatusOr<NodeEntry> Convolution(const ConvParam<kAxes, kTransposed>& p, co
 template <int kAxes, bool kTransposed>
 BlockCatalog::Entry Entry(const char* name) {
   const std::string description = absl::StrCat(kTransposed ? "The gradient of a convolution, as a layer," : "Convolution", " of ",
-                                               kLayouts[kAxes], ", with bias and activation.");
+                                               kConvolutionLayouts[kAxes], ", with bias and activation.");
   return Layer<ConvParam<kAxes, kTransposed>>(name, description.c_str(), &Convolution<kAxes, kTransposed>);
 }
 

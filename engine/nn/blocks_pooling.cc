@@ -7,11 +7,11 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-constexpr const char* kLayouts[] = {"", "NCW", "NCHW", "NCDHW"};
+constexpr const char* kPoolingLayouts[] = {"", "NCW", "NCHW", "NCDHW"};
 
 template <class P>
 void LayoutField(Schema<P>& s, int axes) {
-  const std::string layout = kLayouts[axes];
+  const std::string layout = kPoolingLayouts[axes];
   s.Field("layout", &P::layout)
       .Default(std::nullopt)
       .Check([layout](const std::string& v) { return v == layout; }, absl::StrCat("want ", layout))

@@ -8,7 +8,7 @@ namespace {
 
 using Initializer = std::optional<std::string>;
 
-enum SequenceLayout { kTNC, kNTC };
+enum SequenceLayout { kSequenceTNC, kSequenceNTC };
 
 struct RecurrentFields {
   int64_t hidden_size, num_layers;
@@ -30,7 +30,7 @@ void SizeFields(Schema<P>& s) {
 template <class P>
 void SequenceFields(Schema<P>& s) {
   s.template Field<int>("layout", &P::layout)
-      .Enum({{"TNC", kTNC}, {"NTC", kNTC}})
+      .Enum({{"TNC", kSequenceTNC}, {"NTC", kSequenceNTC}})
       .Default("TNC")
       .Describe("Axes of input and output: T steps, N samples, C numbers.");
   s.template Field<double>("dropout", &P::dropout)
@@ -125,7 +125,7 @@ struct RecurrentMode {
 // then l1_; the operator takes them in one vector, all weights before all biases.
 absl::StatusOr<NodeEntry> Recurrent(const RecurrentFields& p, RecurrentMode mode, const BlockScope& scope, NodeEntry x) {
   Formula f = scope.NewFormula();
-  if (p.layout == kNTC) x = f("SwapAxis", {x}, {{"dim1", "0"}, {"dim2", "1"}});
+  if (p.layout == kSequenceNTC) x = f("SwapAxis", {x}, {{"dim1", "0"}, {"dim2", "1"}});
   const int64_t rows = mode.gates * p.hidden_size, directions = p.bidirectional ? 2 : 1;
   std::vector<NodeEntry> weights, biases;
   const auto add = [&](std::vector<NodeEntry>& to, const std::string& name, const Shape& shape, const Initializer& init) {
@@ -154,7 +154,7 @@ absl::StatusOr<NodeEntry> Recurrent(const RecurrentFields& p, RecurrentMode mode
                    {"mode", mode.name},
                    {"bidirectional", Text(p.bidirectional)},
                    {"p", Text(p.dropout)}});
-  if (p.layout == kNTC) y = f("SwapAxis", {y}, {{"dim1", "0"}, {"dim2", "1"}});
+  if (p.layout == kSequenceNTC) y = f("SwapAxis", {y}, {{"dim1", "0"}, {"dim2", "1"}});
   return f.Result(y);
 }
 

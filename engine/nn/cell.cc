@@ -9,7 +9,7 @@
 namespace gluond {
 namespace {
 
-enum UnrollLayout { kNTC, kTNC };
+enum UnrollLayout { kUnrollNTC, kUnrollTNC };
 
 // The attributes of a cell at the place of a block, besides its own.
 struct UnrollParam : Param<UnrollParam> {
@@ -20,7 +20,7 @@ struct UnrollParam : Param<UnrollParam> {
         .Range(1, 1 << 16)
         .Describe("Steps of the sequence. Cells within a cell have neither length nor layout.");
     s.Field("layout", &UnrollParam::layout)
-        .Enum({{"NTC", kNTC}, {"TNC", kTNC}})
+        .Enum({{"NTC", kUnrollNTC}, {"TNC", kUnrollTNC}})
         .Default("NTC")
         .Describe("Axes of input and output: T steps, N samples, C numbers.");
   }
@@ -35,7 +35,7 @@ absl::StatusOr<NodeEntry> UnrollAsBlock(const CellCatalog::Entry& entry, const B
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Cell> made, entry.make(cell, scope, children));
   ASSIGN_OR_RETURN(const UnrollParam p, ParseAttrs<UnrollParam>(unroll));
-  return made->UnrollSequence(std::move(x), p.length, p.layout == kNTC ? 1 : 0);
+  return made->UnrollSequence(std::move(x), p.length, p.layout == kUnrollNTC ? 1 : 0);
 }
 
 // Zeros (batch, size) for x (batch, ...): slices, as the size of the batch is not known yet.

@@ -45,7 +45,7 @@ bool IsFinite(const Tensor& tensor) {
 }
 
 // The parameters whose values a prediction leaves as they are. A call with FAffine writes nothing then.
-Names Constants(const Graph& graph, const Values& values) {
+Names ConstantNames(const Graph& graph, const Values& values) {
   Names constants;
   for (const auto& [name, value] : values) constants.insert(name);
   PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
@@ -182,7 +182,7 @@ Task<absl::StatusOr<ModelState>> Fold(const ModelState& state, const Values& val
                                       Allocator& allocator) {
   const Signatures known = SignaturesOf(state);
   Graph graph{state.definition.outputs};
-  const Names constants = Constants(graph, values);
+  const Names constants = ConstantNames(graph, values);
   CO_ASSIGN_OR_RETURN(graph, FoldAffine(graph, known, constants));
   if (device.type == DeviceType::kCpu) {
     CO_ASSIGN_OR_RETURN(graph, BlockChannels(graph, known));

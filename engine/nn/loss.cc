@@ -200,18 +200,18 @@ absl::StatusOr<NodeEntry> KLDiv(const KLDivParam& p, const LossInputs& in) {
   return f.Finish(KLDivOf(f, log_p, in.label), p, in, "sum");
 }
 
-enum CtcLayout { kNTC, kTNC, kNT, kTN };
+enum CtcLayout { kCtcNTC, kCtcTNC, kCtcNT, kCtcTN };
 
 struct CtcParam : Param<CtcParam> {
   int layout, label_layout;
   std::optional<double> weight;
   static void Fields(Schema<CtcParam>& s) {
     s.Field("layout", &CtcParam::layout)
-        .Enum({{"NTC", kNTC}, {"TNC", kTNC}})
+        .Enum({{"NTC", kCtcNTC}, {"TNC", kCtcTNC}})
         .Default("NTC")
         .Describe("Axes of the prediction: N samples, T steps, C classes, of which the last is the blank.");
     s.Field("label_layout", &CtcParam::label_layout)
-        .Enum({{"NT", kNT}, {"TN", kTN}})
+        .Enum({{"NT", kCtcNT}, {"TN", kCtcTN}})
         .Default("NT")
         .Describe("Axes of the label; short ones are padded with -1.");
     s.Field("weight", &CtcParam::weight).Default(std::nullopt).Describe("Multiplies the loss.");
@@ -220,8 +220,8 @@ struct CtcParam : Param<CtcParam> {
 absl::StatusOr<NodeEntry> Ctc(const CtcParam& p, const LossInputs& in) {
   LossFormula f;
   const AttrDict swap = {{"dim1", "0"}, {"dim2", "1"}};
-  const NodeEntry prediction = p.layout == kNTC ? f("SwapAxis", {in.prediction}, swap) : in.prediction;
-  const NodeEntry label = p.label_layout == kTN ? f("SwapAxis", {in.label}, swap) : in.label;
+  const NodeEntry prediction = p.layout == kCtcNTC ? f("SwapAxis", {in.prediction}, swap) : in.prediction;
+  const NodeEntry label = p.label_layout == kCtcTN ? f("SwapAxis", {in.label}, swap) : in.label;
   return f.Result(f.Weigh(f("CTCLoss", {prediction, label}, {{"blank_label", "last"}}), p.weight, in));
 }
 

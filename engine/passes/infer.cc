@@ -155,7 +155,7 @@ class FixedPoint {
   std::vector<Value> in_, out_;  // By argument of the node that is visited.
 };
 
-constexpr size_t kMaxNamed = 8;  // Unknown arguments that a message lists.
+constexpr size_t kMaxUnknowns = 8;  // Unknown arguments that a message lists.
 
 // Merges the variable's own attributes with the caller's signature of it.
 absl::Status Declare(const Node& variable, const Signatures& known, Shape* shape, DType* dtype) {
@@ -189,7 +189,7 @@ std::vector<std::string> Unknowns(const IndexedGraph::IndexedNode& indexed, cons
     if (inferred.types[entry] == DType::kUnknown) unknowns.push_back(absl::StrCat(name(), " has no known type"));
   };
   const Node& node = *indexed.node;
-  for (uint32_t i = 0; i < indexed.inputs.size() && unknowns.size() < kMaxNamed; ++i) {
+  for (uint32_t i = 0; i < indexed.inputs.size() && unknowns.size() < kMaxUnknowns; ++i) {
     look(indexed.inputs[i].entry, [&] {
       const Node& from = *graph[indexed.inputs[i].node].node;
       return absl::StrCat(ArgumentText(node, true, i), from.is_variable() ? " (variable '" : " (from '", Excerpt(from.name()),
@@ -197,7 +197,7 @@ std::vector<std::string> Unknowns(const IndexedGraph::IndexedNode& indexed, cons
     });
   }
   if (!unknowns.empty()) return unknowns;
-  for (uint32_t i = 0; i < node.num_outputs() && unknowns.size() < kMaxNamed; ++i) {
+  for (uint32_t i = 0; i < node.num_outputs() && unknowns.size() < kMaxUnknowns; ++i) {
     look(indexed.first_entry + i, [&] { return ArgumentText(node, false, i); });
   }
   return unknowns;

@@ -88,7 +88,7 @@ absl::StatusOr<std::string> Text(const Value& value, int depth) {
 }
 
 // The value of a parameter of this type (ArgumentDoc::type).
-void ToProto(const std::string& text, absl::string_view type, Value* value) {
+void TextToProto(const std::string& text, absl::string_view type, Value* value) {
   int64_t whole = 0;
   double number = 0;
   bool flag = false;
@@ -124,7 +124,7 @@ void AttrsToProto(const AttrDict& attrs, absl::Span<const ArgumentDoc> declared,
   for (const auto& [key, text] : attrs) {
     const auto is_its = [&key = key](const ArgumentDoc& doc) { return doc.name == key; };
     const auto doc = std::find_if(declared.begin(), declared.end(), is_its);
-    ToProto(text, doc == declared.end() ? "string" : doc->type, &(*attributes)[key]);
+    TextToProto(text, doc == declared.end() ? "string" : doc->type, &(*attributes)[key]);
   }
 }
 

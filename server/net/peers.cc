@@ -1,7 +1,7 @@
 #include "server/net/peers.h"
 
+#include <linux/tcp.h>  // As in listener.cc: netinet/tcp.h cannot stand beside it.
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>

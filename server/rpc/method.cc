@@ -15,7 +15,6 @@
 namespace gluond::server {
 namespace {
 
-using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::MethodDescriptor;
 
@@ -99,32 +98,33 @@ static_assert(static_cast<int>(Deed::kRead) == v1::NameRule::READ && static_cast
               static_cast<int>(Deed::kDelete) == v1::NameRule::DELETE && static_cast<int>(Deed::kMake) == v1::NameRule::MAKE);
 
 // Null: the message has no such field.
-Method::Field FieldWith(const Descriptor& message, v1::FieldUse use) {
+Method::Field FieldWith(const google::protobuf::Descriptor& message, v1::FieldUse use) {
   for (int i = 0; i < message.field_count(); ++i) {
     if (message.field(i)->options().GetExtension(v1::use) == use) return message.field(i);
   }
   return nullptr;
 }
 
-Method::Field FieldOf(const Descriptor& message, const Descriptor* type) {
+Method::Field FieldOf(const google::protobuf::Descriptor& message, const google::protobuf::Descriptor* type) {
   for (int i = 0; i < message.field_count(); ++i) {
     if (!message.field(i)->is_repeated() && message.field(i)->message_type() == type) return message.field(i);
   }
   return nullptr;
 }
 
-int CountTensorFields(const Descriptor& message) {
+int CountTensorFields(const google::protobuf::Descriptor& message) {
   int count = 0;
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
-    const Descriptor* const type = field.is_map() ? field.message_type()->map_value()->message_type() : field.message_type();
+    const google::protobuf::Descriptor* const type =
+        field.is_map() ? field.message_type()->map_value()->message_type() : field.message_type();
     count += field.is_repeated() && type == v1::Tensor::descriptor();
   }
   return count;
 }
 
 // INTERNAL: one of them is no string field of the message.
-absl::StatusOr<std::vector<Method::Field>> StringFields(const Descriptor& message,
+absl::StatusOr<std::vector<Method::Field>> StringFields(const google::protobuf::Descriptor& message,
                                                         const google::protobuf::RepeatedPtrField<std::string>& names) {
   std::vector<Method::Field> fields;
   for (const std::string& name : names) {
@@ -144,7 +144,7 @@ absl::StatusOr<Method> Method::Of(const MethodDescriptor& method) {
   if (!rule.has_value() || rule->role() == v1::MethodRule::NOBODY) {
     return absl::InternalError(absl::StrCat("the .proto of ", method.full_name(), " does not say who may call it"));
   }
-  const Descriptor &request = *method.input_type(), &reply = *method.output_type();
+  const google::protobuf::Descriptor &request = *method.input_type(), &reply = *method.output_type();
   Method made;
   made.path = absl::StrCat("/", method.service()->full_name(), "/", method.name());
   made.name = method.name();

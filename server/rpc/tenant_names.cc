@@ -19,7 +19,6 @@
 namespace gluond::server {
 namespace {
 
-using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
@@ -43,13 +42,13 @@ struct Steps {
 class StepsOfTypes {
  public:
   // Stays where it is.
-  const Steps& Find(const Descriptor* type) {
+  const Steps& Find(const google::protobuf::Descriptor* type) {
     MutexLock lock(mu_);
     return FindLocked(type);
   }
 
  private:
-  const Steps& FindLocked(const Descriptor* type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  const Steps& FindLocked(const google::protobuf::Descriptor* type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (const auto found = known_.find(type); found != known_.end()) return *found->second;
     // Types that hold themselves, as blocks of blocks, have no names below: they are looked at once.
     Steps& steps = *(known_[type] = std::make_unique<Steps>());
@@ -67,10 +66,10 @@ class StepsOfTypes {
   }
 
   Mutex mu_;
-  absl::flat_hash_map<const Descriptor*, std::unique_ptr<Steps>> known_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<const google::protobuf::Descriptor*, std::unique_ptr<Steps>> known_ ABSL_GUARDED_BY(mu_);
 };
 
-const Steps& StepsOf(const Descriptor* type) {
+const Steps& StepsOf(const google::protobuf::Descriptor* type) {
   static auto& all = *new StepsOfTypes;
   return all.Find(type);
 }

@@ -81,7 +81,7 @@ void Configure(const std::string& name, const ServedVersion& version, inference:
   policy->set_max_queue_size(static_cast<uint32_t>(options.max_queue_size));
 }
 
-void ToProto(const Times& times, inference::StatisticDuration* proto) {
+void TimesToProto(const Times& times, inference::StatisticDuration* proto) {
   proto->set_count(times.count);
   proto->set_ns(static_cast<uint64_t>(times.sum.count()));
 }
@@ -95,18 +95,18 @@ void Count(const std::string& name, const ServedVersion& version, inference::Mod
   proto->set_inference_count(counts.inferences);
   proto->set_execution_count(counts.executions);
   inference::InferStatistics* const statistics = proto->mutable_inference_stats();
-  ToProto(counts.success, statistics->mutable_success());
-  ToProto(counts.fail, statistics->mutable_fail());
-  ToProto(counts.queue, statistics->mutable_queue());
-  ToProto(counts.input, statistics->mutable_compute_input());
-  ToProto(counts.infer, statistics->mutable_compute_infer());
-  ToProto(counts.output, statistics->mutable_compute_output());
+  TimesToProto(counts.success, statistics->mutable_success());
+  TimesToProto(counts.fail, statistics->mutable_fail());
+  TimesToProto(counts.queue, statistics->mutable_queue());
+  TimesToProto(counts.input, statistics->mutable_compute_input());
+  TimesToProto(counts.infer, statistics->mutable_compute_infer());
+  TimesToProto(counts.output, statistics->mutable_compute_output());
   for (const auto& [rows, batches] : counts.by_rows) {
     inference::InferBatchStatistics* const batch = proto->add_batch_stats();
     batch->set_batch_size(static_cast<uint64_t>(rows));
-    ToProto(batches.input, batch->mutable_compute_input());
-    ToProto(batches.infer, batch->mutable_compute_infer());
-    ToProto(batches.output, batch->mutable_compute_output());
+    TimesToProto(batches.input, batch->mutable_compute_input());
+    TimesToProto(batches.infer, batch->mutable_compute_infer());
+    TimesToProto(batches.output, batch->mutable_compute_output());
   }
   inference::MemoryUsage* const memory = proto->add_memory_usage();
   const Device device = version.place().device;

@@ -13,7 +13,7 @@
 namespace gluond::server {
 namespace {
 
-void ToProto(const CheckpointSummary& summary, v1::Checkpoint* proto) {
+void CheckpointToProto(const CheckpointSummary& summary, v1::Checkpoint* proto) {
   proto->set_name(summary.name);
   proto->set_step(summary.step);
   proto->set_bytes(summary.bytes);
@@ -55,7 +55,7 @@ void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckp
     auto kept = std::make_shared<Checkpoint>(*std::move(checkpoint));
     runner().dispatch.Run(Weight::kDisk, [call, store, name, kept] {
       ASSIGN_OR_FINISH(call, const CheckpointSummary summary, store->Save(name, *kept, call.request().overwrite()));
-      ToProto(summary, call.response().mutable_checkpoint());
+      CheckpointToProto(summary, call.response().mutable_checkpoint());
       call.Finish();
     });
   };
@@ -133,7 +133,7 @@ void ModelService::ListCheckpoints(Call<v1::ListCheckpointsRequest, v1::ListChec
   ASSIGN_OR_FINISH(call, std::vector<CheckpointSummary> saved, store->List());
   KeepThoseWithin(call.reach(), &saved, [](const auto& each) { return each.name; });
   ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), saved, [](const auto& each) { return each.name; }));
-  for (size_t i = page.begin; i < page.end; ++i) ToProto(saved[i], call.response().add_checkpoints());
+  for (size_t i = page.begin; i < page.end; ++i) CheckpointToProto(saved[i], call.response().add_checkpoints());
   call.response().set_next_page_token(page.next);
   call.Finish();
 }

@@ -14,13 +14,14 @@
 namespace gluond::server {
 namespace {
 
-namespace v1 = grpc::reflection::v1;
+namespace reflection = grpc::reflection::v1;
 using google::protobuf::DescriptorPool;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::FileDescriptor;
 
 // Each file after those that it imports. Files import each other in few levels.
-void AddFile(const FileDescriptor& file, absl::flat_hash_set<const FileDescriptor*>* known, v1::FileDescriptorResponse* files) {
+void AddFile(const FileDescriptor& file, absl::flat_hash_set<const FileDescriptor*>* known,
+             reflection::FileDescriptorResponse* files) {
   if (!known->insert(&file).second) return;
   for (int i = 0; i < file.dependency_count(); ++i) AddFile(*file.dependency(i), known, files);
   google::protobuf::FileDescriptorProto proto;
@@ -28,25 +29,25 @@ void AddFile(const FileDescriptor& file, absl::flat_hash_set<const FileDescripto
   files->add_file_descriptor_proto(proto.SerializeAsString());
 }
 
-void SetError(const absl::Status& status, v1::ServerReflectionResponse* answer) {
+void SetError(const absl::Status& status, reflection::ServerReflectionResponse* answer) {
   answer->mutable_error_response()->set_error_code(static_cast<int>(status.code()));
   answer->mutable_error_response()->set_error_message(std::string(status.message()));
 }
 
-void SetFile(const FileDescriptor* file, const std::string& what, v1::ServerReflectionResponse* answer) {
+void SetFile(const FileDescriptor* file, const std::string& what, reflection::ServerReflectionResponse* answer) {
   if (file == nullptr) return SetError(absl::NotFoundError(absl::StrCat("no file here has ", what)), answer);
   absl::flat_hash_set<const FileDescriptor*> known;
   AddFile(*file, &known, answer->mutable_file_descriptor_response());
 }
 
-const FileDescriptor* FileOfExtension(const v1::ExtensionRequest& wanted) {
+const FileDescriptor* FileOfExtension(const reflection::ExtensionRequest& wanted) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   const auto* type = pool.FindMessageTypeByName(wanted.containing_type());
   const FieldDescriptor* extension = type == nullptr ? nullptr : pool.FindExtensionByNumber(type, wanted.extension_number());
   return extension == nullptr ? nullptr : extension->file();
 }
 
-void SetExtensions(const std::string& type_name, v1::ServerReflectionResponse* answer) {
+void SetExtensions(const std::string& type_name, reflection::ServerReflectionResponse* answer) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   const auto* type = pool.FindMessageTypeByName(type_name);
   if (type == nullptr) return SetError(absl::NotFoundError(absl::StrCat("no message is ", type_name)), answer);
@@ -58,32 +59,33 @@ void SetExtensions(const std::string& type_name, v1::ServerReflectionResponse* a
   }
 }
 
-v1::ServerReflectionResponse AnswerTo(const v1::ServerReflectionRequest& question, const ReflectionService::Names& services) {
+reflection::ServerReflectionResponse AnswerTo(const reflection::ServerReflectionRequest& question,
+                                              const ReflectionService::Names& services) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
-  v1::ServerReflectionResponse answer;
+  reflection::ServerReflectionResponse answer;
   answer.set_valid_host(question.host());
   *answer.mutable_original_request() = question;
   switch (question.message_request_case()) {
-    case v1::ServerReflectionRequest::kFileByFilename:
+    case reflection::ServerReflectionRequest::kFileByFilename:
       SetFile(pool.FindFileByName(question.file_by_filename()), absl::StrCat("the name ", question.file_by_filename()), &answer);
       break;
-    case v1::ServerReflectionRequest::kFileContainingSymbol:
+    case reflection::ServerReflectionRequest::kFileContainingSymbol:
       SetFile(pool.FindFileContainingSymbol(question.file_containing_symbol()),
               absl::StrCat("the symbol ", question.file_containing_symbol()), &answer);
       break;
-    case v1::ServerReflectionRequest::kFileContainingExtension: {
-      const v1::ExtensionRequest& wanted = question.file_containing_extension();
+    case reflection::ServerReflectionRequest::kFileContainingExtension: {
+      const reflection::ExtensionRequest& wanted = question.file_containing_extension();
       SetFile(FileOfExtension(wanted), absl::StrCat("the extension ", wanted.extension_number(), " of ", wanted.containing_type()),
               &answer);
       break;
     }
-    case v1::ServerReflectionRequest::kAllExtensionNumbersOfType:
+    case reflection::ServerReflectionRequest::kAllExtensionNumbersOfType:
       SetExtensions(question.all_extension_numbers_of_type(), &answer);
       break;
-    case v1::ServerReflectionRequest::kListServices:
+    case reflection::ServerReflectionRequest::kListServices:
       for (const std::string& name : services()) answer.mutable_list_services_response()->add_service()->set_name(name);
       break;
-    case v1::ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
+    case reflection::ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
       SetError(absl::InvalidArgumentError("the request asks nothing; set one of its fields but `host`"), &answer);
   }
   return answer;
@@ -99,7 +101,7 @@ class ReflectionStream final : public Stream {
   void OnBegin() override { Read(); }
   void OnRead(Slices* message) override {
     if (message == nullptr) return End(absl::OkStatus());
-    v1::ServerReflectionRequest question;
+    reflection::ServerReflectionRequest question;
     absl::Status status = ParseShortMessage(*message, &question, encoding());
     std::string answer;
     if (status.ok()) {
@@ -150,7 +152,7 @@ ReflectionService::ReflectionService(Runner& runner, ReflectionVersion version, 
       services_(std::move(services)) {
   constexpr char kMethod[] = "ServerReflectionInfo";
   if (version == ReflectionVersion::kV1) {
-    AddStream<v1::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
+    AddStream<reflection::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
   } else {
     AddStream<grpc::reflection::v1alpha::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
   }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kMostKept = 1000;  // Failures that the client has not been told of.
 
-void ToProto(const Failure& failure, uint64_t array, v1::Failure* proto) {
-  *proto->mutable_status() = server::ToProto(failure.status);
+void FailureToProto(const Failure& failure, uint64_t array, v1::Failure* proto) {
+  *proto->mutable_status() = ToProto(failure.status);
   proto->set_command(failure.command);
   proto->set_array(array);
   proto->set_told(failure.told);
@@ -59,7 +59,7 @@ void SessionAnswers::Fail(const absl::Status& status, uint64_t number) {
   Failure failure;
   failure.status = status;
   failure.command = number;
-  ToProto(failure, 0, reply.add_failures());
+  FailureToProto(failure, 0, reply.add_failures());
   Answer(std::move(reply), number);
 }
 
@@ -136,7 +136,7 @@ void SessionAnswers::Types(std::vector<ValuePtr> values, std::vector<uint64_t> n
       const Tensor& tensor = values[i]->tensor();
       type->set_has_shape(true);
       for (const int64_t dim : tensor.shape().dims()) type->add_shape(dim);
-      type->set_dtype(server::ToProto(tensor.dtype()));
+      type->set_dtype(ToProto(tensor.dtype()));
       type->set_device(tensor.device().ToString());
       type->set_gradient(gradients[i]);
     }
@@ -181,7 +181,7 @@ void SessionAnswers::When(const std::vector<ValuePtr>& values, Then then) {
 }
 
 void SessionAnswers::Tell(const FailurePtr& failure, uint64_t array, v1::Reply* reply) {
-  ToProto(*failure, array, reply->add_failures());
+  FailureToProto(*failure, array, reply->add_failures());
   failure->told = true;
 }
 

@@ -85,11 +85,14 @@ class QuickstartPlanTest(unittest.TestCase):
             self.assertEqual(ran.stdout.splitlines()[-1], "test accuracy: 0.9123")
         return ran.stdout, (self.folder / "calls").read_text().split()
 
-    def objects(self, *names):
-        for name in names:
-            path = self.folder / "bazel-bin/server" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("")
+    def built(self, name, *sources):
+        """What the compiler writes beside an object of these sources."""
+        path = self.folder / "bazel-bin/server" / f"{name}.d"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f"bazel-out/bin/server/{name}.o: \\\n bazel-out/bin/server/{name}.cc \\\n"
+            + "".join(f" server/{source}.cc \\\n server/{source}.h \\\n" for source in sources)
+        )
 
     def test_it_says_first_what_it_installs_and_how_long_it_takes(self):
         output, calls = self.run_it()
@@ -104,9 +107,10 @@ class QuickstartPlanTest(unittest.TestCase):
 
     def test_the_time_follows_from_the_processors_and_from_what_is_built(self):
         self.assertIn("about 4 minutes on 8 processor", self.run_it(FAKE_ERROR="x", FAKE_PROCESSORS="8", status=1)[0])
-        self.objects("a.o", "b.o", "b.pic.o")
+        self.built("joined_0", "a", "b")
+        self.built("c.pic", "c")
         self.assertIn("about 8 minutes on 2 processor", self.run_it(FAKE_ERROR="x", status=1)[0])
-        self.objects("c.o", "d.o")
+        self.built("joined_1", "c", "d")
         self.assertIn("builds    what has changed since the last build", self.run_it(FAKE_ERROR="x", status=1)[0])
 
     def test_without_a_terminal_it_tells_how_the_build_goes_on(self):

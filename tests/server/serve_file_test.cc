@@ -61,7 +61,7 @@ struct Mistake {
 };
 
 // A model with one version, and more keys.
-std::string Model(const std::string& more) { return "models:\n  m:\n    versions:\n      1: {checkpoint: c}\n" + more; }
+std::string OneModel(const std::string& more) { return "models:\n  m:\n    versions:\n      1: {checkpoint: c}\n" + more; }
 
 class MistakeTest : public testing::TestWithParam<Mistake> {};
 
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::ValuesIn<Mistake>({
         {"List", "- m\n", "f, line 1, column 1: want a map"},
         {"UnknownKey", "modles: {}\n", "there is no key 'modles' here; did you mean 'models'?"},
-        {"UnknownKeyOfModel", Model("    lables: {a: 1}\n"),
+        {"UnknownKeyOfModel", OneModel("    lables: {a: 1}\n"),
          "line 5, column 5: models.m: there is no key 'lables' here; did you mean 'labels'?"},
         {"NameIsAPath", "models: {../../etc: {versions: {1: {checkpoint: c}}}}", "f, line 1, column 10: models"},
         {"NameIsLong", "models: {" + std::string(101, 'a') + ": {versions: {1: {checkpoint: c}}}}", "the limit is 100"},
@@ -94,29 +94,29 @@ INSTANTIATE_TEST_SUITE_P(
         {"CheckpointIsAPath", "models: {m: {versions: {1: {checkpoint: /etc/passwd}}}}", "versions.1.checkpoint"},
         {"CheckpointIsHidden", "models: {m: {versions: {1: {checkpoint: .live}}}}", "versions.1.checkpoint"},
         {"CheckpointIsAList", "models: {m: {versions: {1: {checkpoint: [c]}}}}", "want one value, got a list"},
-        {"OptionOutOfRange", Model("    options: {instances: 65}\n"),
+        {"OptionOutOfRange", OneModel("    options: {instances: 65}\n"),
          "line 5, column 26: models.m.options.instances: instances is 65; want 1 to 64"},
         {"OptionOfTheVersion", "models: {m: {versions: {1: {checkpoint: c, options: {instances: -1}}}}}",
          "versions.1.options.instances: instances is -1"},
-        {"OptionsContradict", Model("    options: {batch_invariant: true}\n"),
+        {"OptionsContradict", OneModel("    options: {batch_invariant: true}\n"),
          "models.m.options.batch_invariant: batch_invariant needs"},
-        {"NoSuchDevice", Model("    options: {device: tpu}\n"), "models.m.options.device: "},
-        {"LabelOfNoVersion", Model("    labels: {stable: 2}\n"),
+        {"NoSuchDevice", OneModel("    options: {device: tpu}\n"), "models.m.options.device: "},
+        {"LabelOfNoVersion", OneModel("    labels: {stable: 2}\n"),
          "line 5, column 22: models.m.labels.stable: there is no version 2"},
-        {"LabelIsANumber", Model("    labels: {7: 1}\n"), "the label '7' is a number"},
-        {"LabelIsAPath", Model("    labels: {a/b: 1}\n"), "models.m.labels"},
-        {"LabelsAreAList", Model("    labels: [stable]\n"), "want a map, got a list"},
-        {"WeightOfNoVersion", Model("    weights: {2: 1}\n"), "there is no version 2"},
-        {"WeightsOfZero", Model("    weights: {1: 0}\n"), "the weights' sum is 0"},
-        {"WeightIsHuge", Model("    weights: {1: 4294967296}\n"), "want 0 to 4294967295"},
-        {"WeightIsNegative", Model("    weights: {1: -1}\n"), "want a whole number of 0 or more"},
+        {"LabelIsANumber", OneModel("    labels: {7: 1}\n"), "the label '7' is a number"},
+        {"LabelIsAPath", OneModel("    labels: {a/b: 1}\n"), "models.m.labels"},
+        {"LabelsAreAList", OneModel("    labels: [stable]\n"), "want a map, got a list"},
+        {"WeightOfNoVersion", OneModel("    weights: {2: 1}\n"), "there is no version 2"},
+        {"WeightsOfZero", OneModel("    weights: {1: 0}\n"), "the weights' sum is 0"},
+        {"WeightIsHuge", OneModel("    weights: {1: 4294967296}\n"), "want 0 to 4294967295"},
+        {"WeightIsNegative", OneModel("    weights: {1: -1}\n"), "want a whole number of 0 or more"},
     }),
     [](const auto& info) { return info.param.name; });
 
 TEST(ServeFileTest, MoreLabelsThanAllowedAreRefused) {
   std::string labels;
   for (int i = 0; i < 65; ++i) labels += "a" + std::to_string(i) + ": 1, ";
-  EXPECT_THAT(std::string(ParseServeFile(Model("    labels: {" + labels + "}\n"), "f").status().message()),
+  EXPECT_THAT(std::string(ParseServeFile(OneModel("    labels: {" + labels + "}\n"), "f").status().message()),
               HasSubstr("65 labels, the limit is 64"));
 }
 

@@ -35,9 +35,9 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-constexpr const char* kServices[] = {"gluond.v1.ServerService",       "gluond.v1.OperatorService", "gluond.v1.SessionService",
-                                     "gluond.v1.ModelService",        "gluond.v1.TrainingService", "gluond.v1.ServingService",
-                                     "inference.GRPCInferenceService"};
+constexpr const char* kAllServices[] = {"gluond.v1.ServerService",       "gluond.v1.OperatorService", "gluond.v1.SessionService",
+                                        "gluond.v1.ModelService",        "gluond.v1.TrainingService", "gluond.v1.ServingService",
+                                        "inference.GRPCInferenceService"};
 
 // String fields that name no thing of a tenant's. A new field belongs here, or has the option gluond.v1.name.
 constexpr struct {
@@ -184,7 +184,7 @@ class Walk {
       EXPECT_NE(file, nullptr);
     }
     const auto* pool = google::protobuf::DescriptorPool::generated_pool();
-    for (const char* name : kServices) {
+    for (const char* name : kAllServices) {
       const auto* service = pool->FindServiceByName(name);
       EXPECT_NE(service, nullptr) << name;
       for (int i = 0; service != nullptr && i < service->method_count(); ++i) {

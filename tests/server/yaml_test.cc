@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string Repeated(const std::string& what, int times) {
+std::string Times(const std::string& what, int times) {
   std::string text;
   for (int i = 0; i < times; ++i) text += what;
   return text;
@@ -65,11 +65,11 @@ INSTANTIATE_TEST_SUITE_P(Texts, BadTextTest,
                              {"Bomb", "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\n", "an anchor"},
                              {"Merge", "a: {<<: {b: 1}, b: 2}\nc: !!int 3\n", "a tag"},
                              {"Tag", "a: !python/object:os.system x\n", "line 1, column 4: a: a tag"},
-                             {"Deep", Repeated("[", 17) + Repeated("]", 17), "deeper than 16"},
-                             {"Deepest", Repeated("[", 100'000), "f.yaml, line 1"},
-                             {"DeepMaps", Repeated("{a: ", 17) + Repeated("}", 17), "deeper than 16"},
+                             {"Deep", Times("[", 17) + Times("]", 17), "deeper than 16"},
+                             {"Deepest", Times("[", 100'000), "f.yaml, line 1"},
+                             {"DeepMaps", Times("{a: ", 17) + Times("}", 17), "deeper than 16"},
                              {"Long", std::string(Yaml::kMostBytes + 1, ' '), "the limit is 1048576"},
-                             {"ManyValues", "[" + Repeated("1,", 100'001) + "]", "more than 100000 values"},
+                             {"ManyValues", "[" + Times("1,", 100'001) + "]", "more than 100000 values"},
                          }),
                          [](const auto& info) { return info.param.name; });
 

@@ -7,7 +7,7 @@ namespace {
 
 // Threads that work for a larger part of the time than this are too few, and for a smaller one too many. Half as many are
 // not too few afterwards.
-constexpr double kMuch = 0.8, kLittle = 0.3;
+constexpr double kBusyPart = 0.8, kIdlePart = 0.3;
 
 }  // namespace
 
@@ -23,9 +23,9 @@ void PollDemand::Late(Clock::time_point now) {
 void PollDemand::Used(Clock::time_point now, Clock::duration time) {
   const double part = std::chrono::duration<double>(time) / (now - looked_) / threads_;
   looked_ = now;
-  if (part > kMuch) {
+  if (part > kBusyPart) {
     threads_ = std::min(2 * threads_, most_);
-  } else if (part < kLittle && now >= held_until_) {
+  } else if (part < kIdlePart && now >= held_until_) {
     threads_ = std::max(threads_ / 2, 1);
   }
 }

@@ -23,7 +23,7 @@ using testing::IsEmpty;
 using testing::Pointwise;
 using testing::SizeIs;
 
-NodeEntry Op(const std::string& op, std::vector<NodeEntry> inputs, AttrDict attrs = {}) {
+NodeEntry Apply(const std::string& op, std::vector<NodeEntry> inputs, AttrDict attrs = {}) {
   static int count = 0;
   return MakeNode(op, op + std::to_string(count++), std::move(inputs), std::move(attrs));
 }
@@ -42,7 +42,7 @@ class GraphCallTest : public testing::Test {
   // tanh(x w^T + b), by a graph.
   static std::shared_ptr<CachedGraph> Dense() {
     const NodeEntry x = MakeVariable("x"), w = MakeVariable("w"), b = MakeVariable("b");
-    return Cached({Op("tanh", {Op("FullyConnected", {x, w, b}, {{"num_hidden", "2"}})})}, {"x", "w", "b"});
+    return Cached({Apply("tanh", {Apply("FullyConnected", {x, w, b}, {{"num_hidden", "2"}})})}, {"x", "w", "b"});
   }
   std::vector<Array> DenseInputs(int rows = 2) {
     std::vector<float> x;
@@ -133,8 +133,8 @@ TEST_F(GraphCallTest, GivesTheGradientsThatAreWanted) {
 
 TEST_F(GraphCallTest, HasSeveralOutputs) {
   const NodeEntry x = MakeVariable("x");
-  const NodeEntry h = Op("square", {x});
-  const auto graph = Cached({h, Op("sin", {h}), x}, {"x"});
+  const NodeEntry h = Apply("square", {x});
+  const auto graph = Cached({h, Apply("sin", {h}), x}, {"x"});
   const Array v = Marked({0.5, 2}, {2}, 1);
   bench_.backward_options.retain_graph = true;
   const std::vector<Array> y = bench_.Graph(*graph, {v});
@@ -148,9 +148,9 @@ TEST_F(GraphCallTest, HasSeveralOutputs) {
 // A loss in a graph has its gradient where nothing flows to the graph, or to the loss in it.
 TEST_F(GraphCallTest, ALossHasItsGradientBehindABlock) {
   const NodeEntry x = MakeVariable("x"), label = MakeVariable("label");
-  const NodeEntry loss = Op("SoftmaxOutput", {x, label});
-  const auto plain = Cached({loss}, {"x", "label"}), blocked = Cached({Op("BlockGrad", {loss})}, {"x", "label"});
-  const auto beside = Cached({loss, Op("square", {x})}, {"x", "label"});
+  const NodeEntry loss = Apply("SoftmaxOutput", {x, label});
+  const auto plain = Cached({loss}, {"x", "label"}), blocked = Cached({Apply("BlockGrad", {loss})}, {"x", "label"});
+  const auto beside = Cached({loss, Apply("square", {x})}, {"x", "label"});
   const Array classes = bench_.Of({1});
   const auto input = [&] { return Marked({0, 0}, {1, 2}, 1); };
   const auto gradient = [&](const Array& y) { return bench_.Values(bench_.Backward({y})[1]); };
@@ -180,7 +180,7 @@ TEST_F(GraphCallTest, CompilesOncePerSignature) {
 
 TEST_F(GraphCallTest, DropoutsMaskIsTheSameBackward) {
   const NodeEntry x = MakeVariable("x");
-  const auto graph = Cached({Op("Dropout", {x}, {{"p", "0.5"}})}, {"x"});
+  const auto graph = Cached({Apply("Dropout", {x}, {{"p", "0.5"}})}, {"x"});
   const Array v = Marked(std::vector<float>(200, 1), {200}, 1);
   const Array y = bench_.Graph(*graph, {v})[0];
   const std::vector<float> forward = bench_.Values(y);
@@ -200,7 +200,7 @@ TEST_F(GraphCallTest, WritesAuxiliaryStates) {
   const std::vector<std::string> names = {"x", "gamma", "beta", "mean", "var"};
   for (const std::string& name : names) v.push_back(MakeVariable(name));
   const AttrDict attrs = {{"momentum", "0.5"}, {"fix_gamma", "False"}};
-  const auto graph = Cached({Op("BatchNorm", v, attrs)}, names);
+  const auto graph = Cached({Apply("BatchNorm", v, attrs)}, names);
   EXPECT_TRUE(graph->is_auxiliary(3));
   EXPECT_FALSE(graph->is_auxiliary(1));
   const Array x = Marked({1, 3}, {2, 1}, 1), gamma = Marked({1}, {1}, 2), beta = Marked({0}, {1}, 3);
@@ -223,7 +223,7 @@ TEST_F(GraphCallTest, AFailureLeavesAuxiliaryStates) {
   std::vector<NodeEntry> v;
   const std::vector<std::string> names = {"x", "gamma", "beta", "mean", "var"};
   for (const std::string& name : names) v.push_back(MakeVariable(name));
-  const auto graph = Cached({Op("t_wait", {Op("BatchNorm", v, {{"momentum", "0.5"}})})}, names);
+  const auto graph = Cached({Apply("t_wait", {Apply("BatchNorm", v, {{"momentum", "0.5"}})})}, names);
   bench_.options.training = true;
   const auto call = [&](const absl::Status& outcome) {
     std::vector<std::pair<uint32_t, ValuePtr>> written;
@@ -254,7 +254,7 @@ TEST_F(GraphCallTest, LeavesNothingOnTheTape) {
 
 TEST_F(GraphCallTest, WaitsForItsInputsAndForOperatorsInIt) {
   const NodeEntry x = MakeVariable("x");
-  const auto graph = Cached({Op("square", {Op("t_wait", {x})})}, {"x"});
+  const auto graph = Cached({Apply("square", {Apply("t_wait", {x})})}, {"x"});
   const Array v = Marked({1}, {1}, 1);
   const Array slow = bench_.Call("t_wait", {}, v);
   const Array y = bench_.Graph(*graph, {slow})[0];
@@ -292,7 +292,7 @@ TEST_F(GraphCallTest, HasNoHigherOrderGradients) {
 // It can still be computed.
 TEST_F(GraphCallTest, SaysWhichOperatorHasNoGradient) {
   const NodeEntry x = MakeVariable("x");
-  const auto graph = Cached({Op("t_no_gradient", {x})}, {"x"});
+  const auto graph = Cached({Apply("t_no_gradient", {x})}, {"x"});
   const Array v = Marked({3}, {1}, 1);
   const Array y = bench_.Graph(*graph, {v})[0];
   EXPECT_THAT(bench_.Values(y), ElementsAre(3));
@@ -310,17 +310,17 @@ TEST_F(GraphCallTest, SaysWhatIsWrongWhenItRuns) {
 
 TEST_F(GraphCallTest, SaysWhatIsWrongWithTheGraph) {
   const NodeEntry x = MakeVariable("x");
-  EXPECT_THAT(CachedGraph::Create({{Op("square", {x})}}, {}).status().message(), HasSubstr("'x' of the graph is not"));
-  EXPECT_THAT(CachedGraph::Create({{Op("square", {x})}}, {"x", "x"}).status().message(), HasSubstr("twice"));
-  EXPECT_THAT(CachedGraph::Create({{Op("elemwise_add", {x, MakeVariable("x")})}}, {"x"}).status().message(), HasSubstr("'x'"));
-  EXPECT_TRUE(CachedGraph::Create({{Op("square", {x})}}, {"x", "nobody's"}).ok());
+  EXPECT_THAT(CachedGraph::Create({{Apply("square", {x})}}, {}).status().message(), HasSubstr("'x' of the graph is not"));
+  EXPECT_THAT(CachedGraph::Create({{Apply("square", {x})}}, {"x", "x"}).status().message(), HasSubstr("twice"));
+  EXPECT_THAT(CachedGraph::Create({{Apply("elemwise_add", {x, MakeVariable("x")})}}, {"x"}).status().message(), HasSubstr("'x'"));
+  EXPECT_TRUE(CachedGraph::Create({{Apply("square", {x})}}, {"x", "nobody's"}).ok());
 }
 
 // A client may call its variables as it likes.
 TEST_F(GraphCallTest, NamesOfItsOwnAreNobodyElses) {
   const NodeEntry x = MakeVariable("__saved0"), w = MakeVariable("__head0");
-  const NodeEntry sin = Op("sin", {Op("elemwise_mul", {x, w})});
-  const auto graph = Cached({Op("elemwise_mul", {sin, w})}, {"__saved0", "__head0"});
+  const NodeEntry sin = Apply("sin", {Apply("elemwise_mul", {x, w})});
+  const auto graph = Cached({Apply("elemwise_mul", {sin, w})}, {"__saved0", "__head0"});
   const Array a = Marked({0.5}, {1}, 1), b = Marked({2}, {1}, 2);
   const Array y = bench_.Graph(*graph, {a, b})[0];
   auto gradients = bench_.Backward({y});

@@ -234,12 +234,12 @@ NodeEntry Joined(const NodeEntry& a, const NodeEntry& b, const char* dim) {
 }
 
 const Shape kColours = {2, 3, 6, 5}, kDeep = {2, 16, 6, 5};
-const AttrDict kHalf = {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}}, kMean = {{"global_pool", "True"}, {"pool_type", "avg"}};
+const AttrDict kHalfSize = {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}}, kMean = {{"global_pool", "True"}, {"pool_type", "avg"}};
 
 const std::vector<BlockCase>& BlockCases() {
   static const auto& cases = *new std::vector<BlockCase>{
       {"Chain", kColours, 0, 1, 2, 2,
-       [](auto x) { return std::vector{Dense(Pooled(Rectified(Wide(Pooled(Rectified(Wide(x, "a")), kHalf), "b")), kMean))}; }},
+       [](auto x) { return std::vector{Dense(Pooled(Rectified(Wide(Pooled(Rectified(Wide(x, "a")), kHalfSize), "b")), kMean))}; }},
       {"Residual", kDeep, 1, 1, 2, 0,
        [](auto x) {
          const auto y = Rectified(Wide(x, "a"));
@@ -281,10 +281,10 @@ const std::vector<BlockCase>& BlockCases() {
        }},
       {"PositionsAreRead", kDeep, 1, 1, 2, 0,
        [](auto x) {
-         const auto y = Pooled(Wide(Wide(x, "a"), "b"), kHalf);
+         const auto y = Pooled(Wide(Wide(x, "a"), "b"), kHalfSize);
          return std::vector{y, Second(y)};
        }},
-      {"NothingIsConvolved", kDeep, 0, 0, 0, 0, [](auto x) { return std::vector{Pooled(Rectified(x), kHalf)}; }},
+      {"NothingIsConvolved", kDeep, 0, 0, 0, 0, [](auto x) { return std::vector{Pooled(Rectified(x), kHalfSize)}; }},
       {"ChannelsThatFillNoBlock",
        {2, 12, 6, 5},
        1,
@@ -344,7 +344,7 @@ TEST_F(InferenceStateTest, ImagesOfOtherTypesAndOnAGpuStayAsTheyAre) {
 }
 
 TEST_F(InferenceStateTest, ImagesInBlocksMayBeAnyNumber) {
-  ModelState state = State({Dense(Pooled(Wide(MakeVariable("x"), "a"), kHalf))}, kColours);
+  ModelState state = State({Dense(Pooled(Wide(MakeVariable("x"), "a"), kHalfSize))}, kColours);
   state.definition.inputs[0].shape[0] = Shape::kUnknown;
   const ModelState made = Made(state);
   EXPECT_EQ(Count(made, "_blocked_Convolution"), 1);

@@ -80,14 +80,14 @@ TEST_F(NodeSpecTest, TakesALongChain) {
   EXPECT_EQ(ExpandNodes(nodes, {{"data", {-1}}}, {}, {}, 100).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-struct BadCase {
+struct BadNodesCase {
   const char* name;
   std::vector<NodeSpec> nodes;
   std::vector<EntrySpec> outputs;
   absl::StatusCode code;
   const char* message;
 };
-class BadNodesTest : public testing::TestWithParam<BadCase> {};
+class BadNodesTest : public testing::TestWithParam<BadNodesCase> {};
 
 TEST_P(BadNodesTest, AreRefused) {
   const absl::Status status = ExpandNodes(GetParam().nodes, {{"data", {-1, 4}}}, GetParam().outputs).status();
@@ -99,7 +99,7 @@ constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 INSTANTIATE_TEST_SUITE_P(
     Nodes, BadNodesTest,
-    testing::ValuesIn<BadCase>({
+    testing::ValuesIn<BadNodesCase>({
         {"Cycle", {{"relu", "a", {{"b"}}}, {"relu", "b", {{"a"}}}}, {}, kInvalid, "cycle"},
         {"SelfLoop", {{"relu", "a", {{"a"}}}}, {}, kInvalid, "cycle"},
         {"TwinNames", {{"relu", "a", {{"data"}}}, {"relu", "a", {{"data"}}}}, {}, kInvalid, "two nodes are named 'a'"},

@@ -32,11 +32,11 @@ struct Planned {
   MemoryPlan plan;
 };
 
-const Variables kX = {{"x", Values(64, 2.0)}};  // 512 bytes.
+const Variables kFloats = {{"x", Values(64, 2.0)}};  // 512 bytes.
 
 TEST(PlanMemory, LeavesVariablesAndOutputsToTheCaller) {
   const NodeEntry x = MakeVariable("x"), y = -x;
-  const Planned p({{y}}, kX);
+  const Planned p({{y}}, kFloats);
   EXPECT_EQ(p.offset(x), MemoryPlan::kExternal);
   EXPECT_EQ(p.offset(y), MemoryPlan::kExternal);
   EXPECT_EQ(p.req(y), kWriteTo);
@@ -48,7 +48,7 @@ TEST(PlanMemory, LeavesVariablesAndOutputsToTheCaller) {
 
 TEST(PlanMemory, WritesInPlaceWhereTheInputDies) {
   const NodeEntry x = MakeVariable("x"), a = -x, b = -a, c = -b;
-  const Planned p({{c}}, kX);
+  const Planned p({{c}}, kFloats);
   EXPECT_EQ(p.req(a), kWriteTo);
   EXPECT_EQ(p.req(b), kWriteInplace);
   EXPECT_EQ(p.offset(a), p.offset(b));
@@ -58,14 +58,14 @@ TEST(PlanMemory, WritesInPlaceWhereTheInputDies) {
 
 TEST(PlanMemory, DoesNotWriteInPlaceWhereTheInputIsReadLater) {
   const NodeEntry x = MakeVariable("x"), a = -x, b = Call("cube", "b", {a}), c = b * a;
-  const Planned p({{c}}, kX);
+  const Planned p({{c}}, kFloats);
   EXPECT_EQ(p.req(b), kWriteTo);
   EXPECT_NE(p.offset(a), p.offset(b));
 }
 
 TEST(PlanMemory, NeverWritesOverAVariable) {
   const NodeEntry x = MakeVariable("x"), a = -x, b = a * x;
-  const Planned p({{b + a}}, kX);
+  const Planned p({{b + a}}, kFloats);
   EXPECT_EQ(p.req(a), kWriteTo);
   EXPECT_GE(p.offset(a), 0);
 }
@@ -73,7 +73,7 @@ TEST(PlanMemory, NeverWritesOverAVariable) {
 TEST(PlanMemory, WritesInPlaceOnlyWhereEveryUseOfTheInputMayBe) {
   const NodeEntry x = MakeVariable("x"), a = -x;
   const NodeEntry both = Call("sum_diff", "both", {a, a});  // Input 1 may not be output 0, nor 0 output 1.
-  const Planned p({{-both, -NodeEntry{both.node, 1}}}, kX);
+  const Planned p({{-both, -NodeEntry{both.node, 1}}}, kFloats);
   EXPECT_NE(p.offset(both), p.offset(a));
   EXPECT_NE(p.offset({both.node, 1}), p.offset(a));
 }
@@ -81,7 +81,7 @@ TEST(PlanMemory, WritesInPlaceOnlyWhereEveryUseOfTheInputMayBe) {
 TEST(PlanMemory, GivesOneInputToOneOutput) {
   const NodeEntry x = MakeVariable("x"), a = -x, b = Call("cube", "b", {x});
   const NodeEntry both = Call("sum_diff", "both", {a, b}), sum = both, diff{both.node, 1};
-  const Planned p({{sum * diff}}, kX);
+  const Planned p({{sum * diff}}, kFloats);
   EXPECT_EQ(p.offset(sum), p.offset(a));
   EXPECT_EQ(p.offset(diff), p.offset(b));
 }
@@ -90,13 +90,13 @@ TEST(PlanMemory, SharesMemoryOfValuesThatAreNotAliveTogether) {
   const NodeEntry x = MakeVariable("x");
   NodeEntry y = x;
   for (int i = 0; i < 10; ++i) y = Call("noise", "n", {-y}) * x;
-  const Planned p({{y}}, kX);
+  const Planned p({{y}}, kFloats);
   EXPECT_LE(p.plan.arena_bytes, 1024);
 }
 
 TEST(PlanMemory, LeavesAnOutputThatNodesReadToTheCaller) {
   const NodeEntry x = MakeVariable("x"), a = -x, b = -a, c = -b, d = -c;
-  const Planned p({{a, d}}, kX);
+  const Planned p({{a, d}}, kFloats);
   EXPECT_EQ(p.offset(a), MemoryPlan::kExternal);
   EXPECT_EQ(p.req(a), kWriteTo);
   EXPECT_GE(p.offset(b), 0);
@@ -116,19 +116,19 @@ TEST(PlanMemory, AnIdentityOfAnOutputIsTheOutput) {
   const NodeEntry x = MakeVariable("x"), a = -x, view = Call("identity", "view", {a}), inner = -a;
   const NodeEntry of_inner = Call("identity", "of_inner", {inner});
   for (const bool is_output : {false, true}) {
-    const Planned p(is_output ? Graph{{view, a, -view}} : Graph{{a, -view}}, kX);
+    const Planned p(is_output ? Graph{{view, a, -view}} : Graph{{a, -view}}, kFloats);
     EXPECT_TRUE(p.skipped(view));
     EXPECT_EQ(p.offset(view), MemoryPlan::kExternal);
     EXPECT_EQ(p.plan.alias[p.graph.entry(view)], static_cast<int32_t>(p.graph.entry(a)));
   }
-  const Planned q({{of_inner, -inner}}, kX);  // `inner` itself is in the arena, where others write.
+  const Planned q({{of_inner, -inner}}, kFloats);  // `inner` itself is in the arena, where others write.
   EXPECT_FALSE(q.skipped(of_inner));
   EXPECT_EQ(q.plan.alias[q.graph.entry(of_inner)], -1);
 }
 
 TEST(PlanMemory, LeavesOutWhatNobodyReads) {
   const NodeEntry x = MakeVariable("x"), both = Call("sum_diff", "both", {x, x});
-  const Planned p({{-both}}, kX);
+  const Planned p({{-both}}, kFloats);
   EXPECT_EQ(p.offset({both.node, 1}), MemoryPlan::kNone);
   EXPECT_EQ(p.req({both.node, 1}), kNullOp);
   EXPECT_GE(p.offset(both), 0);
@@ -137,17 +137,17 @@ TEST(PlanMemory, LeavesOutWhatNobodyReads) {
 // A gradient that does not need its forward node's result does not run it.
 TEST(PlanMemory, SkipsANodeThatOnlyControlDependenciesName) {
   const NodeEntry x = MakeVariable("x"), y = Call("cube", "y", {x});
-  const Planned p({*BuildGradient({y}, {x}, {NodeEntry{}})}, kX);
+  const Planned p({*BuildGradient({y}, {x}, {NodeEntry{}})}, kFloats);
   EXPECT_TRUE(p.skipped(y));
   EXPECT_EQ(p.offset(y), MemoryPlan::kNone);
 }
 
 TEST(PlanMemory, DoesNotCountIgnoredInputsAsReads) {
   const NodeEntry x = MakeVariable("x"), a = -x, b = Call("cube", "b", {a}), ones = Call("ones_like", "ones", {a});
-  const Planned p({{b * ones, x}}, kX);
+  const Planned p({{b * ones, x}}, kFloats);
   EXPECT_EQ(p.offset(a), p.offset(b));
   const NodeEntry unread = Call("cube", "unread", {x});
-  const Planned q({{Call("zeros_like", "zeros", {unread})}}, kX);
+  const Planned q({{Call("zeros_like", "zeros", {unread})}}, kFloats);
   EXPECT_TRUE(q.skipped(unread));
 }
 
@@ -165,7 +165,7 @@ TEST(PlanMemory, IdentitiesCostNothing) {
   const NodeEntry x = MakeVariable("x"), a = -x;
   const NodeEntry flat = Call("identity", "flat", {a}, {{"shape", "(8, 8)"}});
   const NodeEntry back = Call("identity", "back", {flat}, {{"shape", "(64,)"}});
-  const Planned p({{a * back, -flat}}, kX);
+  const Planned p({{a * back, -flat}}, kFloats);
   EXPECT_TRUE(p.skipped(flat));
   EXPECT_TRUE(p.skipped(back));
   EXPECT_EQ(p.offset(flat), p.offset(a));
@@ -176,7 +176,7 @@ TEST(PlanMemory, IdentitiesCostNothing) {
 TEST(PlanMemory, WritesInPlaceBehindAnIdentityOnlyWhenAllReadersAreDone) {
   const NodeEntry x = MakeVariable("x"), a = -x, view = Call("identity", "view", {a});
   const NodeEntry b = Call("cube", "b", {view}), c = a * b;  // a is read after b is made from its memory.
-  const Planned p({{-c}}, kX);
+  const Planned p({{-c}}, kFloats);
   EXPECT_NE(p.offset(b), p.offset(a));
   EXPECT_EQ(p.req(c), kWriteInplace);
 }
@@ -184,11 +184,11 @@ TEST(PlanMemory, WritesInPlaceBehindAnIdentityOnlyWhenAllReadersAreDone) {
 TEST(PlanMemory, AnIdentityOfAVariableIsTheVariable) {
   const NodeEntry x = MakeVariable("x");
   const NodeEntry view = Call("identity", "view", {x}), again = Call("identity", "again", {view});
-  const Planned p({{-again}}, kX);
+  const Planned p({{-again}}, kFloats);
   EXPECT_EQ(p.offset(again), MemoryPlan::kExternal);
   EXPECT_EQ(p.plan.alias[p.graph.entry(again)], static_cast<int32_t>(p.graph.entry(x)));
   EXPECT_TRUE(p.skipped(again));
-  const Planned q({{view}}, kX);  // The caller wants a copy.
+  const Planned q({{view}}, kFloats);  // The caller wants a copy.
   EXPECT_FALSE(q.skipped(view));
   EXPECT_EQ(q.plan.alias[q.graph.entry(view)], -1);
 }
@@ -212,7 +212,7 @@ TEST(PlanMemory, SumsGradientsByAddingToTheFirst) {
   const NodeEntry x = MakeVariable("x"), a = Call("cube", "a", {x}), b = Call("cube", "b", {-x});
   for (const char* op : {"_grad_add", "add_n"}) {
     const NodeEntry sum = Call(op, "sum", {a, b});
-    const Planned p({{-sum}}, kX);
+    const Planned p({{-sum}}, kFloats);
     EXPECT_EQ(p.req(b), kAddTo);
     EXPECT_TRUE(p.skipped(sum));
     EXPECT_EQ(p.offset(sum), p.offset(a));
@@ -222,15 +222,15 @@ TEST(PlanMemory, SumsGradientsByAddingToTheFirst) {
 
 TEST(PlanMemory, DoesNotAddToWhatIsReadElsewhere) {
   const NodeEntry x = MakeVariable("x"), a = Call("cube", "a", {x}), b = Call("cube", "b", {a});
-  const Planned p({{-Call("_grad_add", "sum", {a, b})}}, kX);  // b reads a.
+  const Planned p({{-Call("_grad_add", "sum", {a, b})}}, kFloats);  // b reads a.
   EXPECT_EQ(p.req(b), kWriteTo);
   const NodeEntry c = Call("noise", "c", {x}), d = Call("noise", "d", {x}), sum = Call("_grad_add", "sum", {c, d});
-  const Planned q({{-sum, -d}}, kX);  // d is wanted by itself.
+  const Planned q({{-sum, -d}}, kFloats);  // d is wanted by itself.
   EXPECT_EQ(q.req(d), kWriteTo);
-  const Planned r({{sum}}, kX);  // The sum is the caller's.
+  const Planned r({{sum}}, kFloats);  // The sum is the caller's.
   EXPECT_EQ(r.req(d), kWriteTo);
   const NodeEntry twice = Call("_grad_add", "twice", {c, c});
-  EXPECT_FALSE(Planned({{-twice}}, kX).skipped(twice));
+  EXPECT_FALSE(Planned({{-twice}}, kFloats).skipped(twice));
 }
 
 TEST(PlanMemory, PlansTensorsOfNoElements) {
