@@ -6,7 +6,7 @@ bin=$PWD/bazel-bin
 wheel='' from=''
 
 # What the programs take to build from nothing, and LeNet to train, in seconds of one processor. A slow machine takes twice that.
-readonly build_seconds=1800 train_seconds=200
+readonly build_seconds=1000 train_seconds=200
 
 say() { printf '\n== %s\n' "$*"; }
 

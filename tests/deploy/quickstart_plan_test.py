@@ -99,17 +99,17 @@ class QuickstartPlanTest(unittest.TestCase):
         plan, _, rest = output.partition("== 1/5 packages")
         self.assertRegex(plan, r"installs  \d+ Debian packages, by apt-get as root")
         self.assertRegex(plan, r"\bbazel-bootstrap\b")
-        self.assertRegex(plan, r"builds    the server and its clients: about 15 minutes on 2 processor")
+        self.assertRegex(plan, r"builds    the server and its clients: about 8 minutes on 2 processor")
         self.assertIn("writes    quickstart/", plan)
         self.assertLess(calls.index("nproc"), calls.index("apt-get"))
         self.assertLess(calls.index("apt-get"), calls.index("bazel"))
         self.assertIn("setup: done", rest)
 
     def test_the_time_follows_from_the_processors_and_from_what_is_built(self):
-        self.assertIn("about 4 minutes on 8 processor", self.run_it(FAKE_ERROR="x", FAKE_PROCESSORS="8", status=1)[0])
+        self.assertIn("about 2 minutes on 8 processor", self.run_it(FAKE_ERROR="x", FAKE_PROCESSORS="8", status=1)[0])
         self.built("joined_0", "a", "b")
         self.built("c.pic", "c")
-        self.assertIn("about 8 minutes on 2 processor", self.run_it(FAKE_ERROR="x", status=1)[0])
+        self.assertIn("about 4 minutes on 2 processor", self.run_it(FAKE_ERROR="x", status=1)[0])
         self.built("joined_1", "c", "d")
         self.assertIn("builds    what has changed since the last build", self.run_it(FAKE_ERROR="x", status=1)[0])
 

@@ -207,7 +207,7 @@ class Manifest:
         made: Dict[str, Any] = {
             "kind": "block",
             "class": type(value).__name__,
-            "names": self._by_name(value.collect_params(), where),
+            "names": self._by_name(value.collect_params(), where),  # type: ignore[arg-type]
             "structure": self._by_name(value._collect_params_with_prefix(), where),  # type: ignore[arg-type]
         }
         if graph is None:

@@ -19,9 +19,8 @@ class _CellOfCells(RecurrentCell):
         """The states of all cells."""
         if self._modified:
             return super().begin_state(batch_size, func, **kwargs)
-        return [
-            state for cell in self._children.values() for state in cell.begin_state(batch_size=batch_size, func=func, **kwargs)
-        ]  # type: ignore
+        cells: Any = self._children.values()
+        return [state for cell in cells for state in cell.begin_state(batch_size=batch_size, func=func, **kwargs)]
 
 
 class _CellRow(_CellOfCells):
@@ -279,9 +278,8 @@ class BidirectionalCell(_CellOfCells, HybridRecurrentCell):  # type: ignore[misc
         left, right = self._children["l_cell"], self._children["r_cell"]
         count = len(left.state_info())  # type: ignore[attr-defined]
         forth, states_left = left.unroll(length, steps, states[:count], layout, False, valid_length)  # type: ignore
-        back, states_right = right.unroll(
-            length, reverse_steps(steps, valid_length), states[count:], layout, False, valid_length  # type: ignore
-        )
+        backwards = reverse_steps(steps, valid_length)
+        back, states_right = right.unroll(length, backwards, states[count:], layout, False, valid_length)  # type: ignore
         F = module_of(steps[0])  # noqa: N806
         outputs: Any = [
             F.concat(left_out, right_out, dim=1, name=f"{self._output_prefix}t{i}")
