@@ -32,7 +32,6 @@
 namespace gluond::server {
 namespace {
 
-using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
 constexpr const char* kAllServices[] = {"gluond.v1.ServerService",       "gluond.v1.OperatorService", "gluond.v1.SessionService",
@@ -179,7 +178,7 @@ class Walk {
  public:
   explicit Walk(bool replies = true) {
     // A file that nobody refers to is not linked, and its service is not known.
-    for (const Descriptor* file :
+    for (const google::protobuf::Descriptor* file :
          {v1::GetServerInfoRequest::descriptor(), v1::InvokeRequest::descriptor(), v1::PublishModelRequest::descriptor()}) {
       EXPECT_NE(file, nullptr);
     }
@@ -194,25 +193,25 @@ class Walk {
     }
   }
 
-  const std::vector<const Descriptor*>& messages() const { return messages_; }
+  const std::vector<const google::protobuf::Descriptor*>& messages() const { return messages_; }
 
  private:
-  void Add(const Descriptor* message) {
+  void Add(const google::protobuf::Descriptor* message) {
     if (absl::StartsWith(message->full_name(), "google.") || !seen_.insert(message).second) return;
     messages_.push_back(message);
     for (int i = 0; i < message->field_count(); ++i) {
-      if (const Descriptor* below = message->field(i)->message_type(); below != nullptr) Add(below);
+      if (const google::protobuf::Descriptor* below = message->field(i)->message_type(); below != nullptr) Add(below);
     }
   }
 
-  absl::flat_hash_set<const Descriptor*> seen_;
-  std::vector<const Descriptor*> messages_;
+  absl::flat_hash_set<const google::protobuf::Descriptor*> seen_;
+  std::vector<const google::protobuf::Descriptor*> messages_;
 };
 
 TEST(TenantNamesTest, EachStringFieldIsANameOrSomethingElse) {
   absl::flat_hash_set<std::string> others = Others();
   const Walk walk;
-  for (const Descriptor* message : walk.messages()) {
+  for (const google::protobuf::Descriptor* message : walk.messages()) {
     for (int i = 0; i < message->field_count(); ++i) {
       const FieldDescriptor& field = *message->field(i);
       const bool is_key = message->options().map_entry() && field.number() == 1;
@@ -230,7 +229,7 @@ TEST(TenantNamesTest, EachStringFieldIsANameOrSomethingElse) {
 // A request's name says what the call does to the thing: what nobody has thought of, everybody could do to others' things.
 TEST(TenantNamesTest, EachNameOfARequestSaysWhatIsDoneToTheThing) {
   const Walk requests(/*replies=*/false);
-  for (const Descriptor* message : requests.messages()) {
+  for (const google::protobuf::Descriptor* message : requests.messages()) {
     for (int i = 0; i < message->field_count(); ++i) {
       const std::optional<NamedField> named = NamedFieldOf(*message->field(i));
       EXPECT_FALSE(named.has_value() && (named->is_text || named->thing == Thing::kNone)) << message->field(i)->full_name();
