@@ -37,12 +37,12 @@ TEST(CheckRegistry, NamesBothPlacesOfAKeySetTwice) {
 }
 
 TEST(CheckRegistry, NamesAnUnknownKeyAndTheClosestOnes) {
-  EXPECT_THAT(Mistakes(), ContainsRegex("wrong_registrations_test.cc:23: operator 'unknown_key' sets the unknown key "
+  EXPECT_THAT(Mistakes(), ContainsRegex("wrong_registrations_test.cc:21: operator 'unknown_key' sets the unknown key "
                                         "'FInferShapes'; did you mean 'FInferShape'"));
 }
 
 TEST(CheckRegistry, NamesThePlaceAndTheDeclarationOfAWrongType) {
-  EXPECT_THAT(Mistakes(), ContainsRegex("wrong_registrations_test.cc:26: operator 'wrong_type' sets 'FInferShape' with "
+  EXPECT_THAT(Mistakes(), ContainsRegex("wrong_registrations_test.cc:23: operator 'wrong_type' sets 'FInferShape' with "
                                         "another type than declared at [/_a-z]*op_attr_types.cc:[0-9]+"));
 }
 
