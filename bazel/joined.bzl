@@ -55,8 +55,9 @@ def joined_library(name, srcs, size = 16, own = [], copts = [], textual_hdrs = [
     native.cc_library(
         name = name,
         srcs = [":%s_joined" % name],
-        # A type of an anonymous namespace is no risk in a file that only one joined file includes.
-        copts = copts + ["-Wno-subobject-linkage"],
+        # A type of an anonymous namespace is no risk in a file that only one joined file includes. And __FILE__ is the path as
+        # it is where the file is compiled alone.
+        copts = copts + ["-Wno-subobject-linkage", "-fmacro-prefix-map=./="],
         textual_hdrs = textual_hdrs + select({
             "//bazel:joined": srcs,
             "//conditions:default": [],

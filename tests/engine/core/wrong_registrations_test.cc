@@ -43,7 +43,7 @@ TEST(CheckRegistry, NamesAnUnknownKeyAndTheClosestOnes) {
 
 TEST(CheckRegistry, NamesThePlaceAndTheDeclarationOfAWrongType) {
   EXPECT_THAT(Mistakes(), ContainsRegex("wrong_registrations_test.cc:23: operator 'wrong_type' sets 'FInferShape' with "
-                                        "another type than declared at [./_a-z]*op_attr_types.cc:[0-9]+"));
+                                        "another type than declared at [/_a-z]*op_attr_types.cc:[0-9]+"));
 }
 
 TEST(CheckRegistry, NamesBothDeclarationsOfAKey) {
