@@ -165,7 +165,7 @@ class Mutator {
     text.resize(64);
     text.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(text.data()), before, 64));
     if (!bytes)
-      for (char& c : text) c = static_cast<char>(c & 0x7f);  // What is not UTF-8 does not get past the parser.
+      for (char& c : text) c = static_cast<char>(c & 0x7f);  // The parser refuses text that is not UTF-8.
     return text;
   }
 

@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<HostTensor>> RunOn(const char* device, const OpCase& 
   absl::StatusOr<NodePtr> node = TryMakeNode(c.op, "y", xs, c.attrs);
   if (!node.ok()) return node.status();
   absl::StatusOr<std::vector<HostTensor>> ys = OneByOne(c.is_train).Call(**node, &inputs, {.hidden = hidden});
-  if (ys.ok()) ys->insert(ys->end(), inputs.begin(), inputs.end());  // What the operator wrote to its inputs counts, too.
+  if (ys.ok()) ys->insert(ys->end(), inputs.begin(), inputs.end());  // Inputs that the operator wrote count as outputs.
   return ys;
 }
 

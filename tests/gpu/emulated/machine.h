@@ -34,7 +34,7 @@ struct Options {
   int capability = 9;                // CUDA's, the major number.
   bool old_driver = false;
   int fault_at = 0;                      // The number of the launch on gpu:0 that touches a wrong address; 0: none.
-  size_t workspace = 0;                  // Of cuDNN's first deterministic convolution, in bytes; 0: none.
+  size_t workspace = 0;                  // Bytes that cuDNN's first deterministic convolution wants; 0: none.
   bool bfloat16_in_dnn = true;           // False: cuDNN answers NOT_SUPPORTED to bfloat16.
   bool deterministic_algorithms = true;  // False: cuDNN has no deterministic convolution.
 };
