@@ -6,13 +6,18 @@ So names in a room's anonymous namespaces differ from each other. `--//bazel:joi
 who changes one file again and again.
 """
 
+def _part(path, parts):
+    """Which part a file belongs to: it follows from the path alone, so a new file changes one part."""
+    return hash(path) % 65521 % parts
+
 def _joined_file_impl(ctx):
     out = ctx.actions.declare_file(ctx.label.name + ".cc")
     lines = []
     for i, src in enumerate(ctx.files.srcs):
-        lines += ["#define %s %s_%d" % (name, name, i) for name in ctx.attr.own]
-        lines.append('#include "%s"' % src.short_path)
-        lines += ["#undef " + name for name in ctx.attr.own]
+        if _part(src.short_path, ctx.attr.parts) == ctx.attr.part:
+            lines += ["#define %s %s_%d" % (name, name, i) for name in ctx.attr.own]
+            lines.append('#include "%s"' % src.short_path)
+            lines += ["#undef " + name for name in ctx.attr.own]
     ctx.actions.write(out, "\n".join(lines) + "\n")
     return [DefaultInfo(files = depset([out]))]
 
@@ -20,35 +25,41 @@ _joined_file = rule(
     implementation = _joined_file_impl,
     attrs = {
         "srcs": attr.label_list(allow_files = [".cc"]),
+        "part": attr.int(),
+        "parts": attr.int(),
         # Names that each file has for itself.
         "own": attr.string_list(),
     },
 )
 
-def _joined_files(name, srcs, size, own):
-    """Labels of files that include `srcs`, `size` of them at most each."""
-    count = (len(srcs) + size - 1) // size
-    files = []
-    for i in range(count):
+def _parts(files, size):
+    """A power of two, which few new files change: another count of parts would move all files."""
+    return [1 << i for i in range(10) if (1 << i) * size * 3 >= files * 2][0]
+
+def _joined_files(name, srcs, parts, own):
+    """Labels of files that include `srcs`, each its part."""
+    for part in range(parts):
         _joined_file(
-            name = "%s_joined_%d" % (name, i),
-            srcs = srcs[i * len(srcs) // count:(i + 1) * len(srcs) // count],
+            name = "%s_joined_%d" % (name, part),
+            srcs = srcs,
+            part = part,
+            parts = parts,
             own = own,
             visibility = ["//visibility:private"],
         )
-        files.append(":%s_joined_%d" % (name, i))
-    return files
+    return [":%s_joined_%d" % (name, part) for part in range(parts)]
 
-def joined_library(name, srcs, size = 16, own = [], copts = [], textual_hdrs = [], **kwargs):
+def joined_library(name, srcs, size = 16, parts = None, own = [], copts = [], textual_hdrs = [], **kwargs):
     """A cc_library, and NAME_joined: the files that are compiled for it.
 
-    size: the files that are compiled together, at most.
+    size: about how many files are compiled together.
+    parts: how many files are compiled in the end; it follows from size where srcs are no labels of several files.
     own: names that several files of others' making use, each for itself.
     """
     native.filegroup(
         name = name + "_joined",
         srcs = select({
-            "//bazel:joined": _joined_files(name, srcs, size, own),
+            "//bazel:joined": _joined_files(name, srcs, parts or _parts(len(srcs), size), own),
             "//conditions:default": srcs,
         }),
     )
@@ -66,7 +77,7 @@ def joined_library(name, srcs, size = 16, own = [], copts = [], textual_hdrs = [
     )
 
 def joined_test(name, srcs, deps, copts = [], files = 12, **kwargs):
-    """A cc_test of files of cases. files: those that are compiled together, at most. Other arguments are cc_test's."""
+    """A cc_test of files of cases. files: about how many are compiled together. Other arguments are cc_test's."""
     joined_library(
         name = name + "_cases",
         size = files,
