@@ -10,8 +10,6 @@ namespace {
 
 double Seconds(FairOrder::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-double Faded(double used, FairOrder::Clock::duration since) { return used * std::exp(-Seconds(since) / tuning::kUsageMemory); }
-
 }  // namespace
 
 void WorkQueue::Push(Work* work) {
@@ -37,7 +35,7 @@ bool WorkQueue::Remove(Work* work) {
   return false;
 }
 
-double FairOrder::Usage::Used(Clock::time_point now) const { return Faded(used, now - at); }
+double FairOrder::Usage::Used(Clock::time_point now) const { return used * std::exp(-Seconds(now - at) / tuning::kUsageMemory); }
 
 void FairOrder::Usage::Add(double seconds, Clock::time_point now) {
   used = Used(now) + seconds;
@@ -214,8 +212,8 @@ void FairOrder::ForgetIdle(Clock::time_point now) {
 void FairOrder::MakeReady(WorkQueue& queue, Clock::time_point now) {
   queue.arrival_ = ++arrivals_;
   Member& member = Find(queue.head_->account_, now);
-  const auto catch_up = [now](Usage& usage, const StartingUsage& starting, double share) {
-    usage.used = std::max(usage.Used(now), share * Faded(starting.used, now - starting.at));
+  const auto catch_up = [now](Usage& usage, const Usage& starting, double share) {
+    usage.used = std::max(usage.Used(now), share * starting.Used(now));
     usage.at = now;
   };
   if (member.group->active == 0) catch_up(*member.group, starting_, member.group->share());

@@ -123,11 +123,6 @@ class FairOrder {
     double Used(Clock::time_point now) const;
     void Add(double seconds, Clock::time_point now);
   };
-  // The seconds that somebody who comes anew counts as having used: as many as whoever came before.
-  struct StartingUsage {
-    double used = 0;
-    Clock::time_point at;  // When that was so.
-  };
   struct Member;
   struct Group : Usage {
     AccountGroupPtr group;            // Null: the accounts that are in none.
@@ -135,7 +130,7 @@ class FairOrder {
     int64_t members = 0;
     int64_t active = 0;   // Those with work that waits or is under way.
     int64_t running = 0;  // Works under way.
-    StartingUsage starting;
+    Usage starting;       // As much as a member that comes anew counts as having used: what the member before had.
 
     double share() const { return group == nullptr ? 1 : group->share(); }
   };
@@ -175,7 +170,7 @@ class FairOrder {
   absl::flat_hash_map<const Account*, std::unique_ptr<Member>> members_;
   std::vector<Group*> active_;
   std::vector<Group*> candidate_groups_;  // Those with members that may begin.
-  StartingUsage starting_;                // The groups', in seconds for a share of 1.
+  Usage starting_;                        // The groups', in seconds for a share of 1.
   size_t forget_at_ = 64;                 // So many members are worth a look for idle ones.
   uint64_t arrivals_ = 0;
   Load load_;

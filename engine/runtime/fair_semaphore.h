@@ -31,7 +31,7 @@ class FairSemaphore {
   const uint64_t at_once_;
   Mutex mu_;
   uint64_t next_ ABSL_GUARDED_BY(mu_) = 0;                    // Ticket.
-  uint64_t ended_ ABSL_GUARDED_BY(mu_) = 0;                   // FairSemaphore.
+  uint64_t ended_ ABSL_GUARDED_BY(mu_) = 0;                   // Works.
   std::map<uint64_t, CondVar> waiting_ ABSL_GUARDED_BY(mu_);  // By ticket.
 };
 
