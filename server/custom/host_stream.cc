@@ -89,7 +89,6 @@ void HostStream::Sweep(Clock::time_point now) {
     End(absl::DeadlineExceededError(
         absl::StrCat("the client has been silent for the ", lease().count(), " s of --session_lease_seconds")));
   }
-  Conversation::Sweep(now);
 }
 
 void HostStream::Ended() {

@@ -27,7 +27,7 @@
 namespace gluond::server {
 
 struct Audited {
-  absl::string_view method;  // Or what else has happened: "reload".
+  absl::string_view method = {};  // Or what else has happened: "reload".
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string caller = {};  // The identity's name; empty: nobody asks for it, or nobody knows it.
   std::string target = {};

@@ -34,18 +34,22 @@ constexpr int64_t kCallBytes = 16 << 10;
 
 class Refusal final : public Stream {
  public:
-  // `is_charged`: the call's memory is; nothing is kept of one that is not.
-  Refusal(Peers& peers, const Opening& opening, absl::Status why, bool is_charged)
-      : Stream(peers, opening), why_(std::move(why)), is_charged_(is_charged) {}
+  // `is_charged`: the call's memory is; nothing is kept of one that is not. `for_caller`: it is refused for whoever made it.
+  Refusal(Runner& runner, const Opening& opening, absl::Status why, bool is_charged, bool for_caller)
+      : Stream(runner, opening), why_(std::move(why)), is_charged_(is_charged), for_caller_(for_caller) {}
 
  private:
-  void OnBegin() override { is_charged_ ? Finish(why_) : Abort(why_); }
+  void OnBegin() override {
+    LogFailure(why_);
+    if (for_caller_ && !IsRefusal(why_.code())) TellAudit({.code = why_.code(), .request_id = request_id()});
+    is_charged_ ? Finish(why_) : Abort(why_);
+  }
   void OnRead(Slices*) override {}
   void OnCancelled() override {}
   void OnOver() override {}
 
   const absl::Status why_;
-  const bool is_charged_;
+  const bool is_charged_, for_caller_;
 };
 
 // HTTP/2 counts so many bytes for a header beside its own, and has so many bytes of earlier headers that a client may mean
@@ -161,35 +165,20 @@ void Router::Accept(std::shared_ptr<GrpcCall> call) {
   Reservation memory(Budget::PartOf(runner_.memory));
   const absl::Status charged = memory.Grow(kCallBytes + arrival.header_bytes);
   if (status.ok()) status = charged;
-  const Stream::Opening opening = {.carrier = call,
+  const Stream::Opening opening = {.call = call,
                                    .guest = &arrival.guest,
                                    .memory = &memory,
                                    .method = is_known ? &arrival.row->method : &Unknown(),
                                    .counts = is_known ? arrival.row->counts.get() : &unknown_,
                                    .caller = caller.identity,
                                    .reach = caller.reach,
-                                   .access = runner_.access.is_open() ? &runner_.access : nullptr,
-                                   .audit = status.ok() && runner_.audit.is_open() ? &runner_.audit : nullptr,
                                    .open_calls = status.ok() && caller.identity != nullptr ? &open_calls_ : nullptr};
   if (status.ok()) {
     const std::shared_ptr<Stream> stream = arrival.row->start(opening);
     if (opening.open_calls != nullptr) open_calls_.Add(stream.get());
     return stream->Begin();
   }
-  const auto refusal = Stream::Make<Refusal>(runner_.peers, opening, status, charged.ok());
-  Tell(*refusal, status, arrival.is_for_caller);
-  refusal->Begin();
-}
-
-void Router::Tell(Stream& refused, const absl::Status& why, bool for_caller) {
-  runner_.log.Failed({.method = refused.method().path,
-                      .status = why,
-                      .peer = refused.peer()->name(),
-                      .request_id = refused.request_id(),
-                      .traceparent = refused.traceparent()});
-  if (!for_caller) return;
-  runner_.audit.Tell({refused.method().path, why.code(), refused.caller() == nullptr ? "" : refused.caller()->name,
-                      /*target=*/"", refused.peer()->name(), refused.request_id()});
+  Stream::Make<Refusal>(runner_, opening, status, charged.ok(), arrival.is_for_caller)->Begin();
 }
 
 void Router::EndRevoked() {

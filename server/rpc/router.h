@@ -24,7 +24,7 @@
 
 namespace gluond::server {
 
-class Router final : private GrpcCall::Acceptor {
+class Router {
  public:
   // The bytes of headers that a call may have, as HTTP/2 counts them. A call with up to kMostReadHeaders is refused by itself.
   // More end the connection: gRPC 1.51 does so where they come in one frame, and has no limit for them in several.
@@ -53,15 +53,17 @@ class Router final : private GrpcCall::Acceptor {
   const CallCounts& unknown() const { return unknown_; }
 
  private:
-  void Accept(std::shared_ptr<GrpcCall> call) override;
-  void Gone() override;
+  friend class GrpcCall;
+
+  // Makes a stream of the call, and calls its Begin.
+  void Accept(std::shared_ptr<GrpcCall> call);
+  // Last of all, for each Await: gRPC has nothing of the call any more, or none came.
+  void Gone();
   // Takes one more call.
   void Await();
   struct Arrival;
   // Finds the caller, and whether the call may begin.
   absl::Status Admit(GrpcCall& call, Arrival* arrival);
-  // Logs that a call was refused. `for_caller`: for whoever made it.
-  void Tell(Stream& refused, const absl::Status& why, bool for_caller);
 
   Runner& runner_;
   const Gatekeeper* const gatekeeper_;

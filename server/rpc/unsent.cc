@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/rpc/stream.h"
+
 namespace gluond::server {
 namespace {
 
@@ -11,8 +13,9 @@ constexpr int64_t kSlowestBytesPerSecond = 256 << 10;
 
 }  // namespace
 
-Unsent::Place Unsent::Add(Stream* stream, int64_t bytes) {
-  const Clock::time_point deadline = Clock::now() + kPatience + std::chrono::seconds(bytes / kSlowestBytesPerSecond);
+Unsent::Clock::duration Unsent::TimeFor(int64_t bytes) { return kPatience + std::chrono::seconds(bytes / kSlowestBytesPerSecond); }
+
+Unsent::Place Unsent::Add(Stream* stream, Clock::time_point deadline) {
   MutexLock lock(mu_);
   return replies_.insert(replies_.end(), {stream, deadline, false});
 }

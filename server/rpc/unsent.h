@@ -9,9 +9,10 @@
 #include <list>
 
 #include "engine/core/mutex.h"
-#include "server/rpc/stream.h"
 
 namespace gluond::server {
+
+class Stream;
 
 class Unsent {
  public:
@@ -23,8 +24,10 @@ class Unsent {
   };
   using Place = std::list<Reply>::iterator;
 
-  // A reply of `bytes` is about to be sent.
-  Place Add(Stream* stream, int64_t bytes);
+  // The time that a client has for a reply of so many bytes.
+  static Clock::duration TimeFor(int64_t bytes);
+  // A reply is about to be sent, and is to be taken by then.
+  Place Add(Stream* stream, Clock::time_point deadline);
   // It has been taken, or the call has been cancelled.
   void Remove(Place place);
   // Cancels the calls whose time is up.

@@ -23,7 +23,6 @@ void SessionStream::Sweep(Clock::time_point now) {
     End(absl::DeadlineExceededError(
         absl::StrCat("no message with `open` came for the ", lease().count(), " s of --session_lease_seconds")));
   }
-  Conversation::Sweep(now);
 }
 
 void SessionStream::Drain() {
