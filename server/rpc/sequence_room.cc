@@ -28,13 +28,17 @@ Holder Sequences::HolderOf(absl::string_view client, std::optional<int64_t>* mos
   return {std::string(tenant), absl::StrCat(prefix, TenantOf(client.substr(prefix.size())))};
 }
 
+Sequences::OfModel& Sequences::AddModel(const std::string& model) {
+  const auto [of_model, is_new] = models_.try_emplace(model);
+  if (is_new) of_model->second.calls = calls_;
+  return of_model->second;
+}
+
 absl::Status Sequences::Add(const Key& key) {
   std::optional<int64_t> most;
   Holder holder = HolderOf(key.client, &most);
   RETURN_IF_ERROR(MakeRoomFor(holder, most));
-  const auto [of_model, is_new] = models_.try_emplace(key.model);
-  if (is_new) of_model->second.calls = calls_;
-  Series& series = of_model->second.series[key.client];
+  Series& series = AddModel(key.model).series[key.client];
   Recall(key, &series);
   silent_.Remove(key.model, key.client);
   series.place = holdings_.Add(holder, key);
@@ -63,8 +67,8 @@ void Sequences::Erase(const Key& key) {
 }
 
 void Sequences::EraseIfEmpty(const std::string& model) {
-  const auto found = models_.find(model);
-  if (found != models_.end() && found->second.series.empty() && found->second.pauses.empty()) models_.erase(found);
+  const OfModel* const found = FindIn(models_, model);
+  if (found != nullptr && found->series.empty() && found->pauses.empty()) models_.erase(model);
 }
 
 bool Sequences::Silence(const Key& key, bool within_share) {
@@ -90,16 +94,17 @@ absl::Status Sequences::SilenceOldest(const Holdings<Key>::OfIdentity* of, bool 
 
 // Within a tenant that has `all` places, all of which are taken.
 absl::Status Sequences::TakePlaceWithin(const Holdings<Key>::OfTenant& tenant, const std::string& identity, size_t all) {
-  const size_t own = tenant.SizeOf(identity), identities = tenant.identities.size() + (own == 0);
+  const Holdings<Key>::OfIdentity* const its = FindIn(tenant.identities, identity);
+  const size_t own = its == nullptr ? 0 : its->size, identities = tenant.identities.size() + (own == 0);
   if (own < all / identities) {
     const absl::Status taken = SilenceOldest(&tenant.largest(), /*within_share=*/false);
     if (!absl::IsNotFound(taken)) return taken;
   }
-  return SilenceOldest(tenant.Find(identity), /*within_share=*/true);
+  return SilenceOldest(its, /*within_share=*/true);
 }
 
 absl::Status Sequences::MakeRoomFor(const Holder& holder, std::optional<int64_t> most) {
-  const Holdings<Key>::OfTenant* const tenant = holdings_.Find(holder.tenant);
+  const Holdings<Key>::OfTenant* const tenant = FindIn(holdings_.tenants(), holder.tenant);
   const size_t of_tenant = tenant == nullptr ? 0 : tenant->size;
   if (most.has_value() && tenant != nullptr && static_cast<int64_t>(of_tenant) >= *most) {
     const absl::Status taken = TakePlaceWithin(*tenant, holder.identity, static_cast<size_t>(*most));
