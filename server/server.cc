@@ -307,8 +307,8 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   sessions_->End();
   const int64_t unsaved = stores_->Stop();
   unsaved_ = time.count() > 0 ? unsaved : 0;
-  runner_->log.Flush();
-  runner_->audit.Flush();
+  runner_->log.Sweep(LogLimit::kAll);
+  runner_->audit.Sweep(LogLimit::kAll);
   return cut;
 }
 

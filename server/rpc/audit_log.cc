@@ -41,34 +41,19 @@ absl::Status AuditLog::Check() const {
 void AuditLog::Tell(const Audited& audited) {
   if (sink_ == nullptr) return;
   if (audited.audit == Audit::kMany || IsRefusal(audited.code)) {
-    return TellLimited(audited.caller.empty() ? strangers_ : callers_, ReasonOf(audited), audited);
+    const std::optional<int64_t> left_out = (audited.caller.empty() ? strangers_ : callers_).Admit(ReasonOf(audited));
+    if (left_out.has_value()) sink_(ToJsonLine(audited, *left_out));
+    return;
   }
   const std::string line = ToJsonLine(audited, 0);
   sink_({line, /*is_kept=*/audited.code == absl::StatusCode::kOk});
 }
 
-void AuditLog::TellLimited(LogLimit& limit, const std::string& reason, const Audited& audited) {
-  const std::optional<int64_t> left_out = limit.Admit(reason);
-  if (left_out.has_value()) sink_(ToJsonLine(audited, *left_out));
-}
-
-void AuditLog::Sweep() {
-  TellLeftOut([](LogLimit& limit) { return limit.TakeLeftOut(); });
+void AuditLog::Sweep(LogLimit::Which which) {
+  for (LogLimit* const limit : {&callers_, &strangers_}) LogLeftOut("audit_left_out", *limit, which, sink_);
   // A log that is required is tried until it is written again.
-  if (sink_ != nullptr && !Check().ok()) sink_(absl::StrCat(BeginJsonLine("audit_log_failed", LogLevel::kError), "}\n"));
-}
-
-void AuditLog::Flush() {
-  TellLeftOut([](LogLimit& limit) { return limit.TakeAllLeftOut(); });
-}
-
-template <class Take>
-void AuditLog::TellLeftOut(Take take) {
-  for (LogLimit* const limit : {&callers_, &strangers_}) {
-    for (const auto& [reason, left_out] : take(*limit)) {
-      sink_(absl::StrCat(BeginJsonLine("audit_left_out", LogLevel::kWarning), ",\"reason\":", JsonQuoted(reason),
-                         ",\"left_out\":", left_out, "}\n"));
-    }
+  if (which == LogLimit::kDue && sink_ != nullptr && !Check().ok()) {
+    sink_(absl::StrCat(BeginJsonLine("audit_log_failed", LogLevel::kError), "}\n"));
   }
 }
 

@@ -58,16 +58,11 @@ class AuditLog {
 
   // Requires: `audit` is not kNone.
   void Tell(const Audited& audited);
-  // Log the numbers of lines left out; to be called now and then, and in the end for all.
-  void Sweep();
-  void Flush();
+  // Logs the numbers of lines left out; to be called now and then, and in the end for all.
+  void Sweep(LogLimit::Which which = LogLimit::kDue);
 
  private:
   static constexpr size_t kMostCallers = 4096, kMostStrangers = 4096;
-
-  void TellLimited(LogLimit& limit, const std::string& reason, const Audited& audited);
-  template <class Take>
-  void TellLeftOut(Take take);
 
   LogSink sink_;   // Null: nobody wants lines.
   Health health_;  // Null: the log is not required.

@@ -99,6 +99,9 @@ void LogGrpcToStderr();
 void SetGrpcVerbosity(uint32_t verbosity);
 uint32_t GrpcVerbosity();
 
+// Lines with the numbers of lines that a limit has left out.
+void LogLeftOut(absl::string_view event, LogLimit& limit, LogLimit::Which which, const LogSink& sink);
+
 class FailureLog {
  public:
   explicit FailureLog(LogSink sink);
@@ -116,12 +119,9 @@ class FailureLog {
   // `reason`: one of few texts.
   void Ended(absl::string_view peer, absl::string_view reason);
   // Logs the numbers of lines left out; to be called now and then, and in the end for all.
-  void Sweep();
-  void Flush();
+  void Sweep(LogLimit::Which which = LogLimit::kDue);
 
  private:
-  void Tell(const LogLimit::Counts& counts);
-
   const LogSink sink_;
   LogLevels levels_;
   LogLimit limit_;

@@ -47,20 +47,13 @@ std::optional<int64_t> LogLimit::Admit(const std::string& reason, Clock::time_po
   return std::nullopt;
 }
 
-LogLimit::Counts LogLimit::TakeLeftOut(Clock::time_point now) {
+LogLimit::Counts LogLimit::TakeLeftOut(Which which, Clock::time_point now) {
   Counts counts;
   MutexLock lock(mu_);
   for (auto& [name, reason] : reasons_) {
-    if (reason.left_out > 0 && TakeLine(reason, now)) counts.emplace_back(name, std::exchange(reason.left_out, 0));
-  }
-  return counts;
-}
-
-LogLimit::Counts LogLimit::TakeAllLeftOut() {
-  Counts counts;
-  MutexLock lock(mu_);
-  for (auto& [name, reason] : reasons_) {
-    if (reason.left_out > 0) counts.emplace_back(name, std::exchange(reason.left_out, 0));
+    if (reason.left_out > 0 && (which == kAll || TakeLine(reason, now))) {
+      counts.emplace_back(name, std::exchange(reason.left_out, 0));
+    }
   }
   return counts;
 }

@@ -33,8 +33,8 @@ class LogLimit {
 
   // The numbers of lines left out, of the reasons that may have a line by now, or of all. Their counts begin anew.
   using Counts = std::vector<std::pair<std::string, int64_t>>;
-  Counts TakeLeftOut(Clock::time_point now = Clock::now());
-  Counts TakeAllLeftOut();
+  enum Which { kDue, kAll };
+  Counts TakeLeftOut(Which which, Clock::time_point now = Clock::now());
 
  private:
   struct Reason {
