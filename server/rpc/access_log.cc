@@ -45,7 +45,7 @@ bool AccessLog::Wants(LogLevel level) {
 }
 
 void AccessLog::Ended(const EndedCall& call) const {
-  thread_local std::string line;  // It keeps its bytes: to make a line of strings that grow would take three times as long.
+  thread_local std::string line;  // It keeps its bytes from line to line.
   line.clear();
   absl::StrAppend(&line, JsonTime(), ",\"event\":\"call\",\"level\":\"", NameOf(call.level), "\",\"method\":\"", call.method,
                   "\",\"code\":\"", CodeName(call.code), "\"");

@@ -24,7 +24,7 @@ FairThreads* Dispatch::ThreadsOf(Weight weight) {
 
 std::vector<Dispatch::Queue> Dispatch::queues() {
   std::vector<Queue> all = {{"worker", workers_.load()}, {"disk", disk_.load()}};
-  for (const Other& other : others_) all.push_back({other.name, other.load()});
+  for (const auto& [name, load] : others_) all.push_back({name, load()});
   return all;
 }
 

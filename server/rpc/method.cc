@@ -154,6 +154,7 @@ absl::StatusOr<Method> Method::Of(const MethodDescriptor& method) {
   made.is_short = made.access == Access::kOpen || made.weight == Weight::kAlways;
   made.numbered = rule->numbered();
   ASSIGN_OR_RETURN(made.targets, StringFields(request, rule->target()));
+  for (int i = 0; i < request.field_count(); ++i) RETURN_IF_ERROR(NamedFieldOf(*request.field(i)).status());
   made.call = FieldOf(request, v1::CallOptions::descriptor());
   made.client_id = FieldWith(request, v1::CLIENT_ID);
   made.commit = FieldWith(request, v1::COMMIT);
@@ -170,12 +171,11 @@ absl::StatusOr<Method> Method::Of(const MethodDescriptor& method) {
   return made;
 }
 
-std::optional<NamedField> NamedFieldOf(const FieldDescriptor& field) {
+absl::StatusOr<std::optional<NamedField>> NamedFieldOf(const FieldDescriptor& field) {
   const std::optional<v1::NameRule> rule = RuleOf<v1::NameRule>(field, v1::name, kFields);
   if (!rule.has_value()) return std::nullopt;
-  absl::StatusOr<std::vector<Method::Field>> if_empty = StringFields(*field.containing_type(), rule->if_empty());
-  return NamedField{rule->is_text(), static_cast<Thing>(rule->thing()), static_cast<Deed>(rule->deed()),
-                    if_empty.ok() ? *std::move(if_empty) : std::vector<Method::Field>()};
+  ASSIGN_OR_RETURN(std::vector<Method::Field> if_empty, StringFields(*field.containing_type(), rule->if_empty()));
+  return NamedField{rule->is_text(), static_cast<Thing>(rule->thing()), static_cast<Deed>(rule->deed()), std::move(if_empty)};
 }
 
 }  // namespace gluond::server

@@ -5,7 +5,6 @@
 #include "engine/core/error_info.h"
 #include "engine/runtime/fair_semaphore.h"
 #include "server/rpc/open_calls.h"
-#include "server/rpc/request_id.h"
 #include "server/rpc/runner.h"
 #include "server/rpc/tenant_names.h"
 
