@@ -14,16 +14,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstddef>
 #include <cstring>
 #include <optional>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
 #include "server/net/network.h"

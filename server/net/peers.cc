@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/core/error_info.h"
 #include "grpc/grpc.h"

@@ -22,7 +22,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/account.h"
 #include "grpcpp/grpcpp.h"

@@ -34,8 +34,7 @@ std::string ReasonOf(const Audited& audited) {
 absl::Status AuditLog::Check() const {
   if (health_ == nullptr || health_()) return absl::OkStatus();
   return absl::UnavailableError(
-      "the audit log cannot be written, and without its line this is not done (--audit=required); ask "
-      "the server's operator");
+      "the audit log cannot be written, and without its line this is not done (--audit=required); ask the server's operator");
 }
 
 void AuditLog::Tell(const Audited& audited) {

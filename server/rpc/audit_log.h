@@ -13,7 +13,6 @@
 #ifndef SERVER_RPC_AUDIT_LOG_H_
 #define SERVER_RPC_AUDIT_LOG_H_
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>

@@ -91,10 +91,6 @@ void Conversation::TellAudit(absl::string_view command, const std::string& targe
   Stream::TellAudit({.code = status.code(), .target = target, .audit = Audit::kMany, .command = command});
 }
 
-void Conversation::Revoke(const absl::Status& why) { End(why); }
-
-void Conversation::OnWritten(bool ok) { ok ? Written() : Break(); }
-
 void Conversation::Break() { End(absl::CancelledError("the client cancelled the stream, or its connection broke")); }
 
 void Conversation::OnOver() {

@@ -17,7 +17,6 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -42,7 +41,7 @@ class Conversation : public Stream {
   // Calls Finish, and Ended where this was the last word.
   void End(const absl::Status& status);
 
-  void Revoke(const absl::Status& why) override;
+  void Revoke(const absl::Status& why) override { End(why); }
 
  protected:
   Conversation(Runner& runner, const Opening& opening) : Stream(runner, opening) {}
@@ -81,7 +80,7 @@ class Conversation : public Stream {
 
   void ReceiveCompressed(const Slices& slices);
   void OnRead(Slices* message) final;
-  void OnWritten(bool ok) final;
+  void OnWritten(bool ok) final { ok ? Written() : Break(); }
   void OnCancelled() final { Break(); }
   void OnOver() final;
 

@@ -1,7 +1,5 @@
 #include "server/rpc/grpc_call.h"
 
-#include <utility>
-
 #include "grpc/grpc.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "server/rpc/grpc_status.h"

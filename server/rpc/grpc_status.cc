@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

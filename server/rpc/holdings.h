@@ -12,9 +12,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/string_view.h"
-#include "server/rpc/find_in.h"
-
 namespace gluond::server {
 
 struct Holder {

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/core/error_info.h"
-#include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "grpcpp/version_info.h"
 #include "server/rpc/json_line.h"

@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/mutex.h"

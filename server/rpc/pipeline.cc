@@ -178,8 +178,7 @@ void UnaryCall::Order(const CallPtr& self) {
   if (number == 0) return service_.answer(self);
   if (!method().numbered) {
     return Finish(
-        absl::InvalidArgumentError("an upload takes no sequence: its chunks say where they belong; leave "
-                                   "`call.sequence` out"));
+        absl::InvalidArgumentError("an upload takes no sequence: its chunks say where they belong; leave `call.sequence` out"));
   }
   numbered_ = {OptionsOf(*this).client_id(), ModelOf(*this), number};
   FINISH_IF_ERROR(*this, runner().check_loaded(numbered_.model));

@@ -1,7 +1,5 @@
 #include "server/rpc/raw_service.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <iostream>
 #include <sstream>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "server/rpc/find_in.h"
 
 namespace gluond::server {
 namespace {
@@ -21,9 +22,8 @@ absl::Status WithLast(absl::Status status, absl::string_view reason, uint64_t la
 absl::Status Ahead(const std::string& who, uint64_t number, uint64_t last, bool is_rewound) {
   if (is_rewound) {
     return WithLast(absl::AbortedError(absl::StrCat("sequence ", number,
-                                                    " is ahead of the server, which was started anew: "
-                                                    "the last applied for ",
-                                                    who, " that is left is ", last, "; go on after it")),
+                                                    " is ahead of the server, which was started anew: the last applied for ", who,
+                                                    " that is left is ", last, "; go on after it")),
                     reason::kRewound, last);
   }
   return WithLast(absl::FailedPreconditionError(absl::StrCat("sequence ", number, " leaves a gap: the last applied for ", who,
@@ -32,13 +32,11 @@ absl::Status Ahead(const std::string& who, uint64_t number, uint64_t last, bool 
 }
 
 absl::Status InPart(const std::string& who, uint64_t number, uint64_t last) {
-  return WithLast(absl::AbortedError(absl::StrCat("sequence ", number,
-                                                  " comes after a call of which a crash has left the first "
-                                                  "steps alone: ",
-                                                  last, ", the last applied for ", who,
-                                                  "; GetSequence tells "
-                                                  "how many steps the trainer has taken: go on from there")),
-                  reason::kRewound, last);
+  return WithLast(
+      absl::AbortedError(absl::StrCat(
+          "sequence ", number, " comes after a call of which a crash has left the first steps alone: ", last,
+          ", the last applied for ", who, "; GetSequence tells how many steps the trainer has taken: go on from there")),
+      reason::kRewound, last);
 }
 
 absl::Status Forgotten(const std::string& who, uint64_t number, uint64_t last, size_t kept) {
@@ -103,12 +101,10 @@ void Sequences::Judge(OfModel& of_model, Series& series, Arrival arrival, Verdic
   if (number < oldest) return refuse(Forgotten(who, number, series.last, kept));
   const AnswerCache::Answer& answer = series.answers[number - oldest];
   if (answer.payload != arrival.payload) {
-    return refuse(
-        WithLast(absl::InvalidArgumentError(absl::StrCat("sequence ", number,
-                                                         " was applied with another request; a new request takes a new number, "
-                                                         "now ",
-                                                         series.last + 1)),
-                 reason::kSequenceReused, series.last));
+    return refuse(WithLast(
+        absl::InvalidArgumentError(absl::StrCat(
+            "sequence ", number, " was applied with another request; a new request takes a new number, now ", series.last + 1)),
+        reason::kSequenceReused, series.last));
   }
   verdicts->Add([replay = std::move(arrival.replay), text = answer.text] { replay(*text); });
 }

@@ -8,6 +8,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
+#include "server/rpc/find_in.h"
 #include "server/rpc/sequence.h"
 
 namespace gluond::server {
@@ -85,8 +86,7 @@ absl::Status Sequences::SilenceOldest(const Holdings<Key>::OfIdentity* of, bool 
   for (const Key& key : of->items) {
     if (!models_.at(key.model).series.at(key.client).idle()) continue;
     if (Silence(Key(key), within_share)) return absl::OkStatus();
-    return OverLimit("--max_silent_clients", "the last numbers of ", silent_.size(),
-                     " silent clients are kept, and the limit of "
+    return OverLimit("--max_silent_clients", "the last numbers of ", silent_.size(), " silent clients are kept, and the limit of ",
                      "--max_silent_clients leaves no more to this one's identity; use client ids again, or delete models");
   }
   return absl::NotFoundError("all have calls under way");
@@ -120,8 +120,7 @@ absl::Status Sequences::MakeRoomFor(const Holder& holder, std::optional<int64_t>
   if (absl::IsNotFound(taken) && tenant != nullptr) taken = TakePlaceWithin(*tenant, holder.identity, of_tenant);
   if (!absl::IsNotFound(taken)) return taken;
   return OverLimit("--max_clients", "numbered calls of ", holdings_.size(),
-                   " clients run or are recent, the limit of "
-                   "--max_clients; try again later");
+                   " clients run or are recent, the limit of --max_clients; try again later");
 }
 
 void Sequences::SilenceOlderThan(Clock::duration age, const Exists& exists, Clock::time_point now) {

@@ -29,12 +29,8 @@ absl::StatusOr<Shares::Permit> Shares::Enter(const PeerPtr& peer, int64_t amount
   if (is_new) {
     ++active;
   } else if (const int64_t share = std::max<int64_t>(1, (limit_ + 1) / 2 / active); amount > share - holding.amount) {
-    return OverLimit(flag_, "this connection has ", holding.amount, " ", what_, ", and ", amount,
-                     " more exceed its "
-                     "share, ",
-                     share, ", of the ", limit_, " of ", flag_,
-                     "; wait until some have ended, or free "
-                     "some");
+    return OverLimit(flag_, "this connection has ", holding.amount, " ", what_, ", and ", amount, " more exceed its share, ", share,
+                     ", of the ", limit_, " of ", flag_, "; wait until some have ended, or free some");
   }
   holding.amount += amount;
   ++holding.permits;

@@ -1,7 +1,5 @@
 #include "server/rpc/stream.h"
 
-#include <utility>
-
 #include "engine/core/error_info.h"
 #include "engine/runtime/fair_semaphore.h"
 #include "server/rpc/open_calls.h"
@@ -108,8 +106,6 @@ void Stream::LogAccess() {
 }
 
 bool Stream::expired() const { return Clock::now() + kEarly >= deadline_; }
-
-void Stream::StartRead() { call_->StartRead(); }
 
 void Stream::StartWrite(const Slices& message) {
   Count(message);

@@ -5,7 +5,6 @@
 #ifndef SERVER_RPC_STREAM_H_
 #define SERVER_RPC_STREAM_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -102,7 +101,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Runner& runner() const { return runner_; }
 
   // Wants the next message: OnRead follows. One at a time.
-  void StartRead();
+  void StartRead() { call_->StartRead(); }
   // Sends a message: OnWritten follows. One at a time.
   void StartWrite(const Slices& message);
   // The last word, once, and by no other thread than a write. Every stream is to be finished, a cancelled one, too. A

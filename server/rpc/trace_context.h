@@ -1,6 +1,6 @@
 // Identity of a call for people who look for it in logs: the metadata `x-request-id`, and the metadata `traceparent` as a
-// TraceContext. That is the call's place in a trace, by level 1 of the W3C's Trace Context. The call is a new span; where its client
-// sent a `traceparent`, within the client's.
+// TraceContext. That is the call's place in a trace, by level 1 of the W3C's Trace Context. The call is a new span; where its
+// client sent a `traceparent`, within the client's.
 //
 //   TraceContext trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
 //   trace.trace();   // "4bf92f3577b34da6a3ce929d0e0e4736"

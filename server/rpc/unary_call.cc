@@ -7,10 +7,8 @@
 #include "engine/core/status_macros.h"
 #include "gluond/v1/training.pb.h"
 #include "server/codec/duration.h"
-#include "server/identity/names.h"
 #include "server/rpc/stored_answer.h"
 #include "server/rpc/tenant_names.h"
-#include "server/wire/chunk.h"
 #include "server/wire/wire_cut.h"
 
 namespace gluond::server {

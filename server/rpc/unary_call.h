@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/cancellation.h"
