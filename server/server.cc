@@ -225,7 +225,7 @@ void Server::Sweep() {
   LookAtDevices();
   runner_->dispatch.Probe();
   runner_->peers.Sweep();
-  runner_->unsent.Sweep(Unsent::Clock::now());
+  runner_->open_calls.CancelLate();
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
   uploads_->Expire();
   sessions_->Sweep();

@@ -19,7 +19,6 @@
 #include "server/identity/gatekeeper.h"
 #include "server/net/grpc_1_51/arrivals.h"
 #include "server/rpc/grpc_call.h"
-#include "server/rpc/open_calls.h"
 #include "server/rpc/raw_service.h"
 
 namespace gluond::server {
@@ -31,7 +30,9 @@ class Router {
   static constexpr int64_t kMostHeaders = 16 << 10, kMostReadHeaders = 64 << 10;
 
   // All outlive the gRPC server. `gatekeeper`: null where everybody may call everything.
-  Router(Runner& runner, const Gatekeeper* gatekeeper) : runner_(runner), gatekeeper_(gatekeeper) {}
+  Router(Runner& runner, const Gatekeeper* gatekeeper) : runner_(runner), gatekeeper_(gatekeeper) {
+    unknown_.method.path = "unknown";  // The client has made its name up.
+  }
 
   // `service` outlives the gRPC server.
   void Add(const RawService& service);
@@ -50,7 +51,7 @@ class Router {
   void EndRevoked();
 
   // The calls of methods that there are not.
-  const CallCounts& unknown() const { return unknown_; }
+  const CallCounts& unknown() const { return *unknown_.counts; }
 
  private:
   friend class GrpcCall;
@@ -67,8 +68,7 @@ class Router {
 
   Runner& runner_;
   const Gatekeeper* const gatekeeper_;
-  CallCounts unknown_;
-  OpenCalls open_calls_;                                                 // Empty where everybody may call everything.
+  RawService::Row unknown_;                                              // Of a method that there is not.
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
   Arrivals arrivals_;
   grpc::AsyncGenericService service_;

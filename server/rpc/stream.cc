@@ -2,7 +2,6 @@
 
 #include "engine/core/error_info.h"
 #include "engine/runtime/fair_semaphore.h"
-#include "server/rpc/open_calls.h"
 #include "server/rpc/runner.h"
 #include "server/rpc/tenant_names.h"
 
@@ -13,6 +12,10 @@ namespace {
 // once, late.
 constexpr std::chrono::seconds kEarly{1};
 
+// A client has so long for any reply, and so much more for a large one.
+constexpr std::chrono::seconds kPatience{30};
+constexpr int64_t kSlowestBytesPerSecond = 256 << 10;
+
 }  // namespace
 
 Stream::Stream(Runner& runner, const Opening& opening)
@@ -22,7 +25,6 @@ Stream::Stream(Runner& runner, const Opening& opening)
       counts_(*opening.counts),
       caller_(opening.caller),
       reach_(opening.reach),
-      open_calls_(opening.open_calls),
       guest_(std::move(*opening.guest)),
       memory_(std::move(*opening.memory)),
       account_(AccountOf(*peer(), reach_)),
@@ -58,10 +60,8 @@ void Stream::LogFailure(const absl::Status& status, int64_t bytes, Clock::durati
   runner_.log.Failed({method_.path, status, peer()->name(), bytes, passed.count(), client, request_id(), traceparent()});
 }
 
-void Stream::MustTakeWithin(Clock::duration time) { unsent_ = runner_.unsent.Add(this, Clock::now() + time); }
-
-void Stream::WasTaken() {
-  if (unsent_.has_value()) runner_.unsent.Remove(*std::exchange(unsent_, std::nullopt));
+Stream::Clock::duration Stream::TimeToTake(int64_t bytes) {
+  return kPatience + std::chrono::seconds(bytes / kSlowestBytesPerSecond);
 }
 
 const std::string& Stream::request_id() {
@@ -177,8 +177,7 @@ void Stream::OnCancel() {
 void Stream::OnDone() {
   const ScopedAccount account(account_);
   guest_.Go();
-  if (open_calls_ != nullptr) open_calls_->Remove(this);
-  WasTaken();
+  runner_.open_calls.Remove(this);
   LogAccess();
   OnOver();
   call_.reset();

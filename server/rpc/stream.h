@@ -5,6 +5,7 @@
 #ifndef SERVER_RPC_STREAM_H_
 #define SERVER_RPC_STREAM_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -25,11 +26,9 @@
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/method.h"
 #include "server/rpc/trace_context.h"
-#include "server/rpc/unsent.h"
 
 namespace gluond::server {
 
-class OpenCalls;
 struct Runner;
 
 class Stream : public std::enable_shared_from_this<Stream> {
@@ -44,7 +43,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
     CallCounts* counts;    // The method's.
     IdentityPtr caller;
     Reach reach;
-    OpenCalls* open_calls = nullptr;  // Has the call until OnOver. Null: nobody's credentials can be revoked.
   };
 
   // Makes a stream of a class, which the opening's call keeps until it is over. The maker calls Begin, once.
@@ -90,6 +88,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // Ends the call at once, whatever is under way; OnCancelled follows, unless it is over. Requires: not OnOver yet.
   void Cancel() { call_->Cancel(); }
+  // Cancels a call whose client was to take something by `now`, and has not.
+  void CancelIfLate(Clock::time_point now) {
+    if (now < take_by_.load()) return;
+    WasTaken();
+    Cancel();
+  }
   // The caller's credential is no longer good, for this reason: the call is to end. On one thread at a time, before OnOver,
   // and again until the call has ended.
   virtual void Revoke(const absl::Status& /*why*/) { Cancel(); }
@@ -110,9 +114,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // The same with a message before it, when none is being written.
   void WriteAndFinish(const Slices& message);
 
-  // From here on the client has so long to take what is sent to it, until WasTaken or OnOver. Otherwise the call is cancelled.
-  void MustTakeWithin(Clock::duration time);
-  void WasTaken();
+  // From here on the client has so long to take what is sent to it, until WasTaken. Otherwise the call is cancelled.
+  void MustTakeWithin(Clock::duration time) { take_by_ = Clock::now() + time; }
+  void WasTaken() { take_by_ = Clock::time_point::max(); }
+  // The time that a client has for a reply of so many bytes.
+  static Clock::duration TimeToTake(int64_t bytes);
 
   // The value of a key of the client's metadata; empty: it has none.
   absl::string_view Metadata(absl::string_view key) const { return call_->Metadata(key); }
@@ -175,7 +181,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const Clock::time_point begun_ = Clock::now();
   const IdentityPtr caller_;
   const Reach reach_;
-  OpenCalls* const open_calls_;
   std::string request_id_, target_;
   std::optional<TraceContext> trace_;
   CallPhases phases_;
@@ -183,7 +188,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Reservation memory_;
   const AccountPtr account_;  // The peer's; of a tenant's caller, the tenant's there.
   const Clock::time_point deadline_;
-  std::optional<Unsent::Place> unsent_;            // Set while the client is to take something.
+  std::atomic<Clock::time_point> take_by_ = Clock::time_point::max();
   Encoding encoding_ = Encoding::kNone;            // The last message's.
   int64_t bytes_in_ = 0, messages_in_ = 0;         // The reader's.
   int64_t bytes_out_ = 0, messages_out_ = 0;       // The writer's.

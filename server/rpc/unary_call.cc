@@ -123,7 +123,7 @@ void UnaryCall::Send(const absl::Status& status, Slices reply) {
 }
 
 void UnaryCall::SendNow() {
-  MustTakeWithin(Unsent::TimeFor(memory_.bytes()));
+  MustTakeWithin(TimeToTake(memory_.bytes()));
   {
     MutexLock lock(mu_);
     ends_ = true;

@@ -126,7 +126,7 @@ class ReflectionStream final : public Stream {
   void Write(const std::string& answer) {
     MutexLock lock(mu_);
     if (ended_) return;
-    MustTakeWithin(Unsent::TimeFor(memory_.bytes()));
+    MustTakeWithin(TimeToTake(memory_.bytes()));
     StartWrite({grpc::Slice(answer)});
   }
   void End(const absl::Status& status) {
