@@ -64,7 +64,7 @@ std::string NameOf(const sockaddr_storage& from) {
   return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
 }
 
-// What the kernel knows of a TCP connection; nothing for another socket.
+// The kernel's facts on a TCP connection; nothing: it is another socket.
 std::optional<tcp_info> InfoOf(int fd) {
   tcp_info info{};
   socklen_t size = sizeof(info);

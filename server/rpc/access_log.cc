@@ -1,7 +1,5 @@
 #include "server/rpc/access_log.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <string>
 
 #include "absl/algorithm/container.h"
@@ -14,17 +12,10 @@ namespace {
 // A client's text is cut off behind so many bytes.
 constexpr size_t kMostText = 128;
 
-absl::string_view Cut(absl::string_view text) {
-  size_t size = std::min(text.size(), kMostText);
-  // Characters stay whole.
-  while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
-  return text.substr(0, size);
-}
-
 // A member with a text, unless that is empty.
 void AddIfThere(absl::string_view name, absl::string_view text, std::string* line) {
   if (text.empty()) return;
-  const absl::string_view cut = Cut(text);
+  const absl::string_view cut = Cut(text, kMostText);
   const bool is_plain = absl::c_all_of(cut, IsPlainInJson);
   is_plain ? absl::StrAppend(line, name, "\"", cut, "\"") : absl::StrAppend(line, name, JsonQuoted(cut));
 }
@@ -48,7 +39,7 @@ void AccessLog::Ended(const EndedCall& call) const {
   thread_local std::string line;  // It keeps its bytes from line to line.
   line.clear();
   absl::StrAppend(&line, JsonTime(), ",\"event\":\"call\",\"level\":\"", NameOf(call.level), "\",\"method\":\"", call.method,
-                  "\",\"code\":\"", CodeName(call.code), "\"");
+                  "\",\"code\":\"", absl::StatusCodeToString(call.code), "\"");
   AddIfThere(",\"caller\":", call.caller, &line);
   AddIfThere(",\"peer\":", call.peer, &line);
   AddIfThere(",\"target\":", call.target, &line);

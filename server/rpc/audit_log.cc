@@ -15,9 +15,10 @@ constexpr size_t kMostTarget = 200;
 std::string ToJsonLine(const Audited& audited, int64_t left_out) {
   return absl::StrCat(BeginJsonLine("audit", LevelOf(audited.code, /*reason=*/"")), JsonIfThere("caller", audited.caller),
                       ",\"method\":", JsonQuoted(audited.method), JsonIfThere("command", audited.command),
-                      JsonIfThere("target", Excerpt(audited.target, kMostTarget)), ",\"code\":", JsonQuoted(CodeName(audited.code)),
-                      JsonIfThere("peer", audited.peer), JsonIfThere("request_id", audited.request_id),
-                      left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
+                      JsonIfThere("target", Excerpt(audited.target, kMostTarget)),
+                      ",\"code\":", JsonQuoted(absl::StatusCodeToString(audited.code)), JsonIfThere("peer", audited.peer),
+                      JsonIfThere("request_id", audited.request_id), left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out),
+                      "}\n");
 }
 
 // The reason by which lines are limited. A target is some thing's only where the call went well: else the client may have made
@@ -25,8 +26,8 @@ std::string ToJsonLine(const Audited& audited, int64_t left_out) {
 std::string ReasonOf(const Audited& audited) {
   const std::string who = audited.caller.empty() ? audited.peer.substr(0, audited.peer.rfind(':')) : audited.caller;
   const bool has_target = audited.code == absl::StatusCode::kOk && !audited.target.empty();
-  return absl::StrCat(who, " ", audited.method, audited.command.empty() ? "" : " ", audited.command, " ", CodeName(audited.code),
-                      has_target ? " " : "", has_target ? audited.target : "");
+  return absl::StrCat(who, " ", audited.method, audited.command.empty() ? "" : " ", audited.command, " ",
+                      absl::StatusCodeToString(audited.code), has_target ? " " : "", has_target ? audited.target : "");
 }
 
 }  // namespace

@@ -68,6 +68,13 @@ void AddFieldViolation(const std::string& field, absl::string_view message, goog
   proto->add_details()->PackFrom(detail);
 }
 
+// Empty: the status has none.
+google::rpc::ErrorInfo DetailOf(const google::rpc::Status& proto) {
+  google::rpc::ErrorInfo info;
+  if (!proto.details().empty()) (void)proto.details(0).UnpackTo(&info);
+  return info;
+}
+
 }  // namespace
 
 google::rpc::Status ToProto(const absl::Status& status) {
@@ -93,15 +100,11 @@ google::rpc::Status ToProto(const absl::Status& status) {
   return proto;
 }
 
-std::string ReasonOf(const google::rpc::Status& proto) {
-  google::rpc::ErrorInfo info;
-  return !proto.details().empty() && proto.details(0).UnpackTo(&info) ? info.reason() : "";
-}
+std::string ReasonOf(const google::rpc::Status& proto) { return DetailOf(proto).reason(); }
 
 std::string LimitOf(const google::rpc::Status& proto) {
-  google::rpc::ErrorInfo info;
-  if (proto.code() != static_cast<int32_t>(absl::StatusCode::kResourceExhausted)) return "";
-  if (proto.details().empty() || !proto.details(0).UnpackTo(&info) || info.reason() != reason::kLimit) return "";
+  const google::rpc::ErrorInfo info = DetailOf(proto);
+  if (proto.code() != static_cast<int32_t>(absl::StatusCode::kResourceExhausted) || info.reason() != reason::kLimit) return "";
   const auto flag = info.metadata().find("flag");
   return flag == info.metadata().end() ? "" : flag->second;
 }

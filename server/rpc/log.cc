@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -75,23 +74,14 @@ class GrpcLogSink final : public absl::LogSink {
 
 }  // namespace
 
-absl::string_view CodeName(absl::StatusCode code) {
-  static constexpr const char* kNames[] = {
-      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
-      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
-      "DATA_LOSS", "UNAUTHENTICATED"};
-  const auto i = static_cast<size_t>(code);
-  return i < std::size(kNames) ? kNames[i] : "UNKNOWN";
-}
-
 std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
-  return absl::StrCat(
-      BeginJsonLine("request_failed", LevelOf(request.status)), ",\"method\":", JsonQuoted(request.method),
-      ",\"code\":", JsonQuoted(CodeName(request.status.code())), ",\"message\":", JsonExcerpt(request.status.message()),
-      ",\"peer\":", JsonQuoted(request.peer), JsonIfThere("client", request.client), ",\"bytes\":", request.bytes,
-      ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds), JsonIfThere("request_id", request.request_id),
-      JsonIfThere("traceparent", request.traceparent), left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
+  return absl::StrCat(BeginJsonLine("request_failed", LevelOf(request.status)), ",\"method\":", JsonQuoted(request.method),
+                      ",\"code\":", JsonQuoted(absl::StatusCodeToString(request.status.code())),
+                      ",\"message\":", JsonExcerpt(request.status.message()), ",\"peer\":", JsonQuoted(request.peer),
+                      JsonIfThere("client", request.client), ",\"bytes\":", request.bytes,
+                      ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds), JsonIfThere("request_id", request.request_id),
+                      JsonIfThere("traceparent", request.traceparent),
+                      left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }
 
 std::string EventLine(absl::string_view event, LogLevel level, absl::string_view message) {
@@ -193,7 +183,8 @@ void FailureLog::Failed(const FailedRequest& request) {
     }
   }
   if (!levels_.On(LevelOf(request.status))) return;
-  const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat(request.method, " ", CodeName(request.status.code())));
+  const std::optional<int64_t> left_out =
+      limit_.Admit(absl::StrCat(request.method, " ", absl::StatusCodeToString(request.status.code())));
   if (left_out.has_value()) sink_(ToJsonLine(request, *left_out));
 }
 

@@ -54,9 +54,6 @@ struct FailedRequest {
 // `left_out`: so many requests like it have had no line since the last one.
 std::string ToJsonLine(const FailedRequest& request, int64_t left_out = 0);
 
-// "INVALID_ARGUMENT" and the like.
-absl::string_view CodeName(absl::StatusCode code);
-
 // A line for a log, or some that belong together. Made of any text, which outlives it.
 struct LogLine {
   template <class Text>

@@ -68,7 +68,7 @@ class Router {
 
   Runner& runner_;
   const Gatekeeper* const gatekeeper_;
-  RawService::Row unknown_;                                              // Of a method that there is not.
+  RawService::Row unknown_;                                              // The calls of methods that there are not have it.
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
   Arrivals arrivals_;
   grpc::AsyncGenericService service_;

@@ -30,35 +30,35 @@ std::string Outside(const Reach& reach, absl::string_view text) {
 }
 
 // A field of a message that has names, or messages with names.
-struct Step {
+struct NameStep {
   const FieldDescriptor* field;
   enum { kName, kText, kMessage, kStatus } kind;
   NamedField named = {};  // Set where `kind` is kName or kText.
 };
-using Steps = std::vector<Step>;
-using StepsOfTypes = absl::flat_hash_map<const google::protobuf::Descriptor*, std::unique_ptr<const Steps>>;
+using NameSteps = std::vector<NameStep>;
+using StepsOfTypes = absl::flat_hash_map<const google::protobuf::Descriptor*, std::unique_ptr<const NameSteps>>;
 
-const Steps& FindSteps(const google::protobuf::Descriptor* type, StepsOfTypes* known) {
+const NameSteps& FindSteps(const google::protobuf::Descriptor* type, StepsOfTypes* known) {
   if (const auto* const found = FindIn(*known, type)) return **found;
   // Types that hold themselves, as blocks of blocks, have no names below: they are looked at once.
-  auto owned = std::make_unique<Steps>();
-  Steps& steps = *owned;
+  auto owned = std::make_unique<NameSteps>();
+  NameSteps& steps = *owned;
   (*known)[type] = std::move(owned);
   for (int i = 0; i < type->field_count(); ++i) {
     const FieldDescriptor* const field = type->field(i);
     if (std::optional<NamedField> named = NamedFieldOf(*field).value(); named.has_value()) {
-      steps.push_back({field, named->is_text ? Step::kText : Step::kName, *std::move(named)});
+      steps.push_back({field, named->is_text ? NameStep::kText : NameStep::kName, *std::move(named)});
     } else if (field->message_type() == google::rpc::Status::descriptor()) {
-      steps.push_back({field, Step::kStatus});
+      steps.push_back({field, NameStep::kStatus});
     } else if (field->message_type() != nullptr && !field->is_map() && !FindSteps(field->message_type(), known).empty()) {
-      steps.push_back({field, Step::kMessage});
+      steps.push_back({field, NameStep::kMessage});
     }
   }
   return steps;
 }
 
 // The steps of a type, which stay where they are. Thread-safe.
-const Steps& StepsOf(const google::protobuf::Descriptor* type) {
+const NameSteps& StepsOf(const google::protobuf::Descriptor* type) {
   static Mutex& mu = *new Mutex;
   static StepsOfTypes& known ABSL_GUARDED_BY(mu) = *new StepsOfTypes;
   MutexLock lock(mu);
@@ -70,9 +70,9 @@ const Steps& StepsOf(const google::protobuf::Descriptor* type) {
 template <class M, class Take>
 void ForEachStep(M* message, const Take& take) {
   const Reflection& reflection = *message->GetReflection();
-  for (const Step& step : StepsOf(message->GetDescriptor())) {
-    const auto take_below = [&](M* each) { step.kind == Step::kStatus ? take(step, each) : ForEachStep(each, take); };
-    if (step.kind == Step::kName || step.kind == Step::kText) {
+  for (const NameStep& step : StepsOf(message->GetDescriptor())) {
+    const auto take_below = [&](M* each) { step.kind == NameStep::kStatus ? take(step, each) : ForEachStep(each, take); };
+    if (step.kind == NameStep::kName || step.kind == NameStep::kText) {
       take(step, message);
     } else if (step.field->is_repeated()) {
       const int size = reflection.FieldSize(*message, step.field);
@@ -111,8 +111,8 @@ void UnqualifyStatus(const Reach& reach, google::rpc::Status* status) {
 }  // namespace
 
 void AddTouched(const Message& request, std::vector<Touched>* touched) {
-  ForEachStep(&request, [touched](const Step& step, const Message* message) {
-    if (step.kind != Step::kName || step.named.thing == Thing::kNone) return;
+  ForEachStep(&request, [touched](const NameStep& step, const Message* message) {
+    if (step.kind != NameStep::kName || step.named.thing == Thing::kNone) return;
     const Reflection& reflection = *message->GetReflection();
     std::string name = reflection.GetString(*message, step.field);
     for (const FieldDescriptor* const other : step.named.if_empty) {
@@ -124,8 +124,8 @@ void AddTouched(const Message& request, std::vector<Touched>* touched) {
 
 void Qualify(const Reach& reach, Message* request) {
   std::string scratch;
-  ForEachStep(request, [&](const Step& step, Message* message) {
-    if (step.kind != Step::kName) return;
+  ForEachStep(request, [&](const NameStep& step, Message* message) {
+    if (step.kind != NameStep::kName) return;
     const std::string& said = message->GetReflection()->GetStringReference(*message, step.field, &scratch);
     if (!said.empty()) message->GetReflection()->SetString(message, step.field, reach.Inside(said));
   });
@@ -133,12 +133,12 @@ void Qualify(const Reach& reach, Message* request) {
 
 void Unqualify(const Reach& reach, Message* reply) {
   std::string scratch;
-  ForEachStep(reply, [&](const Step& step, Message* message) {
-    if (step.kind == Step::kStatus) return UnqualifyStatus(reach, static_cast<google::rpc::Status*>(message));
+  ForEachStep(reply, [&](const NameStep& step, Message* message) {
+    if (step.kind == NameStep::kStatus) return UnqualifyStatus(reach, static_cast<google::rpc::Status*>(message));
     const std::string& inside = message->GetReflection()->GetStringReference(*message, step.field, &scratch);
     if (inside.empty()) return;
     message->GetReflection()->SetString(message, step.field,
-                                        step.kind == Step::kText ? Outside(reach, inside) : std::string(reach.Outside(inside)));
+                                        step.kind == NameStep::kText ? Outside(reach, inside) : std::string(reach.Outside(inside)));
   });
 }
 

@@ -23,7 +23,7 @@ constexpr int64_t kTimesSlower = 16;
 }  // namespace
 
 void UnaryCall::OnRead(Slices* request) {
-  const CallPtr call = NewHandle();
+  const CallPtr call(this, [self = shared_from_this()](UnaryCall* abandoned) { abandoned->Abandon(); });
   came_ = Clock::now();
   if (request == nullptr) {
     if (!expired()) runner().peers.WasNeverSent(*peer());
@@ -32,10 +32,6 @@ void UnaryCall::OnRead(Slices* request) {
   received_ = std::move(*request);
   request_bytes_ = static_cast<int64_t>(Bytes(received_).size());
   Admit(call);
-}
-
-CallPtr UnaryCall::NewHandle() {
-  return CallPtr(this, [self = shared_from_this()](UnaryCall* call) { call->Abandon(); });
 }
 
 void UnaryCall::Abandon() {

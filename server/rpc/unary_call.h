@@ -112,7 +112,6 @@ class UnaryCall final : public Stream {
   void Revoke(const absl::Status& why) override;
   absl::Status revoked() const { return is_revoked_ ? why_revoked_ : absl::OkStatus(); }
 
-  CallPtr NewHandle();
   // The last handle is gone.
   void Abandon();
   absl::Status Encode(const google::protobuf::Message& reply, Slices* bytes) const;
