@@ -38,8 +38,7 @@ struct Runner {
         requests("requests in flight", limits.max_requests, "--max_requests", &Quotas::requests),
         request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
         sequences(
-            {limits.max_clients, limits.max_silent_clients, limits.max_answer_bytes},
-            [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
+            limits, [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
             [this](absl::string_view tenant) { return MostClients(tenant); }) {}
 
   // The most clients of a tenant whose numbers are remembered; nothing: there is no such tenant.

@@ -96,10 +96,10 @@ void Sequences::Judge(OfModel& of_model, Series& series, Arrival arrival, Verdic
     if (series.is_in_part && !series.is_told) return refuse(InPart(who, number, series.last));
     return Run(of_model, series, std::move(arrival), verdicts);
   }
-  const size_t kept = series.answers.size();
+  const size_t kept = series.answers.kept.size();
   const uint64_t oldest = series.last + 1 - kept;
   if (number < oldest) return refuse(Forgotten(who, number, series.last, kept));
-  const AnswerCache::Answer& answer = series.answers[number - oldest];
+  const AnswerCache::Answer& answer = series.answers.kept[number - oldest].answer;
   if (answer.payload != arrival.payload) {
     return refuse(WithLast(
         absl::InvalidArgumentError(absl::StrCat(

@@ -41,14 +41,9 @@
 #include "server/rpc/answer_cache.h"
 #include "server/rpc/holdings.h"
 #include "server/rpc/silent_clients.h"
+#include "server/start/limits.h"
 
 namespace gluond::server {
-
-struct SequenceLimits {
-  int64_t max_clients = 10'000;  // For each model.
-  int64_t max_silent_clients = 1'000'000;
-  int64_t max_answer_bytes = int64_t{256} << 20;
-};
 
 class Sequences {
   struct Key {
@@ -65,7 +60,7 @@ class Sequences {
   // nothing: there is no such tenant.
   using MostOfTenant = std::function<std::optional<int64_t>(absl::string_view tenant)>;
   explicit Sequences(
-      const SequenceLimits& limits, Post post = [](const auto& work) { work(); }, MostOfTenant most_of_tenant = nullptr)
+      const Limits& limits, Post post = [](const auto& work) { work(); }, MostOfTenant most_of_tenant = nullptr)
       : max_clients_(static_cast<size_t>(limits.max_clients)),
         post_(std::move(post)),
         most_of_tenant_(std::move(most_of_tenant)),
