@@ -9,7 +9,7 @@
 #include "engine/core/status_macros.h"
 #include "server/codec/duration.h"
 #include "server/custom/scope.h"
-#include "server/rpc/draining.h"
+#include "server/rpc/calls_under_way.h"
 #include "server/wire/parse_message.h"
 #include "server/wire/wire_cut.h"
 

@@ -39,14 +39,10 @@ struct Runner {
         request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
         sequences(
             limits, [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
-            [this](absl::string_view tenant) { return MostClients(tenant); }) {}
-
-  // The most clients of a tenant whose numbers are remembered; nothing: there is no such tenant.
-  std::optional<int64_t> MostClients(absl::string_view tenant) const {
-    const TenantPtr found = tenants.Find(tenant);
-    if (found == nullptr) return std::nullopt;
-    return found->Most(&Quotas::clients, limits.max_clients);
-  }
+            [this](absl::string_view tenant) {
+              const TenantPtr found = tenants.Find(tenant);
+              return found == nullptr ? std::nullopt : std::optional(found->Most(&Quotas::clients, this->limits.max_clients));
+            }) {}
 
   const Limits limits;
   FailureLog log;

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
-#include "server/rpc/draining.h"
+#include "server/rpc/calls_under_way.h"
 #include "server/rpc/shares.h"
 
 namespace gluond::server {
