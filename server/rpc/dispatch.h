@@ -72,7 +72,7 @@ class Dispatch {
   // Does light work before it returns, and other work in its peer's turn.
   template <class Work>
   void Run(Weight weight, Work work) {
-    FairThreads* const threads = ThreadsOf(weight);
+    FairThreads* const threads = weight == Weight::kHeavy ? &workers_ : weight == Weight::kDisk ? &disk_ : nullptr;
     threads == nullptr ? work() : threads->Post(std::move(work));
   }
 
@@ -91,9 +91,6 @@ class Dispatch {
 
  private:
   static constexpr int kDiskThreads = 8, kWorkers = 17;
-
-  // Null: the calling thread.
-  FairThreads* ThreadsOf(Weight weight);
 
   std::vector<std::pair<std::string, std::function<FairThreads::Load()>>> others_;
   PoolProbe disk_probe_{"disk"}, worker_probe_{"worker"};

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "server/rpc/log_levels.h"
+#include "server/rpc/log_limit.h"
 
 namespace gluond::server {
 

@@ -34,7 +34,6 @@
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
 #include "server/rpc/call_counts.h"
-#include "server/rpc/log_levels.h"
 #include "server/rpc/log_limit.h"
 
 namespace gluond::server {

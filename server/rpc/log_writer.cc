@@ -19,8 +19,6 @@
 namespace gluond::server {
 namespace {
 
-int64_t LinesIn(absl::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
-
 // Returns the number of lines that a descriptor which fails, a full disk's for instance, did not take.
 int64_t WriteAll(int fd, absl::string_view bytes) {
   while (!bytes.empty()) {
@@ -31,14 +29,10 @@ int64_t WriteAll(int fd, absl::string_view bytes) {
       pollfd waits = {fd, POLLOUT, 0};
       poll(&waits, 1, /*timeout=*/-1);
     } else if (errno != EINTR) {
-      return LinesIn(bytes);
+      return std::count(bytes.begin(), bytes.end(), '\n');
     }
   }
   return 0;
-}
-
-std::string DroppedLine(int64_t dropped) {
-  return absl::StrCat(BeginJsonLine("log_lines_dropped", LogLevel::kWarning), ",\"lines\":", dropped, "}\n");
 }
 
 absl::StatusOr<int> OpenToAppend(const std::string& path) {
@@ -182,7 +176,9 @@ void LogWriter::Loop(const std::shared_ptr<State>& state) {
     state->TakeNextFd();
     // Lines are dropped while the queue is full, so they come after all lines in it.
     std::string batch = std::exchange(state->queue, {});
-    if (const int64_t dropped = std::exchange(state->dropped, 0); dropped > 0) batch += DroppedLine(dropped);
+    if (const int64_t dropped = std::exchange(state->dropped, 0); dropped > 0) {
+      absl::StrAppend(&batch, BeginJsonLine("log_lines_dropped", LogLevel::kWarning), ",\"lines\":", dropped, "}\n");
+    }
     state->writing_bytes = batch.size();
     const int fd = state->fd;
     lock.Unlock();
