@@ -85,7 +85,8 @@ void UnaryCall::Admit(const CallPtr& self) {
   FINISH_IF_ERROR(*this, Enter());
   // A peer with so many calls under way takes its turn among all peers.
   const bool takes_turn = permit_.held_by_peer() > kCallsAtOnce;
-  GoOn(self, Dispatch::OfCall(method().weight, bytes_to_parse(), takes_turn), &UnaryCall::Parse);
+  const int64_t inflated = encoding() == Encoding::kNone ? request_bytes_ : std::min(request_bytes_ * kMostInflation, most_bytes());
+  GoOn(self, Dispatch::OfCall(method().weight, inflated, takes_turn), &UnaryCall::Parse);
 }
 
 absl::Status UnaryCall::Enter() {
@@ -105,11 +106,6 @@ absl::Status UnaryCall::Enter() {
     ASSIGN_OR_RETURN(bytes_permit_, runner().request_bytes.Enter(peer(), request_bytes_));
   }
   return memory_.Grow(request_bytes_);
-}
-
-int64_t UnaryCall::bytes_to_parse() const {
-  if (encoding() == Encoding::kNone) return request_bytes_;
-  return std::min(request_bytes_ * kMostInflation, most_bytes());
 }
 
 void UnaryCall::Parse(const CallPtr& self) {

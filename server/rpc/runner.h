@@ -3,7 +3,6 @@
 #ifndef SERVER_RPC_RUNNER_H_
 #define SERVER_RPC_RUNNER_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

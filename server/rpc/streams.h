@@ -39,10 +39,9 @@ class SharedStreams {
     return draining_ ? Draining() : entered;
   }
   void Remove(T* stream) {
-    Entry removed;  // Ends without the lock.
+    Streams removed;  // Ends without the lock.
     MutexLock lock(mu_);
-    const auto node = streams_.extract(stream);
-    if (!node.empty()) removed = std::move(node.mapped());
+    removed.insert(streams_.extract(stream));
   }
   // Refuses new streams. Returns the others.
   std::vector<std::shared_ptr<T>> Drain() {
@@ -55,7 +54,7 @@ class SharedStreams {
   std::vector<std::shared_ptr<T>> List() const {
     std::vector<std::shared_ptr<T>> list;
     MutexLock lock(mu_);
-    for (const auto& [key, entry] : streams_) list.push_back(entry.stream);
+    for (const auto& [key, entry] : streams_) list.push_back(entry.first);
     return list;
   }
   int64_t size() const {
@@ -64,15 +63,13 @@ class SharedStreams {
   }
 
  private:
-  struct Entry {
-    std::shared_ptr<T> stream;
-    Shares::Permit permit;
-  };
+  // The streams, with what each holds of the limit.
+  using Streams = absl::flat_hash_map<T*, std::pair<std::shared_ptr<T>, Shares::Permit>>;
 
   Shares shares_;
   mutable Mutex mu_;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  absl::flat_hash_map<T*, Entry> streams_ ABSL_GUARDED_BY(mu_);
+  Streams streams_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

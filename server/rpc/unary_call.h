@@ -95,9 +95,8 @@ class UnaryCall final : public Stream {
 
   // Takes the call's part of the limits. RESOURCE_EXHAUSTED: there is none left.
   absl::Status Enter();
-  // The most bytes that a request of the method may have once it is inflated, and that this request may have.
+  // The most bytes that a request of the method may have once it is inflated.
   int64_t most_bytes() const { return method().is_short ? kMostShort : runner().limits.max_message_bytes; }
-  int64_t bytes_to_parse() const;
   // Makes the request and the reply, and parses into the first.
   absl::Status ParseRequest();
   // Makes a client's name for itself its own: two callers that chose the same name are two clients.
