@@ -225,7 +225,7 @@ void Server::Sweep() {
   LookAtDevices();
   runner_->dispatch.Probe();
   runner_->peers.Sweep();
-  runner_->unsent.Sweep(Unsent::Clock::now());
+  runner_->open_calls.CancelLate();
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
   uploads_->Expire();
   sessions_->Sweep();
@@ -307,8 +307,8 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   sessions_->End();
   const int64_t unsaved = stores_->Stop();
   unsaved_ = time.count() > 0 ? unsaved : 0;
-  runner_->log.Flush();
-  runner_->audit.Flush();
+  runner_->log.Sweep(LogLimit::kAll);
+  runner_->audit.Sweep(LogLimit::kAll);
   return cut;
 }
 

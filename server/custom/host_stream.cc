@@ -9,7 +9,7 @@
 #include "engine/core/status_macros.h"
 #include "server/codec/duration.h"
 #include "server/custom/scope.h"
-#include "server/rpc/draining.h"
+#include "server/rpc/calls_under_way.h"
 #include "server/wire/parse_message.h"
 #include "server/wire/wire_cut.h"
 
@@ -89,7 +89,6 @@ void HostStream::Sweep(Clock::time_point now) {
     End(absl::DeadlineExceededError(
         absl::StrCat("the client has been silent for the ", lease().count(), " s of --session_lease_seconds")));
   }
-  Conversation::Sweep(now);
 }
 
 void HostStream::Ended() {

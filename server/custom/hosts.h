@@ -23,7 +23,7 @@
 #include "server/custom/callbacks.h"
 #include "server/custom/facts.h"
 #include "server/custom/providers.h"
-#include "server/rpc/latency.h"
+#include "server/rpc/call_counts.h"
 
 namespace gluond::server {
 

@@ -14,15 +14,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstddef>
 #include <cstring>
 #include <optional>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
 #include "server/net/network.h"
@@ -30,7 +27,7 @@
 namespace gluond::server {
 namespace {
 
-constexpr absl::string_view kAbstract = "unix-abstract:";
+constexpr absl::string_view kUnix = "unix:", kAbstract = "unix-abstract:";
 constexpr int kBacklog = 1024;
 constexpr int kEvents = 64;
 constexpr int kMostReads = 128;
@@ -67,34 +64,33 @@ std::string NameOf(const sockaddr_storage& from) {
   return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
 }
 
-bool GetInfo(int fd, tcp_info* info) {
-  socklen_t size = sizeof(*info);
-  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) == 0;
+// The kernel's facts on a TCP connection; nothing: it is another socket.
+std::optional<tcp_info> InfoOf(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? std::optional(info) : std::nullopt;
 }
 
 struct Silence {
   bool is_left;  // By the client: gRPC has yet to hear of it.
   int64_t milliseconds;
-  bool operator<(const Silence& other) const {
-    return std::pair(is_left, milliseconds) < std::pair(other.is_left, other.milliseconds);
-  }
+  auto operator<=>(const Silence&) const = default;
 };
 
 // For how long nothing has come, or nothing has gone; nullopt: not known. A client that sends byte by byte what never becomes a
 // call gets nothing. A client that has sent less than a call takes counts as silent for longer than all others.
 std::optional<Silence> SilenceOf(int fd) {
-  tcp_info info{};
-  if (!GetInfo(fd, &info)) return std::nullopt;
-  const int64_t silent = std::max(info.tcpi_last_data_recv, info.tcpi_last_data_sent);
-  return Silence{info.tcpi_state == kCloseWait || info.tcpi_state == kClosed,
-                 info.tcpi_bytes_received < kOneCall ? silent + kForEver : silent};
+  const std::optional<tcp_info> info = InfoOf(fd);
+  if (!info.has_value()) return std::nullopt;
+  const int64_t silent = std::max(info->tcpi_last_data_recv, info->tcpi_last_data_sent);
+  return Silence{info->tcpi_state == kCloseWait || info->tcpi_state == kClosed,
+                 info->tcpi_bytes_received < kOneCall ? silent + kForEver : silent};
 }
 
 // Whether this side has shut the socket down, and the client has not done so before: it would be in another state.
 bool IsShutHere(int fd) {
-  tcp_info info{};
-  if (!GetInfo(fd, &info)) return false;
-  return info.tcpi_state == kFinWait1 || info.tcpi_state == kFinWait2 || info.tcpi_state == kClosing;
+  const std::optional<tcp_info> info = InfoOf(fd);
+  return info.has_value() && (info->tcpi_state == kFinWait1 || info->tcpi_state == kFinWait2 || info->tcpi_state == kClosing);
 }
 
 bool SomebodyServes(const sockaddr_un& name) {
@@ -110,10 +106,8 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::string& addr
   listener->epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   listener->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC));
   RETURN_IF_ERROR(listener->Watch(listener->wake_.get(), EPOLLIN));
-  if (absl::StartsWith(address, "unix:")) {
-    RETURN_IF_ERROR(listener->ListenOnUnix(address.substr(5)));
-  } else if (absl::StartsWith(address, kAbstract)) {
-    RETURN_IF_ERROR(listener->ListenOnAbstract(address.substr(kAbstract.size())));
+  if (absl::StartsWith(address, kUnix) || absl::StartsWith(address, kAbstract)) {
+    RETURN_IF_ERROR(listener->ListenOnUnix(address));
   } else {
     const size_t colon = address.rfind(':');
     std::string host = address.substr(0, colon);
@@ -137,43 +131,30 @@ absl::Status Listener::Watch(int fd, uint32_t events) {
   return absl::UnavailableError(absl::StrCat("cannot watch for connections: ", std::strerror(errno)));
 }
 
-absl::Status Listener::ListenOnUnix(const std::string& path) {
+absl::Status Listener::ListenOnUnix(const std::string& address) {
+  const bool is_abstract = absl::StartsWith(address, kAbstract);
+  const std::string text = address.substr((is_abstract ? kAbstract : kUnix).size());
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(name.sun_path)) {
-    return Unavailable(absl::StrCat("unix:", path),
-                       absl::StrCat("the path has ", path.size(), " bytes, want 1 to ", sizeof(name.sun_path) - 1));
-  }
-  std::memcpy(name.sun_path, path.data(), path.size());
-  struct stat found;
-  if (stat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) {
-    if (SomebodyServes(name)) return Unavailable(absl::StrCat("unix:", path), "another process serves it");
-    unlink(path.c_str());
-  }
-  RETURN_IF_ERROR(ListenOnUnixName(absl::StrCat("unix:", path), name, sizeof(name)));
-  path_ = path;
-  return absl::OkStatus();
-}
-
-// A name of the kernel's own: it needs no folder that can be written, and goes with the socket.
-absl::Status Listener::ListenOnAbstract(const std::string& text) {
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  const std::string address = absl::StrCat(kAbstract, text);
   if (text.empty() || text.size() >= sizeof(name.sun_path)) {
-    return Unavailable(address, absl::StrCat("the name has ", text.size(), " bytes, want 1 to ", sizeof(name.sun_path) - 1));
+    return Unavailable(address, absl::StrCat("the ", is_abstract ? "name" : "path", " has ", text.size(), " bytes, want 1 to ",
+                                             sizeof(name.sun_path) - 1));
   }
-  std::memcpy(name.sun_path + 1, text.data(), text.size());
-  return ListenOnUnixName(address, name, offsetof(sockaddr_un, sun_path) + 1 + text.size());
-}
-
-absl::Status Listener::ListenOnUnixName(const std::string& address, const sockaddr_un& name, size_t size) {
+  // An abstract name is the kernel's own: it needs no folder that can be written, and goes with the socket.
+  std::memcpy(name.sun_path + (is_abstract ? 1 : 0), text.data(), text.size());
+  const size_t size = is_abstract ? offsetof(sockaddr_un, sun_path) + 1 + text.size() : sizeof(name);
+  struct stat found;
+  if (!is_abstract && stat(text.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) {
+    if (SomebodyServes(name)) return Unavailable(address, "another process serves it");
+    unlink(text.c_str());
+  }
   Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), static_cast<socklen_t>(size)) != 0 ||
       listen(fd.get(), kBacklog) != 0) {
     return Unavailable(address, std::strerror(errno));
   }
   listening_.push_back(std::move(fd));
+  if (!is_abstract) path_ = text;
   return absl::OkStatus();
 }
 
@@ -317,7 +298,7 @@ bool Listener::MayConnect(int fd) const {
   ucred caller{};
   socklen_t size = sizeof(caller);
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &caller, &size) != 0) return false;
-  return caller.uid == 0 || caller.uid == geteuid() || std::find(users_.begin(), users_.end(), caller.uid) != users_.end();
+  return caller.uid == 0 || caller.uid == geteuid() || absl::c_linear_search(users_, caller.uid);
 }
 
 std::string Listener::Fullest(const std::string& further) const {
@@ -365,10 +346,11 @@ std::vector<Listener::Traffic> Listener::CountTraffic() const {
   MutexLock lock(mu_);
   std::vector<Traffic> traffic;
   for (const auto& [fd, connection] : connections_) {
-    tcp_info info{};
-    if (connection.name.empty() || connection.first.get() >= 0 || !GetInfo(fd, &info)) continue;
-    traffic.push_back(
-        {connection.name, static_cast<int64_t>(info.tcpi_bytes_received), static_cast<int64_t>(info.tcpi_bytes_acked)});
+    if (connection.name.empty() || connection.first.get() >= 0) continue;
+    if (const std::optional<tcp_info> info = InfoOf(fd)) {
+      traffic.push_back(
+          {connection.name, static_cast<int64_t>(info->tcpi_bytes_received), static_cast<int64_t>(info->tcpi_bytes_acked)});
+    }
   }
   return traffic;
 }

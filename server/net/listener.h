@@ -15,8 +15,6 @@
 #ifndef SERVER_NET_LISTENER_H_
 #define SERVER_NET_LISTENER_H_
 
-#include <sys/un.h>
-
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -96,9 +94,7 @@ class Listener {
   };
 
   Listener(int64_t max_connections, std::vector<uint32_t> users) : max_connections_(max_connections), users_(std::move(users)) {}
-  absl::Status ListenOnUnix(const std::string& path);
-  absl::Status ListenOnAbstract(const std::string& text);
-  absl::Status ListenOnUnixName(const std::string& address, const sockaddr_un& name, size_t size);
+  absl::Status ListenOnUnix(const std::string& address);
   absl::Status ListenOnTcp(const std::string& host, const std::string& port);
   absl::Status Watch(int fd, uint32_t events);
 

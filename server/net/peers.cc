@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/core/error_info.h"
 #include "grpc/grpc.h"
@@ -158,20 +157,18 @@ Peers::~Peers() {
 PeerPtr Peers::Find(grpc_call* call) {
   const Connection connection = grpc_call_auth_context(call);  // Null for calls within the process.
   PeerPtr peer;
-  bool known = true;
   {
     MutexLock lock(mu_);
-    const auto found = peers_.find(connection);
-    if (found != peers_.end()) {
-      peer = found->second;
+    PeerPtr& known = peers_[connection];
+    if (known != nullptr) {
+      grpc_auth_context_release(connection);
     } else {
-      known = false;
       const std::unique_ptr<char, decltype(&gpr_free)> name(grpc_call_get_peer(call), &gpr_free);
-      peer = peers_[connection] = std::make_shared<Peer>(
-          name.get(), find_socket_ == nullptr ? std::weak_ptr<const Descriptor>() : find_socket_(name.get()));
+      known = std::make_shared<Peer>(name.get(),
+                                     find_socket_ == nullptr ? std::weak_ptr<const Descriptor>() : find_socket_(name.get()));
     }
+    peer = known;
   }
-  if (known) grpc_auth_context_release(connection);
   peer->given_.fetch_add(Peer::kHeaderBytes, std::memory_order_relaxed);
   return peer;
 }
@@ -202,6 +199,19 @@ void Peers::Sweep() {
     if (!left) grpc_auth_context_release(connection);
     return !left;
   });
+}
+
+ScopedCork::ScopedCork(std::vector<Peer*> peers) {
+  std::sort(peers.begin(), peers.end());
+  for (size_t i = 1; i < peers.size(); ++i) {
+    if (peers[i] != peers[i - 1] || (!corked_.empty() && corked_.back() == peers[i])) continue;
+    peers[i]->Cork(true);
+    corked_.push_back(peers[i]);
+  }
+}
+
+ScopedCork::~ScopedCork() {
+  for (Peer* const peer : corked_) peer->Cork(false);
 }
 
 }  // namespace gluond::server

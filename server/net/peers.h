@@ -22,7 +22,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/account.h"
 #include "grpcpp/grpcpp.h"
@@ -180,6 +179,20 @@ class Guest {
   bool may_stay_ = true;
   std::atomic<bool> left_ = false, ended_ = false, gone_ = false;
   int era_ = 0;
+};
+
+// A ScopedCork holds back what is sent to those who get several answers, and sends it together at its end. Without it each
+// answer is a packet of its own, for which the kernel wakes the client: among 32 callers a tenth of the processors' time.
+class ScopedCork {
+ public:
+  // `peers` get the answers that are given from here on; one that gets several is there several times. They outlive this.
+  explicit ScopedCork(std::vector<Peer*> peers);
+  ~ScopedCork();
+  ScopedCork(const ScopedCork&) = delete;
+  ScopedCork& operator=(const ScopedCork&) = delete;
+
+ private:
+  std::vector<Peer*> corked_;
 };
 
 }  // namespace gluond::server

@@ -19,7 +19,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "server/rpc/log.h"
-#include "server/rpc/log_levels.h"
 #include "server/rpc/trace_context.h"
 
 namespace gluond::server {

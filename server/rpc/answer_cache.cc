@@ -7,25 +7,26 @@ namespace gluond::server {
 
 void AnswerCache::Keep(const Holder& holder, Answer answer, Answers* answers) {
   const size_t bytes = answer.bytes();
-  answers->holder_ = holder;
-  answers->bytes_ += bytes;
-  answers->kept_.push_back({std::move(answer), ages_.Add(holder, {answers, Clock::now()}, bytes)});
-  while (answers->size() > kAnswersKept || (answers->size() > 1 && answers->bytes_ > kAnswerBytesKept)) DropOldest(answers);
+  answers->holder = holder;
+  answers->bytes += bytes;
+  answers->kept.push_back({std::move(answer), ages_.Add(holder, {answers, Clock::now()}, bytes)});
+  const auto& kept = answers->kept;
+  while (kept.size() > kAnswersKept || (kept.size() > 1 && answers->bytes > kAnswerBytesKept)) DropOldest(answers);
   // The oldest of a holder's is the oldest of its client and model, too. An answer that is itself over the budget goes with
   // the holder's others.
   while (ages_.size() > max_bytes_) DropOldest(ages_.largest().largest().items.front().answers);
 }
 
 void AnswerCache::DropOldest(Answers* answers) {
-  const Answers::Kept& oldest = answers->kept_.front();
+  const Answers::Kept& oldest = answers->kept.front();
   const size_t bytes = oldest.answer.bytes();
-  answers->bytes_ -= bytes;
-  ages_.Remove(answers->holder_, oldest.age, bytes);
-  answers->kept_.pop_front();
+  answers->bytes -= bytes;
+  ages_.Remove(answers->holder, oldest.age, bytes);
+  answers->kept.pop_front();
 }
 
 void AnswerCache::Drop(Answers* answers) {
-  while (answers->size() > 0) DropOldest(answers);
+  while (!answers->kept.empty()) DropOldest(answers);
 }
 
 void AnswerCache::DropOlderThan(Clock::duration age, Clock::time_point now) {

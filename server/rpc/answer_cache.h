@@ -31,7 +31,7 @@ class AnswerCache {
 
     size_t bytes() const { return text->size() + kAnswerOverhead; }
   };
-  class Answers;
+  struct Answers;
 
   explicit AnswerCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
@@ -53,26 +53,21 @@ class AnswerCache {
   Holdings<Age> ages_;  // Points into the answers.
 };
 
-// The last answers for one client and model, without gap. Stays where it is; dropped before it ends.
-class AnswerCache::Answers {
- public:
-  Answers() = default;
-  Answers(const Answers&) = delete;
-  Answers& operator=(const Answers&) = delete;
-
-  size_t size() const { return kept_.size(); }
-  // The oldest is 0.
-  const Answer& operator[](size_t i) const { return kept_[i].answer; }
-
- private:
-  friend class AnswerCache;
+// The last answers for one client and model, without gap, which AnswerCache alone changes. Stays where it is; dropped before it
+// ends.
+struct AnswerCache::Answers {
   struct Kept {
     Answer answer;
     Holdings<Age>::Place age;
   };
-  Holder holder_;
-  std::deque<Kept> kept_;
-  size_t bytes_ = 0;
+
+  Answers() = default;
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+
+  Holder holder;
+  std::deque<Kept> kept;  // The oldest is the first.
+  size_t bytes = 0;
 };
 
 }  // namespace gluond::server

@@ -15,9 +15,10 @@ constexpr size_t kMostTarget = 200;
 std::string ToJsonLine(const Audited& audited, int64_t left_out) {
   return absl::StrCat(BeginJsonLine("audit", LevelOf(audited.code, /*reason=*/"")), JsonIfThere("caller", audited.caller),
                       ",\"method\":", JsonQuoted(audited.method), JsonIfThere("command", audited.command),
-                      JsonIfThere("target", Excerpt(audited.target, kMostTarget)), ",\"code\":", JsonQuoted(CodeName(audited.code)),
-                      JsonIfThere("peer", audited.peer), JsonIfThere("request_id", audited.request_id),
-                      left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
+                      JsonIfThere("target", Excerpt(audited.target, kMostTarget)),
+                      ",\"code\":", JsonQuoted(absl::StatusCodeToString(audited.code)), JsonIfThere("peer", audited.peer),
+                      JsonIfThere("request_id", audited.request_id), left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out),
+                      "}\n");
 }
 
 // The reason by which lines are limited. A target is some thing's only where the call went well: else the client may have made
@@ -25,8 +26,8 @@ std::string ToJsonLine(const Audited& audited, int64_t left_out) {
 std::string ReasonOf(const Audited& audited) {
   const std::string who = audited.caller.empty() ? audited.peer.substr(0, audited.peer.rfind(':')) : audited.caller;
   const bool has_target = audited.code == absl::StatusCode::kOk && !audited.target.empty();
-  return absl::StrCat(who, " ", audited.method, audited.command.empty() ? "" : " ", audited.command, " ", CodeName(audited.code),
-                      has_target ? " " : "", has_target ? audited.target : "");
+  return absl::StrCat(who, " ", audited.method, audited.command.empty() ? "" : " ", audited.command, " ",
+                      absl::StatusCodeToString(audited.code), has_target ? " " : "", has_target ? audited.target : "");
 }
 
 }  // namespace
@@ -34,41 +35,25 @@ std::string ReasonOf(const Audited& audited) {
 absl::Status AuditLog::Check() const {
   if (health_ == nullptr || health_()) return absl::OkStatus();
   return absl::UnavailableError(
-      "the audit log cannot be written, and without its line this is not done (--audit=required); ask "
-      "the server's operator");
+      "the audit log cannot be written, and without its line this is not done (--audit=required); ask the server's operator");
 }
 
 void AuditLog::Tell(const Audited& audited) {
   if (sink_ == nullptr) return;
   if (audited.audit == Audit::kMany || IsRefusal(audited.code)) {
-    return TellLimited(audited.caller.empty() ? strangers_ : callers_, ReasonOf(audited), audited);
+    const std::optional<int64_t> left_out = (audited.caller.empty() ? strangers_ : callers_).Admit(ReasonOf(audited));
+    if (left_out.has_value()) sink_(ToJsonLine(audited, *left_out));
+    return;
   }
   const std::string line = ToJsonLine(audited, 0);
   sink_({line, /*is_kept=*/audited.code == absl::StatusCode::kOk});
 }
 
-void AuditLog::TellLimited(LogLimit& limit, const std::string& reason, const Audited& audited) {
-  const std::optional<int64_t> left_out = limit.Admit(reason);
-  if (left_out.has_value()) sink_(ToJsonLine(audited, *left_out));
-}
-
-void AuditLog::Sweep() {
-  TellLeftOut([](LogLimit& limit) { return limit.TakeLeftOut(); });
+void AuditLog::Sweep(LogLimit::Which which) {
+  for (LogLimit* const limit : {&callers_, &strangers_}) LogLeftOut("audit_left_out", *limit, which, sink_);
   // A log that is required is tried until it is written again.
-  if (sink_ != nullptr && !Check().ok()) sink_(absl::StrCat(BeginJsonLine("audit_log_failed", LogLevel::kError), "}\n"));
-}
-
-void AuditLog::Flush() {
-  TellLeftOut([](LogLimit& limit) { return limit.TakeAllLeftOut(); });
-}
-
-template <class Take>
-void AuditLog::TellLeftOut(Take take) {
-  for (LogLimit* const limit : {&callers_, &strangers_}) {
-    for (const auto& [reason, left_out] : take(*limit)) {
-      sink_(absl::StrCat(BeginJsonLine("audit_left_out", LogLevel::kWarning), ",\"reason\":", JsonQuoted(reason),
-                         ",\"left_out\":", left_out, "}\n"));
-    }
+  if (which == LogLimit::kDue && sink_ != nullptr && !Check().ok()) {
+    sink_(absl::StrCat(BeginJsonLine("audit_log_failed", LogLevel::kError), "}\n"));
   }
 }
 

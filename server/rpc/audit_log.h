@@ -13,7 +13,6 @@
 #ifndef SERVER_RPC_AUDIT_LOG_H_
 #define SERVER_RPC_AUDIT_LOG_H_
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -27,7 +26,7 @@
 namespace gluond::server {
 
 struct Audited {
-  absl::string_view method;  // Or what else has happened: "reload".
+  absl::string_view method = {};  // Or what else has happened: "reload".
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string caller = {};  // The identity's name; empty: nobody asks for it, or nobody knows it.
   std::string target = {};
@@ -58,16 +57,11 @@ class AuditLog {
 
   // Requires: `audit` is not kNone.
   void Tell(const Audited& audited);
-  // Log the numbers of lines left out; to be called now and then, and in the end for all.
-  void Sweep();
-  void Flush();
+  // Logs the numbers of lines left out; to be called now and then, and in the end for all.
+  void Sweep(LogLimit::Which which = LogLimit::kDue);
 
  private:
   static constexpr size_t kMostCallers = 4096, kMostStrangers = 4096;
-
-  void TellLimited(LogLimit& limit, const std::string& reason, const Audited& audited);
-  template <class Take>
-  void TellLeftOut(Take take);
 
   LogSink sink_;   // Null: nobody wants lines.
   Health health_;  // Null: the log is not required.

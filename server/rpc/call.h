@@ -48,8 +48,6 @@ class Call {
   const Reach& reach() const { return call_->reach(); }
   // The times of its parts, for the access log. To be set before the call is finished; a Timing in the response sets them.
   CallPhases& phases() const { return call_->phases(); }
-  // The most bytes of a reply.
-  int64_t max_reply_bytes() const { return runner().limits.max_message_bytes; }
   // Whether the call carries a sequence number: its answer is kept for repetitions.
   bool numbered() const { return call_->numbered(); }
   // The call leaves something for later calls that no live checkpoint has: gradients, a forward pass to go back from.
@@ -68,11 +66,12 @@ class Call {
   void FinishWith(Tensors tensors, v1::Tensor::Encoding form, Field* field) const {
     const bool takes_long = TakesLongToEncode(tensors, form, /*kept=*/numbered());
     auto finish = [call = *this, tensors = std::move(tensors), form, field] {
-      const absl::Status encoded = EncodeTensors(tensors, form, call.max_reply_bytes(), field, &call.reply_attachments());
+      const int64_t most_bytes = call.runner().limits.max_message_bytes;
+      const absl::Status encoded = EncodeTensors(tensors, form, most_bytes, field, &call.reply_attachments());
       if (encoded.ok() || !call.numbered()) return call.Finish(encoded);
       // The state has changed: the number is used up, and a repetition is answered by statistics.
       *field = Field();
-      (void)EncodeTensors(tensors, v1::Tensor::STATISTICS, call.max_reply_bytes(), field, &call.reply_attachments());
+      (void)EncodeTensors(tensors, v1::Tensor::STATISTICS, most_bytes, field, &call.reply_attachments());
       call.call_->FinishApplied(encoded);
     };
     runner().dispatch.Run(takes_long ? Weight::kHeavy : Weight::kLight, std::move(finish));

@@ -6,10 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "server/rpc/inflate_in_turn.h"
 #include "server/wire/chunk.h"
 
 namespace gluond::server {
+namespace {
+
+// A finished stream's client has so long, and no longer than its lease, to take what is being written to it.
+constexpr std::chrono::seconds kLinger{5};
+
+}  // namespace
 
 void Conversation::Read() {
   MutexLock lock(mu_);
@@ -25,12 +30,8 @@ bool Conversation::Finish(const absl::Status& status) {
   MutexLock lock(mu_);
   if (finished_) return false;
   finished_ = true;
-  finish_time_ = Clock::now();
-  if (!status.ok()) {
-    const std::chrono::duration<double, std::milli> passed = finish_time_ - start_;
-    runner_.log.Failed(
-        {method().path, status, peer()->name(), received_bytes_, passed.count(), client_, request_id(), traceparent()});
-  }
+  if (!status.ok()) LogFailure(status, received_bytes_, Clock::now() - start_, client_);
+  MustTakeWithin(std::min<Clock::duration>(lease(), kLinger));  // The end may be behind a message that the client does not read.
   Stream::Finish(Annotate(status, method().name));
   return true;
 }
@@ -42,12 +43,6 @@ bool Conversation::finished() const {
 
 void Conversation::End(const absl::Status& status) {
   if (Finish(status)) Ended();
-}
-
-void Conversation::Sweep(Clock::time_point now) {
-  MutexLock lock(mu_);
-  // The end is behind a message that the client does not read.
-  if (finished_ && !over_ && now - finish_time_ > std::min(lease(), kLinger)) Cancel();
 }
 
 bool Conversation::IsSilent(Clock::time_point now) const {
@@ -77,39 +72,29 @@ void Conversation::OnRead(Slices* message) {
     return End(OverLimit("--max_message_bytes", "the message has ", bytes, " bytes, more than the ", limits().max_message_bytes,
                          " of --max_message_bytes; send it in parts"));
   }
-  auto receive = [self = std::static_pointer_cast<Conversation>(shared_from_this()), slices = std::move(*message),
-                  encoding = encoding(), bytes] {
-    encoding == Encoding::kNone ? self->Receive(slices, bytes) : self->ReceiveCompressed(slices, encoding);
+  auto receive = [self = std::static_pointer_cast<Conversation>(shared_from_this()), slices = std::move(*message), bytes] {
+    self->encoding() == Encoding::kNone ? self->Receive(slices, bytes) : self->ReceiveCompressed(slices);
   };
   const int64_t to_parse = encoding() == Encoding::kNone ? bytes : bytes * kMostInflation;
-  runner_.dispatch.Run(Dispatch::OfMessage(to_parse), std::move(receive));
+  runner().dispatch.Run(Dispatch::OfMessage(to_parse), std::move(receive));
 }
 
-void Conversation::ReceiveCompressed(const Slices& slices, Encoding encoding) {
+void Conversation::ReceiveCompressed(const Slices& slices) {
   Reservation memory = NewReservation();
   const absl::StatusOr<Slices> inflated =
-      InflateInTurn(slices, encoding, limits().max_message_bytes, [&memory](int64_t piece) { return memory.Grow(piece); });
+      InflateInTurn(slices, limits().max_message_bytes, [&memory](int64_t piece) { return memory.Grow(piece); });
   if (!inflated.ok()) return End(inflated.status());
   Receive(*inflated, static_cast<int64_t>(Bytes(*inflated).size()));
 }
 
 void Conversation::TellAudit(absl::string_view command, const std::string& target, const absl::Status& status) {
-  if (!runner_.audit.is_open()) return;
-  runner_.audit.Tell({method().path, status.code(), caller() == nullptr ? "" : caller()->name, target, peer()->name(),
-                      /*request_id=*/"", Audit::kMany, command});
+  Stream::TellAudit({.code = status.code(), .target = target, .audit = Audit::kMany, .command = command});
 }
-
-void Conversation::Revoke(const absl::Status& why) { End(why); }
-
-void Conversation::OnWritten(bool ok) { ok ? Written() : Break(); }
 
 void Conversation::Break() { End(absl::CancelledError("the client cancelled the stream, or its connection broke")); }
 
 void Conversation::OnOver() {
-  {
-    MutexLock lock(mu_);
-    over_ = true;
-  }
+  { MutexLock lock(mu_); }  // Finish may be about to return.
   Over();
 }
 

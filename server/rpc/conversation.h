@@ -17,7 +17,6 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -42,23 +41,20 @@ class Conversation : public Stream {
   // Calls Finish, and Ended where this was the last word.
   void End(const absl::Status& status);
 
-  void Revoke(const absl::Status& why) override;
-
-  // Drops the stream if its client has not taken its end for too long.
-  void Sweep(Clock::time_point now);
+  void Revoke(const absl::Status& why) override { End(why); }
 
  protected:
-  Conversation(Runner& runner, const Opening& opening) : Stream(runner.peers, opening), runner_(runner) {}
+  Conversation(Runner& runner, const Opening& opening) : Stream(runner, opening) {}
 
-  const Limits& limits() const { return runner_.limits; }
+  const Limits& limits() const { return runner().limits; }
   std::chrono::seconds lease() const { return std::chrono::seconds(limits().session_lease_seconds); }
   // Whether no message has come for as long as the lease.
   bool IsSilent(Clock::time_point now) const;
   // Memory for messages.
-  Reservation NewReservation() const { return Reservation(Budget::PartOf(runner_.memory)); }
+  Reservation NewReservation() const { return Reservation(Budget::PartOf(runner().memory)); }
   // Makes such for what may outlive the conversation.
   std::function<Reservation()> NewReservations() const {
-    return [part = Budget::PartOf(runner_.memory)] { return Reservation(part); };
+    return [part = Budget::PartOf(runner().memory)] { return Reservation(part); };
   }
   // The client's name for itself, for the log. INVALID_ARGUMENT: it is too long; `message` has the field.
   absl::Status SetClient(absl::string_view message, const std::string& client_id);
@@ -82,13 +78,12 @@ class Conversation : public Stream {
   // gRPC is done with the stream.
   virtual void Over() = 0;
 
-  void ReceiveCompressed(const Slices& slices, Encoding encoding);
+  void ReceiveCompressed(const Slices& slices);
   void OnRead(Slices* message) final;
-  void OnWritten(bool ok) final;
+  void OnWritten(bool ok) final { ok ? Written() : Break(); }
   void OnCancelled() final { Break(); }
   void OnOver() final;
 
-  Runner& runner_;
   const Clock::time_point start_ = Clock::now();
 
   mutable Mutex mu_;  // Taken last.
@@ -96,8 +91,6 @@ class Conversation : public Stream {
   int64_t received_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   Clock::time_point last_message_ ABSL_GUARDED_BY(mu_) = start_;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
-  bool over_ ABSL_GUARDED_BY(mu_) = false;
-  Clock::time_point finish_time_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

@@ -12,19 +12,9 @@ Weight Dispatch::OfCall(Weight method, int64_t bytes, bool takes_turn) {
   return is_light && (takes_turn || OfMessage(bytes) == Weight::kHeavy) ? Weight::kHeavy : method;
 }
 
-FairThreads* Dispatch::ThreadsOf(Weight weight) {
-  switch (weight) {
-    case Weight::kHeavy: return &workers_;
-    case Weight::kDisk: return &disk_;
-    case Weight::kLight:
-    case Weight::kAlways: break;
-  }
-  return nullptr;
-}
-
 std::vector<Dispatch::Queue> Dispatch::queues() {
   std::vector<Queue> all = {{"worker", workers_.load()}, {"disk", disk_.load()}};
-  for (const Other& other : others_) all.push_back({other.name, other.load()});
+  for (const auto& [name, load] : others_) all.push_back({name, load()});
   return all;
 }
 

@@ -10,14 +10,17 @@
 #ifndef SERVER_RPC_DISPATCH_H_
 #define SERVER_RPC_DISPATCH_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/runtime/account.h"
 #include "engine/runtime/fair_threads.h"
-#include "server/rpc/pool_probe.h"
+#include "server/start/pulse.h"
 
 namespace gluond::server {
 
@@ -27,6 +30,34 @@ enum class Weight {
   kHeavy,   // Much to parse, to encode or to look at: never on gRPC's threads, nor on a lane's.
   kDisk,    // May wait for the disk; nobody else is to wait with it.
   kAlways,  // As kLight, beside the limits and while the server drains, too: short, for programs that watch it.
+};
+
+// Sends an empty work through a pool of threads, again and again. So it tells a pool that hangs from a pool whose threads are all
+// held by works: the disk may be slow, and messages large.
+class PoolProbe {
+ public:
+  explicit PoolProbe(std::string pool) : account_(std::make_shared<Account>(pool)), pulse_(std::move(pool)) { pulse_.Rest(); }
+
+  // To be called now and then, on one thread. `pool`, of `most_threads`, ends before this.
+  void Send(FairThreads& pool, int most_threads) {
+    if (is_under_way_) {
+      const FairThreads::Load load = pool.load();
+      if (load.at_work >= most_threads || load.are_all) pulse_.Beat();
+      return;
+    }
+    is_under_way_ = true;
+    pulse_.Beat();
+    const ScopedAccount own(account_);
+    pool.Post([this] {
+      pulse_.Rest();
+      is_under_way_ = false;
+    });
+  }
+
+ private:
+  const AccountPtr account_;
+  std::atomic<bool> is_under_way_ = false;
+  Pulse pulse_;
 };
 
 class Dispatch {
@@ -41,7 +72,7 @@ class Dispatch {
   // Does light work before it returns, and other work in its peer's turn.
   template <class Work>
   void Run(Weight weight, Work work) {
-    FairThreads* const threads = ThreadsOf(weight);
+    FairThreads* const threads = weight == Weight::kHeavy ? &workers_ : weight == Weight::kDisk ? &disk_ : nullptr;
     threads == nullptr ? work() : threads->Post(std::move(work));
   }
 
@@ -50,9 +81,9 @@ class Dispatch {
     FairThreads::Load load;
   };
   // Lists another queue, too. To be called before the first call. `load` lives as long as this.
-  void List(std::string name, std::function<FairThreads::Load()> load) { others_.push_back({std::move(name), std::move(load)}); }
+  void List(std::string name, std::function<FairThreads::Load()> load) { others_.emplace_back(std::move(name), std::move(load)); }
   std::vector<Queue> queues();
-  // Looks whether the pools take work still (pool_probe.h). To be called now and then, on one thread.
+  // Looks whether the pools take work still. To be called now and then, on one thread.
   void Probe() {
     disk_probe_.Send(disk_, kDiskThreads);
     worker_probe_.Send(workers_, kWorkers);
@@ -61,14 +92,7 @@ class Dispatch {
  private:
   static constexpr int kDiskThreads = 8, kWorkers = 17;
 
-  // Null: the calling thread.
-  FairThreads* ThreadsOf(Weight weight);
-
-  struct Other {
-    std::string name;
-    std::function<FairThreads::Load()> load;
-  };
-  std::vector<Other> others_;
+  std::vector<std::pair<std::string, std::function<FairThreads::Load()>>> others_;
   PoolProbe disk_probe_{"disk"}, worker_probe_{"worker"};
   // Each pool does one thing at a time for one peer.
   FairThreads disk_{{.name = "disk", .most_threads = kDiskThreads}};

@@ -1,10 +1,10 @@
 #include "server/rpc/grpc_call.h"
 
-#include <utility>
-
 #include "grpc/grpc.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "server/rpc/grpc_status.h"
+#include "server/rpc/router.h"
+#include "server/rpc/stream.h"
 
 namespace gluond::server {
 namespace {
@@ -26,36 +26,31 @@ class ReceivedMessage final : public grpc::ProtoBufferReader {
 
 }  // namespace
 
-template <void (GrpcCall::*Function)(bool)>
-void GrpcCall::To<Function>::Done(bool ok) {
-  (call->*Function)(ok);
-}
-
-void GrpcCall::Await(grpc::AsyncGenericService& service, grpc::ServerCompletionQueue& queue, Acceptor& acceptor) {
-  const auto call = std::make_shared<GrpcCall>(acceptor);
+void GrpcCall::Await(grpc::AsyncGenericService& service, grpc::ServerCompletionQueue& queue, Router& router) {
+  const auto call = std::make_shared<GrpcCall>(router);
   call->while_grpc_has_it_ = call;
   call->context_.AsyncNotifyWhenDone(call->ended_.tag());
-  service.RequestCall(&call->context_, &call->stream_, &queue, &queue, call->came_.tag());
+  service.RequestCall(&call->context_, &call->messages_, &queue, &queue, call->came_.tag());
 }
 
 // Without a call nothing else is told of it, its end neither.
-void GrpcCall::Came(bool ok) { ok ? acceptor_.Accept(while_grpc_has_it_) : End(); }
+void GrpcCall::Came(bool ok) { ok ? router_.Accept(while_grpc_has_it_) : End(); }
 
 void GrpcCall::Ended(bool) {
   is_cancelled_.store(context_.IsCancelled(), std::memory_order_relaxed);
   BeginOrEnd();
 }
 
-// The second of the two that come here has a listener that is ready, and an end.
+// The second of the two that come here has a stream that is ready, and an end.
 void GrpcCall::BeginOrEnd() {
   if (!begun_or_ended_.exchange(true)) return;
-  if (is_cancelled()) listener_->OnCancel();
+  if (is_cancelled()) stream_->OnCancel();
   Release();
 }
 
 void GrpcCall::StartRead() {
   under_way_.fetch_add(1, std::memory_order_relaxed);
-  stream_.Read(&received_, read_.tag());
+  messages_.Read(&received_, read_.tag());
 }
 
 void GrpcCall::ReadDone(bool ok) {
@@ -67,45 +62,41 @@ void GrpcCall::ReadDone(bool ok) {
     (void)received_.Dump(&message);
     received_.Clear();
   }
-  listener_->OnReadDone(ok ? &message : nullptr, encoding);
+  stream_->OnReadDone(ok ? &message : nullptr, encoding);
   Release();
 }
 
 void GrpcCall::StartWrite(const Slices& message) {
   sent_ = grpc::ByteBuffer(message.data(), message.size());
   under_way_.fetch_add(1, std::memory_order_relaxed);
-  stream_.Write(sent_, written_.tag());
+  messages_.Write(sent_, written_.tag());
 }
 
 void GrpcCall::WriteDone(bool ok) {
   sent_.Clear();
-  listener_->OnWriteDone(ok);
+  stream_->OnWriteDone(ok);
   Release();
 }
 
 // The call may be over before gRPC's functions return.
-void GrpcCall::Finish(const absl::Status& status) { stream_.Finish(ToGrpc(status), finished_.tag()); }
+void GrpcCall::Finish(const absl::Status& status) { messages_.Finish(ToGrpc(status), finished_.tag()); }
 
 void GrpcCall::WriteAndFinish(const Slices& message) {
   sent_ = grpc::ByteBuffer(message.data(), message.size());
-  stream_.WriteAndFinish(sent_, grpc::WriteOptions(), grpc::Status::OK, finished_.tag());
+  messages_.WriteAndFinish(sent_, grpc::WriteOptions(), grpc::Status::OK, finished_.tag());
 }
 
 void GrpcCall::Abort(const absl::Status& status) {
   const grpc::Status why = ToGrpc(status);
   grpc_call_cancel_with_status(context_.c_call(), static_cast<grpc_status_code>(why.error_code()), why.error_message().c_str(),
                                nullptr);
-  stream_.Finish(why, finished_.tag());
+  messages_.Finish(why, finished_.tag());
 }
 
 absl::string_view GrpcCall::Metadata(absl::string_view key) const {
   const auto& metadata = context_.client_metadata();
   const auto found = metadata.find(grpc::string_ref(key.data(), key.size()));
   return found == metadata.end() ? absl::string_view() : absl::string_view(found->second.data(), found->second.size());
-}
-
-void GrpcCall::AddTrailingMetadata(absl::string_view key, const std::string& value) {
-  context_.AddTrailingMetadata(std::string(key), value);
 }
 
 std::chrono::steady_clock::time_point GrpcCall::deadline() const {
@@ -118,20 +109,18 @@ std::chrono::steady_clock::time_point GrpcCall::deadline() const {
   return Clock::now() + left;
 }
 
-void GrpcCall::Finished(bool) { Release(); }
-
 void GrpcCall::Release() {
   if (under_way_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-  listener_->OnDone();
+  stream_->OnDone();
   End();
 }
 
-// The acceptor may be gone when Gone returns, and gRPC's queue with it: the call goes before.
+// The router may be gone when Gone returns, and gRPC's queue with it: the call goes before.
 void GrpcCall::End() {
-  Acceptor& acceptor = acceptor_;
-  listener_.reset();
+  Router& router = router_;
+  stream_.reset();
   while_grpc_has_it_.reset();
-  acceptor.Gone();
+  router.Gone();
 }
 
 }  // namespace gluond::server

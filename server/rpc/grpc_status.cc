@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
@@ -38,20 +38,21 @@ std::string Tail(const std::string& text, size_t most) {
   return line == std::string::npos ? "" : absl::StrCat("...", text.substr(line));
 }
 
+// Empty: there is no such fact.
+absl::string_view FactOf(const ErrorInfo& info, absl::string_view key) {
+  const auto found = absl::c_find_if(info.metadata, [key](const auto& fact) { return fact.first == key; });
+  return found == info.metadata.end() ? absl::string_view() : found->second;
+}
+
 // The time after which another attempt makes sense; zero: none does, or nobody knows when.
 std::chrono::milliseconds RetryDelay(const ErrorInfo& info) {
   using std::chrono_literals::operator""ms;
   if (info.reason == reason::kLoading || info.reason == reason::kDraining) return 1000ms;
   if (info.reason == reason::kTooManyCalls) return 100ms;
-  for (const auto& [key, value] : info.metadata) {
-    if (int64_t wait = 0; key == "wait_ms" && absl::SimpleAtoi(value, &wait)) return std::chrono::milliseconds(wait);
-  }
-  const auto is_queue = [](const auto& fact) {
-    return fact.first == "flag" &&
-           (fact.second == "--max_requests" || fact.second == "--max_request_bytes" || fact.second == "--tenants:requests");
-  };
-  const bool waits = info.reason == reason::kLimit && std::any_of(info.metadata.begin(), info.metadata.end(), is_queue);
-  return waits ? 100ms : 0ms;
+  if (int64_t wait = 0; absl::SimpleAtoi(FactOf(info, "wait_ms"), &wait)) return std::chrono::milliseconds(wait);
+  const absl::string_view flag = FactOf(info, "flag");
+  const bool is_queue = flag == "--max_requests" || flag == "--max_request_bytes" || flag == "--tenants:requests";
+  return info.reason == reason::kLimit && is_queue ? 100ms : 0ms;
 }
 
 void AddRetryInfo(std::chrono::milliseconds delay, google::rpc::Status* proto) {
@@ -61,12 +62,19 @@ void AddRetryInfo(std::chrono::milliseconds delay, google::rpc::Status* proto) {
   proto->add_details()->PackFrom(detail);
 }
 
-void AddFieldViolation(const std::string& field, absl::string_view message, google::rpc::Status* proto) {
+void AddFieldViolation(absl::string_view field, absl::string_view message, google::rpc::Status* proto) {
   google::rpc::BadRequest detail;
   google::rpc::BadRequest::FieldViolation* violation = detail.add_field_violations();
-  violation->set_field(field);
+  violation->set_field(std::string(field));
   violation->set_description(message.size() > kMostViolation ? "" : std::string(message));
   proto->add_details()->PackFrom(detail);
+}
+
+// Empty: the status has none.
+google::rpc::ErrorInfo DetailOf(const google::rpc::Status& proto) {
+  google::rpc::ErrorInfo info;
+  if (!proto.details().empty()) (void)proto.details(0).UnpackTo(&info);
+  return info;
 }
 
 }  // namespace
@@ -82,9 +90,7 @@ google::rpc::Status ToProto(const absl::Status& status) {
     for (const auto& [key, value] : info->metadata) (*detail.mutable_metadata())[key] = value;
     proto.add_details()->PackFrom(detail);
     if (const auto delay = RetryDelay(*info); delay.count() > 0) AddRetryInfo(delay, &proto);
-    for (const auto& [key, value] : info->metadata) {
-      if (key == "field") AddFieldViolation(value, status.message(), &proto);
-    }
+    if (const absl::string_view field = FactOf(*info, "field"); !field.empty()) AddFieldViolation(field, status.message(), &proto);
   }
   if (const auto traceback = status.GetPayload(kTraceback); traceback.has_value()) {
     google::rpc::DebugInfo detail;
@@ -94,15 +100,11 @@ google::rpc::Status ToProto(const absl::Status& status) {
   return proto;
 }
 
-std::string ReasonOf(const google::rpc::Status& proto) {
-  google::rpc::ErrorInfo info;
-  return !proto.details().empty() && proto.details(0).UnpackTo(&info) ? info.reason() : "";
-}
+std::string ReasonOf(const google::rpc::Status& proto) { return DetailOf(proto).reason(); }
 
 std::string LimitOf(const google::rpc::Status& proto) {
-  google::rpc::ErrorInfo info;
-  if (proto.code() != static_cast<int32_t>(absl::StatusCode::kResourceExhausted)) return "";
-  if (proto.details().empty() || !proto.details(0).UnpackTo(&info) || info.reason() != reason::kLimit) return "";
+  const google::rpc::ErrorInfo info = DetailOf(proto);
+  if (proto.code() != static_cast<int32_t>(absl::StatusCode::kResourceExhausted) || info.reason() != reason::kLimit) return "";
   const auto flag = info.metadata().find("flag");
   return flag == info.metadata().end() ? "" : flag->second;
 }

@@ -12,8 +12,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/string_view.h"
-
 namespace gluond::server {
 
 struct Holder {
@@ -34,19 +32,7 @@ class Holdings {
     std::map<std::string, OfIdentity, std::less<>> identities;
     size_t size = 0;
 
-    const OfIdentity* Find(absl::string_view identity) const {
-      const auto found = identities.find(identity);
-      return found == identities.end() ? nullptr : &found->second;
-    }
-    size_t SizeOf(absl::string_view identity) const {
-      const OfIdentity* const its = Find(identity);
-      return its == nullptr ? 0 : its->size;
-    }
-    const OfIdentity& largest() const {
-      return std::max_element(identities.begin(), identities.end(),
-                              [](const auto& a, const auto& b) { return a.second.size < b.second.size; })
-          ->second;
-    }
+    const OfIdentity& largest() const { return LargestOf(identities); }
   };
 
   Place Add(const Holder& holder, Item item, size_t size = 1) {
@@ -75,18 +61,16 @@ class Holdings {
 
   size_t size() const { return size_; }
   const std::map<std::string, OfTenant, std::less<>>& tenants() const { return tenants_; }
-  const OfTenant* Find(absl::string_view tenant) const {
-    const auto found = tenants_.find(tenant);
-    return found == tenants_.end() ? nullptr : &found->second;
-  }
   // Requires: there are items.
-  const OfTenant& largest() const {
-    return std::max_element(tenants_.begin(), tenants_.end(),
-                            [](const auto& a, const auto& b) { return a.second.size < b.second.size; })
+  const OfTenant& largest() const { return LargestOf(tenants_); }
+
+ private:
+  template <class Map>
+  static const auto& LargestOf(const Map& map) {
+    return std::max_element(map.begin(), map.end(), [](const auto& a, const auto& b) { return a.second.size < b.second.size; })
         ->second;
   }
 
- private:
   std::map<std::string, OfTenant, std::less<>> tenants_;
   size_t size_ = 0;
 };

@@ -1,7 +1,7 @@
 #include "server/rpc/json_line.h"
 
+#include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -22,12 +22,15 @@ std::string JsonQuoted(absl::string_view text) {
   return out += '"';
 }
 
+absl::string_view Cut(absl::string_view text, size_t most) {
+  size_t size = std::min(text.size(), most);
+  while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
 std::string JsonExcerpt(absl::string_view text) {
   constexpr size_t kLongest = 2000;
-  if (text.size() <= kLongest) return JsonQuoted(text);
-  size_t end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // Characters stay whole.
-  return JsonQuoted(absl::StrCat(text.substr(0, end), "..."));
+  return JsonQuoted(absl::StrCat(Cut(text, kLongest), text.size() > kLongest ? "..." : ""));
 }
 
 std::string JsonIfThere(absl::string_view name, absl::string_view value) {

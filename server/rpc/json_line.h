@@ -3,10 +3,11 @@
 #ifndef SERVER_RPC_JSON_LINE_H_
 #define SERVER_RPC_JSON_LINE_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "server/rpc/log_levels.h"
+#include "server/rpc/log_limit.h"
 
 namespace gluond::server {
 
@@ -16,7 +17,10 @@ inline bool IsPlainInJson(char c) { return static_cast<unsigned char>(c) >= 0x20
 // The text in quotes, escaped as JSON wants it.
 std::string JsonQuoted(absl::string_view text);
 
-// The same of at most 2000 bytes: some messages hold texts that clients send.
+// At most so many bytes of a text. Characters stay whole.
+absl::string_view Cut(absl::string_view text, size_t most);
+
+// JsonQuoted of at most 2000 bytes: some messages hold texts that clients send.
 std::string JsonExcerpt(absl::string_view text);
 
 // A further member of a line's object: `,"name":"value"`; nothing where the value is empty.

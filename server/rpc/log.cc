@@ -3,19 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/core/error_info.h"
-#include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "grpcpp/version_info.h"
 #include "server/rpc/json_line.h"
-#include "server/rpc/log_file.h"
 #include "server/rpc/log_writer.h"
 #include "server/start/limits.h"
 
@@ -35,7 +33,7 @@
 namespace gluond::server {
 namespace {
 
-// Never destroyed: other threads may log until the end.
+// Never destroyed, as all writers: other threads may log until the end.
 LogWriter& Stdout() {
   static LogWriter& writer = *new LogWriter(STDOUT_FILENO);
   return writer;
@@ -45,14 +43,14 @@ LogWriter& Stderr() {
   return writer;
 }
 
-Mutex& FilesMutex() {
+Mutex& LogsMutex() {
   static Mutex& mutex = *new Mutex;
   return mutex;
 }
-// Guarded by FilesMutex.
-std::vector<LogFile*>& Files() {
-  static auto& files = *new std::vector<LogFile*>;
-  return files;
+// The logs of the process by their names. Guarded by LogsMutex.
+std::vector<std::pair<std::string, LogWriter*>>& Logs() {
+  static auto& logs = *new std::vector<std::pair<std::string, LogWriter*>>{{"stderr", &Stderr()}, {"stdout", &Stdout()}};
+  return logs;
 }
 
 void LogOfGrpc(absl::string_view severity, absl::string_view file, int line, absl::string_view message) {
@@ -76,23 +74,14 @@ class GrpcLogSink final : public absl::LogSink {
 
 }  // namespace
 
-absl::string_view CodeName(absl::StatusCode code) {
-  static constexpr const char* kNames[] = {
-      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
-      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
-      "DATA_LOSS", "UNAUTHENTICATED"};
-  const auto i = static_cast<size_t>(code);
-  return i < std::size(kNames) ? kNames[i] : "UNKNOWN";
-}
-
 std::string ToJsonLine(const FailedRequest& request, int64_t left_out) {
-  return absl::StrCat(
-      BeginJsonLine("request_failed", LevelOf(request.status)), ",\"method\":", JsonQuoted(request.method),
-      ",\"code\":", JsonQuoted(CodeName(request.status.code())), ",\"message\":", JsonExcerpt(request.status.message()),
-      ",\"peer\":", JsonQuoted(request.peer), JsonIfThere("client", request.client), ",\"bytes\":", request.bytes,
-      ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds), JsonIfThere("request_id", request.request_id),
-      JsonIfThere("traceparent", request.traceparent), left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
+  return absl::StrCat(BeginJsonLine("request_failed", LevelOf(request.status)), ",\"method\":", JsonQuoted(request.method),
+                      ",\"code\":", JsonQuoted(absl::StatusCodeToString(request.status.code())),
+                      ",\"message\":", JsonExcerpt(request.status.message()), ",\"peer\":", JsonQuoted(request.peer),
+                      JsonIfThere("client", request.client), ",\"bytes\":", request.bytes,
+                      ",\"ms\":", absl::StrFormat("%.3f", request.milliseconds), JsonIfThere("request_id", request.request_id),
+                      JsonIfThere("traceparent", request.traceparent),
+                      left_out == 0 ? "" : absl::StrCat(",\"left_out\":", left_out), "}\n");
 }
 
 std::string EventLine(absl::string_view event, LogLevel level, absl::string_view message) {
@@ -112,45 +101,39 @@ absl::StatusOr<LogSink> LogToFile(const std::string& path, absl::string_view nam
     Stdout().SetLinger(linger);
     return LogSink(&LogToStdout);
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<LogFile> opened, LogFile::Open(path, name, linger));
-  LogFile& file = *opened.release();  // Never destroyed, as the others.
-  MutexLock lock(FilesMutex());
-  Files().push_back(&file);
-  return LogSink([&file](const LogLine& line) { file.writer().Write(line, line.is_kept); });
+  ASSIGN_OR_RETURN(std::unique_ptr<LogWriter> opened, LogWriter::Open(path, linger));
+  LogWriter& file = *opened.release();
+  MutexLock lock(LogsMutex());
+  Logs().emplace_back(name, &file);
+  return LogSink([&file](const LogLine& line) { file.Write(line, line.is_kept); });
 }
 
 void FollowMovedLogs() {
-  MutexLock lock(FilesMutex());
-  for (LogFile* file : Files()) {
-    const absl::Status followed = file->FollowMove();
+  MutexLock lock(LogsMutex());
+  for (const auto& [name, log] : Logs()) {
+    const absl::Status followed = log->FollowMove();
     if (!followed.ok()) LogEvent("log_not_followed", LogLevel::kError, followed.message());
   }
 }
 
 std::function<bool()> HealthOf(absl::string_view name) {
-  MutexLock lock(FilesMutex());
-  for (const LogFile* file : Files()) {
-    if (file->name() == name) return [file] { return file->is_written(); };
-  }
-  const LogWriter& writer = name == "stdout" ? Stdout() : Stderr();
-  return [&writer] { return writer.is_written(); };
+  MutexLock lock(LogsMutex());
+  const auto found = absl::c_find_if(Logs(), [name](const auto& log) { return log.first == name; });
+  return [&writer = found == Logs().end() ? Stderr() : *found->second] { return writer.is_written(); };
 }
 
 std::vector<std::pair<std::string, int64_t>> CountDroppedLines() {
-  std::vector<std::pair<std::string, int64_t>> counts = {{"stderr", Stderr().lines_dropped()},
-                                                         {"stdout", Stdout().lines_dropped()}};
-  MutexLock lock(FilesMutex());
-  for (const LogFile* file : Files()) counts.emplace_back(file->name(), file->writer().lines_dropped());
+  std::vector<std::pair<std::string, int64_t>> counts;
+  MutexLock lock(LogsMutex());
+  for (const auto& [name, log] : Logs()) counts.emplace_back(name, log->lines_dropped());
   return counts;
 }
 
+// The files come first: no reader holds them up.
 void FlushLogs(std::chrono::milliseconds timeout) {
   const auto end = std::chrono::steady_clock::now() + timeout;
-  Stdout().Flush(timeout);
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-  Stderr().Flush(std::max(left, std::chrono::milliseconds(0)));
-  MutexLock lock(FilesMutex());
-  for (LogFile* file : Files()) file->writer().Flush(timeout);
+  MutexLock lock(LogsMutex());
+  for (auto log = Logs().rbegin(); log != Logs().rend(); ++log) log->second->Flush(end - std::chrono::steady_clock::now());
 }
 
 void LogGrpcToStderr() {
@@ -200,7 +183,8 @@ void FailureLog::Failed(const FailedRequest& request) {
     }
   }
   if (!levels_.On(LevelOf(request.status))) return;
-  const std::optional<int64_t> left_out = limit_.Admit(absl::StrCat(request.method, " ", CodeName(request.status.code())));
+  const std::optional<int64_t> left_out =
+      limit_.Admit(absl::StrCat(request.method, " ", absl::StatusCodeToString(request.status.code())));
   if (left_out.has_value()) sink_(ToJsonLine(request, *left_out));
 }
 
@@ -221,14 +205,12 @@ void FailureLog::Ended(absl::string_view peer, absl::string_view reason) {
                      ",\"reason\":", JsonQuoted(reason), *left_out == 0 ? "" : absl::StrCat(",\"left_out\":", *left_out), "}\n"));
 }
 
-void FailureLog::Sweep() { Tell(limit_.TakeLeftOut()); }
+void FailureLog::Sweep(LogLimit::Which which) { LogLeftOut("requests_failed", limit_, which, sink_); }
 
-void FailureLog::Flush() { Tell(limit_.TakeAllLeftOut()); }
-
-void FailureLog::Tell(const LogLimit::Counts& counts) {
-  for (const auto& [reason, left_out] : counts) {
-    sink_(absl::StrCat(BeginJsonLine("requests_failed", LogLevel::kWarning), ",\"reason\":", JsonQuoted(reason),
-                       ",\"left_out\":", left_out, "}\n"));
+void LogLeftOut(absl::string_view event, LogLimit& limit, LogLimit::Which which, const LogSink& sink) {
+  for (const auto& [reason, left_out] : limit.TakeLeftOut(which)) {
+    sink(absl::StrCat(BeginJsonLine(event, LogLevel::kWarning), ",\"reason\":", JsonQuoted(reason), ",\"left_out\":", left_out,
+                      "}\n"));
   }
 }
 

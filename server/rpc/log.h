@@ -34,7 +34,6 @@
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
 #include "server/rpc/call_counts.h"
-#include "server/rpc/log_levels.h"
 #include "server/rpc/log_limit.h"
 
 namespace gluond::server {
@@ -53,9 +52,6 @@ struct FailedRequest {
 
 // `left_out`: so many requests like it have had no line since the last one.
 std::string ToJsonLine(const FailedRequest& request, int64_t left_out = 0);
-
-// "INVALID_ARGUMENT" and the like.
-absl::string_view CodeName(absl::StatusCode code);
 
 // A line for a log, or some that belong together. Made of any text, which outlives it.
 struct LogLine {
@@ -99,6 +95,9 @@ void LogGrpcToStderr();
 void SetGrpcVerbosity(uint32_t verbosity);
 uint32_t GrpcVerbosity();
 
+// Lines with the numbers of lines that a limit has left out.
+void LogLeftOut(absl::string_view event, LogLimit& limit, LogLimit::Which which, const LogSink& sink);
+
 class FailureLog {
  public:
   explicit FailureLog(LogSink sink);
@@ -116,12 +115,9 @@ class FailureLog {
   // `reason`: one of few texts.
   void Ended(absl::string_view peer, absl::string_view reason);
   // Logs the numbers of lines left out; to be called now and then, and in the end for all.
-  void Sweep();
-  void Flush();
+  void Sweep(LogLimit::Which which = LogLimit::kDue);
 
  private:
-  void Tell(const LogLimit::Counts& counts);
-
   const LogSink sink_;
   LogLevels levels_;
   LogLimit limit_;

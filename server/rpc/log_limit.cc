@@ -2,16 +2,35 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
+
+#include "engine/core/error_info.h"
 
 namespace gluond::server {
-
 namespace {
 
 // To make room looks at all reasons.
 constexpr std::chrono::seconds kMakeRoomEvery{1};
 
 }  // namespace
+
+LogLevel LevelOf(absl::StatusCode code, absl::string_view reason) {
+  switch (code) {
+    case absl::StatusCode::kOk: return LogLevel::kInfo;
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kInternal: return LogLevel::kError;
+    // The client that computes an operator is another one's business, or the caller's own.
+    case absl::StatusCode::kUnavailable: return reason == reason::kProviderGone ? LogLevel::kWarning : LogLevel::kError;
+    // A client can say any checksum. A loss of the disk has no reason.
+    case absl::StatusCode::kDataLoss: return reason == reason::kDamagedOnTheWay ? LogLevel::kWarning : LogLevel::kError;
+    default: return LogLevel::kWarning;
+  }
+}
+
+LogLevel LevelOf(const absl::Status& status) {
+  if (status.ok()) return LogLevel::kInfo;
+  const std::optional<ErrorInfo> info = InfoOf(status);
+  return LevelOf(status.code(), info.has_value() ? absl::string_view(info->reason) : "");
+}
 
 void LogLimit::Earn(Reason& reason, Clock::time_point now) {
   const int64_t earned = std::max<int64_t>((now - reason.since) / kEvery, 0);
@@ -47,20 +66,13 @@ std::optional<int64_t> LogLimit::Admit(const std::string& reason, Clock::time_po
   return std::nullopt;
 }
 
-LogLimit::Counts LogLimit::TakeLeftOut(Clock::time_point now) {
+LogLimit::Counts LogLimit::TakeLeftOut(Which which, Clock::time_point now) {
   Counts counts;
   MutexLock lock(mu_);
   for (auto& [name, reason] : reasons_) {
-    if (reason.left_out > 0 && TakeLine(reason, now)) counts.emplace_back(name, std::exchange(reason.left_out, 0));
-  }
-  return counts;
-}
-
-LogLimit::Counts LogLimit::TakeAllLeftOut() {
-  Counts counts;
-  MutexLock lock(mu_);
-  for (auto& [name, reason] : reasons_) {
-    if (reason.left_out > 0) counts.emplace_back(name, std::exchange(reason.left_out, 0));
+    if (reason.left_out > 0 && (which == kAll || TakeLine(reason, now))) {
+      counts.emplace_back(name, std::exchange(reason.left_out, 0));
+    }
   }
   return counts;
 }

@@ -1,10 +1,14 @@
-// LogLimit says which lines of a log are written: for each reason kBurst at once, and then one every kEvery. It counts the
-// others. Where reasons are not the program's own words their number is to be bounded. A reason beyond the bound takes the
-// place of a reason that nothing is known of any more, or shares the lines of the reason "others". Thread-safe.
+// Which lines of a log are written. LogLevels says which lines on calls are wanted, by the way in which a call has ended. An
+// operator may change it while the server runs. LogLimit says which lines there are room for: for each reason kBurst at once, and
+// then one every kEvery. It counts the others. Where reasons are not the program's own words their number is to be bounded. A
+// reason beyond the bound takes the place of a reason that nothing is known of any more, or shares the lines of the reason
+// "others". Thread-safe; LogLevels has no lock.
 
 #ifndef SERVER_RPC_LOG_LIMIT_H_
 #define SERVER_RPC_LOG_LIMIT_H_
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +19,35 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
 
 namespace gluond::server {
+
+enum class LogLevel {
+  kInfo,     // The call went well.
+  kWarning,  // It was refused, or has failed by its caller's doing.
+  kError,    // The server could not do it, by no doing of its caller. Those alone wake somebody (deploy/prometheus).
+};
+
+// Errors with one code may differ in their reasons (engine/core/error_info.h), which tell who could have done something.
+LogLevel LevelOf(absl::StatusCode code, absl::string_view reason);
+LogLevel LevelOf(const absl::Status& status);
+
+inline absl::string_view NameOf(LogLevel level) {
+  static constexpr absl::string_view kNames[] = {"info", "warning", "error"};
+  return kNames[static_cast<size_t>(level)];
+}
+
+class LogLevels {
+ public:
+  bool On(LogLevel level) const { return on_[static_cast<size_t>(level)].load(std::memory_order_relaxed); }
+  void Set(LogLevel level, bool on) { on_[static_cast<size_t>(level)].store(on, std::memory_order_relaxed); }
+
+ private:
+  std::array<std::atomic<bool>, 3> on_ = {true, true, true};
+};
 
 class LogLimit {
  public:
@@ -33,8 +63,8 @@ class LogLimit {
 
   // The numbers of lines left out, of the reasons that may have a line by now, or of all. Their counts begin anew.
   using Counts = std::vector<std::pair<std::string, int64_t>>;
-  Counts TakeLeftOut(Clock::time_point now = Clock::now());
-  Counts TakeAllLeftOut();
+  enum Which { kDue, kAll };
+  Counts TakeLeftOut(Which which, Clock::time_point now = Clock::now());
 
  private:
   struct Reason {

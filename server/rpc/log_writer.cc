@@ -1,24 +1,23 @@
 #include "server/rpc/log_writer.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
-#include <string>
+#include <cstring>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/mutex.h"
 #include "engine/core/start_thread.h"
+#include "engine/core/status_macros.h"
 #include "server/rpc/json_line.h"
 
 namespace gluond::server {
 namespace {
-
-int64_t LinesIn(absl::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
 
 // Returns the number of lines that a descriptor which fails, a full disk's for instance, did not take.
 int64_t WriteAll(int fd, absl::string_view bytes) {
@@ -30,14 +29,22 @@ int64_t WriteAll(int fd, absl::string_view bytes) {
       pollfd waits = {fd, POLLOUT, 0};
       poll(&waits, 1, /*timeout=*/-1);
     } else if (errno != EINTR) {
-      return LinesIn(bytes);
+      return std::count(bytes.begin(), bytes.end(), '\n');
     }
   }
   return 0;
 }
 
-std::string DroppedLine(int64_t dropped) {
-  return absl::StrCat(BeginJsonLine("log_lines_dropped", LogLevel::kWarning), ",\"lines\":", dropped, "}\n");
+absl::StatusOr<int> OpenToAppend(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+  if (fd >= 0) return fd;
+  return absl::PermissionDeniedError(absl::StrCat("the log ", path, " cannot be written: ", std::strerror(errno)));
+}
+
+std::pair<dev_t, ino_t> InodeOf(int fd) {
+  struct stat found = {};
+  (void)fstat(fd, &found);
+  return {found.st_dev, found.st_ino};
 }
 
 }  // namespace
@@ -80,6 +87,26 @@ struct LogWriter::State {
 
 LogWriter::LogWriter(int fd, size_t queue_bytes, std::chrono::milliseconds linger)
     : state_(std::make_shared<State>(fd, queue_bytes, linger)) {}
+
+absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Open(const std::string& path, std::chrono::milliseconds linger) {
+  ASSIGN_OR_RETURN(const int fd, OpenToAppend(path));
+  auto writer = std::make_unique<LogWriter>(fd, kQueueBytes, linger);
+  writer->path_ = path;
+  writer->inode_ = InodeOf(fd);
+  return writer;
+}
+
+absl::Status LogWriter::FollowMove() {
+  struct stat found = {};
+  const bool is_there = path_.empty() || (stat(path_.c_str(), &found) == 0 && Inode(found.st_dev, found.st_ino) == inode_);
+  if (is_there) return absl::OkStatus();
+  const absl::StatusOr<int> fd = OpenToAppend(path_);
+  if (!fd.ok()) return is_lost_.exchange(true) ? absl::OkStatus() : fd.status();
+  is_lost_ = false;
+  inode_ = InodeOf(*fd);
+  GoOnIn(*fd);
+  return absl::OkStatus();
+}
 
 LogWriter::~LogWriter() {
   {
@@ -128,10 +155,10 @@ int64_t LogWriter::lines_dropped() const {
 
 bool LogWriter::is_written() const {
   MutexLock lock(state_->mu);
-  return !state_->fails && state_->queue.size() + state_->writing_bytes < state_->BytesFor(/*is_kept=*/false);
+  return !is_lost_ && !state_->fails && state_->queue.size() + state_->writing_bytes < state_->BytesFor(/*is_kept=*/false);
 }
 
-bool LogWriter::Flush(std::chrono::milliseconds timeout) {
+bool LogWriter::Flush(std::chrono::nanoseconds timeout) {
   MutexLock lock(state_->mu);
   const auto until = std::chrono::steady_clock::now() + timeout;
   ++state_->flushing;
@@ -149,7 +176,9 @@ void LogWriter::Loop(const std::shared_ptr<State>& state) {
     state->TakeNextFd();
     // Lines are dropped while the queue is full, so they come after all lines in it.
     std::string batch = std::exchange(state->queue, {});
-    if (const int64_t dropped = std::exchange(state->dropped, 0); dropped > 0) batch += DroppedLine(dropped);
+    if (const int64_t dropped = std::exchange(state->dropped, 0); dropped > 0) {
+      absl::StrAppend(&batch, BeginJsonLine("log_lines_dropped", LogLevel::kWarning), ",\"lines\":", dropped, "}\n");
+    }
     state->writing_bytes = batch.size();
     const int fd = state->fd;
     lock.Unlock();

@@ -84,18 +84,16 @@ std::optional<Rule> RuleOf(const Element& element, const Option& option, const R
 }
 
 // The server's own enums have the numbers of the .proto's.
-static_assert(static_cast<int>(Access::kOpen) == v1::MethodRule::OPEN && static_cast<int>(Access::kAdmin) == v1::MethodRule::ADMIN);
-static_assert(static_cast<int>(Audit::kEach) == v1::MethodRule::EACH && static_cast<int>(Audit::kMany) == v1::MethodRule::MANY);
-static_assert(static_cast<int>(Weight::kHeavy) == v1::MethodRule::HEAVY &&
-              static_cast<int>(Weight::kDisk) == v1::MethodRule::DISK &&
-              static_cast<int>(Weight::kAlways) == v1::MethodRule::ALWAYS);
-static_assert(static_cast<int>(Thing::kModel) == v1::NameRule::MODEL &&
-              static_cast<int>(Thing::kDataset) == v1::NameRule::DATASET &&
-              static_cast<int>(Thing::kCheckpoint) == v1::NameRule::CHECKPOINT &&
-              static_cast<int>(Thing::kVersions) == v1::NameRule::VERSIONS &&
-              static_cast<int>(Thing::kSavedSession) == v1::NameRule::SAVED_SESSION);
-static_assert(static_cast<int>(Deed::kRead) == v1::NameRule::READ && static_cast<int>(Deed::kChange) == v1::NameRule::CHANGE &&
-              static_cast<int>(Deed::kDelete) == v1::NameRule::DELETE && static_cast<int>(Deed::kMake) == v1::NameRule::MAKE);
+constexpr bool Same(auto own, auto of_proto) { return static_cast<int>(own) == of_proto; }
+static_assert(Same(Access::kOpen, v1::MethodRule::OPEN) && Same(Access::kAdmin, v1::MethodRule::ADMIN));
+static_assert(Same(Audit::kEach, v1::MethodRule::EACH) && Same(Audit::kMany, v1::MethodRule::MANY));
+static_assert(Same(Weight::kHeavy, v1::MethodRule::HEAVY) && Same(Weight::kDisk, v1::MethodRule::DISK) &&
+              Same(Weight::kAlways, v1::MethodRule::ALWAYS));
+static_assert(Same(Thing::kModel, v1::NameRule::MODEL) && Same(Thing::kDataset, v1::NameRule::DATASET) &&
+              Same(Thing::kCheckpoint, v1::NameRule::CHECKPOINT) && Same(Thing::kVersions, v1::NameRule::VERSIONS) &&
+              Same(Thing::kSavedSession, v1::NameRule::SAVED_SESSION));
+static_assert(Same(Deed::kRead, v1::NameRule::READ) && Same(Deed::kChange, v1::NameRule::CHANGE) &&
+              Same(Deed::kDelete, v1::NameRule::DELETE) && Same(Deed::kMake, v1::NameRule::MAKE));
 
 // Null: the message has no such field.
 Method::Field FieldWith(const google::protobuf::Descriptor& message, v1::FieldUse use) {
@@ -154,6 +152,7 @@ absl::StatusOr<Method> Method::Of(const MethodDescriptor& method) {
   made.is_short = made.access == Access::kOpen || made.weight == Weight::kAlways;
   made.numbered = rule->numbered();
   ASSIGN_OR_RETURN(made.targets, StringFields(request, rule->target()));
+  for (int i = 0; i < request.field_count(); ++i) RETURN_IF_ERROR(NamedFieldOf(*request.field(i)).status());
   made.call = FieldOf(request, v1::CallOptions::descriptor());
   made.client_id = FieldWith(request, v1::CLIENT_ID);
   made.commit = FieldWith(request, v1::COMMIT);
@@ -163,19 +162,18 @@ absl::StatusOr<Method> Method::Of(const MethodDescriptor& method) {
   made.timing = FieldOf(reply, v1::Timing::descriptor());
   const bool can_be_numbered = made.call != nullptr && made.replayed != nullptr && !made.targets.empty();
   if (made.numbered != (made.replayed != nullptr) || (made.numbered && !can_be_numbered)) {
-    return absl::InternalError(absl::StrCat(method.full_name(),
-                                            " is numbered exactly where its request has CallOptions and a "
-                                            "model as target, and its reply a field for REPLAYED"));
+    return absl::InternalError(absl::StrCat(
+        method.full_name(),
+        " is numbered exactly where its request has CallOptions and a model as target, and its reply a field for REPLAYED"));
   }
   return made;
 }
 
-std::optional<NamedField> NamedFieldOf(const FieldDescriptor& field) {
+absl::StatusOr<std::optional<NamedField>> NamedFieldOf(const FieldDescriptor& field) {
   const std::optional<v1::NameRule> rule = RuleOf<v1::NameRule>(field, v1::name, kFields);
   if (!rule.has_value()) return std::nullopt;
-  absl::StatusOr<std::vector<Method::Field>> if_empty = StringFields(*field.containing_type(), rule->if_empty());
-  return NamedField{rule->is_text(), static_cast<Thing>(rule->thing()), static_cast<Deed>(rule->deed()),
-                    if_empty.ok() ? *std::move(if_empty) : std::vector<Method::Field>()};
+  ASSIGN_OR_RETURN(std::vector<Method::Field> if_empty, StringFields(*field.containing_type(), rule->if_empty()));
+  return NamedField{rule->is_text(), static_cast<Thing>(rule->thing()), static_cast<Deed>(rule->deed()), std::move(if_empty)};
 }
 
 }  // namespace gluond::server

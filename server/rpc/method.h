@@ -58,8 +58,8 @@ struct NamedField {
   Deed deed = Deed::kAsk;
   std::vector<Method::Field> if_empty = {};  // The fields whose names it has then, the first that has one.
 };
-// Nothing: the field has neither names nor a text with names.
-std::optional<NamedField> NamedFieldOf(const google::protobuf::FieldDescriptor& field);
+// Nothing: the field has neither names nor a text with names. INTERNAL: its message lacks a field of `if_empty`.
+absl::StatusOr<std::optional<NamedField>> NamedFieldOf(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace gluond::server
 

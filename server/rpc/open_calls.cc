@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "server/rpc/stream.h"
+
 namespace gluond::server {
 
 void OpenCalls::Add(Stream* call) {
@@ -33,6 +35,12 @@ void OpenCalls::RevokeUnless(absl::FunctionRef<absl::Status(const Stream& call)>
     revoking_ = nullptr;
     revoked_.NotifyAll();
   }
+}
+
+void OpenCalls::CancelLate() {
+  const auto now = Stream::Clock::now();
+  MutexLock lock(mu_);
+  for (Stream* const call : calls_) call->CancelIfLate(now);
 }
 
 }  // namespace gluond::server

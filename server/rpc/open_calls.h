@@ -1,5 +1,6 @@
-// OpenCalls are the calls under way of callers who have credentials. When a credential ends, or is taken from its owner, the
-// owner's streams end, too: otherwise they would last as long as their client likes. Thread-safe.
+// OpenCalls are the calls under way. When a credential ends, or is taken from its owner, the owner's streams end, too: otherwise
+// they would last as long as their client likes. A client that reads too slowly, or not at all, loses the call, so that the
+// memory of what it is sent comes back. Thread-safe.
 
 #ifndef SERVER_RPC_OPEN_CALLS_H_
 #define SERVER_RPC_OPEN_CALLS_H_
@@ -8,19 +9,22 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "engine/core/mutex.h"
-#include "server/rpc/stream.h"
 
 namespace gluond::server {
+
+class Stream;
 
 class OpenCalls {
  public:
   // The call is there until Remove.
   void Add(Stream* call);
-  // Waits while the call is being revoked.
+  // Waits while the call is being revoked, or cancelled.
   void Remove(Stream* call);
   // Revokes each call that may not go on, for the reason that `may_go_on` tells. One caller at a time. `may_go_on` must not
   // call this.
   void RevokeUnless(absl::FunctionRef<absl::Status(const Stream& call)> may_go_on);
+  // Cancels the calls whose clients have not taken in time what was sent to them.
+  void CancelLate();
 
  private:
   Mutex mu_;

@@ -1,5 +1,6 @@
-#include "server/rpc/pipeline.h"
+// The way of a UnaryCall from the bytes of its message to the method's own code. Nothing here knows who carries the call.
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -23,10 +24,8 @@ using google::protobuf::Message;
 
 constexpr size_t kLongestModel = 128;
 
-// Goes on with a step where work of this weight may run.
-void GoOn(const CallPtr& call, Weight weight, void (*step)(const CallPtr&)) {
-  call->runner().dispatch.Run(weight, [call, step] { step(call); });
-}
+// The first calls of a peer are begun on the threads that poll, which know no turns.
+constexpr int64_t kCallsAtOnce = 32;
 
 std::string StringOf(const Message& message, Method::Field field) { return message.GetReflection()->GetString(message, field); }
 
@@ -76,75 +75,122 @@ uint64_t Fingerprint(const Message& request, const Attachments& attachments) {
   return absl::Hash<std::string>{}(absl::StrCat(request.GetTypeName(), ":", text));
 }
 
-void Run(const CallPtr& call) { call->service().answer(call); }
+}  // namespace
 
-// A turn has come that the call may have waited for.
-void RunInTurn(const CallPtr& call, std::unique_ptr<Sequences::Turn> turn) {
-  call->SetTurn(std::move(turn));
-  FINISH_IF_ERROR(*call, call->cancellation()->Check());
-  Run(call);
+void UnaryCall::GoOn(const CallPtr& self, Weight weight, void (UnaryCall::*step)(const CallPtr& self)) {
+  runner().dispatch.Run(weight, [self, step] { (self.get()->*step)(self); });
 }
 
-void Order(const CallPtr& call) {
-  const uint64_t number = OptionsOf(*call).sequence();
-  if (number == 0) return Run(call);
-  if (!call->method().numbered) {
-    return call->Finish(
-        absl::InvalidArgumentError("an upload takes no sequence: its chunks say where they belong; leave "
-                                   "`call.sequence` out"));
+void UnaryCall::Admit(const CallPtr& self) {
+  FINISH_IF_ERROR(*this, Enter());
+  // A peer with so many calls under way takes its turn among all peers.
+  const bool takes_turn = permit_.held_by_peer() > kCallsAtOnce;
+  const int64_t inflated = encoding() == Encoding::kNone ? request_bytes_ : std::min(request_bytes_ * kMostInflation, most_bytes());
+  GoOn(self, Dispatch::OfCall(method().weight, inflated, takes_turn), &UnaryCall::Parse);
+}
+
+absl::Status UnaryCall::Enter() {
+  RETURN_IF_ERROR(revoked());
+  const bool is_limited = method().weight != Weight::kAlways;
+  if (is_limited) {
+    RETURN_IF_ERROR(runner().calls.Begin());
+    entered_ = true;
   }
-  Numbered numbered = {OptionsOf(*call).client_id(), ModelOf(*call), number};
-  FINISH_IF_ERROR(*call, call->runner().check_loaded(numbered.model));
-  call->SetNumbered(numbered);
-  call->runner().sequences.Arrive({.client = std::move(numbered.client),
-                                   .model = std::move(numbered.model),
-                                   .number = number,
-                                   .payload = Fingerprint(call->request(), call->attachments()),
-                                   .run = [call](std::unique_ptr<Sequences::Turn> turn) { RunInTurn(call, std::move(turn)); },
-                                   .replay = [call](const std::string& answer) { call->FinishWithStoredAnswer(answer); },
-                                   .refuse = [call](const absl::Status& status) { call->Finish(status); }});
+  if (request_bytes_ > most_bytes()) {
+    if (method().is_short) return TooLongForName(request_bytes_);
+    return OverLimit("--max_message_bytes", "the request has ", request_bytes_, " bytes, more than the ",
+                     runner().limits.max_message_bytes, " of --max_message_bytes; send less at once, or upload in chunks");
+  }
+  if (is_limited) {
+    ASSIGN_OR_RETURN(permit_, runner().requests.Enter(peer(), 1, reach().tenant()));
+    ASSIGN_OR_RETURN(bytes_permit_, runner().request_bytes.Enter(peer(), request_bytes_));
+  }
+  return memory_.Grow(request_bytes_);
 }
 
-// Making the tensors of a short request may take long.
-void Weigh(const CallPtr& call) {
-  FINISH_IF_ERROR(*call, call->MayTouch());
-  const bool is_large = call->service().has_large_fill != nullptr && call->service().has_large_fill(call->request());
-  GoOn(call, is_large ? Weight::kHeavy : Weight::kLight, &Order);
+void UnaryCall::Parse(const CallPtr& self) {
+  // Nobody may want the answer any more of a call that has waited for its turn.
+  FINISH_IF_ERROR(*this, cancellation_->Check());
+  FINISH_IF_ERROR(*this, ParseRequest());
+  Qualify(self);
+}
+
+absl::Status UnaryCall::ParseRequest() {
+  request_ = service_.request->New(&arena_);
+  reply_ = service_.reply->New(&arena_);
+  const auto charge = [this](int64_t bytes) { return memory_.Grow(bytes); };
+  if (encoding() == Encoding::kNone) return ParseMessage(received_, request_, &attachments_, charge);
+  MayCompress();
+  is_compressed_ = true;
+  Slices inflated;
+  if (method().is_short) {
+    ASSIGN_OR_RETURN(inflated, InflateShort(received_, encoding(), charge));
+  } else {
+    ASSIGN_OR_RETURN(inflated, InflateInTurn(received_, most_bytes(), charge));
+    bytes_permit_ = Shares::Permit();
+    ASSIGN_OR_RETURN(bytes_permit_, runner().request_bytes.Enter(peer(), static_cast<int64_t>(Bytes(inflated).size())));
+  }
+  return ParseMessage(inflated, request_, &attachments_, charge);
+}
+
+std::string UnaryCall::Scope(const std::string& client_id) const {
+  return caller() == nullptr || client_id.empty() ? client_id : ClientOf(caller()->name, client_id);
 }
 
 // The names that the client said become the server's own.
-void Qualify(const CallPtr& call) {
-  Message* const request = call->mutable_request();
-  const google::protobuf::Reflection& reflection = *request->GetReflection();
-  const Method& method = call->method();
-  FINISH_IF_ERROR(*call, CheckOptions(*call));
-  if (!call->reach().is_everything()) Qualify(call->reach(), request);
-  if (method.call != nullptr) {
-    auto* const options = static_cast<v1::CallOptions*>(reflection.MutableMessage(request, method.call));
-    call->SetClient(options->client_id());
-    options->set_client_id(call->Scope(options->client_id()));
+void UnaryCall::Qualify(const CallPtr& self) {
+  const google::protobuf::Reflection& reflection = *request_->GetReflection();
+  FINISH_IF_ERROR(*this, CheckOptions(*this));
+  if (!reach().is_everything()) server::Qualify(reach(), request_);
+  if (method().call != nullptr) {
+    auto* const options = static_cast<v1::CallOptions*>(reflection.MutableMessage(request_, method().call));
+    if (options->client_id().size() <= kLongestClientId) client_ = options->client_id();
+    options->set_client_id(Scope(options->client_id()));
   }
-  if (method.client_id != nullptr)
-    reflection.SetString(request, method.client_id, call->Scope(StringOf(*request, method.client_id)));
-  for (const Method::Field field : method.targets) {
-    if (call->target().empty()) call->SetTarget(StringOf(*request, field));
+  if (const Method::Field field = method().client_id; field != nullptr) {
+    reflection.SetString(request_, field, Scope(StringOf(*request_, field)));
   }
-  if (method.commit != nullptr && !reflection.GetBool(*request, method.commit)) call->SetUnaudited();
-  GoOn(call, call->NoteTouched(), &Weigh);
+  for (const Method::Field field : method().targets) {
+    if (target().empty()) SetTarget(StringOf(*request_, field));
+  }
+  // A call that changes nothing for others to find has no line in the audit log.
+  if (method().commit != nullptr && !reflection.GetBool(*request_, method().commit)) audit_ = Audit::kNone;
+  if (caller() != nullptr) AddTouched(*request_, &touched_);
+  // Owners are asked before the call runs: to ask whether a checkpoint is there takes the disk.
+  const bool asks_disk = std::any_of(touched_.begin(), touched_.end(),
+                                     [](const Touched& each) { return each.thing == Thing::kCheckpoint && !each.name.empty(); });
+  GoOn(self, asks_disk ? Weight::kDisk : Weight::kLight, &UnaryCall::Weigh);
 }
 
-void Parse(const CallPtr& call) {
-  // Nobody may want the answer any more of a call that has waited for its turn.
-  FINISH_IF_ERROR(*call, call->cancellation()->Check());
-  FINISH_IF_ERROR(*call, call->ParseRequest());
-  Qualify(call);
+// Making the tensors of a short request may take long.
+void UnaryCall::Weigh(const CallPtr& self) {
+  ASSIGN_OR_FINISH(*this, claim_, runner().owners.May(caller(), touched_));
+  const bool is_large = service_.has_large_fill != nullptr && service_.has_large_fill(*request_);
+  GoOn(self, is_large ? Weight::kHeavy : Weight::kLight, &UnaryCall::Order);
 }
 
-}  // namespace
-
-void Admit(const CallPtr& call, int64_t bytes) {
-  FINISH_IF_ERROR(*call, call->Enter(bytes));
-  GoOn(call, Dispatch::OfCall(call->method().weight, call->bytes_to_parse(), call->TakesTurn()), &Parse);
+void UnaryCall::Order(const CallPtr& self) {
+  const uint64_t number = OptionsOf(*this).sequence();
+  if (number == 0) return service_.answer(self);
+  if (!method().numbered) {
+    return Finish(
+        absl::InvalidArgumentError("an upload takes no sequence: its chunks say where they belong; leave `call.sequence` out"));
+  }
+  numbered_ = {OptionsOf(*this).client_id(), ModelOf(*this), number};
+  FINISH_IF_ERROR(*this, runner().check_loaded(numbered_.model));
+  // The turn may be one that the call has waited for.
+  auto run = [self](std::unique_ptr<Sequences::Turn> turn) {
+    self->turn_ = std::move(turn);
+    FINISH_IF_ERROR(*self, self->cancellation_->Check());
+    self->service_.answer(self);
+  };
+  runner().sequences.Arrive({.client = numbered_.client,
+                             .model = numbered_.model,
+                             .number = number,
+                             .payload = Fingerprint(*request_, attachments_),
+                             .run = std::move(run),
+                             .replay = [self](const std::string& answer) { self->FinishWithStoredAnswer(answer); },
+                             .refuse = [self](const absl::Status& status) { self->Finish(status); }});
 }
 
 }  // namespace gluond::server

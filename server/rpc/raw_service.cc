@@ -1,7 +1,6 @@
 #include "server/rpc/raw_service.h"
 
-#include <utility>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 
@@ -42,8 +41,8 @@ absl::Status RawService::CheckComplete() const {
   if (service == nullptr) return absl::InternalError(absl::StrCat("no .proto has the service ", name_));
   for (int i = 0; i < service->method_count(); ++i) {
     const MethodDescriptor& method = *service->method(i);
-    bool found = false;
-    for (const auto& row : rows_) found = found || (row->method.name == method.name() && Fits(*row, method));
+    const bool found =
+        absl::c_any_of(rows_, [&](const auto& row) { return row->method.name == method.name() && Fits(*row, method); });
     if (!found) return absl::InternalError(absl::StrCat(name_, " has no row that fits ", method.name()));
   }
   return absl::OkStatus();

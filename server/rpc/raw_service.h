@@ -19,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "server/rpc/call.h"
 #include "server/rpc/method.h"
 #include "server/rpc/stream.h"

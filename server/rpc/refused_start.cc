@@ -5,9 +5,9 @@
 #include <chrono>
 #include <iostream>
 #include <sstream>
-#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "server/rpc/log.h"
 
@@ -21,13 +21,11 @@ class Lines final : public std::stringbuf {
  private:
   int sync() override {
     const std::string text = str();
-    size_t begin = 0;
-    for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-      const absl::string_view line = absl::string_view(text).substr(begin, end - begin);
-      if (!line.empty()) LogRefusedStart(absl::StripPrefix(line, "ERROR: "));
-      begin = end + 1;
+    const size_t end = text.rfind('\n') + 1;  // 0: no line is whole.
+    for (const absl::string_view line : absl::StrSplit(absl::string_view(text).substr(0, end), '\n', absl::SkipEmpty())) {
+      LogRefusedStart(absl::StripPrefix(line, "ERROR: "));
     }
-    str(text.substr(begin));
+    str(text.substr(end));
     pubseekoff(0, std::ios_base::end, std::ios_base::out);
     return 0;
   }

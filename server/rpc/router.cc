@@ -10,21 +10,14 @@
 #include "engine/core/status_macros.h"
 #include "engine/runtime/account.h"
 #include "engine/runtime/budget.h"
+#include "server/rpc/find_in.h"
+#include "server/rpc/runner.h"
 
 namespace gluond::server {
 namespace {
 
 // The client has made the method's name up; so many bytes of it are repeated to him.
 constexpr size_t kLongest = 200;
-// Logs have this in its place.
-const Method& Unknown() {
-  static const auto& unknown = *new auto([] {
-    Method method;
-    method.path = "unknown";
-    return method;
-  }());
-  return unknown;
-}
 
 // So many calls may come at once before gRPC puts them into a list of its own.
 constexpr int kAwaited = 256;
@@ -34,18 +27,22 @@ constexpr int64_t kCallBytes = 16 << 10;
 
 class Refusal final : public Stream {
  public:
-  // `is_charged`: the call's memory is; nothing is kept of one that is not.
-  Refusal(Peers& peers, const Opening& opening, absl::Status why, bool is_charged)
-      : Stream(peers, opening), why_(std::move(why)), is_charged_(is_charged) {}
+  // `is_charged`: the call's memory is; nothing is kept of one that is not. `for_caller`: it is refused for whoever made it.
+  Refusal(Runner& runner, const Opening& opening, absl::Status why, bool is_charged, bool for_caller)
+      : Stream(runner, opening), why_(std::move(why)), is_charged_(is_charged), for_caller_(for_caller) {}
 
  private:
-  void OnBegin() override { is_charged_ ? Finish(why_) : Abort(why_); }
+  void OnBegin() override {
+    LogFailure(why_);
+    if (for_caller_ && !IsRefusal(why_.code())) TellAudit({.code = why_.code(), .request_id = request_id()});
+    is_charged_ ? Finish(why_) : Abort(why_);
+  }
   void OnRead(Slices*) override {}
   void OnCancelled() override {}
   void OnOver() override {}
 
   const absl::Status why_;
-  const bool is_charged_;
+  const bool is_charged_, for_caller_;
 };
 
 // HTTP/2 counts so many bytes for a header beside its own, and has so many bytes of earlier headers that a client may mean
@@ -124,16 +121,16 @@ void Router::Gone() {
 struct Router::Arrival {
   Guest guest;
   int64_t header_bytes;
+  const RawService::Row& row;
   Gatekeeper::Admitted caller{};
-  const RawService::Row* row = nullptr;  // Null: there is no such method.
-  bool is_for_caller = false;            // The call is refused for whoever makes it.
+  bool is_for_caller = false;  // The call is refused for whoever makes it.
 };
 
 absl::Status Router::Admit(GrpcCall& call, Arrival* arrival) {
   grpc::GenericServerContext& context = call.context();
   RETURN_IF_ERROR(CheckHeaders(arrival->header_bytes));
   if (gatekeeper_ != nullptr) {
-    const std::optional<Access> wanted = arrival->row == nullptr ? std::nullopt : std::optional(arrival->row->method.access);
+    const std::optional<Access> wanted = &arrival->row == &unknown_ ? std::nullopt : std::optional(arrival->row.method.access);
     absl::Status status = gatekeeper_->Admit(wanted, context, &arrival->caller);
     arrival->is_for_caller = !status.ok();
     if (!status.ok()) return status;
@@ -143,58 +140,44 @@ absl::Status Router::Admit(GrpcCall& call, Arrival* arrival) {
     return status;
   }
   if (arrival->caller.reach.tenant() != nullptr) RETURN_IF_ERROR(arrival->caller.reach.tenant()->TakeRequest());
-  if (arrival->row == nullptr) return NoMethod(context.method());
-  return arrival->row->method.audit == Audit::kNone ? absl::OkStatus() : runner_.audit.Check();
+  if (&arrival->row == &unknown_) return NoMethod(context.method());
+  return arrival->row.method.audit == Audit::kNone ? absl::OkStatus() : runner_.audit.Check();
 }
 
 void Router::Accept(std::shared_ptr<GrpcCall> call) {
   Await();
-  Arrival arrival = {.guest = Guest(runner_.peers, call->context().c_call()), .header_bytes = HeaderBytes(call->context())};
+  const RawService::Row* const* const row = FindIn(rows_, call->context().method());
+  Arrival arrival = {.guest = Guest(runner_.peers, call->context().c_call()),
+                     .header_bytes = HeaderBytes(call->context()),
+                     .row = row == nullptr ? unknown_ : **row};
   if (arrival.header_bytes > kMostReadHeaders) runner_.peers.SentFarTooLongHeaders(*arrival.guest.peer());
   if (arrival.header_bytes > kTableBytes) arrival.guest.peer()->Gave(SentBytes(call->context()));
-  const auto found = rows_.find(call->context().method());
-  const bool is_known = found != rows_.end();
-  if (is_known) arrival.row = found->second;
   absl::Status status = Admit(*call, &arrival);
   const Gatekeeper::Admitted& caller = arrival.caller;
   const ScopedAccount account(Stream::AccountOf(*arrival.guest.peer(), caller.reach));
   Reservation memory(Budget::PartOf(runner_.memory));
   const absl::Status charged = memory.Grow(kCallBytes + arrival.header_bytes);
   if (status.ok()) status = charged;
-  const Stream::Opening opening = {.carrier = call,
+  const Stream::Opening opening = {.call = call,
                                    .guest = &arrival.guest,
                                    .memory = &memory,
-                                   .method = is_known ? &arrival.row->method : &Unknown(),
-                                   .counts = is_known ? arrival.row->counts.get() : &unknown_,
+                                   .method = &arrival.row.method,
+                                   .counts = arrival.row.counts.get(),
                                    .caller = caller.identity,
-                                   .reach = caller.reach,
-                                   .access = runner_.access.is_open() ? &runner_.access : nullptr,
-                                   .audit = status.ok() && runner_.audit.is_open() ? &runner_.audit : nullptr,
-                                   .open_calls = status.ok() && caller.identity != nullptr ? &open_calls_ : nullptr};
+                                   .reach = caller.reach};
   if (status.ok()) {
-    const std::shared_ptr<Stream> stream = arrival.row->start(opening);
-    if (opening.open_calls != nullptr) open_calls_.Add(stream.get());
+    const std::shared_ptr<Stream> stream = arrival.row.start(opening);
+    runner_.open_calls.Add(stream.get());
     return stream->Begin();
   }
-  const auto refusal = Stream::Make<Refusal>(runner_.peers, opening, status, charged.ok());
-  Tell(*refusal, status, arrival.is_for_caller);
-  refusal->Begin();
-}
-
-void Router::Tell(Stream& refused, const absl::Status& why, bool for_caller) {
-  runner_.log.Failed({.method = refused.method().path,
-                      .status = why,
-                      .peer = refused.peer()->name(),
-                      .request_id = refused.request_id(),
-                      .traceparent = refused.traceparent()});
-  if (!for_caller) return;
-  runner_.audit.Tell({refused.method().path, why.code(), refused.caller() == nullptr ? "" : refused.caller()->name,
-                      /*target=*/"", refused.peer()->name(), refused.request_id()});
+  Stream::Make<Refusal>(runner_, opening, status, charged.ok(), arrival.is_for_caller)->Begin();
 }
 
 void Router::EndRevoked() {
-  open_calls_.RevokeUnless(
-      [this](const Stream& call) { return gatekeeper_->MayGoOn(call.method().access, *call.caller(), call.reach()); });
+  runner_.open_calls.RevokeUnless([this](const Stream& call) {
+    if (call.caller() == nullptr) return absl::OkStatus();
+    return gatekeeper_->MayGoOn(call.method().access, *call.caller(), call.reach());
+  });
 }
 
 }  // namespace gluond::server

@@ -19,19 +19,20 @@
 #include "server/identity/gatekeeper.h"
 #include "server/net/grpc_1_51/arrivals.h"
 #include "server/rpc/grpc_call.h"
-#include "server/rpc/open_calls.h"
 #include "server/rpc/raw_service.h"
 
 namespace gluond::server {
 
-class Router final : private GrpcCall::Acceptor {
+class Router {
  public:
   // The bytes of headers that a call may have, as HTTP/2 counts them. A call with up to kMostReadHeaders is refused by itself.
   // More end the connection: gRPC 1.51 does so where they come in one frame, and has no limit for them in several.
   static constexpr int64_t kMostHeaders = 16 << 10, kMostReadHeaders = 64 << 10;
 
   // All outlive the gRPC server. `gatekeeper`: null where everybody may call everything.
-  Router(Runner& runner, const Gatekeeper* gatekeeper) : runner_(runner), gatekeeper_(gatekeeper) {}
+  Router(Runner& runner, const Gatekeeper* gatekeeper) : runner_(runner), gatekeeper_(gatekeeper) {
+    unknown_.method.path = "unknown";  // The client has made its name up.
+  }
 
   // `service` outlives the gRPC server.
   void Add(const RawService& service);
@@ -50,23 +51,24 @@ class Router final : private GrpcCall::Acceptor {
   void EndRevoked();
 
   // The calls of methods that there are not.
-  const CallCounts& unknown() const { return unknown_; }
+  const CallCounts& unknown() const { return *unknown_.counts; }
 
  private:
-  void Accept(std::shared_ptr<GrpcCall> call) override;
-  void Gone() override;
+  friend class GrpcCall;
+
+  // Makes a stream of the call, and calls its Begin.
+  void Accept(std::shared_ptr<GrpcCall> call);
+  // Last of all, for each Await: gRPC has nothing of the call any more, or none came.
+  void Gone();
   // Takes one more call.
   void Await();
   struct Arrival;
   // Finds the caller, and whether the call may begin.
   absl::Status Admit(GrpcCall& call, Arrival* arrival);
-  // Logs that a call was refused. `for_caller`: for whoever made it.
-  void Tell(Stream& refused, const absl::Status& why, bool for_caller);
 
   Runner& runner_;
   const Gatekeeper* const gatekeeper_;
-  CallCounts unknown_;
-  OpenCalls open_calls_;                                                 // Empty where everybody may call everything.
+  RawService::Row unknown_;                                              // The calls of methods that there are not have it.
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
   Arrivals arrivals_;
   grpc::AsyncGenericService service_;

@@ -3,7 +3,6 @@
 #ifndef SERVER_RPC_RUNNER_H_
 #define SERVER_RPC_RUNNER_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,13 +17,13 @@
 #include "server/net/peers.h"
 #include "server/rpc/access_log.h"
 #include "server/rpc/audit_log.h"
+#include "server/rpc/call_counts.h"
 #include "server/rpc/calls_under_way.h"
 #include "server/rpc/dispatch.h"
-#include "server/rpc/latency.h"
 #include "server/rpc/log.h"
+#include "server/rpc/open_calls.h"
 #include "server/rpc/sequence.h"
 #include "server/rpc/shares.h"
-#include "server/rpc/unsent.h"
 #include "server/start/limits.h"
 
 namespace gluond::server {
@@ -38,16 +37,11 @@ struct Runner {
         requests("requests in flight", limits.max_requests, "--max_requests", &Quotas::requests),
         request_bytes("bytes of requests in flight", limits.max_request_bytes, "--max_request_bytes"),
         sequences(
-            {limits.max_clients, limits.max_silent_clients, limits.max_answer_bytes},
-            [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
-            [this](absl::string_view tenant) { return MostClients(tenant); }) {}
-
-  // The most clients of a tenant whose numbers are remembered; nothing: there is no such tenant.
-  std::optional<int64_t> MostClients(absl::string_view tenant) const {
-    const TenantPtr found = tenants.Find(tenant);
-    if (found == nullptr) return std::nullopt;
-    return found->Most(&Quotas::clients, limits.max_clients);
-  }
+            limits, [this](auto work) { dispatch.Run(Weight::kHeavy, std::move(work)); },
+            [this](absl::string_view tenant) {
+              const TenantPtr found = tenants.Find(tenant);
+              return found == nullptr ? std::nullopt : std::optional(found->Most(&Quotas::clients, this->limits.max_clients));
+            }) {}
 
   const Limits limits;
   FailureLog log;
@@ -56,7 +50,7 @@ struct Runner {
   Peers peers;
   Shares requests;
   Shares request_bytes;
-  Unsent unsent;
+  OpenCalls open_calls;
   Sequences sequences;
   // The phases of models' calls: the wait for the model and its lane, the computation, and the part of it that clients
   // took for their operators.

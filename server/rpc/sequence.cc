@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "server/rpc/find_in.h"
 
 namespace gluond::server {
 namespace {
@@ -21,9 +22,8 @@ absl::Status WithLast(absl::Status status, absl::string_view reason, uint64_t la
 absl::Status Ahead(const std::string& who, uint64_t number, uint64_t last, bool is_rewound) {
   if (is_rewound) {
     return WithLast(absl::AbortedError(absl::StrCat("sequence ", number,
-                                                    " is ahead of the server, which was started anew: "
-                                                    "the last applied for ",
-                                                    who, " that is left is ", last, "; go on after it")),
+                                                    " is ahead of the server, which was started anew: the last applied for ", who,
+                                                    " that is left is ", last, "; go on after it")),
                     reason::kRewound, last);
   }
   return WithLast(absl::FailedPreconditionError(absl::StrCat("sequence ", number, " leaves a gap: the last applied for ", who,
@@ -32,13 +32,11 @@ absl::Status Ahead(const std::string& who, uint64_t number, uint64_t last, bool 
 }
 
 absl::Status InPart(const std::string& who, uint64_t number, uint64_t last) {
-  return WithLast(absl::AbortedError(absl::StrCat("sequence ", number,
-                                                  " comes after a call of which a crash has left the first "
-                                                  "steps alone: ",
-                                                  last, ", the last applied for ", who,
-                                                  "; GetSequence tells "
-                                                  "how many steps the trainer has taken: go on from there")),
-                  reason::kRewound, last);
+  return WithLast(
+      absl::AbortedError(absl::StrCat(
+          "sequence ", number, " comes after a call of which a crash has left the first steps alone: ", last,
+          ", the last applied for ", who, "; GetSequence tells how many steps the trainer has taken: go on from there")),
+      reason::kRewound, last);
 }
 
 absl::Status Forgotten(const std::string& who, uint64_t number, uint64_t last, size_t kept) {
@@ -53,12 +51,9 @@ absl::Status Forgotten(const std::string& who, uint64_t number, uint64_t last, s
 }  // namespace
 
 void Sequences::Arrive(Arrival arrival) {
-  Verdicts verdicts;
-  {
-    MutexLock lock(mu_);
-    Decide(std::move(arrival), &verdicts);
-  }
-  for (const auto& verdict : verdicts) verdict();
+  Verdicts verdicts(at_once_);
+  MutexLock lock(mu_);
+  Decide(std::move(arrival), &verdicts);
 }
 
 void Sequences::Decide(Arrival arrival, Verdicts* verdicts) {
@@ -68,7 +63,7 @@ void Sequences::Decide(Arrival arrival, Verdicts* verdicts) {
     Recall(key, &unknown);
     if (OfModel none; arrival.number != unknown.last + 1) return Judge(none, unknown, std::move(arrival), verdicts);
     if (const absl::Status added = Add(key); !added.ok()) {
-      return verdicts->push_back([refuse = std::move(arrival.refuse), added] { refuse(added); });
+      return verdicts->Add([refuse = std::move(arrival.refuse), added] { refuse(added); });
     }
   }
   OfModel& of_model = models_.at(key.model);
@@ -89,7 +84,7 @@ void Sequences::Judge(OfModel& of_model, Series& series, Arrival arrival, Verdic
   const std::string who = Who(arrival.client, arrival.model);
   const uint64_t number = arrival.number;
   const auto refuse = [&](absl::Status status) {
-    verdicts->push_back([call = std::move(arrival.refuse), status = std::move(status)] { call(status); });
+    verdicts->Add([call = std::move(arrival.refuse), status = std::move(status)] { call(status); });
   };
   if (number > series.last) {
     if (series.waiting.size() >= kMaxWaiting) {
@@ -101,29 +96,25 @@ void Sequences::Judge(OfModel& of_model, Series& series, Arrival arrival, Verdic
     if (series.is_in_part && !series.is_told) return refuse(InPart(who, number, series.last));
     return Run(of_model, series, std::move(arrival), verdicts);
   }
-  const size_t kept = series.answers.size();
+  const size_t kept = series.answers.kept.size();
   const uint64_t oldest = series.last + 1 - kept;
   if (number < oldest) return refuse(Forgotten(who, number, series.last, kept));
-  const AnswerCache::Answer& answer = series.answers[number - oldest];
+  const AnswerCache::Answer& answer = series.answers.kept[number - oldest].answer;
   if (answer.payload != arrival.payload) {
-    return refuse(
-        WithLast(absl::InvalidArgumentError(absl::StrCat("sequence ", number,
-                                                         " was applied with another request; a new request takes a new number, "
-                                                         "now ",
-                                                         series.last + 1)),
-                 reason::kSequenceReused, series.last));
+    return refuse(WithLast(
+        absl::InvalidArgumentError(absl::StrCat(
+            "sequence ", number, " was applied with another request; a new request takes a new number, now ", series.last + 1)),
+        reason::kSequenceReused, series.last));
   }
-  verdicts->push_back([replay = std::move(arrival.replay), text = answer.text] { replay(*text); });
+  verdicts->Add([replay = std::move(arrival.replay), text = answer.text] { replay(*text); });
 }
 
 void Sequences::Run(OfModel& of_model, Series& series, Arrival arrival, Verdicts* verdicts) {
   series.running = true;
   ++of_model.running;
-  const Key key{std::move(arrival.client), std::move(arrival.model)};
-  verdicts->push_back([this, key, payload = arrival.payload, run = std::move(arrival.run)] {
-    run(std::make_unique<Turn>([this, key, payload](std::shared_ptr<const std::string> answer,
-                                                    Effect effect) { Ended(key, payload, std::move(answer), effect); },
-                               [this, key](Turn::GoOn go_on) { Between(key, std::move(go_on)); }));
+  Key key{std::move(arrival.client), std::move(arrival.model)};
+  verdicts->Add([this, key = std::move(key), payload = arrival.payload, run = std::move(arrival.run)] {
+    run(std::make_unique<Turn>(*this, key, payload));
   });
 }
 
@@ -140,59 +131,47 @@ void Sequences::JudgeWaiting(OfModel& of_model, const Key& key, Verdicts* verdic
 }
 
 void Sequences::Between(const Key& key, Turn::GoOn go_on) {
-  Verdicts verdicts;
-  bool waits = false;
-  {
-    MutexLock lock(mu_);
-    OfModel& of_model = models_.at(key.model);
-    if (!of_model.pauses.empty()) {
-      waits = true;
-      of_model.series.at(key.client).go_on = std::move(go_on);
-      of_model.held.insert(key.client);
-      --of_model.running;
-      BeginPause(key.model, &verdicts);
-    }
+  Verdicts verdicts(post_);
+  MutexLock lock(mu_);
+  OfModel& of_model = models_.at(key.model);
+  if (of_model.pauses.empty()) {
+    lock.Unlock();
+    return go_on();
   }
-  if (!waits) return go_on();
-  for (auto& verdict : verdicts) post_(std::move(verdict));
+  of_model.series.at(key.client).go_on = std::move(go_on);
+  of_model.held.insert(key.client);
+  --of_model.running;
+  BeginPause(key.model, &verdicts);
 }
 
 void Sequences::Ended(const Key& key, uint64_t payload, std::shared_ptr<const std::string> answer, Effect effect) {
-  Verdicts verdicts;
-  {
-    MutexLock lock(mu_);
-    OfModel& of_model = models_.at(key.model);
-    Series& series = of_model.series.at(key.client);  // One that runs is never silenced.
-    series.running = false;
-    if (series.go_on == nullptr) --of_model.running;
-    series.go_on = nullptr;
-    if (answer != nullptr) {
-      const bool was_settled = series.settled == series.last;
-      ++series.last;
-      if (effect == Effect::kSettles || (effect == Effect::kNone && was_settled)) series.settled = series.last;
-      series.is_rewound = series.is_in_part = series.is_told = false;
-      series.durable = std::min(series.durable, series.last - 1);  // A pause between its steps had a part of it.
-      ++of_model.calls;
-      ++calls_;
-      answers_.Keep(series.holder, {payload, std::move(answer)}, &series.answers);
-    }
-    JudgeWaiting(of_model, key, &verdicts);
-    if (!of_model.pauses.empty()) BeginPause(key.model, &verdicts);
-    EraseIfNew(key);
+  Verdicts verdicts(post_);
+  MutexLock lock(mu_);
+  OfModel& of_model = models_.at(key.model);
+  Series& series = of_model.series.at(key.client);  // One that runs is never silenced.
+  series.running = false;
+  if (series.go_on == nullptr) --of_model.running;
+  series.go_on = nullptr;
+  if (answer != nullptr) {
+    const bool was_settled = series.settled == series.last;
+    ++series.last;
+    if (effect == Effect::kSettles || (effect == Effect::kNone && was_settled)) series.settled = series.last;
+    series.is_rewound = series.is_in_part = series.is_told = false;
+    series.durable = std::min(series.durable, series.last - 1);  // A pause between its steps had a part of it.
+    ++of_model.calls;
+    ++calls_;
+    answers_.Keep(series.holder, {payload, std::move(answer)}, &series.answers);
   }
-  for (auto& verdict : verdicts) post_(std::move(verdict));
+  JudgeWaiting(of_model, key, &verdicts);
+  if (!of_model.pauses.empty()) BeginPause(key.model, &verdicts);
+  EraseIfNew(key);
 }
 
 void Sequences::Pause(const std::string& model, Paused paused) {
-  Verdicts verdicts;
-  {
-    MutexLock lock(mu_);
-    const auto [of_model, is_new] = models_.try_emplace(model);
-    if (is_new) of_model->second.calls = calls_;
-    of_model->second.pauses.push_back(std::move(paused));
-    BeginPause(model, &verdicts);
-  }
-  for (const auto& verdict : verdicts) verdict();
+  Verdicts verdicts(at_once_);
+  MutexLock lock(mu_);
+  AddModel(model).pauses.push_back(std::move(paused));
+  BeginPause(model, &verdicts);
 }
 
 void Sequences::BeginPause(const std::string& model, Verdicts* verdicts) {
@@ -209,55 +188,49 @@ void Sequences::BeginPause(const std::string& model, Verdicts* verdicts) {
     if (series.running || series.is_in_part) numbers.in_part.insert(client);
   }
   of_model.paused = true;
-  verdicts->push_back([paused = std::move(of_model.pauses.front()), numbers = std::move(numbers)] { paused(numbers); });
+  verdicts->Add([paused = std::move(of_model.pauses.front()), numbers = std::move(numbers)] { paused(numbers); });
 }
 
 void Sequences::Resume(const std::string& model) {
-  Verdicts verdicts;
-  {
-    MutexLock lock(mu_);
-    OfModel& of_model = models_.at(model);
-    of_model.paused = false;
-    of_model.pauses.pop_front();
-    if (!of_model.pauses.empty()) {
-      BeginPause(model, &verdicts);
-    } else {
-      const std::set<std::string> held = of_model.held;
-      for (const std::string& client : held) {
-        Series& series = of_model.series.at(client);
-        if (series.go_on != nullptr) {
-          ++of_model.running;
-          verdicts.push_back(std::exchange(series.go_on, nullptr));
-        }
-        JudgeWaiting(of_model, {client, model}, &verdicts);
-      }
-      for (const std::string& client : held) EraseIfNew({client, model});
-      EraseIfEmpty(model);
+  Verdicts verdicts(post_);
+  MutexLock lock(mu_);
+  OfModel& of_model = models_.at(model);
+  of_model.paused = false;
+  of_model.pauses.pop_front();
+  if (!of_model.pauses.empty()) return BeginPause(model, &verdicts);
+  const std::set<std::string> held = of_model.held;
+  for (const std::string& client : held) {
+    Series& series = of_model.series.at(client);
+    if (series.go_on != nullptr) {
+      ++of_model.running;
+      verdicts.Add(std::exchange(series.go_on, nullptr));
     }
+    JudgeWaiting(of_model, {client, model}, &verdicts);
   }
-  for (auto& verdict : verdicts) post_(std::move(verdict));
+  for (const std::string& client : held) EraseIfNew({client, model});
+  EraseIfEmpty(model);
 }
 
 void Sequences::MadeDurable(const std::string& model, const Numbers& numbers) {
   MutexLock lock(mu_);
-  const auto of_model = models_.find(model);
-  if (of_model == models_.end()) return;
+  OfModel* const of_model = FindIn(models_, model);
+  if (of_model == nullptr) return;
   for (size_t i = 0; i < numbers.applied.size(); ++i) {
-    const auto series = of_model->second.series.find(numbers.applied[i].first);
-    if (series == of_model->second.series.end()) continue;
+    const auto& [client, last] = numbers.applied[i];
+    Series* const series = FindIn(of_model->series, client);
+    if (series == nullptr) continue;
     // A call that has ended since that pause is durable in part alone.
-    const bool has_ended = numbers.in_part.contains(series->first) && series->second.last >= numbers.applied[i].second;
-    const uint64_t durable = has_ended && !series->second.is_in_part ? numbers.applied[i].second - 1 : numbers.settled[i];
-    series->second.durable = std::max(series->second.durable, durable);
+    const bool has_ended = numbers.in_part.contains(client) && series->last >= last;
+    series->durable = std::max(series->durable, has_ended && !series->is_in_part ? last - 1 : numbers.settled[i]);
   }
 }
 
 void Sequences::ForgetDurable(const std::string& model) {
   MutexLock lock(mu_);
   silent_.ForgetDurable(model);
-  const auto of_model = models_.find(model);
-  if (of_model == models_.end()) return;
-  for (auto& [client, series] : of_model->second.series) series.durable = 0;
+  OfModel* const of_model = FindIn(models_, model);
+  if (of_model == nullptr) return;
+  for (auto& [client, series] : of_model->series) series.durable = 0;
 }
 
 void Sequences::Restore(const std::string& model, const Numbers& numbers) {
@@ -277,10 +250,8 @@ void Sequences::Restore(const std::string& model, const Numbers& numbers) {
 }
 
 const Sequences::Series* Sequences::Find(const std::string& client, const std::string& model) const {
-  const auto of_model = models_.find(model);
-  if (of_model == models_.end()) return nullptr;
-  const auto series = of_model->second.series.find(client);
-  return series == of_model->second.series.end() ? nullptr : &series->second;
+  const OfModel* const of_model = FindIn(models_, model);
+  return of_model == nullptr ? nullptr : FindIn(of_model->series, client);
 }
 
 uint64_t Sequences::Durable(const std::string& client, const std::string& model) const {
@@ -298,26 +269,24 @@ uint64_t Sequences::Last(const std::string& client, const std::string& model) co
 
 bool Sequences::TellInPart(const std::string& client, const std::string& model) {
   MutexLock lock(mu_);
-  const auto of_model = models_.find(model);
-  if (of_model != models_.end()) {
-    const auto series = of_model->second.series.find(client);
-    if (series != of_model->second.series.end()) return series->second.is_told = series->second.is_in_part;
-  }
+  OfModel* const of_model = FindIn(models_, model);
+  Series* const series = of_model == nullptr ? nullptr : FindIn(of_model->series, client);
+  if (series != nullptr) return series->is_told = series->is_in_part;
   return silent_.Find(model, client).value_or(SilentClients::Number()).is_in_part;
 }
 
 uint64_t Sequences::CallsOn(const std::string& model) const {
   MutexLock lock(mu_);
-  const auto of_model = models_.find(model);
-  return of_model == models_.end() ? 0 : of_model->second.calls;
+  const OfModel* const of_model = FindIn(models_, model);
+  return of_model == nullptr ? 0 : of_model->calls;
 }
 
 void Sequences::DropModel(const std::string& model) {
   MutexLock lock(mu_);
   silent_.RemoveModel(model);
-  const auto of_model = models_.find(model);
-  if (of_model == models_.end()) return;
-  for (auto& [client, series] : of_model->second.series) answers_.Drop(&series.answers);
+  OfModel* const of_model = FindIn(models_, model);
+  if (of_model == nullptr) return;
+  for (auto& [client, series] : of_model->series) answers_.Drop(&series.answers);
 }
 
 void Sequences::DropAnswersOlderThan(Clock::duration age, Clock::time_point now) {

@@ -41,16 +41,16 @@
 #include "server/rpc/answer_cache.h"
 #include "server/rpc/holdings.h"
 #include "server/rpc/silent_clients.h"
+#include "server/start/limits.h"
 
 namespace gluond::server {
 
-struct SequenceLimits {
-  int64_t max_clients = 10'000;  // For each model.
-  int64_t max_silent_clients = 1'000'000;
-  int64_t max_answer_bytes = int64_t{256} << 20;
-};
-
 class Sequences {
+  struct Key {
+    std::string client;
+    std::string model;
+  };
+
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -60,7 +60,7 @@ class Sequences {
   // nothing: there is no such tenant.
   using MostOfTenant = std::function<std::optional<int64_t>(absl::string_view tenant)>;
   explicit Sequences(
-      const SequenceLimits& limits, Post post = [](const auto& work) { work(); }, MostOfTenant most_of_tenant = nullptr)
+      const Limits& limits, Post post = [](const auto& work) { work(); }, MostOfTenant most_of_tenant = nullptr)
       : max_clients_(static_cast<size_t>(limits.max_clients)),
         post_(std::move(post)),
         most_of_tenant_(std::move(most_of_tenant)),
@@ -79,27 +79,29 @@ class Sequences {
   // The right to run the call of one number. The number is used up by Applied; not, when the turn is destroyed before.
   class Turn {
    public:
-    using End = std::function<void(std::shared_ptr<const std::string> answer, Effect effect)>;
     using GoOn = std::function<void()>;
-    Turn(End end, std::function<void(GoOn)> between) : end_(std::move(end)), between_(std::move(between)) {}
+    Turn(Sequences& sequences, Key key, uint64_t payload) : sequences_(sequences), key_(std::move(key)), payload_(payload) {}
     ~Turn() {
-      if (end_) end_(nullptr, effect_);
+      if (!is_applied_) sequences_.Ended(key_, payload_, nullptr, effect_);
     }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     void set_effect(Effect effect) { effect_ = effect; }
-    // Keeps the serialized `answer` for repetitions.
+    // Keeps the serialized `answer` for repetitions. Once.
     void Applied(std::string answer) {
-      std::exchange(end_, nullptr)(std::make_shared<const std::string>(std::move(answer)), effect_);
+      is_applied_ = true;
+      sequences_.Ended(key_, payload_, std::make_shared<const std::string>(std::move(answer)), effect_);
     }
     // The call is between two steps, and has taken some. `go_on` is called when the model is not paused: at once, or by
     // another caller's thread. The turn lives until then.
-    void Between(GoOn go_on) { between_(std::move(go_on)); }
+    void Between(GoOn go_on) { sequences_.Between(key_, std::move(go_on)); }
 
    private:
-    End end_;
-    const std::function<void(GoOn)> between_;
+    Sequences& sequences_;
+    const Key key_;
+    const uint64_t payload_;
     Effect effect_ = Effect::kNone;
+    bool is_applied_ = false;
   };
 
   struct Arrival {
@@ -162,10 +164,6 @@ class Sequences {
   size_t num_silent() const;
 
  private:
-  struct Key {
-    std::string client;
-    std::string model;
-  };
   // The numbered calls of one client on one model.
   struct Series {
     uint64_t last = 0;
@@ -184,8 +182,21 @@ class Sequences {
 
     bool idle() const { return !running && waiting.empty(); }
   };
-  // Functions to call once the lock is free.
-  using Verdicts = std::vector<std::function<void()>>;
+  // Functions to call once the lock is free: made before it is taken.
+  class Verdicts {
+   public:
+    explicit Verdicts(const Post& post) : post_(post) {}
+    ~Verdicts() {
+      for (auto& each : all_) post_(std::move(each));
+    }
+    Verdicts(const Verdicts&) = delete;
+    Verdicts& operator=(const Verdicts&) = delete;
+    void Add(std::function<void()> function) { all_.push_back(std::move(function)); }
+
+   private:
+    const Post& post_;
+    std::vector<std::function<void()>> all_;
+  };
   struct OfModel {
     std::map<std::string, Series> series;  // By client.
     std::set<std::string> held;            // Clients with calls that wait, or with one that a pause has stopped between two steps.
@@ -207,6 +218,7 @@ class Sequences {
   // The identity that the client belongs to, and the most clients of its tenant, if it is of one.
   Holder HolderOf(absl::string_view client, std::optional<int64_t>* most) const;
   absl::Status Add(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  OfModel& AddModel(const std::string& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // Or finds it.
   void Renew(Series& series) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends a series without an applied call, so that it takes no place from one that has some.
   void EraseIfNew(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -225,6 +237,7 @@ class Sequences {
   void Ended(const Key& key, uint64_t payload, std::shared_ptr<const std::string> answer, Effect effect);
 
   const size_t max_clients_;
+  const Post at_once_ = [](const auto& work) { work(); };
   const Post post_;
   const MostOfTenant most_of_tenant_;
   bool rewound_ = false;

@@ -8,6 +8,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
+#include "server/rpc/find_in.h"
 #include "server/rpc/sequence.h"
 
 namespace gluond::server {
@@ -28,13 +29,17 @@ Holder Sequences::HolderOf(absl::string_view client, std::optional<int64_t>* mos
   return {std::string(tenant), absl::StrCat(prefix, TenantOf(client.substr(prefix.size())))};
 }
 
+Sequences::OfModel& Sequences::AddModel(const std::string& model) {
+  const auto [of_model, is_new] = models_.try_emplace(model);
+  if (is_new) of_model->second.calls = calls_;
+  return of_model->second;
+}
+
 absl::Status Sequences::Add(const Key& key) {
   std::optional<int64_t> most;
   Holder holder = HolderOf(key.client, &most);
   RETURN_IF_ERROR(MakeRoomFor(holder, most));
-  const auto [of_model, is_new] = models_.try_emplace(key.model);
-  if (is_new) of_model->second.calls = calls_;
-  Series& series = of_model->second.series[key.client];
+  Series& series = AddModel(key.model).series[key.client];
   Recall(key, &series);
   silent_.Remove(key.model, key.client);
   series.place = holdings_.Add(holder, key);
@@ -63,8 +68,8 @@ void Sequences::Erase(const Key& key) {
 }
 
 void Sequences::EraseIfEmpty(const std::string& model) {
-  const auto found = models_.find(model);
-  if (found != models_.end() && found->second.series.empty() && found->second.pauses.empty()) models_.erase(found);
+  const OfModel* const found = FindIn(models_, model);
+  if (found != nullptr && found->series.empty() && found->pauses.empty()) models_.erase(model);
 }
 
 bool Sequences::Silence(const Key& key, bool within_share) {
@@ -81,8 +86,7 @@ absl::Status Sequences::SilenceOldest(const Holdings<Key>::OfIdentity* of, bool 
   for (const Key& key : of->items) {
     if (!models_.at(key.model).series.at(key.client).idle()) continue;
     if (Silence(Key(key), within_share)) return absl::OkStatus();
-    return OverLimit("--max_silent_clients", "the last numbers of ", silent_.size(),
-                     " silent clients are kept, and the limit of "
+    return OverLimit("--max_silent_clients", "the last numbers of ", silent_.size(), " silent clients are kept, and the limit of ",
                      "--max_silent_clients leaves no more to this one's identity; use client ids again, or delete models");
   }
   return absl::NotFoundError("all have calls under way");
@@ -90,16 +94,17 @@ absl::Status Sequences::SilenceOldest(const Holdings<Key>::OfIdentity* of, bool 
 
 // Within a tenant that has `all` places, all of which are taken.
 absl::Status Sequences::TakePlaceWithin(const Holdings<Key>::OfTenant& tenant, const std::string& identity, size_t all) {
-  const size_t own = tenant.SizeOf(identity), identities = tenant.identities.size() + (own == 0);
+  const Holdings<Key>::OfIdentity* const its = FindIn(tenant.identities, identity);
+  const size_t own = its == nullptr ? 0 : its->size, identities = tenant.identities.size() + (own == 0);
   if (own < all / identities) {
     const absl::Status taken = SilenceOldest(&tenant.largest(), /*within_share=*/false);
     if (!absl::IsNotFound(taken)) return taken;
   }
-  return SilenceOldest(tenant.Find(identity), /*within_share=*/true);
+  return SilenceOldest(its, /*within_share=*/true);
 }
 
 absl::Status Sequences::MakeRoomFor(const Holder& holder, std::optional<int64_t> most) {
-  const Holdings<Key>::OfTenant* const tenant = holdings_.Find(holder.tenant);
+  const Holdings<Key>::OfTenant* const tenant = FindIn(holdings_.tenants(), holder.tenant);
   const size_t of_tenant = tenant == nullptr ? 0 : tenant->size;
   if (most.has_value() && tenant != nullptr && static_cast<int64_t>(of_tenant) >= *most) {
     const absl::Status taken = TakePlaceWithin(*tenant, holder.identity, static_cast<size_t>(*most));
@@ -115,8 +120,7 @@ absl::Status Sequences::MakeRoomFor(const Holder& holder, std::optional<int64_t>
   if (absl::IsNotFound(taken) && tenant != nullptr) taken = TakePlaceWithin(*tenant, holder.identity, of_tenant);
   if (!absl::IsNotFound(taken)) return taken;
   return OverLimit("--max_clients", "numbered calls of ", holdings_.size(),
-                   " clients run or are recent, the limit of "
-                   "--max_clients; try again later");
+                   " clients run or are recent, the limit of --max_clients; try again later");
 }
 
 void Sequences::SilenceOlderThan(Clock::duration age, const Exists& exists, Clock::time_point now) {

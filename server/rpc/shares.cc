@@ -5,12 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "server/rpc/find_in.h"
 
 namespace gluond::server {
 
 absl::Status Shares::CheckQuota(const Tenant& tenant, int64_t most, int64_t amount) const {
-  const auto found = of_tenants_.find(&tenant);
-  const int64_t held = found == of_tenants_.end() ? 0 : found->second;
+  const int64_t* const found = FindIn(of_tenants_, &tenant);
+  const int64_t held = found == nullptr ? 0 : *found;
   if (held == 0 || amount <= most - held) return absl::OkStatus();
   return OverLimit(absl::StrCat("--tenants:", QuotaName(quota_)), "tenant '", tenant.name(), "' has ", held, " ", what_, ", and ",
                    amount, " more exceed its quota, ", QuotaName(quota_), "=", most, ", of the ", limit_, " of ", flag_,
@@ -28,18 +29,14 @@ absl::StatusOr<Shares::Permit> Shares::Enter(const PeerPtr& peer, int64_t amount
   if (is_new) {
     ++active;
   } else if (const int64_t share = std::max<int64_t>(1, (limit_ + 1) / 2 / active); amount > share - holding.amount) {
-    return OverLimit(flag_, "this connection has ", holding.amount, " ", what_, ", and ", amount,
-                     " more exceed its "
-                     "share, ",
-                     share, ", of the ", limit_, " of ", flag_,
-                     "; wait until some have ended, or free "
-                     "some");
+    return OverLimit(flag_, "this connection has ", holding.amount, " ", what_, ", and ", amount, " more exceed its share, ", share,
+                     ", of the ", limit_, " of ", flag_, "; wait until some have ended, or free some");
   }
   holding.amount += amount;
   ++holding.permits;
   held_ += amount;
   if (has_quota) of_tenants_[tenant.get()] += amount;
-  return Permit(this, peer, has_quota ? tenant : nullptr, amount, holding.amount);
+  return Permit({this, peer, has_quota ? tenant : nullptr, amount, holding.amount});
 }
 
 void Shares::Leave(const Peer& peer, const Tenant* tenant, int64_t amount) {

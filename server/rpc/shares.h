@@ -31,38 +31,31 @@ class Shares {
   class Permit {
    public:
     Permit() = default;
-    Permit(Permit&& other) noexcept
-        : shares_(std::exchange(other.shares_, nullptr)),
-          peer_(std::move(other.peer_)),
-          tenant_(std::move(other.tenant_)),
-          amount_(other.amount_),
-          held_by_peer_(other.held_by_peer_) {}
+    Permit(Permit&& other) noexcept { std::swap(part_, other.part_); }
     Permit& operator=(Permit&& other) noexcept {
-      std::swap(shares_, other.shares_);
-      std::swap(peer_, other.peer_);
-      std::swap(tenant_, other.tenant_);
-      std::swap(amount_, other.amount_);
-      std::swap(held_by_peer_, other.held_by_peer_);
+      std::swap(part_, other.part_);
       return *this;
     }
     ~Permit() {
-      if (shares_ != nullptr) shares_->Leave(*peer_, tenant_.get(), amount_);
+      if (holds()) part_.shares->Leave(*part_.peer, part_.tenant.get(), part_.amount);
     }
 
-    bool holds() const { return shares_ != nullptr; }
+    bool holds() const { return part_.shares != nullptr; }
     // The peer's holdings when this was given, this included.
-    int64_t held_by_peer() const { return held_by_peer_; }
+    int64_t held_by_peer() const { return part_.held_by_peer; }
 
    private:
     friend class Shares;
-    Permit(Shares* shares, PeerPtr peer, TenantPtr tenant, int64_t amount, int64_t held_by_peer)
-        : shares_(shares), peer_(std::move(peer)), tenant_(std::move(tenant)), amount_(amount), held_by_peer_(held_by_peer) {}
+    struct Part {
+      Shares* shares = nullptr;
+      PeerPtr peer;
+      TenantPtr tenant;
+      int64_t amount = 0;
+      int64_t held_by_peer = 0;
+    };
+    explicit Permit(Part part) : part_(std::move(part)) {}
 
-    Shares* shares_ = nullptr;
-    PeerPtr peer_;
-    TenantPtr tenant_;
-    int64_t amount_ = 0;
-    int64_t held_by_peer_ = 0;
+    Part part_;
   };
 
   // RESOURCE_EXHAUSTED names the limit and its flag, or the quota. A peer, and a tenant, that holds nothing always gets what

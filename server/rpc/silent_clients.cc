@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "server/identity/secret.h"
+#include "server/rpc/find_in.h"
 
 namespace gluond::server {
 namespace {
@@ -25,22 +26,26 @@ uint64_t ShortHash(absl::string_view client) {
 }  // namespace
 
 std::optional<SilentClients::Number> SilentClients::Find(const std::string& model, absl::string_view client) const {
-  const auto of_model = models_.find(model);
-  if (of_model == models_.end()) return std::nullopt;
+  const OfModel* const of_model = FindIn(models_, model);
+  if (of_model == nullptr) return std::nullopt;
   const uint64_t hash = ShortHash(client);
-  for (const auto& [identity, numbers] : of_model->second) {
-    const auto found = numbers.find(hash);
-    if (found != numbers.end()) {
-      const auto has = [bits = found->second](uint64_t flag) { return (bits & flag) != 0; };
-      return Number{found->second & kLast, has(kRewound), has(kDurable), has(kInPart)};
+  for (const auto& [identity, numbers] : *of_model) {
+    if (const uint64_t* const found = FindIn(numbers, hash)) {
+      return Number{*found & kLast, (*found & kRewound) != 0, (*found & kDurable) != 0, (*found & kInPart) != 0};
     }
   }
   return std::nullopt;
 }
 
 bool SilentClients::HasRoom(absl::string_view identity) const {
-  const auto own = counts_.find(identity);
-  return size_ < most_ && (own == counts_.end() ? 0 : own->second) < most_ - size_;
+  const size_t* const own = FindIn(counts_, identity);
+  return size_ < most_ && (own == nullptr ? 0 : *own) < most_ - size_;
+}
+
+void SilentClients::Keep(const std::string& model, const std::string& identity, uint64_t hash, uint64_t number) {
+  if (!models_[model][identity].insert_or_assign(hash, number).second) return;
+  ++counts_[identity];
+  ++size_;
 }
 
 bool SilentClients::Add(const std::string& model, absl::string_view client, absl::string_view identity, Number number,
@@ -48,11 +53,7 @@ bool SilentClients::Add(const std::string& model, absl::string_view client, absl
   if (within_share ? !HasRoom(identity) : size_ >= most_) return false;
   const uint64_t flags =
       (number.is_rewound ? kRewound : 0) | (number.is_durable ? kDurable : 0) | (number.is_in_part ? kInPart : 0);
-  const bool is_new =
-      models_[model][std::string(identity)].insert_or_assign(ShortHash(client), (number.last & kLast) | flags).second;
-  if (!is_new) return true;
-  ++counts_[std::string(identity)];
-  ++size_;
+  Keep(model, std::string(identity), ShortHash(client), (number.last & kLast) | flags);
   return true;
 }
 
@@ -84,18 +85,18 @@ void SilentClients::RemoveModel(const std::string& model) {
 }
 
 void SilentClients::ForgetDurable(const std::string& model) {
-  const auto of_model = models_.find(model);
-  if (of_model == models_.end()) return;
-  for (auto& [identity, numbers] : of_model->second) {
+  OfModel* const of_model = FindIn(models_, model);
+  if (of_model == nullptr) return;
+  for (auto& [identity, numbers] : *of_model) {
     for (auto& [hash, last] : numbers) last &= ~kDurable;
   }
 }
 
 SilentClients::Saved SilentClients::Save(const std::string& model) const {
   Saved saved;
-  const auto of_model = models_.find(model);
-  if (of_model == models_.end()) return saved;
-  for (const auto& [identity, numbers] : of_model->second) {
+  const OfModel* const of_model = FindIn(models_, model);
+  if (of_model == nullptr) return saved;
+  for (const auto& [identity, numbers] : *of_model) {
     std::vector<std::pair<uint64_t, uint64_t>> pairs(numbers.begin(), numbers.end());
     std::sort(pairs.begin(), pairs.end());  // Equal clients are equal texts.
     std::string bytes;
@@ -116,9 +117,7 @@ void SilentClients::Take(const std::string& model, const Saved& saved) {
     for (size_t at = 0; at + 16 <= bytes.size() && HasRoom(identity); at += 16) {
       uint64_t pair[2];
       std::memcpy(pair, bytes.data() + at, sizeof(pair));
-      if (!models_[model][identity].insert_or_assign(pair[0], (pair[1] & (kLast | kInPart)) | kRewound | kDurable).second) continue;
-      ++counts_[identity];
-      ++size_;
+      Keep(model, identity, pair[0], (pair[1] & (kLast | kInPart)) | kRewound | kDurable);
     }
   }
 }

@@ -52,6 +52,7 @@ class SilentClients {
   using OfModel = std::map<std::string, Numbers, std::less<>>;  // By identity.
 
   bool HasRoom(absl::string_view identity) const;
+  void Keep(const std::string& model, const std::string& identity, uint64_t hash, uint64_t number);
   void Forget(absl::string_view identity, size_t count);
 
   const size_t most_;

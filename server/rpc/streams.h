@@ -1,5 +1,5 @@
-// Streams keeps the conversations of one kind that a server has, until gRPC is done with each; SharedStreams divides
-// their number among peers and tenants. Thread-safe.
+// SharedStreams keeps the conversations of one kind that a server has, until gRPC is done with each, and divides their
+// number among peers and tenants. Thread-safe.
 //
 //   const absl::Status status = streams.Add(stream);
 //   status.ok() ? stream->Read() : stream->End(status);
@@ -15,28 +15,33 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
-#include "engine/core/status_macros.h"
-#include "server/rpc/draining.h"
+#include "server/rpc/calls_under_way.h"
 #include "server/rpc/shares.h"
 
 namespace gluond::server {
 
 template <class T>
-class Streams {
+class SharedStreams {
  public:
-  // Keeps the stream, and what it holds of a limit, until Remove. UNAVAILABLE: it is to be finished at once.
-  absl::Status Add(std::shared_ptr<T> stream, Shares::Permit permit = {}) {
-    MutexLock lock(mu_);
+  // As Shares.
+  SharedStreams(std::string what, int64_t limit, std::string flag, int64_t Quotas::*quota = nullptr)
+      : shares_(std::move(what), limit, std::move(flag), quota) {}
+
+  // Keeps the stream, and what it holds of the limit, until Remove. UNAVAILABLE, RESOURCE_EXHAUSTED: it is to be finished at once.
+  absl::Status Add(std::shared_ptr<T> stream) {
+    absl::StatusOr<Shares::Permit> permit = shares_.Enter(stream->peer(), 1, stream->reach().tenant());
+    const absl::Status entered = permit.status();
     T* const key = stream.get();
-    streams_[key] = {std::move(stream), std::move(permit)};
-    return draining_ ? Draining() : absl::OkStatus();
+    MutexLock lock(mu_);
+    streams_[key] = {std::move(stream), entered.ok() ? *std::move(permit) : Shares::Permit()};
+    return draining_ ? Draining() : entered;
   }
   void Remove(T* stream) {
-    Entry removed;  // Ends without the lock.
+    Streams removed;  // Ends without the lock.
     MutexLock lock(mu_);
-    const auto node = streams_.extract(stream);
-    if (!node.empty()) removed = std::move(node.mapped());
+    removed.insert(streams_.extract(stream));
   }
   // Refuses new streams. Returns the others.
   std::vector<std::shared_ptr<T>> Drain() {
@@ -49,7 +54,7 @@ class Streams {
   std::vector<std::shared_ptr<T>> List() const {
     std::vector<std::shared_ptr<T>> list;
     MutexLock lock(mu_);
-    for (const auto& [key, entry] : streams_) list.push_back(entry.stream);
+    for (const auto& [key, entry] : streams_) list.push_back(entry.first);
     return list;
   }
   int64_t size() const {
@@ -58,33 +63,13 @@ class Streams {
   }
 
  private:
-  struct Entry {
-    std::shared_ptr<T> stream;
-    Shares::Permit permit;
-  };
+  // The streams, with what each holds of the limit.
+  using Streams = absl::flat_hash_map<T*, std::pair<std::shared_ptr<T>, Shares::Permit>>;
 
+  Shares shares_;
   mutable Mutex mu_;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  absl::flat_hash_map<T*, Entry> streams_ ABSL_GUARDED_BY(mu_);
-};
-
-template <class T>
-class SharedStreams : public Streams<T> {
- public:
-  // As Shares.
-  SharedStreams(std::string what, int64_t limit, std::string flag, int64_t Quotas::*quota = nullptr)
-      : shares_(std::move(what), limit, std::move(flag), quota) {}
-
-  // As Streams::Add, and RESOURCE_EXHAUSTED.
-  absl::Status Add(std::shared_ptr<T> stream) {
-    absl::StatusOr<Shares::Permit> permit = shares_.Enter(stream->peer(), 1, stream->reach().tenant());
-    const absl::Status entered = permit.status();
-    RETURN_IF_ERROR(Streams<T>::Add(std::move(stream), entered.ok() ? *std::move(permit) : Shares::Permit()));
-    return entered;
-  }
-
- private:
-  Shares shares_;
+  Streams streams_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace gluond::server

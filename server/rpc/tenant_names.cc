@@ -2,8 +2,8 @@
 
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -14,6 +14,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/rpc/find_in.h"
 #include "server/rpc/method.h"
 
 namespace gluond::server {
@@ -28,78 +29,68 @@ std::string Outside(const Reach& reach, absl::string_view text) {
   return absl::StrReplaceAll(text, {{absl::StrCat("'", reach.prefix()), "'"}});
 }
 
-// The fields of one type of message that have names, or messages with names.
-struct Steps {
-  struct Step {
-    const FieldDescriptor* field;
-    enum { kName, kText, kMessage, kStatus } kind;
-    NamedField named = {};  // Set where `kind` is kName or kText.
-  };
-  std::vector<Step> steps;
+// A field of a message that has names, or messages with names.
+struct NameStep {
+  const FieldDescriptor* field;
+  enum { kName, kText, kMessage, kStatus } kind;
+  NamedField named = {};  // Set where `kind` is kName or kText.
 };
+using NameSteps = std::vector<NameStep>;
+using StepsOfTypes = absl::flat_hash_map<const google::protobuf::Descriptor*, std::unique_ptr<const NameSteps>>;
 
-// The steps of all types that were asked for. Thread-safe.
-class StepsOfTypes {
- public:
-  // Stays where it is.
-  const Steps& Find(const google::protobuf::Descriptor* type) {
-    MutexLock lock(mu_);
-    return FindLocked(type);
+const NameSteps& FindSteps(const google::protobuf::Descriptor* type, StepsOfTypes* known) {
+  if (const auto* const found = FindIn(*known, type)) return **found;
+  // Types that hold themselves, as blocks of blocks, have no names below: they are looked at once.
+  auto owned = std::make_unique<NameSteps>();
+  NameSteps& steps = *owned;
+  (*known)[type] = std::move(owned);
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* const field = type->field(i);
+    if (std::optional<NamedField> named = NamedFieldOf(*field).value(); named.has_value()) {
+      steps.push_back({field, named->is_text ? NameStep::kText : NameStep::kName, *std::move(named)});
+    } else if (field->message_type() == google::rpc::Status::descriptor()) {
+      steps.push_back({field, NameStep::kStatus});
+    } else if (field->message_type() != nullptr && !field->is_map() && !FindSteps(field->message_type(), known).empty()) {
+      steps.push_back({field, NameStep::kMessage});
+    }
   }
+  return steps;
+}
 
- private:
-  const Steps& FindLocked(const google::protobuf::Descriptor* type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (const auto found = known_.find(type); found != known_.end()) return *found->second;
-    // Types that hold themselves, as blocks of blocks, have no names below: they are looked at once.
-    Steps& steps = *(known_[type] = std::make_unique<Steps>());
-    for (int i = 0; i < type->field_count(); ++i) {
-      const FieldDescriptor* const field = type->field(i);
-      if (std::optional<NamedField> named = NamedFieldOf(*field); named.has_value()) {
-        steps.steps.push_back({field, named->is_text ? Steps::Step::kText : Steps::Step::kName, *std::move(named)});
-      } else if (field->message_type() == google::rpc::Status::descriptor()) {
-        steps.steps.push_back({field, Steps::Step::kStatus});
-      } else if (field->message_type() != nullptr && !field->is_map() && !FindLocked(field->message_type()).steps.empty()) {
-        steps.steps.push_back({field, Steps::Step::kMessage});
+// The steps of a type, which stay where they are. Thread-safe.
+const NameSteps& StepsOf(const google::protobuf::Descriptor* type) {
+  static Mutex& mu = *new Mutex;
+  static StepsOfTypes& known ABSL_GUARDED_BY(mu) = *new StepsOfTypes;
+  MutexLock lock(mu);
+  return FindSteps(type, &known);
+}
+
+// Calls `take` for each step of the message, and of those below it, with the message that the step is about: a Status, or the one
+// that has the field.
+template <class M, class Take>
+void ForEachStep(M* message, const Take& take) {
+  const Reflection& reflection = *message->GetReflection();
+  for (const NameStep& step : StepsOf(message->GetDescriptor())) {
+    const auto take_below = [&](M* each) { step.kind == NameStep::kStatus ? take(step, each) : ForEachStep(each, take); };
+    if (step.kind == NameStep::kName || step.kind == NameStep::kText) {
+      take(step, message);
+    } else if (step.field->is_repeated()) {
+      const int size = reflection.FieldSize(*message, step.field);
+      for (int i = 0; i < size; ++i) {
+        if constexpr (std::is_const_v<M>) {
+          take_below(&reflection.GetRepeatedMessage(*message, step.field, i));
+        } else {
+          take_below(reflection.MutableRepeatedMessage(message, step.field, i));
+        }
+      }
+    } else if (reflection.HasField(*message, step.field)) {
+      if constexpr (std::is_const_v<M>) {
+        take_below(&reflection.GetMessage(*message, step.field));
+      } else {
+        take_below(reflection.MutableMessage(message, step.field));
       }
     }
-    return steps;
   }
-
-  Mutex mu_;
-  absl::flat_hash_map<const google::protobuf::Descriptor*, std::unique_ptr<Steps>> known_ ABSL_GUARDED_BY(mu_);
-};
-
-const Steps& StepsOf(const google::protobuf::Descriptor* type) {
-  static auto& all = *new StepsOfTypes;
-  return all.Find(type);
-}
-
-void SetName(const FieldDescriptor* field, Message* message, const std::string& name) {
-  message->GetReflection()->SetString(message, field, name);
-}
-
-// Calls `look` for each message that is set in the field.
-template <class Look>
-void ForEachMessage(const Message& message, const FieldDescriptor* field, Look look) {
-  const Reflection& reflection = *message.GetReflection();
-  if (!field->is_repeated()) {
-    if (reflection.HasField(message, field)) look(reflection.GetMessage(message, field));
-    return;
-  }
-  const int size = reflection.FieldSize(message, field);
-  for (int i = 0; i < size; ++i) look(reflection.GetRepeatedMessage(message, field, i));
-}
-
-// Calls `change` for each message that is set in the field.
-template <class Change>
-void ForEachMessage(Message* message, const FieldDescriptor* field, Change change) {
-  const Reflection* const reflection = message->GetReflection();
-  if (!field->is_repeated()) {
-    if (reflection->HasField(*message, field)) change(reflection->MutableMessage(message, field));
-    return;
-  }
-  const int size = reflection->FieldSize(*message, field);
-  for (int i = 0; i < size; ++i) change(reflection->MutableRepeatedMessage(message, field, i));
 }
 
 void UnqualifyStatus(const Reach& reach, google::rpc::Status* status) {
@@ -120,49 +111,35 @@ void UnqualifyStatus(const Reach& reach, google::rpc::Status* status) {
 }  // namespace
 
 void AddTouched(const Message& request, std::vector<Touched>* touched) {
-  const Reflection& reflection = *request.GetReflection();
-  for (const auto& [field, kind, named] : StepsOf(request.GetDescriptor()).steps) {
-    if (kind == Steps::Step::kMessage) {
-      ForEachMessage(request, field, [touched](const Message& each) { AddTouched(each, touched); });
-    } else if (kind == Steps::Step::kName && named.thing != Thing::kNone) {
-      std::string name = reflection.GetString(request, field);
-      for (const FieldDescriptor* const other : named.if_empty) {
-        if (!name.empty()) break;
-        name = reflection.GetString(request, other);
-      }
-      touched->push_back({named.thing, named.deed, std::move(name)});
+  ForEachStep(&request, [touched](const NameStep& step, const Message* message) {
+    if (step.kind != NameStep::kName || step.named.thing == Thing::kNone) return;
+    const Reflection& reflection = *message->GetReflection();
+    std::string name = reflection.GetString(*message, step.field);
+    for (const FieldDescriptor* const other : step.named.if_empty) {
+      if (name.empty()) name = reflection.GetString(*message, other);
     }
-  }
+    touched->push_back({step.named.thing, step.named.deed, std::move(name)});
+  });
 }
 
 void Qualify(const Reach& reach, Message* request) {
   std::string scratch;
-  for (const auto& [field, kind, named] : StepsOf(request->GetDescriptor()).steps) {
-    if (kind == Steps::Step::kMessage) {
-      ForEachMessage(request, field, [&reach](Message* each) { Qualify(reach, each); });
-    } else if (kind == Steps::Step::kName) {
-      const std::string& said = request->GetReflection()->GetStringReference(*request, field, &scratch);
-      if (!said.empty()) SetName(field, request, reach.Inside(said));
-    }
-  }
+  ForEachStep(request, [&](const NameStep& step, Message* message) {
+    if (step.kind != NameStep::kName) return;
+    const std::string& said = message->GetReflection()->GetStringReference(*message, step.field, &scratch);
+    if (!said.empty()) message->GetReflection()->SetString(message, step.field, reach.Inside(said));
+  });
 }
 
 void Unqualify(const Reach& reach, Message* reply) {
   std::string scratch;
-  for (const auto& [field, kind, named] : StepsOf(reply->GetDescriptor()).steps) {
-    switch (kind) {
-      case Steps::Step::kMessage: ForEachMessage(reply, field, [&reach](Message* each) { Unqualify(reach, each); }); break;
-      case Steps::Step::kStatus:
-        ForEachMessage(reply, field, [&reach](Message* each) { UnqualifyStatus(reach, static_cast<google::rpc::Status*>(each)); });
-        break;
-      case Steps::Step::kName:
-      case Steps::Step::kText: {
-        const std::string& inside = reply->GetReflection()->GetStringReference(*reply, field, &scratch);
-        if (inside.empty()) break;
-        SetName(field, reply, kind == Steps::Step::kText ? Outside(reach, inside) : std::string(reach.Outside(inside)));
-      }
-    }
-  }
+  ForEachStep(reply, [&](const NameStep& step, Message* message) {
+    if (step.kind == NameStep::kStatus) return UnqualifyStatus(reach, static_cast<google::rpc::Status*>(message));
+    const std::string& inside = message->GetReflection()->GetStringReference(*message, step.field, &scratch);
+    if (inside.empty()) return;
+    message->GetReflection()->SetString(message, step.field,
+                                        step.kind == NameStep::kText ? Outside(reach, inside) : std::string(reach.Outside(inside)));
+  });
 }
 
 absl::Status Unqualify(const Reach& reach, const absl::Status& status) {

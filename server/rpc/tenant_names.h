@@ -10,7 +10,6 @@
 #ifndef SERVER_RPC_TENANT_NAMES_H_
 #define SERVER_RPC_TENANT_NAMES_H_
 
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"

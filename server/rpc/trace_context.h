@@ -1,5 +1,6 @@
-// TraceContext: a call's place in a trace, by level 1 of the W3C's Trace Context. The call is a new span; where its client
-// sent a `traceparent`, within the client's.
+// Identity of a call for people who look for it in logs: the metadata `x-request-id`, and the metadata `traceparent` as a
+// TraceContext. That is the call's place in a trace, by level 1 of the W3C's Trace Context. The call is a new span; where its
+// client sent a `traceparent`, within the client's.
 //
 //   TraceContext trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
 //   trace.trace();   // "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -10,11 +11,25 @@
 #define SERVER_RPC_TRACE_CONTEXT_H_
 
 #include <array>
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/string_view.h"
 
 namespace gluond::server {
+
+inline constexpr char kRequestIdKey[] = "x-request-id";
+inline constexpr char kTraceparentKey[] = "traceparent";
+
+// Whether the text is 1 to 128 printable ASCII characters without a space.
+bool IsRequestId(absl::string_view text);
+// Whether the text is a valid `traceparent`: version-trace-parent-flags, in lower case hexadecimal.
+bool IsTraceparent(absl::string_view text);
+// A new one, of kRandomDigits hexadecimal digits.
+std::string NewRequestId();
+inline constexpr size_t kRandomDigits = 16;
+// Writes so many digits of a random number that is not 0.
+void WriteRandomDigits(char* to);
 
 class TraceContext {
  public:

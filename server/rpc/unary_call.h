@@ -1,6 +1,5 @@
 // A UnaryCall is a call of a method with one message from its client, from the first byte to the last. It has its request, its
-// reply, and what it holds of limits and budgets. pipeline.h says how it comes to the method; methods have it as a Call
-// (call.h).
+// reply, and what it holds of limits and budgets. Methods have it as a Call (call.h).
 
 #ifndef SERVER_RPC_UNARY_CALL_H_
 #define SERVER_RPC_UNARY_CALL_H_
@@ -15,7 +14,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/cancellation.h"
@@ -26,7 +24,6 @@
 #include "server/rpc/sequence.h"
 #include "server/rpc/shares.h"
 #include "server/rpc/stream.h"
-#include "server/rpc/unsent.h"
 #include "server/wire/attachments.h"
 #include "server/wire/parse_message.h"
 
@@ -55,15 +52,13 @@ class UnaryCall final : public Stream {
  public:
   // Both outlive all calls.
   UnaryCall(Runner& runner, const UnaryMethod& service, const Opening& opening)
-      : Stream(runner.peers, opening),
-        runner_(runner),
+      : Stream(runner, opening),
         service_(service),
         memory_(TakeMemory()),
         call_bytes_(memory_.bytes()),
         cancellation_(std::make_shared<Cancellation>(deadline())) {}
 
-  Runner& runner() { return runner_; }
-  const UnaryMethod& service() const { return service_; }
+  using Stream::runner;
   const google::protobuf::Message& request() const { return *request_; }
   google::protobuf::Message& reply() { return *reply_; }
   // Bytes of the request and of the reply that lie beside the messages.
@@ -87,35 +82,25 @@ class UnaryCall final : public Stream {
   void FinishApplied(const absl::Status& status);
   void FinishWithStoredAnswer(const std::string& answer);
 
-  // For the pipeline, in this order.
+ private:
+  // The way from the bytes of the message to the method's own code (pipeline.cc): the call is admitted, parsed, qualified, weighed,
+  // put in its client's order, and run. Each step ends the call or goes on with the next, on a thread that dispatch.h chooses.
+  // `self` is a handle.
+  void Admit(const CallPtr& self);
+  void Parse(const CallPtr& self);
+  void Qualify(const CallPtr& self);
+  void Weigh(const CallPtr& self);
+  void Order(const CallPtr& self);
+  void GoOn(const CallPtr& self, Weight weight, void (UnaryCall::*step)(const CallPtr& self));
 
-  // Takes the call's part of the limits, for a message of so many bytes. RESOURCE_EXHAUSTED: there is none left.
-  absl::Status Enter(int64_t bytes);
-  // The most bytes that a request of the method may have once it is inflated, and that this request may have.
-  int64_t most_bytes() const { return method().is_short ? kMostShort : runner_.limits.max_message_bytes; }
-  int64_t bytes_to_parse() const;
-  // Whether the peer has so many calls under way that this one is to take its turn among those of all peers.
-  bool TakesTurn() const { return permit_.held_by_peer() > kCallsAtOnce; }
+  // Takes the call's part of the limits. RESOURCE_EXHAUSTED: there is none left.
+  absl::Status Enter();
+  // The most bytes that a request of the method may have once it is inflated.
+  int64_t most_bytes() const { return method().is_short ? kMostShort : runner().limits.max_message_bytes; }
   // Makes the request and the reply, and parses into the first.
   absl::Status ParseRequest();
-  google::protobuf::Message* mutable_request() { return request_; }
-  // The client's name for itself, for the log. One that is too long for a name is left out.
-  void SetClient(const std::string& client_id);
   // Makes a client's name for itself its own: two callers that chose the same name are two clients.
   std::string Scope(const std::string& client_id) const;
-  // The call changes nothing for others to find: the audit log has no line of it.
-  void SetUnaudited() { audit_ = Audit::kNone; }
-  // Notes the things that the call touches, whose owners are to be asked before it runs. Says on which threads owners may be
-  // asked: to ask whether a checkpoint is there takes the disk.
-  Weight NoteTouched();
-  // Whether the caller may do that. PERMISSION_DENIED as of Owners.
-  absl::Status MayTouch();
-  void SetNumbered(Numbered numbered) { numbered_ = std::move(numbered); }
-  void SetTurn(std::unique_ptr<Sequences::Turn> turn) { turn_ = std::move(turn); }
-
- private:
-  // The first calls of a peer are begun on the threads that poll, which know no turns.
-  static constexpr int64_t kCallsAtOnce = 32;
 
   void OnBegin() override { StartRead(); }
   void OnRead(Slices* request) override;
@@ -126,26 +111,20 @@ class UnaryCall final : public Stream {
   void Revoke(const absl::Status& why) override;
   absl::Status revoked() const { return is_revoked_ ? why_revoked_ : absl::OkStatus(); }
 
-  CallPtr NewHandle();
   // The last handle is gone.
   void Abandon();
-  absl::StatusOr<Slices> Inflated();
-  absl::Status CheckSize(int64_t bytes) const;
   absl::Status Encode(const google::protobuf::Message& reply, Slices* bytes) const;
   // Tells the client of a numbered call's reply how many of the calls are durable.
   void SetDurable(google::protobuf::Message* reply) const;
   void ReadPhases();
   // Ends the call, which nobody else does.
   void Conclude(const absl::Status& status);
-  void Log(const absl::Status& status);
-  void TellAudit(const absl::Status& status);
   // Sends the last word, where the reply may first be compressed, which takes long.
   void Send(const absl::Status& status, Slices reply);
   // The same where it may be done.
   void SendNow();
   void End();
 
-  Runner& runner_;
   const UnaryMethod& service_;
   Reservation memory_;        // The call's, with the request's and the reply's.
   const int64_t call_bytes_;  // Without them.
@@ -163,7 +142,7 @@ class UnaryCall final : public Stream {
   google::protobuf::Message* reply_ = nullptr;
   Attachments attachments_, reply_attachments_;
 
-  std::string client_;
+  std::string client_;  // The client's name for itself, for the log.
   Audit audit_ = method().audit;
   std::vector<Touched> touched_;
   Owners::ClaimPtr claim_;  // The things that the call makes.
@@ -175,8 +154,6 @@ class UnaryCall final : public Stream {
   std::atomic<bool> is_revoked_ = false;
   absl::Status last_status_;
   Slices last_reply_;
-  bool is_sent_ = false;
-  Unsent::Place unsent_;
   Mutex mu_;
   bool is_writing_ ABSL_GUARDED_BY(mu_) = false;  // A reply that is not the last.
   bool ends_ ABSL_GUARDED_BY(mu_) = false;        // The last reply is there.

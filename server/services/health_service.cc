@@ -27,7 +27,7 @@ constexpr size_t kMostListed = 100;  // As other servers have it.
 // One who watches.
 class HealthService::Watcher final : public Stream {
  public:
-  Watcher(HealthService& health, const Opening& opening) : Stream(health.runner().peers, opening), health_(health) {}
+  Watcher(HealthService& health, const Opening& opening) : Stream(health.runner(), opening), health_(health) {}
 
   // Tells of the status as it is now, where the client was told of another.
   void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_.mu_) {

@@ -75,7 +75,6 @@ void InferStream::Sweep(Clock::time_point now) {
     End(absl::DeadlineExceededError(
         absl::StrCat("the client has taken no answer for the ", lease().count(), " s of --session_lease_seconds")));
   }
-  Conversation::Sweep(now);
 }
 
 void InferStream::Drain() {

@@ -95,7 +95,7 @@ reflection::ServerReflectionResponse AnswerTo(const reflection::ServerReflection
 class ReflectionStream final : public Stream {
  public:
   ReflectionStream(Runner& runner, const Opening& opening, const ReflectionService::Names& services)
-      : Stream(runner.peers, opening), runner_(runner), services_(services), memory_(Budget::PartOf(runner.memory)) {}
+      : Stream(runner, opening), services_(services), memory_(Budget::PartOf(runner.memory)) {}
 
  private:
   void OnBegin() override { Read(); }
@@ -111,7 +111,7 @@ class ReflectionStream final : public Stream {
     status.ok() ? Write(answer) : End(status);
   }
   void OnWritten(bool ok) override {
-    runner_.unsent.Remove(unsent_);
+    WasTaken();
     if (!ok) return End(absl::OkStatus());
     memory_.Shrink(memory_.bytes());
     Read();
@@ -126,7 +126,7 @@ class ReflectionStream final : public Stream {
   void Write(const std::string& answer) {
     MutexLock lock(mu_);
     if (ended_) return;
-    unsent_ = runner_.unsent.Add(this, memory_.bytes());
+    MustTakeWithin(TimeToTake(memory_.bytes()));
     StartWrite({grpc::Slice(answer)});
   }
   void End(const absl::Status& status) {
@@ -136,11 +136,9 @@ class ReflectionStream final : public Stream {
   void OnCancelled() override {}
   void OnOver() override { MutexLock lock(mu_); }  // End may be about to return.
 
-  Runner& runner_;
   const ReflectionService::Names& services_;
-  Reservation memory_;    // The bytes of the answer under way.
-  Unsent::Place unsent_;  // The place of that answer.
-  Mutex mu_;              // The caller may be revoked by another thread.
+  Reservation memory_;  // The bytes of the answer under way.
+  Mutex mu_;            // The caller may be revoked by another thread.
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 

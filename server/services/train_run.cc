@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/codec/row_selection.h"
-#include "server/rpc/draining.h"
+#include "server/rpc/calls_under_way.h"
 #include "server/services/expectation.h"
 #include "server/services/stopwatch.h"
 

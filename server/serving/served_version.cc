@@ -19,8 +19,8 @@
 #include "engine/runtime/tenant_name.h"
 #include "engine/runtime/transfer.h"
 #include "server/custom/operator_owners.h"
-#include "server/net/scoped_cork.h"
-#include "server/rpc/draining.h"
+#include "server/net/peers.h"
+#include "server/rpc/calls_under_way.h"
 #include "server/serving/batch_cancellation.h"
 #include "server/serving/batch_rows.h"
 

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "engine/core/mutex.h"
-#include "server/rpc/latency.h"
+#include "server/rpc/call_counts.h"
 
 namespace gluond::server {
 

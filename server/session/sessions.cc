@@ -14,7 +14,7 @@
 #include "server/codec/registry_hash.h"
 #include "server/custom/scope.h"
 #include "server/identity/secret.h"
-#include "server/rpc/draining.h"
+#include "server/rpc/calls_under_way.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/tenant_names.h"
 #include "server/session/stream.h"

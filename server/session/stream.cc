@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "server/rpc/draining.h"
+#include "server/rpc/calls_under_way.h"
 #include "server/rpc/tenant_names.h"
 #include "server/session/sessions.h"
 #include "server/wire/parse_message.h"
@@ -23,7 +23,6 @@ void SessionStream::Sweep(Clock::time_point now) {
     End(absl::DeadlineExceededError(
         absl::StrCat("no message with `open` came for the ", lease().count(), " s of --session_lease_seconds")));
   }
-  Conversation::Sweep(now);
 }
 
 void SessionStream::Drain() {

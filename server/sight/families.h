@@ -17,7 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "prometheus/metric_family.h"
-#include "server/rpc/latency.h"
+#include "server/rpc/call_counts.h"
 
 namespace gluond::server {
 

@@ -64,7 +64,7 @@ void Metrics::AddProcess(Families& families) const {
 // tenant are apart. A caller of no tenant has no label for the tenant, which to Prometheus is an empty label.
 void Metrics::AddEndedCalls(Families& families) const {
   const auto add = [&families](const std::string& method, absl::StatusCode code, int64_t ended, const std::string& tenant) {
-    Families::Labels labels = {{"method", method}, {"code", std::string(CodeName(code))}};
+    Families::Labels labels = {{"method", method}, {"code", absl::StatusCodeToString(code)}};
     if (!tenant.empty()) labels.push_back({"tenant", tenant});
     families.AddCounter("gluond_requests_total", "Calls that have ended, by method, code and the caller's tenant.",
                         static_cast<double>(ended), std::move(labels));
@@ -100,7 +100,7 @@ void Metrics::AddFaults(Families& families, const std::string& kind, const Fault
     families.AddCounter("gluond_server_faults_total",
                         "Calls, and commands of sessions, that failed by no doing of their "
                         "callers, by code.",
-                        static_cast<double>(faults[i]), {{"kind", kind}, {"code", std::string(CodeName(code))}});
+                        static_cast<double>(faults[i]), {{"kind", kind}, {"code", absl::StatusCodeToString(code)}});
   }
 }
 

@@ -12,7 +12,7 @@ ROW = re.compile(r"^\| `([\w:]+)` \| `([\w/.]+)` \| .+ \|$", re.MULTILINE)
 # Files of server/ that a request passes, at most. ModelInfer's begin with those that TrainStep shares with it. The rows of a batch
 # are joined and split in a file of their own.
 MOST = {"TrainStep": 10, "ModelInfer": 15}
-SHARED = "Weigh"  # The last step that both go through.
+SHARED = "UnaryCall::Weigh"  # The last step that both go through.
 
 
 def traces(text):

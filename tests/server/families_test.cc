@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "gtest/gtest.h"
-#include "server/rpc/latency.h"
+#include "server/rpc/call_counts.h"
 
 namespace gluond::server {
 namespace {

@@ -22,7 +22,6 @@
 #include "gtest/gtest.h"
 #include "server/rpc/audit_log.h"
 #include "server/rpc/json_line.h"
-#include "server/rpc/log_file.h"
 #include "server/rpc/log_writer.h"
 
 namespace gluond::server {
@@ -136,12 +135,12 @@ TEST(LogLimitTest, WhatWasLeftOutIsToldThoughNothingFollows) {
   LogLimit limit;
   const auto start = LogLimit::Clock::now();
   for (int64_t i = 0; i < LogLimit::kBurst + 3; ++i) limit.Admit("a", start);
-  EXPECT_TRUE(limit.TakeLeftOut(start).empty());
+  EXPECT_TRUE(limit.TakeLeftOut(LogLimit::kDue, start).empty());
   const LogLimit::Counts expected = {{"a", 3}};
-  EXPECT_EQ(limit.TakeLeftOut(start + LogLimit::kEvery), expected);
-  EXPECT_TRUE(limit.TakeLeftOut(start + 2 * LogLimit::kEvery).empty());
+  EXPECT_EQ(limit.TakeLeftOut(LogLimit::kDue, start + LogLimit::kEvery), expected);
+  EXPECT_TRUE(limit.TakeLeftOut(LogLimit::kDue, start + 2 * LogLimit::kEvery).empty());
   for (int i = 0; i < 4; ++i) limit.Admit("a", start + LogLimit::kEvery);
-  EXPECT_EQ(limit.TakeAllLeftOut().size(), 1u);
+  EXPECT_EQ(limit.TakeLeftOut(LogLimit::kAll).size(), 1u);
 }
 
 TEST(LogLimitTest, ReasonsBeyondTheMostShareTheirLinesUntilOthersAreOver) {
@@ -156,7 +155,7 @@ TEST(LogLimitTest, ReasonsBeyondTheMostShareTheirLinesUntilOthersAreOver) {
   const auto later = start + 2 * LogLimit::kEvery;
   EXPECT_EQ(limit.Admit("c", later), 1);
   EXPECT_EQ(limit.Admit("d", later).has_value(), true);
-  EXPECT_EQ(limit.TakeAllLeftOut().size(), 1u);
+  EXPECT_EQ(limit.TakeLeftOut(LogLimit::kAll).size(), 1u);
 }
 
 TEST(LogWriterTest, IsWrittenSaysWhetherItsDescriptorTakesLines) {
@@ -179,7 +178,7 @@ TEST(FailureLogTest, EveryFailureIsALineOrCounted) {
   std::string text;
   FailureLog log([&text](absl::string_view line) { text.append(line.data(), line.size()); });
   for (int i = 0; i < 1000; ++i) log.Failed({"/service/Method", absl::NotFoundError("nothing"), "peer"});
-  log.Flush();
+  log.Sweep(LogLimit::kAll);
   const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), LogLimit::kBurst + 1);
   EXPECT_TRUE(absl::StrContains(lines[0], R"("method":"/service/Method","code":"NOT_FOUND","message":"nothing")"));
@@ -195,7 +194,7 @@ TEST(FailureLogTest, EveryEndedConnectionIsALineOrCounted) {
   ASSERT_EQ(lines.size(), static_cast<size_t>(LogLimit::kBurst));
   EXPECT_TRUE(absl::StrContains(lines[0], R"("event":"connection_ended","level":"warning","peer":"ipv4:10.0.0.7:41014",)"
                                           R"("reason":"it floods"})"));
-  log.Flush();
+  log.Sweep(LogLimit::kAll);
   EXPECT_TRUE(absl::StrContains(lines.back(), R"("left_out":7)"));
 }
 
@@ -254,7 +253,7 @@ TEST(AuditLogTest, ReadsOfOneThingHideNoReadsOfAnother) {
   // Names that are none are the client's, who may make any number up.
   for (int64_t i = 0; i < 1000; ++i) read(std::to_string(i).c_str(), absl::StatusCode::kNotFound);
   EXPECT_EQ(lines.size(), static_cast<size_t>(2 * LogLimit::kBurst + 1));
-  log.Flush();
+  log.Sweep(LogLimit::kAll);
   EXPECT_TRUE(absl::StrContains(lines.back(), "left_out")) << lines.back();
 }
 
@@ -315,7 +314,7 @@ class LogFileTest : public testing::Test {
     folder_ = testing::TempDir() + "/log-" + testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::create_directory(folder_);
     path_ = folder_ + "/the.log";
-    absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(path_, "test", milliseconds(0));
+    absl::StatusOr<std::unique_ptr<LogWriter>> opened = LogWriter::Open(path_, milliseconds(0));
     ASSERT_TRUE(opened.ok()) << opened.status();
     file_ = *std::move(opened);
   }
@@ -324,8 +323,8 @@ class LogFileTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
   void Write(const std::string& line) {
-    file_->writer().Write(line + "\n");
-    EXPECT_TRUE(file_->writer().Flush(seconds(60)));
+    file_->Write(line + "\n");
+    EXPECT_TRUE(file_->Flush(seconds(60)));
   }
   static std::string Read(const std::string& path) {
     std::ostringstream text;
@@ -334,7 +333,7 @@ class LogFileTest : public testing::Test {
   }
 
   std::string folder_, path_;
-  std::unique_ptr<LogFile> file_;
+  std::unique_ptr<LogWriter> file_;
 };
 
 TEST_F(LogFileTest, LinesFollowTheNameAndNotTheFile) {
@@ -367,7 +366,7 @@ TEST_F(LogFileTest, AFolderThatIsGoneIsToldOnceAndLinesGoWhereTheyWent) {
   EXPECT_TRUE(file_->FollowMove().ok());
   Write("three");
   EXPECT_EQ(Read(path_), "one\ntwo\nthree\n");
-  EXPECT_EQ(file_->writer().lines_dropped(), 0);
+  EXPECT_EQ(file_->lines_dropped(), 0);
 }
 
 TEST(LogLevelTest, AnErrorIsWhatItsCallerHasNotBroughtAbout) {

@@ -172,13 +172,14 @@ TEST(MethodTest, WhatTheServerReadsAndWrites) {
 // A service with one method, of a .proto that is not linked.
 class OtherProtoTest : public testing::Test {
  protected:
-  absl::Status Made(const std::string& options, const std::string& reply_field) {
+  absl::Status Made(const std::string& options, const std::string& reply_field, const std::string& model_options = "") {
     google::protobuf::FileDescriptorProto file;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(absl::StrCat(R"(
             name: "other.proto" package: "other" syntax: "proto3" dependency: "gluond/v1/options.proto"
             dependency: "gluond/v1/call.proto"
             message_type { name: "Request"
-              field { name: "model" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
+              field { name: "model" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL )",
+                                                                           model_options, R"( }
               field { name: "call" number: 2 type: TYPE_MESSAGE type_name: ".gluond.v1.CallOptions" label: LABEL_OPTIONAL } }
             message_type { name: "Reply" )",
                                                                            reply_field, R"( }
@@ -204,6 +205,16 @@ TEST_F(OtherProtoTest, ATargetIsAFieldWithAName) {
   EXPECT_THAT(Made("options { [gluond.v1.method] { role: ANY target: 'modle' } }", "").message(),
               testing::HasSubstr("other.Request has no string field modle"));
   EXPECT_FALSE(Made("options { [gluond.v1.method] { role: ANY target: 'call' } }", "").ok());
+}
+
+TEST_F(OtherProtoTest, ANameThatStandsForAnEmptyOneIsAStringFieldOfTheSameMessage) {
+  const auto made = [this](const char* if_empty) {
+    return Made("options { [gluond.v1.method] { role: ANY } }", "",
+                absl::StrCat("options { [gluond.v1.name] { thing: MODEL if_empty: '", if_empty, "' } }"));
+  };
+  EXPECT_EQ(made("model"), absl::OkStatus());
+  EXPECT_THAT(made("modle").message(), testing::HasSubstr("other.Request has no string field modle"));
+  EXPECT_FALSE(made("call").ok());
 }
 
 TEST_F(OtherProtoTest, ANumberedMethodHasAModelAndAReplyThatSaysThatItIsRepeated) {

@@ -11,7 +11,6 @@
 
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
-#include "server/net/grpc_1_51/poll_demand.h"
 #include "server/net/queue_tag.h"
 
 namespace gluond::server {

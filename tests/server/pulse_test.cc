@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/net/descriptor.h"
-#include "server/rpc/pool_probe.h"
+#include "server/rpc/dispatch.h"
 #include "server/server.h"
 
 namespace gluond::server {

@@ -1,4 +1,4 @@
-#include "server/rpc/request_id.h"
+#include "server/rpc/trace_context.h"
 
 #include <string>
 

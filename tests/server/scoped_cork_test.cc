@@ -1,6 +1,6 @@
 // Several answers to one peer leave together; one alone leaves at once.
 
-#include "server/net/scoped_cork.h"
+#include "server/net/peers.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>

@@ -358,7 +358,7 @@ class SequencePause : public testing::Test {
     });
   }
 
-  Sequences sequences_{SequenceLimits()};
+  Sequences sequences_{Limits()};
   int begun_ = 0;
   std::vector<std::pair<std::string, uint64_t>> applied_;
   Sequences::Numbers numbers_;

@@ -216,7 +216,7 @@ TEST(TenantNamesTest, EachStringFieldIsANameOrSomethingElse) {
       const FieldDescriptor& field = *message->field(i);
       const bool is_key = message->options().map_entry() && field.number() == 1;
       if (field.type() != FieldDescriptor::TYPE_STRING || is_key) continue;
-      const bool is_named = NamedFieldOf(field).has_value(), is_other = others.erase(field.full_name()) > 0;
+      const bool is_named = NamedFieldOf(field)->has_value(), is_other = others.erase(field.full_name()) > 0;
       EXPECT_NE(is_named, is_other) << field.full_name()
                                     << " has the option gluond.v1.name if it names something of a tenant's, "
                                        "else a place in the list of this test";
@@ -231,7 +231,7 @@ TEST(TenantNamesTest, EachNameOfARequestSaysWhatIsDoneToTheThing) {
   const Walk requests(/*replies=*/false);
   for (const google::protobuf::Descriptor* message : requests.messages()) {
     for (int i = 0; i < message->field_count(); ++i) {
-      const std::optional<NamedField> named = NamedFieldOf(*message->field(i));
+      const std::optional<NamedField> named = *NamedFieldOf(*message->field(i));
       EXPECT_FALSE(named.has_value() && (named->is_text || named->thing == Thing::kNone)) << message->field(i)->full_name();
     }
   }

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "server/rpc/request_id.h"
 
 namespace gluond::server {
 namespace {
