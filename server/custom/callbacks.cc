@@ -9,8 +9,7 @@ namespace gluond::server {
 absl::Status CustomCallbacks::Add(Provider& provider, WaitingPtr waiting) {
   if (provider.calls >= provider.limits.max_callbacks) {
     return OverLimit("--max_callbacks", waiting->what, ": its client has not answered ", provider.calls,
-                     " calls, the "
-                     "limit of --max_callbacks");
+                     " calls, the limit of --max_callbacks");
   }
   ++provider.calls;
   waiting->number = ++last_;

@@ -50,8 +50,7 @@ void HostStream::Enqueue(Item item) {
   }
   if (!too_many) return WriteNext();
   End(OverLimit("--max_session_queue_bytes", "the client does not read: ", most,
-                " bytes wait for it, the limit of "
-                "--max_session_queue_bytes"));
+                " bytes wait for it, the limit of --max_session_queue_bytes"));
 }
 
 void HostStream::WriteNext() {

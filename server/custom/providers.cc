@@ -103,15 +103,12 @@ absl::Status CustomProviders::NobodyComputes(const std::string& scope, const std
     const auto outside = [](absl::string_view name) { return name.substr(TenantPrefix(name).size()); };
     const std::string now = shared_.OwnerOf({scope, op_type});
     hint = !owner.empty() && now != owner ? absl::StrCat("; its version was published with that of '", outside(owner),
-                                                         "', who does not share it now; "
-                                                         "publish it again to have another one's")
+                                                         "', who does not share it now; publish it again to have another one's")
            : now.empty()                  ? "; its client must share it"
                          : absl::StrCat("; it is that of '", outside(now), "', whose client must come back or release it");
   }
-  return WithInfo(absl::UnavailableError(absl::StrCat("custom operator '", Excerpt(op_type),
-                                                      "': no client that computes it "
-                                                      "is connected",
-                                                      hint)),
+  return WithInfo(absl::UnavailableError(
+                      absl::StrCat("custom operator '", Excerpt(op_type), "': no client that computes it is connected", hint)),
                   reason::kProviderGone, {{"operator", Excerpt(op_type)}});
 }
 
@@ -139,9 +136,9 @@ absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCal
     return provider.get();
   }
   if (call.kind == CustomCall::kForward) return Find(call.op, owner);
-  return WithInfo(absl::UnavailableError(absl::StrCat("backward of ", Describe(call.op),
-                                                      ": the client that computed its forward pass is not connected any "
-                                                      "more; run the forward pass again")),
+  return WithInfo(absl::UnavailableError(absl::StrCat(
+                      "backward of ", Describe(call.op),
+                      ": the client that computed its forward pass is not connected any more; run the forward pass again")),
                   reason::kProviderGone, {{"operator", Excerpt(call.op.op_type)}});
 }
 

@@ -15,11 +15,10 @@ constexpr int64_t kShareBytes = 512;  // Memory that one name takes, about.
 absl::Status NotYours(const std::string& op_type, const std::string& identity) {
   const absl::string_view name = absl::string_view(identity).substr(TenantPrefix(identity).size());
   const std::string owner = identity.empty() ? "a connected client that has not shown your key" : absl::StrCat("'", name, "'");
-  return WithInfo(absl::PermissionDeniedError(
-                      absl::StrCat("the shared operator '", Excerpt(op_type), "' belongs to ", owner, "; its owner releases it ",
-                                   identity.empty() ? "when its stream ends" : "(HostRequest.release)",
-                                   ", or open the stream with the "
-                                   "owner's OpenHost.key or as an admin, or share yours under another name")),
+  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
+                      "the shared operator '", Excerpt(op_type), "' belongs to ", owner, "; its owner releases it ",
+                      identity.empty() ? "when its stream ends" : "(HostRequest.release)",
+                      ", or open the stream with the owner's OpenHost.key or as an admin, or share yours under another name")),
                   reason::kNoPermission);
 }
 

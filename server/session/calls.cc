@@ -20,9 +20,7 @@ namespace {
 constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
 
 absl::Status TooMany(const char* what, size_t most) {
-  return OverLimit("--max_session_arrays", "the session holds ", most, " ", what,
-                   ", the limit of "
-                   "--max_session_arrays; free some");
+  return OverLimit("--max_session_arrays", "the session holds ", most, " ", what, ", the limit of --max_session_arrays; free some");
 }
 
 absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGraph& define, int64_t max_nodes,

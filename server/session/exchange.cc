@@ -69,10 +69,9 @@ absl::Status SessionExchange::NameArrays(const Members& arrays, uint64_t number)
   absl::flat_hash_set<uint64_t> seen = {0};
   for (const auto& [name, array] : arrays) {
     if (!seen.insert(array).second) {
-      status = absl::InvalidArgumentError(absl::StrCat("`arrays` gives '", Excerpt(name), "' the name ", array,
-                                                       array == 0 ? "" : ", as another one",
-                                                       "; name each array by "
-                                                       "another number"));
+      status =
+          absl::InvalidArgumentError(absl::StrCat("`arrays` gives '", Excerpt(name), "' the name ", array,
+                                                  array == 0 ? "" : ", as another one", "; name each array by another number"));
       continue;
     }
     auto value = std::make_shared<Value>();

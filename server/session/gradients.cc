@@ -134,9 +134,8 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(OngoingPtr ongoing, cons
                                                    out_grads.size(), "; name as many as any function has"));
   }
   if (stopped_.size() >= kMostStopped) {
-    return absl::ResourceExhaustedError(absl::StrCat(kMostStopped,
-                                                     " Backwards of this session wait for gradients; go on "
-                                                     "with one of them, or give it up"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMostStopped, " Backwards of this session wait for gradients; go on with one of them, or give it up"));
   }
   for (size_t i = 0; i < n; ++i) {
     Array gradient = inputs[begin + i];

@@ -47,10 +47,10 @@ MetricsServer::MetricsServer(Options options, Pages pages) : options_(std::move(
 
 absl::Status MetricsServer::Check(const Options& options) {
   if (absl::StartsWith(options.address, "[") && mg_check_feature(MG_FEATURES_IPV6) == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", options.address,
-                                                   " cannot be had: the library for "
-                                                   "HTTP of this build has no IPv6; want an address of version 4, as in "
-                                                   "127.0.0.1:9100 or 0.0.0.0:9100"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--metrics_address=", options.address,
+                     " cannot be had: the library for HTTP of this build has no IPv6; want an address of version 4, "
+                     "as in 127.0.0.1:9100 or 0.0.0.0:9100"));
   }
   return options.token_file.empty() ? absl::OkStatus() : ReadToken(options.token_file).status();
 }

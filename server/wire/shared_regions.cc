@@ -106,9 +106,8 @@ absl::Status SharedRegions::Register(const std::string& name, const Facts& facts
   RETURN_IF_ERROR(InField("byte_size", region->CheckBytes(facts.offset, facts.byte_size)));
   MutexLock lock(mu_);
   if (regions_.contains(name)) {
-    return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a region '", Excerpt(name),
-                                                          "' already; unregister it, or "
-                                                          "choose another name")),
+    return WithInfo(absl::AlreadyExistsError(
+                        absl::StrCat("there is a region '", Excerpt(name), "' already; unregister it, or choose another name")),
                     reason::kAlreadyExists, {{"kind", "region"}, {"name", Excerpt(name)}});
   }
   if (regions_.size() >= kMost) {
