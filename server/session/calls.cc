@@ -35,21 +35,9 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGr
 
 absl::StatusOr<Signature> ToSignature(const v1::ArrayType& type) {
   Signature signature;
-  if (type.has_shape()) {
-    ASSIGN_OR_RETURN(signature.shape, ShapeFromProto(type.shape(), /*known=*/false));
-  }
-  if (type.has_dtype()) {
-    ASSIGN_OR_RETURN(signature.dtype, FromProto(type.dtype()));
-  }
+  ASSIGN_OR_RETURN(signature.shape, ShapeOf(type));
+  ASSIGN_OR_RETURN(signature.dtype, DTypeOf(type));
   return signature;
-}
-
-// Whether all of it is known.
-bool FromInferred(const Shape& shape, DType dtype, v1::ArrayType* type) {
-  type->set_has_shape(shape.rank_known());
-  for (const int64_t dim : shape.dims()) type->add_shape(dim);
-  if (dtype != DType::kUnknown) type->set_dtype(ToProto(dtype));
-  return shape.known() && dtype != DType::kUnknown;
 }
 
 }  // namespace
@@ -63,9 +51,14 @@ absl::Status SessionCalls::Charge(int64_t bytes) {
   return absl::OkStatus();
 }
 
+template <class Named>
+void SessionCalls::Erase(Named& named, uint64_t name) {
+  if (const auto node = named.extract(name); !node.empty()) bytes_ -= node.mapped().bytes;
+}
+
 absl::Status SessionCalls::Prepare(const v1::Command::Prepare& prepare) {
   if (prepare.call() == 0) return absl::InvalidArgumentError("Prepare.call is 0; name it by another number");
-  FreeCall(prepare.call());
+  Erase(calls_, prepare.call());
   if (calls_.size() >= most_) return TooMany("prepared calls", most_);
   const int64_t bytes = kCallBytes + static_cast<int64_t>(prepare.ByteSizeLong());
   RETURN_IF_ERROR(Charge(bytes));
@@ -96,7 +89,7 @@ absl::StatusOr<PreparedOpPtr> SessionCalls::Find(uint64_t name, size_t num_input
 
 absl::Status SessionCalls::Define(const v1::Command::DefineGraph& define) {
   if (define.graph() == 0) return absl::InvalidArgumentError("DefineGraph.graph is 0; name it by another number");
-  FreeGraph(define.graph());
+  Erase(graphs_, define.graph());
   if (graphs_.size() >= most_) return TooMany("graphs", most_);
   absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_, Reservation(memory_));
   Defined& defined = graphs_[define.graph()];
@@ -120,27 +113,13 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t na
 }
 
 void SessionCalls::Free(const v1::Command::Free& free) {
-  for (const uint64_t name : free.calls()) FreeCall(name);
-  for (const uint64_t name : free.graphs()) FreeGraph(name);
+  for (const uint64_t name : free.calls()) Erase(calls_, name);
+  for (const uint64_t name : free.graphs()) Erase(graphs_, name);
 }
 
 bool SessionCalls::IsLarge(uint64_t graph) const {
   const auto it = graphs_.find(graph);
   return it != graphs_.end() && it->second.large;
-}
-
-void SessionCalls::FreeCall(uint64_t name) {
-  const auto it = calls_.find(name);
-  if (it == calls_.end()) return;
-  bytes_ -= it->second.bytes;
-  calls_.erase(it);
-}
-
-void SessionCalls::FreeGraph(uint64_t name) {
-  const auto it = graphs_.find(name);
-  if (it == graphs_.end()) return;
-  bytes_ -= it->second.bytes;
-  graphs_.erase(it);
 }
 
 absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Command::InferGraph& infer,
@@ -164,17 +143,17 @@ absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Com
   for (const uint32_t id : indexed.variables()) entries[indexed[id].node->name()] = indexed[id].first_entry;
   v1::GraphType type;
   bool complete = true;
+  const auto add = [&](uint32_t entry, v1::ArrayType* to) {
+    TypeToProto(inferred.shapes[entry], inferred.types[entry], to);
+    complete = complete && inferred.shapes[entry].known() && inferred.types[entry] != DType::kUnknown;
+  };
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     v1::ArrayType* input = type.add_inputs();
     type.add_auxiliary(graph.is_auxiliary(i));
     const auto entry = entries.find(graph.inputs()[i]);
-    if (entry == entries.end()) continue;  // Nothing reads it.
-    complete = FromInferred(inferred.shapes[entry->second], inferred.types[entry->second], input) && complete;
+    if (entry != entries.end()) add(entry->second, input);  // Otherwise nothing reads it.
   }
-  for (const IndexedGraph::Input& output : indexed.outputs()) {
-    const bool known = FromInferred(inferred.shapes[output.entry], inferred.types[output.entry], type.add_outputs());
-    complete = known && complete;
-  }
+  for (const IndexedGraph::Input& output : indexed.outputs()) add(output.entry, type.add_outputs());
   type.set_complete(complete);
   return type;
 }

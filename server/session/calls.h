@@ -62,8 +62,8 @@ class SessionCalls {
 
   // Counts `bytes` more, or says that they are too many.
   absl::Status Charge(int64_t bytes);
-  void FreeCall(uint64_t name);
-  void FreeGraph(uint64_t name);
+  template <class Named>
+  void Erase(Named& named, uint64_t name);
 
   const size_t most_;
   const int64_t max_bytes_, max_nodes_;

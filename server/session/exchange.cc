@@ -23,26 +23,22 @@ SessionExchange::~SessionExchange() {
 }
 
 std::function<void(SessionExchange::OnLane)> SessionExchange::Return() {
+  ++pending_;
   return [weak = weak_from_this(), lane = &lane()](OnLane work) {
     lane->Post([weak, lane, work = std::move(work)] {
       lane->ContinueAside([weak, work] {
         const auto self = weak.lock();
-        if (self != nullptr && !self->session_.answers.ended()) work(*self);
+        if (self == nullptr || self->session_.answers.ended()) return;
+        --self->pending_;
+        work(*self);
       });
     });
   };
 }
 
-Imperative::Options SessionExchange::OptionsOf(uint64_t number) const {
-  Imperative::Options options;
-  options.command = number;
-  options.device = session_.home.device;
-  return options;
-}
-
 std::function<void(absl::StatusCode)> SessionExchange::Teller(absl::string_view command, const std::string& target,
                                                               Audit audit) const {
-  return [changed = session_.changed, command, audit, target](absl::StatusCode code) {
+  return [changed = session_.shared.changed, command, audit, target](absl::StatusCode code) {
     if (changed != nullptr) changed(command, audit, target, code);
   };
 }
@@ -55,8 +51,7 @@ void SessionExchange::RefuseChange(absl::string_view command, const std::string&
 
 absl::Status SessionExchange::Want(uint64_t array, Device device, uint64_t number, Wanted* wanted) {
   ASSIGN_OR_RETURN(const Array* found, session_.arrays.Find(array));
-  wanted->values.push_back(session_.imperative.CopyTo({found->value, {}, nullptr}, device, OptionsOf(number)).value);
-  wanted->arrays.push_back(array);
+  wanted->Add(array, session_.imperative.CopyTo({found->value, {}, nullptr}, device, {.command = number}).value);
   return absl::OkStatus();
 }
 
@@ -75,7 +70,7 @@ absl::Status SessionExchange::NameArrays(const Members& arrays, uint64_t number)
       continue;
     }
     auto value = std::make_shared<Value>();
-    Array there = session_.imperative.CopyTo({value, {}, nullptr}, session_.home.device, OptionsOf(number));
+    Array there = session_.imperative.CopyTo({value, {}, nullptr}, session_.home.device, {.command = number});
     session_.answers.Watch(there.value);
     session_.arrays.Set(array, std::move(there), number);
     opening.arrays.emplace_back(name, std::move(value));
@@ -90,14 +85,12 @@ std::vector<std::string> SessionExchange::NamesOfOpened(uint64_t number) const {
 }
 
 void SessionExchange::Fill(uint64_t number, std::vector<Tensor> values) {
-  --pending_;
   const Opening opening = std::move(opening_.extract(number).mapped());
   ReadyQueue& queue = session_.imperative.scheduler().queue();
   for (size_t i = 0; i < opening.arrays.size(); ++i) opening.arrays[i].second->Set(std::move(values[i]), queue);
 }
 
 void SessionExchange::Refuse(uint64_t number, const absl::Status& status) {
-  --pending_;
   Scheduler& scheduler = session_.imperative.scheduler();
   const FailurePtr failure = scheduler.Failed(status, number)->failure();
   session_.answers.Fail(failure, number);

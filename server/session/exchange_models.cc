@@ -28,12 +28,9 @@ absl::StatusOr<v1::Model> SessionExchange::Describe(const HostedModel& hosted, b
 
 void SessionExchange::SaveAsModel(const v1::Command::SaveAsModel& command, uint64_t number) {
   Wanted wanted;
-  absl::StatusOr<Owners::ClaimPtr> claim = May(command);
-  absl::StatusOr<std::shared_ptr<NewModel>> planned = claim.ok() ? Plan(command, number, &wanted) : claim.status();
+  absl::StatusOr<std::shared_ptr<NewModel>> planned = Plan(command, number, &wanted);
   if (!planned.ok()) return RefuseChange(kSaveAsModel, command.model(), number, planned.status());
-  (*planned)->claim = *std::move(claim);
   const auto make = [this, plan = *std::move(planned), number](std::vector<Tensor> tensors) {
-    ++pending_;
     const auto states = tensors.begin() + plan->request.parameters_size();
     plan->states.assign(states, tensors.end());
     plan->parameters.assign(tensors.begin(), states);
@@ -41,19 +38,20 @@ void SessionExchange::SaveAsModel(const v1::Command::SaveAsModel& command, uint6
       to_lane([plan, number, made](SessionExchange& self) { self.MadeModel(number, *plan, made); });
     });
   };
-  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, make, Teller(kSaveAsModel, command.model()));
+  session_.answers.Await(std::move(wanted), number, make, Teller(kSaveAsModel, command.model()));
 }
 
 absl::StatusOr<std::shared_ptr<NewModel>> SessionExchange::Plan(const v1::Command::SaveAsModel& command, uint64_t number,
                                                                 Wanted* wanted) {
-  RETURN_IF_ERROR(session_.models.CanAdd(command.model(), command.replace()));
-  ASSIGN_OR_RETURN(const std::shared_ptr<CachedGraph> graph, session_.calls.FindGraph(command.graph()));
   auto plan = std::make_shared<NewModel>();
+  ASSIGN_OR_RETURN(plan->claim, May(command));
+  RETURN_IF_ERROR(session_.shared.models.CanAdd(command.model(), command.replace()));
+  ASSIGN_OR_RETURN(const std::shared_ptr<CachedGraph> graph, session_.calls.FindGraph(command.graph()));
   plan->kept = Reservation(session_.memory);
   RETURN_IF_ERROR(plan->kept.Grow(static_cast<int64_t>(command.SpaceUsedLong())));
   plan->place = &session_.home;
   if (!command.device().empty()) {
-    ASSIGN_OR_RETURN(plan->place, session_.devices.Find(command.device()));
+    ASSIGN_OR_RETURN(plan->place, session_.shared.devices.Find(command.device()));
   }
   for (const v1::Command::SaveAsModel::Member& member : command.parameters()) {
     RETURN_IF_ERROR(Want(member.array(), plan->place->device, number, wanted));
@@ -63,11 +61,11 @@ absl::StatusOr<std::shared_ptr<NewModel>> SessionExchange::Plan(const v1::Comman
   }
   plan->request = command;
   plan->graph = graph->graph();
-  plan->host = &session_.devices.host();
+  plan->host = &session_.shared.devices.host();
   plan->lane = &lane();
-  plan->custom_host = session_.devices.custom_host();
-  plan->owners_host = session_.devices.custom_host_of(command.model());
-  if (!session_.host.empty()) plan->scope = absl::StrCat(TenantPrefix(command.model()), session_.host);
+  plan->custom_host = session_.shared.devices.custom_host();
+  plan->owners_host = session_.shared.devices.custom_host_of(command.model());
+  if (!session_.shared.host.empty()) plan->scope = absl::StrCat(TenantPrefix(command.model()), session_.shared.host);
   plan->max_graph_nodes = session_.limits.max_graph_nodes;
   plan->max_model_bytes = session_.limits.max_model_bytes;
   plan->memory = session_.memory;
@@ -76,9 +74,8 @@ absl::StatusOr<std::shared_ptr<NewModel>> SessionExchange::Plan(const v1::Comman
 }
 
 void SessionExchange::MadeModel(uint64_t number, const NewModel& plan, absl::StatusOr<HostedModelPtr> made) {
-  --pending_;
   absl::Status status = made.status();
-  if (status.ok()) status = session_.models.Add(plan.request.model(), *made, plan.request.replace());
+  if (status.ok()) status = session_.shared.models.Add(plan.request.model(), *made, plan.request.replace());
   if (plan.claim != nullptr) plan.claim->End(status.ok());
   if (!status.ok()) return RefuseChange(kSaveAsModel, plan.request.model(), number, status);
   Teller(kSaveAsModel, plan.request.model())(absl::StatusCode::kOk);
@@ -90,10 +87,9 @@ void SessionExchange::MadeModel(uint64_t number, const NewModel& plan, absl::Sta
 void SessionExchange::OpenModel(const v1::Command::OpenModel& command, uint64_t number) {
   absl::Status status = NameArrays(command.arrays(), number);
   if (status.ok()) status = May(command).status();
-  absl::StatusOr<HostedModelPtr> found = session_.models.Use(command.model());
+  absl::StatusOr<HostedModelPtr> found = session_.shared.models.Use(command.model());
   if (status.ok()) status = found.status();
   Teller("OpenModel", command.model(), Audit::kMany)(status.code());
-  ++pending_;
   if (!status.ok()) return Refuse(number, status);
   const HostedModelPtr hosted = *std::move(found);
   hosted->model().strand().Do<absl::StatusOr<NamedTensors>>(
@@ -118,7 +114,7 @@ void SessionExchange::OpenedModel(uint64_t number, const HostedModelPtr& hosted,
 // StoreToModel.
 
 void SessionExchange::StoreToModel(const v1::Command::StoreToModel& command, uint64_t number) {
-  absl::StatusOr<HostedModelPtr> found = session_.models.Use(command.model());
+  absl::StatusOr<HostedModelPtr> found = session_.shared.models.Use(command.model());
   absl::Status status = May(command).status();
   if (status.ok()) status = found.status();
   Wanted wanted;
@@ -131,24 +127,20 @@ void SessionExchange::StoreToModel(const v1::Command::StoreToModel& command, uin
   const auto condition = command.has_expected_version() ? (*found)->Expect(command.expected_version()) : nullptr;
   const auto tell = Teller(kStoreToModel, command.model());
   const auto set = [this, hosted = *std::move(found), names, condition, tell, number](std::vector<Tensor> tensors) {
-    ++pending_;
     NamedTensors values;
     for (size_t i = 0; i < names.size(); ++i) values.push_back({names[i], std::move(tensors[i])});
     const auto done = [to_lane = Return(), hosted, tell, number](const absl::Status& status) {
       const uint64_t version = status.ok() ? hosted->Changed() : 0;
       tell(status.code());
-      to_lane([hosted, number, status, version](SessionExchange& self) { self.StoredToModel(number, hosted, status, version); });
+      to_lane([hosted, number, status, version](SessionExchange& self) {
+        self.session_.answers.Result(status.ok() ? self.Describe(*hosted, /*graph=*/false, version) : status,
+                                     &v1::Reply::mutable_model, number);
+      });
     };
     const ScopedCondition when(condition);
     hosted->model().SetParameters(std::move(values), done);
   };
-  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, set, tell);
-}
-
-void SessionExchange::StoredToModel(uint64_t number, const HostedModelPtr& hosted, const absl::Status& status, uint64_t version) {
-  --pending_;
-  if (!status.ok()) return session_.answers.Fail(status, number);
-  session_.answers.Result(Describe(*hosted, /*graph=*/false, version), &v1::Reply::mutable_model, number);
+  session_.answers.Await(std::move(wanted), number, set, tell);
 }
 
 }  // namespace gluond::server

@@ -45,34 +45,28 @@ void SessionExchange::SaveSession(const v1::Command::SaveSession& command, uint6
   if (status.ok()) status = claim.status();
   if (status.ok()) status = kept->Grow(static_cast<int64_t>(command.SpaceUsedLong()));
   for (const auto& [name, array] : command.arrays()) {
-    if (status.ok())
-      status = Annotate(Want(array, session_.devices.host().device, number, &wanted), absl::StrCat("array '", Excerpt(name), "'"));
+    if (status.ok()) status = Annotate(Want(array, Device(), number, &wanted), absl::StrCat("array '", Excerpt(name), "'"));
     save->arrays.push_back({name, {}});
   }
   if (!status.ok()) return RefuseChange(kSaveSession, command.name(), number, status);
-  save->summary.client = session_.client;
+  save->summary.client = session_.shared.client;
   save->summary.manifest = command.manifest();
   save->random = session_.imperative.random();
   const auto tell = Teller(kSaveSession, command.name());
   const auto write = [this, save, kept, name = command.name(), key = command.key(), claim = *std::move(claim), tell,
                       number](std::vector<Tensor> tensors) {
-    ++pending_;
     for (size_t i = 0; i < tensors.size(); ++i) save->arrays[i].tensor = std::move(tensors[i]);
     const auto done = [to_lane = Return(), kept, claim, tell, number](const absl::StatusOr<v1::SavedSession>& saved) {
       if (claim != nullptr) claim->End(saved.ok());
       tell(saved.status().code());
-      to_lane([kept, number, saved](SessionExchange& self) {
-        --self.pending_;
-        self.Tell(number, saved, /*names=*/true);
-      });
+      to_lane([kept, number, saved](SessionExchange& self) { self.Tell(number, saved, /*names=*/true); });
     };
-    session_.saved.Save(name, key, std::move(*save), done);
+    session_.shared.saved.Save(name, key, std::move(*save), done);
   };
-  session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, write, tell);
+  session_.answers.Await(std::move(wanted), number, write, tell);
 }
 
 void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t number) {
-  ++pending_;
   absl::Status status = NameArrays(command.arrays(), number);
   if (status.ok()) status = CheckStoredName("saved session", command.name());
   if (status.ok()) status = May(command).status();
@@ -86,7 +80,7 @@ void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t 
   SavedSessions::Opening opening = {command.name(), command.key(), std::nullopt, nullptr, session_.memory};
   if (command.has_expected_version()) opening.version = command.expected_version();
   if (!command.arrays().empty()) opening.memory = session_.host_memory;
-  session_.saved.Open(std::move(opening), [to_lane = Return(), tell, number](absl::StatusOr<SavedSessions::Opened> opened) {
+  session_.shared.saved.Open(std::move(opening), [to_lane = Return(), tell, number](absl::StatusOr<SavedSessions::Opened> opened) {
     tell(opened.status().code());
     const auto kept = std::make_shared<absl::StatusOr<SavedSessions::Opened>>(std::move(opened));
     to_lane([number, kept](SessionExchange& self) { self.OpenedSaved(number, *kept); });

@@ -24,10 +24,6 @@ uint64_t FunctionOf(const Node& node) {
 }  // namespace
 
 struct SessionGradients::Ongoing {
-  Ongoing(Imperative& imperative, const Imperative::BackwardOptions& options, const v1::Command::Backward& backward,
-          uint64_t command)
-      : walk(imperative, options), outputs(backward.outputs().begin(), backward.outputs().end()), command(command) {}
-
   Imperative::BackwardWalk walk;
   const std::vector<uint64_t> outputs;
   const uint64_t command;
@@ -37,13 +33,6 @@ SessionGradients::SessionGradients(Imperative& imperative, SessionArrays& arrays
     : imperative_(imperative), arrays_(arrays), answers_(answers) {}
 
 SessionGradients::~SessionGradients() = default;
-
-Imperative::Options SessionGradients::OptionsOf(uint64_t command) const {
-  Imperative::Options options;
-  options.command = command;
-  options.device = imperative_.scheduler().home().device;
-  return options;
-}
 
 absl::Status SessionGradients::Mark(const v1::Command::Mark& mark, uint64_t command) {
   for (const v1::Command::Mark::Marked& marked : mark.arrays()) {
@@ -68,7 +57,7 @@ absl::Status SessionGradients::Mark(uint64_t name, uint64_t gradient, v1::Variab
   if (zeros_like_ == nullptr) {
     ASSIGN_OR_RETURN(zeros_like_, PrepareOp("zeros_like", {}, 1));
   }
-  Array zeros = imperative_.Invoke(zeros_like_, {{array->value, {}, nullptr}}, OptionsOf(command)).outputs[0];
+  Array zeros = imperative_.Invoke(zeros_like_, {{array->value, {}, nullptr}}, {.command = command}).outputs[0];
   answers_.Watch(zeros.value);
   arrays_.Set(gradient, std::move(zeros), command);
   return absl::OkStatus();
@@ -90,13 +79,7 @@ absl::Status SessionGradients::Fresh(const v1::Command::Fresh& fresh) {
                   reason::kStaleGradient, {{"arrays", absl::StrJoin(stale, ",")}});
 }
 
-absl::Status SessionGradients::Backward(const v1::Command::Backward& backward, uint64_t command) {
-  ASSIGN_OR_RETURN(const OngoingPtr ongoing, Differentiate(backward, command));
-  RETURN_IF_ERROR(ongoing->walk.Run().status());
-  return End(*ongoing, command);
-}
-
-absl::StatusOr<v1::BackwardState> SessionGradients::Begin(const v1::Command::Backward& backward, uint64_t command) {
+absl::StatusOr<v1::BackwardState> SessionGradients::Backward(const v1::Command::Backward& backward, uint64_t command) {
   ASSIGN_OR_RETURN(OngoingPtr ongoing, Differentiate(backward, command));
   return Run(std::move(ongoing), backward.out_grads(), command);
 }
@@ -184,7 +167,8 @@ absl::StatusOr<SessionGradients::OngoingPtr> SessionGradients::Differentiate(con
     return array.ok() ? *array : nullptr;
   };
   options.command = command;
-  auto found = std::make_unique<Ongoing>(imperative_, options, backward, command);
+  auto found = std::make_unique<Ongoing>(Imperative::BackwardWalk(imperative_, options),
+                                         std::vector<uint64_t>(backward.outputs().begin(), backward.outputs().end()), command);
   RETURN_IF_ERROR(found->walk.Begin(heads, head_gradients, variables));
   return found;
 }
@@ -216,7 +200,7 @@ absl::Status SessionGradients::Accumulate(gluond::Mark& mark, Array gradient, ui
     std::vector<Array> terms(2);
     terms[0].value = std::exchange(sum->value, nullptr);
     terms[1].value = std::move(gradient.value);
-    gradient = imperative_.Invoke(add_, std::move(terms), OptionsOf(command)).outputs[0];
+    gradient = imperative_.Invoke(add_, std::move(terms), {.command = command}).outputs[0];
     answers_.Watch(gradient.value);
   }
   arrays_.Set(mark.gradient, std::move(gradient), command);

@@ -32,10 +32,10 @@ absl::Status CheckIsShared(const Node& node, const NewModel& plan) {
   auto* const hosts = dynamic_cast<CustomHosts*>(plan.custom_host.get());
   if (!plan.scope.empty() && hosts != nullptr && hosts->IsShared(plan.scope, op_type)) return absl::OkStatus();
   const std::string what = op_type.empty() ? "the function" : absl::StrCat("custom operator '", Excerpt(op_type), "'");
-  return absl::FailedPreconditionError(absl::StrCat(
-      "node '", Excerpt(node.name()), "': ", what,
-      " is computed by one client for itself alone, and a model is "
-"everybody's; share it (OfferOperator.shared) and keep the client connected, or leave it out of the graph"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("node '", Excerpt(node.name()), "': ", what,
+                   " is computed by one client for itself alone, and a model is "
+                   "everybody's; share it (OfferOperator.shared) and keep the client connected, or leave it out of the graph"));
 }
 
 absl::StatusOr<std::vector<NodeSpec>> SharedNodes(const NewModel& plan) {

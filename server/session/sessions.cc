@@ -157,9 +157,9 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
     shared.changed = changed;
     shared.check_audit = [this] { return audit_.Check(); };
     shared.may = may;
-    auto program = create_program_(shared, *place, lane, limits_, std::move(answer));
-    program->SetClient(client, host);
-    return program;
+    shared.client = client;
+    shared.host = host;
+    return create_program_(shared, *place, lane, limits_, std::move(answer));
   };
   options.on_end = [this, id] {
     MutexLock lock(mu_);
