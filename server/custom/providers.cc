@@ -119,12 +119,13 @@ absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const std::stri
   return NobodyComputes(scope, op_type, owner);
 }
 
-absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomOperator& op, absl::string_view owner) const {
-  return Find(op.scope, op.op_type, /*offered=*/true, owner);
+absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomOperator& op) const {
+  return Find(op.scope, op.op_type, /*offered=*/true, op.owner);
 }
 
 // A shared name may have been taken over since the forward pass got its number: one client computes both passes.
-absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCall& call, absl::string_view owner) const {
+absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCall& call) const {
+  const std::string& owner = call.op.owner;
   if (call.kind == CustomCall::kFunction || !IsOfNoClient(call.op.scope)) {
     return Find(call.op.scope, call.op.op_type, call.kind != CustomCall::kFunction, owner);
   }
@@ -135,15 +136,15 @@ absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCal
     if (provider->sharer.tenant != call.op.scope || (!owner.empty() && provider->sharer.identity != owner)) continue;
     return provider.get();
   }
-  if (call.kind == CustomCall::kForward) return Find(call.op, owner);
+  if (call.kind == CustomCall::kForward) return Find(call.op);
   return WithInfo(absl::UnavailableError(absl::StrCat(
                       "backward of ", Describe(call.op),
                       ": the client that computed its forward pass is not connected any more; run the forward pass again")),
                   reason::kProviderGone, {{"operator", Excerpt(call.op.op_type)}});
 }
 
-uint64_t CustomProviders::NextInstance(const CustomOperator& op, absl::string_view owner) {
-  const absl::StatusOr<Provider*> provider = Find(op, owner);
+uint64_t CustomProviders::NextInstance(const CustomOperator& op) {
+  const absl::StatusOr<Provider*> provider = Find(op);
   const uint64_t number = ++last_instance_ & ((uint64_t{1} << kInstanceBits) - 1);
   return number | (provider.ok() ? (*provider)->tag << kInstanceBits : 0);
 }

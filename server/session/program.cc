@@ -49,21 +49,6 @@ bool IsLargeArray(const v1::Tensor& tensor) {
   return shape.ok() && shape->Size() > kLargeArray;
 }
 
-// The error of a command without content. UNIMPLEMENTED, reason UNKNOWN_COMMAND: it has one that this server does not know;
-// says what to do. INVALID_ARGUMENT: it is empty.
-absl::Status NoContent(const v1::Command& command, uint64_t number) {
-  const google::protobuf::UnknownFieldSet& unknown = command.GetReflection()->GetUnknownFields(command);
-  if (unknown.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("command ", number, " is without content; is the client's proto another one?"));
-  }
-  const int field = unknown.field(0).number();
-  return WithInfo(absl::UnimplementedError(absl::StrCat("command ", number, " is of a kind, field ", field,
-                                                        " of Command, that this server does not know: it is gluond ", kVersion,
-                                                        " and speaks protocol ", kProtocol, "; use a newer server, or do without")),
-                  reason::kUnknownCommand,
-                  {{"number", absl::StrCat(number)}, {"field", absl::StrCat(field)}, {"protocol", absl::StrCat(kProtocol)}});
-}
-
 class ArrayProgram final : public SessionProgram, public std::enable_shared_from_this<ArrayProgram> {
  public:
   // kSilent: no Reply has the command's number. kAtStops: Replies have the number where Backward has `out_grads`. kAnswered:
@@ -170,10 +155,20 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     if (shared_failure_.first != number_) shared_failure_ = {number_, imperative_->scheduler().Failed(status, number_)};
     return {shared_failure_.second, {}, nullptr};
   }
-  // A client of a newer protocol may wait for the answer.
+  // A command without content. A client of a newer protocol may wait for the answer, which says what to do.
   void RefuseUnknown(const v1::Command& command) {
-    const absl::Status status = NoContent(command, number_);
-    absl::IsUnimplemented(status) ? answers_->Fail(status, number_) : Note(status);
+    const google::protobuf::UnknownFieldSet& unknown = command.GetReflection()->GetUnknownFields(command);
+    if (unknown.empty()) {
+      return Note(
+          absl::InvalidArgumentError(absl::StrCat("command ", number_, " is without content; is the client's proto another one?")));
+    }
+    const std::string number = absl::StrCat(number_), field = absl::StrCat(unknown.field(0).number());
+    answers_->Fail(
+        WithInfo(absl::UnimplementedError(absl::StrCat("command ", number, " is of a kind, field ", field,
+                                                       " of Command, that this server does not know: it is gluond ", kVersion,
+                                                       " and speaks protocol ", kProtocol, "; use a newer server, or do without")),
+                 reason::kUnknownCommand, {{"number", number}, {"field", field}, {"protocol", absl::StrCat(kProtocol)}}),
+        number_);
   }
   void Set(uint64_t name, absl::StatusOr<Array> array) {
     arrays_->Set(name, array.ok() ? *std::move(array) : Poisoned(array.status()), number_);

@@ -31,8 +31,8 @@
 
 namespace gluond::server {
 
-// A command of a session may touch things that others see. SessionChanged is called when a command that changes or reads such
-// things has ended, or was refused, with its name, "SaveAsModel", that of the thing, and OK or why it did nothing.
+// A command of a session may touch things that others see. SessionChanged hears of commands that change or read such things, and
+// of those that are refused. It is told the command's name, "SaveAsModel", that of the thing, and OK or why it did nothing.
 using SessionChanged =
     std::function<void(absl::string_view command, Audit audit, const std::string& target, absl::StatusCode code)>;
 // As Owners::May, of a command's own message (Command.SaveAsModel).

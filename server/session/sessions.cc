@@ -31,24 +31,14 @@ absl::Status EndedForRoom() {
 
 std::string NameOf(const IdentityPtr& identity) { return identity == nullptr ? "" : identity->name; }
 
-SessionProgram::Answer WithOutsideNames(const Reach& reach, SessionProgram::Answer answer) {
-  return [reach, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
-    Unqualify(reach, &reply);
-    answer(std::move(reply), std::move(attachments), bytes);
-  };
-}
-
 // Counts what limits have refused, and what was the server's fault, each failure when it is first told.
-SessionProgram::Answer CountingFailures(FailureLog& log, SessionProgram::Answer answer) {
-  return [&log, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
-    for (const v1::Failure& failure : reply.failures()) {
-      if (failure.told()) continue;
-      if (const std::string flag = LimitOf(failure.status()); !flag.empty()) log.CountRefusal(flag);
-      const auto code = static_cast<absl::StatusCode>(failure.status().code());
-      if (LevelOf(code, ReasonOf(failure.status())) == LogLevel::kError) log.commands().WasServersFault(code);
-    }
-    answer(std::move(reply), std::move(attachments), bytes);
-  };
+void CountFailures(const v1::Reply& reply, FailureLog& log) {
+  for (const v1::Failure& failure : reply.failures()) {
+    if (failure.told()) continue;
+    if (const std::string flag = LimitOf(failure.status()); !flag.empty()) log.CountRefusal(flag);
+    const auto code = static_cast<absl::StatusCode>(failure.status().code());
+    if (LevelOf(code, ReasonOf(failure.status())) == LogLevel::kError) log.commands().WasServersFault(code);
+  }
 }
 
 }  // namespace
@@ -150,8 +140,11 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   options.create_program = [this, place, client = open.client_id(), reach = stream.reach(), host = open.host(),
                             changed = ToAuditLog(id, stream),
                             may = AsksOwners(id, stream)](Lane& lane, SessionProgram::Answer answer) {
-    if (!reach.is_everything()) answer = WithOutsideNames(reach, std::move(answer));
-    answer = CountingFailures(log_, std::move(answer));
+    auto tell = [this, reach, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
+      CountFailures(reply, log_);
+      if (!reach.is_everything()) Unqualify(reach, &reply);
+      answer(std::move(reply), std::move(attachments), bytes);
+    };
     SessionProgram::Shared shared = shared_;
     shared.custom_host = shared.devices.custom_host_of(reach.owner());
     shared.changed = changed;
@@ -159,7 +152,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
     shared.may = may;
     shared.client = client;
     shared.host = host;
-    return create_program_(shared, *place, lane, limits_, std::move(answer));
+    return create_program_(shared, *place, lane, limits_, std::move(tell));
   };
   options.on_end = [this, id] {
     MutexLock lock(mu_);
