@@ -64,7 +64,7 @@ class CustomFacts {
   void Forget(Facts::iterator fact);
   void ForgetAnswered(Facts::iterator begin, Facts::iterator end);
 
-  Facts facts_;        // Those of an `op` stand together.
+  Facts facts_;        // The facts of an `op` stand together.
   int64_t bytes_ = 0;  // The sum over all facts, about.
 };
 

@@ -3,19 +3,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/error_info.h"
 #include "server/codec/tensor_codec.h"
 #include "server/rpc/grpc_status.h"
+#include "server/session/replies.h"
 
 namespace gluond::server {
 namespace {
 
 constexpr size_t kMostKept = 1000;  // Failures that the client has not been told of.
-
-absl::Status TooLarge(int64_t bytes, int64_t limit) {
-  return OverLimit("--max_message_bytes", "the tensors have ", bytes, " bytes, more than the ", limit,
-                   " of --max_message_bytes; fetch arrays one by one, or slices of a large one");
-}
 
 // The elements of `whole`, in its memory.
 absl::StatusOr<Tensor> Part(const Tensor& whole, ElementRange range) {
@@ -87,7 +82,7 @@ void SessionAnswers::Values(Wanted wanted, std::optional<ElementRange> range, ui
       }
       bytes += static_cast<int64_t>(parts[i].bytes());
     }
-    if (bytes > max_bytes_) return Fail(TooLarge(bytes, max_bytes_), number);
+    if (bytes > max_bytes_) return Fail(TooLargeAnswer("the tensors have ", bytes, max_bytes_), number);
     v1::Reply reply;
     Attachments attachments;
     TellFailures(wanted, &reply);

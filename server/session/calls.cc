@@ -12,16 +12,13 @@
 #include "server/codec/graph_codec.h"
 #include "server/codec/tensor_codec.h"
 #include "server/hosted/graph_memory.h"
+#include "server/session/arrays.h"
 
 namespace gluond::server {
 namespace {
 
 // Bytes that a call, and an argument of it, take at least.
 constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
-
-absl::Status TooMany(const char* what, size_t most) {
-  return OverLimit("--max_session_arrays", "the session holds ", most, " ", what, ", the limit of --max_session_arrays; free some");
-}
 
 absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGraph& define, int64_t max_nodes,
                                                      Reservation memory) {
@@ -59,7 +56,7 @@ void SessionCalls::Erase(Named& named, uint64_t name) {
 absl::Status SessionCalls::Prepare(const v1::Command::Prepare& prepare) {
   if (prepare.call() == 0) return absl::InvalidArgumentError("Prepare.call is 0; name it by another number");
   Erase(calls_, prepare.call());
-  if (calls_.size() >= most_) return TooMany("prepared calls", most_);
+  if (calls_.size() >= most_) return TooManyOfSession("prepared calls", most_);
   const int64_t bytes = kCallBytes + static_cast<int64_t>(prepare.ByteSizeLong());
   RETURN_IF_ERROR(Charge(bytes));
   absl::StatusOr<AttrDict> attrs = CallAttrsFromProto(prepare);
@@ -90,7 +87,7 @@ absl::StatusOr<PreparedOpPtr> SessionCalls::Find(uint64_t name, size_t num_input
 absl::Status SessionCalls::Define(const v1::Command::DefineGraph& define) {
   if (define.graph() == 0) return absl::InvalidArgumentError("DefineGraph.graph is 0; name it by another number");
   Erase(graphs_, define.graph());
-  if (graphs_.size() >= most_) return TooMany("graphs", most_);
+  if (graphs_.size() >= most_) return TooManyOfSession("graphs", most_);
   absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_, Reservation(memory_));
   Defined& defined = graphs_[define.graph()];
   defined.status = graph.status();

@@ -39,27 +39,25 @@ absl::Status SessionGradients::Mark(const v1::Command::Mark& mark, uint64_t comm
     if (!v1::Variable::GradReq_IsValid(marked.request())) {
       return absl::InvalidArgumentError(absl::StrCat("there is no request ", static_cast<int>(marked.request())));
     }
-    RETURN_IF_ERROR(Mark(marked.variable(), marked.gradient(), marked.request(), command));
+    ASSIGN_OR_RETURN(Array * array, arrays_.Find(marked.variable()));
+    array->entry = {};
+    array->mark = nullptr;
+    if (marked.request() == v1::Variable::NULL_) continue;
+    const uint64_t gradient = marked.gradient();
+    if (gradient == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("the gradient of array ", marked.variable(), " has no name"));
+    }
+    array->mark = std::make_shared<gluond::Mark>();
+    array->mark->gradient = gradient;
+    array->mark->request = marked.request() == v1::Variable::ADD ? gluond::Mark::kAdd : gluond::Mark::kWrite;
+    if (arrays_.Contains(gradient)) continue;
+    if (zeros_like_ == nullptr) {
+      ASSIGN_OR_RETURN(zeros_like_, PrepareOp("zeros_like", {}, 1));
+    }
+    Array zeros = imperative_.Invoke(zeros_like_, {{array->value, {}, nullptr}}, {.command = command}).outputs[0];
+    answers_.Watch(zeros.value);
+    arrays_.Set(gradient, std::move(zeros), command);
   }
-  return absl::OkStatus();
-}
-
-absl::Status SessionGradients::Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request, uint64_t command) {
-  ASSIGN_OR_RETURN(Array * array, arrays_.Find(name));
-  array->entry = {};
-  array->mark = nullptr;
-  if (request == v1::Variable::NULL_) return absl::OkStatus();
-  if (gradient == 0) return absl::InvalidArgumentError(absl::StrCat("the gradient of array ", name, " has no name"));
-  array->mark = std::make_shared<gluond::Mark>();
-  array->mark->gradient = gradient;
-  array->mark->request = request == v1::Variable::ADD ? gluond::Mark::kAdd : gluond::Mark::kWrite;
-  if (arrays_.Contains(gradient)) return absl::OkStatus();
-  if (zeros_like_ == nullptr) {
-    ASSIGN_OR_RETURN(zeros_like_, PrepareOp("zeros_like", {}, 1));
-  }
-  Array zeros = imperative_.Invoke(zeros_like_, {{array->value, {}, nullptr}}, {.command = command}).outputs[0];
-  answers_.Watch(zeros.value);
-  arrays_.Set(gradient, std::move(zeros), command);
   return absl::OkStatus();
 }
 

@@ -34,7 +34,6 @@ class SessionGradients {
   struct Ongoing;  // A Backward, where it has to outlive its command.
   using OngoingPtr = std::unique_ptr<Ongoing>;
 
-  absl::Status Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request, uint64_t command);
   absl::StatusOr<OngoingPtr> Differentiate(const v1::Command::Backward& backward, uint64_t command);
   absl::StatusOr<v1::BackwardState> Run(OngoingPtr ongoing, const Names& out_grads, uint64_t command);
   absl::Status End(Ongoing& ongoing, uint64_t command);

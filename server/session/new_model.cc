@@ -39,11 +39,7 @@ absl::Status CheckIsShared(const Node& node, const NewModel& plan) {
 }
 
 absl::StatusOr<std::vector<NodeSpec>> SharedNodes(const NewModel& plan) {
-  absl::Status status;
-  PostOrderVisit(plan.graph.outputs, [&](const NodePtr& node) {
-    if (status.ok()) status = CheckIsShared(*node, plan);
-  });
-  RETURN_IF_ERROR(status);
+  for (const NodePtr& node : PostOrder(plan.graph.outputs)) RETURN_IF_ERROR(CheckIsShared(*node, plan));
   std::vector<NodeSpec> nodes = ListNodes(plan.graph.outputs);
   for (NodeSpec& node : nodes) {
     const auto custom = node.attrs.find(kCustomAttribute);

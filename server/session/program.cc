@@ -66,17 +66,16 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   };
   static const Kind& KindOf(const v1::Command& command);
 
-  ArrayProgram(const Shared& shared, const Limits& limits, Answer answer)
+  ArrayProgram(const Shared& shared, Place& home, Lane& lane, const Limits& limits, Answer answer)
       : shared_(shared),
         devices_(shared.devices),
         custom_host_(shared.custom_host != nullptr ? shared.custom_host : devices_.custom_host()),
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
         budget_(Budget::PartOf(devices_.memory())),
         memory_(budget_),
-        calls_(limits, budget_) {}
-
-  // An error stays: each command has it.
-  void Open(Place& home, Lane& lane, const Limits& limits) { broken_ = TryToOpen(home, lane, limits); }
+        calls_(limits, budget_) {
+    broken_ = Open(home, lane, limits);
+  }
 
   bool TakesLong(const v1::Command& command) const override {
     const Kind& kind = KindOf(command);
@@ -120,7 +119,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   static constexpr bool KindsAreInOrder();
 
   // The session's memory on each device is charged to a budget of its own.
-  absl::Status TryToOpen(Place& home, Lane& lane, const Limits& limits) {
+  absl::Status Open(Place& home, Lane& lane, const Limits& limits) {
     std::vector<Place*> places = {&home};
     for (Place* place : devices_.offered())
       if (place != &home) places.push_back(place);
@@ -365,7 +364,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   Budgets budgets_;
   std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
   const std::shared_ptr<SessionAnswers> answers_;
-  absl::Status broken_;
+  absl::Status broken_;  // Each command has this error.
   std::optional<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
@@ -497,9 +496,7 @@ bool SessionProgram::IsAnswered(const v1::Command& command) {
 
 std::shared_ptr<SessionProgram> SessionProgram::Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
                                                        Answer answer) {
-  auto program = std::make_shared<ArrayProgram>(shared, limits, std::move(answer));
-  program->Open(home, lane, limits);
-  return program;
+  return std::make_shared<ArrayProgram>(shared, home, lane, limits, std::move(answer));
 }
 
 }  // namespace gluond::server

@@ -105,10 +105,7 @@ SessionChanged Sessions::ToAuditLog(const std::string& id, const Stream& stream)
   return [this, id, method = stream.method().path, caller = NameOf(stream.caller()), opener = stream.peer()->name()](
              absl::string_view command, Audit audit, const std::string& target, absl::StatusCode code) {
     Audited audited = {method, code, caller, target, opener, /*request_id=*/"", audit, command};
-    {
-      MutexLock lock(mu_);
-      if (const auto found = sessions_.find(id); found != sessions_.end()) audited.peer = found->second.peer;
-    }
+    LookAt(id, [&audited](const Entry& entry) { audited.peer = entry.peer; });
     audit_.Tell(audited);
   };
 }
@@ -117,10 +114,7 @@ SessionMay Sessions::AsksOwners(const std::string& id, const Stream& stream) {
   if (stream.caller() == nullptr) return nullptr;
   return [this, id, opener = stream.caller()](const google::protobuf::Message& command) {
     IdentityPtr caller = opener;
-    {
-      MutexLock lock(mu_);
-      if (const auto found = sessions_.find(id); found != sessions_.end()) caller = found->second.owner;
-    }
+    LookAt(id, [&caller](const Entry& entry) { caller = entry.owner; });
     std::vector<Touched> touched;
     AddTouched(command, &touched);
     return owners_.May(caller, touched);
@@ -158,10 +152,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
     MutexLock lock(mu_);
     sessions_.erase(id);
   };
-  options.on_away = [this, id] {
-    MutexLock lock(mu_);
-    if (const auto found = sessions_.find(id); found != sessions_.end()) found->second.permit = Shares::Permit();
-  };
+  options.on_away = [this, id] { LookAt(id, [](Entry& entry) { entry.permit = Shares::Permit(); }); };
   ASSIGN_OR_RETURN(Shares::Permit permit, shares_.Enter(stream.peer(), 1));
   MakeRoom();
   const auto session =

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -27,6 +28,10 @@ constexpr size_t kLongestToken = 4096;
 // A thread has a tenth of a processor that others want.
 constexpr int kNice = 10;
 constexpr std::chrono::milliseconds kBetweenWakes{5};  // While the server is stopping.
+
+constexpr std::pair<const char*, const char*> kSettings[] = {{"num_threads", "4"},         {"connection_queue", "16"},
+                                                             {"listen_backlog", "16"},     {"request_timeout_ms", "2000"},
+                                                             {"max_request_size", "8192"}, {"enable_keep_alive", "no"}};
 
 // Prometheus sends its token as it stands in its own file: without the end of the line.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
@@ -58,21 +63,9 @@ absl::Status MetricsServer::Check(const Options& options) {
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Options options, Pages pages) {
   RETURN_IF_ERROR(Check(options));
   std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(options), std::move(pages)));
-  const char* settings[] = {"listening_ports",
-                            server->options_.address.c_str(),
-                            "num_threads",
-                            "4",
-                            "connection_queue",
-                            "16",
-                            "listen_backlog",
-                            "16",
-                            "request_timeout_ms",
-                            "2000",
-                            "max_request_size",
-                            "8192",
-                            "enable_keep_alive",
-                            "no",
-                            nullptr};
+  std::vector<const char*> settings = {"listening_ports", server->options_.address.c_str()};
+  for (const auto& [name, value] : kSettings) settings.insert(settings.end(), {name, value});
+  settings.push_back(nullptr);
   mg_callbacks callbacks{};
   callbacks.begin_request = &MetricsServer::Begin;
   callbacks.http_error = [](mg_connection* connection, int code, const char*) {
@@ -84,7 +77,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Options opti
     setpriority(PRIO_PROCESS, 0, kNice);  // The calling thread alone.
     return nullptr;
   };
-  mg_init_data init{&callbacks, server.get(), settings};
+  mg_init_data init{&callbacks, server.get(), settings.data()};
   char text[256] = "";
   unsigned code = 0;
   mg_error_data error{&code, text, sizeof(text)};
