@@ -1,5 +1,7 @@
 #include "server/session/calls.h"
 
+#include <iterator>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
@@ -40,9 +42,9 @@ absl::StatusOr<Signature> ToSignature(const v1::ArrayType& type) {
 }  // namespace
 
 absl::Status SessionCalls::Charge(int64_t bytes) {
-  if (bytes_ + bytes > max_bytes_) {
+  if (bytes_ + bytes > limits_.max_session_queue_bytes) {
     return OverLimit("--max_session_queue_bytes", "the session's prepared calls and graphs take ", bytes_ + bytes,
-                     " bytes, more than --max_session_queue_bytes=", max_bytes_, "; free some");
+                     " bytes, more than --max_session_queue_bytes=", limits_.max_session_queue_bytes, "; free some");
   }
   bytes_ += bytes;
   return absl::OkStatus();
@@ -56,7 +58,7 @@ void SessionCalls::Erase(Named& named, uint64_t name) {
 absl::Status SessionCalls::Prepare(const v1::Command::Prepare& prepare) {
   if (prepare.call() == 0) return absl::InvalidArgumentError("Prepare.call is 0; name it by another number");
   Erase(calls_, prepare.call());
-  if (calls_.size() >= most_) return TooManyOfSession("prepared calls", most_);
+  if (std::ssize(calls_) >= limits_.max_session_arrays) return TooManyOfSession("prepared calls", calls_.size());
   const int64_t bytes = kCallBytes + static_cast<int64_t>(prepare.ByteSizeLong());
   RETURN_IF_ERROR(Charge(bytes));
   absl::StatusOr<AttrDict> attrs = CallAttrsFromProto(prepare);
@@ -87,8 +89,8 @@ absl::StatusOr<PreparedOpPtr> SessionCalls::Find(uint64_t name, size_t num_input
 absl::Status SessionCalls::Define(const v1::Command::DefineGraph& define) {
   if (define.graph() == 0) return absl::InvalidArgumentError("DefineGraph.graph is 0; name it by another number");
   Erase(graphs_, define.graph());
-  if (graphs_.size() >= most_) return TooManyOfSession("graphs", most_);
-  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_, Reservation(memory_));
+  if (std::ssize(graphs_) >= limits_.max_session_arrays) return TooManyOfSession("graphs", graphs_.size());
+  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, limits_.max_graph_nodes, Reservation(memory_));
   Defined& defined = graphs_[define.graph()];
   defined.status = graph.status();
   defined.large = define.definition().nodes_size() > kLargeNodes;

@@ -1,5 +1,5 @@
-// SessionExchange: the way between a session's arrays and what other clients see of the server: its models
-// (exchange_models.cc) and what sessions have saved (exchange_saves.cc).
+// SessionExchange: the way between a session's arrays and what other clients see of the server: its models, and what
+// sessions have saved.
 //
 // A command is taken up on the session's lane. The command waits for the values of its arrays as Fetch does, for a model on
 // the model's strand, and for the disk on the disk's threads. A model is made beside the lanes. The other commands of the

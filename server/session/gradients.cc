@@ -142,11 +142,7 @@ absl::StatusOr<SessionGradients::OngoingPtr> SessionGradients::Differentiate(con
     return absl::InvalidArgumentError("Backward has out_grads and not create_graph; leave them out, or set it");
   }
   ASSIGN_OR_RETURN(const std::vector<Array> heads, arrays_.Get(backward.heads()));
-  for (const uint64_t name : backward.variables()) {
-    ASSIGN_OR_RETURN(Array * array, arrays_.Find(name));
-    imperative_.tape().Put(array);
-  }
-  ASSIGN_OR_RETURN(const std::vector<Array> variables, arrays_.Get(backward.variables()));
+  ASSIGN_OR_RETURN(const std::vector<Array> variables, arrays_.Take(backward.variables(), {}, {}, /*recording=*/true));
   std::vector<Array> head_gradients;
   for (const uint64_t name : backward.head_gradients()) {
     head_gradients.emplace_back();

@@ -29,7 +29,7 @@ absl::Status CheckIsShared(const Node& node, const NewModel& plan) {
   if (spec.shared) return absl::OkStatus();
   const auto found = attrs.find("op_type");
   const std::string op_type = found == attrs.end() ? "" : found->second;
-  auto* const hosts = dynamic_cast<CustomHosts*>(plan.custom_host.get());
+  auto* const hosts = dynamic_cast<CustomHosts*>(plan.devices->custom_host().get());
   if (!plan.scope.empty() && hosts != nullptr && hosts->IsShared(plan.scope, op_type)) return absl::OkStatus();
   const std::string what = op_type.empty() ? "the function" : absl::StrCat("custom operator '", Excerpt(op_type), "'");
   return absl::FailedPreconditionError(
@@ -107,7 +107,7 @@ absl::StatusOr<ModelDefinition> DefinitionOf(const NewModel& plan) {
     if (!typed.ok()) return Annotate(typed.status(), absl::StrCat("parameter '", Excerpt(variable.name()), "'"));
     *variables.Add() = *std::move(typed);
   }
-  ASSIGN_OR_RETURN(ModelDefinition definition, DefinitionFromNodes(nodes, outputs, variables, plan.max_graph_nodes));
+  ASSIGN_OR_RETURN(ModelDefinition definition, DefinitionFromNodes(nodes, outputs, variables, plan.limits.max_graph_nodes));
   ASSIGN_OR_RETURN(definition.output_names, OutputNames(plan, std::move(definition.output_names)));
   return definition;
 }
@@ -153,7 +153,7 @@ absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> Create(const NewModel& pla
     contents.model.parameters.push_back({plan.request.parameters(i).variable().name(), plan.parameters[static_cast<size_t>(i)]});
   }
   ASSIGN_OR_RETURN(HostedModelPtr hosted, HostedModel::Create(plan.request.model(), contents.model.definition, plan.request.seed(),
-                                                              *plan.place, *plan.host, plan.max_model_bytes));
+                                                              *plan.place, plan.devices->host(), plan.limits.max_model_bytes));
   return std::pair(std::move(hosted), std::move(contents));
 }
 

@@ -116,7 +116,6 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   using Names = SessionArrays::Names;
 
   static const Kind kKinds[];
-  static constexpr bool KindsAreInOrder();
 
   // The session's memory on each device is charged to a budget of its own.
   absl::Status Open(Place& home, Lane& lane, const Limits& limits) {
@@ -474,15 +473,13 @@ constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
      .run = [](auto& p, auto& c, auto&) { p.exchange_->OpenSaved(c.open_saved(), p.number_); }},
 };
 
-constexpr bool ArrayProgram::KindsAreInOrder() {
-  for (size_t i = 0; i < std::size(kKinds); ++i) {
-    if (kKinds[i].number != static_cast<int>(i)) return false;
-  }
-  return true;
-}
-
 const ArrayProgram::Kind& ArrayProgram::KindOf(const v1::Command& command) {
-  static_assert(KindsAreInOrder());
+  static_assert([] {
+    for (size_t i = 0; i < std::size(kKinds); ++i) {
+      if (kKinds[i].number != static_cast<int>(i)) return false;
+    }
+    return true;
+  }());
   const auto number = static_cast<size_t>(command.command_case());
   return kKinds[number < std::size(kKinds) ? number : 0];
 }

@@ -38,6 +38,7 @@ class Sessions {
   absl::StatusOr<std::shared_ptr<Session>> Open(const v1::OpenSession& open, const Stream& stream, v1::SessionOpened* opened);
 
   SharedStreams<SessionStream>& streams() { return streams_; }
+  const SharedStreams<SessionStream>& streams() const { return streams_; }
 
   // Holds the sessions of those who could not open them any more. After their streams have been revoked.
   void HoldUnless(absl::FunctionRef<absl::Status(Access wanted, const Identity& owner, const Reach& reach)> may_go_on);

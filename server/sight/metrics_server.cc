@@ -67,7 +67,10 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Options opti
   for (const auto& [name, value] : kSettings) settings.insert(settings.end(), {name, value});
   settings.push_back(nullptr);
   mg_callbacks callbacks{};
-  callbacks.begin_request = &MetricsServer::Begin;
+  callbacks.begin_request = [](mg_connection* connection) {
+    const auto* asked = static_cast<const MetricsServer*>(mg_get_request_info(connection)->user_data);
+    return Send(connection, asked->AnswerTo(connection));
+  };
   callbacks.http_error = [](mg_connection* connection, int code, const char*) {
     Send(connection, {code, ""});
     return 0;
@@ -121,11 +124,6 @@ void MetricsServer::Stop() {
 int MetricsServer::port() const {
   mg_server_port port{};
   return mg_get_server_ports(context_, 1, &port) < 1 ? 0 : port.port;
-}
-
-int MetricsServer::Begin(mg_connection* connection) {
-  const auto* server = static_cast<const MetricsServer*>(mg_get_request_info(connection)->user_data);
-  return Send(connection, server->AnswerTo(connection));
 }
 
 int MetricsServer::Send(mg_connection* connection, const Answer& answer) {
