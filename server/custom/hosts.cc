@@ -169,11 +169,7 @@ void CustomHosts::Begin(CustomCall call) {
 }
 
 void CustomHosts::Abandon(const ClientTime* run) {
-  WaitingPtr waiting;  // Its call's memory goes with it, behind the lock.
-  {
-    MutexLock lock(mu_);
-    waiting = callbacks_.TakeOf(run);
-  }
+  const WaitingPtr waiting = OfCallbacks(&CustomCallbacks::TakeOf, run);  // Its call's memory goes with it, behind the lock.
   if (waiting != nullptr) TellCancelled(*waiting);
 }
 
@@ -209,11 +205,7 @@ absl::StatusOr<CustomHost::TypeInference> CustomHosts::InferType(const CustomOpe
 }
 
 bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachments* attachments) {
-  WaitingPtr waiting;
-  {
-    MutexLock lock(mu_);
-    waiting = callbacks_.Send(number);
-  }
+  const WaitingPtr waiting = OfCallbacks(&CustomCallbacks::Send, number);
   if (waiting == nullptr) return false;
   // Goes with the last of the message that points into the run's memory, and keeps that memory until then.
   const std::shared_ptr<const void> sending(this, [self = weak_from_this(), waiting](const void*) {
@@ -227,20 +219,11 @@ bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachm
 }
 
 void CustomHosts::Sent(uint64_t call) {
-  WaitingPtr answered;
-  {
-    MutexLock lock(mu_);
-    answered = callbacks_.Sent(call);
-  }
-  if (answered != nullptr) Finish(*answered);
+  if (const WaitingPtr answered = OfCallbacks(&CustomCallbacks::Sent, call); answered != nullptr) Finish(*answered);
 }
 
 void CustomHosts::Result(HostChannel* channel, Answer answer) {
-  WaitingPtr answered;
-  {
-    MutexLock lock(mu_);
-    answered = callbacks_.Accept(channel, std::move(answer));
-  }
+  const WaitingPtr answered = OfCallbacks(&CustomCallbacks::Accept, channel, std::move(answer));
   if (answered != nullptr) Finish(*answered);
 }
 
@@ -269,21 +252,12 @@ void CustomHosts::End(const Waiting& waiting, const absl::Status& status, Custom
 }
 
 void CustomHosts::Fail(uint64_t call, const absl::Status& why) {
-  WaitingPtr waiting;
-  {
-    MutexLock lock(mu_);
-    waiting = callbacks_.Take(call);
-  }
+  const WaitingPtr waiting = OfCallbacks(&CustomCallbacks::Take, call);
   if (waiting != nullptr) End(*waiting, Annotate(why, waiting->what));
 }
 
 void CustomHosts::Sweep(Clock::time_point now) {
-  std::vector<WaitingPtr> late;
-  {
-    MutexLock lock(mu_);
-    late = callbacks_.TakeLate(now);
-  }
-  for (const WaitingPtr& waiting : late) {
+  for (const WaitingPtr& waiting : OfCallbacks(&CustomCallbacks::TakeLate, now)) {
     TellCancelled(*waiting);
     End(*waiting, absl::DeadlineExceededError(absl::StrCat(waiting->what, ": its client has not answered within the ",
                                                            waiting->limit.count(), " s of --callback_seconds")));

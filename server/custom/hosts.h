@@ -101,6 +101,12 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   using Waiting = CustomCallbacks::Waiting;
   using WaitingPtr = CustomCallbacks::WaitingPtr;
 
+  // Calls a function of the callbacks with the lock.
+  template <class Function, class... Arguments>
+  auto OfCallbacks(Function function, Arguments&&... arguments) {
+    MutexLock lock(mu_);
+    return std::invoke(function, callbacks_, std::forward<Arguments>(arguments)...);
+  }
   template <class Arguments>
   absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, const Arguments& arguments);
   // Notes that the call's message no longer points into its run's memory.
