@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
-#include "server/custom/tenant_hosts.h"
+#include "server/custom/operator_owners.h"
 #include "server/hosted/wait_for.h"
 #include "server/rpc/log.h"
 #include "server/services/inference_service.h"
@@ -165,9 +165,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   uploads_ =
       std::make_unique<ParameterUploads>(std::chrono::seconds(limits.upload_lease_seconds), limits.max_uploads, &runner_->tenants);
   hosts_ = std::make_unique<HostStreams>(limits);
-  devices_->SetCustomHost(hosts_->hosts(), [hosts = hosts_->hosts()](absl::string_view tenant) {
-    return std::make_shared<TenantHosts>(hosts, std::string(tenant));
-  });
+  devices_->SetCustomHost(hosts_->hosts(),
+                          [hosts = hosts_->hosts()](absl::string_view tenant) { return HostsOf(hosts, std::string(tenant)); });
   ASSIGN_OR_RETURN(stores_, Stores::Open(options, *runner_, *devices_, *models_, *datasets_));
   SetOwners(options);
   const SessionProgram::Shared shared = {*devices_, *models_, stores_->saved_sessions()};

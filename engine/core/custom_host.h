@@ -35,6 +35,7 @@ struct CustomOperator {
   AttrDict attrs;                   // The client's own.
   bool is_unknown_clients = false;  // No credential came with the graph.
   CustomHostPtr host = nullptr;     // Null: nobody computes it.
+  std::string owner = {};           // The identity that alone computes a shared one, as its host says. Empty: whoever shares it.
 };
 
 // One forward or backward pass. Blobs are on the CPU. They stay valid, and nobody else uses them, until the call

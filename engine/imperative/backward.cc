@@ -309,11 +309,6 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
   return walk.Take();
 }
 
-void Imperative::ForgetGradientCalls() {
-  gradient_calls_.Clear();
-  recordable_gradient_calls_.Clear();
-}
-
 PreparedOpPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
   // A client's function is called once or twice, each by a call of its own.
   if (!node->facts().async || node->op()->name() == "_backward_CustomFunction") return PreparedAlone(node, recordable);

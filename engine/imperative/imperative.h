@@ -77,9 +77,6 @@ class Imperative {
   // Backward in steps: backward_walk.h.
   class BackwardWalk;
 
-  // Gradients' calls are prepared anew from now on: their clients may be others than those of equal calls before.
-  void ForgetGradientCalls();
-
   // Count for the random operators that run from now on.
   void Seed(uint64_t seed) { random_ = {seed}; }
   void SetRandom(const RandomState& random) { random_ = random; }

@@ -49,9 +49,6 @@ class PreparedOps {
   absl::StatusOr<PreparedOpPtr> Find(absl::string_view op, const AttrDict& attrs, size_t num_inputs,
                                      absl::FunctionRef<absl::StatusOr<PreparedOpPtr>()> make);
 
-  // Keeps none of those made so far.
-  void Clear() { ops_.Clear(); }
-
  private:
   LruMap<std::string, PreparedOpPtr> ops_;
 };

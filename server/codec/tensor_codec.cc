@@ -117,6 +117,22 @@ absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64
   return shape;
 }
 
+absl::StatusOr<Shape> ShapeOf(const v1::ArrayType& type) {
+  if (!type.has_shape()) return Shape();
+  return ShapeFromProto(type.shape(), /*known=*/false);
+}
+
+absl::StatusOr<DType> DTypeOf(const v1::ArrayType& type) {
+  if (!type.has_dtype()) return DType::kUnknown;
+  return FromProto(type.dtype());
+}
+
+void TypeToProto(const Shape& shape, DType dtype, v1::ArrayType* type) {
+  type->set_has_shape(shape.rank_known());
+  for (const int64_t dim : shape.dims()) type->add_shape(dim);
+  if (dtype != DType::kUnknown) type->set_dtype(ToProto(dtype));
+}
+
 absl::Status CheckBools(const Tensor& tensor) {
   const auto* bytes = static_cast<const uint8_t*>(tensor.data());
   for (int64_t i = 0; i < tensor.Size(); ++i) {

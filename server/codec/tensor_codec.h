@@ -21,6 +21,11 @@ v1::Tensor::DType ToProto(DType dtype);
 // A shape as it comes from the wire. INVALID_ARGUMENT: as Shape::FromDims, or an unknown dimension where `known`.
 absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64_t>& dims, bool known);
 
+// The shape and the type of an array, as far as each is known. Errors are those of ShapeFromProto and FromProto.
+absl::StatusOr<Shape> ShapeOf(const v1::ArrayType& type);
+absl::StatusOr<DType> DTypeOf(const v1::ArrayType& type);
+void TypeToProto(const Shape& shape, DType dtype, v1::ArrayType* type);
+
 // The tensor of a request, in memory of the CPU: not to be written, as it may lie in the request.
 // INVALID_ARGUMENT: says what was expected and what came. RESOURCE_EXHAUSTED: as `host.Allocate`, before any value is made.
 absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& attachments, Allocator& host);

@@ -9,8 +9,7 @@ namespace gluond::server {
 absl::Status CustomCallbacks::Add(Provider& provider, WaitingPtr waiting) {
   if (provider.calls >= provider.limits.max_callbacks) {
     return OverLimit("--max_callbacks", waiting->what, ": its client has not answered ", provider.calls,
-                     " calls, the "
-                     "limit of --max_callbacks");
+                     " calls, the limit of --max_callbacks");
   }
   ++provider.calls;
   waiting->number = ++last_;
@@ -34,7 +33,7 @@ CustomCallbacks::WaitingPtr CustomCallbacks::Sent(uint64_t number) {
   const auto found = waiting_.find(number);
   if (found == waiting_.end()) return nullptr;
   found->second->state = Waiting::kSent;
-  return found->second->answer.has_value() ? Take(found) : nullptr;
+  return found->second->answer.has_value() ? TakeOut(found) : nullptr;
 }
 
 CustomCallbacks::WaitingPtr CustomCallbacks::Accept(HostChannel* channel, Answer&& answer) {
@@ -43,10 +42,10 @@ CustomCallbacks::WaitingPtr CustomCallbacks::Accept(HostChannel* channel, Answer
   Waiting& waiting = *found->second;
   if (waiting.channel.get() != channel || waiting.state == Waiting::kQueued || waiting.answer.has_value()) return nullptr;
   waiting.answer = std::move(answer);
-  return waiting.state == Waiting::kSent ? Take(found) : nullptr;
+  return waiting.state == Waiting::kSent ? TakeOut(found) : nullptr;
 }
 
-CustomCallbacks::WaitingPtr CustomCallbacks::Take(Callbacks::iterator callback) {
+CustomCallbacks::WaitingPtr CustomCallbacks::TakeOut(Callbacks::iterator callback) {
   WaitingPtr taken = std::move(callback->second);
   waiting_.erase(callback);
   --std::exchange(taken->provider, nullptr)->calls;
@@ -59,7 +58,7 @@ CustomCallbacks::WaitingPtr CustomCallbacks::Take(Callbacks::iterator callback) 
 
 CustomCallbacks::WaitingPtr CustomCallbacks::Take(uint64_t number) {
   const auto found = waiting_.find(number);
-  return found == waiting_.end() ? nullptr : Take(found);
+  return found == waiting_.end() ? nullptr : TakeOut(found);
 }
 
 CustomCallbacks::WaitingPtr CustomCallbacks::TakeOf(const ClientTime* run) {
@@ -72,7 +71,7 @@ std::vector<CustomCallbacks::WaitingPtr> CustomCallbacks::TakeIf(Condition condi
   std::vector<WaitingPtr> taken;
   for (auto next = waiting_.begin(); next != waiting_.end();) {
     const auto callback = next++;
-    if (condition(*callback->second)) taken.push_back(Take(callback));
+    if (condition(*callback->second)) taken.push_back(TakeOut(callback));
   }
   return taken;
 }

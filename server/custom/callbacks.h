@@ -87,7 +87,7 @@ class CustomCallbacks {
 
  private:
   using Callbacks = std::map<uint64_t, WaitingPtr>;
-  WaitingPtr Take(Callbacks::iterator callback);
+  WaitingPtr TakeOut(Callbacks::iterator callback);
   template <class Condition>
   std::vector<WaitingPtr> TakeIf(Condition condition);
 

@@ -1,5 +1,6 @@
 #include "server/custom/facts.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -44,42 +45,34 @@ CustomFacts::Key CustomFacts::KeyOf(const CustomOperator& op, const TypeVector& 
                 absl::StrJoin(arguments, ",", [](std::string* out, DType type) { out->append(std::string(Name(type))); }));
 }
 
-CustomFacts::FactPtr CustomFacts::Find(const Key& key) const {
-  const auto facts = by_op_.find(key.op);
-  if (facts == by_op_.end()) return nullptr;
-  const auto fact = facts->second.find(key.rest);
-  return fact == facts->second.end() ? nullptr : fact->second;
-}
-
 absl::StatusOr<CustomFacts::FactPtr> CustomFacts::Ask(const Key& key, bool complete, const std::string& what) {
-  const FactPtr fact = Find(key);
-  if (fact == nullptr) return nullptr;
+  const auto found = facts_.find(key);
+  if (found == facts_.end()) return nullptr;
+  const FactPtr fact = found->second;
   if (fact->question != nullptr) return ++fact->asking, fact->question->Pending(what);
   if (fact->status.ok()) return fact;
   // A rule that cannot tell yet will not tell the next time: one inference may come by here twice.
   if (!complete && IsFailureOfClient(fact->status)) return absl::UnknownError(fact->status.message());
   const bool is_fresh = Clock::now() - fact->answered < kFailureLasts;
-  if (--fact->asking <= 0 || !is_fresh) Forget(key);
+  if (--fact->asking <= 0 || !is_fresh) Forget(found);
   if (is_fresh) return fact->status;
   return nullptr;
 }
 
 CustomFacts::FactPtr CustomFacts::Add(const Key& key) {
-  if (bytes_ > kMostBytes) {
-    for (auto& [op, facts] : by_op_) ForgetAnswered(&facts);
-    absl::erase_if(by_op_, [](const auto& op) { return op.second.empty(); });
-  }
+  if (bytes_ > kMostBytes) ForgetAnswered(facts_.begin(), facts_.end());
   auto fact = std::make_shared<Fact>();
   fact->question = std::make_shared<Question>();
   fact->asking = 1;
-  by_op_[key.op][key.rest] = fact;
+  facts_[key] = fact;
   bytes_ += fact->bytes = static_cast<int64_t>(key.rest.size() + 512);
   return fact;
 }
 
 std::shared_ptr<Question> CustomFacts::Answer(const Key& key, Fact answer) {
-  const FactPtr fact = Find(key);
-  if (fact == nullptr) return nullptr;
+  const auto found = facts_.find(key);
+  if (found == facts_.end()) return nullptr;
+  const FactPtr fact = found->second;
   answer.question = nullptr;
   answer.asking = fact->asking;
   answer.answered = Clock::now();
@@ -90,29 +83,22 @@ std::shared_ptr<Question> CustomFacts::Answer(const Key& key, Fact answer) {
   return answer.question;
 }
 
-void CustomFacts::Forget(const Key& key) {
-  const auto facts = by_op_.find(key.op);
-  if (facts == by_op_.end()) return;
-  const auto fact = facts->second.find(key.rest);
-  if (fact == facts->second.end()) return;
+void CustomFacts::Forget(Facts::iterator fact) {
   bytes_ -= fact->second->bytes;
-  facts->second.erase(fact);
-  if (facts->second.empty()) by_op_.erase(facts);
+  facts_.erase(fact);
 }
 
 void CustomFacts::Forget(const std::string& scope, const std::string& op_type) {
-  const auto facts = by_op_.find(OpKey(scope, op_type));
-  if (facts == by_op_.end()) return;
-  ForgetAnswered(&facts->second);
-  if (facts->second.empty()) by_op_.erase(facts);
+  const std::string op = OpKey(scope, op_type);
+  const auto begin = facts_.lower_bound({op, ""});
+  ForgetAnswered(begin, std::find_if(begin, facts_.end(), [&op](const auto& fact) { return fact.first.op != op; }));
 }
 
-void CustomFacts::ForgetAnswered(Facts* facts) {
-  absl::erase_if(*facts, [this](const auto& fact) {
-    if (fact.second->question != nullptr) return false;
-    bytes_ -= fact.second->bytes;
-    return true;
-  });
+void CustomFacts::ForgetAnswered(Facts::iterator begin, Facts::iterator end) {
+  while (begin != end) {
+    const auto fact = begin++;
+    if (fact->second->question == nullptr) Forget(fact);
+  }
 }
 
 }  // namespace gluond::server

@@ -13,10 +13,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/pending_fact.h"
@@ -29,6 +30,7 @@ class CustomFacts {
     std::string op;    // Scope and name; facts of one `op` are forgotten together.
     std::string rest;  // Attributes and arguments.
     bool of_types = false;
+    bool operator<(const Key& other) const { return std::tie(op, rest) < std::tie(other.op, other.rest); }
   };
   static Key KeyOf(const CustomOperator& op, const ShapeVector& arguments);
   static Key KeyOf(const CustomOperator& op, const TypeVector& arguments);
@@ -58,12 +60,11 @@ class CustomFacts {
   void Forget(const std::string& scope, const std::string& op_type);
 
  private:
-  using Facts = absl::flat_hash_map<std::string, FactPtr>;  // By Key::rest.
-  FactPtr Find(const Key& key) const;                       // Null: nobody has asked.
-  void Forget(const Key& key);
-  void ForgetAnswered(Facts* facts);
+  using Facts = std::map<Key, FactPtr>;
+  void Forget(Facts::iterator fact);
+  void ForgetAnswered(Facts::iterator begin, Facts::iterator end);
 
-  absl::flat_hash_map<std::string, Facts> by_op_;
+  Facts facts_;        // The facts of an `op` stand together.
   int64_t bytes_ = 0;  // The sum over all facts, about.
 };
 

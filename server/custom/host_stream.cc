@@ -3,7 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
@@ -25,13 +24,6 @@ void HostStreams::Drain() {
   for (const auto& stream : SharedStreams::Drain()) stream->End(Draining());
 }
 
-std::shared_ptr<Stream> HostStream::Start(HostStreams& streams, Runner& runner, const Opening& opening) {
-  const auto stream = Make<HostStream>(streams, runner, opening);
-  const absl::Status status = streams.Add(stream);
-  status.ok() ? stream->Read() : stream->End(status);
-  return stream;
-}
-
 void HostStream::Send(const v1::HostResponse& response) { Enqueue({0, {grpc::Slice(response.SerializeAsString())}}); }
 
 void HostStream::SendCall(uint64_t call) { Enqueue({call, {}}); }
@@ -50,8 +42,7 @@ void HostStream::Enqueue(Item item) {
   }
   if (!too_many) return WriteNext();
   End(OverLimit("--max_session_queue_bytes", "the client does not read: ", most,
-                " bytes wait for it, the limit of "
-                "--max_session_queue_bytes"));
+                " bytes wait for it, the limit of --max_session_queue_bytes"));
 }
 
 void HostStream::WriteNext() {
@@ -151,9 +142,7 @@ void HostStream::Refuse(const std::string& op_type, const absl::Status& why) {
 absl::Status HostStream::Open(const v1::OpenHost& open) {
   RETURN_IF_ERROR(SetClient("OpenHost", open.client_id()));
   RETURN_IF_ERROR(CheckScope(open));
-  if (!reach().is_everything() && absl::StrContains(open.scope(), '/')) {
-    return absl::InvalidArgumentError("OpenHost.scope has a slash, which would be another tenant's on this server; leave it out");
-  }
+  RETURN_IF_ERROR(CheckHost("OpenHost.scope", open.scope(), reach()));
   is_open_ = true;
   const std::chrono::seconds callback(limits().callback_seconds);
   v1::HostResponse response;

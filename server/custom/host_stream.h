@@ -36,7 +36,6 @@ class HostStreams : public SharedStreams<HostStream> {
 
 class HostStream final : public Conversation, public HostChannel {
  public:
-  static std::shared_ptr<Stream> Start(HostStreams& streams, Runner& runner, const Opening& opening);
   HostStream(HostStreams& streams, Runner& runner, const Opening& opening)
       : Conversation(runner, opening), streams_(streams), hosts_(*streams.hosts()) {}
 

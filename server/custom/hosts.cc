@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/elementwise.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/duration.h"
@@ -16,6 +17,14 @@ constexpr size_t kReleasedTogether = 32;  // Functions: a message for each would
 
 const char* PassName(CustomCall::Kind kind) {
   return kind == CustomCall::kForward ? "forward of " : kind == CustomCall::kBackward ? "backward of " : "";
+}
+
+using Names = google::protobuf::RepeatedPtrField<std::string>;
+
+void Tell(HostChannel& channel, Names* (v1::HostResponse::*names)(), const std::string& name) {
+  v1::HostResponse response;
+  *(response.*names)()->Add() = name;
+  channel.Send(response);
 }
 
 // Tells the client that nobody waits for its answer any more.
@@ -70,14 +79,8 @@ absl::StatusOr<CustomHosts::Offered> CustomHosts::Offer(HostChannel* channel, co
     if (offer.shared()) facts_.Forget(provider->sharer.tenant, name);
     facts_.Forget(provider->sharer.scope, name);
   }
-  v1::HostResponse response;
-  if (changed.before != nullptr) {
-    response.add_taken_over(name);
-    changed.before->Send(response);
-  }
-  response.Clear();
-  response.add_offered(name);
-  channel->Send(response);
+  if (changed.before != nullptr) Tell(*changed.before, &v1::HostResponse::mutable_taken_over, name);
+  Tell(*channel, &v1::HostResponse::mutable_offered, name);
   return changed.offered;
 }
 
@@ -90,14 +93,8 @@ absl::Status CustomHosts::Release(HostChannel* channel, const std::string& op_ty
     ASSIGN_OR_RETURN(before, providers_.Release(*provider, op_type));
     facts_.Forget(provider->sharer.tenant, op_type);
   }
-  v1::HostResponse response;
-  if (before != nullptr) {
-    response.add_taken_over(op_type);
-    before->Send(response);
-  }
-  response.Clear();
-  response.add_given_back(op_type);
-  channel->Send(response);
+  if (before != nullptr) Tell(*before, &v1::HostResponse::mutable_taken_over, op_type);
+  Tell(*channel, &v1::HostResponse::mutable_given_back, op_type);
   return absl::OkStatus();
 }
 
@@ -150,14 +147,14 @@ std::vector<std::string> CustomHosts::Detach(HostChannel* channel) {
     ended = callbacks_.TakeAllOf(*provider);
   }
   for (const WaitingPtr& waiting : ended) {
-    Fail(*waiting, WithInfo(absl::UnavailableError(absl::StrCat(
-                                waiting->what, ": the client that computes it has gone; it works again when it is back")),
-                            reason::kProviderGone));
+    End(*waiting, WithInfo(absl::UnavailableError(absl::StrCat(
+                               waiting->what, ": the client that computes it has gone; it works again when it is back")),
+                           reason::kProviderGone));
   }
   return std::move(left.released);
 }
 
-void CustomHosts::Begin(CustomCall call, const std::string& owner) {
+void CustomHosts::Begin(CustomCall call) {
   const auto waiting = std::make_shared<Waiting>();
   waiting->what =
       call.kind == CustomCall::kFunction ? "backward of a recorded function" : absl::StrCat(PassName(call.kind), Describe(call.op));
@@ -165,35 +162,31 @@ void CustomHosts::Begin(CustomCall call, const std::string& owner) {
   absl::Status status;
   {
     MutexLock lock(mu_);
-    const absl::StatusOr<CustomProviders::Provider*> provider = providers_.Find(*waiting->call, owner);
+    const absl::StatusOr<CustomProviders::Provider*> provider = providers_.Find(*waiting->call);
     status = provider.ok() ? callbacks_.Add(**provider, waiting) : provider.status();
   }
   status.ok() ? waiting->channel->SendCall(waiting->number) : waiting->call->completion(status);
 }
 
 void CustomHosts::Abandon(const ClientTime* run) {
-  WaitingPtr waiting;  // Its call's memory goes with it, behind the lock.
-  {
-    MutexLock lock(mu_);
-    waiting = callbacks_.TakeOf(run);
-  }
+  const WaitingPtr waiting = OfCallbacks(&CustomCallbacks::TakeOf, run);  // Its call's memory goes with it, behind the lock.
   if (waiting != nullptr) TellCancelled(*waiting);
 }
 
-absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key,
-                                                      bool complete, const std::string& owner) {
+template <class Arguments>
+absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, const Arguments& arguments) {
   const auto waiting = std::make_shared<Waiting>();
-  waiting->what = absl::StrCat(key.of_types ? "infer_type of " : "infer_shape of ", Describe(op));
+  waiting->fact = CustomFacts::KeyOf(op, arguments);
+  waiting->question = ToCallback(op, arguments);
+  waiting->what = absl::StrCat(waiting->fact.of_types ? "infer_type of " : "infer_shape of ", Describe(op));
   std::shared_ptr<Question> pending;
   {
     MutexLock lock(mu_);
     // Another client's answers are nothing to a graph that is the owner's to compute.
-    if (!owner.empty()) RETURN_IF_ERROR(providers_.Find(op, owner).status());
-    ASSIGN_OR_RETURN(CustomFacts::FactPtr fact, facts_.Ask(key, complete, waiting->what));
+    if (!op.owner.empty()) RETURN_IF_ERROR(providers_.Find(op).status());
+    ASSIGN_OR_RETURN(CustomFacts::FactPtr fact, facts_.Ask(waiting->fact, AllKnown(arguments), waiting->what));
     if (fact != nullptr) return fact;
-    ASSIGN_OR_RETURN(CustomProviders::Provider * provider, providers_.Find(op, owner));
-    waiting->question = std::move(question);
-    waiting->fact = std::move(key);
+    ASSIGN_OR_RETURN(CustomProviders::Provider * provider, providers_.Find(op));
     RETURN_IF_ERROR(callbacks_.Add(*provider, waiting));
     pending = facts_.Add(waiting->fact)->question;
   }
@@ -201,28 +194,18 @@ absl::StatusOr<CustomFacts::FactPtr> CustomHosts::Ask(const CustomOperator& op, 
   return pending->Pending(waiting->what);
 }
 
-absl::StatusOr<CustomHost::Inference> CustomHosts::InferShape(const CustomOperator& op, const ShapeVector& arguments,
-                                                              const std::string& owner) {
-  const bool complete = std::all_of(arguments.begin(), arguments.end(), [](const Shape& s) { return s.known(); });
-  ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
-                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete, owner));
+absl::StatusOr<CustomHost::Inference> CustomHosts::InferShape(const CustomOperator& op, const ShapeVector& arguments) {
+  ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact, Ask(op, arguments));
   return fact->shapes;
 }
 
-absl::StatusOr<CustomHost::TypeInference> CustomHosts::InferType(const CustomOperator& op, const TypeVector& arguments,
-                                                                 const std::string& owner) {
-  const bool complete = std::find(arguments.begin(), arguments.end(), DType::kUnknown) == arguments.end();
-  ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact,
-                   Ask(op, ToCallback(op, arguments), CustomFacts::KeyOf(op, arguments), complete, owner));
+absl::StatusOr<CustomHost::TypeInference> CustomHosts::InferType(const CustomOperator& op, const TypeVector& arguments) {
+  ASSIGN_OR_RETURN(const CustomFacts::FactPtr fact, Ask(op, arguments));
   return fact->types;
 }
 
 bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachments* attachments) {
-  WaitingPtr waiting;
-  {
-    MutexLock lock(mu_);
-    waiting = callbacks_.Send(number);
-  }
+  const WaitingPtr waiting = OfCallbacks(&CustomCallbacks::Send, number);
   if (waiting == nullptr) return false;
   // Goes with the last of the message that points into the run's memory, and keeps that memory until then.
   const std::shared_ptr<const void> sending(this, [self = weak_from_this(), waiting](const void*) {
@@ -236,77 +219,48 @@ bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachm
 }
 
 void CustomHosts::Sent(uint64_t call) {
-  WaitingPtr answered;
-  {
-    MutexLock lock(mu_);
-    answered = callbacks_.Sent(call);
-  }
-  if (answered != nullptr) Finish(*answered);
+  if (const WaitingPtr answered = OfCallbacks(&CustomCallbacks::Sent, call); answered != nullptr) Finish(*answered);
 }
 
 void CustomHosts::Result(HostChannel* channel, Answer answer) {
-  WaitingPtr answered;
-  {
-    MutexLock lock(mu_);
-    answered = callbacks_.Accept(channel, std::move(answer));
-  }
+  const WaitingPtr answered = OfCallbacks(&CustomCallbacks::Accept, channel, std::move(answer));
   if (answered != nullptr) Finish(*answered);
 }
 
 void CustomHosts::Finish(const Waiting& waiting) {
   const auto& [result, attachments] = *waiting.answer;
-  round_trips_.Add(Clock::now() - waiting.begun);
-  absl::Status status;
-  if (result.has_failure()) status = FailureOf(result, waiting.what);
-  if (waiting.call.has_value()) {
-    Count(Clock::now() - waiting.begun, result.seconds(), waiting.call->time.get());
-    if (status.ok()) status = Annotate(WriteResults(result, attachments, *waiting.call), waiting.what);
-    return waiting.call->completion(status);
-  }
+  const Clock::duration passed = Clock::now() - waiting.begun;
+  round_trips_.Add(passed);
+  if (waiting.call.has_value()) Count(passed, result.seconds(), waiting.call->time.get());
   CustomFacts::Fact fact;
-  if (status.ok()) {
-    status = waiting.fact.of_types ? TypesFrom(result, &fact.types) : ShapesFrom(result, &fact.shapes);
-    status = Annotate(status, waiting.what);
-  }
-  fact.status = status;
-  Tell(waiting.fact, std::move(fact));
+  if (result.has_failure()) return End(waiting, FailureOf(result, waiting.what));
+  const absl::Status status = waiting.call.has_value() ? WriteResults(result, attachments, *waiting.call)
+                              : waiting.fact.of_types  ? TypesFrom(result, &fact.types)
+                                                       : ShapesFrom(result, &fact.shapes);
+  End(waiting, Annotate(status, waiting.what), std::move(fact));
 }
 
-void CustomHosts::Fail(const Waiting& waiting, const absl::Status& status) {
+void CustomHosts::End(const Waiting& waiting, const absl::Status& status, CustomFacts::Fact fact) {
   if (waiting.call.has_value()) return waiting.call->completion(status);
-  CustomFacts::Fact fact;
   fact.status = status;
-  Tell(waiting.fact, std::move(fact));
-}
-
-void CustomHosts::Tell(const CustomFacts::Key& key, CustomFacts::Fact answer) {
   std::shared_ptr<Question> question;
   {
     MutexLock lock(mu_);
-    question = facts_.Answer(key, std::move(answer));
+    question = facts_.Answer(waiting.fact, std::move(fact));
   }
   if (question != nullptr) question->Answered();
 }
 
 void CustomHosts::Fail(uint64_t call, const absl::Status& why) {
-  WaitingPtr waiting;
-  {
-    MutexLock lock(mu_);
-    waiting = callbacks_.Take(call);
-  }
-  if (waiting != nullptr) Fail(*waiting, Annotate(why, waiting->what));
+  const WaitingPtr waiting = OfCallbacks(&CustomCallbacks::Take, call);
+  if (waiting != nullptr) End(*waiting, Annotate(why, waiting->what));
 }
 
 void CustomHosts::Sweep(Clock::time_point now) {
-  std::vector<WaitingPtr> late;
-  {
-    MutexLock lock(mu_);
-    late = callbacks_.TakeLate(now);
-  }
-  for (const WaitingPtr& waiting : late) {
+  for (const WaitingPtr& waiting : OfCallbacks(&CustomCallbacks::TakeLate, now)) {
     TellCancelled(*waiting);
-    Fail(*waiting, absl::DeadlineExceededError(absl::StrCat(waiting->what, ": its client has not answered within the ",
-                                                            waiting->limit.count(), " s of --callback_seconds")));
+    End(*waiting, absl::DeadlineExceededError(absl::StrCat(waiting->what, ": its client has not answered within the ",
+                                                           waiting->limit.count(), " s of --callback_seconds")));
   }
 }
 

@@ -86,39 +86,35 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
     return providers_.size();
   }
 
-  // CustomHost's functions, where only the identity `owner` may compute a shared operator; empty: whoever shares it.
-  void Begin(CustomCall call, const std::string& owner);
-  absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments, const std::string& owner);
-  absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments, const std::string& owner);
-  uint64_t NextInstance(const CustomOperator& op, const std::string& owner) {
-    MutexLock lock(mu_);
-    return providers_.NextInstance(op, owner);
-  }
-
   // CustomHost.
-  void Begin(CustomCall call) override { Begin(std::move(call), ""); }
+  void Begin(CustomCall call) override;
   void Abandon(const ClientTime* run) override;
-  absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) override {
-    return InferShape(op, arguments, "");
+  absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) override;
+  absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) override;
+  uint64_t NextInstance(const CustomOperator& op) override {
+    MutexLock lock(mu_);
+    return providers_.NextInstance(op);
   }
-  absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) override {
-    return InferType(op, arguments, "");
-  }
-  uint64_t NextInstance(const CustomOperator& op) override { return NextInstance(op, ""); }
   std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) override;
 
  private:
   using Waiting = CustomCallbacks::Waiting;
   using WaitingPtr = CustomCallbacks::WaitingPtr;
 
-  absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, v1::Callback question, CustomFacts::Key key, bool complete,
-                                           const std::string& owner);
+  // Calls a function of the callbacks with the lock.
+  template <class Function, class... Arguments>
+  auto OfCallbacks(Function function, Arguments&&... arguments) {
+    MutexLock lock(mu_);
+    return std::invoke(function, callbacks_, std::forward<Arguments>(arguments)...);
+  }
+  template <class Arguments>
+  absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, const Arguments& arguments);
   // Notes that the call's message no longer points into its run's memory.
   void Sent(uint64_t call);
+  // Ends a callback that has an answer,
   void Finish(const Waiting& waiting);
-  // Requires: `status` is not OK.
-  void Fail(const Waiting& waiting, const absl::Status& status);
-  void Tell(const CustomFacts::Key& key, CustomFacts::Fact answer);
+  // or one with this status; `fact`: what has been answered to a question.
+  void End(const Waiting& waiting, const absl::Status& status, CustomFacts::Fact fact = {});
   void LetGo(const std::pair<std::string, uint64_t>& function);
 
   Mutex functions_mu_;  // Held alone.

@@ -31,15 +31,11 @@ class HeapMemory final : public Allocator {
   }
 };
 
-void AddAttributes(const CustomOperator& op, v1::Callback* callback) {
-  callback->set_op_type(op.op_type);
-  for (const auto& [name, text] : op.attrs) (*callback->mutable_attributes())[name] = text;
-}
-
-void TypeOf(const TBlob& blob, v1::ArrayType* type) {
-  type->set_has_shape(true);
-  for (const int64_t dim : blob.shape.dims()) type->add_shape(dim);
-  type->set_dtype(ToProto(blob.dtype));
+v1::Callback CallbackOf(const CustomOperator& op) {
+  v1::Callback callback;
+  callback.set_op_type(op.op_type);
+  callback.mutable_attributes()->insert(op.attrs.begin(), op.attrs.end());
+  return callback;
 }
 
 using Keep = std::shared_ptr<const void>;  // The type of ToCallback's `keep`.
@@ -117,15 +113,6 @@ std::string Head(const std::string& text, size_t limit) {
   return absl::StrCat(text.substr(0, limit), "...");
 }
 
-absl::StatusOr<Shape> KnownShape(const v1::ArrayType& type) {
-  if (!type.has_shape()) return Shape();
-  return ShapeFromProto(type.shape(), /*known=*/false);
-}
-absl::StatusOr<DType> KnownType(const v1::ArrayType& type) {
-  if (!type.has_dtype()) return DType::kUnknown;
-  return FromProto(type.dtype());
-}
-
 template <class List, class Values, class From>
 absl::Status ListFrom(const List& list, Values* values, From from) {
   if (static_cast<size_t>(list.size()) > kMostCustomArrays) {
@@ -149,12 +136,11 @@ absl::Status InferenceFrom(const v1::CallbackResult& result, Inference* inferenc
 }  // namespace
 
 v1::Callback ToCallback(const CustomCall& call, const Keep& keep, Attachments* attachments) {
-  v1::Callback callback;
-  if (call.kind != CustomCall::kFunction) AddAttributes(call.op, &callback);
+  v1::Callback callback = call.kind == CustomCall::kFunction ? v1::Callback() : CallbackOf(call.op);
   const auto fill_results = [&](google::protobuf::RepeatedPtrField<v1::Callback::Wanted>* results) {
     for (size_t i = 0; i < call.results.size(); ++i) {
       v1::Callback::Wanted* result = results->Add();
-      TypeOf(call.results[i], result->mutable_type());
+      TypeToProto(call.results[i].shape, call.results[i].dtype, result->mutable_type());
       result->set_wanted(call.requests[i] != kNullOp);
     }
   };
@@ -187,25 +173,16 @@ v1::Callback ToCallback(const CustomCall& call, const Keep& keep, Attachments* a
 }
 
 v1::Callback ToCallback(const CustomOperator& op, const ShapeVector& arguments) {
-  v1::Callback callback;
-  AddAttributes(op, &callback);
-  callback.mutable_infer_shape();
-  for (const Shape& shape : arguments) {
-    v1::ArrayType* type = callback.mutable_infer_shape()->add_arguments();
-    type->set_has_shape(shape.rank_known());
-    for (const int64_t dim : shape.dims()) type->add_shape(dim);
-  }
+  v1::Callback callback = CallbackOf(op);
+  auto* const infer = callback.mutable_infer_shape();
+  for (const Shape& shape : arguments) TypeToProto(shape, DType::kUnknown, infer->add_arguments());
   return callback;
 }
 
 v1::Callback ToCallback(const CustomOperator& op, const TypeVector& arguments) {
-  v1::Callback callback;
-  AddAttributes(op, &callback);
-  callback.mutable_infer_type();
-  for (const DType dtype : arguments) {
-    v1::ArrayType* type = callback.mutable_infer_type()->add_arguments();
-    if (dtype != DType::kUnknown) type->set_dtype(ToProto(dtype));
-  }
+  v1::Callback callback = CallbackOf(op);
+  auto* const infer = callback.mutable_infer_type();
+  for (const DType dtype : arguments) TypeToProto(Shape(), dtype, infer->add_arguments());
   return callback;
 }
 
@@ -222,10 +199,10 @@ absl::Status WriteResults(const v1::CallbackResult& result, const Attachments& a
 }
 
 absl::Status ShapesFrom(const v1::CallbackResult& result, CustomHost::Inference* shapes) {
-  return InferenceFrom(result, shapes, KnownShape);
+  return InferenceFrom(result, shapes, ShapeOf);
 }
 absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInference* types) {
-  return InferenceFrom(result, types, KnownType);
+  return InferenceFrom(result, types, DTypeOf);
 }
 
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what) {

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "engine/core/custom_spec.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "server/custom/hosts.h"
-#include "server/custom/tenant_hosts.h"
 
 namespace gluond::server {
 namespace {
@@ -20,6 +20,39 @@ absl::StatusOr<std::string> SharedName(const Node& node) {
   const auto op_type = node.attrs.dict.find("op_type");
   return spec.shared && op_type != node.attrs.dict.end() ? op_type->second : "";
 }
+
+class TenantHosts final : public CustomHost {
+ public:
+  TenantHosts(std::shared_ptr<CustomHosts> hosts, std::string tenant, OperatorOwners owners)
+      : hosts_(std::move(hosts)), tenant_(std::move(tenant)), owners_(std::move(owners)) {}
+
+  void Begin(CustomCall call) override {
+    call.op = Inside(std::move(call.op));
+    hosts_->Begin(std::move(call));
+  }
+  void Abandon(const ClientTime* run) override { hosts_->Abandon(run); }
+  absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) override {
+    return hosts_->InferShape(Inside(op), arguments);
+  }
+  absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) override {
+    return hosts_->InferType(Inside(op), arguments);
+  }
+  uint64_t NextInstance(const CustomOperator& op) override { return hosts_->NextInstance(Inside(op)); }
+  std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) override {
+    return hosts_->HoldFunction(absl::StrCat(tenant_, scope), function);
+  }
+
+ private:
+  CustomOperator Inside(CustomOperator op) const {
+    op.scope.insert(0, tenant_);
+    if (const auto owner = owners_.find(op.op_type); owner != owners_.end()) op.owner = owner->second;
+    return op;
+  }
+
+  const std::shared_ptr<CustomHosts> hosts_;
+  const std::string tenant_;
+  const OperatorOwners owners_;
+};
 
 }  // namespace
 
@@ -43,7 +76,7 @@ void Keep(const OperatorOwners& owners, const std::string& tenant, const CustomH
   for (const auto& [op_type, owner] : owners) all->Keep(tenant, op_type, owner);
 }
 
-CustomHostPtr WithOwners(const CustomHostPtr& hosts, const std::string& tenant, OperatorOwners owners) {
+CustomHostPtr HostsOf(const CustomHostPtr& hosts, const std::string& tenant, OperatorOwners owners) {
   const auto all = std::dynamic_pointer_cast<CustomHosts>(hosts);
   if (all == nullptr) return hosts;
   return std::make_shared<TenantHosts>(all, tenant, std::move(owners));

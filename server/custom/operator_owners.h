@@ -26,8 +26,10 @@ absl::StatusOr<OperatorOwners> OwnersOf(const std::vector<NodeEntry>& outputs, c
 // Keeps the names for these owners, as before a restart.
 void Keep(const OperatorOwners& owners, const std::string& tenant, const CustomHostPtr& hosts);
 
-// The server's `hosts` as the graphs of something of `tenant`'s see it whose operators these owners compute.
-CustomHostPtr WithOwners(const CustomHostPtr& hosts, const std::string& tenant, OperatorOwners owners);
+// The server's `hosts` as the graphs of one tenant, "acme/", or of one published version, see it. The scopes in these graphs
+// are the tenant's. An operator without a scope is one that the tenant's clients share; where its owner is known, only the
+// owner computes it.
+CustomHostPtr HostsOf(const CustomHostPtr& hosts, const std::string& tenant, OperatorOwners owners = {});
 
 // The same graph, whose shared operators `host` has computed from now on. Errors are those of the operators' attributes.
 absl::StatusOr<std::vector<NodeEntry>> ComputedBy(const CustomHostPtr& host, const std::vector<NodeEntry>& outputs);

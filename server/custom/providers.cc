@@ -103,15 +103,12 @@ absl::Status CustomProviders::NobodyComputes(const std::string& scope, const std
     const auto outside = [](absl::string_view name) { return name.substr(TenantPrefix(name).size()); };
     const std::string now = shared_.OwnerOf({scope, op_type});
     hint = !owner.empty() && now != owner ? absl::StrCat("; its version was published with that of '", outside(owner),
-                                                         "', who does not share it now; "
-                                                         "publish it again to have another one's")
+                                                         "', who does not share it now; publish it again to have another one's")
            : now.empty()                  ? "; its client must share it"
                          : absl::StrCat("; it is that of '", outside(now), "', whose client must come back or release it");
   }
-  return WithInfo(absl::UnavailableError(absl::StrCat("custom operator '", Excerpt(op_type),
-                                                      "': no client that computes it "
-                                                      "is connected",
-                                                      hint)),
+  return WithInfo(absl::UnavailableError(
+                      absl::StrCat("custom operator '", Excerpt(op_type), "': no client that computes it is connected", hint)),
                   reason::kProviderGone, {{"operator", Excerpt(op_type)}});
 }
 
@@ -122,12 +119,13 @@ absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const std::stri
   return NobodyComputes(scope, op_type, owner);
 }
 
-absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomOperator& op, absl::string_view owner) const {
-  return Find(op.scope, op.op_type, /*offered=*/true, owner);
+absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomOperator& op) const {
+  return Find(op.scope, op.op_type, /*offered=*/true, op.owner);
 }
 
 // A shared name may have been taken over since the forward pass got its number: one client computes both passes.
-absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCall& call, absl::string_view owner) const {
+absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCall& call) const {
+  const std::string& owner = call.op.owner;
   if (call.kind == CustomCall::kFunction || !IsOfNoClient(call.op.scope)) {
     return Find(call.op.scope, call.op.op_type, call.kind != CustomCall::kFunction, owner);
   }
@@ -138,15 +136,15 @@ absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCal
     if (provider->sharer.tenant != call.op.scope || (!owner.empty() && provider->sharer.identity != owner)) continue;
     return provider.get();
   }
-  if (call.kind == CustomCall::kForward) return Find(call.op, owner);
-  return WithInfo(absl::UnavailableError(absl::StrCat("backward of ", Describe(call.op),
-                                                      ": the client that computed its forward pass is not connected any "
-                                                      "more; run the forward pass again")),
+  if (call.kind == CustomCall::kForward) return Find(call.op);
+  return WithInfo(absl::UnavailableError(absl::StrCat(
+                      "backward of ", Describe(call.op),
+                      ": the client that computed its forward pass is not connected any more; run the forward pass again")),
                   reason::kProviderGone, {{"operator", Excerpt(call.op.op_type)}});
 }
 
-uint64_t CustomProviders::NextInstance(const CustomOperator& op, absl::string_view owner) {
-  const absl::StatusOr<Provider*> provider = Find(op, owner);
+uint64_t CustomProviders::NextInstance(const CustomOperator& op) {
+  const absl::StatusOr<Provider*> provider = Find(op);
   const uint64_t number = ++last_instance_ & ((uint64_t{1} << kInstanceBits) - 1);
   return number | (provider.ok() ? (*provider)->tag << kInstanceBits : 0);
 }

@@ -81,12 +81,12 @@ class CustomProviders {
   // Returns another channel that computed the operator until now. Errors as of SharedOperators::Release.
   absl::StatusOr<std::shared_ptr<HostChannel>> Release(const Provider& provider, const std::string& op_type);
 
-  // The provider that computes an operator now, of the identity `owner` unless that is empty. UNAVAILABLE: there is none.
-  absl::StatusOr<Provider*> Find(const CustomOperator& op, absl::string_view owner) const;
+  // The provider that computes an operator now. UNAVAILABLE: there is none.
+  absl::StatusOr<Provider*> Find(const CustomOperator& op) const;
   // The provider that has the call's function, or computed its forward pass.
-  absl::StatusOr<Provider*> Find(const CustomCall& call, absl::string_view owner) const;
+  absl::StatusOr<Provider*> Find(const CustomCall& call) const;
   // As of CustomHost::NextInstance.
-  uint64_t NextInstance(const CustomOperator& op, absl::string_view owner);
+  uint64_t NextInstance(const CustomOperator& op);
 
   // As of CustomHosts.
   bool IsShared(const std::string& scope, const std::string& op_type) const;

@@ -33,9 +33,8 @@ absl::Status CheckHost(absl::string_view field, absl::string_view host, const Re
   if (host.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckForm(field, host));
   if (reach.is_everything() || !absl::StrContains(host, '/')) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field,
-                                                 " has a slash, which would be another tenant's on this server; leave it "
-                                                 "out"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " has a slash, which would be another tenant's on this server; leave it out"));
 }
 
 absl::Status CheckScope(const v1::OpenHost& open) {
@@ -45,8 +44,7 @@ absl::Status CheckScope(const v1::OpenHost& open) {
   if (open.scope() == ScopeOf(open.key())) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("OpenHost.scope is not that of OpenHost.key, which is '", kKeyed,
                                                   "' and the first ", kHashDigits,
-                                                  " digits of the key's SHA-256; "
-                                                  "only who knows the key can open it"));
+                                                  " digits of the key's SHA-256; only who knows the key can open it"));
 }
 
 }  // namespace gluond::server

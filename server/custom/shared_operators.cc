@@ -15,28 +15,27 @@ constexpr int64_t kShareBytes = 512;  // Memory that one name takes, about.
 absl::Status NotYours(const std::string& op_type, const std::string& identity) {
   const absl::string_view name = absl::string_view(identity).substr(TenantPrefix(identity).size());
   const std::string owner = identity.empty() ? "a connected client that has not shown your key" : absl::StrCat("'", name, "'");
-  return WithInfo(absl::PermissionDeniedError(
-                      absl::StrCat("the shared operator '", Excerpt(op_type), "' belongs to ", owner, "; its owner releases it ",
-                                   identity.empty() ? "when its stream ends" : "(HostRequest.release)",
-                                   ", or open the stream with the "
-                                   "owner's OpenHost.key or as an admin, or share yours under another name")),
+  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
+                      "the shared operator '", Excerpt(op_type), "' belongs to ", owner, "; its owner releases it ",
+                      identity.empty() ? "when its stream ends" : "(HostRequest.release)",
+                      ", or open the stream with the owner's OpenHost.key or as an admin, or share yours under another name")),
                   reason::kNoPermission);
 }
 
 }  // namespace
 
-SharedOperators::OwnerKey SharedOperators::KeyOf(const std::string& tenant, const std::string& identity, const std::string& scope) {
-  return {tenant, identity.empty() ? absl::StrCat("scope:", scope) : absl::StrCat("name:", identity)};
+SharedOperators::OwnerKey SharedOperators::KeyOf(const Sharer& sharer) {
+  return {sharer.tenant, sharer.identity.empty() ? absl::StrCat("scope:", sharer.scope) : absl::StrCat("name:", sharer.identity)};
 }
 
-bool SharedOperators::MayTake(const Share& share, const Sharer& sharer) {
-  const bool is_owner = !share.identity.empty() && share.identity == sharer.identity;
-  const bool has_its_key = !share.scope.empty() && share.scope == sharer.scope;
+bool SharedOperators::MayTake(const Sharer& owner, const Sharer& sharer) {
+  const bool is_owner = !owner.identity.empty() && owner.identity == sharer.identity;
+  const bool has_its_key = !owner.scope.empty() && owner.scope == sharer.scope;
   return is_owner || has_its_key || sharer.is_admin;
 }
 
-absl::Status SharedOperators::Add(const Name& name, const OwnerKey& owner, absl::FunctionRef<Reservation()> memory) {
-  const auto [found, is_new] = owned_.try_emplace(owner);
+absl::Status SharedOperators::Add(const std::string& op_type, const Sharer& owner, absl::FunctionRef<Reservation()> memory) {
+  const auto [found, is_new] = owned_.try_emplace(KeyOf(owner));
   Owned& owned = found->second;
   if (is_new) owned.memory = memory();
   absl::Status status;
@@ -45,7 +44,7 @@ absl::Status SharedOperators::Add(const Name& name, const OwnerKey& owner, absl:
   }
   if (status.ok()) status = owned.memory.Grow(kShareBytes);
   if (status.ok()) {
-    owned.op_types.insert(name.second);
+    owned.op_types.insert(op_type);
   } else if (owned.op_types.empty()) {
     owned_.erase(found);
   }
@@ -54,7 +53,7 @@ absl::Status SharedOperators::Add(const Name& name, const OwnerKey& owner, absl:
 
 void SharedOperators::Remove(const Name& name) {
   const auto share = shared_.find(name);
-  const auto owned = owned_.find(KeyOf(name.first, share->second.identity, share->second.scope));
+  const auto owned = owned_.find(KeyOf(share->second.owner));
   owned->second.op_types.erase(name.second);
   owned->second.memory.Shrink(kShareBytes);
   if (owned->second.op_types.empty()) owned_.erase(owned);
@@ -64,28 +63,27 @@ void SharedOperators::Remove(const Name& name) {
 absl::StatusOr<SharedOperators::Claimed> SharedOperators::Claim(const std::string& op_type, const Sharer& sharer,
                                                                 HostChannel* channel, absl::FunctionRef<Reservation()> memory) {
   const Name name(sharer.tenant, op_type);
-  const OwnerKey owner = KeyOf(sharer.tenant, sharer.identity, sharer.scope);
   Claimed claimed;
   const auto found = shared_.find(name);
   if (found != shared_.end()) {
     const Share& share = found->second;
-    if (!MayTake(share, sharer)) return NotYours(op_type, share.identity);
-    claimed.is_taken_over = KeyOf(sharer.tenant, share.identity, share.scope) != owner;
+    if (!MayTake(share.owner, sharer)) return NotYours(op_type, share.owner.identity);
+    claimed.is_taken_over = KeyOf(share.owner) != KeyOf(sharer);
     if (share.channel != channel) claimed.before = share.channel;
   }
   if (found == shared_.end() || claimed.is_taken_over) {
-    RETURN_IF_ERROR(Add(name, owner, memory));
+    RETURN_IF_ERROR(Add(op_type, sharer, memory));
     if (claimed.is_taken_over) Remove(name);
   }
-  shared_[name] = {sharer.identity, sharer.scope, channel};
+  shared_[name] = {sharer, channel};
   return claimed;
 }
 
 void SharedOperators::Keep(const Name& name, const std::string& identity) {
   if (shared_.contains(name)) return;
+  const Sharer owner = {.tenant = name.first, .identity = identity};
   const auto nobody_pays = [] { return Reservation(); };
-  if (!Add(name, KeyOf(name.first, identity, ""), nobody_pays).ok()) return;
-  shared_[name] = {identity, "", nullptr};
+  if (Add(name.second, owner, nobody_pays).ok()) shared_[name] = {owner, nullptr};
 }
 
 absl::StatusOr<HostChannel*> SharedOperators::Release(const std::string& op_type, const Sharer& sharer) {
@@ -94,7 +92,7 @@ absl::StatusOr<HostChannel*> SharedOperators::Release(const std::string& op_type
   if (found == shared_.end()) {
     return absl::NotFoundError(absl::StrCat("nobody shares an operator '", Excerpt(op_type), "'"));
   }
-  if (!MayTake(found->second, sharer)) return NotYours(op_type, found->second.identity);
+  if (!MayTake(found->second.owner, sharer)) return NotYours(op_type, found->second.owner.identity);
   HostChannel* const channel = found->second.channel;
   Remove(name);
   return channel;
@@ -103,7 +101,7 @@ absl::StatusOr<HostChannel*> SharedOperators::Release(const std::string& op_type
 SharedOperators::Left SharedOperators::Leave(const Sharer& sharer, HostChannel* channel, bool has_its_scope,
                                              absl::FunctionRef<HostChannel*(const std::string& op_type)> heir) {
   Left left;
-  const auto owned = owned_.find(KeyOf(sharer.tenant, sharer.identity, sharer.scope));
+  const auto owned = owned_.find(KeyOf(sharer));
   if (owned == owned_.end()) return left;
   const bool stays = !sharer.identity.empty() || has_its_scope;
   for (const std::string& op_type : owned->second.op_types) {
@@ -119,19 +117,18 @@ SharedOperators::Left SharedOperators::Leave(const Sharer& sharer, HostChannel* 
 
 HostChannel* SharedOperators::Find(const Name& name, absl::string_view owner) const {
   const auto found = shared_.find(name);
-  if (found == shared_.end() || (!owner.empty() && found->second.identity != owner)) return nullptr;
+  if (found == shared_.end() || (!owner.empty() && found->second.owner.identity != owner)) return nullptr;
   return found->second.channel;
 }
 
 bool SharedOperators::IsOwnedBy(const std::string& op_type, const Sharer& sharer) const {
   const auto found = shared_.find(Name(sharer.tenant, op_type));
-  return found != shared_.end() &&
-         KeyOf(sharer.tenant, found->second.identity, found->second.scope) == KeyOf(sharer.tenant, sharer.identity, sharer.scope);
+  return found != shared_.end() && KeyOf(found->second.owner) == KeyOf(sharer);
 }
 
 std::string SharedOperators::OwnerOf(const Name& name) const {
   const auto found = shared_.find(name);
-  return found == shared_.end() ? "" : found->second.identity;
+  return found == shared_.end() ? "" : found->second.owner.identity;
 }
 
 }  // namespace gluond::server

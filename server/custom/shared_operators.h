@@ -72,7 +72,7 @@ class SharedOperators {
 
  private:
   struct Share {
-    std::string identity, scope;     // The identity and scope of the owner, as of Sharer.
+    Sharer owner;
     HostChannel* channel = nullptr;  // Null: the owner's streams are away.
   };
   struct Owned {
@@ -81,9 +81,9 @@ class SharedOperators {
   };
   using OwnerKey = std::pair<std::string, std::string>;
 
-  static OwnerKey KeyOf(const std::string& tenant, const std::string& identity, const std::string& scope);
-  static bool MayTake(const Share& share, const Sharer& sharer);
-  absl::Status Add(const Name& name, const OwnerKey& owner, absl::FunctionRef<Reservation()> memory);
+  static OwnerKey KeyOf(const Sharer& sharer);
+  static bool MayTake(const Sharer& owner, const Sharer& sharer);
+  absl::Status Add(const std::string& op_type, const Sharer& owner, absl::FunctionRef<Reservation()> memory);
   void Remove(const Name& name);
 
   absl::flat_hash_map<Name, Share> shared_;

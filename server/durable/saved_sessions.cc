@@ -238,10 +238,7 @@ absl::StatusOr<SavedSessions::Opened> SavedSessions::OpenNow(const Opening& open
   opened.saved = Describe(name, *entry);
   opened.saved.set_manifest(std::move(summary.manifest));
   for (const SessionSummary::Array& array : summary.arrays) {
-    v1::ArrayType& type = (*opened.saved.mutable_arrays())[array.name];
-    type.set_has_shape(true);
-    for (const int64_t dim : array.shape) type.add_shape(dim);
-    type.set_dtype(ToProto(array.dtype));
+    TypeToProto(array.shape, array.dtype, &(*opened.saved.mutable_arrays())[array.name]);
   }
   return opened;
 }

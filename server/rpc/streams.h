@@ -1,8 +1,7 @@
 // SharedStreams keeps the conversations of one kind that a server has, until gRPC is done with each, and divides their
 // number among peers and tenants. Thread-safe.
 //
-//   const absl::Status status = streams.Add(stream);
-//   status.ok() ? stream->Read() : stream->End(status);
+//   return echos.Start(runner, opening);
 
 #ifndef SERVER_RPC_STREAMS_H_
 #define SERVER_RPC_STREAMS_H_
@@ -37,6 +36,14 @@ class SharedStreams {
     MutexLock lock(mu_);
     streams_[key] = {std::move(stream), entered.ok() ? *std::move(permit) : Shares::Permit()};
     return draining_ ? Draining() : entered;
+  }
+  // A new stream of these arguments, which begins to read, or ends with the error of Add.
+  template <class... Arguments>
+  std::shared_ptr<T> Start(Arguments&&... arguments) {
+    const auto stream = T::template Make<T>(std::forward<Arguments>(arguments)...);
+    const absl::Status status = Add(stream);
+    status.ok() ? stream->Read() : stream->End(status);
+    return stream;
   }
   void Remove(T* stream) {
     Streams removed;  // Ends without the lock.

@@ -43,13 +43,6 @@ struct InferStream::Job {
 InferStream::InferStream(InferStreams& streams, const Opening& opening)
     : Conversation(streams.runner(), opening), streams_(streams), error_ends_stream_(Metadata(kErrorEndsStream) == "true") {}
 
-std::shared_ptr<Stream> InferStreams::Start(Stream::Opening opening) {
-  const auto stream = Stream::Make<InferStream>(*this, opening);
-  const absl::Status status = Add(stream);
-  status.ok() ? stream->Read() : stream->End(status);
-  return stream;
-}
-
 void InferStreams::Sweep() {
   const auto now = InferStream::Clock::now();
   for (const auto& stream : List()) stream->Sweep(now);

@@ -29,7 +29,6 @@ class InferStreams : public SharedStreams<InferStream> {
         served_(served),
         regions_(regions) {}
 
-  std::shared_ptr<Stream> Start(Stream::Opening opening);
   // Ends streams whose clients do not take their answers, or send no requests.
   void Sweep();
   // The streams end with UNAVAILABLE when their requests are answered, which no batch delays from here on.

@@ -208,7 +208,7 @@ void InferenceService::ModelInfer(Call<inference::ModelInferRequest, inference::
         [call](const absl::Status& status) { call.Finish(status); });
 }
 
-std::shared_ptr<Stream> InferenceService::ModelStreamInfer(Stream::Opening opening) { return streams_.Start(std::move(opening)); }
+std::shared_ptr<Stream> InferenceService::ModelStreamInfer(Stream::Opening opening) { return streams_.Start(streams_, opening); }
 
 void InferenceService::ModelStatistics(Call<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse> call) {
   const inference::ModelStatisticsRequest& request = call.request();

@@ -92,8 +92,6 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
   });
 }
 
-std::shared_ptr<Stream> OperatorService::HostOperators(Stream::Opening opening) {
-  return HostStream::Start(hosts_, runner(), opening);
-}
+std::shared_ptr<Stream> OperatorService::HostOperators(Stream::Opening opening) { return hosts_.Start(hosts_, runner(), opening); }
 
 }  // namespace gluond::server

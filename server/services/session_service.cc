@@ -15,7 +15,9 @@ SessionService::SessionService(Runner& runner, Sessions& sessions, SavedSessions
   Add("DeleteSavedSession", this, &SessionService::DeleteSavedSession);
 }
 
-std::shared_ptr<Stream> SessionService::Run(Stream::Opening opening) { return SessionStream::Start(sessions_, runner(), opening); }
+std::shared_ptr<Stream> SessionService::Run(Stream::Opening opening) {
+  return sessions_.streams().Start(sessions_, runner(), opening);
+}
 
 void SessionService::ListSavedSessions(Call<v1::ListSavedSessionsRequest, v1::ListSavedSessionsResponse> call) {
   std::vector<v1::SavedSession> saved = saved_.List();

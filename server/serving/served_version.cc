@@ -82,7 +82,7 @@ Task<absl::StatusOr<ServedVersionPtr>> ServedVersion::Create(Shared shared, std:
 Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std::string& served, Lane& host_lane) {
   const std::string name = absl::StrCat(served, " version ", number_);
   const CustomHostPtr custom_host =
-      WithOwners(shared_.devices.custom_host(), std::string(TenantPrefix(served)), options_.operator_owners);
+      HostsOf(shared_.devices.custom_host(), std::string(TenantPrefix(served)), options_.operator_owners);
   if (!options_.operator_owners.empty()) {  // The model's own graph has its operators computed by whoever shares them.
     CO_ASSIGN_OR_RETURN(state.definition.outputs, ComputedBy(custom_host, state.definition.outputs));
   }

@@ -3,26 +3,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/error_info.h"
 #include "server/codec/tensor_codec.h"
 #include "server/rpc/grpc_status.h"
+#include "server/session/replies.h"
 
 namespace gluond::server {
 namespace {
 
 constexpr size_t kMostKept = 1000;  // Failures that the client has not been told of.
-
-void FailureToProto(const Failure& failure, uint64_t array, v1::Failure* proto) {
-  *proto->mutable_status() = ToProto(failure.status);
-  proto->set_command(failure.command);
-  proto->set_array(array);
-  proto->set_told(failure.told);
-}
-
-absl::Status TooLarge(int64_t bytes, int64_t limit) {
-  return OverLimit("--max_message_bytes", "the tensors have ", bytes, " bytes, more than the ", limit,
-                   " of --max_message_bytes; fetch arrays one by one, or slices of a large one");
-}
 
 // The elements of `whole`, in its memory.
 absl::StatusOr<Tensor> Part(const Tensor& whole, ElementRange range) {
@@ -45,22 +33,14 @@ void SessionAnswers::Remember(const FailurePtr& failure) {
 
 void SessionAnswers::Note(const absl::Status& status, uint64_t number) {
   if (status.ok()) return;
-  auto failure = std::make_shared<Failure>();
-  failure->status = status;
-  failure->command = number;
+  const auto failure = std::make_shared<Failure>(Failure{status, number});
   Remember(failure);
-  noted_.push_back(std::move(failure));
+  noted_.push_back(failure);
   if (noted_.size() > kMostKept) noted_.erase(noted_.begin());
 }
 
 void SessionAnswers::Fail(const absl::Status& status, uint64_t number) {
-  v1::Reply reply;
-  TellNoted(&reply);
-  Failure failure;
-  failure.status = status;
-  failure.command = number;
-  FailureToProto(failure, 0, reply.add_failures());
-  Answer(std::move(reply), number);
+  Fail(std::make_shared<Failure>(Failure{status, number}), number);
 }
 
 void SessionAnswers::Fail(const FailurePtr& failure, uint64_t number) {
@@ -70,34 +50,31 @@ void SessionAnswers::Fail(const FailurePtr& failure, uint64_t number) {
   Answer(std::move(reply), number);
 }
 
-void SessionAnswers::Await(std::vector<ValuePtr> values, std::vector<uint64_t> names, uint64_t number,
-                           std::function<void(std::vector<Tensor>)> then, std::function<void(absl::StatusCode)> failed) {
-  When(values, [this, values, names = std::move(names), number, then = std::move(then), failed = std::move(failed)] {
-    v1::Reply reply;
+void SessionAnswers::Await(Wanted wanted, uint64_t number, std::function<void(std::vector<Tensor>)> then,
+                           std::function<void(absl::StatusCode)> failed) {
+  When(std::move(wanted), [this, number, then = std::move(then), failed = std::move(failed)](const Wanted& wanted) {
     std::vector<Tensor> tensors;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i]->failure() == nullptr) {
-        tensors.push_back(values[i]->tensor());
+    for (const ValuePtr& value : wanted.values) {
+      if (value->failure() == nullptr) {
+        tensors.push_back(value->tensor());
         continue;
       }
-      if (reply.failures().empty()) {
-        TellNoted(&reply);
-        if (failed != nullptr) failed(values[i]->failure()->status.code());
-      }
-      Tell(values[i]->failure(), names[i], &reply);
+      if (failed != nullptr) failed(value->failure()->status.code());
+      v1::Reply reply;
+      TellFailures(wanted, &reply);
+      return Answer(std::move(reply), number);
     }
-    reply.failures().empty() ? then(std::move(tensors)) : Answer(std::move(reply), number);
+    then(std::move(tensors));
   });
 }
 
-void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::optional<ElementRange> range,
-                            uint64_t number) {
-  When(values, [this, values, names = std::move(names), range, number] {
-    std::vector<Tensor> parts(values.size());
+void SessionAnswers::Values(Wanted wanted, std::optional<ElementRange> range, uint64_t number) {
+  When(std::move(wanted), [this, range, number](const Wanted& wanted) {
+    std::vector<Tensor> parts(wanted.values.size());
     int64_t bytes = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i]->failure() != nullptr) continue;
-      parts[i] = values[i]->tensor();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (wanted.values[i]->failure() != nullptr) continue;
+      parts[i] = wanted.values[i]->tensor();
       if (range.has_value()) {
         absl::StatusOr<Tensor> part = Part(parts[i], *range);
         if (!part.ok()) return Fail(part.status(), number);
@@ -105,16 +82,13 @@ void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> 
       }
       bytes += static_cast<int64_t>(parts[i].bytes());
     }
-    if (bytes > max_bytes_) return Fail(TooLarge(bytes, max_bytes_), number);
+    if (bytes > max_bytes_) return Fail(TooLargeAnswer("the tensors have ", bytes, max_bytes_), number);
     v1::Reply reply;
     Attachments attachments;
-    TellNoted(&reply);
-    for (size_t i = 0; i < values.size(); ++i) {
+    TellFailures(wanted, &reply);
+    for (size_t i = 0; i < parts.size(); ++i) {
       v1::Tensor* proto = reply.add_tensors();
-      if (values[i]->failure() != nullptr) {
-        Tell(values[i]->failure(), names[i], &reply);
-        continue;
-      }
+      if (wanted.values[i]->failure() != nullptr) continue;
       int64_t left = max_bytes_;
       (void)EncodeTensor(parts[i], v1::Tensor::RAW, &left, proto, &attachments);
     }
@@ -122,21 +96,15 @@ void SessionAnswers::Values(std::vector<ValuePtr> values, std::vector<uint64_t> 
   });
 }
 
-void SessionAnswers::Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients,
-                           uint64_t number) {
-  When(values, [this, values, names = std::move(names), gradients = std::move(gradients), number] {
+void SessionAnswers::Types(Wanted wanted, std::vector<uint64_t> gradients, uint64_t number) {
+  When(std::move(wanted), [this, gradients = std::move(gradients), number](const Wanted& wanted) {
     v1::Reply reply;
-    TellNoted(&reply);
-    for (size_t i = 0; i < values.size(); ++i) {
+    TellFailures(wanted, &reply);
+    for (size_t i = 0; i < gradients.size(); ++i) {
       v1::ArrayType* type = reply.add_arrays();
-      if (values[i]->failure() != nullptr) {
-        Tell(values[i]->failure(), names[i], &reply);
-        continue;
-      }
-      const Tensor& tensor = values[i]->tensor();
-      type->set_has_shape(true);
-      for (const int64_t dim : tensor.shape().dims()) type->add_shape(dim);
-      type->set_dtype(ToProto(tensor.dtype()));
+      if (wanted.values[i]->failure() != nullptr) continue;
+      const Tensor& tensor = wanted.values[i]->tensor();
+      TypeToProto(tensor.shape(), tensor.dtype(), type);
       type->set_device(tensor.device().ToString());
       type->set_gradient(gradients[i]);
     }
@@ -160,9 +128,9 @@ void SessionAnswers::ForgetKnown() {
 
 void SessionAnswers::All(uint64_t number) {
   ForgetKnown();
-  std::vector<ValuePtr> values;
-  for (const std::weak_ptr<Value>& weak : unknown_) values.push_back(weak.lock());
-  When(values, [this, number] {
+  Wanted all;
+  for (const std::weak_ptr<Value>& weak : unknown_) all.values.push_back(weak.lock());
+  When(std::move(all), [this, number](const Wanted&) {
     v1::Reply reply;
     TellNoted(&reply);
     for (const FailurePtr& failure : std::exchange(untold_, {}))
@@ -173,22 +141,33 @@ void SessionAnswers::All(uint64_t number) {
 
 // Calls `then` when the values are known, if somebody still listens.
 template <class Then>
-void SessionAnswers::When(const std::vector<ValuePtr>& values, Then then) {
-  WhenKnown(values, [weak = weak_from_this(), then = std::move(then)] {
+void SessionAnswers::When(Wanted wanted, Then then) {
+  const std::vector<ValuePtr> values = wanted.values;
+  WhenKnown(values, [weak = weak_from_this(), wanted = std::move(wanted), then = std::move(then)] {
     const auto self = weak.lock();
-    if (self != nullptr && !self->ended_) then();
+    if (self != nullptr && !self->ended_) then(wanted);
   });
 }
 
 void SessionAnswers::Tell(const FailurePtr& failure, uint64_t array, v1::Reply* reply) {
-  FailureToProto(*failure, array, reply->add_failures());
-  failure->told = true;
+  v1::Failure* const proto = reply->add_failures();
+  *proto->mutable_status() = ToProto(failure->status);
+  proto->set_command(failure->command);
+  proto->set_array(array);
+  proto->set_told(std::exchange(failure->told, true));
 }
 
 void SessionAnswers::TellNoted(v1::Reply* reply) {
   for (const FailurePtr& failure : std::exchange(noted_, {}))
     if (!failure->told) Tell(failure, 0, reply);
   std::erase_if(untold_, [](const FailurePtr& failure) { return failure->told; });
+}
+
+void SessionAnswers::TellFailures(const Wanted& wanted, v1::Reply* reply) {
+  TellNoted(reply);
+  for (size_t i = 0; i < wanted.values.size(); ++i) {
+    if (const FailurePtr& failure = wanted.values[i]->failure(); failure != nullptr) Tell(failure, wanted.arrays[i], reply);
+  }
 }
 
 void SessionAnswers::Answer(v1::Reply reply, uint64_t number, Attachments attachments, int64_t bytes) {

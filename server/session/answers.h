@@ -30,6 +30,16 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
   // Sends an answer without its index, and its large tensors. `bytes`: the size of the tensors.
   using Send = std::function<void(v1::Reply reply, Attachments attachments, int64_t bytes)>;
 
+  // Arrays whose values an answer waits for, by name.
+  struct Wanted {
+    std::vector<ValuePtr> values;
+    std::vector<uint64_t> arrays;
+    void Add(uint64_t array, ValuePtr value) {
+      arrays.push_back(array);
+      values.push_back(std::move(value));
+    }
+  };
+
   // `max_bytes`: the limit of the tensors in one answer.
   SessionAnswers(int64_t max_bytes, Send send) : max_bytes_(max_bytes), send_(std::move(send)) {}
 
@@ -50,15 +60,14 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
     *(reply.*field)() = *std::move(result);
     Answer(std::move(reply), number);
   }
-  // Answers, when all values are known, with that part of each, or with all of it in its shape. `names`: their arrays'
-  // names.
-  void Values(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::optional<ElementRange> range, uint64_t number);
+  // Answers, when all values are known, with that part of each, or with all of it in its shape.
+  void Values(Wanted wanted, std::optional<ElementRange> range, uint64_t number);
   // Likewise with shapes, dtypes and devices, and the names of the arrays' gradients, 0 where there is none.
-  void Types(std::vector<ValuePtr> values, std::vector<uint64_t> names, std::vector<uint64_t> gradients, uint64_t number);
+  void Types(Wanted wanted, std::vector<uint64_t> gradients, uint64_t number);
   // Calls `then` with the tensors when all values are known. Where some have failed, answers with their failures, and calls
   // `failed`, unless it is null, with the code of the first failure.
-  void Await(std::vector<ValuePtr> values, std::vector<uint64_t> names, uint64_t number,
-             std::function<void(std::vector<Tensor>)> then, std::function<void(absl::StatusCode)> failed = nullptr);
+  void Await(Wanted wanted, uint64_t number, std::function<void(std::vector<Tensor>)> then,
+             std::function<void(absl::StatusCode)> failed = nullptr);
   // Lets All wait for the value.
   void Watch(const ValuePtr& value);
   // Answers, when all watched values are known, with every failure that the client has not been told of.
@@ -70,9 +79,10 @@ class SessionAnswers : public std::enable_shared_from_this<SessionAnswers> {
 
  private:
   template <class Then>
-  void When(const std::vector<ValuePtr>& values, Then then);
+  void When(Wanted wanted, Then then);
   static void Tell(const FailurePtr& failure, uint64_t array, v1::Reply* reply);
   void TellNoted(v1::Reply* reply);
+  void TellFailures(const Wanted& wanted, v1::Reply* reply);
   void Answer(v1::Reply reply, uint64_t number, Attachments attachments = {}, int64_t bytes = 0);
   void ForgetKnown();
 

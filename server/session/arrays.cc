@@ -10,6 +10,11 @@
 
 namespace gluond::server {
 
+absl::Status TooManyOfSession(absl::string_view what, size_t count) {
+  return OverLimit("--max_session_arrays", "the session holds ", count, " ", what,
+                   ", the limit of --max_session_arrays; free some");
+}
+
 absl::StatusOr<Array*> SessionArrays::Find(uint64_t name) {
   const auto it = arrays_.find(name);
   if (it != arrays_.end() && it->second) return &it->second;
@@ -86,11 +91,7 @@ void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
   array.mark = nullptr;
   if (arrays_.size() >= most_) {
     if (arrays_.size() >= 2 * most_) return;  // Mistakes take names, too, but not for ever.
-    array = {imperative_.scheduler().Failed(OverLimit("--max_session_arrays", "the session holds ", arrays_.size(),
-                                                      " arrays, the limit of --max_session_arrays; free some"),
-                                            command),
-             {},
-             nullptr};
+    array = {imperative_.scheduler().Failed(TooManyOfSession("arrays", arrays_.size()), command), {}, nullptr};
   }
   arrays_.emplace(name, std::move(array));
 }

@@ -14,6 +14,9 @@
 
 namespace gluond::server {
 
+// RESOURCE_EXHAUSTED: the session holds so many of `what`.
+absl::Status TooManyOfSession(absl::string_view what, size_t count);
+
 class SessionArrays {
  public:
   using Names = google::protobuf::RepeatedField<uint64_t>;

@@ -1,5 +1,7 @@
 #include "server/session/calls.h"
 
+#include <iterator>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
@@ -12,18 +14,13 @@
 #include "server/codec/graph_codec.h"
 #include "server/codec/tensor_codec.h"
 #include "server/hosted/graph_memory.h"
+#include "server/session/arrays.h"
 
 namespace gluond::server {
 namespace {
 
 // Bytes that a call, and an argument of it, take at least.
 constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
-
-absl::Status TooMany(const char* what, size_t most) {
-  return OverLimit("--max_session_arrays", "the session holds ", most, " ", what,
-                   ", the limit of "
-                   "--max_session_arrays; free some");
-}
 
 absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGraph& define, int64_t max_nodes,
                                                      Reservation memory) {
@@ -37,38 +34,31 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGr
 
 absl::StatusOr<Signature> ToSignature(const v1::ArrayType& type) {
   Signature signature;
-  if (type.has_shape()) {
-    ASSIGN_OR_RETURN(signature.shape, ShapeFromProto(type.shape(), /*known=*/false));
-  }
-  if (type.has_dtype()) {
-    ASSIGN_OR_RETURN(signature.dtype, FromProto(type.dtype()));
-  }
+  ASSIGN_OR_RETURN(signature.shape, ShapeOf(type));
+  ASSIGN_OR_RETURN(signature.dtype, DTypeOf(type));
   return signature;
-}
-
-// Whether all of it is known.
-bool FromInferred(const Shape& shape, DType dtype, v1::ArrayType* type) {
-  type->set_has_shape(shape.rank_known());
-  for (const int64_t dim : shape.dims()) type->add_shape(dim);
-  if (dtype != DType::kUnknown) type->set_dtype(ToProto(dtype));
-  return shape.known() && dtype != DType::kUnknown;
 }
 
 }  // namespace
 
 absl::Status SessionCalls::Charge(int64_t bytes) {
-  if (bytes_ + bytes > max_bytes_) {
+  if (bytes_ + bytes > limits_.max_session_queue_bytes) {
     return OverLimit("--max_session_queue_bytes", "the session's prepared calls and graphs take ", bytes_ + bytes,
-                     " bytes, more than --max_session_queue_bytes=", max_bytes_, "; free some");
+                     " bytes, more than --max_session_queue_bytes=", limits_.max_session_queue_bytes, "; free some");
   }
   bytes_ += bytes;
   return absl::OkStatus();
 }
 
+template <class Named>
+void SessionCalls::Erase(Named& named, uint64_t name) {
+  if (const auto node = named.extract(name); !node.empty()) bytes_ -= node.mapped().bytes;
+}
+
 absl::Status SessionCalls::Prepare(const v1::Command::Prepare& prepare) {
   if (prepare.call() == 0) return absl::InvalidArgumentError("Prepare.call is 0; name it by another number");
-  FreeCall(prepare.call());
-  if (calls_.size() >= most_) return TooMany("prepared calls", most_);
+  Erase(calls_, prepare.call());
+  if (std::ssize(calls_) >= limits_.max_session_arrays) return TooManyOfSession("prepared calls", calls_.size());
   const int64_t bytes = kCallBytes + static_cast<int64_t>(prepare.ByteSizeLong());
   RETURN_IF_ERROR(Charge(bytes));
   absl::StatusOr<AttrDict> attrs = CallAttrsFromProto(prepare);
@@ -98,9 +88,9 @@ absl::StatusOr<PreparedOpPtr> SessionCalls::Find(uint64_t name, size_t num_input
 
 absl::Status SessionCalls::Define(const v1::Command::DefineGraph& define) {
   if (define.graph() == 0) return absl::InvalidArgumentError("DefineGraph.graph is 0; name it by another number");
-  FreeGraph(define.graph());
-  if (graphs_.size() >= most_) return TooMany("graphs", most_);
-  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, max_nodes_, Reservation(memory_));
+  Erase(graphs_, define.graph());
+  if (std::ssize(graphs_) >= limits_.max_session_arrays) return TooManyOfSession("graphs", graphs_.size());
+  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, limits_.max_graph_nodes, Reservation(memory_));
   Defined& defined = graphs_[define.graph()];
   defined.status = graph.status();
   defined.large = define.definition().nodes_size() > kLargeNodes;
@@ -122,27 +112,13 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t na
 }
 
 void SessionCalls::Free(const v1::Command::Free& free) {
-  for (const uint64_t name : free.calls()) FreeCall(name);
-  for (const uint64_t name : free.graphs()) FreeGraph(name);
+  for (const uint64_t name : free.calls()) Erase(calls_, name);
+  for (const uint64_t name : free.graphs()) Erase(graphs_, name);
 }
 
 bool SessionCalls::IsLarge(uint64_t graph) const {
   const auto it = graphs_.find(graph);
   return it != graphs_.end() && it->second.large;
-}
-
-void SessionCalls::FreeCall(uint64_t name) {
-  const auto it = calls_.find(name);
-  if (it == calls_.end()) return;
-  bytes_ -= it->second.bytes;
-  calls_.erase(it);
-}
-
-void SessionCalls::FreeGraph(uint64_t name) {
-  const auto it = graphs_.find(name);
-  if (it == graphs_.end()) return;
-  bytes_ -= it->second.bytes;
-  graphs_.erase(it);
 }
 
 absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Command::InferGraph& infer,
@@ -166,17 +142,17 @@ absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Com
   for (const uint32_t id : indexed.variables()) entries[indexed[id].node->name()] = indexed[id].first_entry;
   v1::GraphType type;
   bool complete = true;
+  const auto add = [&](uint32_t entry, v1::ArrayType* to) {
+    TypeToProto(inferred.shapes[entry], inferred.types[entry], to);
+    complete = complete && inferred.shapes[entry].known() && inferred.types[entry] != DType::kUnknown;
+  };
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     v1::ArrayType* input = type.add_inputs();
     type.add_auxiliary(graph.is_auxiliary(i));
     const auto entry = entries.find(graph.inputs()[i]);
-    if (entry == entries.end()) continue;  // Nothing reads it.
-    complete = FromInferred(inferred.shapes[entry->second], inferred.types[entry->second], input) && complete;
+    if (entry != entries.end()) add(entry->second, input);  // Otherwise nothing reads it.
   }
-  for (const IndexedGraph::Input& output : indexed.outputs()) {
-    const bool known = FromInferred(inferred.shapes[output.entry], inferred.types[output.entry], type.add_outputs());
-    complete = known && complete;
-  }
+  for (const IndexedGraph::Input& output : indexed.outputs()) add(output.entry, type.add_outputs());
   type.set_complete(complete);
   return type;
 }

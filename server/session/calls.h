@@ -24,11 +24,7 @@ class SessionCalls {
   static constexpr int kLargeNodes = 256;  // A graph of more nodes is a large one.
 
   // `memory` pays for the work of making graphs.
-  SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory)
-      : most_(static_cast<size_t>(limits.max_session_arrays)),
-        max_bytes_(limits.max_session_queue_bytes),
-        max_nodes_(limits.max_graph_nodes),
-        memory_(std::move(memory)) {}
+  SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory) : limits_(limits), memory_(std::move(memory)) {}
 
   // Mistakes in a call are told when it is used. RESOURCE_EXHAUSTED: there are too many calls, or they take too much.
   absl::Status Prepare(const v1::Command::Prepare& prepare);
@@ -62,11 +58,10 @@ class SessionCalls {
 
   // Counts `bytes` more, or says that they are too many.
   absl::Status Charge(int64_t bytes);
-  void FreeCall(uint64_t name);
-  void FreeGraph(uint64_t name);
+  template <class Named>
+  void Erase(Named& named, uint64_t name);
 
-  const size_t most_;
-  const int64_t max_bytes_, max_nodes_;
+  const Limits limits_;
   const std::shared_ptr<Budget> memory_;
   absl::flat_hash_map<uint64_t, Prepared> calls_;
   absl::flat_hash_map<uint64_t, Defined> graphs_;

@@ -1,5 +1,5 @@
-// SessionExchange: the way between a session's arrays and what other clients see of the server: its models
-// (exchange_models.cc) and what sessions have saved (exchange_saves.cc).
+// SessionExchange: the way between a session's arrays and what other clients see of the server: its models, and what
+// sessions have saved.
 //
 // A command is taken up on the session's lane. The command waits for the values of its arrays as Fetch does, for a model on
 // the model's strand, and for the disk on the disk's threads. A model is made beside the lanes. The other commands of the
@@ -22,15 +22,11 @@
 #include "engine/imperative/imperative.h"
 #include "engine/runtime/budget.h"
 #include "gluond/v1/session.pb.h"
-#include "server/durable/saved_sessions.h"
-#include "server/hosted/devices.h"
-#include "server/hosted/hosted_model.h"
 #include "server/session/answers.h"
 #include "server/session/arrays.h"
 #include "server/session/calls.h"
-#include "server/session/changed.h"
 #include "server/session/new_model.h"
-#include "server/start/limits.h"
+#include "server/session/program.h"
 
 namespace gluond::server {
 
@@ -39,21 +35,15 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
  public:
   // `memory` pays for the work of making models' graphs and their descriptions.
   struct Session {
-    Devices& devices;
-    Models& models;
-    SavedSessions& saved;
+    const SessionProgram::Shared& shared;
     Place& home;
     Limits limits;
     std::shared_ptr<Budget> memory;
     std::shared_ptr<Allocator> host_memory;  // The session's on the host, for other threads: without the scheduler.
-    const std::string& client;               // As of SessionProgram::SetClient,
-    const std::string& host;                 // likewise.
     Imperative& imperative;
     SessionArrays& arrays;
     const SessionCalls& calls;
     SessionAnswers& answers;
-    SessionChanged changed;  // Null: nobody wants to know.
-    SessionMay may;          // Null: everybody may.
   };
   explicit SessionExchange(Session session) : session_(std::move(session)) {}
   // Arrays that are still to be opened fail.
@@ -71,11 +61,7 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
 
  private:
   using Members = google::protobuf::Map<std::string, uint64_t>;
-  // Arrays, by name, whose values the command waits for.
-  struct Wanted {
-    std::vector<ValuePtr> values;
-    std::vector<uint64_t> arrays;
-  };
+  using Wanted = SessionAnswers::Wanted;
   // Arrays that will have values of a model or a save, by their names there.
   struct Opening {
     std::vector<std::pair<std::string, ValuePtr>> arrays;
@@ -85,13 +71,13 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   using OnLane = std::function<void(SessionExchange&)>;
 
   Lane& lane() const { return *session_.imperative.scheduler().home().lane; }
-  // A function for any thread: does its argument later, beside the lane, if the session is still there.
+  // A function for any thread, to be called once: does its argument later, beside the lane, if the session is still there. Until
+  // then a command is pending.
   std::function<void(OnLane)> Return();
-  Imperative::Options OptionsOf(uint64_t number) const;
 
   // Whether the caller may do what the command does to things of a name.
   absl::StatusOr<Owners::ClaimPtr> May(const google::protobuf::Message& command) const {
-    return session_.may == nullptr ? Owners::ClaimPtr() : session_.may(command);
+    return session_.shared.may == nullptr ? Owners::ClaimPtr() : session_.shared.may(command);
   }
   // Adds the array's value, as it is now and on `device`.
   absl::Status Want(uint64_t array, Device device, uint64_t number, Wanted* wanted);
@@ -103,7 +89,7 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   // They fail, and the answer tells it.
   void Refuse(uint64_t number, const absl::Status& status);
 
-  // A function for any thread, also after the session's end: calls Session::changed. `command` is a constant.
+  // A function for any thread, also after the session's end: calls Shared::changed. `command` is a constant.
   std::function<void(absl::StatusCode)> Teller(absl::string_view command, const std::string& target,
                                                Audit audit = Audit::kEach) const;
   // Answers that the command has changed nothing, and tells it.
@@ -112,7 +98,6 @@ class SessionExchange : public std::enable_shared_from_this<SessionExchange> {
   absl::StatusOr<std::shared_ptr<NewModel>> Plan(const v1::Command::SaveAsModel& command, uint64_t number, Wanted* wanted);
   void MadeModel(uint64_t number, const NewModel& plan, absl::StatusOr<HostedModelPtr> made);
   void OpenedModel(uint64_t number, const HostedModelPtr& hosted, absl::StatusOr<NamedTensors> values, uint64_t version);
-  void StoredToModel(uint64_t number, const HostedModelPtr& hosted, const absl::Status& status, uint64_t version);
   // The answer about a model. `version`: that of the values.
   absl::StatusOr<v1::Model> Describe(const HostedModel& hosted, bool graph, uint64_t version) const;
 

@@ -24,10 +24,6 @@ uint64_t FunctionOf(const Node& node) {
 }  // namespace
 
 struct SessionGradients::Ongoing {
-  Ongoing(Imperative& imperative, const Imperative::BackwardOptions& options, const v1::Command::Backward& backward,
-          uint64_t command)
-      : walk(imperative, options), outputs(backward.outputs().begin(), backward.outputs().end()), command(command) {}
-
   Imperative::BackwardWalk walk;
   const std::vector<uint64_t> outputs;
   const uint64_t command;
@@ -38,39 +34,30 @@ SessionGradients::SessionGradients(Imperative& imperative, SessionArrays& arrays
 
 SessionGradients::~SessionGradients() = default;
 
-Imperative::Options SessionGradients::OptionsOf(uint64_t command) const {
-  Imperative::Options options;
-  options.command = command;
-  options.device = imperative_.scheduler().home().device;
-  return options;
-}
-
 absl::Status SessionGradients::Mark(const v1::Command::Mark& mark, uint64_t command) {
   for (const v1::Command::Mark::Marked& marked : mark.arrays()) {
     if (!v1::Variable::GradReq_IsValid(marked.request())) {
       return absl::InvalidArgumentError(absl::StrCat("there is no request ", static_cast<int>(marked.request())));
     }
-    RETURN_IF_ERROR(Mark(marked.variable(), marked.gradient(), marked.request(), command));
+    ASSIGN_OR_RETURN(Array * array, arrays_.Find(marked.variable()));
+    array->entry = {};
+    array->mark = nullptr;
+    if (marked.request() == v1::Variable::NULL_) continue;
+    const uint64_t gradient = marked.gradient();
+    if (gradient == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("the gradient of array ", marked.variable(), " has no name"));
+    }
+    array->mark = std::make_shared<gluond::Mark>();
+    array->mark->gradient = gradient;
+    array->mark->request = marked.request() == v1::Variable::ADD ? gluond::Mark::kAdd : gluond::Mark::kWrite;
+    if (arrays_.Contains(gradient)) continue;
+    if (zeros_like_ == nullptr) {
+      ASSIGN_OR_RETURN(zeros_like_, PrepareOp("zeros_like", {}, 1));
+    }
+    Array zeros = imperative_.Invoke(zeros_like_, {{array->value, {}, nullptr}}, {.command = command}).outputs[0];
+    answers_.Watch(zeros.value);
+    arrays_.Set(gradient, std::move(zeros), command);
   }
-  return absl::OkStatus();
-}
-
-absl::Status SessionGradients::Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request, uint64_t command) {
-  ASSIGN_OR_RETURN(Array * array, arrays_.Find(name));
-  array->entry = {};
-  array->mark = nullptr;
-  if (request == v1::Variable::NULL_) return absl::OkStatus();
-  if (gradient == 0) return absl::InvalidArgumentError(absl::StrCat("the gradient of array ", name, " has no name"));
-  array->mark = std::make_shared<gluond::Mark>();
-  array->mark->gradient = gradient;
-  array->mark->request = request == v1::Variable::ADD ? gluond::Mark::kAdd : gluond::Mark::kWrite;
-  if (arrays_.Contains(gradient)) return absl::OkStatus();
-  if (zeros_like_ == nullptr) {
-    ASSIGN_OR_RETURN(zeros_like_, PrepareOp("zeros_like", {}, 1));
-  }
-  Array zeros = imperative_.Invoke(zeros_like_, {{array->value, {}, nullptr}}, OptionsOf(command)).outputs[0];
-  answers_.Watch(zeros.value);
-  arrays_.Set(gradient, std::move(zeros), command);
   return absl::OkStatus();
 }
 
@@ -90,13 +77,7 @@ absl::Status SessionGradients::Fresh(const v1::Command::Fresh& fresh) {
                   reason::kStaleGradient, {{"arrays", absl::StrJoin(stale, ",")}});
 }
 
-absl::Status SessionGradients::Backward(const v1::Command::Backward& backward, uint64_t command) {
-  ASSIGN_OR_RETURN(const OngoingPtr ongoing, Differentiate(backward, command));
-  RETURN_IF_ERROR(ongoing->walk.Run().status());
-  return End(*ongoing, command);
-}
-
-absl::StatusOr<v1::BackwardState> SessionGradients::Begin(const v1::Command::Backward& backward, uint64_t command) {
+absl::StatusOr<v1::BackwardState> SessionGradients::Backward(const v1::Command::Backward& backward, uint64_t command) {
   ASSIGN_OR_RETURN(OngoingPtr ongoing, Differentiate(backward, command));
   return Run(std::move(ongoing), backward.out_grads(), command);
 }
@@ -134,9 +115,8 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(OngoingPtr ongoing, cons
                                                    out_grads.size(), "; name as many as any function has"));
   }
   if (stopped_.size() >= kMostStopped) {
-    return absl::ResourceExhaustedError(absl::StrCat(kMostStopped,
-                                                     " Backwards of this session wait for gradients; go on "
-                                                     "with one of them, or give it up"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMostStopped, " Backwards of this session wait for gradients; go on with one of them, or give it up"));
   }
   for (size_t i = 0; i < n; ++i) {
     Array gradient = inputs[begin + i];
@@ -162,11 +142,7 @@ absl::StatusOr<SessionGradients::OngoingPtr> SessionGradients::Differentiate(con
     return absl::InvalidArgumentError("Backward has out_grads and not create_graph; leave them out, or set it");
   }
   ASSIGN_OR_RETURN(const std::vector<Array> heads, arrays_.Get(backward.heads()));
-  for (const uint64_t name : backward.variables()) {
-    ASSIGN_OR_RETURN(Array * array, arrays_.Find(name));
-    imperative_.tape().Put(array);
-  }
-  ASSIGN_OR_RETURN(const std::vector<Array> variables, arrays_.Get(backward.variables()));
+  ASSIGN_OR_RETURN(const std::vector<Array> variables, arrays_.Take(backward.variables(), {}, {}, /*recording=*/true));
   std::vector<Array> head_gradients;
   for (const uint64_t name : backward.head_gradients()) {
     head_gradients.emplace_back();
@@ -185,7 +161,8 @@ absl::StatusOr<SessionGradients::OngoingPtr> SessionGradients::Differentiate(con
     return array.ok() ? *array : nullptr;
   };
   options.command = command;
-  auto found = std::make_unique<Ongoing>(imperative_, options, backward, command);
+  auto found = std::make_unique<Ongoing>(Imperative::BackwardWalk(imperative_, options),
+                                         std::vector<uint64_t>(backward.outputs().begin(), backward.outputs().end()), command);
   RETURN_IF_ERROR(found->walk.Begin(heads, head_gradients, variables));
   return found;
 }
@@ -217,7 +194,7 @@ absl::Status SessionGradients::Accumulate(gluond::Mark& mark, Array gradient, ui
     std::vector<Array> terms(2);
     terms[0].value = std::exchange(sum->value, nullptr);
     terms[1].value = std::move(gradient.value);
-    gradient = imperative_.Invoke(add_, std::move(terms), OptionsOf(command)).outputs[0];
+    gradient = imperative_.Invoke(add_, std::move(terms), {.command = command}).outputs[0];
     answers_.Watch(gradient.value);
   }
   arrays_.Set(mark.gradient, std::move(gradient), command);

@@ -25,9 +25,8 @@ class SessionGradients {
 
   absl::Status Mark(const v1::Command::Mark& mark, uint64_t command);
   absl::Status Fresh(const v1::Command::Fresh& fresh);
-  absl::Status Backward(const v1::Command::Backward& backward, uint64_t command);
-  // A Backward with `out_grads`: up to the first function or the end, and on from a function.
-  absl::StatusOr<v1::BackwardState> Begin(const v1::Command::Backward& backward, uint64_t command);
+  // To the end, or with `out_grads` up to the first function; Continue goes on from a function.
+  absl::StatusOr<v1::BackwardState> Backward(const v1::Command::Backward& backward, uint64_t command);
   absl::StatusOr<v1::BackwardState> Continue(const v1::Command::ContinueBackward& go_on, uint64_t command);
 
  private:
@@ -35,12 +34,10 @@ class SessionGradients {
   struct Ongoing;  // A Backward, where it has to outlive its command.
   using OngoingPtr = std::unique_ptr<Ongoing>;
 
-  absl::Status Mark(uint64_t name, uint64_t gradient, v1::Variable::GradReq request, uint64_t command);
   absl::StatusOr<OngoingPtr> Differentiate(const v1::Command::Backward& backward, uint64_t command);
   absl::StatusOr<v1::BackwardState> Run(OngoingPtr ongoing, const Names& out_grads, uint64_t command);
   absl::Status End(Ongoing& ongoing, uint64_t command);
   absl::Status Accumulate(gluond::Mark& mark, Array gradient, uint64_t command);
-  Imperative::Options OptionsOf(uint64_t command) const;
 
   Imperative& imperative_;
   SessionArrays& arrays_;

@@ -29,7 +29,7 @@ absl::Status CheckIsShared(const Node& node, const NewModel& plan) {
   if (spec.shared) return absl::OkStatus();
   const auto found = attrs.find("op_type");
   const std::string op_type = found == attrs.end() ? "" : found->second;
-  auto* const hosts = dynamic_cast<CustomHosts*>(plan.custom_host.get());
+  auto* const hosts = dynamic_cast<CustomHosts*>(plan.devices->custom_host().get());
   if (!plan.scope.empty() && hosts != nullptr && hosts->IsShared(plan.scope, op_type)) return absl::OkStatus();
   const std::string what = op_type.empty() ? "the function" : absl::StrCat("custom operator '", Excerpt(op_type), "'");
   return absl::FailedPreconditionError(
@@ -39,11 +39,7 @@ absl::Status CheckIsShared(const Node& node, const NewModel& plan) {
 }
 
 absl::StatusOr<std::vector<NodeSpec>> SharedNodes(const NewModel& plan) {
-  absl::Status status;
-  PostOrderVisit(plan.graph.outputs, [&](const NodePtr& node) {
-    if (status.ok()) status = CheckIsShared(*node, plan);
-  });
-  RETURN_IF_ERROR(status);
+  for (const NodePtr& node : PostOrder(plan.graph.outputs)) RETURN_IF_ERROR(CheckIsShared(*node, plan));
   std::vector<NodeSpec> nodes = ListNodes(plan.graph.outputs);
   for (NodeSpec& node : nodes) {
     const auto custom = node.attrs.find(kCustomAttribute);
@@ -84,9 +80,7 @@ absl::StatusOr<std::vector<std::string>> OutputNames(const NewModel& plan, std::
   const auto& names = plan.request.outputs();
   if (names.empty()) return otherwise;
   if (static_cast<size_t>(names.size()) != otherwise.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("`outputs` has ", names.size(),
-                                                   " names, expected one for each of "
-                                                   "the graph's ",
+    return absl::InvalidArgumentError(absl::StrCat("`outputs` has ", names.size(), " names, expected one for each of the graph's ",
                                                    otherwise.size(), " outputs, or none at all"));
   }
   absl::flat_hash_set<std::string> seen;
@@ -113,7 +107,7 @@ absl::StatusOr<ModelDefinition> DefinitionOf(const NewModel& plan) {
     if (!typed.ok()) return Annotate(typed.status(), absl::StrCat("parameter '", Excerpt(variable.name()), "'"));
     *variables.Add() = *std::move(typed);
   }
-  ASSIGN_OR_RETURN(ModelDefinition definition, DefinitionFromNodes(nodes, outputs, variables, plan.max_graph_nodes));
+  ASSIGN_OR_RETURN(ModelDefinition definition, DefinitionFromNodes(nodes, outputs, variables, plan.limits.max_graph_nodes));
   ASSIGN_OR_RETURN(definition.output_names, OutputNames(plan, std::move(definition.output_names)));
   return definition;
 }
@@ -159,7 +153,7 @@ absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> Create(const NewModel& pla
     contents.model.parameters.push_back({plan.request.parameters(i).variable().name(), plan.parameters[static_cast<size_t>(i)]});
   }
   ASSIGN_OR_RETURN(HostedModelPtr hosted, HostedModel::Create(plan.request.model(), contents.model.definition, plan.request.seed(),
-                                                              *plan.place, *plan.host, plan.max_model_bytes));
+                                                              *plan.place, plan.devices->host(), plan.limits.max_model_bytes));
   return std::pair(std::move(hosted), std::move(contents));
 }
 

@@ -32,13 +32,11 @@ struct NewModel {
   std::vector<Tensor> states;      // As request.states; likewise.
 
   Place* place = nullptr;  // Where the model lies. The place, and what follows, outlives the making.
-  Place* host = nullptr;
+  Devices* devices = nullptr;
   Lane* lane = nullptr;       // The lane of the session.
-  CustomHostPtr custom_host;  // A CustomHosts (server/custom/hosts.h), or null.
-  CustomHostPtr owners_host;  // The same for the model's graph.
+  CustomHostPtr owners_host;  // Devices::custom_host_of the model.
   std::string scope;          // The credential of the session's client, of the model's tenant; or empty.
-  int64_t max_graph_nodes = 0;
-  int64_t max_model_bytes = 0;
+  Limits limits;
   std::shared_ptr<Budget> memory;  // Pays for the work of making the graph.
   Reservation kept;                // Pays for the request while it waits.
   AccountPtr account;              // The owner of the work.

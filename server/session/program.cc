@@ -7,18 +7,21 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/imperative.h"
+#include "google/protobuf/unknown_field_set.h"
 #include "server/codec/describe_call.h"
 #include "server/codec/tensor_codec.h"
 #include "server/session/answers.h"
 #include "server/session/arrays.h"
 #include "server/session/calls.h"
-#include "server/session/command.h"
 #include "server/session/exchange.h"
 #include "server/session/gradients.h"
+#include "server/start/protocol.h"
 
 namespace gluond::server {
 namespace {
@@ -46,26 +49,6 @@ bool IsLargeArray(const v1::Tensor& tensor) {
   return shape.ok() && shape->Size() > kLargeArray;
 }
 
-// The places of a session, whose memory is charged to it, to `budgets`. `lanes` are the lanes on other places than home.
-absl::StatusOr<std::vector<Scheduler::Place>> PlacesOf(Devices& devices, Place& home, Lane& lane, const Limits& limits,
-                                                       std::vector<std::shared_ptr<Lane>>* lanes,
-                                                       SessionProgram::Budgets* budgets) {
-  std::vector<Place*> places = {&home};
-  for (Place* place : devices.offered())
-    if (place != &home) places.push_back(place);
-  if (std::find(places.begin(), places.end(), &devices.host()) == places.end()) places.push_back(&devices.host());
-  std::vector<Scheduler::Place> own;
-  for (Place* place : places) {
-    auto budget =
-        std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes", Budget::PartOf(place->budget));
-    budgets->emplace_back(place->device, budget);
-    ASSIGN_OR_RETURN(std::unique_ptr<DeviceAllocator> allocator, DeviceAllocator::Create(place->device, std::move(budget)));
-    if (place != &home) lanes->push_back(place->lanes->Take());
-    own.push_back({place->device, place == &home ? &lane : lanes->back().get(), std::move(allocator)});
-  }
-  return own;
-}
-
 class ArrayProgram final : public SessionProgram, public std::enable_shared_from_this<ArrayProgram> {
  public:
   // kSilent: no Reply has the command's number. kAtStops: Replies have the number where Backward has `out_grads`. kAnswered:
@@ -83,42 +66,15 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   };
   static const Kind& KindOf(const v1::Command& command);
 
-  ArrayProgram(const Shared& shared, const Limits& limits, Answer answer)
+  ArrayProgram(const Shared& shared, Place& home, Lane& lane, const Limits& limits, Answer answer)
       : shared_(shared),
         devices_(shared.devices),
         custom_host_(shared.custom_host != nullptr ? shared.custom_host : devices_.custom_host()),
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
         budget_(Budget::PartOf(devices_.memory())),
         memory_(budget_),
-        calls_(limits, budget_) {}
-
-  void Open(Place& home, Lane& lane, const Limits& limits) {
-    absl::StatusOr<std::vector<Scheduler::Place>> places = PlacesOf(devices_, home, lane, limits, &lanes_, &budgets_);
-    if (!places.ok()) {
-      broken_ = places.status();
-      return;
-    }
-    budgets_.emplace_back(devices_.host().device, budget_);
-    std::shared_ptr<Allocator> host_memory;
-    for (const Scheduler::Place& place : *places) {
-      if (place.device == devices_.host().device) host_memory = place.allocator;
-    }
-    const auto on_failure = [weak = std::weak_ptr(answers_)](const FailurePtr& failure) {
-      if (const auto answers = weak.lock()) answers->Remember(failure);
-    };
-    imperative_.emplace(Scheduler::Create(*std::move(places), on_failure), limits.max_session_arrays);
-    arrays_.emplace(*imperative_, limits.max_session_arrays);
-    gradients_.emplace(*imperative_, *arrays_, *answers_);
-    exchange_ = std::make_shared<SessionExchange>(
-        SessionExchange::Session{devices_, shared_.models, shared_.saved, home, limits, budget_, std::move(host_memory), client_,
-                                 host_, *imperative_, *arrays_, calls_, *answers_, shared_.changed, shared_.may});
-  }
-
-  void SetClient(const std::string& client, const std::string& host) override {
-    client_ = client;
-    if (host == host_) return;
-    host_ = host;
-    if (imperative_.has_value()) imperative_->ForgetGradientCalls();
+        calls_(limits, budget_) {
+    broken_ = Open(home, lane, limits);
   }
 
   bool TakesLong(const v1::Command& command) const override {
@@ -127,11 +83,14 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   }
 
   void Execute(uint64_t number, const v1::Command& command, const Attachments& attachments) override {
-    const ScopedCustomHost host(custom_host_, host_);
+    const ScopedCustomHost host(custom_host_, shared_.host);
     number_ = number;
     const Kind& kind = KindOf(command);
     absl::Status status = broken_;
-    if (status.ok() && kind.names != nullptr) status = CheckNames(kind.names(command), kind.most_names);
+    if (const int names = kind.names == nullptr ? 0 : kind.names(command); status.ok() && names > kind.most_names) {
+      status = absl::InvalidArgumentError(
+          absl::StrCat("the command names ", names, " things, more than ", kind.most_names, "; send several commands"));
+    }
     if (status.ok() && !command.has_free()) status = PayForObjects();
     if (status.ok() && kind.report == kAudited && shared_.check_audit != nullptr) status = shared_.check_audit();
     if (status.ok()) return kind.run(*this, command, attachments);
@@ -157,7 +116,35 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   using Names = SessionArrays::Names;
 
   static const Kind kKinds[];
-  static constexpr bool KindsAreInOrder();
+
+  // The session's memory on each device is charged to a budget of its own.
+  absl::Status Open(Place& home, Lane& lane, const Limits& limits) {
+    std::vector<Place*> places = {&home};
+    for (Place* place : devices_.offered())
+      if (place != &home) places.push_back(place);
+    if (!absl::c_linear_search(places, &devices_.host())) places.push_back(&devices_.host());
+    std::vector<Scheduler::Place> own;
+    std::shared_ptr<Allocator> host_memory;
+    for (Place* place : places) {
+      auto budget =
+          std::make_shared<Budget>("the session", limits.max_session_bytes, "--max_session_bytes", Budget::PartOf(place->budget));
+      budgets_.emplace_back(place->device, budget);
+      ASSIGN_OR_RETURN(std::shared_ptr<Allocator> allocator, DeviceAllocator::Create(place->device, std::move(budget)));
+      if (place == &devices_.host()) host_memory = allocator;
+      if (place != &home) lanes_.push_back(place->lanes->Take());
+      own.push_back({place->device, place == &home ? &lane : lanes_.back().get(), std::move(allocator)});
+    }
+    budgets_.emplace_back(devices_.host().device, budget_);
+    const auto on_failure = [weak = std::weak_ptr(answers_)](const FailurePtr& failure) {
+      if (const auto answers = weak.lock()) answers->Remember(failure);
+    };
+    imperative_.emplace(Scheduler::Create(std::move(own), on_failure), limits.max_session_arrays);
+    arrays_.emplace(*imperative_, limits.max_session_arrays);
+    gradients_.emplace(*imperative_, *arrays_, *answers_);
+    exchange_ = std::make_shared<SessionExchange>(SessionExchange::Session{shared_, home, limits, budget_, std::move(host_memory),
+                                                                           *imperative_, *arrays_, calls_, *answers_});
+    return absl::OkStatus();
+  }
 
   // Failures.
 
@@ -166,14 +153,29 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     if (shared_failure_.first != number_) shared_failure_ = {number_, imperative_->scheduler().Failed(status, number_)};
     return {shared_failure_.second, {}, nullptr};
   }
-  // A client of a newer protocol may wait for the answer.
+  // A command without content. A client of a newer protocol may wait for the answer, which says what to do.
   void RefuseUnknown(const v1::Command& command) {
-    const absl::Status status = NoContent(command, number_);
-    absl::IsUnimplemented(status) ? answers_->Fail(status, number_) : Note(status);
+    const google::protobuf::UnknownFieldSet& unknown = command.GetReflection()->GetUnknownFields(command);
+    if (unknown.empty()) {
+      return Note(
+          absl::InvalidArgumentError(absl::StrCat("command ", number_, " is without content; is the client's proto another one?")));
+    }
+    const std::string number = absl::StrCat(number_), field = absl::StrCat(unknown.field(0).number());
+    answers_->Fail(
+        WithInfo(absl::UnimplementedError(absl::StrCat("command ", number, " is of a kind, field ", field,
+                                                       " of Command, that this server does not know: it is gluond ", kVersion,
+                                                       " and speaks protocol ", kProtocol, "; use a newer server, or do without")),
+                 reason::kUnknownCommand, {{"number", number}, {"field", field}, {"protocol", absl::StrCat(kProtocol)}}),
+        number_);
   }
+  void Set(uint64_t name, absl::StatusOr<Array> array) {
+    arrays_->Set(name, array.ok() ? *std::move(array) : Poisoned(array.status()), number_);
+  }
+  // An error of a call is that of its outputs.
   void Poison(const Names& names, const absl::Status& status) {
+    if (status.ok()) return;
     if (names.empty()) return Note(status);
-    for (const uint64_t name : names) arrays_->Set(name, Poisoned(status), number_);
+    for (const uint64_t name : names) Set(name, status);
   }
 
   // Arrays, however small, calls and the tape take memory that no tensor's budget counts.
@@ -187,51 +189,44 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     return std::any_of(graphs.begin(), graphs.end(), [this](uint64_t graph) { return calls_.IsLarge(graph); });
   }
 
+  // The device of that name; empty: the session's own.
+  absl::StatusOr<Device> DeviceOf(const std::string& name) const {
+    if (name.empty()) return imperative_->scheduler().home().device;
+    ASSIGN_OR_RETURN(const Place* const place, devices_.Find(name));
+    return place->device;
+  }
+
   Imperative::Options OptionsOf(bool recording, bool training) const {
-    Imperative::Options options;
-    options.recording = recording;
-    options.training = training;
-    options.command = number_;
-    options.device = imperative_->scheduler().home().device;
-    return options;
+    return {.recording = recording, .training = training, .device = imperative_->scheduler().home().device, .command = number_};
   }
 
-  void Invoke(const v1::Command::Invoke& invoke) {
+  absl::Status Invoke(const v1::Command::Invoke& invoke) {
     if (invoke.when_fresh() != 0) {
-      const absl::StatusOr<Array*> array = arrays_->Find(invoke.when_fresh());
-      if (!array.ok()) return Poison(invoke.outputs(), array.status());
-      if ((*array)->mark == nullptr || !(*array)->mark->fresh) return;
+      ASSIGN_OR_RETURN(const Array* const array, arrays_->Find(invoke.when_fresh()));
+      if (array->mark == nullptr || !array->mark->fresh) return absl::OkStatus();
     }
-    const absl::StatusOr<PreparedOpPtr> call = calls_.Find(invoke.call(), static_cast<size_t>(invoke.inputs_size()));
-    if (!call.ok()) return Poison(invoke.outputs(), call.status());
+    ASSIGN_OR_RETURN(const PreparedOpPtr call, calls_.Find(invoke.call(), static_cast<size_t>(invoke.inputs_size())));
     Imperative::Options options = OptionsOf(invoke.recording(), invoke.training());
-    if (!invoke.device().empty()) {
-      const absl::StatusOr<Place*> place = devices_.Find(invoke.device());
-      if (!place.ok()) return Poison(invoke.outputs(), place.status());
-      options.device = (*place)->device;
-    }
-    Run(invoke.inputs(), invoke.outputs(), (*call)->facts(), options.recording,
-        [&](std::vector<Array> inputs) { return imperative_->Invoke(*call, std::move(inputs), options); });
+    ASSIGN_OR_RETURN(options.device, DeviceOf(invoke.device()));
+    return Run(invoke.inputs(), invoke.outputs(), call->facts(), options.recording,
+               [&](std::vector<Array> inputs) { return imperative_->Invoke(call, std::move(inputs), options); });
   }
 
-  void RunGraph(const v1::Command::RunGraph& run) {
-    const absl::StatusOr<std::shared_ptr<CachedGraph>> graph = calls_.FindGraph(run.graph());
-    if (!graph.ok()) return Poison(run.outputs(), graph.status());
-    const CachedGraph& cached = **graph;
-    if (static_cast<size_t>(run.inputs_size()) != cached.inputs().size()) {
-      return Poison(run.outputs(), absl::InvalidArgumentError(
-                                       absl::StrCat("the graph has ", cached.inputs().size(), " inputs, got ", run.inputs_size())));
+  absl::Status RunGraph(const v1::Command::RunGraph& run) {
+    ASSIGN_OR_RETURN(const std::shared_ptr<CachedGraph> graph, calls_.FindGraph(run.graph()));
+    if (static_cast<size_t>(run.inputs_size()) != graph->inputs().size()) {
+      return absl::InvalidArgumentError(absl::StrCat("the graph has ", graph->inputs().size(), " inputs, got ", run.inputs_size()));
     }
-    Run(run.inputs(), run.outputs(), cached.plain()->facts(), run.recording(), [&](std::vector<Array> inputs) {
-      return imperative_->InvokeGraph(**graph, std::move(inputs), OptionsOf(run.recording(), run.training()));
+    return Run(run.inputs(), run.outputs(), graph->plain()->facts(), run.recording(), [&](std::vector<Array> inputs) {
+      return imperative_->InvokeGraph(*graph, std::move(inputs), OptionsOf(run.recording(), run.training()));
     });
   }
 
   template <class Call>
-  void Run(const Names& inputs, const Names& outputs, const OpFacts& facts, bool recording, Call call) {
+  absl::Status Run(const Names& inputs, const Names& outputs, const OpFacts& facts, bool recording, Call call) {
     if (static_cast<uint32_t>(outputs.size()) > facts.num_visible) {
-      return Poison(outputs, absl::InvalidArgumentError(absl::StrCat("the call has ", facts.num_visible, " outputs, got ",
-                                                                     outputs.size(), " names for them")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the call has ", facts.num_visible, " outputs, got ", outputs.size(), " names for them"));
     }
     // Most names are new.
     kinds_.clear();
@@ -240,9 +235,8 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
       kinds_.push_back(arrays_->KindOf(name));
       replaces = replaces || kinds_.back() != nullptr;
     }
-    absl::StatusOr<std::vector<Array>> arrays = arrays_->Take(inputs, replaces ? outputs : kNone, facts.mutated, recording);
-    if (!arrays.ok()) return Poison(outputs, arrays.status());
-    Imperative::Results results = call(*std::move(arrays));
+    ASSIGN_OR_RETURN(std::vector<Array> arrays, arrays_->Take(inputs, replaces ? outputs : kNone, facts.mutated, recording));
+    Imperative::Results results = call(std::move(arrays));
     for (auto& [i, value] : results.written) {
       answers_->Watch(value);
       arrays_->Set(inputs[static_cast<int>(i)], {std::move(value), {}, nullptr}, number_);
@@ -252,24 +246,20 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
       answers_->Watch(output.value);
       arrays_->Replace(outputs[i], kinds_[static_cast<size_t>(i)], std::move(output), number_);
     }
+    return absl::OkStatus();
   }
 
   // Arrays.
 
   void Put(const v1::Command::Put& put, const Attachments& attachments) {
     if (put.array() == 0) return Note(absl::InvalidArgumentError("Put.array is 0; name it by another number"));
-    absl::StatusOr<Array> array = Received(put, attachments);
-    arrays_->Set(put.array(), array.ok() ? *std::move(array) : Poisoned(array.status()), number_);
+    Set(put.array(), Received(put, attachments));
   }
 
   // The array lies in memory of the session's own, since it will be written, and since a small array is not to keep a
   // large message.
   absl::StatusOr<Array> Received(const v1::Command::Put& put, const Attachments& attachments) {
-    Device device = imperative_->scheduler().home().device;
-    if (!put.device().empty()) {
-      ASSIGN_OR_RETURN(const Place* place, devices_.Find(put.device()));
-      device = place->device;
-    }
+    ASSIGN_OR_RETURN(const Device device, DeviceOf(put.device()));
     Allocator& host = *imperative_->scheduler().Find(Device())->allocator;
     ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(put.tensor(), attachments, host));
     if (attachments.Find(put.tensor().raw()) != nullptr) {
@@ -288,18 +278,18 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
 
   void Assign(const v1::Command::Assign& assign) {
     if (assign.to() == 0) return Note(absl::InvalidArgumentError("Assign.to is 0; name it by another number"));
-    const absl::StatusOr<Array*> from = arrays_->Find(assign.from());
-    if (!from.ok()) return arrays_->Set(assign.to(), Poisoned(from.status()), number_);
-    if (assign.recording()) imperative_->tape().Put(*from);
-    Array array = **from;
+    Set(assign.to(), Assigned(assign));
+  }
+
+  absl::StatusOr<Array> Assigned(const v1::Command::Assign& assign) {
+    ASSIGN_OR_RETURN(Array* const from, arrays_->Find(assign.from()));
+    if (assign.recording()) imperative_->tape().Put(from);
+    Array array = *from;
     array.mark = nullptr;
     if (!assign.recording()) array.entry = {};
-    if (!assign.device().empty()) {
-      const absl::StatusOr<Place*> place = devices_.Find(assign.device());
-      if (!place.ok()) return arrays_->Set(assign.to(), Poisoned(place.status()), number_);
-      array = CopyTo(std::move(array), (*place)->device, assign.recording());
-    }
-    arrays_->Set(assign.to(), std::move(array), number_);
+    if (assign.device().empty()) return array;
+    ASSIGN_OR_RETURN(const Place* const place, devices_.Find(assign.device()));
+    return CopyTo(std::move(array), place->device, assign.recording());
   }
 
   void Free(const v1::Command::Free& free) {
@@ -312,25 +302,24 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   void Fetch(const v1::Command::Fetch& fetch) {
     std::optional<ElementRange> range;
     if (fetch.has_end() || fetch.begin() != 0) range = {fetch.begin(), fetch.end()};
-    std::vector<ValuePtr> values;
-    const Device host;
+    SessionAnswers::Wanted wanted;
     for (const uint64_t name : fetch.arrays()) {
       const absl::StatusOr<Array*> array = arrays_->Find(name);
-      values.push_back(array.ok() ? CopyTo({(*array)->value, {}, nullptr}, host, /*recording=*/false).value
+      wanted.Add(name, array.ok() ? CopyTo({(*array)->value, {}, nullptr}, Device(), /*recording=*/false).value
                                   : Poisoned(array.status()).value);
     }
-    answers_->Values(std::move(values), Copy(fetch.arrays()), range, number_);
+    answers_->Values(std::move(wanted), range, number_);
   }
 
   void Describe(const v1::Command::Describe& describe) {
-    std::vector<ValuePtr> values;
+    SessionAnswers::Wanted wanted;
     std::vector<uint64_t> gradients;
     for (const uint64_t name : describe.arrays()) {
       const absl::StatusOr<Array*> array = arrays_->Find(name);
-      values.push_back(array.ok() ? (*array)->value : Poisoned(array.status()).value);
+      wanted.Add(name, array.ok() ? (*array)->value : Poisoned(array.status()).value);
       gradients.push_back(array.ok() && (*array)->mark != nullptr ? (*array)->mark->gradient : 0);
     }
-    answers_->Types(std::move(values), Copy(describe.arrays()), std::move(gradients), number_);
+    answers_->Types(std::move(wanted), std::move(gradients), number_);
   }
 
   void InferGraph(const v1::Command::InferGraph& infer) {
@@ -361,26 +350,20 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   // Gradients.
 
   void Backward(const v1::Command::Backward& backward) {
-    if (backward.out_grads_size() > 0) {
-      return answers_->Result(gradients_->Begin(backward, number_), &v1::Reply::mutable_backward, number_);
-    }
-    if (const absl::Status status = gradients_->Backward(backward, number_); !status.ok()) {
-      Poison(backward.outputs(), status);
-    }
+    absl::StatusOr<v1::BackwardState> state = gradients_->Backward(backward, number_);
+    if (backward.out_grads_size() > 0) return answers_->Result(std::move(state), &v1::Reply::mutable_backward, number_);
+    Poison(backward.outputs(), state.status());
   }
 
-  static std::vector<uint64_t> Copy(const Names& names) { return {names.begin(), names.end()}; }
   static const Names kNone;
 
   const Shared shared_;
   Devices& devices_;
   const CustomHostPtr custom_host_;
   Budgets budgets_;
-  std::string client_;
-  std::string host_;                          // The credential of the client's own operators; empty: none.
   std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
   const std::shared_ptr<SessionAnswers> answers_;
-  absl::Status broken_;
+  absl::Status broken_;  // Each command has this error.
   std::optional<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
@@ -403,7 +386,7 @@ constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
     {.number = v1::Command::kPrepare, .run = [](auto& p, auto& c, auto&) { p.Note(p.calls_.Prepare(c.prepare())); }},
     {.number = v1::Command::kInvoke,
      .names = [](auto& c) { return Longest(c.invoke().inputs(), c.invoke().outputs()); },
-     .run = [](auto& p, auto& c, auto&) { p.Invoke(c.invoke()); }},
+     .run = [](auto& p, auto& c, auto&) { p.Poison(c.invoke().outputs(), p.Invoke(c.invoke())); }},
     {.number = v1::Command::kPut,
      .takes_long = [](auto&, auto& c) { return IsLargeArray(c.put().tensor()); },
      .run = [](auto& p, auto& c, auto& attachments) { p.Put(c.put(), attachments); }},
@@ -446,7 +429,7 @@ constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
     {.number = v1::Command::kRunGraph,
      .names = [](auto& c) { return Longest(c.run_graph().inputs(), c.run_graph().outputs()); },
      .takes_long = [](auto& p, auto& c) { return c.run_graph().recording() && p.calls_.IsLarge(c.run_graph().graph()); },
-     .run = [](auto& p, auto& c, auto&) { p.RunGraph(c.run_graph()); }},
+     .run = [](auto& p, auto& c, auto&) { p.Poison(c.run_graph().outputs(), p.RunGraph(c.run_graph())); }},
     {.number = v1::Command::kInferGraph,
      .report = kAnswered,
      .takes_long = [](auto& p, auto& c) { return p.calls_.IsLarge(c.infer_graph().graph()); },
@@ -490,15 +473,13 @@ constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
      .run = [](auto& p, auto& c, auto&) { p.exchange_->OpenSaved(c.open_saved(), p.number_); }},
 };
 
-constexpr bool ArrayProgram::KindsAreInOrder() {
-  for (size_t i = 0; i < std::size(kKinds); ++i) {
-    if (kKinds[i].number != static_cast<int>(i)) return false;
-  }
-  return true;
-}
-
 const ArrayProgram::Kind& ArrayProgram::KindOf(const v1::Command& command) {
-  static_assert(KindsAreInOrder());
+  static_assert([] {
+    for (size_t i = 0; i < std::size(kKinds); ++i) {
+      if (kKinds[i].number != static_cast<int>(i)) return false;
+    }
+    return true;
+  }());
   const auto number = static_cast<size_t>(command.command_case());
   return kKinds[number < std::size(kKinds) ? number : 0];
 }
@@ -512,9 +493,7 @@ bool SessionProgram::IsAnswered(const v1::Command& command) {
 
 std::shared_ptr<SessionProgram> SessionProgram::Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,
                                                        Answer answer) {
-  auto program = std::make_shared<ArrayProgram>(shared, limits, std::move(answer));
-  program->Open(home, lane, limits);
-  return program;
+  return std::make_shared<ArrayProgram>(shared, home, lane, limits, std::move(answer));
 }
 
 }  // namespace gluond::server

@@ -9,28 +9,41 @@
 #define SERVER_SESSION_PROGRAM_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/runtime/budget.h"
 #include "gluond/v1/session.pb.h"
 #include "server/durable/saved_sessions.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
+#include "server/identity/access.h"
+#include "server/identity/owners.h"
 #include "server/session/answers.h"
-#include "server/session/changed.h"
 #include "server/start/limits.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {
 
+// A command of a session may touch things that others see. SessionChanged hears of commands that change or read such things, and
+// of those that are refused. It is told the command's name, "SaveAsModel", that of the thing, and OK or why it did nothing.
+using SessionChanged =
+    std::function<void(absl::string_view command, Audit audit, const std::string& target, absl::StatusCode code)>;
+// As Owners::May, of a command's own message (Command.SaveAsModel).
+using SessionMay = std::function<absl::StatusOr<Owners::ClaimPtr>(const google::protobuf::Message& command)>;
+
 class SessionProgram {
  public:
   using Answer = SessionAnswers::Send;  // Called on Execute's thread, or on the lane.
 
-  // The things that all sessions share. `devices` outlives a program and all that it has begun; the others outlive the program.
+  // The things that a program has from outside. `devices` outlives a program and all that it has begun; the other references
+  // outlive the program.
   struct Shared {
     Devices& devices;
     Models& models;
@@ -39,6 +52,8 @@ class SessionProgram {
     SessionChanged changed = nullptr;                     // Null: nobody wants to know.
     std::function<absl::Status()> check_audit = nullptr;  // Whether what `changed` hears of may be done; null: it may.
     SessionMay may = nullptr;                             // Null: everybody may.
+    std::string client = {};                              // The client's name for itself.
+    std::string host = {};  // The credential of the client of the session's own custom operators (OpenSession.host); empty: none.
   };
   // `lane` is a lane of `home` that the session has alone.
   static std::shared_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits, Answer answer);
@@ -46,9 +61,6 @@ class SessionProgram {
   // Whether the command's client waits for a Reply with its number.
   static bool IsAnswered(const v1::Command& command);
 
-  // The client's name for itself, and the credential of the one that computes the session's own custom operators
-  // (OpenSession.host): for calls and graphs that are made from now on. To be called as Execute.
-  virtual void SetClient(const std::string& client, const std::string& host) = 0;
   // Whether it takes long to take the command up, which is then to be done beside the lane. To be called on `lane`.
   virtual bool TakesLong(const v1::Command& command) const = 0;
   // Takes up the command. To be called on `lane`, or beside it while no work of it begins. `attachments` belong to the

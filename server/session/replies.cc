@@ -27,18 +27,12 @@ std::string Header(int64_t size) {
   return std::string(buffer, end);
 }
 
-v1::Reply TooLarge(const v1::Reply& reply, int64_t size, int64_t limit) {
-  v1::Reply instead;
-  instead.set_index(reply.index());
-  instead.set_number(reply.number());
-  v1::Failure* failure = instead.add_failures();
-  failure->set_command(reply.number());
-  *failure->mutable_status() = ToProto(OverLimit("--max_message_bytes", "the reply has ", size, " bytes, more than the ", limit,
-                                                 " of --max_message_bytes; fetch arrays one by one, or slices of a large one"));
-  return instead;
-}
-
 }  // namespace
+
+absl::Status TooLargeAnswer(absl::string_view what, int64_t bytes, int64_t max_message_bytes) {
+  return OverLimit("--max_message_bytes", what, bytes, " bytes, more than the ", max_message_bytes,
+                   " of --max_message_bytes; fetch arrays one by one, or slices of a large one");
+}
 
 EncodedReply EncodeReply(v1::Reply reply, const Attachments& attachments, int64_t bytes, int64_t max_message_bytes) {
   const int64_t limit = max_message_bytes - kAround;
@@ -50,7 +44,13 @@ EncodedReply EncodeReply(v1::Reply reply, const Attachments& attachments, int64_
     encoded.size = static_cast<int64_t>(Bytes(encoded.slices).size());
   }
   if (encoded.size > limit) {
-    const std::string text = TooLarge(reply, encoded.size, max_message_bytes).SerializeAsString();
+    v1::Reply instead;
+    instead.set_index(reply.index());
+    instead.set_number(reply.number());
+    v1::Failure* const failure = instead.add_failures();
+    failure->set_command(reply.number());
+    *failure->mutable_status() = ToProto(TooLargeAnswer("the reply has ", encoded.size, max_message_bytes));
+    const std::string text = instead.SerializeAsString();
     encoded = {Slices{grpc::Slice(text)}, static_cast<int64_t>(text.size()), 0, 0};
     bytes = 0;
   }

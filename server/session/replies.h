@@ -17,6 +17,7 @@
 #include <deque>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "gluond/v1/session.pb.h"
 #include "server/wire/attachments.h"
 
@@ -29,6 +30,9 @@ struct EncodedReply {
   int64_t bytes = 0;  // With the tensors that it refers to,
   int64_t own = 0;    // and without those.
 };
+
+// The error of an answer that no message can hold. `what`: what has so many bytes.
+absl::Status TooLargeAnswer(absl::string_view what, int64_t bytes, int64_t max_message_bytes);
 
 // Serializes a reply whose tensors take `bytes`. Where a message of `max_message_bytes` cannot hold it, the reply says
 // so instead (RESOURCE_EXHAUSTED names --max_message_bytes).

@@ -120,11 +120,12 @@ void Session::Sweep(Clock::time_point now) {
     away_ = true;
     options_.on_away();
   }
-  if (!IsSilent(LeaseSeconds(), now)) return;
+  const int64_t seconds = named_ ? limits_.GraceSeconds() : limits_.session_lease_seconds;
+  if (!IsSilent(seconds, now)) return;
   const absl::string_view flag = named_ ? "--session_grace_seconds" : "--session_lease_seconds";
-  EndLocked(absl::DeadlineExceededError(absl::StrCat("the session has ended: nothing came from its client for the ", LeaseSeconds(),
-                                                     " s of ", flag,
-                                                     "; a client with nothing to say sends an empty request now and then")));
+  EndLocked(
+      absl::DeadlineExceededError(absl::StrCat("the session has ended: nothing came from its client for the ", seconds, " s of ",
+                                               flag, "; a client with nothing to say sends an empty request now and then")));
 }
 
 bool Session::IsSilent(int64_t seconds, Clock::time_point now) {
@@ -213,7 +214,9 @@ void Session::Read() {
 void Session::Write() {
   if (stream_ == nullptr || writing_) return;
   Slices replies;
-  if (outbox_.Take(&replies) || MustTellReceived()) Write({}, replies);
+  const bool much = received_ - told_ >= kUntoldCommands || untold_bytes_ >= kUntoldBytes;
+  const bool must_tell = farewell_ || (told_ < received_ && (asked_ || much));
+  if (outbox_.Take(&replies) || must_tell) Write({}, replies);
 }
 
 void Session::Write(v1::SessionResponse response, const Slices& replies) {
@@ -227,11 +230,6 @@ void Session::Write(v1::SessionResponse response, const Slices& replies) {
   writing_ = true;
   writing_bytes_ = static_cast<int64_t>(Bytes(slices).size());
   stream_->Write(slices);
-}
-
-bool Session::MustTellReceived() const {
-  const bool much = received_ - told_ >= kUntoldCommands || untold_bytes_ >= kUntoldBytes;
-  return farewell_ || (told_ < received_ && (asked_ || much));
 }
 
 void Session::EndStreamIfDone() {

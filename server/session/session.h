@@ -137,20 +137,15 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   absl::Status Check(const v1::SessionRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Accept(SessionMessagePtr message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Executed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool MayExecute() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Ending() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stream_ != nullptr && (half_closed_ || draining_); }
   void PostTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Write(v1::SessionResponse response, const Slices& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool MustTellReceived() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndStreamIfDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  int64_t LeaseSeconds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return named_ ? limits_.GraceSeconds() : limits_.session_lease_seconds;
-  }
   // Whether the client has been silent for so long.
   bool IsSilent(int64_t seconds, Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsAway(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -181,11 +176,10 @@ class Session final : public std::enable_shared_from_this<Session> {
   SessionProgram::Budgets budgets_ ABSL_GUARDED_BY(mu_);
   Clock::time_point last_sign_ ABSL_GUARDED_BY(mu_) = Clock::now();  // The client last showed that it lives.
 
-  std::deque<Batch> inbox_ ABSL_GUARDED_BY(mu_);  // Commands from executed_ + 1 to received_.
+  std::deque<Batch> inbox_ ABSL_GUARDED_BY(mu_);  // Commands that are not executed yet, up to received_.
   int64_t inbox_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;  // Number of the last command,
-  uint64_t executed_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t told_ ABSL_GUARDED_BY(mu_) = 0;  // and the last one that the client knows to be received.
+  uint64_t told_ ABSL_GUARDED_BY(mu_) = 0;      // and the last one that the client knows to be received.
   int64_t untold_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool asked_ ABSL_GUARDED_BY(mu_) = false;   // An empty message asks for an answer.
   int64_t pending_ ABSL_GUARDED_BY(mu_) = 0;  // As the program said at its last turn.

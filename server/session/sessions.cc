@@ -31,24 +31,14 @@ absl::Status EndedForRoom() {
 
 std::string NameOf(const IdentityPtr& identity) { return identity == nullptr ? "" : identity->name; }
 
-SessionProgram::Answer WithOutsideNames(const Reach& reach, SessionProgram::Answer answer) {
-  return [reach, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
-    Unqualify(reach, &reply);
-    answer(std::move(reply), std::move(attachments), bytes);
-  };
-}
-
 // Counts what limits have refused, and what was the server's fault, each failure when it is first told.
-SessionProgram::Answer CountingFailures(FailureLog& log, SessionProgram::Answer answer) {
-  return [&log, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
-    for (const v1::Failure& failure : reply.failures()) {
-      if (failure.told()) continue;
-      if (const std::string flag = LimitOf(failure.status()); !flag.empty()) log.CountRefusal(flag);
-      const auto code = static_cast<absl::StatusCode>(failure.status().code());
-      if (LevelOf(code, ReasonOf(failure.status())) == LogLevel::kError) log.commands().WasServersFault(code);
-    }
-    answer(std::move(reply), std::move(attachments), bytes);
-  };
+void CountFailures(const v1::Reply& reply, FailureLog& log) {
+  for (const v1::Failure& failure : reply.failures()) {
+    if (failure.told()) continue;
+    if (const std::string flag = LimitOf(failure.status()); !flag.empty()) log.CountRefusal(flag);
+    const auto code = static_cast<absl::StatusCode>(failure.status().code());
+    if (LevelOf(code, ReasonOf(failure.status())) == LogLevel::kError) log.commands().WasServersFault(code);
+  }
 }
 
 }  // namespace
@@ -115,10 +105,7 @@ SessionChanged Sessions::ToAuditLog(const std::string& id, const Stream& stream)
   return [this, id, method = stream.method().path, caller = NameOf(stream.caller()), opener = stream.peer()->name()](
              absl::string_view command, Audit audit, const std::string& target, absl::StatusCode code) {
     Audited audited = {method, code, caller, target, opener, /*request_id=*/"", audit, command};
-    {
-      MutexLock lock(mu_);
-      if (const auto found = sessions_.find(id); found != sessions_.end()) audited.peer = found->second.peer;
-    }
+    LookAt(id, [&audited](const Entry& entry) { audited.peer = entry.peer; });
     audit_.Tell(audited);
   };
 }
@@ -127,10 +114,7 @@ SessionMay Sessions::AsksOwners(const std::string& id, const Stream& stream) {
   if (stream.caller() == nullptr) return nullptr;
   return [this, id, opener = stream.caller()](const google::protobuf::Message& command) {
     IdentityPtr caller = opener;
-    {
-      MutexLock lock(mu_);
-      if (const auto found = sessions_.find(id); found != sessions_.end()) caller = found->second.owner;
-    }
+    LookAt(id, [&caller](const Entry& entry) { caller = entry.owner; });
     std::vector<Touched> touched;
     AddTouched(command, &touched);
     return owners_.May(caller, touched);
@@ -150,25 +134,25 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   options.create_program = [this, place, client = open.client_id(), reach = stream.reach(), host = open.host(),
                             changed = ToAuditLog(id, stream),
                             may = AsksOwners(id, stream)](Lane& lane, SessionProgram::Answer answer) {
-    if (!reach.is_everything()) answer = WithOutsideNames(reach, std::move(answer));
-    answer = CountingFailures(log_, std::move(answer));
+    auto tell = [this, reach, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
+      CountFailures(reply, log_);
+      if (!reach.is_everything()) Unqualify(reach, &reply);
+      answer(std::move(reply), std::move(attachments), bytes);
+    };
     SessionProgram::Shared shared = shared_;
     shared.custom_host = shared.devices.custom_host_of(reach.owner());
     shared.changed = changed;
     shared.check_audit = [this] { return audit_.Check(); };
     shared.may = may;
-    auto program = create_program_(shared, *place, lane, limits_, std::move(answer));
-    program->SetClient(client, host);
-    return program;
+    shared.client = client;
+    shared.host = host;
+    return create_program_(shared, *place, lane, limits_, std::move(tell));
   };
   options.on_end = [this, id] {
     MutexLock lock(mu_);
     sessions_.erase(id);
   };
-  options.on_away = [this, id] {
-    MutexLock lock(mu_);
-    if (const auto found = sessions_.find(id); found != sessions_.end()) found->second.permit = Shares::Permit();
-  };
+  options.on_away = [this, id] { LookAt(id, [](Entry& entry) { entry.permit = Shares::Permit(); }); };
   ASSIGN_OR_RETURN(Shares::Permit permit, shares_.Enter(stream.peer(), 1));
   MakeRoom();
   const auto session =

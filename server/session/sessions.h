@@ -67,6 +67,12 @@ class Sessions {
     std::string peer;       // The connection of its last stream, by name.
   };
   static bool IsOwner(const Entry& entry, const Stream& stream);
+  // Calls `look` with the session's entry, if there is one.
+  template <class Look>
+  void LookAt(const std::string& id, Look look) {
+    MutexLock lock(mu_);
+    if (const auto found = sessions_.find(id); found != sessions_.end()) look(found->second);
+  }
   absl::Status CheckQuota(const TenantPtr& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<std::shared_ptr<Session>> List() const;
 

@@ -11,13 +11,6 @@
 
 namespace gluond::server {
 
-std::shared_ptr<Stream> SessionStream::Start(Sessions& sessions, Runner& runner, const Opening& opening) {
-  const auto stream = Make<SessionStream>(sessions, runner, opening);
-  const absl::Status status = sessions.streams().Add(stream);
-  status.ok() ? stream->Read() : stream->End(status);
-  return stream;
-}
-
 void SessionStream::Sweep(Clock::time_point now) {
   if (session() == nullptr && IsSilent(now)) {
     End(absl::DeadlineExceededError(

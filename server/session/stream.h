@@ -19,8 +19,6 @@ class Sessions;
 
 class SessionStream final : public Conversation {
  public:
-  // Begins to read.
-  static std::shared_ptr<Stream> Start(Sessions& sessions, Runner& runner, const Opening& opening);
   SessionStream(Sessions& sessions, Runner& runner, const Opening& opening) : Conversation(runner, opening), sessions_(sessions) {}
 
   // Ends a stream that does not say which session it wants, and drops one whose client does not take its end.

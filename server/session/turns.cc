@@ -82,18 +82,13 @@ bool Session::Advance(Batch* batch, bool more) {
   const SessionMessagePtr before = std::move(batch->message);  // Freed without the lock.
   MutexLock lock(mu_);
   if (program_ != nullptr) pending_ = program_->pending();
-  if (before != nullptr && !ended_) Executed();
+  if (before != nullptr && !ended_ && ++inbox_.front().index >= before->request->commands_size()) {
+    inbox_bytes_ -= before->bytes;
+    inbox_.pop_front();
+  }
   if (!more || !MayExecute()) return false;
   *batch = inbox_.front();
   return true;
-}
-
-void Session::Executed() {
-  ++executed_;
-  Batch& first = inbox_.front();
-  if (++first.index < first.message->request->commands_size()) return;
-  inbox_bytes_ -= first.message->bytes;
-  inbox_.pop_front();
 }
 
 // Decides how the session goes on after a turn.

@@ -9,7 +9,6 @@
 #ifndef SERVER_SIGHT_METRICS_H_
 #define SERVER_SIGHT_METRICS_H_
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -25,12 +24,10 @@
 #include "server/hosted/hosted_model.h"
 #include "server/identity/tls.h"
 #include "server/net/listener.h"
-#include "server/rpc/call_counts.h"
 #include "server/rpc/raw_service.h"
 #include "server/rpc/router.h"
 #include "server/rpc/runner.h"
 #include "server/serving/version_table.h"
-#include "server/sight/families.h"
 
 namespace gluond::server {
 
@@ -58,22 +55,6 @@ class Metrics {
   std::string Look() const;
 
  private:
-  void AddProcess(Families& families) const;
-  void AddCalls(Families& families) const;
-  void AddEndedCalls(Families& families) const;
-  using Faults = std::array<int64_t, CallCounts::kCodes>;
-  static void AddFaults(Families& families, const std::string& kind, const Faults& faults);
-  void AddConnections(Families& families) const;
-  void AddCertificates(Families& families) const;
-  void AddQueues(Families& families) const;
-  static void AddRunning(Families& families, const std::string& kind, std::chrono::nanoseconds time);
-  static void AddLoops(Families& families);
-  void AddMemory(Families& families) const;
-  void AddModels(Families& families) const;
-  void AddVersions(Families& families) const;
-  void AddCallbacks(Families& families) const;
-  void AddStore(Families& families) const;
-
   const Parts parts_;
   const std::chrono::system_clock::time_point begun_ = std::chrono::system_clock::now();
 };

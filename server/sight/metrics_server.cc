@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -28,6 +29,10 @@ constexpr size_t kLongestToken = 4096;
 constexpr int kNice = 10;
 constexpr std::chrono::milliseconds kBetweenWakes{5};  // While the server is stopping.
 
+constexpr std::pair<const char*, const char*> kSettings[] = {{"num_threads", "4"},         {"connection_queue", "16"},
+                                                             {"listen_backlog", "16"},     {"request_timeout_ms", "2000"},
+                                                             {"max_request_size", "8192"}, {"enable_keep_alive", "no"}};
+
 // Prometheus sends its token as it stands in its own file: without the end of the line.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   std::string text = ReadOperatorFile(path, kLongestToken).value_or("");
@@ -47,10 +52,10 @@ MetricsServer::MetricsServer(Options options, Pages pages) : options_(std::move(
 
 absl::Status MetricsServer::Check(const Options& options) {
   if (absl::StartsWith(options.address, "[") && mg_check_feature(MG_FEATURES_IPV6) == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", options.address,
-                                                   " cannot be had: the library for "
-                                                   "HTTP of this build has no IPv6; want an address of version 4, as in "
-                                                   "127.0.0.1:9100 or 0.0.0.0:9100"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--metrics_address=", options.address,
+                     " cannot be had: the library for HTTP of this build has no IPv6; want an address of version 4, "
+                     "as in 127.0.0.1:9100 or 0.0.0.0:9100"));
   }
   return options.token_file.empty() ? absl::OkStatus() : ReadToken(options.token_file).status();
 }
@@ -58,23 +63,14 @@ absl::Status MetricsServer::Check(const Options& options) {
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Options options, Pages pages) {
   RETURN_IF_ERROR(Check(options));
   std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(options), std::move(pages)));
-  const char* settings[] = {"listening_ports",
-                            server->options_.address.c_str(),
-                            "num_threads",
-                            "4",
-                            "connection_queue",
-                            "16",
-                            "listen_backlog",
-                            "16",
-                            "request_timeout_ms",
-                            "2000",
-                            "max_request_size",
-                            "8192",
-                            "enable_keep_alive",
-                            "no",
-                            nullptr};
+  std::vector<const char*> settings = {"listening_ports", server->options_.address.c_str()};
+  for (const auto& [name, value] : kSettings) settings.insert(settings.end(), {name, value});
+  settings.push_back(nullptr);
   mg_callbacks callbacks{};
-  callbacks.begin_request = &MetricsServer::Begin;
+  callbacks.begin_request = [](mg_connection* connection) {
+    const auto* asked = static_cast<const MetricsServer*>(mg_get_request_info(connection)->user_data);
+    return Send(connection, asked->AnswerTo(connection));
+  };
   callbacks.http_error = [](mg_connection* connection, int code, const char*) {
     Send(connection, {code, ""});
     return 0;
@@ -84,7 +80,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Options opti
     setpriority(PRIO_PROCESS, 0, kNice);  // The calling thread alone.
     return nullptr;
   };
-  mg_init_data init{&callbacks, server.get(), settings};
+  mg_init_data init{&callbacks, server.get(), settings.data()};
   char text[256] = "";
   unsigned code = 0;
   mg_error_data error{&code, text, sizeof(text)};
@@ -128,11 +124,6 @@ void MetricsServer::Stop() {
 int MetricsServer::port() const {
   mg_server_port port{};
   return mg_get_server_ports(context_, 1, &port) < 1 ? 0 : port.port;
-}
-
-int MetricsServer::Begin(mg_connection* connection) {
-  const auto* server = static_cast<const MetricsServer*>(mg_get_request_info(connection)->user_data);
-  return Send(connection, server->AnswerTo(connection));
 }
 
 int MetricsServer::Send(mg_connection* connection, const Answer& answer) {

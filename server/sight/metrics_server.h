@@ -52,7 +52,6 @@ class MetricsServer {
 
   MetricsServer(Options options, Pages pages);
   void Stop();
-  static int Begin(mg_connection* connection);
   static int Send(mg_connection* connection, const Answer& answer);
   Answer AnswerTo(const mg_connection* connection) const;
   bool MayScrape(const mg_connection* connection) const;

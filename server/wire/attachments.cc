@@ -3,6 +3,7 @@
 #include <cstring>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "engine/store/crc32c.h"
 
 namespace gluond::server {
@@ -22,8 +23,6 @@ const std::string& Nonce() {
   }());
   return nonce;
 }
-
-bool StartsWithNonce(absl::string_view text) { return std::memcmp(text.data(), Nonce().data(), kNonceSize) == 0; }
 
 }  // namespace
 
@@ -57,7 +56,7 @@ std::string Attachments::Add(Slices slices) {
 }
 
 const Slices* Attachments::Find(absl::string_view field) const {
-  if (field.size() != kPlaceholderSize || !StartsWithNonce(field)) return nullptr;
+  if (field.size() != kPlaceholderSize || !absl::StartsWith(field, Nonce())) return nullptr;
   uint32_t index;
   std::memcpy(&index, field.data() + kNonceSize, sizeof(index));
   return index < attached_.size() ? &attached_[index] : nullptr;

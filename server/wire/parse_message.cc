@@ -21,11 +21,9 @@ constexpr int64_t kMayTakeAnyway = 1 << 20;
 
 absl::Status CheckWeight(int64_t parsed, size_t bytes) {
   if (parsed <= kMayTakeAnyway || parsed / kMostParsedPerByte < static_cast<int64_t>(bytes)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the request's ", bytes,
-                                                   " bytes hold so many messages (nodes, "
-                                                   "attributes, tensors, ...) that they would take ",
-                                                   parsed, " bytes in memory, more than ", kMostParsedPerByte,
-                                                   " times as many; send it in parts"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the request's ", bytes, " bytes hold so many messages (nodes, attributes, tensors, ...) that they would take ",
+                   parsed, " bytes in memory, more than ", kMostParsedPerByte, " times as many; send it in parts"));
 }
 
 absl::Status Refusal(const Message& message, absl::string_view why) {

@@ -106,9 +106,8 @@ absl::Status SharedRegions::Register(const std::string& name, const Facts& facts
   RETURN_IF_ERROR(InField("byte_size", region->CheckBytes(facts.offset, facts.byte_size)));
   MutexLock lock(mu_);
   if (regions_.contains(name)) {
-    return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a region '", Excerpt(name),
-                                                          "' already; unregister it, or "
-                                                          "choose another name")),
+    return WithInfo(absl::AlreadyExistsError(
+                        absl::StrCat("there is a region '", Excerpt(name), "' already; unregister it, or choose another name")),
                     reason::kAlreadyExists, {{"kind", "region"}, {"name", Excerpt(name)}});
   }
   if (regions_.size() >= kMost) {
@@ -141,29 +140,27 @@ absl::StatusOr<SharedRegions::RegionPtr> SharedRegions::Find(const std::string& 
       reason::kNotFound, {{"kind", "region"}, {"name", Excerpt(name)}});
 }
 
-absl::StatusOr<std::map<std::string, SharedRegions::Facts>> SharedRegions::List(const std::string& name,
-                                                                                const RegionUser& user) const {
-  std::map<std::string, Facts> list;
+absl::StatusOr<std::map<std::string, SharedRegions::Facts>> CallersRegions::List(const std::string& name) const {
+  std::map<std::string, SharedRegions::Facts> list;
   if (!name.empty()) {
-    ASSIGN_OR_RETURN(const RegionPtr region, Find(name, user));
+    ASSIGN_OR_RETURN(const SharedRegions::RegionPtr region, regions_->Find(name, user_));
     list[name] = region->facts();
     return list;
   }
-  MutexLock lock(mu_);
-  for (const auto& [each, region] : regions_) {
-    if (region->IsOf(user)) list[each] = region->facts();
+  MutexLock lock(regions_->mu_);
+  for (const auto& [each, region] : regions_->regions_) {
+    if (region->IsOf(user_)) list[each] = region->facts();
   }
   return list;
 }
 
-absl::Status SharedRegions::Read(const std::string& name, const RegionUser& user, uint64_t offset, size_t bytes, void* to) const {
-  ASSIGN_OR_RETURN(const RegionPtr region, Find(name, user));
+absl::Status CallersRegions::Read(const std::string& name, uint64_t offset, size_t bytes, void* to) const {
+  ASSIGN_OR_RETURN(const SharedRegions::RegionPtr region, regions_->Find(name, user_));
   return Annotate(region->Copy(&pread, offset, bytes, static_cast<char*>(to)), absl::StrCat("the region '", Excerpt(name), "'"));
 }
 
-absl::Status SharedRegions::Write(const std::string& name, const RegionUser& user, uint64_t offset, size_t bytes,
-                                  const void* from) const {
-  ASSIGN_OR_RETURN(const RegionPtr region, Find(name, user));
+absl::Status CallersRegions::Write(const std::string& name, uint64_t offset, size_t bytes, const void* from) const {
+  ASSIGN_OR_RETURN(const SharedRegions::RegionPtr region, regions_->Find(name, user_));
   return Annotate(region->Copy(&pwrite, offset, bytes, static_cast<const char*>(from)),
                   absl::StrCat("the region '", Excerpt(name), "'"));
 }

@@ -50,15 +50,9 @@ class SharedRegions {
   absl::Status Register(const std::string& name, const Facts& facts, const std::string& owner = "");
   // Forgets a region, or all of them where the name is empty. One that is not known is forgotten already.
   void Unregister(const std::string& name);
-  // The user's regions, by name: one, or all where the name is empty. NOT_FOUND: he has none of that name.
-  absl::StatusOr<std::map<std::string, Facts>> List(const std::string& name, const RegionUser& user) const;
-
-  // Copies `bytes` bytes at `offset` of the region. NOT_FOUND: the user has no such region. INVALID_ARGUMENT: they do not lie
-  // in it, or its object has become smaller.
-  absl::Status Read(const std::string& name, const RegionUser& user, uint64_t offset, size_t bytes, void* to) const;
-  absl::Status Write(const std::string& name, const RegionUser& user, uint64_t offset, size_t bytes, const void* from) const;
 
  private:
+  friend class CallersRegions;
   class Region;
   using RegionPtr = std::shared_ptr<const Region>;
 
@@ -76,16 +70,14 @@ class CallersRegions {
   CallersRegions(const SharedRegions* regions, RegionUser user) : regions_(regions), user_(std::move(user)) {}
 
   bool any() const { return regions_ != nullptr; }
-  // Require: any(). As of SharedRegions, for this user.
-  absl::StatusOr<std::map<std::string, SharedRegions::Facts>> List(const std::string& name) const {
-    return regions_->List(name, user_);
-  }
-  absl::Status Read(const std::string& name, uint64_t offset, size_t bytes, void* to) const {
-    return regions_->Read(name, user_, offset, bytes, to);
-  }
-  absl::Status Write(const std::string& name, uint64_t offset, size_t bytes, const void* from) const {
-    return regions_->Write(name, user_, offset, bytes, from);
-  }
+  // Those that follow require: any().
+
+  // The user's regions, by name: one, or all where the name is empty. NOT_FOUND: he has none of that name.
+  absl::StatusOr<std::map<std::string, SharedRegions::Facts>> List(const std::string& name) const;
+  // Copies `bytes` bytes at `offset` of the region. NOT_FOUND: the user has no such region. INVALID_ARGUMENT: they do not lie
+  // in it, or its object has become smaller.
+  absl::Status Read(const std::string& name, uint64_t offset, size_t bytes, void* to) const;
+  absl::Status Write(const std::string& name, uint64_t offset, size_t bytes, const void* from) const;
 
  private:
   const SharedRegions* regions_ = nullptr;

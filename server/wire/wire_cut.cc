@@ -1,10 +1,11 @@
 #include "server/wire/wire_cut.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "server/wire/slice_cursor.h"
 
 namespace gluond::server {
 namespace {
@@ -17,6 +18,66 @@ enum WireType { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 };
 // Only a message that is itself large can hold a large field, so the walk goes no deeper than the large ones do.
 // Real messages hold their tensors within 4 levels; below this depth, fields are copied and protobuf judges.
 constexpr int kMaxDepth = 16;
+
+// Reads the protobuf wire format from slices, where they lie. Every read is bounded by their end and says whether it could be
+// done.
+class SliceCursor {
+ public:
+  explicit SliceCursor(const Slices& slices) : slices_(slices), size_(Bytes(slices).size()) {}
+
+  size_t position() const { return position_; }
+  size_t size() const { return size_; }
+
+  // A varint of at most 10 bytes; as a tag or a length, which protobuf reads as 32 bits, of at most 5.
+  bool Varint(uint64_t* value, int most_bytes = 10) {
+    *value = 0;
+    for (int shift = 0; shift < 7 * most_bytes; shift += 7) {
+      uint8_t byte = 0;
+      if (!ForPieces(1, [&](const grpc::Slice& s, size_t offset, size_t) { byte = s.begin()[offset]; })) return false;
+      *value |= uint64_t{byte & 0x7fu} << (shift < 63 ? shift : 63);
+      if (byte < 0x80) return true;
+    }
+    return false;
+  }
+  bool Varint32(uint64_t* value) { return Varint(value, 5); }
+  // Appends the next n bytes to `out`.
+  bool Copy(size_t n, std::string* out) {
+    return ForPieces(n, [&](const grpc::Slice& s, size_t offset, size_t length) {
+      out->append(reinterpret_cast<const char*>(s.begin()) + offset, length);
+    });
+  }
+  // Gives references to the next n bytes. Copies only pieces so small that gRPC keeps them inline.
+  bool Take(size_t n, Slices* out) {
+    return ForPieces(n,
+                     [&](const grpc::Slice& s, size_t offset, size_t length) { out->push_back(s.sub(offset, offset + length)); });
+  }
+
+ private:
+  // Calls f(slice, offset, length) for the pieces of the next n bytes.
+  template <class F>
+  bool ForPieces(size_t n, F f) {
+    if (n > size_ - position_) return false;
+    position_ += n;
+    while (n > 0) {
+      const grpc::Slice& slice = slices_[slice_];
+      const size_t length = std::min(n, slice.size() - offset_);
+      if (length > 0) f(slice, offset_, length);
+      n -= length;
+      offset_ += length;
+      if (offset_ == slice.size()) {
+        ++slice_;
+        offset_ = 0;
+      }
+    }
+    return true;
+  }
+
+  const Slices& slices_;
+  const size_t size_;
+  size_t slice_ = 0;   // The slice of the next byte.
+  size_t offset_ = 0;  // The place of the next byte in that slice.
+  size_t position_ = 0;
+};
 
 void AppendVarint(uint64_t value, std::string* out) {
   for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));

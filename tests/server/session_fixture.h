@@ -51,7 +51,6 @@ class TestProgram final : public SessionProgram {
 
   int64_t pending() const override { return probe_.pending; }
   Budgets budgets() const override { return {{Device(), budget_}}; }
-  void SetClient(const std::string&, const std::string&) override {}
   bool TakesLong(const v1::Command&) const override {
     return probe_.long_every > 0 && (probe_.executed + 1) % probe_.long_every == 0;
   }

@@ -49,7 +49,8 @@ class SharedOperatorsTest : public testing::Test {
     CustomOperator op;
     op.scope = tenant;
     op.op_type = "square";
-    (void)hosts_->InferShape(op, {Shape{++asked_}}, owner);
+    op.owner = owner;
+    (void)hosts_->InferShape(op, {Shape{++asked_}});
     return channel->calls.size() > before;
   }
 
@@ -127,7 +128,8 @@ TEST_F(SharedOperatorsTest, APinnedGraphAsksItsOwnerAlone) {
   EXPECT_TRUE(IsAsked(root));
   CustomOperator op;
   op.op_type = "square";
-  EXPECT_THAT(hosts_->InferShape(op, {Shape{++asked_}}, "alice").status().message(),
+  op.owner = "alice";
+  EXPECT_THAT(hosts_->InferShape(op, {Shape{++asked_}}).status().message(),
               HasSubstr("its version was published with that of 'alice'"));
 }
 

@@ -23,6 +23,8 @@ using testing::Not;
 
 const RegionUser kEverybody{.is_everybody = true};
 
+CallersRegions Of(const SharedRegions& regions) { return {&regions, kEverybody}; }
+
 // An object of so many bytes, as a client makes it.
 class Object {
  public:
@@ -61,12 +63,12 @@ TEST(SharedRegionsTest, BytesComeAndGoByThem) {
   ASSERT_TRUE(regions.Register("in", {object.key(), 16, 32}).ok());
   object.Put("hello", 20);
   std::string text(5, '\0');
-  ASSERT_TRUE(regions.Read("in", kEverybody, 4, 5, text.data()).ok());
+  ASSERT_TRUE(Of(regions).Read("in", 4, 5, text.data()).ok());
   EXPECT_EQ(text, "hello");
-  ASSERT_TRUE(regions.Write("in", kEverybody, 27, 5, "world").ok());
+  ASSERT_TRUE(Of(regions).Write("in", 27, 5, "world").ok());
   EXPECT_EQ(object.Get(5, 43), "world");
-  ASSERT_TRUE(regions.Read("in", kEverybody, 32, 0, text.data()).ok()) << "nothing, at its end";
-  const auto list = regions.List("", kEverybody);
+  ASSERT_TRUE(Of(regions).Read("in", 32, 0, text.data()).ok()) << "nothing, at its end";
+  const auto list = Of(regions).List("");
   ASSERT_TRUE(list.ok());
   EXPECT_EQ(list->at("in").byte_size, 32u);
   EXPECT_EQ(list->at("in").offset, 16u);
@@ -79,11 +81,11 @@ TEST(SharedRegionsTest, NothingOutsideOfTheRegionIsRead) {
   char to[64];
   for (const auto& [offset, bytes] :
        std::vector<std::pair<uint64_t, size_t>>{{0, 33}, {32, 1}, {33, 0}, {UINT64_MAX, 1}, {UINT64_MAX - 15, 32}, {1, SIZE_MAX}}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(regions.Read("in", kEverybody, offset, bytes, to))) << offset << " " << bytes;
-    EXPECT_TRUE(absl::IsInvalidArgument(regions.Write("in", kEverybody, offset, bytes, to))) << offset << " " << bytes;
+    EXPECT_TRUE(absl::IsInvalidArgument(Of(regions).Read("in", offset, bytes, to))) << offset << " " << bytes;
+    EXPECT_TRUE(absl::IsInvalidArgument(Of(regions).Write("in", offset, bytes, to))) << offset << " " << bytes;
   }
-  EXPECT_TRUE(absl::IsNotFound(regions.Read("int", kEverybody, 0, 1, to)));
-  EXPECT_THAT(std::string(regions.Read("int", kEverybody, 0, 1, to).message()), HasSubstr("did you mean 'in'?"));
+  EXPECT_TRUE(absl::IsNotFound(Of(regions).Read("int", 0, 1, to)));
+  EXPECT_THAT(std::string(Of(regions).Read("int", 0, 1, to).message()), HasSubstr("did you mean 'in'?"));
 }
 
 TEST(SharedRegionsTest, ARegionIsItsRegistrarsAndNotThereForOthers) {
@@ -133,7 +135,7 @@ TEST(SharedRegionsTest, ARegionLiesInItsObject) {
   for (const std::string& name : {std::string(), std::string(256, 'a')}) {
     EXPECT_TRUE(absl::IsInvalidArgument(regions.Register(name, {object.key(), 0, 1})));
   }
-  EXPECT_TRUE(regions.List("", kEverybody)->empty());
+  EXPECT_TRUE(Of(regions).List("")->empty());
 }
 
 TEST(SharedRegionsTest, NamesAreTakenOnceAndThereIsALimit) {
@@ -149,8 +151,8 @@ TEST(SharedRegionsTest, NamesAreTakenOnceAndThereIsALimit) {
   regions.Unregister("in");
   EXPECT_TRUE(regions.Register("more", {object.key(), 0, 1}).ok());
   regions.Unregister("");
-  EXPECT_TRUE(regions.List("", kEverybody)->empty());
-  EXPECT_TRUE(absl::IsNotFound(regions.List("in", kEverybody).status()));
+  EXPECT_TRUE(Of(regions).List("")->empty());
+  EXPECT_TRUE(absl::IsNotFound(Of(regions).List("in").status()));
 }
 
 TEST(SharedRegionsTest, AnObjectThatShrinksIsAnErrorAndDoesNotGrowAgain) {
@@ -159,10 +161,10 @@ TEST(SharedRegionsTest, AnObjectThatShrinksIsAnErrorAndDoesNotGrowAgain) {
   ASSERT_TRUE(regions.Register("in", {object.key(), 0, 8192}).ok());
   object.Resize(100);
   char bytes[8192] = {};
-  EXPECT_THAT(std::string(regions.Read("in", kEverybody, 0, sizeof(bytes), bytes).message()), HasSubstr("has 100 bytes"));
-  EXPECT_TRUE(absl::IsInvalidArgument(regions.Write("in", kEverybody, 0, sizeof(bytes), bytes)));
+  EXPECT_THAT(std::string(Of(regions).Read("in", 0, sizeof(bytes), bytes).message()), HasSubstr("has 100 bytes"));
+  EXPECT_TRUE(absl::IsInvalidArgument(Of(regions).Write("in", 0, sizeof(bytes), bytes)));
   EXPECT_EQ(object.size(), 100);
-  EXPECT_TRUE(regions.Read("in", kEverybody, 0, 100, bytes).ok());
+  EXPECT_TRUE(Of(regions).Read("in", 0, 100, bytes).ok());
 }
 
 TEST(SharedRegionsTest, AnOwnerWhoShrinksAndForgetsMeanwhileEndsNothing) {
@@ -180,8 +182,8 @@ TEST(SharedRegionsTest, AnOwnerWhoShrinksAndForgetsMeanwhileEndsNothing) {
   });
   std::string bytes(1 << 16, 'x');
   for (int i = 0; i < 2000; ++i) {
-    for (const absl::Status& status : {regions.Read("in", kEverybody, 0, bytes.size(), bytes.data()),
-                                       regions.Write("in", kEverybody, 0, bytes.size(), bytes.data())}) {
+    for (const absl::Status& status :
+         {Of(regions).Read("in", 0, bytes.size(), bytes.data()), Of(regions).Write("in", 0, bytes.size(), bytes.data())}) {
       EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status) || absl::IsNotFound(status)) << status;
     }
   }
