@@ -49,7 +49,7 @@ absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool repl
     return absl::AlreadyExistsError(
         absl::StrCat("model '", model_->name(), "' has a trainer already; set `replace` for a new one"));
   }
-  Edited();
+  Count(Counts::kEdit);
   trainer_.swap(trainer);  // The old one goes without the lock, with the argument.
   return absl::OkStatus();
 }
@@ -65,11 +65,9 @@ void HostedModel::Restore(Checkpoint checkpoint, std::function<void(absl::Status
       return SetTrainer(trainer, /*replace=*/true);
     };
   }
-  const auto restored = [self = shared_from_this(), done = std::move(done)](absl::Status status) {
-    if (status.ok()) self->Changed();
-    done(std::move(status));
-  };
-  model_->Restore(std::move(checkpoint.model), restored, std::move(then));
+  Change<absl::Status>(
+      shared_from_this(), Counts::kVersion,
+      [&](auto restored) { model_->Restore(std::move(checkpoint.model), std::move(restored), std::move(then)); }, std::move(done));
 }
 
 std::function<absl::Status()> HostedModel::Expect(uint64_t version) {

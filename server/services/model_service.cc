@@ -76,12 +76,11 @@ void ModelService::DefineModel(Call<v1::DefineModelRequest, v1::DefineModelRespo
     ASSIGN_OR_FINISH(call, const HostedModel::Clock::duration ttl, TtlFromProto(request.ttl()));
     hosted->SetTtl(ttl);
   }
-  AddModel(call, hosted, replaced, request.replace(), [call, hosted](const absl::Status& added) {
-    if (!added.ok()) return call.Finish(added);
+  AddModel(call, hosted, replaced, request.replace(), call.Then([call, hosted] {
     DescribeModel(*hosted, /*parameters=*/true, /*graph=*/false, call.response().mutable_model());
     call.Settles();
     call.Finish();
-  });
+  }));
 }
 
 template <class CallType>
@@ -158,15 +157,13 @@ void ModelService::Predict(Call<v1::PredictRequest, v1::PredictResponse> call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   ASSIGN_OR_FINISH(call, NamedTensors inputs,
                    DecodeTensors("input", request.inputs(), call.attachments(), hosted->host_allocator()));
-  Model& model = hosted->model();
   std::vector<std::string> outputs(request.outputs().begin(), request.outputs().end());
-  model.Predict(std::move(inputs), std::move(outputs), call.cancellation(),
-                [call, hosted = std::move(hosted)](absl::StatusOr<NamedTensors> predicted) {
-                  if (!predicted.ok()) return call.Finish(predicted.status());
-                  call.response().set_version(hosted->version());
-                  call.FinishWith(*std::move(predicted), ReplyForm(call.request().encoding(), call.request().inputs()),
-                                  call.response().mutable_outputs());
-                });
+  const auto answer = call.Then([call, hosted](NamedTensors predicted) {
+    call.response().set_version(hosted->version());
+    call.FinishWith(std::move(predicted), ReplyForm(call.request().encoding(), call.request().inputs()),
+                    call.response().mutable_outputs());
+  });
+  hosted->model().Predict(std::move(inputs), std::move(outputs), call.cancellation(), answer);
 }
 
 }  // namespace gluond::server

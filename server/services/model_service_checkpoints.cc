@@ -50,15 +50,14 @@ void ModelService::SaveCheckpoint(Call<v1::SaveCheckpointRequest, v1::SaveCheckp
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   const std::string name = request.checkpoint().empty() ? request.model() : request.checkpoint();
   FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", name));
-  const auto save = [this, call, store, name, hosted](absl::StatusOr<Checkpoint> checkpoint) {
-    if (!checkpoint.ok()) return call.Finish(checkpoint.status());
-    auto kept = std::make_shared<Checkpoint>(*std::move(checkpoint));
+  const auto save = call.Then([this, call, store, name, hosted](Checkpoint checkpoint) {
+    const auto kept = std::make_shared<Checkpoint>(std::move(checkpoint));
     runner().dispatch.Run(Weight::kDisk, [call, store, name, kept] {
       ASSIGN_OR_FINISH(call, const CheckpointSummary summary, store->Save(name, *kept, call.request().overwrite()));
       CheckpointToProto(summary, call.response().mutable_checkpoint());
       call.Finish();
     });
-  };
+  });
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   hosted->Snapshot(save);
 }
@@ -141,9 +140,7 @@ void ModelService::ListCheckpoints(Call<v1::ListCheckpointsRequest, v1::ListChec
 void ModelService::DeleteCheckpoint(Call<v1::DeleteCheckpointRequest, v1::DeleteCheckpointResponse> call) {
   ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
   FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", call.request().checkpoint()));
-  std::optional<std::string> expected;
-  if (call.request().has_expected_etag()) expected = call.request().expected_etag();
-  FINISH_IF_ERROR(call, store->Delete(call.request().checkpoint(), expected));
+  FINISH_IF_ERROR(call, store->Delete(call.request().checkpoint(), ExpectedEtag(call.request())));
   call.Finish();
 }
 

@@ -66,8 +66,7 @@ void ModelService::InitializeParameters(Call<v1::InitializeParametersRequest, v1
         return absl::OkStatus();
       },
       [](const absl::Status&) {});
-  model.Initialize(options, [call, hosted, before](absl::Status status) {
-    if (!status.ok()) return call.Finish(status);
+  const auto answer = [call, hosted, before] {
     for (const Parameter& parameter : hosted->model().parameters().List()) {
       if (!parameter.initialized) {
         call.response().add_deferred(parameter.name);
@@ -75,9 +74,11 @@ void ModelService::InitializeParameters(Call<v1::InitializeParametersRequest, v1
         call.response().add_initialized(parameter.name);
       }
     }
-    call.response().set_version(hosted->Changed());
+    call.response().set_version(hosted->version());
     call.Finish();
-  });
+  };
+  Change<absl::Status>(
+      call, hosted, HostedModel::Counts::kVersion, [&](auto done) { model.Initialize(options, std::move(done)); }, answer);
 }
 
 void ModelService::SetParameters(Call<v1::SetParametersRequest, v1::SetParametersResponse> call) {
@@ -91,28 +92,24 @@ void ModelService::SetParameters(Call<v1::SetParametersRequest, v1::SetParameter
     uploaded.push_back(std::move(value));
   }
   values.insert(values.end(), uploaded.begin(), uploaded.end());
-  Model& model = hosted->model();
-  const ScopedCondition condition(ExpectedVersion(call, hosted));
-  model.SetParameters(std::move(values),
-                      [this, call, hosted = std::move(hosted), uploaded = std::move(uploaded)](absl::Status status) {
-                        if (!status.ok()) return call.Finish(status);
-                        for (const NamedTensor& value : uploaded)
-                          uploads_.Forget(call.request().call().client_id(), *hosted, value);
-                        call.response().set_version(hosted->Changed());
-                        call.Finish();
-                      });
+  Change<absl::Status>(
+      call, hosted, HostedModel::Counts::kVersion,
+      [&](auto done) { hosted->model().SetParameters(std::move(values), std::move(done)); },
+      [this, call, hosted, uploaded = std::move(uploaded)] {
+        for (const NamedTensor& value : uploaded) uploads_.Forget(call.request().call().client_id(), *hosted, value);
+        call.response().set_version(hosted->version());
+        call.Finish();
+      });
 }
 
 void ModelService::GetParameters(Call<v1::GetParametersRequest, v1::GetParametersResponse> call) {
   const v1::GetParametersRequest& request = call.request();
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
-  Model& model = hosted->model();
   std::vector<std::string> names(request.names().begin(), request.names().end());
-  model.GetParameters(std::move(names), [call, hosted = std::move(hosted)](absl::StatusOr<NamedTensors> values) {
-    if (!values.ok()) return call.Finish(values.status());
+  hosted->model().GetParameters(std::move(names), call.Then([call, hosted](NamedTensors values) {
     call.response().set_version(hosted->version());
-    call.FinishWith(*std::move(values), ReplyForm(call.request().encoding()), call.response().mutable_parameters());
-  });
+    call.FinishWith(std::move(values), ReplyForm(call.request().encoding()), call.response().mutable_parameters());
+  }));
 }
 
 void ModelService::UploadParameter(Call<v1::UploadParameterRequest, v1::UploadParameterResponse> call) {
@@ -133,9 +130,7 @@ void ModelService::DownloadParameter(Call<v1::DownloadParameterRequest, v1::Down
   // The chunks after the first one come from the copy that the first one made.
   const auto kept = request.has_version() ? hosted->FindDownload(request.parameter(), request.version()) : nullptr;
   if (kept != nullptr) return SendChunk(call, *hosted, *kept, max_bytes);
-  Model& model = hosted->model();
-  model.GetParameters({request.parameter()}, [call, hosted = std::move(hosted), max_bytes](absl::StatusOr<NamedTensors> values) {
-    if (!values.ok()) return call.Finish(values.status());
+  hosted->model().GetParameters({request.parameter()}, call.Then([call, hosted, max_bytes](NamedTensors values) {
     const uint64_t version = hosted->version();
     if (call.request().has_version() && call.request().version() != version) {
       return call.Finish(
@@ -144,10 +139,10 @@ void ModelService::DownloadParameter(Call<v1::DownloadParameterRequest, v1::Down
     }
     auto download = std::make_shared<HostedModel::Download>();
     download->version = version;
-    download->parameter = std::move((*values)[0]);
+    download->parameter = std::move(values[0]);
     hosted->SetDownload(download);
     SendChunk(call, *hosted, *download, max_bytes);
-  });
+  }));
 }
 
 }  // namespace gluond::server

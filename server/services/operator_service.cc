@@ -64,11 +64,10 @@ void OperatorService::Invoke(Call<v1::InvokeRequest, v1::InvokeResponse> call) {
                        request.seed(),
                        call.cancellation(),
                        std::string(call.reach().owner())};
-  invoker_.Invoke(*place, std::move(invoked), [call](absl::StatusOr<std::vector<Tensor>> outputs) {
-    if (!outputs.ok()) return call.Finish(outputs.status());
-    call.FinishWith(*std::move(outputs), ReplyForm(call.request().encoding(), call.request().inputs()),
+  invoker_.Invoke(*place, std::move(invoked), call.Then([call](std::vector<Tensor> outputs) {
+    call.FinishWith(std::move(outputs), ReplyForm(call.request().encoding(), call.request().inputs()),
                     call.response().mutable_outputs());
-  });
+  }));
 }
 
 void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGradientResponse> call) {
@@ -85,11 +84,10 @@ void OperatorService::CheckGradient(Call<v1::CheckGradientRequest, v1::CheckGrad
   if (request.has_tolerance()) options.tolerance = request.tolerance();
   const CustomHostPtr custom_host = devices_.custom_host_of(call.reach().owner());
   const ScopedCustomHost host(custom_host);
-  StartGradientCheck(devices_.host(), std::move(options), [call](absl::StatusOr<v1::CheckGradientResponse> response) {
-    if (!response.ok()) return call.Finish(response.status());
-    call.response() = *std::move(response);
+  StartGradientCheck(devices_.host(), std::move(options), call.Then([call](v1::CheckGradientResponse response) {
+    call.response() = std::move(response);
     call.Finish();
-  });
+  }));
 }
 
 std::shared_ptr<Stream> OperatorService::HostOperators(Stream::Opening opening) {

@@ -48,16 +48,15 @@ void ServingService::PublishModel(PublishCall call) {
   const ScopedCondition condition(ExpectedVersion(call, hosted));
   // The version is that of the values: both are read on the strand.
   using Held = absl::StatusOr<std::pair<ModelState, uint64_t>>;
-  hosted->model().strand().Do<Held>(
-      [hosted] { return Held(std::pair(hosted->model().SnapshotNow(), hosted->version())); },
-      [this, call, facts, hosted](Held held) mutable {
-        if (!held.ok()) return call.Finish(held.status());
-        facts.source_version = held->second;
-        const auto state = std::make_shared<ModelState>(std::move(held->first));
-        hosted->model().BringToHost({&state->parameters}, [this, call, facts, hosted, state](const absl::Status& status) {
-          status.ok() ? Publish(call, std::move(*state), facts, hosted->restored_version()) : call.Finish(status);
-        });
-      });
+  hosted->model().strand().Do<Held>([hosted] { return Held(std::pair(hosted->model().SnapshotNow(), hosted->version())); },
+                                    call.Then([this, call, facts, hosted](std::pair<ModelState, uint64_t> held) mutable {
+                                      facts.source_version = held.second;
+                                      const auto state = std::make_shared<ModelState>(std::move(held.first));
+                                      hosted->model().BringToHost(
+                                          {&state->parameters}, call.Then([this, call, facts, hosted, state] {
+                                            Publish(call, std::move(*state), facts, hosted->restored_version());
+                                          }));
+                                    }));
 }
 
 void ServingService::PublishCheckpoint(PublishCall call, VersionFacts facts) {
@@ -78,14 +77,12 @@ void ServingService::PublishCheckpoint(PublishCall call, VersionFacts facts) {
 void ServingService::Publish(PublishCall call, ModelState state, VersionFacts facts, std::optional<uint64_t> rewound_to) {
   const v1::PublishModelRequest& request = call.request();
   const std::string name = request.served().empty() ? facts.source : request.served();
-  publisher_.Publish(
-      name, std::move(state), std::move(facts), {request.labels().begin(), request.labels().end()},
-      [call](absl::StatusOr<v1::ServedVersion> version) {
-        if (!version.ok()) return call.Finish(version.status());
-        *call.response().mutable_version() = *std::move(version);
-        call.Finish();
-      },
-      rewound_to);
+  publisher_.Publish(name, std::move(state), std::move(facts), {request.labels().begin(), request.labels().end()},
+                     call.Then([call](v1::ServedVersion version) {
+                       *call.response().mutable_version() = std::move(version);
+                       call.Finish();
+                     }),
+                     rewound_to);
 }
 
 void ServingService::ListVersions(Call<v1::ListVersionsRequest, v1::ListVersionsResponse> call) {
@@ -107,18 +104,16 @@ void ServingService::RouteVersions(Call<v1::RouteVersionsRequest, v1::RouteVersi
   change.labels.insert(request.labels().begin(), request.labels().end());
   change.weights.insert(request.weights().begin(), request.weights().end());
   change.clear_weights = request.clear_weights();
-  if (request.has_expected_etag()) change.expected_etag = request.expected_etag();
-  publisher_.Route(request.served(), std::move(change), [call](absl::StatusOr<VersionTable::Versions> versions) {
-    if (!versions.ok()) return call.Finish(versions.status());
-    for (v1::ServedVersion& version : *versions) *call.response().add_versions() = std::move(version);
+  change.expected_etag = ExpectedEtag(request);
+  publisher_.Route(request.served(), std::move(change), call.Then([call](VersionTable::Versions versions) {
+    for (v1::ServedVersion& version : versions) *call.response().add_versions() = std::move(version);
     call.Finish();
-  });
+  }));
 }
 
 void ServingService::RetireVersion(Call<v1::RetireVersionRequest, v1::RetireVersionResponse> call) {
-  std::optional<std::string> expected_etag;
-  if (call.request().has_expected_etag()) expected_etag = call.request().expected_etag();
-  publisher_.Retire(call.request().served(), call.request().version(), expected_etag,
+  const v1::RetireVersionRequest& request = call.request();
+  publisher_.Retire(request.served(), request.version(), ExpectedEtag(request),
                     [call](const absl::Status& status) { call.Finish(status); });
 }
 
@@ -128,13 +123,12 @@ void ServingService::ReloadServing(Call<v1::ReloadServingRequest, v1::ReloadServ
         absl::FailedPreconditionError("this server has no file of what it serves; start it with --serve=FILE, "
                                       "or publish a model"));
   }
-  reload_([this, call](const absl::StatusOr<Declaration>& declaration) {
-    if (!declaration.ok()) return call.Finish(declaration.status());
+  reload_(call.Then([this, call](const Declaration&) {
     for (v1::ServedVersion& version : publisher_.table().List()) {
       if (version.declared()) *call.response().add_versions() = std::move(version);
     }
     call.Finish();
-  });
+  }));
 }
 
 }  // namespace gluond::server

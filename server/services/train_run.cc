@@ -97,9 +97,11 @@ void TrainRun::TrainSlice() {
   slice.rows = Part(order_, begin_ - order_begin_, std::min(plan_.end - begin_, slice.steps * plan_.batch_size));
   slice_begin_ = Clock::now();
   const ScopedCondition condition(steps_ == 0 ? ExpectedVersion(call_, hosted_) : nullptr);
-  trainer_->TrainSteps(
-      std::move(slice), /*cancellation=*/nullptr,
-      [self = shared_from_this(), watch = Stopwatch::Start(call_.runner(), hosted_->model())](absl::StatusOr<StepReport> report) {
+  const auto watch = Stopwatch::Start(call_.runner(), hosted_->model());
+  HostedModel::Change<absl::StatusOr<StepReport>>(
+      hosted_, HostedModel::Counts::kVersion,
+      [&](auto done) { trainer_->TrainSteps(std::move(slice), /*cancellation=*/nullptr, std::move(done)); },
+      [self = shared_from_this(), watch](absl::StatusOr<StepReport> report) {
         watch->Stop(&self->timing_);
         self->Absorb(std::move(report));
       });
@@ -107,7 +109,6 @@ void TrainRun::TrainSlice() {
 
 void TrainRun::Absorb(absl::StatusOr<StepReport> report) {
   if (!report.ok()) return End(TrainProgress::BY_ERROR, report.status());
-  hosted_->Changed();
   const int64_t steps = (report->samples + plan_.batch_size - 1) / plan_.batch_size;
   steps_ += steps;
   samples_ += report->samples;

@@ -51,15 +51,11 @@ void TrainingService::GetTrainer(Call<v1::GetTrainerRequest, v1::GetTrainerRespo
 void TrainingService::SetLearningRate(Call<v1::SetLearningRateRequest, v1::SetLearningRateResponse> call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
-  // In order with the steps before and after it.
-  Model& model = hosted->model();
-  const ScopedCondition condition(ExpectedVersion(call, hosted));
-  model.strand().Do<absl::Status>(
-      [hosted = std::move(hosted), trainer = std::move(trainer), rate = call.request().learning_rate()] {
-        hosted->Edited();
-        return trainer->SetLearningRate(rate);
-      },
-      [call](const absl::Status& status) { call.Finish(status); });
+  const auto set = [trainer, rate = call.request().learning_rate()] { return trainer->SetLearningRate(rate); };
+  Change<absl::Status>(
+      call, hosted, HostedModel::Counts::kEdit,
+      [&](auto done) { hosted->model().strand().template Do<absl::Status>(set, std::move(done)); },  // In order with steps.
+      [call] { call.Finish(); });
 }
 
 void TrainingService::UploadDataset(Call<v1::UploadDatasetRequest, v1::UploadDatasetResponse> call) {
@@ -86,8 +82,7 @@ void TrainingService::ListDatasets(Call<v1::ListDatasetsRequest, v1::ListDataset
 
 void TrainingService::DeleteDataset(Call<v1::DeleteDatasetRequest, v1::DeleteDatasetResponse> call) {
   const v1::DeleteDatasetRequest& request = call.request();
-  std::optional<std::string> expected;
-  if (request.has_expected_etag()) expected = request.expected_etag();
+  const std::optional<std::string> expected = ExpectedEtag(request);
   if (stored_ != nullptr) {
     return stored_->Delete(request.dataset(), expected, [call](const absl::Status& status) { call.Finish(status); });
   }

@@ -43,21 +43,19 @@ void TrainingService::Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call
   ASSIGN_OR_FINISH(call, NamedTensors inputs,
                    DecodeTensors("input", request.inputs(), call.attachments(), hosted->host_allocator()));
   const auto watch = Stopwatch::Start(runner(), model);
-  const ScopedCondition condition(ExpectedVersion(call, hosted));
+  const Mode mode = request.training() ? Mode::kTrain : Mode::kPredict;
   MutexLock lock(hosted->recording_mu());  // Recordings are numbered as they are queued.
   const uint64_t recording = request.training() ? ++hosted->last_recording() : 0;
-  model.Forward(std::move(inputs), request.training() ? Mode::kTrain : Mode::kPredict, call.cancellation(),
-                [call, hosted, watch, recording](absl::StatusOr<NamedTensors> outputs) {
-                  if (!outputs.ok()) return call.Finish(outputs.status());
-                  if (recording != 0) {
-                    hosted->Changed();  // Running means.
-                    call.Leaves();
-                  }
-                  call.response().set_recording(recording);
-                  watch->Stop(call.response().mutable_timing());
-                  call.FinishWith(Only(call.request().outputs(), *std::move(outputs)),
-                                  ReplyForm(call.request().encoding(), call.request().inputs()), call.response().mutable_outputs());
-                });
+  Change<absl::StatusOr<NamedTensors>>(
+      call, hosted, request.training() ? HostedModel::Counts::kVersion : HostedModel::Counts::kNothing,  // Running means.
+      [&](auto done) { model.Forward(std::move(inputs), mode, call.cancellation(), std::move(done)); },
+      [call, watch, recording](NamedTensors outputs) {
+        if (recording != 0) call.Leaves();
+        call.response().set_recording(recording);
+        watch->Stop(call.response().mutable_timing());
+        call.FinishWith(Only(call.request().outputs(), std::move(outputs)),
+                        ReplyForm(call.request().encoding(), call.request().inputs()), call.response().mutable_outputs());
+      });
 }
 
 void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> call) {
@@ -68,19 +66,19 @@ void TrainingService::Backward(Call<v1::BackwardRequest, v1::BackwardResponse> c
   ASSIGN_OR_FINISH(call, NamedTensors heads,
                    DecodeTensors("head gradient", request.head_gradients(), call.attachments(), hosted->host_allocator()));
   const auto watch = Stopwatch::Start(runner(), model);
-  const ScopedCondition condition(ExpectedVersion(call, hosted));
   MutexLock lock(hosted->recording_mu());
   if (request.has_recording() && request.recording() != hosted->last_recording()) {
     return call.Finish(absl::FailedPreconditionError(absl::StrCat("the last recording is ", hosted->last_recording(), ", not ",
                                                                   request.recording(), "; call Forward with `training` again")));
   }
   std::vector<std::string> names(request.gradients().begin(), request.gradients().end());
-  model.Backward(
-      std::move(heads), std::move(names), call.cancellation(), [call, hosted, watch](absl::StatusOr<BackwardReport> report) {
-        if (!report.ok()) return call.Finish(report.status());
+  Change<absl::StatusOr<BackwardReport>>(
+      call, hosted, HostedModel::Counts::kNothing,
+      [&](auto done) { model.Backward(std::move(heads), std::move(names), call.cancellation(), std::move(done)); },
+      [call, watch](BackwardReport report) {
         call.Leaves();
         watch->Stop(call.response().mutable_timing());
-        call.FinishWith(std::move(report->gradients), ReplyForm(call.request().encoding(), call.request().head_gradients()),
+        call.FinishWith(std::move(report.gradients), ReplyForm(call.request().encoding(), call.request().head_gradients()),
                         call.response().mutable_gradients());
       });
 }
@@ -94,32 +92,31 @@ void TrainingService::Step(Call<v1::StepRequest, v1::StepResponse> call) {
         absl::StrCat("batch_size is ", request.batch_size(), "; want 1 or more: gradients are divided by it")));
   }
   const auto watch = Stopwatch::Start(runner(), hosted->model());
-  const ScopedCondition condition(ExpectedVersion(call, hosted));
-  trainer->Step(request.batch_size(), request.ignore_stale_grad(),
-                [call, hosted, trainer, watch](absl::StatusOr<StepReport> report) {
-                  if (!report.ok()) return call.Finish(report.status());
-                  hosted->Changed();
-                  call.Settles();
-                  ToProto(*report, call.response().mutable_report());
-                  watch->Stop(call.response().mutable_timing());
-                  call.Finish();
-                });
+  Change<absl::StatusOr<StepReport>>(
+      call, hosted, HostedModel::Counts::kVersion,
+      [&](auto done) { trainer->Step(request.batch_size(), request.ignore_stale_grad(), std::move(done)); },
+      [call, trainer, watch](const StepReport& report) {
+        call.Settles();
+        ToProto(report, call.response().mutable_report());
+        watch->Stop(call.response().mutable_timing());
+        call.Finish();
+      });
 }
 
 void TrainingService::ZeroGradients(Call<v1::ZeroGradientsRequest, v1::ZeroGradientsResponse> call) {
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
-  const ScopedCondition condition(ExpectedVersion(call, hosted));
-  hosted->model().ZeroGradients([call, hosted](absl::Status status) { call.Finish(status); });
+  Change<absl::Status>(
+      call, hosted, HostedModel::Counts::kNothing, [&](auto done) { hosted->model().ZeroGradients(std::move(done)); },
+      [call] { call.Finish(); });
 }
 
 void TrainingService::GetGradients(Call<v1::GetGradientsRequest, v1::GetGradientsResponse> call) {
   const v1::GetGradientsRequest& request = call.request();
   ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
   std::vector<std::string> names(request.names().begin(), request.names().end());
-  hosted->model().GetGradients(std::move(names), [call, hosted](absl::StatusOr<NamedTensors> gradients) {
-    if (!gradients.ok()) return call.Finish(gradients.status());
-    call.FinishWith(*std::move(gradients), ReplyForm(call.request().encoding()), call.response().mutable_gradients());
-  });
+  hosted->model().GetGradients(std::move(names), call.Then([call, hosted](NamedTensors gradients) {
+    call.FinishWith(std::move(gradients), ReplyForm(call.request().encoding()), call.response().mutable_gradients());
+  }));
 }
 
 }  // namespace gluond::server

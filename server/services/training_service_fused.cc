@@ -36,24 +36,24 @@ absl::Status CheckSteps(const v1::TrainStepRequest& request) {
   return absl::OkStatus();
 }
 
-// The answer to a step or several, `batch_size` rows each but for the last.
+// Trains by `train` and answers: of a step or several, `batch_size` rows each but for the last.
 template <class CallType>
-Trainer::OnStep Answer(CallType call, HostedModelPtr hosted, int64_t batch_size, int64_t begin) {
-  return [call, hosted, batch_size, begin,
-          watch = Stopwatch::Start(call.runner(), hosted->model())](absl::StatusOr<StepReport> report) {
-    if (!report.ok()) return call.Finish(report.status());
-    hosted->Changed();
+void TrainAndAnswer(const CallType& call, const HostedModelPtr& hosted, int64_t batch_size, int64_t begin,
+                    const std::function<void(Trainer::OnStep)>& train) {
+  const auto watch = Stopwatch::Start(call.runner(), hosted->model());
+  const auto answer = [call, batch_size, begin, watch](const StepReport& report) {
     call.Settles();
     v1::TrainStepResponse& response = call.response();
-    ToProto(*report, response.mutable_report());
-    response.set_samples(report->samples);
-    response.set_steps(batch_size == 0 ? 1 : (report->samples + batch_size - 1) / batch_size);
-    response.set_loss(report->loss);
-    SetMetrics(report->metrics, response.mutable_metrics());
-    if (begin >= 0) response.set_next_begin(begin + report->samples);
+    ToProto(report, response.mutable_report());
+    response.set_samples(report.samples);
+    response.set_steps(batch_size == 0 ? 1 : (report.samples + batch_size - 1) / batch_size);
+    response.set_loss(report.loss);
+    SetMetrics(report.metrics, response.mutable_metrics());
+    if (begin >= 0) response.set_next_begin(begin + report.samples);
     watch->Stop(response.mutable_timing());
     call.Finish();
   };
+  Change<absl::StatusOr<StepReport>>(call, hosted, HostedModel::Counts::kVersion, train, answer);
 }
 
 }  // namespace
@@ -68,9 +68,9 @@ void TrainingService::TrainOnBatch(TrainStepCall call, HostedModelPtr hosted) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   ASSIGN_OR_FINISH(call, NamedTensors inputs,
                    DecodeTensors("input", call.request().inputs(), call.attachments(), hosted->host_allocator()));
-  const ScopedCondition condition(ExpectedVersion(call, hosted));
-  trainer->TrainStep(std::move(inputs), {.batch_size = call.request().batch_size()}, call.cancellation(),
-                     Answer(call, hosted, /*batch_size=*/0, /*begin=*/-1));
+  TrainAndAnswer(call, hosted, /*batch_size=*/0, /*begin=*/-1, [&](Trainer::OnStep done) {
+    trainer->TrainStep(std::move(inputs), {.batch_size = call.request().batch_size()}, call.cancellation(), std::move(done));
+  });
 }
 
 void TrainingService::TrainOnRows(TrainStepCall call, HostedModelPtr hosted) {
@@ -105,9 +105,8 @@ void TrainingService::TrainOnRows(TrainStepCall call, const HostedModelPtr& host
   steps.dataset = dataset;
   steps.keep_last = !request.drop_last();
   const int64_t batch_size = steps.batch_size;
-  const ScopedCondition condition(ExpectedVersion(call, hosted));
-  trainer.TrainSteps(std::move(steps), call.cancellation(),
-                     Answer(call, hosted, batch_size, is_range ? request.rows().begin() : -1));
+  TrainAndAnswer(call, hosted, batch_size, is_range ? request.rows().begin() : -1,
+                 [&](Trainer::OnStep done) { trainer.TrainSteps(std::move(steps), call.cancellation(), std::move(done)); });
 }
 
 void TrainingService::Evaluate(EvaluateCall call) {
@@ -116,13 +115,12 @@ void TrainingService::Evaluate(EvaluateCall call) {
   ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
   FINISH_IF_ERROR(call, CheckOneSource(request));
   FINISH_IF_ERROR(call, CheckBatchSize(request));
-  const auto answer = [call, hosted,
-                       watch = Stopwatch::Start(call.runner(), hosted->model())](absl::StatusOr<EvaluateReport> report) {
-    if (!report.ok()) return call.Finish(report.status());
-    ToProto(*report, &call.response());
+  const auto watch = Stopwatch::Start(call.runner(), hosted->model());
+  const auto answer = call.Then([call, hosted, watch](const EvaluateReport& report) {
+    ToProto(report, &call.response());
     watch->Stop(call.response().mutable_timing());
     call.Finish();
-  };
+  });
   if (!request.has_rows()) {
     ASSIGN_OR_FINISH(call, NamedTensors inputs,
                      DecodeTensors("input", request.inputs(), call.attachments(), hosted->host_allocator()));

@@ -23,15 +23,14 @@ void TrainingService::GetOptimizerState(Call<v1::GetOptimizerStateRequest, v1::G
   for (const std::string& name : request.names()) {
     FINISH_IF_ERROR(call, hosted->model().parameters().Get(name).status());
   }
-  trainer->Snapshot([call, hosted, trainer](absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
-    if (!state.ok()) return call.Finish(state.status());
+  trainer->Snapshot(call.Then([call, hosted, trainer](std::pair<ModelState, TrainerState> state) {
     const auto& names = call.request().names();
     const absl::flat_hash_set<absl::string_view> wanted(names.begin(), names.end());
-    NamedTensors states = std::move(state->second.states);
+    NamedTensors states = std::move(state.second.states);
     std::erase_if(states, [&](const NamedTensor& tensor) { return !wanted.empty() && !wanted.contains(ParameterOf(tensor.name)); });
-    call.response().set_step(state->second.step);
+    call.response().set_step(state.second.step);
     call.FinishWith(std::move(states), ReplyForm(call.request().encoding()), call.response().mutable_states());
-  });
+  }));
 }
 
 void TrainingService::SetOptimizerState(Call<v1::SetOptimizerStateRequest, v1::SetOptimizerStateResponse> call) {
@@ -41,11 +40,9 @@ void TrainingService::SetOptimizerState(Call<v1::SetOptimizerStateRequest, v1::S
   ASSIGN_OR_FINISH(call, NamedTensors values,
                    DecodeTensors("state", request.states(), call.attachments(), hosted->host_allocator()));
   const std::optional<int64_t> step = request.has_step() ? std::optional<int64_t>(request.step()) : std::nullopt;
-  const ScopedCondition condition(ExpectedVersion(call, hosted));
-  trainer->SetStates(std::move(values), step, [call, hosted, trainer](absl::Status status) {
-    if (status.ok()) hosted->Edited();
-    call.Finish(std::move(status));
-  });
+  Change<absl::Status>(
+      call, hosted, HostedModel::Counts::kEdit, [&](auto done) { trainer->SetStates(std::move(values), step, std::move(done)); },
+      [call, trainer] { call.Finish(); });
 }
 
 }  // namespace gluond::server

@@ -135,12 +135,14 @@ void SessionExchange::StoreToModel(const v1::Command::StoreToModel& command, uin
     NamedTensors values;
     for (size_t i = 0; i < names.size(); ++i) values.push_back({names[i], std::move(tensors[i])});
     const auto done = [to_lane = Return(), hosted, tell, number](const absl::Status& status) {
-      const uint64_t version = status.ok() ? hosted->Changed() : 0;
+      const uint64_t version = status.ok() ? hosted->version() : 0;
       tell(status.code());
       to_lane([hosted, number, status, version](SessionExchange& self) { self.StoredToModel(number, hosted, status, version); });
     };
     const ScopedCondition when(condition);
-    hosted->model().SetParameters(std::move(values), done);
+    HostedModel::Change<absl::Status>(
+        hosted, HostedModel::Counts::kVersion,
+        [&](auto counted) { hosted->model().SetParameters(std::move(values), std::move(counted)); }, done);
   };
   session_.answers.Await(std::move(wanted.values), std::move(wanted.arrays), number, set, tell);
 }
