@@ -65,7 +65,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
     kEdit,
     kVersion,
   };
-  // Begins a change of `hosted`, as all code does that changes a model or its trainer: `begin` is to call the function of
+  // Begins a change of `hosted`. All code that changes a model or its trainer comes here: `begin` is to call the function of
   // either, with the callback that it is given. A change that succeeds is counted before `done` is called there.
   template <class Result>
   static void Change(const std::shared_ptr<HostedModel>& hosted, Counts counts,
