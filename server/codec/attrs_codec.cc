@@ -49,8 +49,7 @@ absl::StatusOr<std::string> TupleText(const google::protobuf::ListValue& list, i
 // A component's text has its name and attributes between punctuation, which these must not contain.
 absl::Status CheckPlain(absl::string_view what, absl::string_view text) {
   if (text.find_first_of("(){}[]=:,\"") == absl::string_view::npos) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("an object's ", what, " is '", Excerpt(text),
-                                                 "', expected a number, a bool, or text without any of (){}[]=:,\""));
+  return Invalid("an object's ", what, " is '", Excerpt(text), "', expected a number, a bool, or text without any of (){}[]=:,\"");
 }
 
 absl::StatusOr<std::string> ComponentText(const google::protobuf::Struct& component, int depth) {
@@ -58,7 +57,7 @@ absl::StatusOr<std::string> ComponentText(const google::protobuf::Struct& compon
   const auto attributes = component.fields().find("attributes");
   const size_t known = (name != component.fields().end()) + (attributes != component.fields().end());
   if (name == component.fields().end() || known != component.fields().size()) {
-    return absl::InvalidArgumentError("an object must be {\"name\": ..., \"attributes\": {...}}");
+    return Invalid("an object must be {\"name\": ..., \"attributes\": {...}}");
   }
   RETURN_IF_ERROR(CheckPlain("name", name->second.string_value()));
   std::vector<std::string> pairs;
@@ -74,7 +73,7 @@ absl::StatusOr<std::string> ComponentText(const google::protobuf::Struct& compon
 }
 
 absl::StatusOr<std::string> Text(const Value& value, int depth) {
-  if (depth > kMaxDepth) return absl::InvalidArgumentError("lists are nested too deeply");
+  if (depth > kMaxDepth) return Invalid("lists are nested too deeply");
   switch (value.kind_case()) {
     case Value::kNumberValue: return NumberText(value.number_value());
     case Value::kBoolValue: return std::string(value.bool_value() ? "True" : "False");

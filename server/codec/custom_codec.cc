@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/custom_spec.h"
 #include "engine/core/status_macros.h"
 
@@ -19,12 +18,7 @@ std::vector<std::string> ToVector(const Names& names) { return {names.begin(), n
 // Adds the places of one kind to a spec's numbers, which begin at `first` for this kind.
 absl::Status AddPlaces(const char* kind, const Places& places, size_t count, size_t first, std::vector<uint32_t>* numbers) {
   for (const uint32_t place : places) {
-    if (place >= count) {
-      return absl::InvalidArgumentError(absl::StrCat("custom.dependencies.", kind, " has ", place,
-                                                     ", expected places "
-                                                     "below ",
-                                                     count));
-    }
+    if (place >= count) return Invalid("custom.dependencies.", kind, " has ", place, ", expected places below ", count);
     numbers->push_back(static_cast<uint32_t>(first) + place);
   }
   return absl::OkStatus();
@@ -60,7 +54,7 @@ absl::Status CustomFromProto(const v1::CustomOperatorSpec& proto, AttrDict* attr
   CustomSpec spec;
   RETURN_IF_ERROR(Read(proto, &spec));
   if (!proto.op_type().empty() && !attrs->try_emplace("op_type", proto.op_type()).second) {
-    return absl::InvalidArgumentError("`custom` has the op_type, and so have the attributes; leave it out of these");
+    return Invalid("`custom` has the op_type, and so have the attributes; leave it out of these");
   }
   (*attrs)[kCustomAttribute] = spec.ToText();
   return absl::OkStatus();

@@ -27,15 +27,11 @@ using Declarations = absl::flat_hash_map<absl::string_view, const v1::Variable*>
 constexpr int kMaxBlockDepth = 32;
 
 absl::StatusOr<BlockSpec> BlockFromProto(const v1::Block& proto, int depth) {
-  if (depth > kMaxBlockDepth) {
-    return absl::InvalidArgumentError(absl::StrCat("blocks are nested deeper than ", kMaxBlockDepth));
-  }
+  if (depth > kMaxBlockDepth) return Invalid("blocks are nested deeper than ", kMaxBlockDepth);
   BlockSpec block;
   block.type = proto.block();
   block.name = proto.name();
-  absl::StatusOr<AttrDict> attrs = CallAttrsFromProto(proto);
-  if (!attrs.ok()) return Annotate(attrs.status(), absl::StrCat("block ", Excerpt(proto.block())));
-  block.attrs = *std::move(attrs);
+  ASSIGN_OR_RETURN(block.attrs, Annotate(CallAttrsFromProto(proto), absl::StrCat("block ", Excerpt(proto.block()))));
   for (const v1::Block& child : proto.children()) {
     ASSIGN_OR_RETURN(block.children.emplace_back(), BlockFromProto(child, depth + 1));
   }
@@ -50,13 +46,16 @@ absl::StatusOr<Declarations> ByName(const Variables& variables, int64_t max_node
   Declarations declared;
   declared.reserve(static_cast<size_t>(variables.size()));
   for (const v1::Variable& variable : variables) {
-    if (variable.name().empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("variables[", declared.size(), "] has no name"));
-    }
+    if (variable.name().empty()) return Invalid("variables[", declared.size(), "] has no name");
     if (declared.try_emplace(variable.name(), &variable).second) continue;
-    return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(variable.name()), "' is declared twice"));
+    return Invalid("variable '", Excerpt(variable.name()), "' is declared twice");
   }
   return declared;
+}
+
+template <class StatusType>
+StatusType InVariable(absl::string_view name, StatusType status) {
+  return Annotate(std::move(status), absl::StrCat("variable '", Excerpt(name), "'"));
 }
 
 // An input as it is declared; without a declaration, nothing is known of it.
@@ -91,8 +90,7 @@ absl::Status ApplyDeclaration(const v1::Variable& declared, Parameter* parameter
   if (!declared.shape().empty()) {
     ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(declared.shape(), /*known=*/false));
     if (!ShapeAssign(&parameter->shape, shape)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("shape ", shape.ToString(), " is declared, but the graph says ", parameter->shape.ToString()));
+      return Invalid("shape ", shape.ToString(), " is declared, but the graph says ", parameter->shape.ToString());
     }
   }
   if (declared.has_dtype()) {
@@ -104,15 +102,13 @@ absl::Status ApplyDeclaration(const v1::Variable& declared, Parameter* parameter
   }
   for (const auto& [given, value] :
        {std::pair(declared.has_lr_mult(), declared.lr_mult()), std::pair(declared.has_wd_mult(), declared.wd_mult())}) {
-    if (given && !(value >= 0 && value <= 1e30)) {
-      return absl::InvalidArgumentError(absl::StrCat("a multiplier is ", value, "; want a finite number of 0 or more"));
-    }
+    if (given && !(value >= 0 && value <= 1e30)) return Invalid("a multiplier is ", value, "; want a finite number of 0 or more");
   }
   if (declared.has_lr_mult()) parameter->lr_mult = declared.lr_mult();
   if (declared.has_wd_mult()) parameter->wd_mult = declared.wd_mult();
   if (!declared.has_grad_req()) return absl::OkStatus();
   if (parameter->auxiliary && declared.grad_req() != v1::Variable::NULL_) {
-    return absl::InvalidArgumentError("an auxiliary state has no gradient; leave `grad_req` out");
+    return Invalid("an auxiliary state has no gradient; leave `grad_req` out");
   }
   parameter->grad_req = declared.grad_req() == v1::Variable::ADD     ? GradReq::kAdd
                         : declared.grad_req() == v1::Variable::WRITE ? GradReq::kWrite
@@ -124,16 +120,14 @@ absl::Status Unread(absl::string_view name, const ModelDefinition& definition) {
   std::vector<std::string> names;
   for (const Parameter& parameter : definition.parameters) names.push_back(parameter.name);
   for (const ModelInput& input : definition.inputs) names.push_back(input.name);
-  return absl::InvalidArgumentError(
-      absl::StrCat("variable '", Excerpt(name), "' is declared, but nothing reads it", DidYouMean(name, names)));
+  return Invalid("variable '", Excerpt(name), "' is declared, but nothing reads it", DidYouMean(name, names));
 }
 
 absl::Status ApplyDeclarations(const Variables& variables, Declarations declared, ModelDefinition* definition) {
   for (Parameter& parameter : definition->parameters) {
     const auto found = declared.find(parameter.name);
     if (found == declared.end()) continue;
-    RETURN_IF_ERROR(
-        Annotate(ApplyDeclaration(*found->second, &parameter), absl::StrCat("variable '", Excerpt(parameter.name), "'")));
+    RETURN_IF_ERROR(InVariable(parameter.name, ApplyDeclaration(*found->second, &parameter)));
     declared.erase(found);
   }
   for (const ModelInput& input : definition->inputs) declared.erase(input.name);
@@ -147,9 +141,7 @@ absl::StatusOr<ModelDefinition> FromGraph(const v1::DefineModelRequest& request,
   ASSIGN_OR_RETURN(GraphSpec graph, GraphFromProto(request.graph(), request.variables()));
   std::vector<ModelInput> inputs;
   for (const std::string& name : graph.inputs) {
-    absl::StatusOr<ModelInput> input = InputNamed(name, declared);
-    if (!input.ok()) return Annotate(input.status(), absl::StrCat("variable '", Excerpt(name), "'"));
-    inputs.push_back(*std::move(input));
+    ASSIGN_OR_RETURN(inputs.emplace_back(), InVariable(name, InputNamed(name, declared)));
   }
   // The client's nodes are counted; those for the parameters that they read come on top.
   const int64_t most = std::max(max_nodes, static_cast<int64_t>(graph.nodes.size()));
@@ -186,7 +178,7 @@ absl::StatusOr<ModelDefinition> DefinitionFromProto(const v1::DefineModelRequest
     if (request.graph().nodes_size() > max_nodes) return TooManyNodes(request.graph().nodes_size(), max_nodes);
     ASSIGN_OR_RETURN(definition, FromGraph(request, declared, max_nodes));
   } else {
-    return absl::InvalidArgumentError("want `block` or `graph`, got neither");
+    return Invalid("want `block` or `graph`, got neither");
   }
   if (const int64_t nodes = CountOperators(definition); nodes > max_nodes) return TooManyNodes(nodes, max_nodes);
   RETURN_IF_ERROR(CheckOutputs(definition, max_nodes));
@@ -202,16 +194,13 @@ absl::StatusOr<ModelDefinition> DefinitionFromNodes(const std::vector<NodeSpec>&
     if (!node.op.empty()) continue;
     read.insert(node.name);
     if (declared.contains(node.name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the graph's variable '", Excerpt(node.name),
-                                                   "' is neither among "
-                                                   "the inputs nor among the parameters; add it to one of them"));
+    return Invalid("the graph's variable '", Excerpt(node.name),
+                   "' is neither among the inputs nor among the parameters; add it to one of them");
   }
   std::vector<ModelInput> inputs;
   for (const v1::Variable& variable : variables) {
     if (variable.kind() != v1::Variable::INPUT || !read.contains(variable.name())) continue;
-    absl::StatusOr<ModelInput> input = InputNamed(variable.name(), declared);
-    if (!input.ok()) return Annotate(input.status(), absl::StrCat("variable '", Excerpt(variable.name()), "'"));
-    inputs.push_back(*std::move(input));
+    ASSIGN_OR_RETURN(inputs.emplace_back(), InVariable(variable.name(), InputNamed(variable.name(), declared)));
   }
   const int64_t most = std::max(max_nodes, static_cast<int64_t>(nodes.size()));
   ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(nodes, std::move(inputs), outputs, {}, most));

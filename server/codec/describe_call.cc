@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/known_outputs.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
@@ -65,9 +64,7 @@ absl::StatusOr<v1::CallType> DescribeCall(const v1::Command::DescribeCall& descr
   RETURN_IF_ERROR(op->ParseAttrs(&attrs, describe.num_inputs()));
   uint32_t num_inputs = op->num_inputs(attrs);
   if (num_inputs == kVarg) num_inputs = describe.num_inputs();
-  if (num_inputs > kMostInputs) {
-    return absl::InvalidArgumentError(absl::StrCat("`num_inputs` is ", num_inputs, ", expected at most ", kMostInputs));
-  }
+  if (num_inputs > kMostInputs) return Invalid("`num_inputs` is ", num_inputs, ", expected at most ", kMostInputs);
   return DescribeCall(attrs, num_inputs);
 }
 

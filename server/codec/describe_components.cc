@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 #include "engine/nn/block.h"
 #include "engine/nn/initializer.h"
 #include "engine/nn/loss.h"
@@ -42,8 +42,7 @@ class Listing {
 
 absl::Status DescribeComponents(Request::Family family, v1::ListComponentsResponse* response) {
   if (!Request::Family_IsValid(family)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("family is ", static_cast<int>(family), "; want ", Request::ALL, " (all) to ", Request::Family_MAX));
+    return Invalid("family is ", static_cast<int>(family), "; want ", Request::ALL, " (all) to ", Request::Family_MAX);
   }
   Listing listing(family, response);
   listing.Add(Request::OPTIMIZER, Optimizers());

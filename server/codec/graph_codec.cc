@@ -21,8 +21,7 @@ absl::StatusOr<EntrySpec> ParseReference(absl::string_view text) {
   RETURN_IF_ERROR(CheckNodeName(entry.node));
   if (colon == absl::string_view::npos) return entry;
   if (!absl::SimpleAtoi(text.substr(colon + 1), &entry.index)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("reference '", Excerpt(text), "': want the name of a node, or name:number for another output"));
+    return Invalid("reference '", Excerpt(text), "': want the name of a node, or name:number for another output");
   }
   return entry;
 }
@@ -41,9 +40,7 @@ class GraphReader {
   }
 
   absl::StatusOr<GraphSpec> Read(const v1::Graph& graph) && {
-    if (graph.nodes().empty() && graph.outputs().empty()) {
-      return absl::InvalidArgumentError("the graph has no nodes and no outputs");
-    }
+    if (graph.nodes().empty() && graph.outputs().empty()) return Invalid("the graph has no nodes and no outputs");
     for (const v1::Node& node : graph.nodes()) {
       if (!node.name().empty()) RETURN_IF_ERROR(AddName(node.name()));
     }
@@ -51,15 +48,11 @@ class GraphReader {
       NodeSpec spec;
       spec.name = node.name().empty() ? DefaultName(node.op()) : node.name();
       names_.insert(spec.name);
-      if (absl::Status status = ReadNode(node, &spec); !status.ok()) {
-        return Annotate(status, absl::StrCat("node '", Excerpt(spec.name), "'"));
-      }
+      RETURN_IF_ERROR(Annotate(ReadNode(node, &spec), absl::StrCat("node '", Excerpt(spec.name), "'")));
       graph_.nodes.push_back(std::move(spec));
     }
     for (const std::string& output : graph.outputs()) {
-      absl::StatusOr<EntrySpec> entry = ParseReference(output);
-      if (!entry.ok()) return Annotate(entry.status(), "outputs");
-      graph_.outputs.push_back(*std::move(entry));
+      ASSIGN_OR_RETURN(graph_.outputs.emplace_back(), Annotate(ParseReference(output), "outputs"));
       graph_.output_names.push_back(output);
     }
     AddVariables();
@@ -70,7 +63,7 @@ class GraphReader {
   absl::Status AddName(const std::string& name) {
     RETURN_IF_ERROR(CheckNodeName(name));
     if (names_.insert(name).second) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("two nodes are named '", Excerpt(name), "'"));
+    return Invalid("two nodes are named '", Excerpt(name), "'");
   }
 
   // "convolution0", as MXNet's name manager says.
@@ -83,7 +76,7 @@ class GraphReader {
   }
 
   static absl::Status ReadNode(const v1::Node& node, NodeSpec* spec) {
-    if (node.op().empty()) return absl::InvalidArgumentError("it has no `op`");
+    if (node.op().empty()) return Invalid("it has no `op`");
     spec->op = node.op();
     ASSIGN_OR_RETURN(spec->attrs, CallAttrsFromProto(node));
     for (const std::string& input : node.inputs()) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
@@ -10,9 +9,8 @@ namespace gluond::server {
 absl::StatusOr<Positions> CheckRange(const v1::Rows& rows, int64_t num_rows) {
   const Positions range{rows.begin(), rows.has_end() ? rows.end() : num_rows};
   if (range.begin >= 0 && range.begin < range.end && range.end <= num_rows) return range;
-  return absl::InvalidArgumentError(absl::StrCat("rows from ", range.begin, " to ", range.end, " of dataset '", rows.dataset(),
-                                                 "' are no range within its ", num_rows,
-                                                 " rows; leave `end` out for all from `begin` on"));
+  return Invalid("rows from ", range.begin, " to ", range.end, " of dataset '", rows.dataset(), "' are no range within its ",
+                 num_rows, " rows; leave `end` out for all from `begin` on");
 }
 
 absl::StatusOr<Tensor> SelectRows(const v1::Rows& rows, const Dataset& dataset, Allocator& host) {
@@ -24,13 +22,11 @@ absl::StatusOr<Tensor> SelectRows(const v1::Rows& rows, const Dataset& dataset, 
                          .count = range.end - range.begin,
                          .shuffle = rows.shuffle()});
   }
-  if (rows.shuffle() || rows.begin() != 0 || rows.has_end()) {
-    return absl::InvalidArgumentError("rows: want `indices` or a range, got both");
-  }
+  if (rows.shuffle() || rows.begin() != 0 || rows.has_end()) return Invalid("rows: want `indices` or a range, got both");
   for (int i = 0; i < rows.indices_size(); ++i) {
     if (rows.indices(i) >= 0 && rows.indices(i) < dataset.rows()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("rows.indices[", i, "] is ", rows.indices(i), "; dataset '", rows.dataset(),
-                                                   "' has the rows 0 to ", dataset.rows() - 1));
+    return Invalid("rows.indices[", i, "] is ", rows.indices(i), "; dataset '", rows.dataset(), "' has the rows 0 to ",
+                   dataset.rows() - 1);
   }
   ASSIGN_OR_RETURN(Tensor selected, Tensor::Empty(host, {rows.indices_size()}, DType::kInt64));
   std::copy(rows.indices().begin(), rows.indices().end(), selected.data<int64_t>());

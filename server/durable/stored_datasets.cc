@@ -18,9 +18,7 @@ absl::Status StoredDatasets::SaveNow(const std::string& name, const HostedDatase
     return absl::AbortedError(absl::StrCat("dataset '", name, "' was deleted before it was stored; upload it again"));
   }
   return Annotate(store_.Save(name, hosted->Parts()),
-                  absl::StrCat("dataset '", name,
-                               "' is not stored and not committed; its bytes are kept for another "
-                               "`commit`"));
+                  absl::StrCat("dataset '", name, "' is not stored and not committed; its bytes are kept for another `commit`"));
 }
 
 void StoredDatasets::Delete(const std::string& name, const std::optional<std::string>& expected, Done done) {

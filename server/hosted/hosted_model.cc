@@ -73,11 +73,10 @@ void HostedModel::Restore(Checkpoint checkpoint, std::function<void(absl::Status
 std::function<absl::Status()> HostedModel::Expect(uint64_t version) {
   return [self = shared_from_this(), version] {
     if (self->version() == version) return absl::OkStatus();
-    return WithInfo(absl::AbortedError(absl::StrCat("model '", self->model().name(), "' has version ", self->version(),
-                                                    " by now, expected ", version,
-                                                    ": a step or another call has "
-                                                    "changed it; read the model again")),
-                    reason::kVersionChanged, {{"version", absl::StrCat(self->version())}});
+    return WithInfo(
+        absl::AbortedError(absl::StrCat("model '", self->model().name(), "' has version ", self->version(), " by now, expected ",
+                                        version, ": a step or another call has changed it; read the model again")),
+        reason::kVersionChanged, {{"version", absl::StrCat(self->version())}});
   };
 }
 

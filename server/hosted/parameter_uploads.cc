@@ -27,9 +27,8 @@ absl::StatusOr<Whole> CheckWhole(const v1::UploadParameterRequest& request, Host
   ASSIGN_OR_RETURN(whole.dtype, FromProto(request.dtype()));
   Shape agreed = parameter.shape;
   if (!ShapeAssign(&agreed, whole.shape) || whole.dtype != parameter.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter '", parameter.name, "' is of shape ", parameter.shape.ToString(),
-                                                   " and dtype ", Name(parameter.dtype), ", got ", whole.shape.ToString(), " and ",
-                                                   Name(whole.dtype)));
+    return Invalid("parameter '", parameter.name, "' is of shape ", parameter.shape.ToString(), " and dtype ",
+                   Name(parameter.dtype), ", got ", whole.shape.ToString(), " and ", Name(whole.dtype));
   }
   return whole;
 }
@@ -49,7 +48,7 @@ void CopyFrom(const Bytes& bytes, size_t skip, char* to) {
 
 absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::UploadParameterRequest& request,
                                                                      const Attachments& attachments, HostedModel& model) {
-  if (request.call().client_id().empty()) return absl::InvalidArgumentError("an upload needs a client_id");
+  if (request.call().client_id().empty()) return Invalid("an upload needs a client_id");
   ASSIGN_OR_RETURN(const Whole whole, CheckWhole(request, model));
   const Bytes bytes = attachments.Get(request.chunk().data());
   ASSIGN_OR_RETURN(const int64_t total, CheckedBytes(whole.shape, SizeOf(whole.dtype)));
@@ -59,7 +58,7 @@ absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::U
   if (begins) upload = std::make_shared<Upload>();
   MutexLock lock(upload->mu);
   if (!begins && (upload->tensor.shape() != whole.shape || upload->tensor.dtype() != whole.dtype)) {
-    return absl::InvalidArgumentError("shape or dtype differs from the first chunk's; set `restart` to begin anew");
+    return Invalid("shape or dtype differs from the first chunk's; set `restart` to begin anew");
   }
   Progress progress{upload->received, static_cast<uint64_t>(total)};
   ASSIGN_OR_RETURN(const size_t known, CheckChunk(request.chunk(), bytes, progress.received, progress.total));
@@ -97,8 +96,7 @@ absl::Status ParameterUploads::CheckCount(const std::string& tenant) const {
   const auto count = static_cast<int64_t>(uploads_.size());
   if (count >= most_) {
     return OverLimit("--max_uploads", "the server holds ", count,
-                     " uploads of parameters, the limit of "
-                     "--max_uploads; apply some, or wait until they expire");
+                     " uploads of parameters, the limit of --max_uploads; apply some, or wait until they expire");
   }
   const int64_t part = PartOfOneTenant(most_);
   if (tenants_ == nullptr || !tenants_->any() || count < part) return absl::OkStatus();

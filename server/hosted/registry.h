@@ -130,8 +130,7 @@ class Registry {
   // The error about a value of that name which is not the expected one.
   absl::Status Changed(const std::string& name) const {
     return WithInfo(absl::AbortedError(absl::StrCat("the ", kind_, " '", Excerpt(name),
-                                                    "' is another one by now than the expected; "
-                                                    "look at it again")),
+                                                    "' is another one by now than the expected; look at it again")),
                     reason::kVersionChanged);
   }
   // NOT_FOUND as Find.

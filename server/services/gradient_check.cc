@@ -22,8 +22,7 @@ using Done = std::function<void(absl::StatusOr<v1::CheckGradientResponse>)>;
 
 absl::Status CheckElements(const char* what, int64_t elements, int64_t most) {
   if (elements <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " have ", elements, " elements; want at most ", most, ": check a smaller case"));
+  return Invalid(what, " have ", elements, " elements; want at most ", most, ": check a smaller case");
 }
 
 // A copy in float64, or of the same type when that is not a floating one.
@@ -63,8 +62,7 @@ class Check : public std::enable_shared_from_this<Check> {
   absl::Status Prepare() {
     const double epsilon = options_.epsilon, tolerance = options_.tolerance;
     if (!(epsilon > 0 && epsilon < 1) || !(tolerance >= 0) || !std::isfinite(tolerance)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("want 0 < epsilon < 1 and a finite tolerance of 0 or more, got ", epsilon, " and ", tolerance));
+      return Invalid("want 0 < epsilon < 1 and a finite tolerance of 0 or more, got ", epsilon, " and ", tolerance);
     }
     ASSIGN_OR_RETURN(OneCall call, MakeOneCall(options_.op, options_.attrs, options_.inputs.size()));
     if (!call.node->op()->HasAttr("FGradient")) {

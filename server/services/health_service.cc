@@ -135,9 +135,11 @@ HealthService::Status HealthService::StatusWithin(const Reach& reach, const std:
 
 absl::Status HealthService::CheckMayAsk(bool known, const std::string& service) const {
   if (known || service.empty() || !names_are_closed_) return absl::OkStatus();
-  return WithInfo(absl::UnauthenticatedError("health tells of anything but the server itself, which has no name, to callers whom "
-                                             "it knows (--health_names=closed): send the metadata `authorization: Bearer TOKEN`"),
-                  reason::kNoIdentity);
+  return WithInfo(
+      absl::UnauthenticatedError(
+          "health tells of anything but the server itself, which has no name, to callers whom it knows (--health_names=closed): "
+          "send the metadata `authorization: Bearer TOKEN`"),
+      reason::kNoIdentity);
 }
 
 void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {
@@ -160,10 +162,9 @@ void HealthService::List(Call<HealthListRequest, HealthListResponse> call) {
     if (call.reach().Has(version.served())) names.insert(absl::StrCat(kModel, version.served()));
   }
   if (names.size() > kMostListed) {
-    return call.Finish(absl::ResourceExhaustedError(absl::StrCat("there are ", names.size(),
-                                                                 " services, devices and models, and a list has ", kMostListed,
-                                                                 " at most; ask for one by "
-                                                                 "Check, or for models by ListVersions")));
+    return call.Finish(
+        absl::ResourceExhaustedError(absl::StrCat("there are ", names.size(), " services, devices and models, and a list has ",
+                                                  kMostListed, " at most; ask for one by Check, or for models by ListVersions")));
   }
   {
     MutexLock lock(mu_);

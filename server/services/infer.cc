@@ -32,25 +32,19 @@ absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRe
       if (timeout > 0) to->timeout = std::chrono::microseconds(std::min(timeout, kLongest));
     } else if (name == kTiming) {
       if (parameter.parameter_choice_case() != inference::InferParameter::kBoolParam) {
-        return InField("parameters[\"timing\"]",
-                       absl::InvalidArgumentError("the parameter 'timing' wants true or false, in bool_param"));
+        return InField("parameters[\"timing\"]", Invalid("the parameter 'timing' wants true or false, in bool_param"));
       }
       to->tells_times = parameter.bool_param();
     } else if (name == kFinalResponse) {
       if (parameter.parameter_choice_case() != inference::InferParameter::kBoolParam) {
         return InField(absl::StrCat("parameters[\"", kFinalResponse, "\"]"),
-                       absl::InvalidArgumentError(absl::StrCat("the parameter '", kFinalResponse,
-                                                               "' wants true or false, in "
-                                                               "bool_param")));
+                       Invalid("the parameter '", kFinalResponse, "' wants true or false, in bool_param"));
       }
     } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
-      return InField(
-          absl::StrCat("parameters[\"", name, "\"]"),
-          absl::InvalidArgumentError(absl::StrCat("no model here keeps a state between requests; leave '", name, "' out")));
+      return InField(absl::StrCat("parameters[\"", name, "\"]"),
+                     Invalid("no model here keeps a state between requests; leave '", name, "' out"));
     } else if (absl::StartsWith(name, "triton_")) {
-      return InField("parameters", absl::InvalidArgumentError(absl::StrCat("the parameter '", Excerpt(name),
-                                                                           "' is Triton's "
-                                                                           "own; leave it out")));
+      return InField("parameters", Invalid("the parameter '", Excerpt(name), "' is Triton's own; leave it out"));
     }
   }
   return absl::OkStatus();
@@ -66,9 +60,7 @@ absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, 
   Wanted wanted;
   absl::flat_hash_set<absl::string_view> seen;
   for (const auto& output : request.outputs()) {
-    if (!seen.insert(output.name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("output '", Excerpt(output.name()), "' is wanted twice"));
-    }
+    if (!seen.insert(output.name()).second) return Invalid("output '", Excerpt(output.name()), "' is wanted twice");
     to->outputs.push_back(output.name());
     ASSIGN_OR_RETURN(std::optional<SharedPlace> place, ReadSharedPlace(output.parameters(), regions));
     if (place.has_value()) wanted.places[output.name()] = *std::move(place);
@@ -77,9 +69,8 @@ absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, 
     ASSIGN_OR_RETURN(const uint64_t count, Natural(kClassification, classification->second));
     if (count == 0) continue;
     if (wanted.places.contains(output.name())) {
-      return absl::InvalidArgumentError(absl::StrCat("the classes of output '", Excerpt(output.name()),
-                                                     "' are given in the "
-                                                     "answer alone; leave its shared memory out"));
+      return Invalid("the classes of output '", Excerpt(output.name()),
+                     "' are given in the answer alone; leave its shared memory out");
     }
     wanted.classes[output.name()] = static_cast<int64_t>(std::min<uint64_t>(count, INT32_MAX));
   }
@@ -125,10 +116,7 @@ void Tell(const InferTimes& times, std::chrono::nanoseconds encode, inference::M
 void Infer(const VersionTable& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
   const inference::ModelInferRequest& message = inference.request;
   if (message.id().size() > kLongestId) {
-    return done(InField("id", absl::InvalidArgumentError(absl::StrCat("the id has ", message.id().size(),
-                                                                      " bytes, the "
-                                                                      "limit is ",
-                                                                      kLongestId))));
+    return done(InField("id", Invalid("the id has ", message.id().size(), " bytes, the limit is ", kLongestId)));
   }
   absl::StatusOr<ServedVersionPtr> chosen = served.Choose(message.model_name(), message.model_version(), message.id());
   if (!chosen.ok()) return done(chosen.status());

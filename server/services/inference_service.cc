@@ -32,8 +32,7 @@ constexpr const char* kExtensions[] = {"classification",  "model_repository",   
 // The answer of methods that this server has not.
 constexpr char kNoMemory[] = "this server maps no memory of its clients; send tensors in requests";
 constexpr char kNoSharedMemory[] =
-    "this server maps no memory of its clients, unless it is started with --shared_memory; "
-    "send tensors in requests";
+    "this server maps no memory of its clients, unless it is started with --shared_memory; send tensors in requests";
 
 absl::Status CheckRepository(const std::string& name) {
   if (name.empty()) return absl::OkStatus();
@@ -136,16 +135,14 @@ constexpr const char* kTraceSettings[] = {"trace_file", "trace_level", "trace_ra
 constexpr char kTraceLevel[] = "trace_level", kOff[] = "OFF";
 
 absl::Status Wrong(const std::string& name, absl::string_view want) {
-  return InField(absl::StrCat("settings[\"", Excerpt(name), "\"]"),
-                 absl::InvalidArgumentError(absl::StrCat("the setting '", Excerpt(name), "' wants ", want)));
+  return InField(absl::StrCat("settings[\"", Excerpt(name), "\"]"), Invalid("the setting '", Excerpt(name), "' wants ", want));
 }
 
 absl::Status CheckLevel(const std::string& name, LogLevel level, const Setting& setting, const Runner& runner) {
   if (!setting.has_bool_param()) return Wrong(name, "bool_param: whether such lines are logged");
   if (level != LogLevel::kInfo || !setting.bool_param() || runner.access.is_open()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "lines of calls that went well have no file to go to; start the server with "
-      "--access_log=FILE");
+      "lines of calls that went well have no file to go to; start the server with --access_log=FILE");
 }
 
 absl::Status Check(const std::string& name, const Setting& setting, const Runner& runner) {
@@ -162,8 +159,7 @@ absl::Status Check(const std::string& name, const Setting& setting, const Runner
   }
   if (name == kFile) {
     return absl::PermissionDeniedError(
-        "no client says to which file the server writes; its flags --access_log, --error_log "
-        "and --audit_log do");
+        "no client says to which file the server writes; its flags --access_log, --error_log and --audit_log do");
   }
   return Wrong(name, "another name: log_info, log_warning, log_error, log_verbose_level or log_format");
 }
@@ -177,16 +173,14 @@ void Apply(const std::string& name, const Setting& setting, LogLevels& levels) {
 
 absl::Status CheckTrace(const std::string& name, const inference::TraceSettingRequest::SettingValue& setting) {
   if (std::find(std::begin(kTraceSettings), std::end(kTraceSettings), name) == std::end(kTraceSettings)) {
-    return Wrong(name,
-                 "another name: Triton knows trace_level, trace_rate, trace_count, log_frequency, trace_file and "
-                 "trace_mode");
+    return Wrong(name, "another name: Triton knows trace_level, trace_rate, trace_count, log_frequency, trace_file and trace_mode");
   }
   // A setting without a value goes back to its default.
   const bool is_off = name == kTraceLevel && setting.value_size() == 1 && setting.value(0) == kOff;
   if (is_off || setting.value().empty()) return absl::OkStatus();
   return absl::UnimplementedError(
-      "this server keeps no traces; a call's line in --access_log has the trace of its "
-      "`traceparent` and a span, and ModelStatistics tells the times of inferences");
+      "this server keeps no traces; a call's line in --access_log has the trace of its `traceparent` and a span, and "
+      "ModelStatistics tells the times of inferences");
 }
 
 class InferenceService final : public RawService {
@@ -330,9 +324,8 @@ class InferenceService final : public RawService {
   void RepositoryModelLoad(Call<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse> call) {
     FINISH_IF_ERROR(call, CheckRepository(call.request().repository_name()));
     for (const auto& [name, value] : call.request().parameters()) {
-      return call.Finish(absl::InvalidArgumentError(absl::StrCat("there is no parameter '", Excerpt(name),
-                                                                 "' of loading; a "
-                                                                 "version is served as it was published")));
+      return call.Finish(
+          Invalid("there is no parameter '", Excerpt(name), "' of loading; a version is served as it was published"));
     }
     publisher_.LoadAgain(call.request().model_name(), [call](const absl::Status& status) { call.Finish(status); });
   }

@@ -33,7 +33,7 @@ absl::StatusOr<HostedModel::Clock::duration> TtlFromProto(const google::protobuf
   if (seconds > 0 && seconds < 1e9) {
     return std::chrono::duration_cast<HostedModel::Clock::duration>(std::chrono::duration<double>(seconds));
   }
-  return absl::InvalidArgumentError(absl::StrCat("ttl is ", seconds, " s; want more than 0 and less than 1e9"));
+  return Invalid("ttl is ", seconds, " s; want more than 0 and less than 1e9");
 }
 
 absl::flat_hash_set<std::string> Initialized(const Model& model) {
@@ -49,8 +49,8 @@ void SendChunk(const Call<v1::DownloadParameterRequest, v1::DownloadParameterRes
   const v1::DownloadParameterRequest& request = call.request();
   const Tensor& tensor = download.parameter.tensor;
   if (request.offset() > tensor.bytes()) {
-    return call.Finish(absl::InvalidArgumentError(absl::StrCat("offset ", request.offset(), " is beyond the ", tensor.bytes(),
-                                                               " bytes of parameter '", request.parameter(), "'")));
+    return call.Finish(
+        Invalid("offset ", request.offset(), " is beyond the ", tensor.bytes(), " bytes of parameter '", request.parameter(), "'"));
   }
   const uint64_t wanted = request.has_max_bytes() ? std::min(request.max_bytes(), max_bytes) : max_bytes;
   const uint64_t size = std::min<uint64_t>(wanted, tensor.bytes() - request.offset());
@@ -314,7 +314,7 @@ class ModelService final : public RawService {
   void DownloadParameter(Call<v1::DownloadParameterRequest, v1::DownloadParameterResponse> call) {
     const v1::DownloadParameterRequest& request = call.request();
     if (request.has_max_bytes() && request.max_bytes() == 0) {
-      return call.Finish(absl::InvalidArgumentError("max_bytes is 0; want 1 or more, or leave it out"));
+      return call.Finish(Invalid("max_bytes is 0; want 1 or more, or leave it out"));
     }
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
     const auto max_bytes = static_cast<uint64_t>(runner().limits.max_chunk_bytes());

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
@@ -18,9 +17,7 @@ absl::StatusOr<OneCall> MakeOneCall(const std::string& op_name, const AttrDict& 
   parsed.dict = attrs;
   RETURN_IF_ERROR(op->ParseAttrs(&parsed, num_inputs));
   const uint32_t want = op->num_inputs(parsed);
-  if (want != kVarg && want != num_inputs) {
-    return absl::InvalidArgumentError(absl::StrCat("operator '", op_name, "' takes ", want, " inputs, got ", num_inputs));
-  }
+  if (want != kVarg && want != num_inputs) return Invalid("operator '", op_name, "' takes ", want, " inputs, got ", num_inputs);
   OneCall call;
   call.inputs = op->input_names(parsed, static_cast<uint32_t>(num_inputs));
   std::vector<NodeEntry> entries;

@@ -50,10 +50,10 @@ inline absl::StatusOr<std::string> FromToken(absl::string_view token) {
     name = text;
     if (absl::ConsumePrefix(&name, kToken) && !name.empty()) return std::string(name);
   }
-  return InField("page_token",
-                 absl::InvalidArgumentError(absl::StrCat("page_token '", Excerpt(token),
-                                                         "' is none that this server gives; send "
-                                                         "next_page_token of the answer before, or nothing for the first page")));
+  return InField(
+      "page_token",
+      Invalid("page_token '", Excerpt(token),
+              "' is none that this server gives; send next_page_token of the answer before, or nothing for the first page"));
 }
 
 }  // namespace pages_internal
@@ -69,8 +69,7 @@ void KeepThoseWithin(const Reach& reach, List* list, NameOf name_of) {
 template <class Request, class List, class NameOf>
 absl::StatusOr<Page> PageOf(const Request& request, const List& list, NameOf name_of) {
   if (request.page_size() < 0) {
-    return InField("page_size", absl::InvalidArgumentError(
-                                    absl::StrCat("page_size is ", request.page_size(), "; want 1 or more, or 0 for all")));
+    return InField("page_size", Invalid("page_size is ", request.page_size(), "; want 1 or more, or 0 for all"));
   }
   Page page;
   if (!request.page_token().empty()) {

@@ -91,7 +91,7 @@ reflection::ServerReflectionResponse AnswerTo(const reflection::ServerReflection
       for (const std::string& name : services()) answer.mutable_list_services_response()->add_service()->set_name(name);
       break;
     case reflection::ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
-      SetError(absl::InvalidArgumentError("the request asks nothing; set one of its fields but `host`"), &answer);
+      SetError(Invalid("the request asks nothing; set one of its fields but `host`"), &answer);
   }
   return answer;
 }

@@ -46,8 +46,7 @@ class ServingService final : public RawService {
     VersionFacts facts;
     ASSIGN_OR_FINISH(call, facts.options, FromProto(request.options()));
     if (request.model().empty() == request.checkpoint().empty()) {
-      return call.Finish(InField("model", absl::InvalidArgumentError("want a `model` or a `checkpoint` to publish, one of "
-                                                                     "them")));
+      return call.Finish(InField("model", Invalid("want a `model` or a `checkpoint` to publish, one of them")));
     }
     if (!request.checkpoint().empty()) {
       runner().dispatch.Run(Weight::kDisk, [this, call, facts] { PublishCheckpoint(call, facts); });
@@ -76,8 +75,7 @@ class ServingService final : public RawService {
     const v1::PublishModelRequest& request = call.request();
     if (store_ == nullptr) {
       return call.Finish(
-          absl::FailedPreconditionError("this server keeps no checkpoints; start it with --store_dir=FOLDER, or "
-                                        "publish a model"));
+          absl::FailedPreconditionError("this server keeps no checkpoints; start it with --store_dir=FOLDER, or publish a model"));
     }
     facts.source = request.checkpoint();
     FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", request.checkpoint()));
@@ -130,9 +128,8 @@ class ServingService final : public RawService {
 
   void ReloadServing(Call<v1::ReloadServingRequest, v1::ReloadServingResponse> call) {
     if (reload_ == nullptr) {
-      return call.Finish(
-          absl::FailedPreconditionError("this server has no file of what it serves; start it with --serve=FILE, "
-                                        "or publish a model"));
+      return call.Finish(absl::FailedPreconditionError(
+          "this server has no file of what it serves; start it with --serve=FILE, or publish a model"));
     }
     reload_(call.Then([this, call](const Declaration&) {
       for (v1::ServedVersion& version : publisher_.table().List()) {

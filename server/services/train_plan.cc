@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/row_selection.h"
 
@@ -17,11 +16,6 @@ constexpr int64_t kMostEpochs = 1'000'000'000;
 constexpr std::chrono::milliseconds kShortest{50};
 constexpr std::chrono::seconds kLongest{1'000'000'000};
 
-template <class... Args>
-absl::Status Invalid(const Args&... message) {
-  return absl::InvalidArgumentError(absl::StrCat(message...));
-}
-
 absl::StatusOr<std::chrono::nanoseconds> ProgressEvery(const v1::TrainRequest& request) {
   if (!request.has_progress_every()) return std::chrono::seconds(1);
   const google::protobuf::Duration& every = request.progress_every();
@@ -29,8 +23,7 @@ absl::StatusOr<std::chrono::nanoseconds> ProgressEvery(const v1::TrainRequest& r
   const std::chrono::nanoseconds time = seconds + std::chrono::nanoseconds(every.nanos());
   if (time >= kShortest) return time;
   return Invalid("progress_every is ", every.seconds(), " s and ", every.nanos(),
-                 " ns; want 0.05 s or more, or leave "
-                 "it out for 1 s");
+                 " ns; want 0.05 s or more, or leave it out for 1 s");
 }
 
 // An evaluation that cannot be is found before the first epoch, which may take hours.

@@ -55,7 +55,7 @@ NamedTensors Only(const google::protobuf::RepeatedPtrField<std::string>& wanted,
 template <class Request>
 absl::Status CheckOneSource(const Request& request) {
   if (request.has_rows() != !request.inputs().empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither"));
+  return Invalid("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither");
 }
 
 template <class Request>
@@ -68,7 +68,7 @@ absl::Status CheckSteps(const v1::TrainStepRequest& request) {
   if (request.has_steps()) RETURN_IF_ERROR(CheckPositive("steps", request.steps()));
   RETURN_IF_ERROR(CheckOneSource(request));
   if (!request.has_rows() && request.steps() > 1) {
-    return absl::InvalidArgumentError("one batch of `inputs` makes one step; name `rows` of a dataset for more");
+    return Invalid("one batch of `inputs` makes one step; name `rows` of a dataset for more");
   }
   return absl::OkStatus();
 }
@@ -245,8 +245,7 @@ class TrainingService final : public RawService {
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
     ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
     if (request.batch_size() < 1) {
-      return call.Finish(absl::InvalidArgumentError(
-          absl::StrCat("batch_size is ", request.batch_size(), "; want 1 or more: gradients are divided by it")));
+      return call.Finish(Invalid("batch_size is ", request.batch_size(), "; want 1 or more: gradients are divided by it"));
     }
     const auto watch = Stopwatch::Start(runner(), hosted->model());
     Change<absl::StatusOr<StepReport>>(
@@ -301,9 +300,7 @@ class TrainingService final : public RawService {
     DatasetSteps steps;
     ASSIGN_OR_FINISH(call, steps.rows, SelectRows(request.rows(), *dataset, hosted->host_allocator()));
     const bool is_range = request.rows().indices().empty();
-    if (is_range && !request.has_batch_size()) {
-      return call.Finish(absl::InvalidArgumentError("a range of rows needs a batch_size"));
-    }
+    if (is_range && !request.has_batch_size()) return call.Finish(Invalid("a range of rows needs a batch_size"));
     const int64_t count = steps.rows.Size();
     steps.batch_size = request.has_batch_size() ? std::min(request.batch_size(), count) : count;
     const int64_t whole = count / steps.batch_size;
@@ -311,8 +308,7 @@ class TrainingService final : public RawService {
     if (request.drop_last() && request.batch_size() > count) steps.steps = 0;
     if (request.has_steps()) steps.steps = std::min(steps.steps, request.steps());
     if (steps.steps == 0) {
-      return call.Finish(absl::InvalidArgumentError(
-          absl::StrCat("the ", count, " rows make no batch of ", request.batch_size(), "; leave `drop_last` out")));
+      return call.Finish(Invalid("the ", count, " rows make no batch of ", request.batch_size(), "; leave `drop_last` out"));
     }
     steps.dataset = dataset;
     steps.keep_last = !request.drop_last();
