@@ -7,10 +7,19 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/core/op_facts.h"
+#include "engine/core/status_macros.h"
+#include "engine/nn/block.h"
+#include "engine/nn/initializer.h"
+#include "engine/nn/loss.h"
+#include "engine/train/lr_schedule.h"
+#include "engine/train/metric.h"
+#include "engine/train/optimizer.h"
 #include "server/codec/describe_call.h"
 
 namespace gluond::server {
+namespace {
 
+// One attribute of an operator or component.
 void DescribeParameter(const ArgumentDoc& doc, v1::Operator::Parameter* proto) {
   proto->set_name(doc.name);
   proto->set_type(doc.type);
@@ -26,6 +35,8 @@ void DescribeParameter(const ArgumentDoc& doc, v1::Operator::Parameter* proto) {
     proto->add_values(std::string(name));
   }
 }
+
+}  // namespace
 
 void DescribeOp(const Op& op, bool full, v1::Operator* proto) {
   proto->set_name(op.name());
@@ -58,6 +69,31 @@ void DescribeOp(const Op& op, bool full, v1::Operator* proto) {
   for (size_t i = 0; i < visible; ++i) proto->add_outputs(names[i]);
   const uint32_t num_inputs = op.num_inputs(attrs);
   if (num_inputs != kVarg) *proto->mutable_call() = DescribeCall(attrs, num_inputs);
+}
+
+absl::Status DescribeComponents(v1::ListComponentsRequest::Family wanted, v1::ListComponentsResponse* response) {
+  using Request = v1::ListComponentsRequest;
+  if (!Request::Family_IsValid(wanted)) {
+    return Invalid("family is ", static_cast<int>(wanted), "; want ", Request::ALL, " (all) to ", Request::Family_MAX);
+  }
+  const auto add = [wanted, response](Request::Family family, const auto& catalog) {
+    if (wanted != Request::ALL && wanted != family) return;
+    for (const auto& entry : catalog.entries()) {
+      v1::ListComponentsResponse::Entry* proto = response->add_components();
+      proto->set_family(family);
+      proto->set_name(entry.name);
+      for (const std::string& alias : entry.aliases) proto->add_aliases(alias);
+      proto->set_description(entry.description);
+      for (const ArgumentDoc& doc : entry.attributes) DescribeParameter(doc, proto->add_arguments());
+    }
+  };
+  add(Request::OPTIMIZER, Optimizers());
+  add(Request::LOSS, Losses());
+  add(Request::INITIALIZER, Initializers());
+  add(Request::METRIC, Metrics());
+  add(Request::LR_SCHEDULE, LrSchedules());
+  add(Request::BLOCK, Blocks());
+  return absl::OkStatus();
 }
 
 }  // namespace gluond::server

@@ -1,8 +1,9 @@
-// DescribeOp writes the registry's description of an operator as clients see it.
+// The registry's operators and the engine's catalogs of components as clients see them.
 
 #ifndef SERVER_CODEC_DESCRIBE_OPERATOR_H_
 #define SERVER_CODEC_DESCRIBE_OPERATOR_H_
 
+#include "absl/status/status.h"
 #include "engine/core/op.h"
 #include "gluond/v1/operator.pb.h"
 
@@ -11,8 +12,8 @@ namespace gluond::server {
 // Inputs, outputs and parameters only when `full`.
 void DescribeOp(const Op& op, bool full, v1::Operator* proto);
 
-// One attribute of an operator or component.
-void DescribeParameter(const ArgumentDoc& doc, v1::Operator::Parameter* proto);
+// INVALID_ARGUMENT: no family has the number.
+absl::Status DescribeComponents(v1::ListComponentsRequest::Family family, v1::ListComponentsResponse* response);
 
 }  // namespace gluond::server
 

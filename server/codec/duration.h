@@ -1,4 +1,4 @@
-// Lengths of time as the wire has them.
+// Lengths of time, and times, as the wire has them.
 
 #ifndef SERVER_CODEC_DURATION_H_
 #define SERVER_CODEC_DURATION_H_
@@ -10,7 +10,9 @@
 
 namespace gluond::server {
 
-inline void ToProto(std::chrono::nanoseconds duration, google::protobuf::Duration* proto) {
+// `proto`: a Duration, or a Timestamp, whose time is that since 1970.
+template <class Proto>
+void ToProto(std::chrono::nanoseconds duration, Proto* proto) {
   constexpr int64_t kSecond = 1'000'000'000;
   proto->set_seconds(duration.count() / kSecond);
   proto->set_nanos(static_cast<int32_t>(duration.count() % kSecond));

@@ -13,6 +13,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "google/protobuf/descriptor.h"
 #include "server/codec/tensor_codec.h"
 
 namespace gluond::server {
@@ -50,19 +51,10 @@ using Contents = inference::InferTensorContents;
 
 // The fields of `contents` that have elements, but for `except`.
 std::string OtherFields(const Contents& contents, absl::string_view except) {
-  std::vector<absl::string_view> fields;
-  const auto add = [&](absl::string_view name, int size) {
-    if (size > 0 && name != except) fields.push_back(name);
-  };
-  add("bool_contents", contents.bool_contents_size());
-  add("int_contents", contents.int_contents_size());
-  add("int64_contents", contents.int64_contents_size());
-  add("uint_contents", contents.uint_contents_size());
-  add("uint64_contents", contents.uint64_contents_size());
-  add("fp32_contents", contents.fp32_contents_size());
-  add("fp64_contents", contents.fp64_contents_size());
-  add("bytes_contents", contents.bytes_contents_size());
-  return absl::StrJoin(fields, " and ");
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  contents.GetReflection()->ListFields(contents, &fields);
+  std::erase_if(fields, [except](const auto* field) { return field->name() == except; });
+  return absl::StrJoin(fields, " and ", [](std::string* out, const auto* field) { out->append(field->name()); });
 }
 
 absl::StatusOr<Tensor> DecodeContents(const Contents& contents, const Shape& shape, DType dtype, Allocator& host) {

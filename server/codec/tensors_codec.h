@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "engine/core/status_macros.h"
-#include "engine/core/text.h"
 #include "engine/nn/named_tensor.h"
 #include "google/protobuf/map.h"
 #include "google/protobuf/repeated_ptr_field.h"

@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
 #include "server/codec/tensor_codec.h"
 #include "server/hosted/describe_model.h"

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "engine/core/text.h"
 
 namespace gluond::server {
 

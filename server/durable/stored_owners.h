@@ -8,7 +8,6 @@
 #include <atomic>
 #include <memory>
 
-#include "absl/status/status.h"
 #include "engine/store/checkpoint.h"
 #include "server/durable/turns.h"
 #include "server/rpc/runner.h"

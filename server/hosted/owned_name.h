@@ -5,7 +5,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "engine/runtime/tenant_name.h"
 #include "engine/store/stored_name.h"
 #include "server/identity/tenants.h"
 

@@ -22,6 +22,12 @@ constexpr char kTiming[] = "timing";
 constexpr char kFinalResponse[] = "triton_enable_empty_final_response";
 constexpr size_t kLongestId = 1024;
 
+absl::StatusOr<bool> Flag(absl::string_view name, const inference::InferParameter& parameter) {
+  if (parameter.parameter_choice_case() == inference::InferParameter::kBoolParam) return parameter.bool_param();
+  return InField(absl::StrCat("parameters[\"", name, "\"]"),
+                 Invalid("the parameter '", name, "' wants true or false, in bool_param"));
+}
+
 absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRequest* to) {
   for (const auto& [name, parameter] : request.parameters()) {
     if (name == "priority") {
@@ -31,15 +37,9 @@ absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRe
       constexpr uint64_t kLongest = 3'600'000'000;
       if (timeout > 0) to->timeout = std::chrono::microseconds(std::min(timeout, kLongest));
     } else if (name == kTiming) {
-      if (parameter.parameter_choice_case() != inference::InferParameter::kBoolParam) {
-        return InField("parameters[\"timing\"]", Invalid("the parameter 'timing' wants true or false, in bool_param"));
-      }
-      to->tells_times = parameter.bool_param();
+      ASSIGN_OR_RETURN(to->tells_times, Flag(name, parameter));
     } else if (name == kFinalResponse) {
-      if (parameter.parameter_choice_case() != inference::InferParameter::kBoolParam) {
-        return InField(absl::StrCat("parameters[\"", kFinalResponse, "\"]"),
-                       Invalid("the parameter '", kFinalResponse, "' wants true or false, in bool_param"));
-      }
+      RETURN_IF_ERROR(Flag(name, parameter).status());
     } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
       return InField(absl::StrCat("parameters[\"", name, "\"]"),
                      Invalid("no model here keeps a state between requests; leave '", name, "' out"));

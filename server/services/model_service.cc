@@ -136,8 +136,7 @@ class ModelService final : public RawService {
     Reservation meanwhile(Budget::PartOf(runner().memory));
     const int64_t most = runner().limits.max_graph_nodes;
     FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * std::min<int64_t>(request.graph().nodes_size(), most)));
-    const CustomHostPtr custom_host = devices_.custom_host_of(request.model());
-    const ScopedCustomHost host(custom_host, request.host());
+    const ScopedCustomHost host(devices_.custom_host_of(request.model()), request.host());
     ASSIGN_OR_FINISH(call, ModelDefinition definition, DefinitionFromProto(request, most));
     FINISH_IF_ERROR(call, call.cancellation()->Check());
     absl::StatusOr<HostedModelPtr> made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,
@@ -369,8 +368,7 @@ class ModelService final : public RawService {
     FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", request.checkpoint()));
     const std::string name = request.model().empty() ? request.checkpoint() : request.model();
     ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
-    const CustomHostPtr custom_host = devices_.custom_host_of(name);
-    const ScopedCustomHost host(custom_host);
+    const ScopedCustomHost host(devices_.custom_host_of(name));
     ASSIGN_OR_FINISH(call, Checkpoint checkpoint, store->Load(request.checkpoint(), *devices_.host().allocator));
     if (request.parameters_only()) checkpoint.trainer.reset();
     const auto kept = std::make_shared<Checkpoint>(std::move(checkpoint));

@@ -9,7 +9,6 @@
 #include "engine/core/op.h"
 #include "gluond/v1/operator.pb.h"
 #include "server/codec/attrs_codec.h"
-#include "server/codec/describe_components.h"
 #include "server/codec/describe_operator.h"
 #include "server/codec/registry_hash.h"
 #include "server/codec/tensors_codec.h"
@@ -92,8 +91,7 @@ class OperatorService final : public RawService {
                                  .cancellation = call.cancellation()};
     if (request.has_epsilon()) options.epsilon = request.epsilon();
     if (request.has_tolerance()) options.tolerance = request.tolerance();
-    const CustomHostPtr custom_host = devices_.custom_host_of(call.reach().owner());
-    const ScopedCustomHost host(custom_host);
+    const ScopedCustomHost host(devices_.custom_host_of(call.reach().owner()));
     StartGradientCheck(devices_.host(), std::move(options), call.Then([call](v1::CheckGradientResponse response) {
       call.response() = std::move(response);
       call.Finish();

@@ -3,7 +3,6 @@
 
 #include "server/services/services.h"
 
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>

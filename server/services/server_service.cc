@@ -6,9 +6,9 @@
 #include <functional>
 #include <random>
 #include <utility>
-#include <vector>
 
 #include "gluond/v1/server.pb.h"
+#include "server/codec/duration.h"
 #include "server/codec/registry_hash.h"
 #include "server/hosted/devices.h"
 #include "server/start/protocol.h"
@@ -21,25 +21,12 @@ uint64_t RandomNumber() {
   return uint64_t{random()} << 32 | random();
 }
 
-struct ToldLimit {
-  const google::protobuf::FieldDescriptor* field;
-  int64_t Limits::*limit;
-};
-
 // Clients hear of the limits for which the message has a field.
-const std::vector<ToldLimit>& ToldLimits() {
-  static const auto& told = *new auto([] {
-    std::vector<ToldLimit> limits;
-    for (const LimitFlag& limit : LimitFlags()) {
-      if (const auto* field = v1::Limits::descriptor()->FindFieldByName(limit.name)) limits.push_back({field, limit.limit});
-    }
-    return limits;
-  }());
-  return told;
-}
-
 void SetLimits(const Limits& limits, v1::Limits* told) {
-  for (const auto& [field, limit] : ToldLimits()) told->GetReflection()->SetInt64(told, field, limits.*limit);
+  for (const LimitFlag& limit : LimitFlags()) {
+    const auto* const field = v1::Limits::descriptor()->FindFieldByName(limit.name);
+    if (field != nullptr) told->GetReflection()->SetInt64(told, field, limits.*limit.limit);
+  }
   told->set_max_chunk_bytes(limits.max_chunk_bytes());
 }
 
@@ -68,8 +55,7 @@ class ServerService final : public RawService {
     SetBytes(call.reach(), &info);
     SetLimits(runner().limits, info.mutable_limits());
     const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
-    info.mutable_uptime()->set_seconds(uptime.count() / 1000);
-    info.mutable_uptime()->set_nanos(static_cast<int32_t>(uptime.count() % 1000) * 1'000'000);
+    ToProto(uptime, info.mutable_uptime());
     info.set_models(count_models_(call.reach()));
     info.set_has_store(has_store_);
     info.set_incarnation(incarnation_);

@@ -2,7 +2,6 @@
 
 #include "server/services/services.h"
 
-#include <functional>
 #include <optional>
 #include <utility>
 
@@ -79,8 +78,7 @@ class ServingService final : public RawService {
     }
     facts.source = request.checkpoint();
     FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", request.checkpoint()));
-    const CustomHostPtr custom_host = devices_.custom_host_of(request.checkpoint());
-    const ScopedCustomHost host(custom_host);
+    const ScopedCustomHost host(devices_.custom_host_of(request.checkpoint()));
     ASSIGN_OR_FINISH(call, Checkpoint checkpoint, store_->Load(request.checkpoint(), *devices_.host().allocator));
     Publish(call, std::move(checkpoint.model), std::move(facts));
   }

@@ -5,7 +5,6 @@
 #include "server/services/services.h"
 
 #include <utility>
-#include <vector>
 
 #include "server/durable/saved_sessions.h"
 #include "server/services/pages.h"

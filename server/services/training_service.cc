@@ -16,7 +16,6 @@
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "gluond/v1/training.pb.h"
-#include "server/codec/row_selection.h"
 #include "server/codec/tensors_codec.h"
 #include "server/codec/trainer_codec.h"
 #include "server/durable/stored_datasets.h"
