@@ -150,6 +150,14 @@ absl::Status Largest(const Tensor& tensor, int64_t begin, int64_t size, int64_t 
   });
 }
 
+inference::ModelInferResponse::InferOutputTensor& AddOutput(const std::string& name, absl::string_view datatype,
+                                                            inference::ModelInferResponse* response) {
+  auto& output = *response->add_outputs();
+  output.set_name(name);
+  output.set_datatype(std::string(datatype));
+  return output;
+}
+
 }  // namespace
 
 absl::string_view DatatypeOf(DType dtype) {
@@ -224,10 +232,7 @@ absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, in
   v1::Tensor encoded;
   int64_t unlimited = INT64_MAX;
   RETURN_IF_ERROR(EncodeTensor(tensor, v1::Tensor::RAW, &unlimited, &encoded, attachments));
-  auto* const output = response->add_outputs();
-  output->set_name(name);
-  output->set_datatype(std::string(DatatypeOf(tensor.dtype())));
-  output->mutable_shape()->Swap(encoded.mutable_shape());
+  AddOutput(name, DatatypeOf(tensor.dtype()), response).mutable_shape()->Swap(encoded.mutable_shape());
   response->add_raw_output_contents()->swap(*encoded.mutable_raw());
   return absl::OkStatus();
 }
@@ -240,11 +245,9 @@ absl::Status EncodeSharedOutput(const std::string& name, const Tensor& tensor, c
   }
   RETURN_IF_ERROR(
       Annotate(regions.Write(place.region, place.offset, bytes, tensor.data()), absl::StrCat("output '", Excerpt(name), "'")));
-  auto* const output = response->add_outputs();
-  output->set_name(name);
-  output->set_datatype(std::string(DatatypeOf(tensor.dtype())));
-  for (const int64_t dim : tensor.shape()) output->add_shape(dim);
-  auto& parameters = *output->mutable_parameters();
+  auto& output = AddOutput(name, DatatypeOf(tensor.dtype()), response);
+  for (const int64_t dim : tensor.shape()) output.add_shape(dim);
+  auto& parameters = *output.mutable_parameters();
   parameters["shared_memory_region"].set_string_param(place.region);
   parameters["shared_memory_offset"].set_int64_param(static_cast<int64_t>(place.offset));
   parameters["shared_memory_byte_size"].set_int64_param(static_cast<int64_t>(bytes));
@@ -271,11 +274,9 @@ absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_
                        " bytes of --max_message_bytes; ask for fewer");
     }
   }
-  auto* const output = response->add_outputs();
-  output->set_name(name);
-  output->set_datatype("BYTES");
-  if (has_rows) output->add_shape(rows);
-  output->add_shape(most);
+  auto& output = AddOutput(name, "BYTES", response);
+  if (has_rows) output.add_shape(rows);
+  output.add_shape(most);
   response->add_raw_output_contents(std::move(raw));
   return absl::OkStatus();
 }

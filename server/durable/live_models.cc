@@ -332,19 +332,15 @@ Task<absl::Status> LiveModels::LoadOne(std::string name) {
   hosted->SetVersion(hosting.version);
   hosted->Touch();
   CO_RETURN_IF_ERROR(models_.AddLoaded(name, hosted));
-  Sequences::Numbers numbers;
-  numbers.applied = hosting.applied;
-  numbers.in_part = hosting.in_part;
-  numbers.silent = hosting.silent;
+  Sequences::Numbers numbers = {.applied = hosting.applied, .silent = hosting.silent, .in_part = hosting.in_part};
   runner_.sequences.Restore(name, numbers);
   MutexLock lock(mu_);
   Entry& entry = entries_[name];
   entry.busy = false;
   entry.stored = true;
   entry.mark = MarkOf(name, hosted);
-  entry.mark.numbers.applied = hosting.applied;
-  entry.mark.numbers.in_part = hosting.in_part;
-  entry.mark.numbers.silent = hosting.silent;
+  numbers.calls = entry.mark.numbers.calls;
+  entry.mark.numbers = std::move(numbers);
   entry.since = Clock::now();
   co_return absl::OkStatus();
 }

@@ -138,16 +138,13 @@ absl::Status Wrong(const std::string& name, absl::string_view want) {
   return InField(absl::StrCat("settings[\"", Excerpt(name), "\"]"), Invalid("the setting '", Excerpt(name), "' wants ", want));
 }
 
-absl::Status CheckLevel(const std::string& name, LogLevel level, const Setting& setting, const Runner& runner) {
-  if (!setting.has_bool_param()) return Wrong(name, "bool_param: whether such lines are logged");
-  if (level != LogLevel::kInfo || !setting.bool_param() || runner.access.is_open()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "lines of calls that went well have no file to go to; start the server with --access_log=FILE");
-}
-
 absl::Status Check(const std::string& name, const Setting& setting, const Runner& runner) {
   for (const auto& [level_name, level] : kLevels) {
-    if (name == level_name) return CheckLevel(name, level, setting, runner);
+    if (name != level_name) continue;
+    if (!setting.has_bool_param()) return Wrong(name, "bool_param: whether such lines are logged");
+    if (level != LogLevel::kInfo || !setting.bool_param() || runner.access.is_open()) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "lines of calls that went well have no file to go to; start the server with --access_log=FILE");
   }
   if (name == kVerbosity) {
     if (setting.has_uint32_param() && setting.uint32_param() <= kMostVerbose) return absl::OkStatus();

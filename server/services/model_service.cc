@@ -186,21 +186,16 @@ class ModelService final : public RawService {
   }
 
   void DeleteModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call) {
-    ASSIGN_OR_FINISH(call, const HostedModelPtr hosted, models_.Find(call.request().model()));
-    RemoveModel(call, hosted, [this, call](absl::StatusOr<HostedModelPtr> removed) {
-      removed.ok() ? ForgetModel(call, *std::move(removed)) : call.Finish(removed.status());
-    });
-  }
-
-  // The same for the removal of a model.
-  void RemoveModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call, const HostedModelPtr& hosted,
-                   std::function<void(absl::StatusOr<HostedModelPtr>)> done) {
     const std::string& name = call.request().model();
-    if (!call.request().call().has_expected_version()) return done(models_.Remove(name));
+    ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Find(name));
+    if (!call.request().call().has_expected_version()) {
+      ASSIGN_OR_FINISH(call, hosted, models_.Remove(name));
+      return ForgetModel(call, std::move(hosted));
+    }
+    // Nothing comes between the look at the version and the removal.
     const ScopedCondition condition(ExpectedVersion(call, hosted));
-    hosted->model().strand().Do<absl::Status>(
-        [this, name, hosted] { return models_.Remove(name, hosted); },
-        [hosted, done = std::move(done)](const absl::Status& removed) { removed.ok() ? done(hosted) : done(removed); });
+    hosted->model().strand().Do<absl::Status>([this, name, hosted] { return models_.Remove(name, hosted); },
+                                              call.Then([this, call, hosted] { ForgetModel(call, hosted); }));
   }
 
   void ForgetModel(Call<v1::DeleteModelRequest, v1::DeleteModelResponse> call, HostedModelPtr hosted) {

@@ -10,7 +10,6 @@
 #include "gluond/v1/operator.pb.h"
 #include "server/codec/attrs_codec.h"
 #include "server/codec/describe_operator.h"
-#include "server/codec/registry_hash.h"
 #include "server/codec/tensors_codec.h"
 #include "server/custom/host_stream.h"
 #include "server/hosted/devices.h"

@@ -148,22 +148,16 @@ class ReflectionStream final : public Stream {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
+// Both versions' messages are the same bytes.
+template <class Question>
 class ReflectionService final : public RawService {
  public:
-  ReflectionService(Runner& runner, ReflectionVersion version, ServiceNames services)
-      : RawService(runner, version == ReflectionVersion::kV1 ? "grpc.reflection.v1.ServerReflection"
-                                                             : "grpc.reflection.v1alpha.ServerReflection"),
-        services_(std::move(services)) {
-    constexpr char kMethod[] = "ServerReflectionInfo";
-    if (version == ReflectionVersion::kV1) {
-      AddStream<reflection::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
-    } else {
-      AddStream<grpc::reflection::v1alpha::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
-    }
+  ReflectionService(Runner& runner, ServiceNames services)
+      : RawService(runner, Question::descriptor()->file()->service(0)->full_name()), services_(std::move(services)) {
+    AddStream<Question>("ServerReflectionInfo", this, &ReflectionService::ServerReflectionInfo);
   }
 
  private:
-  // Both versions' messages are the same bytes.
   std::shared_ptr<Stream> ServerReflectionInfo(Stream::Opening opening) {
     return Stream::Make<ReflectionStream>(runner(), opening, services_);
   }
@@ -174,7 +168,10 @@ class ReflectionService final : public RawService {
 }  // namespace
 
 std::unique_ptr<RawService> NewReflectionService(Runner& runner, ReflectionVersion version, ServiceNames services) {
-  return std::make_unique<ReflectionService>(runner, version, std::move(services));
+  if (version == ReflectionVersion::kV1) {
+    return std::make_unique<ReflectionService<reflection::ServerReflectionRequest>>(runner, std::move(services));
+  }
+  return std::make_unique<ReflectionService<grpc::reflection::v1alpha::ServerReflectionRequest>>(runner, std::move(services));
 }
 
 }  // namespace gluond::server

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "gluond/v1/server.pb.h"
+#include "server/codec/describe_operator.h"
 #include "server/codec/duration.h"
-#include "server/codec/registry_hash.h"
 #include "server/hosted/devices.h"
 #include "server/start/protocol.h"
 
@@ -45,44 +45,37 @@ class ServerService final : public RawService {
   void GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call) {
     v1::GetServerInfoResponse& info = call.response();
     info.set_version(kVersion);
+    // The bytes that are in use now: all bytes for a caller that reaches everything, else those of the caller's tenant, and
+    // none where nobody counts them by tenant.
+    const Reach& reach = call.reach();
+    const auto tensors = [&reach](const Place& place) {
+      if (reach.is_everything()) return place.budget->used();
+      return reach.tenant() == nullptr ? 0 : place.budget->UsedBy(*reach.tenant()->group());
+    };
+    int64_t sum = 0;
+    for (const auto& place : devices_.all()) sum += tensors(*place);
+    info.set_tensor_bytes(sum);
     for (const Place* place : devices_.offered()) {
       v1::Device* device = info.add_devices();
       device->set_name(place->device.ToString());
       device->set_description(place->description);
       device->set_threads(place->lanes->compute_threads());
       device->set_memory_bytes(place->memory_bytes);
+      device->set_tensor_bytes(tensors(*place));
+      if (!reach.is_everything()) continue;
+      device->set_memory_peak_bytes(place->budget->peak());
+      device->set_memory_used_bytes(place->lanes->driver().used_bytes());
     }
-    SetBytes(call.reach(), &info);
     SetLimits(runner().limits, info.mutable_limits());
     const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
     ToProto(uptime, info.mutable_uptime());
-    info.set_models(count_models_(call.reach()));
+    info.set_models(count_models_(reach));
     info.set_has_store(has_store_);
     info.set_incarnation(incarnation_);
     info.set_protocol(kProtocol);
     for (const char* feature : kFeatures) info.add_features(feature);
     info.set_registry_hash(RegistryHash());
     call.Finish();
-  }
-
-  // Fills the bytes that are in use now: all bytes for a caller that reaches everything, else those of the caller's
-  // tenant, and none where nobody counts them by tenant.
-  void SetBytes(const Reach& reach, v1::GetServerInfoResponse* info) const {
-    const auto tensors = [&reach](const Budget& budget) {
-      if (reach.is_everything()) return budget.used();
-      return reach.tenant() == nullptr ? 0 : budget.UsedBy(*reach.tenant()->group());
-    };
-    int64_t sum = 0;
-    for (const auto& place : devices_.all()) sum += tensors(*place->budget);
-    info->set_tensor_bytes(sum);
-    for (int i = 0; i < info->devices_size(); ++i) {
-      const Place& place = *devices_.offered()[static_cast<size_t>(i)];
-      v1::Device& device = *info->mutable_devices(i);
-      device.set_tensor_bytes(tensors(*place.budget));
-      if (!reach.is_everything()) continue;
-      device.set_memory_peak_bytes(place.budget->peak());
-      device.set_memory_used_bytes(place.lanes->driver().used_bytes());
-    }
   }
 
   const Devices& devices_;

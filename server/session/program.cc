@@ -11,7 +11,7 @@
 #include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/imperative.h"
-#include "server/codec/describe_call.h"
+#include "server/codec/describe_operator.h"
 #include "server/codec/tensor_codec.h"
 #include "server/session/answers.h"
 #include "server/session/arrays.h"
