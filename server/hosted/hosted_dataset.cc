@@ -175,14 +175,11 @@ absl::Status HostedDataset::ReceiveChunk(const v1::UploadDatasetRequest& request
   ASSIGN_OR_RETURN(const int64_t received, dataset_->bytes_appended(request.column()));
   const Column& declared = dataset_->columns()[column];
   const int64_t total = dataset_->rows() * declared.row_shape.Size() * SizeOf(declared.dtype);
-  const Bytes bytes = attachments.Get(request.chunk().data());
-  ASSIGN_OR_RETURN(size_t known, InColumn(request.column(), CheckChunk(request.chunk(), bytes, static_cast<uint64_t>(received),
+  Bytes bytes = attachments.Get(request.chunk().data());
+  ASSIGN_OR_RETURN(const size_t known, InColumn(request.column(), CheckChunk(request.chunk(), bytes, static_cast<uint64_t>(received),
                                                                        static_cast<uint64_t>(total))));
-  for (absl::string_view piece : bytes.pieces()) {
-    const size_t skip = std::min(known, piece.size());
-    known -= skip;
-    RETURN_IF_ERROR(Append(column, piece.substr(skip)));
-  }
+  bytes.RemovePrefix(known);
+  for (absl::string_view piece : bytes.pieces()) RETURN_IF_ERROR(Append(column, piece));
   return absl::OkStatus();
 }
 

@@ -1,7 +1,6 @@
 #include "server/hosted/parameter_uploads.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
@@ -33,24 +32,13 @@ absl::StatusOr<Whole> CheckWhole(const v1::UploadParameterRequest& request, Host
   return whole;
 }
 
-// Copies the bytes after the first `skip`.
-void CopyFrom(const Bytes& bytes, size_t skip, char* to) {
-  for (absl::string_view piece : bytes.pieces()) {
-    const size_t drop = std::min(skip, piece.size());
-    skip -= drop;
-    piece.remove_prefix(drop);
-    if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
-    to += piece.size();
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::UploadParameterRequest& request,
                                                                      const Attachments& attachments, HostedModel& model) {
   if (request.call().client_id().empty()) return Invalid("an upload needs a client_id");
   ASSIGN_OR_RETURN(const Whole whole, CheckWhole(request, model));
-  const Bytes bytes = attachments.Get(request.chunk().data());
+  Bytes bytes = attachments.Get(request.chunk().data());
   ASSIGN_OR_RETURN(const int64_t total, CheckedBytes(whole.shape, SizeOf(whole.dtype)));
   const Key key{request.call().client_id(), &model, request.parameter()};
   UploadPtr upload = request.restart() ? nullptr : Use(key);
@@ -69,8 +57,9 @@ absl::StatusOr<ParameterUploads::Progress> ParameterUploads::Receive(const v1::U
     upload->tenant = std::string(TenantOf(request.model()));
     RETURN_IF_ERROR(Add(key, upload));
   }
-  CopyFrom(bytes, known, upload->tensor.data<char>() + request.chunk().offset() + known);
   progress.received = std::max<uint64_t>(progress.received, request.chunk().offset() + bytes.size());
+  bytes.RemovePrefix(known);
+  bytes.CopyTo(upload->tensor.data<char>() + request.chunk().offset() + known);
   upload->received = progress.received;
   return progress;
 }
