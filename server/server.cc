@@ -172,7 +172,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
     return std::count_if(models.begin(), models.end(), [&reach](const auto& each) { return reach.Has(each.first); });
   };
   serve_ = options.serve;
-  Reload reload;
+  ServingReload reload;
   if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
   CheckpointStore* const checkpoints = stores_->checkpoints();
   services_.push_back(NewServerService(*runner_, *devices_, checkpoints != nullptr, count_models));

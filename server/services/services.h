@@ -44,9 +44,9 @@ std::unique_ptr<RawService> NewTrainingService(Runner& runner, Devices& devices,
                                                StoredDatasets* stored);
 std::unique_ptr<RawService> NewSessionService(Runner& runner, Sessions& sessions, SavedSessions& saved);
 // `store` holds checkpoints; null: there is none. `reload` reads the file --serve again; null: there is none.
-using Reload = std::function<void(std::function<void(absl::StatusOr<Declaration>)> done)>;
+using ServingReload = std::function<void(std::function<void(absl::StatusOr<Declaration>)> done)>;
 std::unique_ptr<RawService> NewServingService(Runner& runner, Devices& devices, Models& models, Publisher& publisher,
-                                              CheckpointStore* store, Reload reload);
+                                              CheckpointStore* store, ServingReload reload);
 // `regions`: null where the server takes no shared memory.
 std::unique_ptr<RawService> NewInferenceService(Runner& runner, Publisher& publisher, InferStreams& streams,
                                                 SharedRegions* regions);

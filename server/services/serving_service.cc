@@ -24,7 +24,8 @@ namespace {
 
 class ServingService final : public RawService {
  public:
-  ServingService(Runner& runner, Devices& devices, Models& models, Publisher& publisher, CheckpointStore* store, Reload reload)
+  ServingService(Runner& runner, Devices& devices, Models& models, Publisher& publisher, CheckpointStore* store,
+                 ServingReload reload)
       : RawService(runner, "gluond.v1.ServingService"),
         devices_(devices),
         models_(models),
@@ -141,13 +142,13 @@ class ServingService final : public RawService {
   Models& models_;
   Publisher& publisher_;
   CheckpointStore* const store_;
-  const Reload reload_;
+  const ServingReload reload_;
 };
 
 }  // namespace
 
 std::unique_ptr<RawService> NewServingService(Runner& runner, Devices& devices, Models& models, Publisher& publisher,
-                                              CheckpointStore* store, Reload reload) {
+                                              CheckpointStore* store, ServingReload reload) {
   return std::make_unique<ServingService>(runner, devices, models, publisher, store, std::move(reload));
 }
 
