@@ -111,30 +111,22 @@ void Tell(const InferTimes& times, std::chrono::nanoseconds encode, inference::M
   parameters["batch_size"].set_int64_param(times.rows);
 }
 
-}  // namespace
-
-void Infer(const VersionTable& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
+absl::Status Start(const VersionTable& served, Runner& runner, Inference inference, const std::function<void(absl::Status)>& done) {
   const inference::ModelInferRequest& message = inference.request;
   if (message.id().size() > kLongestId) {
-    return done(InField("id", Invalid("the id has ", message.id().size(), " bytes, the limit is ", kLongestId)));
+    return InField("id", Invalid("the id has ", message.id().size(), " bytes, the limit is ", kLongestId));
   }
-  absl::StatusOr<ServedVersionPtr> chosen = served.Choose(message.model_name(), message.model_version(), message.id());
-  if (!chosen.ok()) return done(chosen.status());
-  const ServedVersionPtr version = *std::move(chosen);
+  ASSIGN_OR_RETURN(const ServedVersionPtr version, served.Choose(message.model_name(), message.model_version(), message.id()));
   auto request = std::make_shared<InferRequest>();
-  const absl::Status read = ReadParameters(message, request.get());
-  if (!read.ok()) return done(read);
-  absl::StatusOr<Wanted> wanted = ReadOutputs(message, inference.regions, request.get());
-  if (!wanted.ok()) return done(wanted.status());
-  absl::StatusOr<NamedTensors> inputs =
-      DecodeInferInputs(message, inference.attachments, inference.regions, version->model().host_allocator());
-  if (!inputs.ok()) return done(inputs.status());
-  request->inputs = *std::move(inputs);
+  RETURN_IF_ERROR(ReadParameters(message, request.get()));
+  ASSIGN_OR_RETURN(Wanted wanted, ReadOutputs(message, inference.regions, request.get()));
+  ASSIGN_OR_RETURN(request->inputs,
+                   DecodeInferInputs(message, inference.attachments, inference.regions, version->model().host_allocator()));
   request->cancellation = inference.cancellation;
   request->peer = inference.peer;
   request->caller = inference.caller;
-  request->done = [&runner, version, request = request.get(), inference = std::move(inference), wanted = *std::move(wanted),
-                   done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
+  request->done = [&runner, version, request = request.get(), inference = std::move(inference), wanted = std::move(wanted),
+                   done](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return done(outputs.status());
     const InferTimes& times = request->times;
     if (inference.phases != nullptr) {
@@ -152,6 +144,13 @@ void Infer(const VersionTable& served, Runner& runner, Inference inference, std:
     runner.dispatch.Run(is_light ? Weight::kLight : Weight::kHeavy, std::move(answer));
   };
   version->Infer(std::move(request));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void Infer(const VersionTable& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
+  if (absl::Status status = Start(served, runner, std::move(inference), done); !status.ok()) done(std::move(status));
 }
 
 }  // namespace gluond::server

@@ -20,7 +20,6 @@
 #include "server/hosted/devices.h"
 #include "server/hosted/graph_memory.h"
 #include "server/hosted/hosted_model.h"
-#include "server/hosted/owned_name.h"
 #include "server/hosted/parameter_uploads.h"
 #include "server/services/expectation.h"
 #include "server/services/pages.h"
@@ -431,8 +430,7 @@ class ModelService final : public RawService {
   void DeleteCheckpoint(Call<v1::DeleteCheckpointRequest, v1::DeleteCheckpointResponse> call) {
     ASSIGN_OR_FINISH(call, CheckpointStore * store, NeedStore());
     FINISH_IF_ERROR(call, CheckOwnedName(&runner().tenants, "checkpoint", call.request().checkpoint()));
-    FINISH_IF_ERROR(call, store->Delete(call.request().checkpoint(), ExpectedEtag(call.request())));
-    call.Finish();
+    call.Finish(store->Delete(call.request().checkpoint(), ExpectedEtag(call.request())));
   }
 
   Devices& devices_;

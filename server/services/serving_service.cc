@@ -13,7 +13,6 @@
 #include "gluond/v1/serving.pb.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
-#include "server/hosted/owned_name.h"
 #include "server/services/expectation.h"
 #include "server/services/pages.h"
 #include "server/serving/options_codec.h"

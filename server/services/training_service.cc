@@ -44,10 +44,17 @@ absl::Status CheckOutputs(const google::protobuf::RepeatedPtrField<std::string>&
                                           " (outputs: ", absl::StrJoin(names, ", "), ")"));
 }
 
-NamedTensors Only(const google::protobuf::RepeatedPtrField<std::string>& wanted, NamedTensors tensors) {
+absl::string_view Itself(absl::string_view name) { return name; }
+
+// The parameter of "<parameter>/<state>".
+absl::string_view ParameterOf(absl::string_view state) { return state.substr(0, state.rfind('/')); }
+
+// The tensors for whose names `of` gives a wanted one; all where none is named.
+NamedTensors Only(const google::protobuf::RepeatedPtrField<std::string>& wanted, NamedTensors tensors,
+                  absl::string_view (*of)(absl::string_view) = &Itself) {
   if (wanted.empty()) return tensors;
   const absl::flat_hash_set<absl::string_view> names(wanted.begin(), wanted.end());
-  std::erase_if(tensors, [&](const NamedTensor& tensor) { return !names.contains(tensor.name); });
+  std::erase_if(tensors, [&](const NamedTensor& tensor) { return !names.contains(of(tensor.name)); });
   return tensors;
 }
 
@@ -91,9 +98,6 @@ void TrainAndAnswer(const CallType& call, const HostedModelPtr& hosted, int64_t 
   };
   Change<absl::StatusOr<StepReport>>(call, hosted, HostedModel::Counts::kVersion, train, answer);
 }
-
-// The parameter of "<parameter>/<state>".
-absl::string_view ParameterOf(absl::string_view state) { return state.substr(0, state.rfind('/')); }
 
 class TrainingService final : public RawService {
  public:
@@ -383,13 +387,9 @@ class TrainingService final : public RawService {
       FINISH_IF_ERROR(call, hosted->model().parameters().Get(name).status());
     }
     trainer->Snapshot(call.Then([call, hosted, trainer](std::pair<ModelState, TrainerState> state) {
-      const auto& names = call.request().names();
-      const absl::flat_hash_set<absl::string_view> wanted(names.begin(), names.end());
-      NamedTensors states = std::move(state.second.states);
-      std::erase_if(states,
-                    [&](const NamedTensor& tensor) { return !wanted.empty() && !wanted.contains(ParameterOf(tensor.name)); });
       call.response().set_step(state.second.step);
-      call.FinishWith(std::move(states), ReplyForm(call.request().encoding()), call.response().mutable_states());
+      call.FinishWith(Only(call.request().names(), std::move(state.second.states), &ParameterOf),
+                      ReplyForm(call.request().encoding()), call.response().mutable_states());
     }));
   }
 

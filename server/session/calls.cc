@@ -8,8 +8,8 @@
 #include "engine/nn/node_spec.h"
 #include "engine/passes/infer.h"
 #include "server/codec/attrs_codec.h"
+#include "server/codec/definition_codec.h"
 #include "server/codec/describe_operator.h"
-#include "server/codec/graph_codec.h"
 #include "server/codec/tensor_codec.h"
 #include "server/hosted/graph_memory.h"
 
