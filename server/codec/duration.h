@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
 
 namespace gluond::server {
 
@@ -16,6 +17,10 @@ void ToProto(std::chrono::nanoseconds duration, Proto* proto) {
   constexpr int64_t kSecond = 1'000'000'000;
   proto->set_seconds(duration.count() / kSecond);
   proto->set_nanos(static_cast<int32_t>(duration.count() % kSecond));
+}
+
+inline void SetTime(std::chrono::system_clock::time_point time, google::protobuf::Timestamp* proto) {
+  ToProto(time.time_since_epoch(), proto);
 }
 
 // Requires: it is less than 200 years.

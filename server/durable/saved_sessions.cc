@@ -4,8 +4,8 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
+#include "server/codec/duration.h"
 #include "server/codec/tensor_codec.h"
-#include "server/hosted/describe_model.h"
 #include "server/identity/secret.h"
 
 namespace gluond::server {

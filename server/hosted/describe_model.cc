@@ -35,10 +35,6 @@ void DescribeParameter(const Parameter& parameter, v1::Variable* proto) {
 
 }  // namespace
 
-void SetTime(std::chrono::system_clock::time_point time, google::protobuf::Timestamp* proto) {
-  ToProto(time.time_since_epoch(), proto);
-}
-
 void DescribeModel(const HostedModel& hosted, bool parameters, bool graph, v1::Model* proto) {
   const Model& model = hosted.model();
   proto->set_name(model.name());

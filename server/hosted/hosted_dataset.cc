@@ -10,8 +10,8 @@
 #include "engine/core/text.h"
 #include "engine/store/crc32c.h"
 #include "engine/store/notes.h"
+#include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
-#include "server/hosted/describe_model.h"
 #include "server/wire/chunk.h"
 
 namespace gluond::server {
@@ -176,8 +176,9 @@ absl::Status HostedDataset::ReceiveChunk(const v1::UploadDatasetRequest& request
   const Column& declared = dataset_->columns()[column];
   const int64_t total = dataset_->rows() * declared.row_shape.Size() * SizeOf(declared.dtype);
   Bytes bytes = attachments.Get(request.chunk().data());
-  ASSIGN_OR_RETURN(const size_t known, InColumn(request.column(), CheckChunk(request.chunk(), bytes, static_cast<uint64_t>(received),
-                                                                       static_cast<uint64_t>(total))));
+  ASSIGN_OR_RETURN(const size_t known,
+                   InColumn(request.column(),
+                            CheckChunk(request.chunk(), bytes, static_cast<uint64_t>(received), static_cast<uint64_t>(total))));
   bytes.RemovePrefix(known);
   for (absl::string_view piece : bytes.pieces()) RETURN_IF_ERROR(Append(column, piece));
   return absl::OkStatus();
