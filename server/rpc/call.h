@@ -68,10 +68,11 @@ class Call {
   template <class GoOn>
   auto Then(GoOn go_on) const {
     return [call = *this, go_on = std::move(go_on)](auto result) mutable {
+      const auto go = [&go_on](auto... value) { go_on(std::move(value)...); };
       if constexpr (std::is_same_v<decltype(result), absl::Status>) {
-        result.ok() ? go_on() : call.Finish(result);
+        result.ok() ? go() : call.Finish(result);
       } else {
-        result.ok() ? go_on(*std::move(result)) : call.Finish(result.status());
+        result.ok() ? go(*std::move(result)) : call.Finish(result.status());
       }
     };
   }
