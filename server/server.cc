@@ -13,14 +13,7 @@
 #include "server/custom/operator_owners.h"
 #include "server/hosted/wait_for.h"
 #include "server/rpc/log.h"
-#include "server/services/inference_service.h"
-#include "server/services/model_service.h"
-#include "server/services/operator_service.h"
-#include "server/services/reflection_service.h"
-#include "server/services/server_service.h"
-#include "server/services/serving_service.h"
-#include "server/services/session_service.h"
-#include "server/services/training_service.h"
+#include "server/services/services.h"
 #include "server/start/address.h"
 #include "server/start/pulse.h"
 
@@ -173,22 +166,21 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   sessions_ = std::make_unique<Sessions>(shared, limits, options.session_program, runner_->audit, runner_->log, runner_->owners);
   if (options.shared_memory) regions_ = std::make_unique<SharedRegions>();
   infer_streams_ = std::make_unique<InferStreams>(*runner_, stores_->served(), regions_.get());
-  services_.push_back(
-      std::make_unique<ServerService>(*runner_, *devices_, stores_->checkpoints() != nullptr, [this](const Reach& reach) {
-        const auto models = models_->List();
-        return std::count_if(models.begin(), models.end(), [&reach](const auto& each) { return reach.Has(each.first); });
-      }));
-  services_.push_back(std::make_unique<OperatorService>(*runner_, *devices_, *hosts_));
-  services_.push_back(
-      std::make_unique<ModelService>(*runner_, *devices_, *models_, *uploads_, stores_->checkpoints(), stores_->live()));
-  services_.push_back(std::make_unique<TrainingService>(*runner_, *devices_, *models_, *datasets_, stores_->datasets()));
-  services_.push_back(std::make_unique<SessionService>(*runner_, *sessions_, stores_->saved_sessions()));
+  const auto count_models = [this](const Reach& reach) {
+    const auto models = models_->List();
+    return std::count_if(models.begin(), models.end(), [&reach](const auto& each) { return reach.Has(each.first); });
+  };
   serve_ = options.serve;
-  ServingService::Reload reload;
+  ServingReload reload;
   if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
-  services_.push_back(
-      std::make_unique<ServingService>(*runner_, *devices_, *models_, stores_->publisher(), stores_->checkpoints(), reload));
-  services_.push_back(std::make_unique<InferenceService>(*runner_, stores_->publisher(), *infer_streams_, regions_.get()));
+  CheckpointStore* const checkpoints = stores_->checkpoints();
+  services_.push_back(NewServerService(*runner_, *devices_, checkpoints != nullptr, count_models));
+  services_.push_back(NewOperatorService(*runner_, *devices_, *hosts_));
+  services_.push_back(NewModelService(*runner_, *devices_, *models_, *uploads_, checkpoints, stores_->live()));
+  services_.push_back(NewTrainingService(*runner_, *devices_, *models_, *datasets_, stores_->datasets()));
+  services_.push_back(NewSessionService(*runner_, *sessions_, stores_->saved_sessions()));
+  services_.push_back(NewServingService(*runner_, *devices_, *models_, stores_->publisher(), checkpoints, reload));
+  services_.push_back(NewInferenceService(*runner_, stores_->publisher(), *infer_streams_, regions_.get()));
   auto health = std::make_unique<HealthService>(*runner_, stores_->served(), options.health_names == OpenNames::kForCallers);
   health_ = health.get();
   services_.push_back(std::move(health));
@@ -197,8 +189,8 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
     for (const auto& service : services_) names.push_back(service->name());
     return names;
   };
-  services_.push_back(std::make_unique<ReflectionService>(*runner_, ReflectionVersion::kV1, names));
-  services_.push_back(std::make_unique<ReflectionService>(*runner_, ReflectionVersion::kV1Alpha, names));
+  services_.push_back(NewReflectionService(*runner_, ReflectionVersion::kV1, names));
+  services_.push_back(NewReflectionService(*runner_, ReflectionVersion::kV1Alpha, names));
   for (const auto& service : services_) {
     RETURN_IF_ERROR(service->CheckComplete());
     health_->AddService(service->name());

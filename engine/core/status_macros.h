@@ -31,9 +31,20 @@ inline absl::Status WithMessage(const absl::Status& status, absl::string_view me
   return result;
 }
 
-// The same code and payloads with "where: message". OK stays OK.
+// The same code and payloads with "where: message". OK stays OK, and a value stays.
 inline absl::Status Annotate(const absl::Status& status, absl::string_view where) {
   return status.ok() ? status : WithMessage(status, absl::StrCat(where, ": ", status.message()));
+}
+template <class T>
+absl::StatusOr<T> Annotate(absl::StatusOr<T> value, absl::string_view where) {
+  if (value.ok()) return value;
+  return Annotate(value.status(), where);
+}
+
+// INVALID_ARGUMENT; the arguments make the message.
+template <class... Args>
+absl::Status Invalid(const Args&... message) {
+  return absl::InvalidArgumentError(absl::StrCat(message...));
 }
 
 }  // namespace gluond

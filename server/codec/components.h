@@ -19,14 +19,12 @@ template <class C>
 absl::StatusOr<Spec> SpecFromProto(const v1::Component& component, const C& catalog) {
   if (component.name().empty()) {
     if (component.attributes().empty()) return Spec();
-    return absl::InvalidArgumentError("a component with attributes needs a name");
+    return Invalid("a component with attributes needs a name");
   }
   const auto entry = catalog.Find(component.name());
-  if (!entry.ok()) return absl::InvalidArgumentError(entry.status().message());
+  if (!entry.ok()) return Invalid(entry.status().message());
   Spec spec = {(*entry)->name, {}};
-  absl::StatusOr<AttrDict> attrs = AttrsFromProto(component.attributes());
-  if (!attrs.ok()) return Annotate(attrs.status(), spec.type);
-  spec.attrs = *std::move(attrs);
+  ASSIGN_OR_RETURN(spec.attrs, Annotate(AttrsFromProto(component.attributes()), spec.type));
   return spec;
 }
 

@@ -1,9 +1,11 @@
-// Models' definitions between the wire and the engine: a tree of blocks, or operators that read each other.
+// Models' definitions, and graphs of operators, between the wire and the engine. A definition is a tree of blocks, or operators
+// that read each other.
 
 #ifndef SERVER_CODEC_DEFINITION_CODEC_H_
 #define SERVER_CODEC_DEFINITION_CODEC_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,6 +30,18 @@ absl::StatusOr<ModelDefinition> DefinitionFromNodes(const std::vector<NodeSpec>&
 // The operators of a definition, and its outputs.
 void GraphToProto(const ModelDefinition& definition, v1::Graph* graph);
 int64_t CountOperators(const ModelDefinition& definition);
+
+// A graph of operators from the wire, as the engine's list of nodes.
+struct GraphSpec {
+  std::vector<NodeSpec> nodes;      // Those for parameters that nodes name, too.
+  std::vector<std::string> inputs;  // In order of first use.
+  std::vector<EntrySpec> outputs;
+  std::vector<std::string> output_names;  // As the client wrote them; empty: the default outputs.
+};
+
+// `declared` has the kinds of some variables (Variable.Kind); the others are inputs, unless their names end like the
+// name of a parameter. INVALID_ARGUMENT: a malformed name or reference, two nodes of one name, a value of an attribute.
+absl::StatusOr<GraphSpec> GraphFromProto(const v1::Graph& graph, const google::protobuf::RepeatedPtrField<v1::Variable>& declared);
 
 }  // namespace gluond::server
 

@@ -1,4 +1,4 @@
-// Lengths of time as the wire has them.
+// Lengths of time, and times, as the wire has them.
 
 #ifndef SERVER_CODEC_DURATION_H_
 #define SERVER_CODEC_DURATION_H_
@@ -7,13 +7,20 @@
 #include <cstdint>
 
 #include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
 
 namespace gluond::server {
 
-inline void ToProto(std::chrono::nanoseconds duration, google::protobuf::Duration* proto) {
+// `proto`: a Duration, or a Timestamp, whose time is that since 1970.
+template <class Proto>
+void ToProto(std::chrono::nanoseconds duration, Proto* proto) {
   constexpr int64_t kSecond = 1'000'000'000;
   proto->set_seconds(duration.count() / kSecond);
   proto->set_nanos(static_cast<int32_t>(duration.count() % kSecond));
+}
+
+inline void SetTime(std::chrono::system_clock::time_point time, google::protobuf::Timestamp* proto) {
+  ToProto(time.time_since_epoch(), proto);
 }
 
 // Requires: it is less than 200 years.

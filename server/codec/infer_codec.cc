@@ -13,6 +13,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "google/protobuf/descriptor.h"
 #include "server/codec/tensor_codec.h"
 
 namespace gluond::server {
@@ -41,40 +42,28 @@ absl::StatusOr<DType> ParseDatatype(absl::string_view name) {
   for (const Datatype& each : kDatatypes) {
     if (name == each.name) return each.dtype;
   }
-  if (name == "BYTES") return absl::InvalidArgumentError("the datatype BYTES is no model's here; send numbers");
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no datatype '", Excerpt(name), "' here; want ",
-                   absl::StrJoin(kDatatypes, ", ", [](std::string* out, const Datatype& each) { out->append(each.name); })));
+  if (name == "BYTES") return Invalid("the datatype BYTES is no model's here; send numbers");
+  return Invalid("there is no datatype '", Excerpt(name), "' here; want ",
+                 absl::StrJoin(kDatatypes, ", ", [](std::string* out, const Datatype& each) { out->append(each.name); }));
 }
 
 using Contents = inference::InferTensorContents;
 
 // The fields of `contents` that have elements, but for `except`.
 std::string OtherFields(const Contents& contents, absl::string_view except) {
-  std::vector<absl::string_view> fields;
-  const auto add = [&](absl::string_view name, int size) {
-    if (size > 0 && name != except) fields.push_back(name);
-  };
-  add("bool_contents", contents.bool_contents_size());
-  add("int_contents", contents.int_contents_size());
-  add("int64_contents", contents.int64_contents_size());
-  add("uint_contents", contents.uint_contents_size());
-  add("uint64_contents", contents.uint64_contents_size());
-  add("fp32_contents", contents.fp32_contents_size());
-  add("fp64_contents", contents.fp64_contents_size());
-  add("bytes_contents", contents.bytes_contents_size());
-  return absl::StrJoin(fields, " and ");
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  contents.GetReflection()->ListFields(contents, &fields);
+  std::erase_if(fields, [except](const auto* field) { return field->name() == except; });
+  return absl::StrJoin(fields, " and ", [](std::string* out, const auto* field) { out->append(field->name()); });
 }
 
 absl::StatusOr<Tensor> DecodeContents(const Contents& contents, const Shape& shape, DType dtype, Allocator& host) {
   const auto decode = [&](const auto& values, absl::string_view field) -> absl::StatusOr<Tensor> {
     if (const std::string others = OtherFields(contents, field); !others.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(DatatypeOf(dtype), " values belong in ", field, ", but ", others, " has some"));
+      return Invalid(DatatypeOf(dtype), " values belong in ", field, ", but ", others, " has some");
     }
     if (values.size() != shape.Size()) {  // Before memory is taken.
-      return absl::InvalidArgumentError(
-          absl::StrCat("shape ", shape.ToString(), " has ", shape.Size(), " elements, but ", field, " has ", values.size()));
+      return Invalid("shape ", shape.ToString(), " has ", shape.Size(), " elements, but ", field, " has ", values.size());
     }
     ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(host, shape, dtype));
     RETURN_IF_ERROR(DecodeField(values, field, tensor));
@@ -88,7 +77,7 @@ absl::StatusOr<Tensor> DecodeContents(const Contents& contents, const Shape& sha
     case DType::kUint8: return decode(contents.uint_contents(), "uint_contents");
     case DType::kFloat32: return decode(contents.fp32_contents(), "fp32_contents");
     case DType::kFloat64: return decode(contents.fp64_contents(), "fp64_contents");
-    default: return absl::InvalidArgumentError(absl::StrCat(DatatypeOf(dtype), " values come in raw_input_contents only"));
+    default: return Invalid(DatatypeOf(dtype), " values come in raw_input_contents only");
   }
 }
 
@@ -96,8 +85,8 @@ absl::StatusOr<Tensor> DecodeShared(const SharedPlace& place, const Shape& shape
                                     Allocator& host) {
   ASSIGN_OR_RETURN(const int64_t want, CheckedBytes(shape, SizeOf(dtype)));
   if (place.byte_size != static_cast<uint64_t>(want)) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want,
-                                                   " bytes, but shared_memory_byte_size is ", place.byte_size));
+    return Invalid("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want, " bytes, but shared_memory_byte_size is ",
+                   place.byte_size);
   }
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(host, shape, dtype));
   RETURN_IF_ERROR(regions.Read(place.region, place.offset, tensor.bytes(), tensor.data()));
@@ -115,14 +104,10 @@ absl::StatusOr<Tensor> DecodeInput(const inference::ModelInferRequest& request, 
   const std::string fields = OtherFields(input.contents(), "");
   if (place.has_value()) {
     if (fields.empty()) return DecodeShared(*place, shape, dtype, regions, host);
-    return absl::InvalidArgumentError(absl::StrCat(fields, " and shared memory have values; send them in one of these ways"));
+    return Invalid(fields, " and shared memory have values; send them in one of these ways");
   }
   if (request.raw_input_contents().empty()) return DecodeContents(input.contents(), shape, dtype, host);
-  if (!fields.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(fields,
-                                                   " and raw_input_contents have values; send all inputs' values in "
-                                                   "one of these ways"));
-  }
+  if (!fields.empty()) return Invalid(fields, " and raw_input_contents have values; send all inputs' values in one of these ways");
   return DecodeRaw(request.raw_input_contents(raw), absl::StrCat("raw_input_contents[", raw, "]"), shape, dtype, attachments, host);
 }
 
@@ -165,6 +150,14 @@ absl::Status Largest(const Tensor& tensor, int64_t begin, int64_t size, int64_t 
   });
 }
 
+inference::ModelInferResponse::InferOutputTensor& AddOutput(const std::string& name, absl::string_view datatype,
+                                                            inference::ModelInferResponse* response) {
+  auto& output = *response->add_outputs();
+  output.set_name(name);
+  output.set_datatype(std::string(datatype));
+  return output;
+}
+
 }  // namespace
 
 absl::string_view DatatypeOf(DType dtype) {
@@ -184,9 +177,7 @@ absl::StatusOr<uint64_t> Natural(absl::string_view name, const inference::InferP
     return static_cast<uint64_t>(parameter.int64_param());
   }
   return InField(absl::StrCat("parameters[\"", name, "\"]"),
-                 absl::InvalidArgumentError(absl::StrCat("the parameter '", name,
-                                                         "' wants a number of 0 or more, in "
-                                                         "int64_param or uint64_param")));
+                 Invalid("the parameter '", name, "' wants a number of 0 or more, in int64_param or uint64_param"));
 }
 
 absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& parameters, const CallersRegions& regions) {
@@ -194,16 +185,14 @@ absl::StatusOr<std::optional<SharedPlace>> ReadSharedPlace(const Parameters& par
   const auto region = parameters.find(kRegion), offset = parameters.find(kOffset), size = parameters.find(kSize);
   if (region == parameters.end() && offset == parameters.end() && size == parameters.end()) return std::nullopt;
   if (!regions.any()) {
-    return absl::InvalidArgumentError(
-        "this server takes and gives no values by shared memory (--shared_memory); send them in "
-        "raw_input_contents, and take them from the answer");
+    return Invalid(
+        "this server takes and gives no values by shared memory (--shared_memory); send them in raw_input_contents, and take them "
+        "from the answer");
   }
   if (region == parameters.end() || size == parameters.end()) {
-    return absl::InvalidArgumentError("a tensor in shared memory wants both shared_memory_region and shared_memory_byte_size");
+    return Invalid("a tensor in shared memory wants both shared_memory_region and shared_memory_byte_size");
   }
-  if (!region->second.has_string_param()) {
-    return absl::InvalidArgumentError("the parameter 'shared_memory_region' wants a name, in string_param");
-  }
+  if (!region->second.has_string_param()) return Invalid("the parameter 'shared_memory_region' wants a name, in string_param");
   SharedPlace place{.region = region->second.string_param()};
   ASSIGN_OR_RETURN(place.byte_size, Natural(kSize, size->second));
   if (offset != parameters.end()) {
@@ -223,8 +212,8 @@ absl::StatusOr<NamedTensors> DecodeInferInputs(const inference::ModelInferReques
     places.push_back(*std::move(place));
   }
   if (const int raw = request.raw_input_contents_size(); raw > 0 && raw != sent) {
-    return InField("raw_input_contents", absl::InvalidArgumentError(absl::StrCat("raw_input_contents has ", raw, " entries for ",
-                                                                                 sent, " inputs; want one for each")));
+    return InField("raw_input_contents",
+                   Invalid("raw_input_contents has ", raw, " entries for ", sent, " inputs; want one for each"));
   }
   NamedTensors inputs;
   int raw = 0;
@@ -243,10 +232,7 @@ absl::Status EncodeInferOutput(const std::string& name, const Tensor& tensor, in
   v1::Tensor encoded;
   int64_t unlimited = INT64_MAX;
   RETURN_IF_ERROR(EncodeTensor(tensor, v1::Tensor::RAW, &unlimited, &encoded, attachments));
-  auto* const output = response->add_outputs();
-  output->set_name(name);
-  output->set_datatype(std::string(DatatypeOf(tensor.dtype())));
-  output->mutable_shape()->Swap(encoded.mutable_shape());
+  AddOutput(name, DatatypeOf(tensor.dtype()), response).mutable_shape()->Swap(encoded.mutable_shape());
   response->add_raw_output_contents()->swap(*encoded.mutable_raw());
   return absl::OkStatus();
 }
@@ -255,18 +241,13 @@ absl::Status EncodeSharedOutput(const std::string& name, const Tensor& tensor, c
                                 const CallersRegions& regions, inference::ModelInferResponse* response) {
   const size_t bytes = tensor.bytes();
   if (bytes > place.byte_size) {
-    return absl::InvalidArgumentError(absl::StrCat("output '", Excerpt(name), "' takes ", bytes,
-                                                   " bytes, but "
-                                                   "shared_memory_byte_size is ",
-                                                   place.byte_size));
+    return Invalid("output '", Excerpt(name), "' takes ", bytes, " bytes, but shared_memory_byte_size is ", place.byte_size);
   }
   RETURN_IF_ERROR(
       Annotate(regions.Write(place.region, place.offset, bytes, tensor.data()), absl::StrCat("output '", Excerpt(name), "'")));
-  auto* const output = response->add_outputs();
-  output->set_name(name);
-  output->set_datatype(std::string(DatatypeOf(tensor.dtype())));
-  for (const int64_t dim : tensor.shape()) output->add_shape(dim);
-  auto& parameters = *output->mutable_parameters();
+  auto& output = AddOutput(name, DatatypeOf(tensor.dtype()), response);
+  for (const int64_t dim : tensor.shape()) output.add_shape(dim);
+  auto& parameters = *output.mutable_parameters();
   parameters["shared_memory_region"].set_string_param(place.region);
   parameters["shared_memory_offset"].set_int64_param(static_cast<int64_t>(place.offset));
   parameters["shared_memory_byte_size"].set_int64_param(static_cast<int64_t>(bytes));
@@ -290,15 +271,12 @@ absl::Status EncodeClasses(const std::string& name, const Tensor& tensor, int64_
       raw.append(text);
       if (static_cast<int64_t>(raw.size()) <= most_bytes) continue;
       return OverLimit("--max_message_bytes", "the classes have more than the ", most_bytes,
-                       " bytes of --max_message_bytes; "
-                       "ask for fewer");
+                       " bytes of --max_message_bytes; ask for fewer");
     }
   }
-  auto* const output = response->add_outputs();
-  output->set_name(name);
-  output->set_datatype("BYTES");
-  if (has_rows) output->add_shape(rows);
-  output->add_shape(most);
+  auto& output = AddOutput(name, "BYTES", response);
+  if (has_rows) output.add_shape(rows);
+  output.add_shape(most);
   response->add_raw_output_contents(std::move(raw));
   return absl::OkStatus();
 }

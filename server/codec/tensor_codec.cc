@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/convert.h"
@@ -104,16 +103,14 @@ int64_t LeastTypedBytes(DType dtype) {
 
 absl::StatusOr<DType> FromProto(v1::Tensor::DType dtype) {
   if (v1::Tensor::DType_IsValid(dtype)) return static_cast<DType>(dtype);  // Both use MXNet's numbers.
-  return absl::InvalidArgumentError(absl::StrCat("dtype ", static_cast<int>(dtype), " does not exist"));
+  return Invalid("dtype ", static_cast<int>(dtype), " does not exist");
 }
 
 v1::Tensor::DType ToProto(DType dtype) { return static_cast<v1::Tensor::DType>(dtype); }
 
 absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64_t>& dims, bool known) {
   ASSIGN_OR_RETURN(Shape shape, Shape::FromDims({dims.data(), static_cast<size_t>(dims.size())}));
-  if (known && !shape.known()) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " has a negative dimension"));
-  }
+  if (known && !shape.known()) return Invalid("shape ", shape.ToString(), " has a negative dimension");
   return shape;
 }
 
@@ -136,9 +133,7 @@ void TypeToProto(const Shape& shape, DType dtype, v1::ArrayType* type) {
 absl::Status CheckBools(const Tensor& tensor) {
   const auto* bytes = static_cast<const uint8_t*>(tensor.data());
   for (int64_t i = 0; i < tensor.Size(); ++i) {
-    if (bytes[i] > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("raw byte ", i, " of a bool tensor is ", int{bytes[i]}, "; want 0 or 1"));
-    }
+    if (bytes[i] > 1) return Invalid("raw byte ", i, " of a bool tensor is ", int{bytes[i]}, "; want 0 or 1");
   }
   return absl::OkStatus();
 }
@@ -148,8 +143,7 @@ absl::StatusOr<Tensor> DecodeRaw(const std::string& raw, absl::string_view field
   ASSIGN_OR_RETURN(const int64_t want, CheckedBytes(shape, SizeOf(dtype)));
   const Bytes bytes = attachments.Get(raw);
   if (bytes.size() != static_cast<size_t>(want)) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want, " bytes, but ",
-                                                   field, " has ", bytes.size()));
+    return Invalid("shape ", shape.ToString(), " of ", Name(dtype), " takes ", want, " bytes, but ", field, " has ", bytes.size());
   }
   Tensor tensor = Alias(attachments.Find(raw), shape, dtype);
   if (!tensor.defined()) {
@@ -163,17 +157,13 @@ absl::StatusOr<Tensor> DecodeRaw(const std::string& raw, absl::string_view field
 template <class From>
 absl::Status DecodeField(const google::protobuf::RepeatedField<From>& values, absl::string_view field, const Tensor& tensor) {
   if (values.size() != tensor.Size()) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", tensor.shape().ToString(), " has ", tensor.Size(), " elements, but ",
-                                                   field, " has ", values.size()));
+    return Invalid("shape ", tensor.shape().ToString(), " has ", tensor.Size(), " elements, but ", field, " has ", values.size());
   }
   return DispatchType(tensor.dtype(), [&](auto t) {
     using T = decltype(t);
     T* out = tensor.data<T>();
     for (int i = 0; i < values.size(); ++i) {
-      if (!Holds<T>(values[i])) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(field, "[", i, "] is ", values[i], ", which ", Name(tensor.dtype()), " cannot hold"));
-      }
+      if (!Holds<T>(values[i])) return Invalid(field, "[", i, "] is ", values[i], ", which ", Name(tensor.dtype()), " cannot hold");
       out[i] = Convert<T>(values[i]);
     }
     return absl::OkStatus();
@@ -191,13 +181,12 @@ absl::StatusOr<Tensor> DecodeTensor(const v1::Tensor& proto, const Attachments& 
   ASSIGN_OR_RETURN(const DType dtype, FromProto(proto.dtype()));
   ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(proto.shape(), /*known=*/true));
   ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(shape, SizeOf(dtype)));
-  if (proto.has_statistics()) return absl::InvalidArgumentError("statistics are for replies; send values");
+  if (proto.has_statistics()) return Invalid("statistics are for replies; send values");
   int count = 0;
   const std::string forms = Forms(proto, &count);
   if (count > 1 || (count == 0 && bytes > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("want values in one form for shape ", shape.ToString(), ", got ", count == 0 ? "none" : forms,
-                     "; set raw, fill, or one of float_data, double_data, int_data, int64_data, bool_data"));
+    return Invalid("want values in one form for shape ", shape.ToString(), ", got ", count == 0 ? "none" : forms,
+                   "; set raw, fill, or one of float_data, double_data, int_data, int64_data, bool_data");
   }
   if (!proto.raw().empty()) return DecodeRaw(proto.raw(), "raw", shape, dtype, attachments, host);
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(host, shape, dtype));
@@ -223,9 +212,7 @@ absl::Status EncodeTensor(const Tensor& tensor, v1::Tensor::Encoding form, int64
     const int64_t least = LeastTypedBytes(tensor.dtype());
     if (tensor.Size() > *bytes_left / least) {  // Before they are copied.
       return OverLimit("--max_message_bytes", "a tensor of shape ", tensor.shape().ToString(), " takes ", least,
-                       " bytes or more for each of its ", tensor.Size(),
-                       " values as TYPED, and --max_message_bytes "
-                       "leaves ",
+                       " bytes or more for each of its ", tensor.Size(), " values as TYPED, and --max_message_bytes leaves ",
                        *bytes_left, "; ask for STATISTICS, for RAW, or for less at once");
     }
     *bytes_left -= tensor.Size() * least;

@@ -4,8 +4,8 @@
 #include <limits>
 #include <numbers>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/convert.h"
+#include "engine/core/status_macros.h"
 #include "engine/runtime/fair_semaphore.h"
 #include "engine/runtime/random_stream.h"
 #include "engine/runtime/tuning.h"
@@ -29,8 +29,8 @@ template <class T, class Value>
 absl::Status Generate(const Tensor& tensor, double low, double high, Value value) {
   const int64_t n = tensor.Size();
   if (n > 0 && !Fits<T>(low, high)) {
-    return absl::InvalidArgumentError(absl::StrCat("fill: values from ", low, " to ", high, " do not fit ", Name(tensor.dtype()),
-                                                   "; choose another range or dtype"));
+    return Invalid("fill: values from ", low, " to ", high, " do not fit ", Name(tensor.dtype()),
+                   "; choose another range or dtype");
   }
   T* out = tensor.data<T>();
   FairSemaphore::OfLongWork().DoInPieces(n, tuning::kLongWorkPiece, [&](int64_t begin, int64_t end) {
@@ -60,9 +60,7 @@ class Words {
 absl::Status FillUniform(const v1::Fill::Uniform& uniform, const Tensor& tensor) {
   const double low = uniform.low();
   const double high = uniform.has_high() ? uniform.high() : 1;
-  if (!(low < high)) {
-    return absl::InvalidArgumentError(absl::StrCat("fill: uniform wants low < high, got ", low, " and ", high));
-  }
+  if (!(low < high)) return Invalid("fill: uniform wants low < high, got ", low, " and ", high);
   Words words(uniform.seed());
   return DispatchType(tensor.dtype(), [&](auto t) {
     return Generate<decltype(t)>(tensor, low, high, [&](int64_t) { return low + (high - low) * words.Uniform(); });
@@ -71,9 +69,7 @@ absl::Status FillUniform(const v1::Fill::Uniform& uniform, const Tensor& tensor)
 
 absl::Status FillNormal(const v1::Fill::Normal& normal, const Tensor& tensor) {
   const double sigma = normal.has_sigma() ? normal.sigma() : 1;
-  if (!(sigma >= 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("fill: normal wants sigma of 0 or more, got ", sigma));
-  }
+  if (!(sigma >= 0)) return Invalid("fill: normal wants sigma of 0 or more, got ", sigma);
   Words words(normal.seed());
   // Box and Muller's transformation; 24 random bits reach no further than 6 deviations.
   const auto value = [&](int64_t) {
@@ -109,7 +105,7 @@ absl::Status FillTensor(const v1::Fill& fill, const Tensor& tensor) {
   return DispatchType(tensor.dtype(), [&](auto t) {
     using T = decltype(t);
     if (std::is_integral_v<T> && constant != std::floor(constant)) {
-      return absl::InvalidArgumentError(absl::StrCat("fill: ", Name(tensor.dtype()), " cannot hold the constant ", constant));
+      return Invalid("fill: ", Name(tensor.dtype()), " cannot hold the constant ", constant);
     }
     if (!std::is_integral_v<T> && !std::isfinite(constant)) {  // A NaN or an infinity that is asked for.
       T* out = tensor.data<T>();

@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "engine/core/text.h"
 #include "engine/nn/named_tensor.h"
 #include "google/protobuf/map.h"
 #include "google/protobuf/repeated_ptr_field.h"

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/nn/loss.h"
 #include "engine/train/lr_schedule.h"
@@ -18,18 +17,15 @@ absl::StatusOr<TrainerOptions> TrainerOptionsFromProto(const v1::CreateTrainerRe
   switch (request.objective_case()) {
     case v1::CreateTrainerRequest::kLoss: {
       ASSIGN_OR_RETURN(options.loss, SpecFromProto(request.loss(), Losses()));
-      if (options.loss.type.empty()) return absl::InvalidArgumentError("`loss` needs a name");
+      if (options.loss.type.empty()) return Invalid("`loss` needs a name");
       break;
     }
     case v1::CreateTrainerRequest::kLossOutput:
-      if (!request.prediction().empty()) {
-        return absl::InvalidArgumentError("want `prediction` with a loss, or `loss_output`, got both");
-      }
+      if (!request.prediction().empty()) return Invalid("want `prediction` with a loss, or `loss_output`, got both");
       options.loss = {};
       options.prediction = request.loss_output();
       break;
-    case v1::CreateTrainerRequest::OBJECTIVE_NOT_SET:
-      return absl::InvalidArgumentError("want `loss` or `loss_output`, got neither");
+    case v1::CreateTrainerRequest::OBJECTIVE_NOT_SET: return Invalid("want `loss` or `loss_output`, got neither");
   }
   if (request.has_optimizer()) {
     ASSIGN_OR_RETURN(Spec optimizer, SpecFromProto(request.optimizer(), Optimizers()));
@@ -40,8 +36,7 @@ absl::StatusOr<TrainerOptions> TrainerOptionsFromProto(const v1::CreateTrainerRe
     ASSIGN_OR_RETURN(options.metrics.emplace_back(), SpecFromProto(metric, Metrics()));
   }
   if (request.has_clip_global_norm() && !(request.clip_global_norm() > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("clip_global_norm is ", request.clip_global_norm(), "; want a norm above 0, or leave it out for none"));
+    return Invalid("clip_global_norm is ", request.clip_global_norm(), "; want a norm above 0, or leave it out for none");
   }
   options.clip_global_norm = request.clip_global_norm();
   options.skip_nonfinite = !request.has_skip_nonfinite() || request.skip_nonfinite();

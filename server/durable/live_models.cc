@@ -1,7 +1,6 @@
 #include "server/durable/live_models.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -300,16 +299,14 @@ void LiveModels::Loaded(const std::string& name, const absl::Status& status) {
 }
 
 absl::StatusOr<Checkpoint> LiveModels::Read(const std::string& name) const {
-  const CustomHostPtr custom_host = devices_.custom_host_of(name);
-  const ScopedCustomHost host(custom_host);
+  const ScopedCustomHost host(devices_.custom_host_of(name));
   ASSIGN_OR_RETURN(Checkpoint checkpoint, store_->Load(name, *devices_.host().allocator));
   if (!checkpoint.hosting.has_value()) return absl::DataLossError("its manifest has no `hosting`");
   return checkpoint;
 }
 
 absl::StatusOr<HostedModelPtr> LiveModels::Make(const std::string& name, const Checkpoint& checkpoint) {
-  const CustomHostPtr custom_host = devices_.custom_host_of(name);
-  const ScopedCustomHost host(custom_host);
+  const ScopedCustomHost host(devices_.custom_host_of(name));
   const Hosting& hosting = *checkpoint.hosting;
   ASSIGN_OR_RETURN(Place * place, devices_.Find(hosting.device));
   ASSIGN_OR_RETURN(const HostedModelPtr hosted,
@@ -335,19 +332,15 @@ Task<absl::Status> LiveModels::LoadOne(std::string name) {
   hosted->SetVersion(hosting.version);
   hosted->Touch();
   CO_RETURN_IF_ERROR(models_.AddLoaded(name, hosted));
-  Sequences::Numbers numbers;
-  numbers.applied = hosting.applied;
-  numbers.in_part = hosting.in_part;
-  numbers.silent = hosting.silent;
+  Sequences::Numbers numbers = {.applied = hosting.applied, .silent = hosting.silent, .in_part = hosting.in_part};
   runner_.sequences.Restore(name, numbers);
   MutexLock lock(mu_);
   Entry& entry = entries_[name];
   entry.busy = false;
   entry.stored = true;
   entry.mark = MarkOf(name, hosted);
-  entry.mark.numbers.applied = hosting.applied;
-  entry.mark.numbers.in_part = hosting.in_part;
-  entry.mark.numbers.silent = hosting.silent;
+  numbers.calls = entry.mark.numbers.calls;
+  entry.mark.numbers = std::move(numbers);
   entry.since = Clock::now();
   co_return absl::OkStatus();
 }

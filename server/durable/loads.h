@@ -13,10 +13,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "engine/core/mutex.h"
+#include "engine/runtime/account.h"
 #include "engine/runtime/task.h"
 #include "server/rpc/runner.h"
 
@@ -31,12 +34,32 @@ class Loads {
   // `done` is told its end once, on any thread; never where Stop comes before the beginning.
   using Make = std::function<Task<absl::Status>()>;
   using Done = std::function<void(const absl::Status&)>;
-  void Add(const std::string& name, Make make, Done done);
+
+  void Add(const std::string& name, Make make, Done done) {
+    std::vector<LoadPtr> next;
+    {
+      MutexLock lock(mu_);
+      if (stopped_) return;
+      waiting_.push_back(std::make_shared<Load>(Load{name, std::move(make), std::move(done)}));
+      next = TakeNext();
+    }
+    for (const LoadPtr& each : next) Begin(each);
+  }
 
   // Waits until all have ended.
-  void Wait();
+  void Wait() {
+    MutexLock lock(mu_);
+    while (under_way_ > 0 || !waiting_.empty() || !again_.empty()) ended_.Wait(mu_);
+  }
+
   // Begins no load any more, and waits for those under way.
-  void Stop();
+  void Stop() {
+    MutexLock lock(mu_);
+    stopped_ = true;
+    waiting_.clear();
+    again_.clear();
+    while (under_way_ > 0) ended_.Wait(mu_);
+  }
 
  private:
   struct Load {
@@ -47,11 +70,41 @@ class Loads {
   };
   using LoadPtr = std::shared_ptr<Load>;
 
-  static LoadPtr TakeFirst(std::deque<LoadPtr>& from);
+  static LoadPtr TakeFirst(std::deque<LoadPtr>& from) {
+    const LoadPtr first = std::move(from.front());
+    from.pop_front();
+    return first;
+  }
+
   // The loads that may begin now. They count as begun.
-  std::vector<LoadPtr> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Begin(const LoadPtr& load);
-  void Ended(const LoadPtr& load, const absl::Status& status);
+  std::vector<LoadPtr> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    std::vector<LoadPtr> next;
+    for (; !waiting_.empty() && under_way_ < at_once_; ++under_way_) next.push_back(TakeFirst(waiting_));
+    for (; waiting_.empty() && !again_.empty() && under_way_ == 0; ++under_way_) next.push_back(TakeFirst(again_));
+    return next;
+  }
+
+  // Pools do one thing at a time for an account: each load has one of its own.
+  void Begin(const LoadPtr& load) {
+    const TenantPtr tenant = runner_.tenants.OwnerOf(load->name);
+    const ScopedAccount account(
+        std::make_shared<const Account>(absl::StrCat("loading ", load->name), tenant == nullptr ? nullptr : tenant->group()));
+    RunTask<absl::Status>(load->make, [this, load](const absl::Status& status) { Ended(load, status); });
+  }
+
+  void Ended(const LoadPtr& load, const absl::Status& status) {
+    const bool is_last_try = !absl::IsResourceExhausted(status) || std::exchange(load->is_tried, true);
+    if (is_last_try) load->done(status);
+    std::vector<LoadPtr> next;
+    {
+      MutexLock lock(mu_);
+      if (!is_last_try && !stopped_) again_.push_back(load);
+      --under_way_;
+      next = TakeNext();
+      if (next.empty()) ended_.NotifyAll();  // Nothing of this is used afterwards.
+    }
+    for (const LoadPtr& each : next) Begin(each);
+  }
 
   Runner& runner_;
   const int at_once_;

@@ -3,10 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
+#include "server/codec/duration.h"
 #include "server/codec/tensor_codec.h"
-#include "server/hosted/describe_model.h"
 #include "server/identity/secret.h"
 
 namespace gluond::server {
@@ -20,20 +19,18 @@ constexpr int64_t kBytesPerArray = 256;
 constexpr int64_t kCopies = 4;
 
 absl::Status WrongKey(const std::string& name) {
-  return WithInfo(absl::PermissionDeniedError(
-                      absl::StrCat("'", name,
-                                   "' was saved with another key; give the one that the answer to its SaveSession told, or "
-                                   "save under another name")),
-                  reason::kWrongKey, {{"name", name}});
+  return WithInfo(
+      absl::PermissionDeniedError(absl::StrCat(
+          "'", name,
+          "' was saved with another key; give the one that the answer to its SaveSession told, or save under another name")),
+      reason::kWrongKey, {{"name", name}});
 }
 
 absl::Status CheckNewKey(absl::string_view key) {
   constexpr size_t kShortest = 16, kLongest = 128;
   if (key.size() >= kShortest && key.size() <= kLongest) return absl::OkStatus();
-  return InField("key", absl::InvalidArgumentError(absl::StrCat("the key of a new name has ", key.size(), " bytes, want ",
-                                                                kShortest, " to ", kLongest,
-                                                                "; choose another one, or "
-                                                                "leave it to the server")));
+  return InField("key", Invalid("the key of a new name has ", key.size(), " bytes, want ", kShortest, " to ", kLongest,
+                                "; choose another one, or leave it to the server"));
 }
 
 }  // namespace
@@ -63,9 +60,8 @@ void SavedSessions::Load() {
     log(absl::StrCat("the saved session '", name, "' was not loaded and stays on the disk"), summary.status());
     if (absl::IsDataLoss(summary.status())) continue;
     auto entry = std::make_shared<Entry>();
-    entry->status = Annotate(summary.status(), absl::StrCat("'", name,
-                                                            "' is on the disk, and this server cannot read it; "
-                                                            "choose another name"));
+    entry->status = Annotate(summary.status(),
+                             absl::StrCat("'", name, "' is on the disk, and this server cannot read it; choose another name"));
     entries_.Load(name, std::move(entry));
   }
 }
@@ -101,8 +97,7 @@ absl::Status SavedSessions::CheckKey(const std::string& name, const std::string&
 absl::Status SavedSessions::CheckSave(const std::string& name, const std::string& key) const {
   if (!key.empty() || !entries_.Find(name).ok()) return CheckKey(name, key);
   return WithInfo(absl::AlreadyExistsError(absl::StrCat("there is a saved session '", name,
-                                                        "' already; give its key to "
-                                                        "replace it, or choose another name")),
+                                                        "' already; give its key to replace it, or choose another name")),
                   reason::kAlreadyExists, {{"kind", "saved session"}, {"name", name}});
 }
 
@@ -140,8 +135,8 @@ void SavedSessions::Save(const std::string& name, const std::string& key, Sessio
 absl::StatusOr<v1::SavedSession> SavedSessions::SaveNow(const std::string& name, const std::string& key, SessionSave save) {
   SessionSummary& summary = save.summary;
   if (summary.manifest.size() > kMostManifest) {
-    return absl::InvalidArgumentError(absl::StrCat("the manifest has ", summary.manifest.size(), " bytes, the limit is ",
-                                                   kMostManifest, "; keep what is large in arrays"));
+    return Invalid("the manifest has ", summary.manifest.size(), " bytes, the limit is ", kMostManifest,
+                   "; keep what is large in arrays");
   }
   RETURN_IF_ERROR(CheckSave(name, key));
   RETURN_IF_ERROR(entries_.CanAdd(name, /*replace=*/true));
@@ -195,11 +190,8 @@ absl::Status SavedSessions::KeepInMemory(const std::string& name, const EntryPtr
   const int64_t bytes = BytesWith(name, own, "");
   if (bytes > most_bytes_) {
     return OverLimit("--max_named_session_bytes", "the saved sessions would have ", bytes,
-                     " bytes in memory, the limit "
-                     "of --max_named_session_bytes is ",
-                     most_bytes_,
-                     "; delete some, or start the server with "
-                     "--store_dir, which keeps them on the disk");
+                     " bytes in memory, the limit of --max_named_session_bytes is ", most_bytes_,
+                     "; delete some, or start the server with --store_dir, which keeps them on the disk");
   }
   return entries_.Add(name, entry, /*replace=*/true);
 }

@@ -7,6 +7,7 @@
 #include "engine/train/optimizer.h"
 #include "server/codec/components.h"
 #include "server/codec/definition_codec.h"
+#include "server/codec/duration.h"
 #include "server/codec/tensor_codec.h"
 
 namespace gluond::server {
@@ -33,12 +34,6 @@ void DescribeParameter(const Parameter& parameter, v1::Variable* proto) {
 }
 
 }  // namespace
-
-void SetTime(std::chrono::system_clock::time_point time, google::protobuf::Timestamp* proto) {
-  const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-  proto->set_seconds(since / 1'000'000'000);
-  proto->set_nanos(static_cast<int32_t>(since % 1'000'000'000));
-}
 
 void DescribeModel(const HostedModel& hosted, bool parameters, bool graph, v1::Model* proto) {
   const Model& model = hosted.model();

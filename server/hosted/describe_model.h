@@ -3,18 +3,14 @@
 #ifndef SERVER_HOSTED_DESCRIBE_MODEL_H_
 #define SERVER_HOSTED_DESCRIBE_MODEL_H_
 
-#include <chrono>
-
 #include "gluond/v1/model.pb.h"
 #include "gluond/v1/trainer.pb.h"
-#include "google/protobuf/timestamp.pb.h"
 #include "server/hosted/hosted_model.h"
 
 namespace gluond::server {
 
 void DescribeModel(const HostedModel& hosted, bool parameters, bool graph, v1::Model* proto);
 void DescribeTrainer(const HostedModel& hosted, const Trainer& trainer, v1::Trainer* proto);
-void SetTime(std::chrono::system_clock::time_point time, google::protobuf::Timestamp* proto);
 
 }  // namespace gluond::server
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -25,9 +26,8 @@ absl::StatusOr<std::unique_ptr<Devices>> Devices::Open(const std::string& wanted
     list.push_back(Device());
   } else {
     for (absl::string_view name : absl::StrSplit(wanted, ',')) {
-      absl::StatusOr<Device> device = Device::Parse(name);
-      if (!device.ok()) return Annotate(device.status(), "--devices (auto, cpu, gpu:0 or gpu:0,cpu)");
-      if (std::find(list.begin(), list.end(), *device) == list.end()) list.push_back(*device);
+      ASSIGN_OR_RETURN(const Device device, Annotate(Device::Parse(name), "--devices (auto, cpu, gpu:0 or gpu:0,cpu)"));
+      if (!absl::c_linear_search(list, device)) list.push_back(device);
     }
   }
   auto devices = std::make_unique<Devices>();

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/store/crc32c.h"
 #include "engine/store/notes.h"
+#include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
-#include "server/hosted/describe_model.h"
 #include "server/wire/chunk.h"
 
 namespace gluond::server {
@@ -18,6 +19,11 @@ namespace {
 
 // Columns are found by comparing their names.
 constexpr int kMostColumns = 1000;
+
+template <class StatusType>
+StatusType InColumn(absl::string_view name, StatusType status) {
+  return Annotate(std::move(status), absl::StrCat("column '", Excerpt(name), "'"));
+}
 
 struct Declared {
   std::vector<Column> columns;
@@ -28,10 +34,8 @@ struct Declared {
     if (columns.size() == kMostColumns) {
       return absl::ResourceExhaustedError(absl::StrCat("a dataset has at most ", kMostColumns, " columns"));
     }
-    if (shape.ndim() < 1) return absl::InvalidArgumentError("its shape must begin with the number of rows");
-    if (rows >= 0 && shape[0] != rows) {
-      return absl::InvalidArgumentError(absl::StrCat("it has ", shape[0], " rows, the columns before it ", rows));
-    }
+    if (shape.ndim() < 1) return Invalid("its shape must begin with the number of rows");
+    if (rows >= 0 && shape[0] != rows) return Invalid("it has ", shape[0], " rows, the columns before it ", rows);
     rows = shape[0];
     column.name = name;
     column.row_shape = Shape(shape.begin() + 1, shape.end());
@@ -56,24 +60,16 @@ absl::StatusOr<HostedDatasetPtr> HostedDataset::Create(const v1::UploadDatasetRe
                                                        Allocator& host) {
   Declared declared;
   for (const v1::Column& column : request.columns()) {
-    if (absl::Status status = AddColumn(column, &declared); !status.ok()) {
-      return Annotate(status, absl::StrCat("column '", Excerpt(column.name()), "'"));
-    }
+    RETURN_IF_ERROR(InColumn(column.name(), AddColumn(column, &declared)));
   }
   for (const auto& [name, tensor] : tensors) {
-    const bool given =
-        std::any_of(declared.columns.begin(), declared.columns.end(), [&n = name](const Column& c) { return c.name == n; });
-    if (given) continue;
+    if (absl::c_any_of(declared.columns, [&n = name](const Column& c) { return c.name == n; })) continue;
     Column column;
     column.dtype = tensor.dtype();
     declared.crcs.push_back(std::nullopt);
-    if (absl::Status status = declared.Add(name, tensor.shape(), std::move(column)); !status.ok()) {
-      return Annotate(status, absl::StrCat("column '", Excerpt(name), "'"));
-    }
+    RETURN_IF_ERROR(InColumn(name, declared.Add(name, tensor.shape(), std::move(column))));
   }
-  if (declared.columns.empty()) {
-    return absl::InvalidArgumentError("a new dataset needs `columns`, or whole columns as `tensors`");
-  }
+  if (declared.columns.empty()) return Invalid("a new dataset needs `columns`, or whole columns as `tensors`");
   StoredDataset parts;
   parts.client = request.call().client_id();
   ASSIGN_OR_RETURN(parts.dataset, Dataset::Create(std::move(declared.columns), declared.rows, host));
@@ -143,16 +139,13 @@ absl::Status HostedDataset::CheckWhole(const std::string& name, const Tensor& te
   Shape whole = {dataset_->rows()};
   for (const int64_t dim : column.row_shape) whole.Append(dim);
   if (tensor.dtype() == column.dtype && tensor.shape() == whole) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("column '", name, "' is declared as ", Name(column.dtype), " ", whole.ToString(),
-                                                 ", its tensor is ", Name(tensor.dtype()), " ", tensor.shape().ToString()));
+  return Invalid("column '", name, "' is declared as ", Name(column.dtype), " ", whole.ToString(), ", its tensor is ",
+                 Name(tensor.dtype()), " ", tensor.shape().ToString());
 }
 
 absl::Status HostedDataset::CheckSameColumns(const v1::UploadDatasetRequest& request) const {
   if (request.columns_size() > kMostColumns) {
-    return absl::InvalidArgumentError(absl::StrCat("the request declares ", request.columns_size(),
-                                                   " columns; a dataset "
-                                                   "has at most ",
-                                                   kMostColumns));
+    return Invalid("the request declares ", request.columns_size(), " columns; a dataset has at most ", kMostColumns);
   }
   for (const v1::Column& proto : request.columns()) {
     ASSIGN_OR_RETURN(const size_t i, dataset_->FindColumn(proto.name()));
@@ -172,7 +165,7 @@ absl::Status HostedDataset::CheckSameColumns(const v1::UploadDatasetRequest& req
       return absl::AlreadyExistsError(absl::StrCat("the dataset is committed, and its column '", column.name, what,
                                                    "; delete it first, or choose another name"));
     }
-    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, what, "; set `restart` to begin anew"));
+    return Invalid("column '", column.name, what, "; set `restart` to begin anew");
   }
   return absl::OkStatus();
 }
@@ -182,14 +175,12 @@ absl::Status HostedDataset::ReceiveChunk(const v1::UploadDatasetRequest& request
   ASSIGN_OR_RETURN(const int64_t received, dataset_->bytes_appended(request.column()));
   const Column& declared = dataset_->columns()[column];
   const int64_t total = dataset_->rows() * declared.row_shape.Size() * SizeOf(declared.dtype);
-  const Bytes bytes = attachments.Get(request.chunk().data());
-  absl::StatusOr<size_t> known = CheckChunk(request.chunk(), bytes, static_cast<uint64_t>(received), static_cast<uint64_t>(total));
-  if (!known.ok()) return Annotate(known.status(), absl::StrCat("column '", Excerpt(request.column()), "'"));
-  for (absl::string_view piece : bytes.pieces()) {
-    const size_t skip = std::min(*known, piece.size());
-    *known -= skip;
-    RETURN_IF_ERROR(Append(column, piece.substr(skip)));
-  }
+  Bytes bytes = attachments.Get(request.chunk().data());
+  ASSIGN_OR_RETURN(const size_t known,
+                   InColumn(request.column(),
+                            CheckChunk(request.chunk(), bytes, static_cast<uint64_t>(received), static_cast<uint64_t>(total))));
+  bytes.RemovePrefix(known);
+  for (absl::string_view piece : bytes.pieces()) RETURN_IF_ERROR(Append(column, piece));
   return absl::OkStatus();
 }
 
@@ -203,11 +194,10 @@ absl::Status HostedDataset::CheckFull() const {
   RETURN_IF_ERROR(dataset_->CheckFull());
   for (size_t i = 0; i < crcs_.size(); ++i) {
     if (declared_crcs_[i].has_value() && *declared_crcs_[i] != crcs_[i]) {
-      return WithInfo(absl::DataLossError(absl::StrCat("column '", dataset_->columns()[i].name,
-                                                       "' was damaged on the way: "
-                                                       "its checksum is ",
-                                                       crcs_[i], ", not ", *declared_crcs_[i], "; upload again with `restart`")),
-                      reason::kDamagedOnTheWay);
+      return WithInfo(
+          absl::DataLossError(absl::StrCat("column '", dataset_->columns()[i].name, "' was damaged on the way: its checksum is ",
+                                           crcs_[i], ", not ", *declared_crcs_[i], "; upload again with `restart`")),
+          reason::kDamagedOnTheWay);
     }
   }
   return absl::OkStatus();
@@ -268,9 +258,8 @@ absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequ
                        (request.has_chunk() || !request.column().empty() || request.commit());
   if (!hosted.ok() && goes_on) return hosted.status();
   if (request.restart() && hosted.ok() && (*hosted)->storing()) {
-    return absl::AbortedError(absl::StrCat("dataset '", request.dataset(),
-                                           "' is being stored; wait for its commit, "
-                                           "then delete it"));
+    return absl::AbortedError(
+        absl::StrCat("dataset '", request.dataset(), "' is being stored; wait for its commit, then delete it"));
   }
   if (!hosted.ok() || request.restart()) {
     RETURN_IF_ERROR(CanAdd(request.dataset(), request.restart()));

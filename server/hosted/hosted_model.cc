@@ -49,7 +49,7 @@ absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool repl
     return absl::AlreadyExistsError(
         absl::StrCat("model '", model_->name(), "' has a trainer already; set `replace` for a new one"));
   }
-  Edited();
+  Count(Counts::kEdit);
   trainer_.swap(trainer);  // The old one goes without the lock, with the argument.
   return absl::OkStatus();
 }
@@ -65,21 +65,18 @@ void HostedModel::Restore(Checkpoint checkpoint, std::function<void(absl::Status
       return SetTrainer(trainer, /*replace=*/true);
     };
   }
-  const auto restored = [self = shared_from_this(), done = std::move(done)](absl::Status status) {
-    if (status.ok()) self->Changed();
-    done(std::move(status));
-  };
-  model_->Restore(std::move(checkpoint.model), restored, std::move(then));
+  Change<absl::Status>(
+      shared_from_this(), Counts::kVersion,
+      [&](auto restored) { model_->Restore(std::move(checkpoint.model), std::move(restored), std::move(then)); }, std::move(done));
 }
 
 std::function<absl::Status()> HostedModel::Expect(uint64_t version) {
   return [self = shared_from_this(), version] {
     if (self->version() == version) return absl::OkStatus();
-    return WithInfo(absl::AbortedError(absl::StrCat("model '", self->model().name(), "' has version ", self->version(),
-                                                    " by now, expected ", version,
-                                                    ": a step or another call has "
-                                                    "changed it; read the model again")),
-                    reason::kVersionChanged, {{"version", absl::StrCat(self->version())}});
+    return WithInfo(
+        absl::AbortedError(absl::StrCat("model '", self->model().name(), "' has version ", self->version(), " by now, expected ",
+                                        version, ": a step or another call has changed it; read the model again")),
+        reason::kVersionChanged, {{"version", absl::StrCat(self->version())}});
   };
 }
 

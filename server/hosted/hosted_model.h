@@ -58,9 +58,22 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   // Counts changes of parameters and auxiliary states. Changed on the model's strand, in the callbacks of its calls, and
   // therefore exact when it is read there.
   uint64_t version() const { return version_; }
-  uint64_t Changed() {
-    Edited();
-    return ++version_;
+  // Counts, with those changes, the ones of the trainer alone. A live checkpoint follows this count.
+  uint64_t edits() const { return edits_; }
+  enum class Counts {
+    kNothing,  // The change is one of gradients alone, which no live checkpoint has.
+    kEdit,
+    kVersion,
+  };
+  // Begins a change of `hosted`. All code that changes a model or its trainer comes here: `begin` is to call the function of
+  // either, with the callback that it is given. A change that succeeds is counted before `done` is called there.
+  template <class Result>
+  static void Change(const std::shared_ptr<HostedModel>& hosted, Counts counts,
+                     const std::function<void(std::function<void(Result)>)>& begin, std::function<void(Result)> done) {
+    begin([hosted, counts, done = std::move(done)](Result result) {
+      if (result.ok()) hosted->Count(counts);
+      done(std::move(result));
+    });
   }
   // For a model that goes on where another process held it. Before it is shared.
   void SetVersion(uint64_t version) { restored_version_ = version_ = version; }
@@ -70,9 +83,6 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   // For a ScopedCondition: the model has this version still. ABORTED, with the reason VERSION_CHANGED and the `version`
   // that it has.
   std::function<absl::Status()> Expect(uint64_t version);
-  // Counts, with those changes, the ones of the trainer alone.
-  uint64_t edits() const { return edits_; }
-  void Edited() { ++edits_; }
 
   // Numbers Forwards in training mode, so that a Backward can say which one it means.
   Mutex& recording_mu() ABSL_LOCK_RETURNED(recording_mu_) { return recording_mu_; }
@@ -101,6 +111,11 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
 
  private:
   HostedModel(Place& place, Lanes& lanes) : place_(place), lane_(lanes.Take()) {}
+
+  void Count(Counts counts) {
+    if (counts != Counts::kNothing) ++edits_;
+    if (counts == Counts::kVersion) ++version_;
+  }
 
   Place& place_;
   const std::shared_ptr<Lane> lane_;

@@ -20,9 +20,18 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
-#include "server/hosted/owned_name.h"
+#include "engine/store/stored_name.h"
+#include "server/identity/tenants.h"
 
 namespace gluond::server {
+
+// The check of a name that a call gives to something new.
+// OK for a plain name, and for a tenant's ("acme/digits") where there is such a tenant. `tenants`: null where there are
+// none. INVALID_ARGUMENT: as CheckName.
+inline absl::Status CheckOwnedName(const Tenants* tenants, absl::string_view kind, absl::string_view name) {
+  const bool has_owner = tenants != nullptr && tenants->OwnerOf(name) != nullptr;
+  return has_owner ? CheckStoredName(kind, name) : CheckName(kind, name);
+}
 
 template <class T>
 class Registry {
@@ -110,28 +119,25 @@ class Registry {
     return absl::OkStatus();
   }
 
-  // Puts `value` in the place of this very one. ABORTED, with the reason VERSION_CHANGED: something else is there by now.
+  // Puts `value` in the place of this very one; null: nothing. ABORTED, with the reason VERSION_CHANGED: something else is
+  // there by now.
   absl::Status Exchange(const std::string& name, const Ptr& expected, Ptr value) {
     MutexLock lock(mu_);
     const auto found = values_.find(name);
     if (found == values_.end() || found->second != expected) return Changed(name);
     found->second.swap(value);
+    if (found->second == nullptr) values_.erase(found);
     return absl::OkStatus();
   }
-  // Removes this very value. NOT_FOUND as Find. ABORTED, with the reason VERSION_CHANGED: something else is there by now.
+  // Removes this very value. NOT_FOUND as Find. ABORTED as Exchange.
   absl::Status Remove(const std::string& name, const Ptr& expected) {
     RETURN_IF_ERROR(Find(name).status());
-    MutexLock lock(mu_);
-    const auto found = values_.find(name);
-    if (found == values_.end() || found->second != expected) return Changed(name);
-    values_.erase(found);
-    return absl::OkStatus();
+    return Exchange(name, expected, nullptr);
   }
   // The error about a value of that name which is not the expected one.
   absl::Status Changed(const std::string& name) const {
     return WithInfo(absl::AbortedError(absl::StrCat("the ", kind_, " '", Excerpt(name),
-                                                    "' is another one by now than the expected; "
-                                                    "look at it again")),
+                                                    "' is another one by now than the expected; look at it again")),
                     reason::kVersionChanged);
   }
   // NOT_FOUND as Find.

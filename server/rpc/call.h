@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -60,6 +61,19 @@ class Call {
   void Between(std::function<void()> go_on) const { call_->Between(std::move(go_on)); }
 
   void Finish(const absl::Status& status = absl::OkStatus()) const { call_->Finish(status); }
+  // A callback for a function that gives a Status or a StatusOr: an error ends the call; else `go_on` is called, with the value
+  // of a StatusOr.
+  template <class GoOn>
+  auto Then(GoOn go_on) const {
+    return [call = *this, go_on = std::move(go_on)](auto result) mutable {
+      const auto go = [&go_on](auto... value) { go_on(std::move(value)...); };
+      if constexpr (std::is_same_v<decltype(result), absl::Status>) {
+        result.ok() ? go() : call.Finish(result);
+      } else {
+        result.ok() ? go(*std::move(result)) : call.Finish(result.status());
+      }
+    };
+  }
   // Ends the call with `tensors` in `field` of the response, which is complete but for them. Where encoding them takes
   // long, another thread does it: the caller may be on a lane, which is for operators.
   template <class Tensors, class Field>

@@ -7,23 +7,24 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/convert.h"
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
+#include "engine/nn/node_spec.h"
 #include "engine/passes/gradient.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/random_stream.h"
-#include "server/services/one_call.h"
+#include "engine/runtime/task.h"
 
 namespace gluond::server {
 namespace {
 
 // The operator is run twice for each element of its inputs, and all of its outputs are summed each time.
 constexpr int64_t kMostInputElements = 10'000, kMostOutputElements = 1'000'000;
-using Done = std::function<void(absl::StatusOr<v1::CheckGradientResponse>)>;
+using Response = absl::StatusOr<v1::CheckGradientResponse>;
 
 absl::Status CheckElements(const char* what, int64_t elements, int64_t most) {
   if (elements <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " have ", elements, " elements; want at most ", most, ": check a smaller case"));
+  return Invalid(what, " have ", elements, " elements; want at most ", most, ": check a smaller case");
 }
 
 // A copy in float64, or of the same type when that is not a floating one.
@@ -34,23 +35,70 @@ absl::StatusOr<Tensor> ToDouble(const Tensor& from, Allocator& allocator) {
   return to;
 }
 
-// One check under way: runs the gradient once, then the operator twice for each element, each run started by the end of
-// the one before. Owned by the callback of the run that goes on.
-class Check : public std::enable_shared_from_this<Check> {
- public:
-  Check(Place& place, GradientCheckOptions options, Done done)
-      : place_(place), options_(std::move(options)), done_(std::move(done)) {}
+// A graph of one application of an operator.
+struct OneCall {
+  Graph graph;  // The visible outputs.
+  NodePtr node;
+  std::vector<std::string> inputs;  // The variables that it reads, in the operator's order.
+};
 
-  void Start() {
-    if (absl::Status status = Prepare(); !status.ok()) return done_(status);
-    Run run = gradient_->NewRun();
-    Bind(*gradient_, &run);
-    gradient_->Start(std::move(run), [self = shared_from_this()](absl::Status status) {
-      if (!status.ok()) return self->done_(std::move(status));
-      self->gradients_ = self->gradient_->TakeRun().outputs;
-      self->input_ = 0;
-      self->NextElement();
-    });
+// NOT_FOUND: no such operator. INVALID_ARGUMENT: attributes, or the number of inputs.
+absl::StatusOr<OneCall> MakeOneCall(const std::string& op_name, const AttrDict& attrs, size_t num_inputs) {
+  ASSIGN_OR_RETURN(const Op* op, OfferedOp(op_name));
+  NodeAttrs parsed;
+  parsed.op = op;
+  parsed.name = op_name;
+  parsed.dict = attrs;
+  RETURN_IF_ERROR(op->ParseAttrs(&parsed, num_inputs));
+  const uint32_t want = op->num_inputs(parsed);
+  if (want != kVarg && want != num_inputs) return Invalid("operator '", op_name, "' takes ", want, " inputs, got ", num_inputs);
+  OneCall call;
+  call.inputs = op->input_names(parsed, static_cast<uint32_t>(num_inputs));
+  std::vector<NodeEntry> entries;
+  for (const std::string& input : call.inputs) entries.push_back(MakeVariable(input));
+  ASSIGN_OR_RETURN(call.node, TryMakeNode(op_name, op_name, std::move(entries), parsed.dict));
+  for (uint32_t i = 0; i < call.node->facts().num_visible; ++i) call.graph.outputs.push_back({call.node, i});
+  return call;
+}
+
+class GradientCheck {
+ public:
+  GradientCheck(Place& place, GradientCheckOptions options) : place_(place), options_(std::move(options)) {}
+
+  // Runs the gradient once, then the operator twice for each element, each run started by the end of the one before.
+  Task<Response> Run() {
+    CO_RETURN_IF_ERROR(Prepare());
+    CO_RETURN_IF_ERROR(co_await RunOn(*gradient_, gradient_->NewRun()));
+    const std::vector<Tensor> gradients = gradient_->TakeRun().outputs;  // One for each differentiated input.
+    v1::CheckGradientResponse response;
+    response.set_passed(true);
+    size_t differentiated = 0;
+    for (const Input& input : inputs_) {
+      if (!input.differentiated) continue;
+      const double* const analytic = gradients[differentiated++].data<double>();
+      for (int64_t i = 0; i < input.value.Size(); ++i) {
+        double* const x = input.value.data<double>() + i;
+        const double original = *x;
+        *x = original + options_.epsilon;
+        CO_ASSIGN_OR_RETURN(const double plus, co_await Evaluate());
+        *x = original - options_.epsilon;
+        CO_ASSIGN_OR_RETURN(const double minus, co_await Evaluate());
+        *x = original;
+        const double numeric = (plus - minus) / (2 * options_.epsilon);
+        double error = std::fabs(analytic[i] - numeric) / std::max(1.0, std::fabs(numeric));
+        if (std::isnan(error)) error = HUGE_VAL;
+        if (error > options_.tolerance) response.set_passed(false);
+        if (i == 0) response.add_inputs()->set_error(-1);
+        auto& worst = *response.mutable_inputs(response.inputs_size() - 1);
+        if (error <= worst.error()) continue;
+        worst.set_input(input.name);
+        worst.set_element(i);
+        worst.set_analytic(analytic[i]);
+        worst.set_numeric(numeric);
+        worst.set_error(error);
+      }
+    }
+    co_return response;
   }
 
  private:
@@ -63,8 +111,7 @@ class Check : public std::enable_shared_from_this<Check> {
   absl::Status Prepare() {
     const double epsilon = options_.epsilon, tolerance = options_.tolerance;
     if (!(epsilon > 0 && epsilon < 1) || !(tolerance >= 0) || !std::isfinite(tolerance)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("want 0 < epsilon < 1 and a finite tolerance of 0 or more, got ", epsilon, " and ", tolerance));
+      return Invalid("want 0 < epsilon < 1 and a finite tolerance of 0 or more, got ", epsilon, " and ", tolerance);
     }
     ASSIGN_OR_RETURN(OneCall call, MakeOneCall(options_.op, options_.attrs, options_.inputs.size()));
     if (!call.node->op()->HasAttr("FGradient")) {
@@ -119,97 +166,47 @@ class Check : public std::enable_shared_from_this<Check> {
 
   static std::string HeadName(size_t i) { return absl::StrCat("dy:", i); }
 
-  void Bind(const Executor& executor, Run* run) {
+  Callback<absl::Status> RunOn(Executor& executor, gluond::Run run) const {
     for (const Input& input : inputs_) {
-      if (const int at = executor.input_index(input.name); at >= 0) run->inputs[at] = input.value;
+      if (const int at = executor.input_index(input.name); at >= 0) run.inputs[at] = input.value;
     }
     for (size_t i = 0; i < heads_.size(); ++i) {
-      if (const int at = executor.input_index(HeadName(i)); at >= 0) run->inputs[at] = heads_[i];
+      if (const int at = executor.input_index(HeadName(i)); at >= 0) run.inputs[at] = heads_[i];
     }
-    run->seed = options_.seed;
-    run->cancellation = options_.cancellation;
+    run.seed = options_.seed;
+    run.cancellation = options_.cancellation;
+    return Callback<absl::Status>(
+        [&executor, run = std::move(run)](auto done) mutable { executor.Start(std::move(run), std::move(done)); });
   }
 
-  // Goes to the next element that is to be checked, or ends.
-  void NextElement() {
-    while (input_ < inputs_.size() && (!inputs_[input_].differentiated || element_ >= inputs_[input_].value.Size())) {
-      if (inputs_[input_].differentiated) ++gradient_index_;
-      ++input_;
-      element_ = 0;
-    }
-    if (input_ == inputs_.size()) return Finish();
-    original_ = inputs_[input_].value.data<double>()[element_];
-    Evaluate(original_ + options_.epsilon, [self = shared_from_this()](double plus) {
-      self->Evaluate(self->original_ - self->options_.epsilon, [self, plus](double minus) { self->Compare(plus, minus); });
-    });
-  }
-
-  // sum_i dy[i] y[i] with the current element at `x`.
-  void Evaluate(double x, std::function<void(double)> then) {
-    inputs_[input_].value.data<double>()[element_] = x;
-    Run run = forward_->TakeRun();
+  // sum_i dy[i] y[i].
+  Task<absl::StatusOr<double>> Evaluate() const {
+    gluond::Run run = forward_->TakeRun();
     run.inputs.resize(forward_->inputs().size());
     run.outputs.assign(forward_->outputs().size(), Tensor());
-    Bind(*forward_, &run);
-    forward_->Start(std::move(run), [self = shared_from_this(), then = std::move(then)](absl::Status status) {
-      if (!status.ok()) return self->done_(std::move(status));
-      double sum = 0;
-      for (size_t i = 0; i < self->heads_.size(); ++i) {
-        const Tensor& y = self->forward_->run().outputs[i];
-        for (int64_t j = 0; j < y.Size(); ++j) sum += y.data<double>()[j] * self->heads_[i].data<double>()[j];
-      }
-      then(sum);
-    });
-  }
-
-  void Compare(double plus, double minus) {
-    inputs_[input_].value.data<double>()[element_] = original_;
-    const double numeric = (plus - minus) / (2 * options_.epsilon);
-    const double analytic = gradients_[gradient_index_].data<double>()[element_];
-    double error = std::fabs(analytic - numeric) / std::max(1.0, std::fabs(numeric));
-    if (std::isnan(error)) error = HUGE_VAL;
-    if (element_ == 0) response_.add_inputs()->set_error(-1);
-    auto& worst = *response_.mutable_inputs(response_.inputs_size() - 1);
-    if (error > worst.error()) {
-      worst.set_input(inputs_[input_].name);
-      worst.set_element(element_);
-      worst.set_analytic(analytic);
-      worst.set_numeric(numeric);
-      worst.set_error(error);
+    CO_RETURN_IF_ERROR(co_await RunOn(*forward_, std::move(run)));
+    double sum = 0;
+    for (size_t i = 0; i < heads_.size(); ++i) {
+      const Tensor& y = forward_->run().outputs[i];
+      for (int64_t j = 0; j < y.Size(); ++j) sum += y.data<double>()[j] * heads_[i].data<double>()[j];
     }
-    ++element_;
-    NextElement();
-  }
-
-  void Finish() {
-    response_.set_passed(true);
-    for (const auto& input : response_.inputs()) {
-      if (input.error() > options_.tolerance) response_.set_passed(false);
-    }
-    done_(std::move(response_));
+    co_return sum;
   }
 
   Place& place_;
   const std::shared_ptr<Lane> lane_ = place_.lanes->Take();
   const GradientCheckOptions options_;
-  const Done done_;
   std::vector<Input> inputs_;
   std::vector<Tensor> heads_;
   std::unique_ptr<Executor> forward_;
   std::unique_ptr<Executor> gradient_;
-  std::vector<Tensor> gradients_;  // One for each differentiated input.
-
-  size_t input_ = 0;  // The element that is being checked.
-  int64_t element_ = 0;
-  size_t gradient_index_ = 0;
-  double original_ = 0;
-  v1::CheckGradientResponse response_;
 };
 
 }  // namespace
 
-void StartGradientCheck(Place& place, GradientCheckOptions options, Done done) {
-  std::make_shared<Check>(place, std::move(options), std::move(done))->Start();
+void StartGradientCheck(Place& place, GradientCheckOptions options, std::function<void(Response)> done) {
+  const auto check = std::make_shared<GradientCheck>(place, std::move(options));
+  RunTask<Response>([check] { return check->Run(); }, std::move(done));
 }
 
 }  // namespace gluond::server

@@ -114,17 +114,16 @@ void HealthService::TellAll() {
   for (Watcher* watcher : watchers_) watcher->Tell();
 }
 
-HealthService::Status HealthService::StatusOfModel(absl::string_view name) const {
-  const std::pair<std::string, std::string> parts = absl::StrSplit(name, absl::MaxSplits(':', 1));
-  const absl::Status chosen = served_.Choose(parts.first, parts.second, std::nullopt).status();
-  if (absl::IsNotFound(chosen)) return HealthCheckResponse::SERVICE_UNKNOWN;
-  return chosen.ok() && why_not_.empty() ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
-}
-
 HealthService::Status HealthService::StatusOf(const std::string& service) const {
-  if (absl::string_view name = service; absl::ConsumePrefix(&name, kModel)) return StatusOfModel(name);
-  if (!services_.contains(service)) return HealthCheckResponse::SERVICE_UNKNOWN;
-  return why_not_.empty() && !broken_.contains(service) ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+  bool is_known = services_.contains(service), serves = !broken_.contains(service);
+  if (absl::string_view name = service; absl::ConsumePrefix(&name, kModel)) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(name, absl::MaxSplits(':', 1));
+    const absl::Status chosen = served_.Choose(parts.first, parts.second, std::nullopt).status();
+    is_known = !absl::IsNotFound(chosen);
+    serves = chosen.ok();
+  }
+  if (!is_known) return HealthCheckResponse::SERVICE_UNKNOWN;
+  return serves && why_not_.empty() ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }
 
 HealthService::Status HealthService::StatusWithin(const Reach& reach, const std::string& service) const {
@@ -135,9 +134,11 @@ HealthService::Status HealthService::StatusWithin(const Reach& reach, const std:
 
 absl::Status HealthService::CheckMayAsk(bool known, const std::string& service) const {
   if (known || service.empty() || !names_are_closed_) return absl::OkStatus();
-  return WithInfo(absl::UnauthenticatedError("health tells of anything but the server itself, which has no name, to callers whom "
-                                             "it knows (--health_names=closed): send the metadata `authorization: Bearer TOKEN`"),
-                  reason::kNoIdentity);
+  return WithInfo(
+      absl::UnauthenticatedError(
+          "health tells of anything but the server itself, which has no name, to callers whom it knows (--health_names=closed): "
+          "send the metadata `authorization: Bearer TOKEN`"),
+      reason::kNoIdentity);
 }
 
 void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {
@@ -160,10 +161,9 @@ void HealthService::List(Call<HealthListRequest, HealthListResponse> call) {
     if (call.reach().Has(version.served())) names.insert(absl::StrCat(kModel, version.served()));
   }
   if (names.size() > kMostListed) {
-    return call.Finish(absl::ResourceExhaustedError(absl::StrCat("there are ", names.size(),
-                                                                 " services, devices and models, and a list has ", kMostListed,
-                                                                 " at most; ask for one by "
-                                                                 "Check, or for models by ListVersions")));
+    return call.Finish(
+        absl::ResourceExhaustedError(absl::StrCat("there are ", names.size(), " services, devices and models, and a list has ",
+                                                  kMostListed, " at most; ask for one by Check, or for models by ListVersions")));
   }
   {
     MutexLock lock(mu_);

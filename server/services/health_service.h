@@ -50,7 +50,6 @@ class HealthService final : public RawService {
   std::shared_ptr<Stream> Watch(Stream::Opening opening);
   // Requires mu_, which all watchers share: clang does not know that.
   void TellAll() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  Status StatusOfModel(absl::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // SERVICE_UNKNOWN: there is none of this name.
   Status StatusOf(const std::string& service) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The same for whoever may say what `reach` has.

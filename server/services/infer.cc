@@ -22,6 +22,12 @@ constexpr char kTiming[] = "timing";
 constexpr char kFinalResponse[] = "triton_enable_empty_final_response";
 constexpr size_t kLongestId = 1024;
 
+absl::StatusOr<bool> Flag(absl::string_view name, const inference::InferParameter& parameter) {
+  if (parameter.parameter_choice_case() == inference::InferParameter::kBoolParam) return parameter.bool_param();
+  return InField(absl::StrCat("parameters[\"", name, "\"]"),
+                 Invalid("the parameter '", name, "' wants true or false, in bool_param"));
+}
+
 absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRequest* to) {
   for (const auto& [name, parameter] : request.parameters()) {
     if (name == "priority") {
@@ -31,26 +37,14 @@ absl::Status ReadParameters(const inference::ModelInferRequest& request, InferRe
       constexpr uint64_t kLongest = 3'600'000'000;
       if (timeout > 0) to->timeout = std::chrono::microseconds(std::min(timeout, kLongest));
     } else if (name == kTiming) {
-      if (parameter.parameter_choice_case() != inference::InferParameter::kBoolParam) {
-        return InField("parameters[\"timing\"]",
-                       absl::InvalidArgumentError("the parameter 'timing' wants true or false, in bool_param"));
-      }
-      to->tells_times = parameter.bool_param();
+      ASSIGN_OR_RETURN(to->tells_times, Flag(name, parameter));
     } else if (name == kFinalResponse) {
-      if (parameter.parameter_choice_case() != inference::InferParameter::kBoolParam) {
-        return InField(absl::StrCat("parameters[\"", kFinalResponse, "\"]"),
-                       absl::InvalidArgumentError(absl::StrCat("the parameter '", kFinalResponse,
-                                                               "' wants true or false, in "
-                                                               "bool_param")));
-      }
+      RETURN_IF_ERROR(Flag(name, parameter).status());
     } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
-      return InField(
-          absl::StrCat("parameters[\"", name, "\"]"),
-          absl::InvalidArgumentError(absl::StrCat("no model here keeps a state between requests; leave '", name, "' out")));
+      return InField(absl::StrCat("parameters[\"", name, "\"]"),
+                     Invalid("no model here keeps a state between requests; leave '", name, "' out"));
     } else if (absl::StartsWith(name, "triton_")) {
-      return InField("parameters", absl::InvalidArgumentError(absl::StrCat("the parameter '", Excerpt(name),
-                                                                           "' is Triton's "
-                                                                           "own; leave it out")));
+      return InField("parameters", Invalid("the parameter '", Excerpt(name), "' is Triton's own; leave it out"));
     }
   }
   return absl::OkStatus();
@@ -66,9 +60,7 @@ absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, 
   Wanted wanted;
   absl::flat_hash_set<absl::string_view> seen;
   for (const auto& output : request.outputs()) {
-    if (!seen.insert(output.name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("output '", Excerpt(output.name()), "' is wanted twice"));
-    }
+    if (!seen.insert(output.name()).second) return Invalid("output '", Excerpt(output.name()), "' is wanted twice");
     to->outputs.push_back(output.name());
     ASSIGN_OR_RETURN(std::optional<SharedPlace> place, ReadSharedPlace(output.parameters(), regions));
     if (place.has_value()) wanted.places[output.name()] = *std::move(place);
@@ -77,9 +69,8 @@ absl::StatusOr<Wanted> ReadOutputs(const inference::ModelInferRequest& request, 
     ASSIGN_OR_RETURN(const uint64_t count, Natural(kClassification, classification->second));
     if (count == 0) continue;
     if (wanted.places.contains(output.name())) {
-      return absl::InvalidArgumentError(absl::StrCat("the classes of output '", Excerpt(output.name()),
-                                                     "' are given in the "
-                                                     "answer alone; leave its shared memory out"));
+      return Invalid("the classes of output '", Excerpt(output.name()),
+                     "' are given in the answer alone; leave its shared memory out");
     }
     wanted.classes[output.name()] = static_cast<int64_t>(std::min<uint64_t>(count, INT32_MAX));
   }
@@ -120,33 +111,22 @@ void Tell(const InferTimes& times, std::chrono::nanoseconds encode, inference::M
   parameters["batch_size"].set_int64_param(times.rows);
 }
 
-}  // namespace
-
-void Infer(const VersionTable& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
+absl::Status Start(const VersionTable& served, Runner& runner, Inference inference, const std::function<void(absl::Status)>& done) {
   const inference::ModelInferRequest& message = inference.request;
   if (message.id().size() > kLongestId) {
-    return done(InField("id", absl::InvalidArgumentError(absl::StrCat("the id has ", message.id().size(),
-                                                                      " bytes, the "
-                                                                      "limit is ",
-                                                                      kLongestId))));
+    return InField("id", Invalid("the id has ", message.id().size(), " bytes, the limit is ", kLongestId));
   }
-  absl::StatusOr<ServedVersionPtr> chosen = served.Choose(message.model_name(), message.model_version(), message.id());
-  if (!chosen.ok()) return done(chosen.status());
-  const ServedVersionPtr version = *std::move(chosen);
+  ASSIGN_OR_RETURN(const ServedVersionPtr version, served.Choose(message.model_name(), message.model_version(), message.id()));
   auto request = std::make_shared<InferRequest>();
-  const absl::Status read = ReadParameters(message, request.get());
-  if (!read.ok()) return done(read);
-  absl::StatusOr<Wanted> wanted = ReadOutputs(message, inference.regions, request.get());
-  if (!wanted.ok()) return done(wanted.status());
-  absl::StatusOr<NamedTensors> inputs =
-      DecodeInferInputs(message, inference.attachments, inference.regions, version->model().host_allocator());
-  if (!inputs.ok()) return done(inputs.status());
-  request->inputs = *std::move(inputs);
+  RETURN_IF_ERROR(ReadParameters(message, request.get()));
+  ASSIGN_OR_RETURN(Wanted wanted, ReadOutputs(message, inference.regions, request.get()));
+  ASSIGN_OR_RETURN(request->inputs,
+                   DecodeInferInputs(message, inference.attachments, inference.regions, version->model().host_allocator()));
   request->cancellation = inference.cancellation;
   request->peer = inference.peer;
   request->caller = inference.caller;
-  request->done = [&runner, version, request = request.get(), inference = std::move(inference), wanted = *std::move(wanted),
-                   done = std::move(done)](absl::StatusOr<NamedTensors> outputs) {
+  request->done = [&runner, version, request = request.get(), inference = std::move(inference), wanted = std::move(wanted),
+                   done](absl::StatusOr<NamedTensors> outputs) {
     if (!outputs.ok()) return done(outputs.status());
     const InferTimes& times = request->times;
     if (inference.phases != nullptr) {
@@ -164,6 +144,13 @@ void Infer(const VersionTable& served, Runner& runner, Inference inference, std:
     runner.dispatch.Run(is_light ? Weight::kLight : Weight::kHeavy, std::move(answer));
   };
   version->Infer(std::move(request));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void Infer(const VersionTable& served, Runner& runner, Inference inference, std::function<void(absl::Status)> done) {
+  if (absl::Status status = Start(served, runner, std::move(inference), done); !status.ok()) done(std::move(status));
 }
 
 }  // namespace gluond::server

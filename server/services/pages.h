@@ -1,12 +1,8 @@
 // Pages of lists: `page_size` and `page_token` of a request, `next_page_token` of its answer. A token is the last name
 // of the page before: names that come or go meanwhile shift nothing.
 //
-//   auto models = models_.List();  // Sorted by name.
-//   KeepThoseWithin(call.reach(), &models, [](const auto& entry) { return entry.first; });
-//   ASSIGN_OR_FINISH(call, const Page page,
-//                    PageOf(call.request(), models, [](const auto& entry) { return entry.first; }));
-//   for (size_t i = page.begin; i < page.end; ++i) Describe(models[i], call.response().add_models());
-//   call.response().set_next_page_token(page.next);
+//   FinishWithNames(call, models_.List(), [](const auto& entry) { return entry.first; },
+//                   [&](const auto& entry) { Describe(*entry.second, call.response().add_models()); });
 
 #ifndef SERVER_SERVICES_PAGES_H_
 #define SERVER_SERVICES_PAGES_H_
@@ -15,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
@@ -53,10 +50,10 @@ inline absl::StatusOr<std::string> FromToken(absl::string_view token) {
     name = text;
     if (absl::ConsumePrefix(&name, kToken) && !name.empty()) return std::string(name);
   }
-  return InField("page_token",
-                 absl::InvalidArgumentError(absl::StrCat("page_token '", Excerpt(token),
-                                                         "' is none that this server gives; send "
-                                                         "next_page_token of the answer before, or nothing for the first page")));
+  return InField(
+      "page_token",
+      Invalid("page_token '", Excerpt(token),
+              "' is none that this server gives; send next_page_token of the answer before, or nothing for the first page"));
 }
 
 }  // namespace pages_internal
@@ -72,8 +69,7 @@ void KeepThoseWithin(const Reach& reach, List* list, NameOf name_of) {
 template <class Request, class List, class NameOf>
 absl::StatusOr<Page> PageOf(const Request& request, const List& list, NameOf name_of) {
   if (request.page_size() < 0) {
-    return InField("page_size", absl::InvalidArgumentError(
-                                    absl::StrCat("page_size is ", request.page_size(), "; want 1 or more, or 0 for all")));
+    return InField("page_size", Invalid("page_size is ", request.page_size(), "; want 1 or more, or 0 for all"));
   }
   Page page;
   if (!request.page_token().empty()) {
@@ -86,6 +82,22 @@ absl::StatusOr<Page> PageOf(const Request& request, const List& list, NameOf nam
   page.end = size == 0 ? list.size() : std::min(list.size(), page.begin + size);
   if (page.end < list.size()) page.next = pages_internal::ToToken(name_of(list[page.end - 1]));
   return page;
+}
+
+// Ends the call with the page that its request asks for of `list`, as PageOf: `add` is told each of its entries.
+template <class CallType, class List, class NameOf, class Add>
+void FinishWithPage(const CallType& call, List list, NameOf name_of, Add add) {
+  ASSIGN_OR_FINISH(call, const Page page, PageOf(call.request(), list, name_of));
+  for (size_t i = page.begin; i < page.end; ++i) add(list[i]);
+  call.response().set_next_page_token(page.next);
+  call.Finish();
+}
+
+// The same of those entries alone that the caller's names reach.
+template <class CallType, class List, class NameOf, class Add>
+void FinishWithNames(const CallType& call, List list, NameOf name_of, Add add) {
+  KeepThoseWithin(call.reach(), &list, name_of);
+  FinishWithPage(call, std::move(list), name_of, add);
 }
 
 }  // namespace gluond::server

@@ -1,6 +1,11 @@
-#include "server/services/reflection_service.h"
+// ReflectionService tells clients that know no .proto, like grpcurl, which services there are and what their messages look
+// like (proto/reflection). gRPC's own would keep a thread for each stream.
 
+#include "server/services/services.h"
+
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -59,8 +64,7 @@ void SetExtensions(const std::string& type_name, reflection::ServerReflectionRes
   }
 }
 
-reflection::ServerReflectionResponse AnswerTo(const reflection::ServerReflectionRequest& question,
-                                              const ReflectionService::Names& services) {
+reflection::ServerReflectionResponse AnswerTo(const reflection::ServerReflectionRequest& question, const ServiceNames& services) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   reflection::ServerReflectionResponse answer;
   answer.set_valid_host(question.host());
@@ -86,7 +90,7 @@ reflection::ServerReflectionResponse AnswerTo(const reflection::ServerReflection
       for (const std::string& name : services()) answer.mutable_list_services_response()->add_service()->set_name(name);
       break;
     case reflection::ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
-      SetError(absl::InvalidArgumentError("the request asks nothing; set one of its fields but `host`"), &answer);
+      SetError(Invalid("the request asks nothing; set one of its fields but `host`"), &answer);
   }
   return answer;
 }
@@ -94,7 +98,7 @@ reflection::ServerReflectionResponse AnswerTo(const reflection::ServerReflection
 // One stream: a question is read when the answer before it was taken. Lives until gRPC is done with it.
 class ReflectionStream final : public Stream {
  public:
-  ReflectionStream(Runner& runner, const Opening& opening, const ReflectionService::Names& services)
+  ReflectionStream(Runner& runner, const Opening& opening, const ServiceNames& services)
       : Stream(runner, opening), services_(services), memory_(Budget::PartOf(runner.memory)) {}
 
  private:
@@ -136,29 +140,36 @@ class ReflectionStream final : public Stream {
   void OnCancelled() override {}
   void OnOver() override { MutexLock lock(mu_); }  // End may be about to return.
 
-  const ReflectionService::Names& services_;
+  const ServiceNames& services_;
   Reservation memory_;  // The bytes of the answer under way.
   Mutex mu_;            // The caller may be revoked by another thread.
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
+// Both versions' messages are the same bytes.
+template <class Question>
+class ReflectionService final : public RawService {
+ public:
+  ReflectionService(Runner& runner, ServiceNames services)
+      : RawService(runner, Question::descriptor()->file()->service(0)->full_name()), services_(std::move(services)) {
+    AddStream<Question>("ServerReflectionInfo", this, &ReflectionService::ServerReflectionInfo);
+  }
+
+ private:
+  std::shared_ptr<Stream> ServerReflectionInfo(Stream::Opening opening) {
+    return Stream::Make<ReflectionStream>(runner(), opening, services_);
+  }
+
+  const ServiceNames services_;
+};
+
 }  // namespace
 
-ReflectionService::ReflectionService(Runner& runner, ReflectionVersion version, Names services)
-    : RawService(runner, version == ReflectionVersion::kV1 ? "grpc.reflection.v1.ServerReflection"
-                                                           : "grpc.reflection.v1alpha.ServerReflection"),
-      services_(std::move(services)) {
-  constexpr char kMethod[] = "ServerReflectionInfo";
+std::unique_ptr<RawService> NewReflectionService(Runner& runner, ReflectionVersion version, ServiceNames services) {
   if (version == ReflectionVersion::kV1) {
-    AddStream<reflection::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
-  } else {
-    AddStream<grpc::reflection::v1alpha::ServerReflectionRequest>(kMethod, this, &ReflectionService::ServerReflectionInfo);
+    return std::make_unique<ReflectionService<reflection::ServerReflectionRequest>>(runner, std::move(services));
   }
-}
-
-// Both versions' messages are the same bytes.
-std::shared_ptr<Stream> ReflectionService::ServerReflectionInfo(Stream::Opening opening) {
-  return Stream::Make<ReflectionStream>(runner(), opening, services_);
+  return std::make_unique<ReflectionService<grpc::reflection::v1alpha::ServerReflectionRequest>>(runner, std::move(services));
 }
 
 }  // namespace gluond::server

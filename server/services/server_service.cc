@@ -1,10 +1,16 @@
-#include "server/services/server_service.h"
+// ServerService: version, devices, limits, uptime (proto/gluond/v1/server.proto).
 
+#include "server/services/services.h"
+
+#include <chrono>
+#include <functional>
 #include <random>
 #include <utility>
-#include <vector>
 
-#include "server/codec/registry_hash.h"
+#include "gluond/v1/server.pb.h"
+#include "server/codec/describe_operator.h"
+#include "server/codec/duration.h"
+#include "server/hosted/devices.h"
 #include "server/start/protocol.h"
 
 namespace gluond::server {
@@ -15,80 +21,75 @@ uint64_t RandomNumber() {
   return uint64_t{random()} << 32 | random();
 }
 
-struct ToldLimit {
-  const google::protobuf::FieldDescriptor* field;
-  int64_t Limits::*limit;
-};
-
 // Clients hear of the limits for which the message has a field.
-const std::vector<ToldLimit>& ToldLimits() {
-  static const auto& told = *new auto([] {
-    std::vector<ToldLimit> limits;
-    for (const LimitFlag& limit : LimitFlags()) {
-      if (const auto* field = v1::Limits::descriptor()->FindFieldByName(limit.name)) limits.push_back({field, limit.limit});
-    }
-    return limits;
-  }());
-  return told;
-}
-
 void SetLimits(const Limits& limits, v1::Limits* told) {
-  for (const auto& [field, limit] : ToldLimits()) told->GetReflection()->SetInt64(told, field, limits.*limit);
+  for (const LimitFlag& limit : LimitFlags()) {
+    const auto* const field = v1::Limits::descriptor()->FindFieldByName(limit.name);
+    if (field != nullptr) told->GetReflection()->SetInt64(told, field, limits.*limit.limit);
+  }
   told->set_max_chunk_bytes(limits.max_chunk_bytes());
 }
 
+class ServerService final : public RawService {
+ public:
+  ServerService(Runner& runner, const Devices& devices, bool has_store, std::function<int64_t(const Reach&)> count_models)
+      : RawService(runner, "gluond.v1.ServerService"),
+        devices_(devices),
+        has_store_(has_store),
+        count_models_(std::move(count_models)),
+        incarnation_(RandomNumber()) {
+    Add("GetServerInfo", this, &ServerService::GetServerInfo);
+  }
+
+ private:
+  void GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call) {
+    v1::GetServerInfoResponse& info = call.response();
+    info.set_version(kVersion);
+    // The bytes that are in use now: all bytes for a caller that reaches everything, else those of the caller's tenant, and
+    // none where nobody counts them by tenant.
+    const Reach& reach = call.reach();
+    const auto tensors = [&reach](const Place& place) {
+      if (reach.is_everything()) return place.budget->used();
+      return reach.tenant() == nullptr ? 0 : place.budget->UsedBy(*reach.tenant()->group());
+    };
+    int64_t sum = 0;
+    for (const auto& place : devices_.all()) sum += tensors(*place);
+    info.set_tensor_bytes(sum);
+    for (const Place* place : devices_.offered()) {
+      v1::Device* device = info.add_devices();
+      device->set_name(place->device.ToString());
+      device->set_description(place->description);
+      device->set_threads(place->lanes->compute_threads());
+      device->set_memory_bytes(place->memory_bytes);
+      device->set_tensor_bytes(tensors(*place));
+      if (!reach.is_everything()) continue;
+      device->set_memory_peak_bytes(place->budget->peak());
+      device->set_memory_used_bytes(place->lanes->driver().used_bytes());
+    }
+    SetLimits(runner().limits, info.mutable_limits());
+    const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
+    ToProto(uptime, info.mutable_uptime());
+    info.set_models(count_models_(reach));
+    info.set_has_store(has_store_);
+    info.set_incarnation(incarnation_);
+    info.set_protocol(kProtocol);
+    for (const char* feature : kFeatures) info.add_features(feature);
+    info.set_registry_hash(RegistryHash());
+    call.Finish();
+  }
+
+  const Devices& devices_;
+  const bool has_store_;
+  const std::function<int64_t(const Reach&)> count_models_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const uint64_t incarnation_;
+};
+
 }  // namespace
 
-ServerService::ServerService(Runner& runner, const Devices& devices, bool has_store,
-                             std::function<int64_t(const Reach&)> count_models)
-    : RawService(runner, "gluond.v1.ServerService"),
-      devices_(devices),
-      has_store_(has_store),
-      count_models_(std::move(count_models)),
-      incarnation_(RandomNumber()) {
-  Add("GetServerInfo", this, &ServerService::GetServerInfo);
-}
-
-void ServerService::GetServerInfo(Call<v1::GetServerInfoRequest, v1::GetServerInfoResponse> call) {
-  v1::GetServerInfoResponse& info = call.response();
-  info.set_version(kVersion);
-  for (const Place* place : devices_.offered()) {
-    v1::Device* device = info.add_devices();
-    device->set_name(place->device.ToString());
-    device->set_description(place->description);
-    device->set_threads(place->lanes->compute_threads());
-    device->set_memory_bytes(place->memory_bytes);
-  }
-  SetBytes(call.reach(), &info);
-  SetLimits(runner().limits, info.mutable_limits());
-  const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
-  info.mutable_uptime()->set_seconds(uptime.count() / 1000);
-  info.mutable_uptime()->set_nanos(static_cast<int32_t>(uptime.count() % 1000) * 1'000'000);
-  info.set_models(count_models_(call.reach()));
-  info.set_has_store(has_store_);
-  info.set_incarnation(incarnation_);
-  info.set_protocol(kProtocol);
-  for (const char* feature : kFeatures) info.add_features(feature);
-  info.set_registry_hash(RegistryHash());
-  call.Finish();
-}
-
-void ServerService::SetBytes(const Reach& reach, v1::GetServerInfoResponse* info) const {
-  const auto tensors = [&reach](const Budget& budget) {
-    if (reach.is_everything()) return budget.used();
-    return reach.tenant() == nullptr ? 0 : budget.UsedBy(*reach.tenant()->group());
-  };
-  int64_t sum = 0;
-  for (const auto& place : devices_.all()) sum += tensors(*place->budget);
-  info->set_tensor_bytes(sum);
-  for (int i = 0; i < info->devices_size(); ++i) {
-    const Place& place = *devices_.offered()[static_cast<size_t>(i)];
-    v1::Device& device = *info->mutable_devices(i);
-    device.set_tensor_bytes(tensors(*place.budget));
-    if (!reach.is_everything()) continue;
-    device.set_memory_peak_bytes(place.budget->peak());
-    device.set_memory_used_bytes(place.lanes->driver().used_bytes());
-  }
+std::unique_ptr<RawService> NewServerService(Runner& runner, const Devices& devices, bool has_store,
+                                             std::function<int64_t(const Reach&)> count_models) {
+  return std::make_unique<ServerService>(runner, devices, has_store, std::move(count_models));
 }
 
 }  // namespace gluond::server

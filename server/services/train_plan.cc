@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "server/codec/row_selection.h"
 
 namespace gluond::server {
 namespace {
@@ -17,11 +14,6 @@ constexpr int64_t kMostEpochs = 1'000'000'000;
 constexpr std::chrono::milliseconds kShortest{50};
 constexpr std::chrono::seconds kLongest{1'000'000'000};
 
-template <class... Args>
-absl::Status Invalid(const Args&... message) {
-  return absl::InvalidArgumentError(absl::StrCat(message...));
-}
-
 absl::StatusOr<std::chrono::nanoseconds> ProgressEvery(const v1::TrainRequest& request) {
   if (!request.has_progress_every()) return std::chrono::seconds(1);
   const google::protobuf::Duration& every = request.progress_every();
@@ -29,8 +21,20 @@ absl::StatusOr<std::chrono::nanoseconds> ProgressEvery(const v1::TrainRequest& r
   const std::chrono::nanoseconds time = seconds + std::chrono::nanoseconds(every.nanos());
   if (time >= kShortest) return time;
   return Invalid("progress_every is ", every.seconds(), " s and ", every.nanos(),
-                 " ns; want 0.05 s or more, or leave "
-                 "it out for 1 s");
+                 " ns; want 0.05 s or more, or leave it out for 1 s");
+}
+
+struct Positions {
+  int64_t begin;
+  int64_t end;
+};
+
+// The range [begin, end) with the defaults filled in. INVALID_ARGUMENT: it is empty, or not within the dataset.
+absl::StatusOr<Positions> CheckRange(const v1::Rows& rows, int64_t num_rows) {
+  const Positions range{rows.begin(), rows.has_end() ? rows.end() : num_rows};
+  if (range.begin >= 0 && range.begin < range.end && range.end <= num_rows) return range;
+  return Invalid("rows from ", range.begin, " to ", range.end, " of dataset '", rows.dataset(), "' are no range within its ",
+                 num_rows, " rows; leave `end` out for all from `begin` on");
 }
 
 // An evaluation that cannot be is found before the first epoch, which may take hours.
@@ -69,6 +73,26 @@ void ToProto(const EvaluateReport& report, v1::EvaluateResponse* proto) {
   proto->set_samples(report.samples);
   proto->set_loss(report.loss);
   SetMetrics(report.metrics, proto->mutable_metrics());
+}
+
+absl::StatusOr<Tensor> SelectRows(const v1::Rows& rows, const Dataset& dataset, Allocator& host) {
+  if (rows.indices().empty()) {
+    ASSIGN_OR_RETURN(const Positions range, CheckRange(rows, dataset.rows()));
+    return dataset.Rows({.seed = rows.seed(),
+                         .epoch = rows.epoch(),
+                         .first = range.begin,
+                         .count = range.end - range.begin,
+                         .shuffle = rows.shuffle()});
+  }
+  if (rows.shuffle() || rows.begin() != 0 || rows.has_end()) return Invalid("rows: want `indices` or a range, got both");
+  for (int i = 0; i < rows.indices_size(); ++i) {
+    if (rows.indices(i) >= 0 && rows.indices(i) < dataset.rows()) continue;
+    return Invalid("rows.indices[", i, "] is ", rows.indices(i), "; dataset '", rows.dataset(), "' has the rows 0 to ",
+                   dataset.rows() - 1);
+  }
+  ASSIGN_OR_RETURN(Tensor selected, Tensor::Empty(host, {rows.indices_size()}, DType::kInt64));
+  std::copy(rows.indices().begin(), rows.indices().end(), selected.data<int64_t>());
+  return selected;
 }
 
 absl::StatusOr<EvaluatedRows> ToEvaluatedRows(const v1::Rows& rows, int64_t batch_size, const Datasets& datasets) {

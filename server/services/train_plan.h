@@ -1,4 +1,4 @@
-// TrainPlan: a training as its request wants it, checked. Also the rows that an evaluation reads, and the forms in
+// TrainPlan: a training as its request wants it, checked. Also the rows of a dataset that a request names, and the forms in
 // which clients see reports.
 
 #ifndef SERVER_SERVICES_TRAIN_PLAN_H_
@@ -23,6 +23,10 @@ namespace gluond::server {
 
 // INVALID_ARGUMENT: a number is below 1 that may be left out.
 absl::Status CheckPositive(absl::string_view name, int64_t value);
+
+// Row numbers, int64 [n], in the order of use. INVALID_ARGUMENT: a range that is empty, or not within the dataset; an index
+// out of range; indices and a range. RESOURCE_EXHAUSTED: as Dataset::Rows, or `host` has no memory for the indices.
+absl::StatusOr<Tensor> SelectRows(const v1::Rows& rows, const Dataset& dataset, Allocator& host);
 
 struct EvaluatedRows {
   std::shared_ptr<const Dataset> dataset;

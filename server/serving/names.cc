@@ -5,7 +5,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/store/checkpoint.h"
-#include "server/hosted/owned_name.h"
+#include "server/hosted/registry.h"
 #include "server/serving/stored_versions.h"
 
 namespace gluond::server {

@@ -13,7 +13,6 @@
 #include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
 #include "server/codec/duration.h"
-#include "server/hosted/describe_model.h"
 #include "server/serving/names.h"
 #include "server/serving/options_codec.h"
 #include "server/serving/place_of_id.h"

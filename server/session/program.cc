@@ -14,7 +14,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/imperative/imperative.h"
 #include "google/protobuf/unknown_field_set.h"
-#include "server/codec/describe_call.h"
+#include "server/codec/describe_operator.h"
 #include "server/codec/tensor_codec.h"
 #include "server/session/answers.h"
 #include "server/session/arrays.h"

@@ -41,6 +41,15 @@ void Bytes::CopyTo(void* to) const {
   }
 }
 
+void Bytes::RemovePrefix(size_t size) {
+  size_ -= size;
+  for (absl::string_view& piece : pieces_) {
+    const size_t dropped = std::min(size, piece.size());
+    piece.remove_prefix(dropped);
+    size -= dropped;
+  }
+}
+
 uint32_t Bytes::Crc32c() const {
   uint32_t crc = 0;
   for (absl::string_view piece : pieces_) crc = gluond::Crc32c(piece, crc);

@@ -33,6 +33,8 @@ class Bytes {
   // Where the bytes lie, or nullptr when they lie in several pieces.
   const char* contiguous() const { return pieces_.size() == 1 ? pieces_[0].data() : nullptr; }
   void CopyTo(void* to) const;
+  // Leaves out the first `size` bytes, of which there are as many.
+  void RemovePrefix(size_t size);
   uint32_t Crc32c() const;
 
  private:

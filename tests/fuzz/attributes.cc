@@ -5,7 +5,7 @@
 #include "engine/imperative/prepared_op.h"
 #include "gluond/v1/graph.pb.h"
 #include "server/codec/attrs_codec.h"
-#include "server/codec/describe_call.h"
+#include "server/codec/describe_operator.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gluond::fuzz {

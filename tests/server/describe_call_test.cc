@@ -16,7 +16,7 @@
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/nn/node_spec.h"
-#include "server/codec/describe_call.h"
+#include "server/codec/describe_operator.h"
 
 namespace gluond::server {
 namespace {

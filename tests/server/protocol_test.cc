@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/core/error_info.h"
 #include "gtest/gtest.h"
-#include "server/codec/registry_hash.h"
+#include "server/codec/describe_operator.h"
 
 namespace gluond::server {
 namespace {
