@@ -30,16 +30,14 @@ absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& o
   }
   if (!options.tenants.empty() && options.shared_memory) {
     return absl::InvalidArgumentError(
-        "--tenants and --shared_memory exclude each other: regions of memory are not told apart by "
-        "tenants; leave one of them out");
+        "--tenants and --shared_memory exclude each other: regions of memory are not told apart by tenants; leave one of them out");
   }
   if (!options.tenants.empty()) RETURN_IF_ERROR(tenants.Load(options.tenants));
   if (identities == nullptr && jwt == nullptr && options.tls.client_authority.empty()) {
     const bool asks_on_unix = options.unix_identity == UnixIdentity::kNone;
     if (!asks_on_unix && options.health_names == OpenNames::kForAll) return nullptr;
-    return absl::InvalidArgumentError(absl::StrCat(asks_on_unix ? "--unix_identity=none" : "--health_names=closed",
-                                                   " needs callers "
-                                                   "whom the server knows; set --identities=FILE or --jwt_keys=FILE"));
+    return InvalidArgument(asks_on_unix ? "--unix_identity=none" : "--health_names=closed",
+                           " needs callers whom the server knows; set --identities=FILE or --jwt_keys=FILE");
   }
   const bool has_names = identities != nullptr || jwt != nullptr;
   const UnixIdentity on_unix = options.unix_identity.value_or(has_names ? UnixIdentity::kNone : UnixIdentity::kLocal);

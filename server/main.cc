@@ -170,7 +170,7 @@ absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
   std::vector<uint32_t> users;
   for (const std::string& text : absl::GetFlag(FLAGS_unix_users)) {
     if (!absl::SimpleAtoi(text, &users.emplace_back())) {
-      return absl::InvalidArgumentError(absl::StrCat("--unix_users: '", text, "' is no user's number"));
+      return InvalidArgument("--unix_users: '", text, "' is no user's number");
     }
   }
   return users;
@@ -251,7 +251,7 @@ ConnectionLife LifeFromFlags() {
 // INVALID_ARGUMENT: less than no time.
 absl::StatusOr<std::chrono::seconds> SecondsOf(absl::string_view flag, int seconds) {
   if (seconds >= 0) return std::chrono::seconds(seconds);
-  return absl::InvalidArgumentError(absl::StrCat(flag, " is ", seconds, "; want 0 or more"));
+  return InvalidArgument(flag, " is ", seconds, "; want 0 or more");
 }
 
 // The exit status of a server that has listened.
@@ -316,7 +316,7 @@ absl::Status SetFlagsByFile(const std::vector<std::string>& arguments) {
     if (HasFlags(flag->Filename())) names.emplace_back(name);
   }
   const absl::Status set = SetFlags(path, names);
-  return absl::IsNotFound(set) ? absl::InvalidArgumentError(absl::StrCat("--config=", path, ": ", set.message())) : set;
+  return absl::IsNotFound(set) ? InvalidArgument("--config=", path, ": ", set.message()) : set;
 }
 
 }  // namespace

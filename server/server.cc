@@ -124,8 +124,8 @@ absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
   ASSIGN_OR_RETURN(const Declaration declaration, ReadServeFile(options.serve));
   if (!declaration.empty()) {
     if (!LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/"))) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("--serve=", options.serve, " names checkpoints, and --store_dir=", options.store_dir, " is no folder"));
+      return FailedPrecondition("--serve=", options.serve, " names checkpoints, and --store_dir=", options.store_dir,
+                                " is no folder");
     }
     ASSIGN_OR_RETURN(const auto checkpoints, CheckpointStore::Open(LocalFileSystem(), options.store_dir));
     RETURN_IF_ERROR(CheckCheckpoints(declaration, *checkpoints));

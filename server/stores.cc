@@ -37,7 +37,7 @@ absl::Status Stores::Check(const ServerOptions& options) {
   if (options.store_dir.empty() || LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/"))) return absl::OkStatus();
   std::error_code error;
   if (!std::filesystem::exists(options.store_dir, error)) return CheckFolderOf(options.store_dir, "--store_dir");
-  return absl::FailedPreconditionError(absl::StrCat("--store_dir=", options.store_dir, " is no folder"));
+  return FailedPrecondition("--store_dir=", options.store_dir, " is no folder");
 }
 
 absl::Status Stores::OpenAll(const ServerOptions& options, Datasets& datasets) {

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
@@ -28,15 +28,12 @@ absl::StatusOr<Roles> Roles::Parse(absl::string_view text) {
       known = true;
     }
     if (!known) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", name, "' is no role; want infer, train, publish or admin, or several with commas, or proxy"));
+      return InvalidArgument("'", name, "' is no role; want infer, train, publish or admin, or several with commas, or proxy");
     }
   }
   const bool has_proxy = (roles.bits_ & static_cast<uint8_t>(Role::kProxy)) != 0;
   if (!has_proxy || roles.is_proxy()) return roles;
-  return absl::InvalidArgumentError(
-      "proxy goes with no other role: a proxy passes on others' calls, and may make none of its "
-      "own");
+  return absl::InvalidArgumentError("proxy goes with no other role: a proxy passes on others' calls, and may make none of its own");
 }
 
 std::string Roles::ToString() const {

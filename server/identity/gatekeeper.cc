@@ -77,8 +77,8 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfConnection(grpc::ServerContextBase& co
   const bool is_own = ConnectionOf(context) == nullptr && !absl::StartsWith(peer, "ipv") && !absl::StartsWith(peer, "unix");
   if (!is_local && !is_own) {
     return Unauthenticated(
-        "the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect "
-        "with a certificate that it knows");
+        "the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect with a certificate that "
+        "it knows");
   }
   static const auto& local =
       *new IdentityPtr(std::make_shared<const Identity>(Identity{.name = "local", .roles = Roles::All(), .is_anybodys = true}));
@@ -90,8 +90,8 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfCertificate(const grpc::AuthContext& c
   const std::vector<std::string> names = CertifiedNames(connection);
   if (names.empty()) {
     return Unauthenticated(
-        "the certificate of this connection has no common name and no DNS name, URI or e-mail address, which "
-        "would say who calls; connect with one that has");
+        "the certificate of this connection has no common name and no DNS name, URI or e-mail address, which would say who calls; "
+        "connect with one that has");
   }
   if (identities_ == nullptr) {
     if (jwt_ != nullptr) return nullptr;
@@ -104,8 +104,8 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfCertificate(const grpc::AuthContext& c
     IdentityPtr identity = identities_->WithCertificate(name);
     if (identity != nullptr && identity->roles.is_proxy()) {
       return Unauthenticated(
-          "this connection is a proxy's, which lends its rights to nobody: send the metadata `authorization: "
-          "Bearer TOKEN` of whoever calls");
+          "this connection is a proxy's, which lends its rights to nobody: send the metadata `authorization: Bearer TOKEN` of "
+          "whoever calls");
     }
     if (first == nullptr) first = std::move(identity);
   }
@@ -116,15 +116,13 @@ absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
   if (!TenantOf(identity.name).empty()) {
     TenantPtr tenant = tenants_.OwnerOf(identity.name);
     if (tenant != nullptr) return Reach::Of(std::move(tenant));
-    return WithInfo(absl::PermissionDeniedError(absl::StrCat("the tenant of '", identity.name,
-                                                             "' has no line in the "
-                                                             "server's file --tenants; ask the server's operator")),
+    return WithInfo(PermissionDenied("the tenant of '", identity.name,
+                                     "' has no line in the server's file --tenants; ask the server's operator"),
                     reason::kNoPermission);
   }
   // The numbers of its clients could be those of the tenant's callers (UnaryCall::Scope).
   if (tenants_.Find(identity.name) != nullptr) {
-    return WithInfo(absl::PermissionDeniedError(absl::StrCat("'", identity.name, "' is the name of a tenant, and no caller's")),
-                    reason::kNoPermission);
+    return WithInfo(PermissionDenied("'", identity.name, "' is the name of a tenant, and no caller's"), reason::kNoPermission);
   }
   return tenants_.any() && !identity.roles.Has(Role::kAdmin) ? Reach::OfNoTenant() : Reach();
 }
@@ -147,10 +145,10 @@ absl::Status Gatekeeper::Admit(std::optional<Access> wanted, grpc::ServerContext
   // An admin of a tenant may do all to things of the tenant, and nothing to the server.
   const bool is_servers = wanted == Access::kAdmin && caller->reach.tenant() != nullptr;
   if (!is_servers && Allows(*wanted, caller->identity->roles)) return absl::OkStatus();
-  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
-                      "'", caller->identity->name, "' has the roles ", caller->identity->roles.ToString(), ", and this wants ",
-                      NameOf(*wanted), is_servers ? " of no tenant" : "", "; ask the server's operator for it")),
-                  reason::kNoPermission, {{"role", std::string(NameOf(*wanted))}});
+  return WithInfo(
+      PermissionDenied("'", caller->identity->name, "' has the roles ", caller->identity->roles.ToString(), ", and this wants ",
+                       NameOf(*wanted), is_servers ? " of no tenant" : "", "; ask the server's operator for it"),
+      reason::kNoPermission, {{"role", std::string(NameOf(*wanted))}});
 }
 
 absl::Status Gatekeeper::MayGoOn(Access wanted, const Identity& caller, const Reach& reach) const {
@@ -167,8 +165,8 @@ absl::Status Gatekeeper::MayGoOn(Access wanted, const Identity& caller, const Re
     if (by_now.Covers(reach)) return absl::OkStatus();
   }
   return Unauthenticated(
-      "the credential with which this call was made, or a role of it, has been revoked since; ask the "
-      "server's operator for another one");
+      "the credential with which this call was made, or a role of it, has been revoked since; ask the server's operator for "
+      "another one");
 }
 
 }  // namespace gluond::server

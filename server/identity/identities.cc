@@ -38,8 +38,7 @@ absl::StatusOr<std::string> ParseCredential(const std::string& word) {
   }
   if (IsToken(word)) return word;
   return absl::InvalidArgumentError(
-      "the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: "
-      "and a name");
+      "the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: and a name");
 }
 
 }  // namespace
@@ -50,7 +49,7 @@ absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view said, Roles roles) {
 }
 
 absl::StatusOr<Identity> Identities::ParseLine(const std::vector<std::string>& words) {
-  const auto error = [](const auto&... why) { return absl::InvalidArgumentError(absl::StrCat(why...)); };
+  const auto error = [](const auto&... why) { return InvalidArgument(why...); };
   if (words.size() < 3) return error("it has ", words.size(), " words, want a name, roles and a credential");
   Identity identity;
   ASSIGN_OR_RETURN(identity.name, CallersNameInFile(words[0]));
@@ -67,7 +66,7 @@ absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view tex
   ByCredential by_credential;
   absl::flat_hash_set<std::string> tenants, others;
   const absl::Status read = ForEachLine("--identities", text, [&](const std::vector<std::string>& words) -> absl::Status {
-    const auto error = [](const auto&... why) { return absl::InvalidArgumentError(absl::StrCat(why...)); };
+    const auto error = [](const auto&... why) { return InvalidArgument(why...); };
     ASSIGN_OR_RETURN(Identity parsed, ParseLine(words));
     const auto identity = std::make_shared<const Identity>(std::move(parsed));
     if (!by_credential.emplace(identity->credential, identity).second) {

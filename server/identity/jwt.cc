@@ -85,8 +85,7 @@ std::vector<std::string> Texts(const Json& claim) {
 absl::StatusOr<std::unique_ptr<Jwt>> Jwt::Load(JwtOptions options) {
   if (options.issuer.empty() || options.audience.empty()) {
     return absl::InvalidArgumentError(
-        "--jwt_keys wants --jwt_issuer and --jwt_audience: a token for another service is none "
-        "for this one");
+        "--jwt_keys wants --jwt_issuer and --jwt_audience: a token for another service is none for this one");
   }
   if (options.leeway < absl::ZeroDuration() || options.leeway > absl::Hours(1)) {
     return absl::InvalidArgumentError("--jwt_leeway_seconds is out of range; want 0 to 3600");
@@ -120,9 +119,8 @@ absl::Status Jwt::CountNew(const void* connection, absl::Time now) {
   if (new_.size() < kMostConnections || new_.contains(connection)) {
     if (++new_[connection] <= kMostNewInASecond) return absl::OkStatus();
   }
-  return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostNewInASecond,
-                                                   " new tokens came within a second by this "
-                                                   "connection; use one for many calls"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("more than ", kMostNewInASecond, " new tokens came within a second by this connection; use one for many calls"));
 }
 
 absl::StatusOr<Jwt::Signed> Jwt::CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys) {

@@ -12,7 +12,7 @@ namespace gluond::server {
 absl::StatusOr<std::string> WatchedFile::Read() const {
   absl::StatusOr<std::string> text = ReadOperatorFile(path_, most_mib_ << 20);
   if (text.ok()) return text;
-  return absl::NotFoundError(absl::StrCat(flag_, "=", path_, " cannot be read: ", text.status().message()));
+  return NotFound(flag_, "=", path_, " cannot be read: ", text.status().message());
 }
 
 absl::StatusOr<bool> WatchedFile::Look(Clock::time_point now) {
@@ -34,7 +34,7 @@ absl::StatusOr<bool> WatchedFile::Look(Clock::time_point now) {
 }
 
 absl::Status NoLinesAnyMore(absl::string_view flag) {
-  return absl::InvalidArgumentError(absl::StrCat(flag, ": the file has no lines any more, want one at least"));
+  return InvalidArgument(flag, ": the file has no lines any more, want one at least");
 }
 
 absl::Status ForEachLine(absl::string_view flag, absl::string_view text,

@@ -58,9 +58,7 @@ absl::Status CheckName(absl::string_view name) {
     rest.remove_prefix(size);
   }
   if (is_good) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a caller's name has to be 1 to ", kLongestName,
-                                                 " bytes of UTF-8 without "
-                                                 "control characters"));
+  return InvalidArgument("a caller's name has to be 1 to ", kLongestName, " bytes of UTF-8 without control characters");
 }
 
 absl::StatusOr<std::string> Joined(absl::string_view said, absl::StatusOr<std::string> (*decode)(absl::string_view)) {
@@ -77,9 +75,7 @@ absl::Status CheckTenantName(absl::string_view name) {
   bool is_good = !name.empty() && name.size() <= kLongestTenantName;
   for (const char c : name) is_good = is_good && IsPlain(c);
   if (is_good) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a tenant's name has to be 1 to ", kLongestTenantName,
-                                                 " letters, digits, '-', "
-                                                 "'_' or '.'"));
+  return InvalidArgument("a tenant's name has to be 1 to ", kLongestTenantName, " letters, digits, '-', '_' or '.'");
 }
 
 absl::StatusOr<std::string> CallersName(absl::string_view said) {

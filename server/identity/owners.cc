@@ -81,13 +81,12 @@ absl::Status Owners::CheckRight(const Identity& caller, const std::string& name,
   if (!owner.empty() && owner == name) return absl::OkStatus();
   const bool is_of_his_tenant = TenantPrefix(caller.name) == TenantPrefix(touched.name);
   if (is_of_his_tenant && caller.grants.Allow(touched.deed, Outside(touched.name))) return absl::OkStatus();
-  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
-                      "the ", NameOf(touched.thing), " '", Excerpt(touched.name), "' ",
-                      owner.empty() ? "has no owner, and is the admin's" : absl::StrCat("is that of '", Outside(owner), "'"), "; '",
-                      Outside(caller.name), "' may not ", Verb(touched.deed),
-                      " it (--ownership=strict): ask for a grant in "
-                      "the server's --identities, or choose another name")),
-                  reason::kNoPermission);
+  return WithInfo(
+      PermissionDenied("the ", NameOf(touched.thing), " '", Excerpt(touched.name), "' ",
+                       owner.empty() ? "has no owner, and is the admin's" : absl::StrCat("is that of '", Outside(owner), "'"),
+                       "; '", Outside(caller.name), "' may not ", Verb(touched.deed),
+                       " it (--ownership=strict): ask for a grant in the server's --identities, or choose another name"),
+      reason::kNoPermission);
 }
 
 void Owners::End(const Claim& claim, bool made) {

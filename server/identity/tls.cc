@@ -21,7 +21,7 @@ using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
 absl::Status Bad(const WatchedFile& file, absl::string_view why) {
   ERR_clear_error();
-  return absl::FailedPreconditionError(absl::StrCat(file.flag(), "=", file.path(), " ", why));
+  return FailedPrecondition(file.flag(), "=", file.path(), " ", why);
 }
 
 Bio Open(const WatchedFile& file) {

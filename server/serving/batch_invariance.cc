@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/graph.h"
+#include "engine/core/status_macros.h"
 #include "server/start/cpu_check.h"
 
 namespace gluond::server {
@@ -24,9 +25,8 @@ bool ComputesInFloat64(const ModelState& state) {
 }
 
 absl::Status Refused(absl::string_view why, absl::string_view remedy) {
-  return absl::FailedPreconditionError(absl::StrCat("options.batch_invariant: answers would not have the bits of lone ones, as ",
-                                                    why, "; ", remedy,
-                                                    ", or publish without batch_invariant: the last bits may then differ"));
+  return FailedPrecondition("options.batch_invariant: answers would not have the bits of lone ones, as ", why, "; ", remedy,
+                            ", or publish without batch_invariant: the last bits may then differ");
 }
 
 }  // namespace

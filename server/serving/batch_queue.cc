@@ -24,10 +24,8 @@ BatchQueue::Who BatchQueue::WhoSent(const InferRequest& request) {
 
 absl::Status BatchQueue::Add(InferRequestPtr request) {
   if (options_.max_batch_size > 0 && request->rows > options_.max_batch_size) {
-    return absl::InvalidArgumentError(absl::StrCat("the request has a batch of ", request->rows,
-                                                   " rows, the limit of this "
-                                                   "version's max_batch_size is ",
-                                                   options_.max_batch_size));
+    return InvalidArgument("the request has a batch of ", request->rows, " rows, the limit of this version's max_batch_size is ",
+                           options_.max_batch_size);
   }
   if (request->priority == 0 || request->priority > static_cast<uint64_t>(options_.priority_levels)) {
     request->priority = static_cast<uint64_t>(options_.default_priority);
@@ -35,9 +33,9 @@ absl::Status BatchQueue::Add(InferRequestPtr request) {
   Level& level = by_priority_[request->priority];
   const auto waiting = static_cast<int64_t>(level.requests.size());
   if (waiting >= most_ && !MakeRoomFor(WhoSent(*request), level)) {
-    return absl::UnavailableError(absl::StrCat(
-        waiting, " requests ", options_.priority_levels > 0 ? "of this priority " : "", "wait for this version, the limit of ",
-        options_.max_queue_size > 0 ? "max_queue_size" : "--max_requests", "; try again later"));
+    return Unavailable(waiting, " requests ", options_.priority_levels > 0 ? "of this priority " : "",
+                       "wait for this version, the limit of ", options_.max_queue_size > 0 ? "max_queue_size" : "--max_requests",
+                       "; try again later");
   }
   std::chrono::microseconds timeout = options_.default_timeout;
   if (options_.allow_timeout_override && request->timeout.has_value()) {
@@ -79,10 +77,10 @@ bool BatchQueue::MakeRoomFor(const Who& caller, Level& level) {
   const auto last = std::find_if(level.requests.rbegin(), level.requests.rend(),
                                  [&](const InferRequestPtr& request) { return WhoSent(*request) == most; });
   Left(level, **last);
-  gave_way_.emplace_back(std::move(*last),
-                         absl::UnavailableError(absl::StrCat(
-                             "the version's queue is full, and the request gave way to one of another caller: ", count, " of the ",
-                             most_, " requests that may wait were this caller's; send fewer at once, or raise max_queue_size")));
+  gave_way_.emplace_back(
+      std::move(*last),
+      Unavailable("the version's queue is full, and the request gave way to one of another caller: ", count, " of the ", most_,
+                  " requests that may wait were this caller's; send fewer at once, or raise max_queue_size"));
   level.requests.erase(std::next(last).base());
   return true;
 }
@@ -156,7 +154,7 @@ absl::Status BatchQueue::WhyDead(const InferRequest& request, Clock::time_point 
   if (request.cancellation != nullptr) RETURN_IF_ERROR(request.cancellation->Check());
   if (!request.too_late.has_value() || now < *request.too_late) return absl::OkStatus();
   const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(*request.too_late - request.arrived);
-  return absl::UnavailableError(absl::StrCat("the request has waited for longer than its timeout, ", waited.count(), " us"));
+  return Unavailable("the request has waited for longer than its timeout, ", waited.count(), " us");
 }
 
 BatchQueue::Dead BatchQueue::TakeDead(Clock::time_point now) {

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
@@ -59,9 +58,8 @@ absl::StatusOr<std::vector<NamedTensors>> SplitRows(const std::vector<InferReque
   for (const NamedTensor& output : outputs) {
     const Shape& shape = output.tensor.shape();
     if (shape.ndim() < 1 || shape[0] != rows) {
-      return absl::FailedPreconditionError(absl::StrCat("output '", output.name, "' has shape ", shape.ToString(), " for ", rows,
-                                                        " rows: it cannot be taken apart; publish with "
-                                                        "max_batch_size 0"));
+      return FailedPrecondition("output '", output.name, "' has shape ", shape.ToString(), " for ", rows,
+                                " rows: it cannot be taken apart; publish with max_batch_size 0");
     }
     int64_t at = 0;
     for (size_t i = 0; i < batch.size(); at += batch[i++]->rows) {

@@ -15,8 +15,7 @@ constexpr int64_t kLongestWaitUs = 3'600'000'000;
 
 absl::Status CheckRange(const std::string& field, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return InField(absl::StrCat("options.", field),
-                 absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; want ", least, " to ", most)));
+  return InField(absl::StrCat("options.", field), InvalidArgument(field, " is ", value, "; want ", least, " to ", most));
 }
 
 }  // namespace

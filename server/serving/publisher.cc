@@ -133,9 +133,8 @@ void Publisher::Retire(const std::string& name, int64_t number, const std::optio
 void Publisher::Unload(const std::string& name, Done done) {
   turns_.Run(name, [this, name, done = std::move(done)] {
     if (store_ == nullptr) {
-      return done(
-          absl::UnavailableError("this server has no store (--store_dir): what it unloads it could not load again; "
-                                 "RetireVersion ends a version for good"));
+      return done(Unavailable("this server has no store (--store_dir): what it unloads it could not load again; ",
+                              "RetireVersion ends a version for good"));
     }
     const auto leaving = table_.BeginUnload(name);
     if (!leaving.ok()) return done(leaving.status());
@@ -249,20 +248,23 @@ bool Publisher::LoadIndex(const std::string& name, const std::vector<int64_t>& n
   const ScopedAccount owner(runner_.tenants.AccountOf(name));
   absl::Status status;
   const VersionIndex index = ReadIndex(name, numbers, &status);
-  LogFault(absl::StrCat("the index of the versions of '", name, "' was not loaded",
-                        index.routes.are_lost ? ", and requests that name no version are UNAVAILABLE until RouteVersions "
-                                                "sets the label `stable` or weights again"
-                                              : ""),
-           status);
+  LogFault(
+      absl::StrCat(
+          "the index of the versions of '", name, "' was not loaded",
+          index.routes.are_lost
+              ? ", and requests that name no version are UNAVAILABLE until RouteVersions sets the label `stable` or weights again"
+              : ""),
+      status);
   for (const auto& [number, facts] : index.versions) {
     Keep(facts.options.operator_owners, std::string(TenantPrefix(name)), devices_.custom_host());
   }
   const bool is_readable = status.ok() || IsLost(status);
-  table_.Add(name, index,
-             is_readable ? absl::OkStatus()
-                         : Annotate(status, absl::StrCat("the versions of '", name,
-                                                         "' are on the disk, and this "
-                                                         "server cannot read their index; choose another name")));
+  table_.Add(
+      name, index,
+      is_readable
+          ? absl::OkStatus()
+          : Annotate(status, absl::StrCat("the versions of '", name,
+                                          "' are on the disk, and this server cannot read their index; choose another name")));
   if (!is_readable) return false;
   for (const int64_t number : numbers) {
     if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
@@ -297,9 +299,7 @@ absl::StatusOr<VersionTable::Models> Publisher::Plan(const Declaration& declarat
     model.routes = declared.routes;
     for (const auto& [number, wanted] : declared.versions) {
       if (checkpoints == nullptr) {
-        return absl::FailedPreconditionError(absl::StrCat(wanted.place,
-                                                          ": this server keeps no checkpoints; start it with "
-                                                          "--store_dir=FOLDER"));
+        return FailedPrecondition(wanted.place, ": this server keeps no checkpoints; start it with --store_dir=FOLDER");
       }
       VersionTable::Version& version = model.versions[number];
       version.state = v1::ServedVersion::READY;

@@ -138,7 +138,7 @@ absl::StatusOr<Declaration> ParseServeFile(absl::string_view text, absl::string_
 absl::StatusOr<Declaration> ReadServeFile(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadOperatorFile(path, Yaml::kMostBytes);
   if (text.ok()) return ParseServeFile(*text, path);
-  return absl::NotFoundError(absl::StrCat("--serve=", path, " cannot be read: ", text.status().message()));
+  return NotFound("--serve=", path, " cannot be read: ", text.status().message());
 }
 
 absl::Status CheckCheckpoints(const Declaration& declaration, const CheckpointStore& store) {

@@ -3,7 +3,7 @@
 #include <array>
 #include <climits>
 
-#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
@@ -28,7 +28,7 @@ absl::Status CheckConnectionLife(const ConnectionLife& life) {
   constexpr int64_t kLongest = 24 * 24 * 3600;  // gRPC counts milliseconds in 31 bits; the largest number means "for ever".
   for (const Age& age : AgesOf(life)) {
     if (age.seconds < 0 || age.seconds > kLongest) {
-      return absl::InvalidArgumentError(absl::StrCat(age.flag, " is ", age.seconds, "; want 0 to ", kLongest));
+      return InvalidArgument(age.flag, " is ", age.seconds, "; want 0 to ", kLongest);
     }
   }
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
@@ -23,7 +24,7 @@ absl::Status CheckLimits(const Limits& limits) {
     if (limit >= flag.least && limit <= flag.most) continue;
     const std::string range =
         flag.most == kAnyLimit ? absl::StrCat(flag.least, " or more") : absl::StrCat(flag.least, " to ", flag.most);
-    return absl::InvalidArgumentError(absl::StrCat("--", flag.name, " is ", limit, "; want ", range));
+    return InvalidArgument("--", flag.name, " is ", limit, "; want ", range);
   }
   return absl::OkStatus();
 }
