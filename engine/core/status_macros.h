@@ -60,10 +60,6 @@ template <class... Args>
 absl::Status Unavailable(const Args&... message) {
   return absl::UnavailableError(absl::StrCat(message...));
 }
-template <class... Args>
-absl::Status PermissionDenied(const Args&... message) {
-  return absl::PermissionDeniedError(absl::StrCat(message...));
-}
 
 }  // namespace gluond
 

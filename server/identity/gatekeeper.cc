@@ -13,6 +13,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
 #include "grpc/grpc_security.h"
+#include "server/identity/names.h"
 
 namespace gluond::server {
 namespace {
@@ -95,9 +96,9 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfCertificate(const grpc::AuthContext& c
   }
   if (identities_ == nullptr) {
     if (jwt_ != nullptr) return nullptr;
-    const absl::StatusOr<IdentityPtr> identity = NewIdentity(names[0], Roles::All());
-    if (identity.ok()) return identity;
-    return Unauthenticated(absl::StrCat("the name in this connection's certificate says nobody: ", identity.status().message()));
+    const absl::StatusOr<std::string> name = CallersName(names[0]);
+    if (name.ok()) return std::make_shared<const Identity>(Identity{.name = *name, .roles = Roles::All()});
+    return Unauthenticated(absl::StrCat("the name in this connection's certificate says nobody: ", name.status().message()));
   }
   IdentityPtr first;
   for (const std::string& name : names) {
@@ -116,13 +117,12 @@ absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
   if (!TenantOf(identity.name).empty()) {
     TenantPtr tenant = tenants_.OwnerOf(identity.name);
     if (tenant != nullptr) return Reach::Of(std::move(tenant));
-    return WithInfo(PermissionDenied("the tenant of '", identity.name,
-                                     "' has no line in the server's file --tenants; ask the server's operator"),
-                    reason::kNoPermission);
+    return NoPermission("the tenant of '", identity.name,
+                        "' has no line in the server's file --tenants; ask the server's operator");
   }
   // The numbers of its clients could be those of the tenant's callers (UnaryCall::Scope).
   if (tenants_.Find(identity.name) != nullptr) {
-    return WithInfo(PermissionDenied("'", identity.name, "' is the name of a tenant, and no caller's"), reason::kNoPermission);
+    return NoPermission("'", identity.name, "' is the name of a tenant, and no caller's");
   }
   return tenants_.any() && !identity.roles.Has(Role::kAdmin) ? Reach::OfNoTenant() : Reach();
 }
@@ -145,10 +145,10 @@ absl::Status Gatekeeper::Admit(std::optional<Access> wanted, grpc::ServerContext
   // An admin of a tenant may do all to things of the tenant, and nothing to the server.
   const bool is_servers = wanted == Access::kAdmin && caller->reach.tenant() != nullptr;
   if (!is_servers && Allows(*wanted, caller->identity->roles)) return absl::OkStatus();
-  return WithInfo(
-      PermissionDenied("'", caller->identity->name, "' has the roles ", caller->identity->roles.ToString(), ", and this wants ",
-                       NameOf(*wanted), is_servers ? " of no tenant" : "", "; ask the server's operator for it"),
-      reason::kNoPermission, {{"role", std::string(NameOf(*wanted))}});
+  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
+                      "'", caller->identity->name, "' has the roles ", caller->identity->roles.ToString(), ", and this wants ",
+                      NameOf(*wanted), is_servers ? " of no tenant" : "", "; ask the server's operator for it")),
+                  reason::kNoPermission, {{"role", std::string(NameOf(*wanted))}});
 }
 
 absl::Status Gatekeeper::MayGoOn(Access wanted, const Identity& caller, const Reach& reach) const {

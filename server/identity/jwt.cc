@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "server/identity/lines.h"
+#include "server/identity/names.h"
 #include "server/identity/secret.h"
 
 namespace gluond::server {
@@ -138,12 +138,6 @@ absl::StatusOr<Jwt::Signed> Jwt::CheckSignature(absl::string_view token, const s
   return Refused("no key that this server knows has signed it; it may be of another issuer, or its key may have been changed");
 }
 
-absl::StatusOr<Roles> Jwt::ReadRoles(const Json& claims) const {
-  const Roles roles = roles_.Of(FindClaim(claims, options_.roles.claim));
-  if (!roles.empty()) return roles;
-  return Refused(absl::StrCat("its claim '", options_.roles.claim, "' has none of ", roles_.Wanted()));
-}
-
 absl::StatusOr<IdentityPtr> Jwt::ReadClaims(const Signed& token, absl::Time now) const {
   const Json& claims = token.claims;
   if (Text(claims, "iss") != options_.issuer) return Refused("its issuer is not the one of --jwt_issuer");
@@ -161,13 +155,13 @@ absl::StatusOr<IdentityPtr> Jwt::ReadClaims(const Signed& token, absl::Time now)
     ASSIGN_OR_RETURN(const absl::Time time, TimeOf(*begin));
     if (now < time - options_.leeway) return Refused("it is not valid yet");
   }
-  ASSIGN_OR_RETURN(const Roles roles, ReadRoles(claims));
+  const Roles roles = roles_.Of(FindClaim(claims, options_.roles.claim));
+  if (roles.empty()) return Refused(absl::StrCat("its claim '", options_.roles.claim, "' has none of ", roles_.Wanted()));
   const Json* const name = FindClaim(claims, options_.name_claim);
   std::string text;
-  const absl::StatusOr<IdentityPtr> identity = NewIdentity(name != nullptr && name->Get(&text).ok() ? text : "", roles);
-  if (!identity.ok())
-    return Refused(absl::StrCat("its claim '", options_.name_claim, "' is no name: ", identity.status().message()));
-  return std::make_shared<const Identity>(Identity{.name = (*identity)->name, .roles = roles, .signer = token.pem, .end = end});
+  const absl::StatusOr<std::string> caller = CallersName(name != nullptr && name->Get(&text).ok() ? text : "");
+  if (!caller.ok()) return Refused(absl::StrCat("its claim '", options_.name_claim, "' is no name: ", caller.status().message()));
+  return std::make_shared<const Identity>(Identity{.name = *caller, .roles = roles, .signer = token.pem, .end = end});
 }
 
 void Jwt::Remember(const std::string& hash, const IdentityPtr& identity, absl::Time now) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -26,19 +27,21 @@ namespace {
 constexpr size_t kMostTenants = 1000;
 constexpr double kLeastShare = 0.01, kMostShare = 100;
 
-struct Count {
+struct WholeQuota {
   const char* name;
   int64_t Quotas::*quota;
+  bool is_bytes = false;
 };
-constexpr Count kCounts[] = {{"models", &Quotas::models},
-                             {"datasets", &Quotas::datasets},
-                             {"versions", &Quotas::versions},
-                             {"sessions", &Quotas::sessions},
-                             {"saved_sessions", &Quotas::saved_sessions},
-                             {"clients", &Quotas::clients},
-                             {"requests", &Quotas::requests}};
-constexpr Count kBytes[] = {
-    {"bytes", &Quotas::bytes}, {"store_bytes", &Quotas::store_bytes}, {"saved_session_bytes", &Quotas::saved_session_bytes}};
+constexpr WholeQuota kWholeQuotas[] = {{"models", &Quotas::models},
+                                       {"datasets", &Quotas::datasets},
+                                       {"versions", &Quotas::versions},
+                                       {"sessions", &Quotas::sessions},
+                                       {"saved_sessions", &Quotas::saved_sessions},
+                                       {"clients", &Quotas::clients},
+                                       {"requests", &Quotas::requests},
+                                       {"bytes", &Quotas::bytes, true},
+                                       {"store_bytes", &Quotas::store_bytes, true},
+                                       {"saved_session_bytes", &Quotas::saved_session_bytes, true}};
 
 bool ReadBytes(absl::string_view text, int64_t* bytes) {
   int shift = 0;
@@ -58,14 +61,11 @@ absl::Status ReadQuota(absl::string_view word, Quotas* quotas) {
   const std::pair<absl::string_view, absl::string_view> pair = absl::StrSplit(word, absl::MaxSplits('=', 1));
   const absl::string_view key = pair.first, value = pair.second;
   const auto want = [&](absl::string_view what) { return InvalidArgument(key, " is '", Excerpt(value), "'; want ", what); };
-  for (const Count& count : kCounts) {
-    if (key != count.name) continue;
-    return absl::SimpleAtoi(value, &(quotas->*count.quota)) && quotas->*count.quota >= 1 ? absl::OkStatus()
-                                                                                         : want("a number of 1 or more");
-  }
-  for (const Count& bytes : kBytes) {
-    if (key != bytes.name) continue;
-    return ReadBytes(value, &(quotas->*bytes.quota)) ? absl::OkStatus() : want("bytes, as 1000000, 64MiB or 2GiB");
+  for (const WholeQuota& each : kWholeQuotas) {
+    if (key != each.name) continue;
+    int64_t& quota = quotas->*each.quota;
+    if (each.is_bytes) return ReadBytes(value, &quota) ? absl::OkStatus() : want("bytes, as 1000000, 64MiB or 2GiB");
+    return absl::SimpleAtoi(value, &quota) && quota >= 1 ? absl::OkStatus() : want("a number of 1 or more");
   }
   if (key == "requests_per_second") {
     return ReadNumber(value, 0.01, 1e9, &quotas->requests_per_second) ? absl::OkStatus() : want("0.01 or more");
@@ -82,7 +82,7 @@ absl::Status ReadQuota(absl::string_view word, Quotas* quotas) {
 
 absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
   std::map<std::string, Quotas> tenants;
-  const absl::Status read = ForEachLine("--tenants", text, [&](const std::vector<std::string>& words) -> absl::Status {
+  RETURN_IF_ERROR(ForEachLine("--tenants", text, [&](const std::vector<std::string>& words) -> absl::Status {
     RETURN_IF_ERROR(CheckTenantName(words[0]));
     if (words[0].size() > kLongestTenant) {
       return InvalidArgument("the name has ", words[0].size(), " letters; want ", kLongestTenant,
@@ -94,21 +94,14 @@ absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
     if (tenants.size() > kMostTenants) return InvalidArgument("there are more than ", kMostTenants);
     for (size_t i = 1; i < words.size(); ++i) RETURN_IF_ERROR(ReadQuota(words[i], &found->second));
     return absl::OkStatus();
-  });
-  RETURN_IF_ERROR(read);
+  }));
   return tenants;
 }
 
 }  // namespace
 
 absl::string_view QuotaName(int64_t Quotas::*quota) {
-  for (const Count& count : kCounts) {
-    if (count.quota == quota) return count.name;
-  }
-  for (const Count& bytes : kBytes) {
-    if (bytes.quota == quota) return bytes.name;
-  }
-  return "";
+  return absl::c_find_if(kWholeQuotas, [&](const WholeQuota& each) { return each.quota == quota; })->name;
 }
 
 Tenant::Tenant(const std::string& name)

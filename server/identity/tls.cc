@@ -118,16 +118,14 @@ grpc_server_credentials* TlsCertificates::NewCredentials() {
 }
 
 grpc_ssl_certificate_config_reload_status TlsCertificates::Fetch(void* port, grpc_ssl_server_certificate_config** config) {
-  return static_cast<Port*>(port)->certificates->Fetch(static_cast<Port*>(port), config);
-}
-
-grpc_ssl_certificate_config_reload_status TlsCertificates::Fetch(Port* port, grpc_ssl_server_certificate_config** config) {
-  MutexLock lock(mu_);
-  if (port->version == version_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-  port->version = version_;
-  const grpc_ssl_pem_key_cert_pair pair = {good_.key.c_str(), good_.certificate.c_str()};
+  Port& its = *static_cast<Port*>(port);
+  TlsCertificates& all = *its.certificates;
+  MutexLock lock(all.mu_);
+  if (its.version == all.version_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+  its.version = all.version_;
+  const grpc_ssl_pem_key_cert_pair pair = {all.good_.key.c_str(), all.good_.certificate.c_str()};
   // gRPC wants some authority here even where it asks no client for a certificate.
-  const std::string& authority = asks_clients_ ? good_.client_authority : good_.certificate;
+  const std::string& authority = all.asks_clients_ ? all.good_.client_authority : all.good_.certificate;
   *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 }

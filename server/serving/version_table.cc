@@ -49,8 +49,8 @@ absl::Status NoVersion(const Model& model, const std::string& name, absl::string
     if (!each.retiring) known.push_back(absl::StrCat(number));
   }
   for (const auto& [label, number] : model.routes.labels) known.push_back(label);
-  return WithInfo(NotFound("'", name, "' has no version '", Excerpt(version), "'; there are ", absl::StrJoin(known, ", ")),
-                  reason::kNotFound, {{"kind", "version"}, {"name", Excerpt(version)}});
+  return NoSuch("version", Excerpt(version), "'", name, "' has no version '", Excerpt(version), "'; there are ",
+                absl::StrJoin(known, ", "));
 }
 
 // Whether the table has no reason to keep the model.
@@ -129,9 +129,8 @@ absl::StatusOr<const VersionTable::Model*> VersionTable::FindModel(const std::st
     for (const auto& [each, model] : models_) {
       if (TenantPrefix(each) == TenantPrefix(name) && IsServed(model)) names.push_back(each);
     }
-    return WithInfo(NotFound("no model is served as '", Excerpt(name), "'", DidYouMean(name, names),
-                             " (PublishModel makes a version of a model)"),
-                    reason::kNotFound, {{"kind", "served model"}, {"name", Excerpt(name)}});
+    return NoSuch("served model", Excerpt(name), "no model is served as '", Excerpt(name), "'", DidYouMean(name, names),
+                  " (PublishModel makes a version of a model)");
   }
   RETURN_IF_ERROR(found->second.status);
   return &found->second;
