@@ -17,7 +17,6 @@
 #include "engine/core/status_macros.h"
 #include "server/rpc/log.h"
 #include "server/server.h"
-#include "server/start/commit.h"
 #include "server/start/protocol.h"
 #include "server/start/signals.h"
 #include "server/start/standard_output.h"

@@ -85,7 +85,7 @@ bool BatchQueue::MakeRoomFor(const Who& caller, Level& level) {
   return true;
 }
 
-std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time_point* again) {
+Batch BatchQueue::Take(Clock::time_point now, Clock::time_point* again) {
   using Place = std::pair<Level*, Requests::iterator>;
   struct Group {
     std::vector<Place> joined;
@@ -126,7 +126,7 @@ std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time
       continue;
     }
     if (!group.is_full && now < due) group.joined.resize(group.preferred);
-    std::vector<InferRequestPtr> batch;
+    Batch batch;
     for (const auto& [level, it] : group.joined) {
       if (batch.empty() && (*it)->turn != kLast) level->turn = std::max(level->turn, (*it)->turn);
       Left(*level, **it);
@@ -138,7 +138,7 @@ std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time
   return {};
 }
 
-void BatchQueue::Return(const std::vector<InferRequestPtr>& batch) {
+void BatchQueue::Return(const Batch& batch) {
   for (auto it = batch.rbegin(); it != batch.rend(); ++it) {
     (*it)->is_alone = true;
     (*it)->kind = absl::StrCat("alone ", reinterpret_cast<uintptr_t>(it->get()));

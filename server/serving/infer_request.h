@@ -58,6 +58,7 @@ struct InferRequest final : Cancellation::Listener {
   void OnCancel() override { wake(); }
 };
 using InferRequestPtr = std::shared_ptr<InferRequest>;
+using Batch = std::vector<InferRequestPtr>;  // Requests that are computed together.
 
 }  // namespace gluond::server
 

@@ -21,8 +21,7 @@
 #include "server/custom/operator_owners.h"
 #include "server/net/scoped_cork.h"
 #include "server/rpc/draining.h"
-#include "server/serving/batch_cancellation.h"
-#include "server/serving/batch_rows.h"
+#include "server/serving/batch.h"
 
 namespace gluond::server {
 namespace {
@@ -33,7 +32,7 @@ using Clock = BatchQueue::Clock;
 constexpr size_t kMuch = 256 << 10;
 
 // Those who get the answers; one who gets several is there several times.
-std::vector<Peer*> PeersOf(const std::vector<InferRequestPtr>& batch) {
+std::vector<Peer*> PeersOf(const Batch& batch) {
   std::vector<Peer*> peers;
   for (const InferRequestPtr& request : batch) {
     if (request->peer != nullptr) peers.push_back(request->peer.get());
@@ -342,7 +341,7 @@ void ServedVersion::PumpAt(Clock::time_point when) {
 
 void ServedVersion::Pump() {
   while (true) {
-    std::vector<std::pair<InferRequestPtr, absl::Status>> dead;
+    BatchQueue::Dead dead;
     Batch batch;
     size_t instance = 0;
     {
@@ -423,8 +422,7 @@ void ServedVersion::Ran(const Batch& batch, Statistics::Phases phases, Clock::ti
     woken_ = true;  // Some may be cancelled.
     if (!stopped_) return queue_.Return(batch);
   }
-  int64_t rows = 0;
-  for (const InferRequestPtr& request : batch) rows += request->rows;
+  const int64_t rows = RowsOf(batch);
   if (answers.ok()) statistics_.Executed(rows, phases);
   {
     const ScopedCork cork(PeersOf(batch));

@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "server/rpc/log.h"
-#include "server/start/commit.h"
 #include "server/start/protocol.h"
 #include "server/start/pulse.h"
 

@@ -7,6 +7,21 @@
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
+namespace {
+
+// bazel/stamp.bzl writes into the finished program here. The compiler is to believe nothing of the value that it sees.
+[[gnu::section(".gluond_commit"), gnu::used]] const volatile char kCommit[64] = "unknown";
+
+}  // namespace
+
+std::string Commit() {
+  std::string commit;
+  for (const volatile char& c : kCommit) {
+    if (c == '\0') break;
+    commit += c;
+  }
+  return commit;
+}
 
 absl::Status CheckProtocol(uint32_t protocol, uint32_t lowest) {
   const uint32_t spoken = std::max<uint32_t>(protocol, 1);

@@ -1,4 +1,4 @@
-#include "server/start/machine_memory.h"
+#include "server/start/memory.h"
 
 #include <unistd.h>
 
@@ -9,9 +9,18 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "gperftools/malloc_extension_c.h"
+
+// Sanitizers have allocators of their own, without these.
+#pragma weak MallocExtension_GetNumericProperty
+#pragma weak MallocExtension_ReleaseToSystem
 
 namespace gluond::server {
 namespace {
+
+// Messages and tensors come and go by the hundred kilobytes. To give their pages back at each free and to ask for them
+// again would cost more than the computation: so many bytes of them may stay.
+constexpr size_t kKeptBytes = 64 << 20;
 
 // The number in a file of a control group; `otherwise` where there is none ("max", or no such file).
 int64_t NumberIn(const std::string& path, int64_t otherwise) {
@@ -41,6 +50,16 @@ int64_t MachineMemory() {
     }
   }
   return least;
+}
+
+void FreedMemory::Sweep() {
+  if (&MallocExtension_GetNumericProperty == nullptr) return;
+  size_t free = 0;
+  if (MallocExtension_GetNumericProperty("tcmalloc.pageheap_free_bytes", &free) == 0) return;
+  std::rotate(free_.begin(), free_.begin() + 1, free_.end());
+  free_.back() = free;
+  const size_t least = *std::min_element(free_.begin(), free_.end());
+  if (least > kKeptBytes) MallocExtension_ReleaseToSystem(least - kKeptBytes);
 }
 
 }  // namespace gluond::server
