@@ -175,6 +175,13 @@ absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
   return users;
 }
 
+// Without a path the log stays where it is.
+absl::Status OpenLog(const std::string& path, absl::string_view name, LogSink* log, std::chrono::milliseconds linger = {}) {
+  if (path.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(*log, LogToFile(path, name, linger));
+  return absl::OkStatus();
+}
+
 absl::Status RequireAudit(ServerOptions* options) {
   ASSIGN_OR_RETURN(const bool is_required, WordOf<bool>("--audit", absl::GetFlag(FLAGS_audit), {{"required", true}, {"", false}}));
   if (!is_required) return absl::OkStatus();
@@ -213,12 +220,9 @@ absl::Status AddIdentity(ServerOptions* options) {
                                           {{"none", UnixIdentity::kNone}, {"local", UnixIdentity::kLocal}, {"", std::nullopt}}));
   ASSIGN_OR_RETURN(options->health_names, WordOf<OpenNames>("--health_names", absl::GetFlag(FLAGS_health_names),
                                                             {{"open", OpenNames::kForAll}, {"closed", OpenNames::kForCallers}}));
-  const bool asks = !options->identities.empty() || !options->jwt.keys.empty() || !options->tls.client_authority.empty();
-  if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {
-    ASSIGN_OR_RETURN(options->audit, LogToFile(path, "audit"));
-  } else if (asks) {
-    options->audit = &LogToStderr;
-  }
+  const bool asks = options->asks_who_calls();
+  if (asks) options->audit = &LogToStderr;
+  RETURN_IF_ERROR(OpenLog(absl::GetFlag(FLAGS_audit_log), "audit", &options->audit));
   RETURN_IF_ERROR(RequireAudit(options));
   return CheckAddress(options->address, asks && options->tls.any(), absl::GetFlag(FLAGS_insecure_public).grpc);
 }
@@ -227,24 +231,13 @@ absl::Status AddIdentity(ServerOptions* options) {
 constexpr std::chrono::milliseconds kLinger{50};
 
 absl::Status AddLogs(ServerOptions* options) {
-  if (const std::string path = absl::GetFlag(FLAGS_access_log); !path.empty()) {
-    ASSIGN_OR_RETURN(options->access, LogToFile(path, "access", kLinger));
-  }
-  if (const std::string path = absl::GetFlag(FLAGS_error_log); !path.empty()) {
-    ASSIGN_OR_RETURN(options->log, LogToFile(path, "error"));
-  }
+  RETURN_IF_ERROR(OpenLog(absl::GetFlag(FLAGS_access_log), "access", &options->access, kLinger));
+  RETURN_IF_ERROR(OpenLog(absl::GetFlag(FLAGS_error_log), "error", &options->log));
   options->access_every = absl::GetFlag(FLAGS_access_log_every);
   ASSIGN_OR_RETURN(options->log_level,
                    WordOf<LogLevel>("--log_level", absl::GetFlag(FLAGS_log_level),
                                     {{"info", LogLevel::kInfo}, {"warning", LogLevel::kWarning}, {"error", LogLevel::kError}}));
   return absl::OkStatus();
-}
-
-ConnectionLife LifeFromFlags() {
-  return {.age = absl::GetFlag(FLAGS_max_connection_age_seconds),
-          .age_grace = absl::GetFlag(FLAGS_max_connection_age_grace_seconds),
-          .keepalive = absl::GetFlag(FLAGS_keepalive_seconds),
-          .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout_seconds)};
 }
 
 // INVALID_ARGUMENT: less than no time.
@@ -262,20 +255,21 @@ absl::StatusOr<int> Main() {
   options.cpu_threads = absl::GetFlag(FLAGS_cpu_threads);
   options.serve_share = absl::GetFlag(FLAGS_serve_share);
   options.store_dir = absl::GetFlag(FLAGS_store_dir);
-  absl::StatusOr<CheckpointSchedule> schedule = ParseCheckpointSchedule(absl::GetFlag(FLAGS_checkpoint_every));
-  if (!schedule.ok()) return Annotate(schedule.status(), "--checkpoint_every");
-  options.checkpoint_every = *schedule;
+  ASSIGN_OR_RETURN(options.checkpoint_every,
+                   Annotate(ParseCheckpointSchedule(absl::GetFlag(FLAGS_checkpoint_every)), "--checkpoint_every"));
   ASSIGN_OR_RETURN(options.ready_when_core,
                    WordOf<bool>("--ready_when", absl::GetFlag(FLAGS_ready_when), {{"all", false}, {"core", true}}));
   options.limits = LimitsFromFlags();
   options.serve = absl::GetFlag(FLAGS_serve);
   options.shared_memory = absl::GetFlag(FLAGS_shared_memory);
-  const absl::StatusOr<GpuMath::Tf32> tf32 = ParseTf32(absl::GetFlag(FLAGS_tf32));
-  if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");
-  SetGpuMath({.tf32 = *tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
+  ASSIGN_OR_RETURN(const GpuMath::Tf32 tf32, Annotate(ParseTf32(absl::GetFlag(FLAGS_tf32)), "--tf32"));
+  SetGpuMath({.tf32 = tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
   RETURN_IF_ERROR(AddIdentity(&options));
   RETURN_IF_ERROR(AddLogs(&options));
-  options.connections = LifeFromFlags();
+  options.connections = {.age = absl::GetFlag(FLAGS_max_connection_age_seconds),
+                         .age_grace = absl::GetFlag(FLAGS_max_connection_age_grace_seconds),
+                         .keepalive = absl::GetFlag(FLAGS_keepalive_seconds),
+                         .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout_seconds)};
   ASSIGN_OR_RETURN(const std::chrono::seconds lame_duck, SecondsOf("--lame_duck_seconds", absl::GetFlag(FLAGS_lame_duck_seconds)));
   ASSIGN_OR_RETURN(const std::chrono::seconds grace, SecondsOf("--drain_seconds", absl::GetFlag(FLAGS_drain_seconds)));
   if (const std::string address = absl::GetFlag(FLAGS_metrics_address); !address.empty()) {
@@ -318,45 +312,43 @@ absl::Status SetFlagsByFile(const std::vector<std::string>& arguments) {
   return absl::IsNotFound(set) ? InvalidArgument("--config=", path, ": ", set.message()) : set;
 }
 
-}  // namespace
-}  // namespace gluond::server
-
-int main(int argc, char** argv) {
+int Run(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
       "[--store_dir=FOLDER] ...");
   absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = usage.contains_helpshort_flags = &gluond::server::HasFlags;
-  usage.version_string = [] {
-    return absl::StrCat("gluond-server ", gluond::server::kVersion, " (", gluond::server::Commit(), ")\n");
-  };
+  usage.contains_help_flags = usage.contains_helpshort_flags = &HasFlags;
+  usage.version_string = &Release;
   absl::SetFlagsUsageConfig(usage);
-  gluond::SetLineOfNoThread(&gluond::server::LineOfRefusedStart);
+  SetLineOfNoThread(&LineOfRefusedStart);
   std::atexit([] {  // Abseil ends the process when it has printed what --help and --version want.
-    const std::string why = gluond::server::WhyNotPrinted();
+    const std::string why = WhyNotPrinted();
     if (why.empty()) return;
-    gluond::server::LogRefusedStart(why);
+    LogRefusedStart(why);
     _exit(1);
   });
-  if (const absl::Status set = gluond::server::SetFlagsByFile({argv + 1, argv + argc}); !set.ok()) {
-    gluond::server::LogRefusedStart(set.message());
+  if (const absl::Status set = SetFlagsByFile({argv + 1, argv + argc}); !set.ok()) {
+    LogRefusedStart(set.message());
     return 1;
   }
   std::vector<char*> rest;
-  for (int i = 1; i < argc; ++i) argv[i] = const_cast<char*>(gluond::server::WithValue(argv[i]));
-  gluond::server::WithRefusalsOfFlags([&] { rest = absl::ParseCommandLine(argc, argv); });
+  for (int i = 1; i < argc; ++i) argv[i] = const_cast<char*>(WithValue(argv[i]));
+  WithRefusalsOfFlags([&] { rest = absl::ParseCommandLine(argc, argv); });
   if (rest.size() > 1) {
-    gluond::server::LogRefusedStart(absl::StrCat("'", rest[1], "' is no flag; --help lists them"));
+    LogRefusedStart(absl::StrCat("'", rest[1], "' is no flag; --help lists them"));
     return 2;
   }
-  gluond::server::CatchSignals();
-  gluond::server::LogGrpcToStderr();
-  gluond::server::FreedMemory freed;
-  const gluond::server::Sweeper sweeper("freed-memory", [&freed] { freed.Sweep(); });
-  const absl::StatusOr<int> exit_status = gluond::server::Main();
-  if (!exit_status.ok()) {
-    gluond::server::LogRefusedStart(exit_status.status().message());
-  }
-  gluond::server::FlushLogs(gluond::server::kLastWords);
+  CatchSignals();
+  LogGrpcToStderr();
+  FreedMemory freed;
+  const Sweeper sweeper("freed-memory", [&freed] { freed.Sweep(); });
+  const absl::StatusOr<int> exit_status = Main();
+  if (!exit_status.ok()) LogRefusedStart(exit_status.status().message());
+  FlushLogs(kLastWords);
   return exit_status.value_or(1);
 }
+
+}  // namespace
+}  // namespace gluond::server
+
+int main(int argc, char** argv) { return gluond::server::Run(argc, argv); }

@@ -3,13 +3,9 @@
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
-namespace {
-
-constexpr int kMostComputeThreads = 1024;
-
-}  // namespace
 
 absl::Status CheckOptions(const ServerOptions& options) {
+  constexpr int kMostComputeThreads = 1024;
   RETURN_IF_ERROR(CheckLimits(options.limits));
   RETURN_IF_ERROR(CheckConnectionLife(options.connections));
   if (options.cpu_threads < 0 || options.cpu_threads > kMostComputeThreads) {
@@ -24,8 +20,7 @@ absl::Status CheckOptions(const ServerOptions& options) {
   if (options.store_dir.empty() && options.checkpoint_every.any()) {
     return absl::InvalidArgumentError("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
   }
-  const bool asks = !options.identities.empty() || !options.jwt.keys.empty() || !options.tls.client_authority.empty();
-  if (options.strict_ownership && !asks) {
+  if (options.strict_ownership && !options.asks_who_calls()) {
     return absl::InvalidArgumentError(
         "--ownership=strict needs to know who calls; set --identities=FILE or --jwt_keys=FILE, or leave it `shared`");
   }

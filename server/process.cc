@@ -25,7 +25,7 @@ namespace gluond::server {
 namespace {
 
 std::string Started(const Server& server, const ServerOptions& options) {
-  std::string text = absl::StrCat("gluond-server ", kVersion, " (", Commit(), ")\n");
+  std::string text = Release();
   for (const Place* place : server.devices().offered()) {
     absl::StrAppend(&text, "  device ", place->device.ToString(), ": ", place->description);
     const int threads = place->lanes->compute_threads();

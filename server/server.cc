@@ -89,13 +89,13 @@ void Server::OpenLogs(const ServerOptions& options) {
 }
 
 void Server::ListQueues() {
+  const auto list = [this](const std::string& name, Lanes& lanes) {
+    runner_->dispatch.List(name, [&lanes] { return lanes.load(); });
+    runner_->dispatch.List(name + "-beside", [&lanes] { return lanes.load_aside(); });
+  };
   for (const auto& place : devices_->all()) {
-    const std::string name = place->device.ToString();
-    runner_->dispatch.List(name, [lanes = place->lanes.get()] { return lanes->load(); });
-    runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_aside(); });
-    if (place->own_serving_lanes == nullptr) continue;
-    runner_->dispatch.List("serving", [lanes = place->own_serving_lanes.get()] { return lanes->load(); });
-    runner_->dispatch.List("serving-beside", [lanes = place->own_serving_lanes.get()] { return lanes->load_aside(); });
+    list(place->device.ToString(), *place->lanes);
+    if (place->own_serving_lanes != nullptr) list("serving", *place->own_serving_lanes);
   }
 }
 

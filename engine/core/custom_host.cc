@@ -12,8 +12,8 @@ namespace {
 thread_local const ScopedCustomHost* current = nullptr;
 }
 
-ScopedCustomHost::ScopedCustomHost(const CustomHostPtr& host, std::string scope)
-    : host_(host), scope_(std::move(scope)), before_(std::exchange(current, this)) {}
+ScopedCustomHost::ScopedCustomHost(CustomHostPtr host, std::string scope)
+    : host_(std::move(host)), scope_(std::move(scope)), before_(std::exchange(current, this)) {}
 ScopedCustomHost::~ScopedCustomHost() { current = before_; }
 
 const ScopedCustomHost* ScopedCustomHost::Current() { return current; }

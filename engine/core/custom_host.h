@@ -86,11 +86,11 @@ class CustomHost {
   virtual std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) = 0;
 };
 
-// While it lives, the host, which lives longer, computes the operators whose attributes the calling thread parses.
+// While it lives, the host computes the operators whose attributes the calling thread parses.
 // `scope` is the credential of the client that computes those of them that nobody shares; empty: no client is known.
 class ScopedCustomHost {
  public:
-  explicit ScopedCustomHost(const CustomHostPtr& host, std::string scope = {});
+  explicit ScopedCustomHost(CustomHostPtr host, std::string scope = {});
   ~ScopedCustomHost();
   ScopedCustomHost(const ScopedCustomHost&) = delete;
   ScopedCustomHost& operator=(const ScopedCustomHost&) = delete;
@@ -101,7 +101,7 @@ class ScopedCustomHost {
   const std::string& scope() const { return scope_; }
 
  private:
-  const CustomHostPtr& host_;
+  const CustomHostPtr host_;
   const std::string scope_;
   const ScopedCustomHost* const before_;
 };

@@ -196,8 +196,7 @@ void Publisher::LogLostInvariance(const std::string& name, int64_t number, const
 }
 
 absl::StatusOr<ModelState> Publisher::ReadValues(const std::string& name, int64_t number) const {
-  const CustomHostPtr custom_host = devices_.custom_host_of(name);
-  const ScopedCustomHost host(custom_host);
+  const ScopedCustomHost host(devices_.custom_host_of(name));
   return store_->LoadValues(name, number, *devices_.host().allocator);
 }
 
@@ -326,8 +325,7 @@ Task<absl::StatusOr<ServedVersionPtr>> Publisher::MakeDeclared(const std::string
 }
 
 absl::StatusOr<ModelState> Publisher::ReadCheckpoint(const std::string& name, const CheckpointStore& checkpoints) const {
-  const CustomHostPtr custom_host = devices_.custom_host_of(name);
-  const ScopedCustomHost host(custom_host);
+  const ScopedCustomHost host(devices_.custom_host_of(name));
   ASSIGN_OR_RETURN(Checkpoint checkpoint, checkpoints.Load(name, *devices_.host().allocator));
   return std::move(checkpoint.model);
 }

@@ -23,6 +23,8 @@ std::string Commit() {
   return commit;
 }
 
+std::string Release() { return absl::StrCat("gluond-server ", kVersion, " (", Commit(), ")\n"); }
+
 absl::Status CheckProtocol(uint32_t protocol, uint32_t lowest) {
   const uint32_t spoken = std::max<uint32_t>(protocol, 1);
   if (spoken >= lowest) return absl::OkStatus();

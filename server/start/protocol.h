@@ -15,6 +15,8 @@ namespace gluond::server {
 inline constexpr char kVersion[] = "0.1.0";
 // The commit that the program was built from: 12 digits, with `-dirty` where files differed from it, or `unknown`.
 std::string Commit();
+// "gluond-server 0.1.0 (COMMIT)", a line.
+std::string Release();
 
 // Version of the protocol. It grows where a client or a server that does not know of a change would go wrong.
 inline constexpr uint32_t kProtocol = 2;

@@ -21,12 +21,12 @@ constexpr std::chrono::milliseconds kLookAgain{20};
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StoreClaim>> StoreClaim::Take(const std::string& folder) {
+absl::StatusOr<StoreClaim> ClaimStore(const std::string& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
     return FailedPrecondition("--store_dir=", folder, " cannot be opened: ", std::strerror(errno));
   }
-  std::unique_ptr<StoreClaim> claim(new StoreClaim(fd));
+  StoreClaim claim(nullptr, [fd](void*) { close(fd); });
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
@@ -41,7 +41,5 @@ absl::StatusOr<std::unique_ptr<StoreClaim>> StoreClaim::Take(const std::string& 
   }
   return claim;
 }
-
-StoreClaim::~StoreClaim() { close(fd_); }
 
 }  // namespace gluond::server
