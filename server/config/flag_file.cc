@@ -1,7 +1,6 @@
 #include "server/config/flag_file.h"
 
 #include <cstddef>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/flags/commandlineflag.h"

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 
@@ -56,6 +57,12 @@ class Yaml {
   absl::Status Get(int64_t* value) const;
   absl::Status Get(uint64_t* value) const;
   absl::Status Get(double* value) const;
+  template <class T>
+  absl::StatusOr<T> As() const {
+    T value{};
+    RETURN_IF_ERROR(Get(&value));
+    return value;
+  }
 
   // INVALID_ARGUMENT with the place.
   template <class... Args>

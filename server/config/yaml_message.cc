@@ -17,17 +17,10 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-template <class T>
-absl::StatusOr<T> Value(const Yaml& yaml) {
-  T value{};
-  RETURN_IF_ERROR(yaml.Get(&value));
-  return value;
-}
-
 // A number in the range of the field's type.
 template <class T, class Wide>
 absl::StatusOr<T> Number(const Yaml& yaml) {
-  ASSIGN_OR_RETURN(const Wide value, Value<Wide>(yaml));
+  ASSIGN_OR_RETURN(const Wide value, yaml.As<Wide>());
   if (value < static_cast<Wide>(std::numeric_limits<T>::lowest()) || value > static_cast<Wide>(std::numeric_limits<T>::max())) {
     return yaml.Error(value, " is out of range; want ", std::numeric_limits<T>::lowest(), " to ", std::numeric_limits<T>::max());
   }
@@ -35,7 +28,7 @@ absl::StatusOr<T> Number(const Yaml& yaml) {
 }
 
 absl::StatusOr<int> EnumNumber(const Yaml& yaml, const FieldDescriptor& field) {
-  ASSIGN_OR_RETURN(const std::string name, Value<std::string>(yaml));
+  ASSIGN_OR_RETURN(const std::string name, yaml.As<std::string>());
   if (const auto* const value = field.enum_type()->FindValueByName(name); value != nullptr) return value->number();
   std::vector<std::string> names;
   for (int i = 0; i < field.enum_type()->value_count(); ++i) names.push_back(field.enum_type()->value(i)->name());
@@ -52,15 +45,15 @@ absl::Status Put(const Yaml& yaml, const FieldDescriptor* field, Message* messag
   };
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: return put(&Reflection::SetInt32, &Reflection::AddInt32, Number<int32_t, int64_t>(yaml));
-    case FieldDescriptor::CPPTYPE_INT64: return put(&Reflection::SetInt64, &Reflection::AddInt64, Value<int64_t>(yaml));
+    case FieldDescriptor::CPPTYPE_INT64: return put(&Reflection::SetInt64, &Reflection::AddInt64, yaml.As<int64_t>());
     case FieldDescriptor::CPPTYPE_UINT32:
       return put(&Reflection::SetUInt32, &Reflection::AddUInt32, Number<uint32_t, uint64_t>(yaml));
-    case FieldDescriptor::CPPTYPE_UINT64: return put(&Reflection::SetUInt64, &Reflection::AddUInt64, Value<uint64_t>(yaml));
+    case FieldDescriptor::CPPTYPE_UINT64: return put(&Reflection::SetUInt64, &Reflection::AddUInt64, yaml.As<uint64_t>());
     case FieldDescriptor::CPPTYPE_FLOAT: return put(&Reflection::SetFloat, &Reflection::AddFloat, Number<float, double>(yaml));
-    case FieldDescriptor::CPPTYPE_DOUBLE: return put(&Reflection::SetDouble, &Reflection::AddDouble, Value<double>(yaml));
-    case FieldDescriptor::CPPTYPE_BOOL: return put(&Reflection::SetBool, &Reflection::AddBool, Value<bool>(yaml));
+    case FieldDescriptor::CPPTYPE_DOUBLE: return put(&Reflection::SetDouble, &Reflection::AddDouble, yaml.As<double>());
+    case FieldDescriptor::CPPTYPE_BOOL: return put(&Reflection::SetBool, &Reflection::AddBool, yaml.As<bool>());
     case FieldDescriptor::CPPTYPE_ENUM: return put(&Reflection::SetEnumValue, &Reflection::AddEnumValue, EnumNumber(yaml, *field));
-    case FieldDescriptor::CPPTYPE_STRING: return put(&Reflection::SetString, &Reflection::AddString, Value<std::string>(yaml));
+    case FieldDescriptor::CPPTYPE_STRING: return put(&Reflection::SetString, &Reflection::AddString, yaml.As<std::string>());
     case FieldDescriptor::CPPTYPE_MESSAGE: break;
   }
   return FillMessage(yaml,

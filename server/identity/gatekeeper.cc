@@ -2,8 +2,6 @@
 
 #include <iterator>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -17,8 +15,6 @@
 
 namespace gluond::server {
 namespace {
-
-constexpr char kAuthorization[] = "authorization";
 
 absl::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
 
@@ -45,26 +41,19 @@ const void* ConnectionOf(grpc::ServerContextBase& context) {
 
 }  // namespace
 
-absl::StatusOr<IdentityPtr> Gatekeeper::WithToken(absl::string_view token, grpc::ServerContextBase& context) const {
+absl::StatusOr<IdentityPtr> Gatekeeper::Caller(grpc::ServerContextBase& context) const {
+  const auto [first, last] = context.client_metadata().equal_range("authorization");
+  if (first == last) return OfConnection(context);
+  if (std::next(first) != last) return Unauthenticated("the metadata has several `authorization`; send one");
+  absl::string_view token = View(first->second);
+  if (!absl::StartsWithIgnoreCase(token, "Bearer ")) {
+    return Unauthenticated("the metadata `authorization` is no bearer token; want `Bearer` and the token");
+  }
+  token = absl::StripAsciiWhitespace(token.substr(7));
   if (jwt_ != nullptr && Jwt::HasShape(token)) return jwt_->Verify(token, ConnectionOf(context), absl::Now());
   IdentityPtr identity = identities_ == nullptr ? nullptr : identities_->WithToken(token);
-  if (identity == nullptr)
-    return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
-  return identity;
-}
-
-absl::StatusOr<IdentityPtr> Gatekeeper::Caller(grpc::ServerContextBase& context) const {
-  const auto [first, last] = context.client_metadata().equal_range(kAuthorization);
-  if (first != last) {
-    if (std::next(first) != last) return Unauthenticated("the metadata has several `authorization`; send one");
-    absl::string_view token = View(first->second);
-    if (token.size() < 7 || !absl::EqualsIgnoreCase(token.substr(0, 7), "Bearer ")) {
-      return Unauthenticated("the metadata `authorization` is no bearer token; want `Bearer` and the token");
-    }
-    token = absl::StripAsciiWhitespace(token.substr(7));
-    return WithToken(token, context);
-  }
-  return OfConnection(context);
+  if (identity != nullptr) return identity;
+  return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
 }
 
 absl::StatusOr<IdentityPtr> Gatekeeper::OfConnection(grpc::ServerContextBase& context) const {
@@ -115,8 +104,7 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfCertificate(const grpc::AuthContext& c
 
 absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
   if (!TenantOf(identity.name).empty()) {
-    TenantPtr tenant = tenants_.OwnerOf(identity.name);
-    if (tenant != nullptr) return Reach::Of(std::move(tenant));
+    if (const TenantPtr tenant = tenants_.OwnerOf(identity.name); tenant != nullptr) return Reach::Of(tenant);
     return NoPermission("the tenant of '", identity.name,
                         "' has no line in the server's file --tenants; ask the server's operator");
   }

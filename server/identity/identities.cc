@@ -1,17 +1,12 @@
 #include "server/identity/identities.h"
 
-#include <utility>
-#include <vector>
-
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
-#include "server/identity/lines.h"
 #include "server/identity/names.h"
 #include "server/identity/secret.h"
 

@@ -2,12 +2,11 @@
 
 #include <jwt.h>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/core/error_info.h"
@@ -109,7 +108,7 @@ absl::StatusOr<bool> Jwt::Reload() {
   return true;
 }
 
-bool Jwt::HasShape(absl::string_view token) { return std::count(token.begin(), token.end(), '.') == 2; }
+bool Jwt::HasShape(absl::string_view token) { return absl::c_count(token, '.') == 2; }
 
 absl::Status Jwt::CountNew(const void* connection, absl::Time now) {
   if (const int64_t second = absl::ToUnixSeconds(now); second != second_) {
@@ -143,9 +142,7 @@ absl::StatusOr<IdentityPtr> Jwt::ReadClaims(const Signed& token, absl::Time now)
   if (Text(claims, "iss") != options_.issuer) return Refused("its issuer is not the one of --jwt_issuer");
   const Json* const audience = claims.Find("aud");
   const std::vector<std::string> audiences = audience == nullptr ? std::vector<std::string>() : Texts(*audience);
-  if (std::find(audiences.begin(), audiences.end(), options_.audience) == audiences.end()) {
-    return Refused("its audience is not the one of --jwt_audience");
-  }
+  if (!absl::c_linear_search(audiences, options_.audience)) return Refused("its audience is not the one of --jwt_audience");
   const Json* const exp = claims.Find("exp");
   if (exp == nullptr) return Refused("it has no end (exp)");
   ASSIGN_OR_RETURN(absl::Time end, TimeOf(*exp));
@@ -194,9 +191,7 @@ absl::StatusOr<IdentityPtr> Jwt::Verify(absl::string_view token, const void* con
 absl::Status Jwt::CheckStill(const Identity& identity, absl::Time now) const {
   if (now >= identity.end) return Refused("it has expired since this call was made; ask its issuer for a new one");
   MutexLock lock(mu_);
-  for (const JwtKey& key : *keys_) {
-    if (key.pem == identity.signer) return absl::OkStatus();
-  }
+  if (absl::c_any_of(*keys_, [&](const JwtKey& key) { return key.pem == identity.signer; })) return absl::OkStatus();
   return Refused("the server has taken out the key that signed it since this call was made; ask its issuer for a new token");
 }
 

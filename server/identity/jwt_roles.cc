@@ -1,7 +1,5 @@
 #include "server/identity/jwt_roles.h"
 
-#include <utility>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"

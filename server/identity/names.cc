@@ -1,9 +1,8 @@
 #include "server/identity/names.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -24,15 +23,6 @@ std::string Encode(absl::string_view text, bool (*is_kept)(char)) {
     is_kept(c) ? encoded.push_back(c) : absl::StrAppend(&encoded, "%", absl::AsciiStrToUpper(absl::BytesToHexString({&c, 1})));
   }
   return encoded;
-}
-
-// A client's name for itself is encoded only where it would end its segment: stores have such names.
-std::string EncodeClient(absl::string_view client_id) {
-  return Encode(client_id, [](char c) { return c != '/' && c != '%'; });
-}
-
-std::string EncodeCaller(absl::string_view name) {
-  return Encode(name, [](char c) { return IsPlain(c) || absl::StrContains("~:@", c); });
 }
 
 // The bytes that the character takes at the beginning of `text`; 0: there is none, or a control character.
@@ -66,15 +56,13 @@ absl::StatusOr<std::string> Joined(absl::string_view said, absl::StatusOr<std::s
   if (!CheckTenantName(TenantOf(said)).ok()) tenant = "";
   ASSIGN_OR_RETURN(const std::string name, decode(said.substr(tenant.size())));
   RETURN_IF_ERROR(CheckName(name));
-  return absl::StrCat(tenant, EncodeCaller(name));
+  return absl::StrCat(tenant, Encode(name, [](char c) { return IsPlain(c) || absl::StrContains("~:@", c); }));
 }
 
 }  // namespace
 
 absl::Status CheckTenantName(absl::string_view name) {
-  bool is_good = !name.empty() && name.size() <= kLongestTenantName;
-  for (const char c : name) is_good = is_good && IsPlain(c);
-  if (is_good) return absl::OkStatus();
+  if (!name.empty() && name.size() <= kLongestTenantName && absl::c_all_of(name, IsPlain)) return absl::OkStatus();
   return InvalidArgument("a tenant's name has to be 1 to ", kLongestTenantName, " letters, digits, '-', '_' or '.'");
 }
 
@@ -92,7 +80,7 @@ absl::StatusOr<std::string> DecodeWord(absl::string_view word) {
       continue;
     }
     const absl::string_view digits = word.substr(i + 1, 2);
-    if (digits.size() != 2 || !std::all_of(digits.begin(), digits.end(), absl::ascii_isxdigit)) {
+    if (digits.size() != 2 || !absl::c_all_of(digits, absl::ascii_isxdigit)) {
       return absl::InvalidArgumentError("a '%' wants two hexadecimal digits after it; itself it is %25, and a blank %20");
     }
     decoded += absl::HexStringToBytes(digits);
@@ -102,7 +90,8 @@ absl::StatusOr<std::string> DecodeWord(absl::string_view word) {
 }
 
 std::string ClientOf(absl::string_view caller, absl::string_view client_id) {
-  return absl::StrCat(caller, "/", EncodeClient(client_id));
+  // It is encoded only where it would end its segment: stores have such names.
+  return absl::StrCat(caller, "/", Encode(client_id, [](char c) { return c != '/' && c != '%'; }));
 }
 
 }  // namespace gluond::server

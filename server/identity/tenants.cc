@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -17,7 +16,6 @@
 #include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
 #include "engine/store/stored_name.h"
-#include "server/identity/lines.h"
 #include "server/identity/names.h"
 
 namespace gluond::server {

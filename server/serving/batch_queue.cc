@@ -1,11 +1,8 @@
 #include "server/serving/batch_queue.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <limits>
-#include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"

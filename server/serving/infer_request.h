@@ -49,9 +49,6 @@ struct InferRequest final : Cancellation::Listener {
   InferTimes times;                           // Set before `done` has outputs.
   std::function<void()> wake;                 // Called when it is cancelled, while it listens.
 
-  void Listen() {
-    if (cancellation != nullptr) (void)cancellation->Listen(this);
-  }
   void Unlisten() {
     if (cancellation != nullptr) cancellation->Unlisten(this);
   }

@@ -330,8 +330,7 @@ absl::StatusOr<ModelState> Publisher::ReadCheckpoint(const std::string& name, co
   return std::move(checkpoint.model);
 }
 
-Task<absl::StatusOr<Declaration>> Publisher::DeclareNow(std::function<absl::StatusOr<Declaration>()> read,
-                                                        const CheckpointStore* checkpoints) {
+Task<absl::StatusOr<Declaration>> Publisher::DeclareNow(ReadDeclaration read, const CheckpointStore* checkpoints) {
   CO_ASSIGN_OR_RETURN(Declaration declaration, read());
   CO_ASSIGN_OR_RETURN(VersionTable::Models planned, Plan(declaration, checkpoints));
   for (auto& [name, model] : planned) {
@@ -350,7 +349,7 @@ Task<absl::StatusOr<Declaration>> Publisher::DeclareNow(std::function<absl::Stat
   co_return declaration;
 }
 
-void Publisher::Declare(std::function<absl::StatusOr<Declaration>()> read, const CheckpointStore* checkpoints,
+void Publisher::Declare(ReadDeclaration read, const CheckpointStore* checkpoints,
                         std::function<void(absl::StatusOr<Declaration>)> done) {
   turns_.RunTask<absl::StatusOr<Declaration>>(
       kDeclarations, [this, read = std::move(read), checkpoints] { return DeclareNow(read, checkpoints); }, std::move(done));

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -219,9 +220,7 @@ absl::Status ServedVersion::Check(InferRequest* request) const {
 
 absl::Status ServedVersion::CheckOutput(const std::string& name) const {
   const std::vector<ModelOutput>& outputs = model().model().outputs();
-  if (std::any_of(outputs.begin(), outputs.end(), [&](const ModelOutput& output) { return output.name == name; })) {
-    return absl::OkStatus();
-  }
+  if (absl::c_any_of(outputs, [&](const ModelOutput& output) { return output.name == name; })) return absl::OkStatus();
   std::vector<std::string> known;
   for (const ModelOutput& output : outputs) known.push_back(output.name);
   return InvalidArgument("there is no output '", Excerpt(name), "'", DidYouMean(name, known),
@@ -234,7 +233,8 @@ void ServedVersion::Infer(InferRequestPtr request) {
     if (const auto self = weak.lock()) self->Wake();
   };
   absl::Status status = Check(request.get());
-  request->Listen();  // A cancellation that comes before the request waits is seen by Pump.
+  // A cancellation that comes before the request waits is seen by Pump.
+  if (request->cancellation != nullptr) (void)request->cancellation->Listen(request.get());
   if (status.ok()) {
     MutexLock lock(mu_);
     status = stopped_ ? Draining() : queue_.Add(request);

@@ -1,10 +1,10 @@
 #include "server/serving/version_table.h"
 
-#include <algorithm>
 #include <atomic>
 #include <set>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -40,7 +40,7 @@ using Version = VersionTable::Version;
 
 // Whether it has versions, but for those that leave for good.
 bool IsServed(const Model& model) {
-  return std::any_of(model.versions.begin(), model.versions.end(), [](const auto& each) { return !each.second.retiring; });
+  return absl::c_any_of(model.versions, [](const auto& each) { return !each.second.retiring; });
 }
 
 absl::Status NoVersion(const Model& model, const std::string& name, absl::string_view version) {

@@ -4,8 +4,6 @@
 
 #include <filesystem>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -18,13 +16,9 @@ namespace gluond::server {
 namespace {
 
 // A dotted IPv4 address of the net 127/8.
-bool IsLoopbackV4(absl::string_view host) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(host, '.');
-  for (absl::string_view part : parts) {
-    int number = 0;
-    if (!absl::SimpleAtoi(part, &number) || number < 0 || number > 255) return false;
-  }
-  return parts.size() == 4 && parts[0] == "127";
+bool IsLoopbackV4(const std::string& host) {
+  in_addr v4;
+  return inet_pton(AF_INET, host.c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
 }
 
 bool IsUnix(absl::string_view address) { return absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:"); }
@@ -69,8 +63,7 @@ const char* WithValue(const char* argument) {
 
 bool IsLocal(const std::string& address) {
   if (IsUnix(address)) return true;
-  const size_t colon = address.rfind(':');
-  const absl::string_view host = absl::string_view(address).substr(0, colon);
+  const std::string host = address.substr(0, address.rfind(':'));
   return host == "localhost" || host == "[::1]" || IsLoopbackV4(host);
 }
 

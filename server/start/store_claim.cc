@@ -9,7 +9,6 @@
 #include <cstring>
 #include <thread>
 
-#include "absl/status/status.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
