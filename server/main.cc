@@ -239,12 +239,6 @@ absl::Status AddLogs(ServerOptions* options) {
   return absl::OkStatus();
 }
 
-// INVALID_ARGUMENT: less than no time.
-absl::StatusOr<std::chrono::seconds> SecondsOf(absl::string_view flag, int seconds) {
-  if (seconds >= 0) return std::chrono::seconds(seconds);
-  return InvalidArgument(flag, " is ", seconds, "; want 0 or more");
-}
-
 // The exit status of a server that has listened.
 absl::StatusOr<int> Main() {
   RETURN_IF_ERROR(CheckCpu());
@@ -269,8 +263,9 @@ absl::StatusOr<int> Main() {
                          .age_grace = absl::GetFlag(FLAGS_max_connection_age_grace_seconds),
                          .keepalive = absl::GetFlag(FLAGS_keepalive_seconds),
                          .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout_seconds)};
-  ASSIGN_OR_RETURN(const std::chrono::seconds lame_duck, SecondsOf("--lame_duck_seconds", absl::GetFlag(FLAGS_lame_duck_seconds)));
-  ASSIGN_OR_RETURN(const std::chrono::seconds grace, SecondsOf("--drain_seconds", absl::GetFlag(FLAGS_drain_seconds)));
+  const std::chrono::seconds lame_duck(absl::GetFlag(FLAGS_lame_duck_seconds)), grace(absl::GetFlag(FLAGS_drain_seconds));
+  RETURN_IF_ERROR(CheckInRange("--lame_duck_seconds", lame_duck.count(), 0));
+  RETURN_IF_ERROR(CheckInRange("--drain_seconds", grace.count(), 0));
   if (const std::string address = absl::GetFlag(FLAGS_metrics_address); !address.empty()) {
     options.metrics_token_file = absl::GetFlag(FLAGS_metrics_token_file);
     ASSIGN_OR_RETURN(options.metrics_address, CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public).metrics,

@@ -8,15 +8,11 @@ absl::Status CheckOptions(const ServerOptions& options) {
   constexpr int kMostComputeThreads = 1024;
   RETURN_IF_ERROR(CheckLimits(options.limits));
   RETURN_IF_ERROR(CheckConnectionLife(options.connections));
-  if (options.cpu_threads < 0 || options.cpu_threads > kMostComputeThreads) {
-    return InvalidArgument("--cpu_threads is ", options.cpu_threads, "; want 0 to ", kMostComputeThreads);
-  }
+  RETURN_IF_ERROR(CheckInRange("--cpu_threads", options.cpu_threads, 0, kMostComputeThreads));
   if (options.serve_share < 1 || options.serve_share > 99) {
     return InvalidArgument("--serve_share is ", options.serve_share, "; want percents, 1 to 99");
   }
-  if (options.access_every < 1) {
-    return InvalidArgument("--access_log_every is ", options.access_every, "; want 1 or more");
-  }
+  RETURN_IF_ERROR(CheckInRange("--access_log_every", options.access_every, 1));
   if (options.store_dir.empty() && options.checkpoint_every.any()) {
     return absl::InvalidArgumentError("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
   }

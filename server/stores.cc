@@ -51,9 +51,8 @@ absl::Status Stores::OpenAll(const ServerOptions& options, Datasets& datasets) {
     keep(nullptr, nullptr);
     return absl::OkStatus();
   }
-  if (const absl::Status made = LocalFileSystem().MakeDirectory(absl::StrCat(options.store_dir, "/")); !made.ok()) {
-    return Annotate(made, absl::StrCat("--store_dir=", options.store_dir));
-  }
+  RETURN_IF_ERROR(Annotate(LocalFileSystem().MakeDirectory(absl::StrCat(options.store_dir, "/")),
+                           absl::StrCat("--store_dir=", options.store_dir)));
   ASSIGN_OR_RETURN(claim_, ClaimStore(options.store_dir));
   ASSIGN_OR_RETURN(checkpoints_, CheckpointStore::Open(LocalFileSystem(), options.store_dir, CheckpointStore::kDefaultMaxBytes,
                                                        {.max_store_bytes = options.limits.max_store_bytes,

@@ -146,18 +146,12 @@ absl::Status Tenant::TakeRequest(Clock::time_point now) {
 
 void Tenant::Ended(absl::string_view method, absl::StatusCode code) {
   MutexLock lock(mu_);
-  auto found = ended_.find(method);
-  if (found == ended_.end()) found = ended_.try_emplace(std::string(method)).first;
-  ++found->second[code];
+  ++ended_[{std::string(method), code}];
 }
 
-std::map<std::pair<std::string, absl::StatusCode>, int64_t> Tenant::ended() const {
-  std::map<std::pair<std::string, absl::StatusCode>, int64_t> all;
+Tenant::EndedCalls Tenant::ended() const {
   MutexLock lock(mu_);
-  for (const auto& [method, by_code] : ended_) {
-    for (const auto& [code, count] : by_code) all[{method, code}] = count;
-  }
-  return all;
+  return ended_;
 }
 
 absl::Status Tenants::Load(std::string path) {

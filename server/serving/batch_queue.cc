@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 
@@ -105,7 +106,7 @@ Batch BatchQueue::Take(Clock::time_point now, Clock::time_point* again) {
     group.rows += request.rows;
     group.is_full = request.is_alone || group.rows >= options_.max_batch_size;
     group.longest = std::min(group.longest, request.arrived);
-    if (std::find(sizes.begin(), sizes.end(), group.rows) != sizes.end()) group.preferred = group.joined.size();
+    if (absl::c_linear_search(sizes, group.rows)) group.preferred = group.joined.size();
   };
   for (auto& [priority, level] : by_priority_) {
     for (auto it = level.requests.begin(); it != level.requests.end(); ++it) {

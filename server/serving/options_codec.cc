@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "server/start/limits.h"
 
 namespace gluond::server {
 namespace {
@@ -14,8 +15,8 @@ constexpr int64_t kMostPriorities = 1000;
 constexpr int64_t kLongestWaitUs = 3'600'000'000;
 
 absl::StatusOr<int64_t> InRange(const std::string& field, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return value;
-  return InField(absl::StrCat("options.", field), InvalidArgument(field, " is ", value, "; want ", least, " to ", most));
+  RETURN_IF_ERROR(InField(absl::StrCat("options.", field), CheckInRange(field, value, least, most)));
+  return value;
 }
 
 absl::StatusOr<std::chrono::microseconds> WaitInRange(const std::string& field, uint64_t us) {

@@ -304,12 +304,9 @@ absl::StatusOr<VersionTable::Models> Publisher::Plan(const Declaration& declarat
       version.state = v1::ServedVersion::READY;
       version.facts.source = wanted.checkpoint;
       version.facts.options = wanted.options;
-      const absl::StatusOr<Place*> place = devices_.Find(wanted.options.device);
-      if (!place.ok()) return Annotate(place.status(), wanted.place);
-      version.facts.options.device = (*place)->device.ToString();
-      absl::StatusOr<std::string> revision = checkpoints->Revision(wanted.checkpoint);
-      if (!revision.ok()) return Annotate(revision.status(), wanted.place);
-      version.revision = *std::move(revision);
+      ASSIGN_OR_RETURN(const Place* const place, Annotate(devices_.Find(wanted.options.device), wanted.place));
+      version.facts.options.device = place->device.ToString();
+      ASSIGN_OR_RETURN(version.revision, Annotate(checkpoints->Revision(wanted.checkpoint), wanted.place));
     }
   }
   return table_.Plan(std::move(planned));
