@@ -37,8 +37,8 @@ absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& o
   if (!options.asks_who_calls()) {
     const bool asks_on_unix = options.unix_identity == UnixIdentity::kNone;
     if (!asks_on_unix && options.health_names == OpenNames::kForAll) return nullptr;
-    return InvalidArgument(asks_on_unix ? "--unix_identity=none" : "--health_names=closed",
-                           " needs callers whom the server knows; set --identities=FILE or --jwt_keys=FILE");
+    return Invalid(asks_on_unix ? "--unix_identity=none" : "--health_names=closed",
+                   " needs callers whom the server knows; set --identities=FILE or --jwt_keys=FILE");
   }
   const UnixIdentity on_unix = options.unix_identity.value_or(has_names ? UnixIdentity::kNone : UnixIdentity::kLocal);
   return std::make_unique<Gatekeeper>(std::move(identities), std::move(jwt), tenants, on_unix, options.health_names);

@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
   std::vector<uint32_t> users;
   for (const std::string& text : absl::GetFlag(FLAGS_unix_users)) {
     if (!absl::SimpleAtoi(text, &users.emplace_back())) {
-      return InvalidArgument("--unix_users: '", text, "' is no user's number");
+      return Invalid("--unix_users: '", text, "' is no user's number");
     }
   }
   return users;
@@ -303,7 +303,7 @@ absl::Status SetFlagsByFile(const std::vector<std::string>& arguments) {
     if (HasFlags(flag->Filename())) names.emplace_back(name);
   }
   const absl::Status set = SetFlags(path, names);
-  return absl::IsNotFound(set) ? InvalidArgument("--config=", path, ": ", set.message()) : set;
+  return absl::IsNotFound(set) ? Invalid("--config=", path, ": ", set.message()) : set;
 }
 
 int Run(int argc, char** argv) {

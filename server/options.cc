@@ -10,7 +10,7 @@ absl::Status CheckOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckConnectionLife(options.connections));
   RETURN_IF_ERROR(CheckInRange("--cpu_threads", options.cpu_threads, 0, kMostComputeThreads));
   if (options.serve_share < 1 || options.serve_share > 99) {
-    return InvalidArgument("--serve_share is ", options.serve_share, "; want percents, 1 to 99");
+    return Invalid("--serve_share is ", options.serve_share, "; want percents, 1 to 99");
   }
   RETURN_IF_ERROR(CheckInRange("--access_log_every", options.access_every, 1));
   if (options.store_dir.empty() && options.checkpoint_every.any()) {

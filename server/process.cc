@@ -50,7 +50,7 @@ absl::Status WritePort(const std::string& path, int port) {
   std::ofstream(temporary) << port << "\n";
   if (std::rename(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();
   std::remove(temporary.c_str());
-  return InvalidArgument("--port_file=", path, " cannot be written");
+  return Invalid("--port_file=", path, " cannot be written");
 }
 
 // Exit statuses: a server that was told to stop had to cut calls, or could not save its models; a GPU has failed.

@@ -45,7 +45,7 @@ absl::StatusOr<T> Annotate(absl::StatusOr<T> result, absl::string_view where) {
 
 // Errors whose arguments make the message, as those of absl::StrCat do.
 template <class... Args>
-absl::Status InvalidArgument(const Args&... message) {
+absl::Status Invalid(const Args&... message) {
   return absl::InvalidArgumentError(absl::StrCat(message...));
 }
 template <class... Args>

@@ -142,21 +142,20 @@ class YamlBuilder final : public YAML::EventHandler {
 
 absl::StatusOr<Yaml> Yaml::Parse(absl::string_view text, absl::string_view file) {
   if (text.size() > kMostBytes) {
-    return InvalidArgument(file, " has ", text.size(), " bytes, the limit is ", kMostBytes);
+    return Invalid(file, " has ", text.size(), " bytes, the limit is ", kMostBytes);
   }
   std::istringstream stream{std::string(text)};
   YamlBuilder builder(file);
   try {
     YAML::Parser parser(stream);
-    if (!parser.HandleNextDocument(builder)) return InvalidArgument(file, " is empty");
+    if (!parser.HandleNextDocument(builder)) return Invalid(file, " is empty");
     RETURN_IF_ERROR(builder.status());
     YamlBuilder second(file);
     if (parser.HandleNextDocument(second)) {
-      return InvalidArgument(file, " has several documents (---); want one");
+      return Invalid(file, " has several documents (---); want one");
     }
   } catch (const YAML::Exception& error) {  // The library's way to tell of a text that is no YAML.
-    return InvalidArgument(file, ", line ", error.mark.line + 1, ", column ", error.mark.column + 1,
-                           ": it is no YAML: ", error.msg);
+    return Invalid(file, ", line ", error.mark.line + 1, ", column ", error.mark.column + 1, ": it is no YAML: ", error.msg);
   }
   return builder.TakeRoot();
 }

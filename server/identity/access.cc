@@ -24,7 +24,7 @@ absl::StatusOr<Roles> Roles::Parse(absl::string_view text) {
   for (const absl::string_view name : absl::StrSplit(text, ',')) {
     const auto* const known = absl::c_find_if(kRoles, [&](const auto& each) { return each.first == name; });
     if (known == std::end(kRoles)) {
-      return InvalidArgument("'", name, "' is no role; want infer, train, publish or admin, or several with commas, or proxy");
+      return Invalid("'", name, "' is no role; want infer, train, publish or admin, or several with commas, or proxy");
     }
     roles.bits_ |= static_cast<uint8_t>(known->second);
   }

@@ -21,7 +21,7 @@ bool Matches(absl::string_view pattern, absl::string_view name) {
 }
 
 absl::Status NoGrant(absl::string_view field) {
-  return InvalidArgument("'", field, "' is no grant; want reads=, changes= or owns=, and names behind it");
+  return Invalid("'", field, "' is no grant; want reads=, changes= or owns=, and names behind it");
 }
 
 }  // namespace
@@ -41,8 +41,7 @@ absl::Status Grants::Add(absl::string_view key, absl::string_view patterns) {
   if (field == std::end(kFields)) return NoGrant(absl::StrCat(key, "=", patterns));
   for (const absl::string_view pattern : absl::StrSplit(patterns, ',')) {
     if (pattern.empty() || absl::StrContains(pattern.substr(0, pattern.size() - 1), '*')) {
-      return InvalidArgument("'", key, "' has the pattern '", pattern,
-                             "', want a name, or the beginning of names and one '*' at its end");
+      return Invalid("'", key, "' has the pattern '", pattern, "', want a name, or the beginning of names and one '*' at its end");
     }
     grants_.push_back({field->second, std::string(pattern)});
   }

@@ -34,14 +34,14 @@ absl::StatusOr<std::string> ParseCredential(const std::string& word) {
 }
 
 absl::StatusOr<Identity> ParseLine(const std::vector<std::string>& words) {
-  if (words.size() < 3) return InvalidArgument("it has ", words.size(), " words, want a name, roles and a credential");
+  if (words.size() < 3) return Invalid("it has ", words.size(), " words, want a name, roles and a credential");
   Identity identity;
   ASSIGN_OR_RETURN(identity.name, CallersNameInFile(words[0]));
   ASSIGN_OR_RETURN(identity.roles, Roles::Parse(words[1]));
   ASSIGN_OR_RETURN(identity.credential, ParseCredential(words[2]));
   ASSIGN_OR_RETURN(identity.grants, Grants::Parse(absl::MakeSpan(words).subspan(3)));
   if (identity.roles.is_proxy() && IsToken(identity.credential)) {
-    return InvalidArgument("a proxy is known by its certificate: in the place of a token it passes on that of whoever calls");
+    return Invalid("a proxy is known by its certificate: in the place of a token it passes on that of whoever calls");
   }
   return identity;
 }
@@ -55,15 +55,14 @@ absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view tex
     ASSIGN_OR_RETURN(Identity parsed, ParseLine(words));
     const auto identity = std::make_shared<const Identity>(std::move(parsed));
     if (!by_credential.emplace(identity->credential, identity).second) {
-      return InvalidArgument("an earlier line has the same credential");
+      return Invalid("an earlier line has the same credential");
     }
     const std::string& name = identity->name;
     // The tenant's part of what clients have (Sequences) is told from that of an acme by this.
     const absl::string_view tenant = TenantOf(name);
     const std::string first(tenant.empty() ? name : tenant);
     (tenant.empty() ? others : tenants).insert(first);
-    if (tenants.contains(first) && others.contains(first))
-      return InvalidArgument("'", first, "' is the name of a tenant, too; rename one");
+    if (tenants.contains(first) && others.contains(first)) return Invalid("'", first, "' is the name of a tenant, too; rename one");
     return absl::OkStatus();
   }));
   return by_credential;

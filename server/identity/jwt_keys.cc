@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<JwtKey>> ParseJwtKeys(absl::string_view text) {
   std::vector<JwtKey> keys;
   JwtKey next;
   int64_t number = 0;
-  const auto error = [&number](const auto&... why) { return InvalidArgument("--jwt_keys, line ", number, ": ", why...); };
+  const auto error = [&number](const auto&... why) { return Invalid("--jwt_keys, line ", number, ": ", why...); };
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
     line = absl::StripAsciiWhitespace(line);

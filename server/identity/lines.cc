@@ -28,9 +28,7 @@ absl::StatusOr<bool> WatchedFile::Look(Clock::time_point now) {
   return true;
 }
 
-absl::Status NoLinesAnyMore(absl::string_view flag) {
-  return InvalidArgument(flag, ": the file has no lines any more, want one at least");
-}
+absl::Status NoLinesAnyMore(absl::string_view flag) { return Invalid(flag, ": the file has no lines any more, want one at least"); }
 
 absl::Status ForEachLine(absl::string_view flag, absl::string_view text,
                          absl::FunctionRef<absl::Status(const std::vector<std::string>& words)> take) {

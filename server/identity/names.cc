@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
 
 namespace gluond::server {
@@ -25,30 +26,19 @@ std::string Encode(absl::string_view text, bool (*is_kept)(char)) {
   return encoded;
 }
 
-// The bytes that the character takes at the beginning of `text`; 0: there is none, or a control character.
-size_t FirstCharacter(absl::string_view text) {
-  const auto byte = [&text](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const size_t size = byte(0) < 0x80 ? 1 : byte(0) < 0xc0 ? 0 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : 4;
-  if (size == 0 || size > text.size() || byte(0) > 0xf4) return 0;
-  uint32_t point = size == 1 ? byte(0) : byte(0) & (0x7f >> size);
-  for (size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    point = point << 6 | (byte(i) & 0x3f);
+// Whether a text in UTF-8 has none: they are ASCII's, and U+0080 to U+009F.
+bool HasNoControlCharacters(absl::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_c1 = text[i] == '\xc2' && static_cast<uint8_t>(text[i + 1]) < 0xa0;
+    if (is_c1 || absl::ascii_iscntrl(static_cast<unsigned char>(text[i]))) return false;
   }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // Fewer bytes would have done for less.
-  const bool is_surrogate = point >= 0xd800 && point < 0xe000, is_control = point < 0x20 || (point >= 0x7f && point < 0xa0);
-  return point < kLeast[size] || point > 0x10ffff || is_surrogate || is_control ? 0 : size;
+  return true;
 }
 
 absl::Status CheckName(absl::string_view name) {
-  bool is_good = !name.empty() && name.size() <= kLongestName;
-  for (absl::string_view rest = name; is_good && !rest.empty();) {
-    const size_t size = FirstCharacter(rest);
-    is_good = size > 0;
-    rest.remove_prefix(size);
-  }
-  if (is_good) return absl::OkStatus();
-  return InvalidArgument("a caller's name has to be 1 to ", kLongestName, " bytes of UTF-8 without control characters");
+  const bool has_size = !name.empty() && name.size() <= kLongestName;
+  if (has_size && IsUtf8(name) && HasNoControlCharacters(name)) return absl::OkStatus();
+  return Invalid("a caller's name has to be 1 to ", kLongestName, " bytes of UTF-8 without control characters");
 }
 
 absl::StatusOr<std::string> Joined(absl::string_view said, absl::StatusOr<std::string> (*decode)(absl::string_view)) {
@@ -63,7 +53,7 @@ absl::StatusOr<std::string> Joined(absl::string_view said, absl::StatusOr<std::s
 
 absl::Status CheckTenantName(absl::string_view name) {
   if (!name.empty() && name.size() <= kLongestTenantName && absl::c_all_of(name, IsPlain)) return absl::OkStatus();
-  return InvalidArgument("a tenant's name has to be 1 to ", kLongestTenantName, " letters, digits, '-', '_' or '.'");
+  return Invalid("a tenant's name has to be 1 to ", kLongestTenantName, " letters, digits, '-', '_' or '.'");
 }
 
 absl::StatusOr<std::string> CallersName(absl::string_view said) {

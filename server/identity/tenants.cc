@@ -58,7 +58,7 @@ bool ReadNumber(absl::string_view text, double least, double most, double* numbe
 absl::Status ReadQuota(absl::string_view word, Quotas* quotas) {
   const std::pair<absl::string_view, absl::string_view> pair = absl::StrSplit(word, absl::MaxSplits('=', 1));
   const absl::string_view key = pair.first, value = pair.second;
-  const auto want = [&](absl::string_view what) { return InvalidArgument(key, " is '", Excerpt(value), "'; want ", what); };
+  const auto want = [&](absl::string_view what) { return Invalid(key, " is '", Excerpt(value), "'; want ", what); };
   for (const WholeQuota& each : kWholeQuotas) {
     if (key != each.name) continue;
     int64_t& quota = quotas->*each.quota;
@@ -72,10 +72,9 @@ absl::Status ReadQuota(absl::string_view word, Quotas* quotas) {
     return ReadNumber(value, kLeastShare, kMostShare, &quotas->lane_share) ? absl::OkStatus()
                                                                            : want(absl::StrCat(kLeastShare, " to ", kMostShare));
   }
-  return InvalidArgument(
-      "there is no quota '", Excerpt(key),
-      "'; there are models, datasets, versions, sessions, saved_sessions, clients, requests, bytes, store_bytes, "
-      "saved_session_bytes, requests_per_second and lane_share");
+  return Invalid("there is no quota '", Excerpt(key),
+                 "'; there are models, datasets, versions, sessions, saved_sessions, clients, requests, bytes, store_bytes, "
+                 "saved_session_bytes, requests_per_second and lane_share");
 }
 
 absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
@@ -83,13 +82,13 @@ absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
   RETURN_IF_ERROR(ForEachLine("--tenants", text, [&](const std::vector<std::string>& words) -> absl::Status {
     RETURN_IF_ERROR(CheckTenantName(words[0]));
     if (words[0].size() > kLongestTenant) {
-      return InvalidArgument("the name has ", words[0].size(), " letters; want ", kLongestTenant,
-                             " at most, as a tenant's name leads those of its models and files");
+      return Invalid("the name has ", words[0].size(), " letters; want ", kLongestTenant,
+                     " at most, as a tenant's name leads those of its models and files");
     }
     if (!absl::ascii_isalnum(words[0][0])) return absl::InvalidArgumentError("the name has to begin with a letter or digit");
     const auto [found, is_new] = tenants.try_emplace(words[0]);
     if (!is_new) return absl::InvalidArgumentError("an earlier line has the same name");
-    if (tenants.size() > kMostTenants) return InvalidArgument("there are more than ", kMostTenants);
+    if (tenants.size() > kMostTenants) return Invalid("there are more than ", kMostTenants);
     for (size_t i = 1; i < words.size(); ++i) RETURN_IF_ERROR(ReadQuota(words[i], &found->second));
     return absl::OkStatus();
   }));

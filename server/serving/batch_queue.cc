@@ -22,8 +22,8 @@ BatchQueue::Who BatchQueue::WhoSent(const InferRequest& request) {
 
 absl::Status BatchQueue::Add(InferRequestPtr request) {
   if (options_.max_batch_size > 0 && request->rows > options_.max_batch_size) {
-    return InvalidArgument("the request has a batch of ", request->rows, " rows, the limit of this version's max_batch_size is ",
-                           options_.max_batch_size);
+    return Invalid("the request has a batch of ", request->rows, " rows, the limit of this version's max_batch_size is ",
+                   options_.max_batch_size);
   }
   if (request->priority == 0 || request->priority > static_cast<uint64_t>(options_.priority_levels)) {
     request->priority = static_cast<uint64_t>(options_.default_priority);

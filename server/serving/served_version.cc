@@ -149,8 +149,8 @@ absl::Status ServedVersion::CheckBatching() const {
   if (options_.max_batch_size <= 0) return absl::OkStatus();
   const auto check = [](absl::string_view what, const std::string& name, const Shape& shape) {
     if (!shape.rank_known() || (shape.ndim() > 0 && shape[0] == Shape::kUnknown)) return absl::OkStatus();
-    return InvalidArgument("max_batch_size is above 0, but the first axis of the ", what, " '", Excerpt(name), "' of shape ",
-                           shape.ToString(), " is no batch's: it has one size; set max_batch_size 0, or leave that size open (-1)");
+    return Invalid("max_batch_size is above 0, but the first axis of the ", what, " '", Excerpt(name), "' of shape ",
+                   shape.ToString(), " is no batch's: it has one size; set max_batch_size 0, or leave that size open (-1)");
   };
   for (const ModelInput& input : model().model().inputs()) RETURN_IF_ERROR(check("input", input.name, input.shape));
   for (const ModelOutput& output : model().model().outputs()) {
@@ -193,8 +193,7 @@ absl::Status ServedVersion::Check(InferRequest* request) const {
   request->inputs.clear();  // They come in the model's order from here on, as those that they join.
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].dtype() != want[i].dtype) {
-      return InvalidArgument("input '", want[i].name, "' has the type ", Name(inputs[i].dtype()), ", expected ",
-                             Name(want[i].dtype));
+      return Invalid("input '", want[i].name, "' has the type ", Name(inputs[i].dtype()), ", expected ", Name(want[i].dtype));
     }
     request->inputs.push_back({want[i].name, std::move(inputs[i])});
   }
@@ -206,8 +205,8 @@ absl::Status ServedVersion::Check(InferRequest* request) const {
     const Shape& shape = input.tensor.shape();
     const int64_t rows = shape.ndim() > 0 ? shape[0] : -1;
     if (rows < 1 || (request->rows >= 0 && rows != request->rows)) {
-      return InvalidArgument("input '", Excerpt(input.name), "' has shape ", shape.ToString(),
-                             "; the first axis is the batch's, of 1 or more rows, the same for all inputs");
+      return Invalid("input '", Excerpt(input.name), "' has shape ", shape.ToString(),
+                     "; the first axis is the batch's, of 1 or more rows, the same for all inputs");
     }
     request->rows = rows;
     Shape row = shape;
@@ -223,8 +222,8 @@ absl::Status ServedVersion::CheckOutput(const std::string& name) const {
   if (absl::c_any_of(outputs, [&](const ModelOutput& output) { return output.name == name; })) return absl::OkStatus();
   std::vector<std::string> known;
   for (const ModelOutput& output : outputs) known.push_back(output.name);
-  return InvalidArgument("there is no output '", Excerpt(name), "'", DidYouMean(name, known),
-                         " (outputs: ", absl::StrJoin(known, ", "), ")");
+  return Invalid("there is no output '", Excerpt(name), "'", DidYouMean(name, known), " (outputs: ", absl::StrJoin(known, ", "),
+                 ")");
 }
 
 void ServedVersion::Infer(InferRequestPtr request) {

@@ -32,7 +32,7 @@ std::optional<int64_t> ReadNumber(absl::string_view version) {
 
 absl::Status CheckCount(const std::string& name, const Routes& routes) {
   if (routes.labels.size() <= kMostLabels) return absl::OkStatus();
-  return InvalidArgument("'", name, "' would have more than ", kMostLabels, " labels");
+  return Invalid("'", name, "' would have more than ", kMostLabels, " labels");
 }
 
 using Model = VersionTable::Model;

@@ -71,7 +71,7 @@ absl::Status CheckAddress(const std::string& address, bool identified, bool inse
   int port = -1;
   const bool has_port = absl::SimpleAtoi(absl::string_view(address).substr(address.rfind(':') + 1), &port);
   if (!IsUnix(address) && (!has_port || port < 0 || port > 65535)) {
-    return InvalidArgument(
+    return Invalid(
         "--address=", address,
         " is no address; want HOST:PORT with a port up to 65535 and a host such as 127.0.0.1, [::1] or a name, unix:PATH, or "
         "unix-abstract:NAME");
@@ -99,8 +99,7 @@ absl::StatusOr<std::string> CheckMetricsAddress(const std::string& address, bool
   int port = -1;
   const bool has_port = colon != std::string::npos && absl::SimpleAtoi(address.substr(colon + 1), &port);
   if (!has_port || port < 0 || port > 65535 || !IsNumber(host)) {
-    return InvalidArgument("--metrics_address=", address,
-                           " is no address; want IP:PORT with a port up to 65535, as in 127.0.0.1:9100");
+    return Invalid("--metrics_address=", address, " is no address; want IP:PORT with a port up to 65535, as in 127.0.0.1:9100");
   }
   if (!insecure_public && !has_token && !IsLocal(address)) {
     return FailedPrecondition(

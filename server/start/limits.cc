@@ -18,7 +18,7 @@ absl::Span<const LimitFlag> LimitFlags() { return kFlags; }
 
 absl::Status CheckInRange(absl::string_view name, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return InvalidArgument(name, " is ", value, "; want ", least, most == kAnyLimit ? " or more" : absl::StrCat(" to ", most));
+  return Invalid(name, " is ", value, "; want ", least, most == kAnyLimit ? " or more" : absl::StrCat(" to ", most));
 }
 
 absl::Status CheckLimits(const Limits& limits) {

@@ -7,8 +7,7 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "engine/runtime/processors.h"
 #include "gperftools/malloc_extension_c.h"
 
 // Sanitizers have allocators of their own, without these.
@@ -34,20 +33,8 @@ int64_t NumberIn(const std::string& path, int64_t otherwise) {
 
 int64_t MachineMemory() {
   int64_t least = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  // A container sees its own group at the root. Outside, a limit may lie on any folder of the group's path.
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));  // Number, controllers, path.
-    if (parts.size() != 3) continue;
-    const bool is_v2 = parts[1].empty();
-    if (!is_v2 && parts[1] != "memory") continue;
-    std::string path = parts[2] == "/" ? "" : parts[2];
-    while (true) {
-      least = std::min(least, is_v2 ? NumberIn(absl::StrCat("/sys/fs/cgroup", path, "/memory.max"), least)
-                                    : NumberIn(absl::StrCat("/sys/fs/cgroup/memory", path, "/memory.limit_in_bytes"), least));
-      if (path.empty()) break;
-      path.resize(path.rfind('/'));
-    }
+  for (const ControlGroup& group : ControlGroups("memory")) {
+    least = std::min(least, NumberIn(group.folder + (group.second_version ? "/memory.max" : "/memory.limit_in_bytes"), least));
   }
   return least;
 }
