@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -31,7 +33,6 @@
 #include "server/start/address.h"
 #include "server/start/cpu_check.h"
 #include "server/start/cuda_plugin.h"
-#include "server/start/flag_words.h"
 #include "server/start/memory.h"
 #include "server/start/protocol.h"
 #include "server/start/signals.h"
@@ -162,6 +163,20 @@ Limits LimitsFromFlags() {
     limits.*flag.limit = absl::FindCommandLineFlag(flag.name)->TryGet<int64_t>().value();
   }
   return limits;
+}
+
+// The meaning of a flag whose value is one word of a few, as WordOf<bool>("--audit", "", {{"required", true}, {"", false}}).
+// INVALID_ARGUMENT, which lists the words: `said` is none of them. "": nothing was said.
+template <typename T>
+absl::StatusOr<T> WordOf(absl::string_view flag, const std::string& said,
+                         std::initializer_list<std::pair<absl::string_view, T>> words) {
+  std::string known;
+  size_t left = words.size();
+  for (const auto& [word, value] : words) {
+    if (word == said) return value;
+    absl::StrAppend(&known, word.empty() ? "nothing" : word, --left == 0 ? "" : left == 1 ? " or " : ", ");
+  }
+  return Invalid(flag, " is '", said, "'; want ", known);
 }
 
 absl::StatusOr<std::vector<uint32_t>> UnixUsers() {

@@ -206,8 +206,8 @@ void Publisher::LoadAgain(const std::string& name, Done done) {
 }
 
 void Publisher::LoadRetired() {
-  const absl::StatusOr<std::vector<std::string>> tenants = store_->ListRetired();
-  for (const std::string& tenant : tenants.ok() ? *tenants : std::vector<std::string>()) {
+  const std::vector<std::string> tenants = store_->ListRetired().value_or(std::vector<std::string>());
+  for (const std::string& tenant : tenants) {
     absl::StatusOr<RetiredNames> names = store_->LoadRetired(tenant);
     if (!names.ok()) {
       log_(EventLine("retired_numbers_lost", LogLevel::kError,
