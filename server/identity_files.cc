@@ -27,10 +27,10 @@ absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& o
   }
   const bool has_names = identities != nullptr || jwt != nullptr;
   if (!options.tenants.empty() && !has_names) {
-    return absl::InvalidArgumentError("--tenants needs the callers that belong to them; set --identities=FILE or --jwt_keys=FILE");
+    return Invalid("--tenants needs the callers that belong to them; set --identities=FILE or --jwt_keys=FILE");
   }
   if (!options.tenants.empty() && options.shared_memory) {
-    return absl::InvalidArgumentError(
+    return Invalid(
         "--tenants and --shared_memory exclude each other: regions of memory are not told apart by tenants; leave one of them out");
   }
   if (!options.tenants.empty()) RETURN_IF_ERROR(tenants.Load(options.tenants));

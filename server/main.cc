@@ -199,13 +199,13 @@ absl::Status OpenLog(const std::string& path, absl::string_view name, LogSink* l
 absl::Status RequireAudit(ServerOptions* options) {
   ASSIGN_OR_RETURN(const bool is_required, WordOf<bool>("--audit", absl::GetFlag(FLAGS_audit), {{"required", true}, {"", false}}));
   if (!is_required) return absl::OkStatus();
-  if (options->audit == nullptr) return absl::InvalidArgumentError("--audit=required needs a log; set --audit_log=FILE");
+  if (options->audit == nullptr) return Invalid("--audit=required needs a log; set --audit_log=FILE");
   options->audit_health = HealthOf(absl::GetFlag(FLAGS_audit_log) == "-" ? "stdout" : "audit");
   // A disk that is full takes the file, and no line.
   options->audit(absl::StrCat(BeginJsonLine("audit_begins", LogLevel::kInfo), "}\n"));
   FlushLogs(kLastWords);
   if (options->audit_health()) return absl::OkStatus();
-  return absl::FailedPreconditionError("--audit=required: the audit log cannot be written; is its disk full?");
+  return FailedPrecondition("--audit=required: the audit log cannot be written; is its disk full?");
 }
 
 absl::Status AddIdentity(ServerOptions* options) {
@@ -220,9 +220,8 @@ absl::Status AddIdentity(ServerOptions* options) {
                             .prefix = absl::GetFlag(FLAGS_jwt_roles_prefix),
                             .map = absl::GetFlag(FLAGS_jwt_roles_map)}};
   if (options->jwt.keys.empty() && !(options->jwt.issuer.empty() && options->jwt.audience.empty())) {
-    return absl::InvalidArgumentError(
-        "--jwt_issuer and --jwt_audience say which JSON Web Tokens are good; name the keys that "
-        "sign these by --jwt_keys=FILE");
+    return Invalid(
+        "--jwt_issuer and --jwt_audience say which JSON Web Tokens are good; name the keys that sign these by --jwt_keys=FILE");
   }
   options->tenants = absl::GetFlag(FLAGS_tenants);
   ASSIGN_OR_RETURN(options->strict_ownership,

@@ -14,11 +14,10 @@ absl::Status CheckOptions(const ServerOptions& options) {
   }
   RETURN_IF_ERROR(CheckInRange("--access_log_every", options.access_every, 1));
   if (options.store_dir.empty() && options.checkpoint_every.any()) {
-    return absl::InvalidArgumentError("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
+    return Invalid("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
   }
   if (options.strict_ownership && !options.asks_who_calls()) {
-    return absl::InvalidArgumentError(
-        "--ownership=strict needs to know who calls; set --identities=FILE or --jwt_keys=FILE, or leave it `shared`");
+    return Invalid("--ownership=strict needs to know who calls; set --identities=FILE or --jwt_keys=FILE, or leave it `shared`");
   }
   return absl::OkStatus();
 }

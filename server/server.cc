@@ -139,7 +139,7 @@ void Server::HangUp(std::function<void(absl::StatusOr<Declaration>)> done) {
     done(served);
   };
   if (!serve_.empty()) return ReloadServing(tell);
-  tell(absl::FailedPreconditionError("there is no file --serve to read again"));
+  tell(FailedPrecondition("there is no file --serve to read again"));
 }
 
 void Server::ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done) {

@@ -198,22 +198,23 @@ absl::Status Yaml::Get(bool* value) const {
   return absl::OkStatus();
 }
 
-absl::Status Yaml::WantNumber(absl::string_view what) const {
+template <class T>
+absl::Status Yaml::GetNumber(absl::string_view what, bool (*parse)(absl::string_view, T*), T* value) const {
+  RETURN_IF_ERROR(Want(Kind::kScalar));
+  if (!quoted_ && parse(text_, value)) return absl::OkStatus();
   return Error("want ", what, ", got '", Excerpt(text_), "'", quoted_ ? " in quotes" : "");
 }
 
-template <class T>
-absl::Status Yaml::GetNumber(absl::string_view what, T* value) const {
-  RETURN_IF_ERROR(Want(Kind::kScalar));
-  return !quoted_ && absl::SimpleAtoi(text_, value) ? absl::OkStatus() : WantNumber(what);
+absl::Status Yaml::Get(int64_t* value) const { return GetNumber("a whole number", &absl::SimpleAtoi<int64_t>, value); }
+absl::Status Yaml::Get(uint64_t* value) const {
+  return GetNumber("a whole number of 0 or more", &absl::SimpleAtoi<uint64_t>, value);
 }
 
-absl::Status Yaml::Get(int64_t* value) const { return GetNumber("a whole number", value); }
-absl::Status Yaml::Get(uint64_t* value) const { return GetNumber("a whole number of 0 or more", value); }
-
 absl::Status Yaml::Get(double* value) const {
-  RETURN_IF_ERROR(Want(Kind::kScalar));
-  return !quoted_ && absl::SimpleAtod(text_, value) && std::isfinite(*value) ? absl::OkStatus() : WantNumber("a number");
+  const auto parse = [](absl::string_view text, double* number) {
+    return absl::SimpleAtod(text, number) && std::isfinite(*number);
+  };
+  return GetNumber<double>("a number", parse, value);
 }
 
 }  // namespace gluond::server

@@ -67,7 +67,7 @@ class Yaml {
   // INVALID_ARGUMENT with the place.
   template <class... Args>
   absl::Status Error(const Args&... message) const {
-    return absl::InvalidArgumentError(absl::StrCat(Place(), ": ", message...));
+    return Invalid(Place(), ": ", message...);
   }
   // The status with the place before its message.
   absl::Status At(const absl::Status& status) const;
@@ -75,9 +75,8 @@ class Yaml {
  private:
   friend class YamlBuilder;
 
-  absl::Status WantNumber(absl::string_view what) const;
   template <class T>
-  absl::Status GetNumber(absl::string_view what, T* value) const;
+  absl::Status GetNumber(absl::string_view what, bool (*parse)(absl::string_view, T*), T* value) const;
 
   Kind kind_ = Kind::kNull;
   std::string text_;

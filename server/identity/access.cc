@@ -30,7 +30,7 @@ absl::StatusOr<Roles> Roles::Parse(absl::string_view text) {
   }
   const bool has_proxy = (roles.bits_ & static_cast<uint8_t>(Role::kProxy)) != 0;
   if (!has_proxy || roles.is_proxy()) return roles;
-  return absl::InvalidArgumentError("proxy goes with no other role: a proxy passes on others' calls, and may make none of its own");
+  return Invalid("proxy goes with no other role: a proxy passes on others' calls, and may make none of its own");
 }
 
 std::string Roles::ToString() const {

@@ -29,8 +29,7 @@ absl::StatusOr<std::string> ParseCredential(const std::string& word) {
     return absl::StrCat(kCertificate, decoded);
   }
   if (IsToken(word)) return word;
-  return absl::InvalidArgumentError(
-      "the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: and a name");
+  return Invalid("the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: and a name");
 }
 
 absl::StatusOr<Identity> ParseLine(const std::vector<std::string>& words) {

@@ -83,11 +83,10 @@ std::vector<std::string> Texts(const Json& claim) {
 
 absl::StatusOr<std::unique_ptr<Jwt>> Jwt::Load(JwtOptions options) {
   if (options.issuer.empty() || options.audience.empty()) {
-    return absl::InvalidArgumentError(
-        "--jwt_keys wants --jwt_issuer and --jwt_audience: a token for another service is none for this one");
+    return Invalid("--jwt_keys wants --jwt_issuer and --jwt_audience: a token for another service is none for this one");
   }
   if (options.leeway < absl::ZeroDuration() || options.leeway > absl::Hours(1)) {
-    return absl::InvalidArgumentError("--jwt_leeway_seconds is out of range; want 0 to 3600");
+    return Invalid("--jwt_leeway_seconds is out of range; want 0 to 3600");
   }
   ASSIGN_OR_RETURN(JwtRoles roles, JwtRoles::Create(options.roles));
   std::unique_ptr<Jwt> jwt(new Jwt(std::move(options), std::move(roles)));

@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<JwtKey>> ParseJwtKeys(absl::string_view text) {
     }
   }
   if (!next.pem.empty()) return error("a key begins and does not end");
-  if (keys.empty()) return absl::InvalidArgumentError("--jwt_keys: the file has no public key");
+  if (keys.empty()) return Invalid("--jwt_keys: the file has no public key");
   return keys;
 }
 

@@ -71,7 +71,7 @@ absl::StatusOr<std::string> DecodeWord(absl::string_view word) {
     }
     const absl::string_view digits = word.substr(i + 1, 2);
     if (digits.size() != 2 || !absl::c_all_of(digits, absl::ascii_isxdigit)) {
-      return absl::InvalidArgumentError("a '%' wants two hexadecimal digits after it; itself it is %25, and a blank %20");
+      return Invalid("a '%' wants two hexadecimal digits after it; itself it is %25, and a blank %20");
     }
     decoded += absl::HexStringToBytes(digits);
     i += 2;

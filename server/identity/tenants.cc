@@ -85,9 +85,9 @@ absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
       return Invalid("the name has ", words[0].size(), " letters; want ", kLongestTenant,
                      " at most, as a tenant's name leads those of its models and files");
     }
-    if (!absl::ascii_isalnum(words[0][0])) return absl::InvalidArgumentError("the name has to begin with a letter or digit");
+    if (!absl::ascii_isalnum(words[0][0])) return Invalid("the name has to begin with a letter or digit");
     const auto [found, is_new] = tenants.try_emplace(words[0]);
-    if (!is_new) return absl::InvalidArgumentError("an earlier line has the same name");
+    if (!is_new) return Invalid("an earlier line has the same name");
     if (tenants.size() > kMostTenants) return Invalid("there are more than ", kMostTenants);
     for (size_t i = 1; i < words.size(); ++i) RETURN_IF_ERROR(ReadQuota(words[i], &found->second));
     return absl::OkStatus();

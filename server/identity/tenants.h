@@ -85,11 +85,9 @@ using TenantPtr = std::shared_ptr<Tenant>;
 // The quota's name in the file, "models", for each quota that is a whole number.
 absl::string_view QuotaName(int64_t Quotas::*quota);
 
+// Without a file there is the default tenant alone.
 class Tenants {
  public:
-  // Without a file there is the default tenant alone.
-  Tenants() = default;
-
   // Reads the file. Before the first call. NOT_FOUND: no such file. INVALID_ARGUMENT: a line, by its number.
   absl::Status Load(std::string path);
   // Takes up a file that has changed; returns whether it has. One that is broken, or has lost all its lines, changes nothing,

@@ -67,7 +67,7 @@ TlsCertificates::TlsCertificates(const TlsFiles& files)
 
 absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const TlsFiles& files) {
   if (files.certificate.empty() || files.key.empty()) {
-    return absl::FailedPreconditionError("TLS needs both --tls_cert and --tls_key");
+    return FailedPrecondition("TLS needs both --tls_cert and --tls_key");
   }
   std::unique_ptr<TlsCertificates> certificates(new TlsCertificates(files));
   RETURN_IF_ERROR(certificates->Reload().status());

@@ -35,7 +35,7 @@ absl::StatusOr<ServingOptions> FromProto(const v1::ServingOptions& proto) {
                      InRange("preferred_batch_sizes", size, 1, options.max_batch_size));
   }
   if (proto.preferred_batch_sizes_size() > 64) {
-    return absl::InvalidArgumentError("preferred_batch_sizes has more than 64 entries");
+    return Invalid("preferred_batch_sizes has more than 64 entries");
   }
   ASSIGN_OR_RETURN(options.max_queue_delay, WaitInRange("max_queue_delay_us", proto.max_queue_delay_us()));
   ASSIGN_OR_RETURN(options.max_queue_size, InRange("max_queue_size", proto.max_queue_size(), 0, INT32_MAX));
@@ -49,7 +49,7 @@ absl::StatusOr<ServingOptions> FromProto(const v1::ServingOptions& proto) {
   options.device = proto.device();
   options.batch_invariant = proto.batch_invariant();
   if (options.batch_invariant && options.max_batch_size == 0) {
-    return InField("options.batch_invariant", absl::InvalidArgumentError("batch_invariant needs a max_batch_size above 0"));
+    return InField("options.batch_invariant", Invalid("batch_invariant needs a max_batch_size above 0"));
   }
   return options;
 }

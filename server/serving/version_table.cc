@@ -307,7 +307,7 @@ absl::StatusOr<Routes> VersionTable::PlanRoutes(const std::string& name, const C
     sum += weight;
   }
   if (!change.weights.empty() && sum == 0) {
-    return InField("weights", absl::InvalidArgumentError("the weights' sum is 0; set `clear_weights` to end the split"));
+    return InField("weights", Invalid("the weights' sum is 0; set `clear_weights` to end the split"));
   }
   if (routes.labels.contains(kStable) || sum > 0 || change.clear_weights) routes.are_lost = false;
   return routes;
