@@ -17,7 +17,8 @@ std::string DidYouMean(absl::string_view name, const std::vector<std::string>& c
 // At most `limit` bytes of text that came from outside, with control characters escaped.
 std::string Excerpt(absl::string_view text, size_t limit = 80);
 
-// Whether all is UTF-8, as protobuf wants it of a string: each character in its shortest form, no surrogates, nothing above U+10FFFF.
+// Whether all is UTF-8, as protobuf wants it of a string: each character in its shortest form, no surrogates, nothing above
+// U+10FFFF.
 bool IsUtf8(absl::string_view text);
 
 }  // namespace gluond
