@@ -25,23 +25,21 @@ absl::StatusOr<std::unique_ptr<Gatekeeper>> NewGatekeeper(const ServerOptions& o
   if (!options.jwt.keys.empty()) {
     ASSIGN_OR_RETURN(jwt, Jwt::Load(options.jwt));
   }
-  if (!options.tenants.empty() && identities == nullptr && jwt == nullptr) {
-    return absl::InvalidArgumentError("--tenants needs the callers that belong to them; set --identities=FILE or --jwt_keys=FILE");
+  const bool has_names = identities != nullptr || jwt != nullptr;
+  if (!options.tenants.empty() && !has_names) {
+    return Invalid("--tenants needs the callers that belong to them; set --identities=FILE or --jwt_keys=FILE");
   }
   if (!options.tenants.empty() && options.shared_memory) {
-    return absl::InvalidArgumentError(
-        "--tenants and --shared_memory exclude each other: regions of memory are not told apart by "
-        "tenants; leave one of them out");
+    return Invalid(
+        "--tenants and --shared_memory exclude each other: regions of memory are not told apart by tenants; leave one of them out");
   }
   if (!options.tenants.empty()) RETURN_IF_ERROR(tenants.Load(options.tenants));
-  if (identities == nullptr && jwt == nullptr && options.tls.client_authority.empty()) {
+  if (!options.asks_who_calls()) {
     const bool asks_on_unix = options.unix_identity == UnixIdentity::kNone;
     if (!asks_on_unix && options.health_names == OpenNames::kForAll) return nullptr;
-    return absl::InvalidArgumentError(absl::StrCat(asks_on_unix ? "--unix_identity=none" : "--health_names=closed",
-                                                   " needs callers "
-                                                   "whom the server knows; set --identities=FILE or --jwt_keys=FILE"));
+    return Invalid(asks_on_unix ? "--unix_identity=none" : "--health_names=closed",
+                   " needs callers whom the server knows; set --identities=FILE or --jwt_keys=FILE");
   }
-  const bool has_names = identities != nullptr || jwt != nullptr;
   const UnixIdentity on_unix = options.unix_identity.value_or(has_names ? UnixIdentity::kNone : UnixIdentity::kLocal);
   return std::make_unique<Gatekeeper>(std::move(identities), std::move(jwt), tenants, on_unix, options.health_names);
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,11 +31,9 @@
 #include "server/rpc/refused_start.h"
 #include "server/server.h"
 #include "server/start/address.h"
-#include "server/start/commit.h"
 #include "server/start/cpu_check.h"
 #include "server/start/cuda_plugin.h"
-#include "server/start/flag_words.h"
-#include "server/start/freed_memory.h"
+#include "server/start/memory.h"
 #include "server/start/protocol.h"
 #include "server/start/signals.h"
 #include "server/start/standard_output.h"
@@ -166,26 +165,47 @@ Limits LimitsFromFlags() {
   return limits;
 }
 
+// The meaning of a flag whose value is one word of a few, as WordOf<bool>("--audit", "", {{"required", true}, {"", false}}).
+// INVALID_ARGUMENT, which lists the words: `said` is none of them. "": nothing was said.
+template <typename T>
+absl::StatusOr<T> WordOf(absl::string_view flag, const std::string& said,
+                         std::initializer_list<std::pair<absl::string_view, T>> words) {
+  std::string known;
+  size_t left = words.size();
+  for (const auto& [word, value] : words) {
+    if (word == said) return value;
+    absl::StrAppend(&known, word.empty() ? "nothing" : word, --left == 0 ? "" : left == 1 ? " or " : ", ");
+  }
+  return Invalid(flag, " is '", said, "'; want ", known);
+}
+
 absl::StatusOr<std::vector<uint32_t>> UnixUsers() {
   std::vector<uint32_t> users;
   for (const std::string& text : absl::GetFlag(FLAGS_unix_users)) {
     if (!absl::SimpleAtoi(text, &users.emplace_back())) {
-      return absl::InvalidArgumentError(absl::StrCat("--unix_users: '", text, "' is no user's number"));
+      return Invalid("--unix_users: '", text, "' is no user's number");
     }
   }
   return users;
 }
 
+// Without a path the log stays where it is.
+absl::Status OpenLog(const std::string& path, absl::string_view name, LogSink* log, std::chrono::milliseconds linger = {}) {
+  if (path.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(*log, LogToFile(path, name, linger));
+  return absl::OkStatus();
+}
+
 absl::Status RequireAudit(ServerOptions* options) {
   ASSIGN_OR_RETURN(const bool is_required, WordOf<bool>("--audit", absl::GetFlag(FLAGS_audit), {{"required", true}, {"", false}}));
   if (!is_required) return absl::OkStatus();
-  if (options->audit == nullptr) return absl::InvalidArgumentError("--audit=required needs a log; set --audit_log=FILE");
+  if (options->audit == nullptr) return Invalid("--audit=required needs a log; set --audit_log=FILE");
   options->audit_health = HealthOf(absl::GetFlag(FLAGS_audit_log) == "-" ? "stdout" : "audit");
   // A disk that is full takes the file, and no line.
   options->audit(absl::StrCat(BeginJsonLine("audit_begins", LogLevel::kInfo), "}\n"));
   FlushLogs(kLastWords);
   if (options->audit_health()) return absl::OkStatus();
-  return absl::FailedPreconditionError("--audit=required: the audit log cannot be written; is its disk full?");
+  return FailedPrecondition("--audit=required: the audit log cannot be written; is its disk full?");
 }
 
 absl::Status AddIdentity(ServerOptions* options) {
@@ -200,9 +220,8 @@ absl::Status AddIdentity(ServerOptions* options) {
                             .prefix = absl::GetFlag(FLAGS_jwt_roles_prefix),
                             .map = absl::GetFlag(FLAGS_jwt_roles_map)}};
   if (options->jwt.keys.empty() && !(options->jwt.issuer.empty() && options->jwt.audience.empty())) {
-    return absl::InvalidArgumentError(
-        "--jwt_issuer and --jwt_audience say which JSON Web Tokens are good; name the keys that "
-        "sign these by --jwt_keys=FILE");
+    return Invalid(
+        "--jwt_issuer and --jwt_audience say which JSON Web Tokens are good; name the keys that sign these by --jwt_keys=FILE");
   }
   options->tenants = absl::GetFlag(FLAGS_tenants);
   ASSIGN_OR_RETURN(options->strict_ownership,
@@ -214,12 +233,9 @@ absl::Status AddIdentity(ServerOptions* options) {
                                           {{"none", UnixIdentity::kNone}, {"local", UnixIdentity::kLocal}, {"", std::nullopt}}));
   ASSIGN_OR_RETURN(options->health_names, WordOf<OpenNames>("--health_names", absl::GetFlag(FLAGS_health_names),
                                                             {{"open", OpenNames::kForAll}, {"closed", OpenNames::kForCallers}}));
-  const bool asks = !options->identities.empty() || !options->jwt.keys.empty() || !options->tls.client_authority.empty();
-  if (const std::string path = absl::GetFlag(FLAGS_audit_log); !path.empty()) {
-    ASSIGN_OR_RETURN(options->audit, LogToFile(path, "audit"));
-  } else if (asks) {
-    options->audit = &LogToStderr;
-  }
+  const bool asks = options->asks_who_calls();
+  if (asks) options->audit = &LogToStderr;
+  RETURN_IF_ERROR(OpenLog(absl::GetFlag(FLAGS_audit_log), "audit", &options->audit));
   RETURN_IF_ERROR(RequireAudit(options));
   return CheckAddress(options->address, asks && options->tls.any(), absl::GetFlag(FLAGS_insecure_public).grpc);
 }
@@ -228,30 +244,13 @@ absl::Status AddIdentity(ServerOptions* options) {
 constexpr std::chrono::milliseconds kLinger{50};
 
 absl::Status AddLogs(ServerOptions* options) {
-  if (const std::string path = absl::GetFlag(FLAGS_access_log); !path.empty()) {
-    ASSIGN_OR_RETURN(options->access, LogToFile(path, "access", kLinger));
-  }
-  if (const std::string path = absl::GetFlag(FLAGS_error_log); !path.empty()) {
-    ASSIGN_OR_RETURN(options->log, LogToFile(path, "error"));
-  }
+  RETURN_IF_ERROR(OpenLog(absl::GetFlag(FLAGS_access_log), "access", &options->access, kLinger));
+  RETURN_IF_ERROR(OpenLog(absl::GetFlag(FLAGS_error_log), "error", &options->log));
   options->access_every = absl::GetFlag(FLAGS_access_log_every);
   ASSIGN_OR_RETURN(options->log_level,
                    WordOf<LogLevel>("--log_level", absl::GetFlag(FLAGS_log_level),
                                     {{"info", LogLevel::kInfo}, {"warning", LogLevel::kWarning}, {"error", LogLevel::kError}}));
   return absl::OkStatus();
-}
-
-ConnectionLife LifeFromFlags() {
-  return {.age = absl::GetFlag(FLAGS_max_connection_age_seconds),
-          .age_grace = absl::GetFlag(FLAGS_max_connection_age_grace_seconds),
-          .keepalive = absl::GetFlag(FLAGS_keepalive_seconds),
-          .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout_seconds)};
-}
-
-// INVALID_ARGUMENT: less than no time.
-absl::StatusOr<std::chrono::seconds> SecondsOf(absl::string_view flag, int seconds) {
-  if (seconds >= 0) return std::chrono::seconds(seconds);
-  return absl::InvalidArgumentError(absl::StrCat(flag, " is ", seconds, "; want 0 or more"));
 }
 
 // The exit status of a server that has listened.
@@ -263,22 +262,24 @@ absl::StatusOr<int> Main() {
   options.cpu_threads = absl::GetFlag(FLAGS_cpu_threads);
   options.serve_share = absl::GetFlag(FLAGS_serve_share);
   options.store_dir = absl::GetFlag(FLAGS_store_dir);
-  absl::StatusOr<CheckpointSchedule> schedule = ParseCheckpointSchedule(absl::GetFlag(FLAGS_checkpoint_every));
-  if (!schedule.ok()) return Annotate(schedule.status(), "--checkpoint_every");
-  options.checkpoint_every = *schedule;
+  ASSIGN_OR_RETURN(options.checkpoint_every,
+                   Annotate(ParseCheckpointSchedule(absl::GetFlag(FLAGS_checkpoint_every)), "--checkpoint_every"));
   ASSIGN_OR_RETURN(options.ready_when_core,
                    WordOf<bool>("--ready_when", absl::GetFlag(FLAGS_ready_when), {{"all", false}, {"core", true}}));
   options.limits = LimitsFromFlags();
   options.serve = absl::GetFlag(FLAGS_serve);
   options.shared_memory = absl::GetFlag(FLAGS_shared_memory);
-  const absl::StatusOr<GpuMath::Tf32> tf32 = ParseTf32(absl::GetFlag(FLAGS_tf32));
-  if (!tf32.ok()) return Annotate(tf32.status(), "--tf32");
-  SetGpuMath({.tf32 = *tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
+  ASSIGN_OR_RETURN(const GpuMath::Tf32 tf32, Annotate(ParseTf32(absl::GetFlag(FLAGS_tf32)), "--tf32"));
+  SetGpuMath({.tf32 = tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
   RETURN_IF_ERROR(AddIdentity(&options));
   RETURN_IF_ERROR(AddLogs(&options));
-  options.connections = LifeFromFlags();
-  ASSIGN_OR_RETURN(const std::chrono::seconds lame_duck, SecondsOf("--lame_duck_seconds", absl::GetFlag(FLAGS_lame_duck_seconds)));
-  ASSIGN_OR_RETURN(const std::chrono::seconds grace, SecondsOf("--drain_seconds", absl::GetFlag(FLAGS_drain_seconds)));
+  options.connections = {.age = absl::GetFlag(FLAGS_max_connection_age_seconds),
+                         .age_grace = absl::GetFlag(FLAGS_max_connection_age_grace_seconds),
+                         .keepalive = absl::GetFlag(FLAGS_keepalive_seconds),
+                         .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout_seconds)};
+  const std::chrono::seconds lame_duck(absl::GetFlag(FLAGS_lame_duck_seconds)), grace(absl::GetFlag(FLAGS_drain_seconds));
+  RETURN_IF_ERROR(CheckInRange("--lame_duck_seconds", lame_duck.count(), 0));
+  RETURN_IF_ERROR(CheckInRange("--drain_seconds", grace.count(), 0));
   if (const std::string address = absl::GetFlag(FLAGS_metrics_address); !address.empty()) {
     options.metrics_token_file = absl::GetFlag(FLAGS_metrics_token_file);
     ASSIGN_OR_RETURN(options.metrics_address, CheckMetricsAddress(address, absl::GetFlag(FLAGS_insecure_public).metrics,
@@ -316,48 +317,46 @@ absl::Status SetFlagsByFile(const std::vector<std::string>& arguments) {
     if (HasFlags(flag->Filename())) names.emplace_back(name);
   }
   const absl::Status set = SetFlags(path, names);
-  return absl::IsNotFound(set) ? absl::InvalidArgumentError(absl::StrCat("--config=", path, ": ", set.message())) : set;
+  return absl::IsNotFound(set) ? Invalid("--config=", path, ": ", set.message()) : set;
+}
+
+int Run(int argc, char** argv) {
+  absl::SetProgramUsageMessage(
+      "trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
+      "[--store_dir=FOLDER] ...");
+  absl::FlagsUsageConfig usage;
+  usage.contains_help_flags = usage.contains_helpshort_flags = &HasFlags;
+  usage.version_string = &Release;
+  absl::SetFlagsUsageConfig(usage);
+  SetLineOfNoThread(&LineOfRefusedStart);
+  std::atexit([] {  // Abseil ends the process when it has printed what --help and --version want.
+    const std::string why = WhyNotPrinted();
+    if (why.empty()) return;
+    LogRefusedStart(why);
+    _exit(1);
+  });
+  if (const absl::Status set = SetFlagsByFile({argv + 1, argv + argc}); !set.ok()) {
+    LogRefusedStart(set.message());
+    return 1;
+  }
+  std::vector<char*> rest;
+  for (int i = 1; i < argc; ++i) argv[i] = const_cast<char*>(WithValue(argv[i]));
+  WithRefusalsOfFlags([&] { rest = absl::ParseCommandLine(argc, argv); });
+  if (rest.size() > 1) {
+    LogRefusedStart(absl::StrCat("'", rest[1], "' is no flag; --help lists them"));
+    return 2;
+  }
+  CatchSignals();
+  LogGrpcToStderr();
+  FreedMemory freed;
+  const Sweeper sweeper("freed-memory", [&freed] { freed.Sweep(); });
+  const absl::StatusOr<int> exit_status = Main();
+  if (!exit_status.ok()) LogRefusedStart(exit_status.status().message());
+  FlushLogs(kLastWords);
+  return exit_status.value_or(1);
 }
 
 }  // namespace
 }  // namespace gluond::server
 
-int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage(
-      "trains and serves neural networks for remote clients.\n\n  gluond-server [--address=HOST:PORT] "
-      "[--store_dir=FOLDER] ...");
-  absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = usage.contains_helpshort_flags = &gluond::server::HasFlags;
-  usage.version_string = [] {
-    return absl::StrCat("gluond-server ", gluond::server::kVersion, " (", gluond::server::Commit(), ")\n");
-  };
-  absl::SetFlagsUsageConfig(usage);
-  gluond::SetLineOfNoThread(&gluond::server::LineOfRefusedStart);
-  std::atexit([] {  // Abseil ends the process when it has printed what --help and --version want.
-    const std::string why = gluond::server::WhyNotPrinted();
-    if (why.empty()) return;
-    gluond::server::LogRefusedStart(why);
-    _exit(1);
-  });
-  if (const absl::Status set = gluond::server::SetFlagsByFile({argv + 1, argv + argc}); !set.ok()) {
-    gluond::server::LogRefusedStart(set.message());
-    return 1;
-  }
-  std::vector<char*> rest;
-  for (int i = 1; i < argc; ++i) argv[i] = const_cast<char*>(gluond::server::WithValue(argv[i]));
-  gluond::server::WithRefusalsOfFlags([&] { rest = absl::ParseCommandLine(argc, argv); });
-  if (rest.size() > 1) {
-    gluond::server::LogRefusedStart(absl::StrCat("'", rest[1], "' is no flag; --help lists them"));
-    return 2;
-  }
-  gluond::server::CatchSignals();
-  gluond::server::LogGrpcToStderr();
-  gluond::server::FreedMemory freed;
-  const gluond::server::Sweeper sweeper("freed-memory", [&freed] { freed.Sweep(); });
-  const absl::StatusOr<int> exit_status = gluond::server::Main();
-  if (!exit_status.ok()) {
-    gluond::server::LogRefusedStart(exit_status.status().message());
-  }
-  gluond::server::FlushLogs(gluond::server::kLastWords);
-  return exit_status.value_or(1);
-}
+int main(int argc, char** argv) { return gluond::server::Run(argc, argv); }

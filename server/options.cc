@@ -1,35 +1,23 @@
 #include "server/options.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
-namespace {
-
-constexpr int kMostComputeThreads = 1024;
-
-}  // namespace
 
 absl::Status CheckOptions(const ServerOptions& options) {
+  constexpr int kMostComputeThreads = 1024;
   RETURN_IF_ERROR(CheckLimits(options.limits));
   RETURN_IF_ERROR(CheckConnectionLife(options.connections));
-  if (options.cpu_threads < 0 || options.cpu_threads > kMostComputeThreads) {
-    return absl::InvalidArgumentError(absl::StrCat("--cpu_threads is ", options.cpu_threads, "; want 0 to ", kMostComputeThreads));
-  }
+  RETURN_IF_ERROR(CheckInRange("--cpu_threads", options.cpu_threads, 0, kMostComputeThreads));
   if (options.serve_share < 1 || options.serve_share > 99) {
-    return absl::InvalidArgumentError(absl::StrCat("--serve_share is ", options.serve_share, "; want percents, 1 to 99"));
+    return Invalid("--serve_share is ", options.serve_share, "; want percents, 1 to 99");
   }
-  if (options.access_every < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--access_log_every is ", options.access_every, "; want 1 or more"));
-  }
+  RETURN_IF_ERROR(CheckInRange("--access_log_every", options.access_every, 1));
   if (options.store_dir.empty() && options.checkpoint_every.any()) {
-    return absl::InvalidArgumentError("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
+    return Invalid("--checkpoint_every needs a place for the checkpoints; set --store_dir=FOLDER");
   }
-  const bool asks = !options.identities.empty() || !options.jwt.keys.empty() || !options.tls.client_authority.empty();
-  if (options.strict_ownership && !asks) {
-    return absl::InvalidArgumentError(
-        "--ownership=strict needs to know who calls; set --identities=FILE or --jwt_keys=FILE, or "
-        "leave it `shared`");
+  if (options.strict_ownership && !options.asks_who_calls()) {
+    return Invalid("--ownership=strict needs to know who calls; set --identities=FILE or --jwt_keys=FILE, or leave it `shared`");
   }
   return absl::OkStatus();
 }

@@ -55,6 +55,9 @@ struct ServerOptions {
   // Called once for each device that fails for good, soon after, with a sentence that names it. May end the process.
   std::function<void(const absl::Status& why)> on_device_error;
   SessionProgramFactory session_program = &SessionProgram::Create;
+
+  // Whether callers have to say who they are.
+  bool asks_who_calls() const { return !identities.empty() || !jwt.keys.empty() || !tls.client_authority.empty(); }
 };
 
 // Looks at options that are wrong on any machine, with any files. INVALID_ARGUMENT names the flag.

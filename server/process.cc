@@ -17,7 +17,6 @@
 #include "engine/core/status_macros.h"
 #include "server/rpc/log.h"
 #include "server/server.h"
-#include "server/start/commit.h"
 #include "server/start/protocol.h"
 #include "server/start/signals.h"
 #include "server/start/standard_output.h"
@@ -26,7 +25,7 @@ namespace gluond::server {
 namespace {
 
 std::string Started(const Server& server, const ServerOptions& options) {
-  std::string text = absl::StrCat("gluond-server ", kVersion, " (", Commit(), ")\n");
+  std::string text = Release();
   for (const Place* place : server.devices().offered()) {
     absl::StrAppend(&text, "  device ", place->device.ToString(), ": ", place->description);
     const int threads = place->lanes->compute_threads();
@@ -51,7 +50,7 @@ absl::Status WritePort(const std::string& path, int port) {
   std::ofstream(temporary) << port << "\n";
   if (std::rename(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();
   std::remove(temporary.c_str());
-  return absl::InvalidArgumentError(absl::StrCat("--port_file=", path, " cannot be written"));
+  return Invalid("--port_file=", path, " cannot be written");
 }
 
 // Exit statuses: a server that was told to stop had to cut calls, or could not save its models; a GPU has failed.

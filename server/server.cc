@@ -82,13 +82,13 @@ void Server::OpenLogs(const ServerOptions& options) {
 }
 
 void Server::ListQueues() {
+  const auto list = [this](const std::string& name, Lanes& lanes) {
+    runner_->dispatch.List(name, [&lanes] { return lanes.load(); });
+    runner_->dispatch.List(name + "-beside", [&lanes] { return lanes.load_aside(); });
+  };
   for (const auto& place : devices_->all()) {
-    const std::string name = place->device.ToString();
-    runner_->dispatch.List(name, [lanes = place->lanes.get()] { return lanes->load(); });
-    runner_->dispatch.List(name + "-beside", [lanes = place->lanes.get()] { return lanes->load_aside(); });
-    if (place->own_serving_lanes == nullptr) continue;
-    runner_->dispatch.List("serving", [lanes = place->own_serving_lanes.get()] { return lanes->load(); });
-    runner_->dispatch.List("serving-beside", [lanes = place->own_serving_lanes.get()] { return lanes->load_aside(); });
+    list(place->device.ToString(), *place->lanes);
+    if (place->own_serving_lanes != nullptr) list("serving", *place->own_serving_lanes);
   }
 }
 
@@ -117,8 +117,8 @@ absl::StatusOr<std::string> Server::Check(const ServerOptions& options) {
   ASSIGN_OR_RETURN(const Declaration declaration, ReadServeFile(options.serve));
   if (!declaration.empty()) {
     if (!LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/"))) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("--serve=", options.serve, " names checkpoints, and --store_dir=", options.store_dir, " is no folder"));
+      return FailedPrecondition("--serve=", options.serve, " names checkpoints, and --store_dir=", options.store_dir,
+                                " is no folder");
     }
     ASSIGN_OR_RETURN(const auto checkpoints, CheckpointStore::Open(LocalFileSystem(), options.store_dir));
     RETURN_IF_ERROR(CheckCheckpoints(declaration, *checkpoints));
@@ -132,7 +132,7 @@ void Server::HangUp(std::function<void(absl::StatusOr<Declaration>)> done) {
     done(served);
   };
   if (!serve_.empty()) return ReloadServing(tell);
-  tell(absl::FailedPreconditionError("there is no file --serve to read again"));
+  tell(FailedPrecondition("there is no file --serve to read again"));
 }
 
 void Server::ReloadServing(std::function<void(absl::StatusOr<Declaration>)> done) {

@@ -37,7 +37,7 @@ absl::Status Stores::Check(const ServerOptions& options) {
   if (options.store_dir.empty() || LocalFileSystem().IsDirectory(absl::StrCat(options.store_dir, "/"))) return absl::OkStatus();
   std::error_code error;
   if (!std::filesystem::exists(options.store_dir, error)) return CheckFolderOf(options.store_dir, "--store_dir");
-  return absl::FailedPreconditionError(absl::StrCat("--store_dir=", options.store_dir, " is no folder"));
+  return FailedPrecondition("--store_dir=", options.store_dir, " is no folder");
 }
 
 absl::Status Stores::OpenAll(const ServerOptions& options, Datasets& datasets) {
@@ -51,10 +51,9 @@ absl::Status Stores::OpenAll(const ServerOptions& options, Datasets& datasets) {
     keep(nullptr, nullptr);
     return absl::OkStatus();
   }
-  if (const absl::Status made = LocalFileSystem().MakeDirectory(absl::StrCat(options.store_dir, "/")); !made.ok()) {
-    return Annotate(made, absl::StrCat("--store_dir=", options.store_dir));
-  }
-  ASSIGN_OR_RETURN(claim_, StoreClaim::Take(options.store_dir));
+  RETURN_IF_ERROR(Annotate(LocalFileSystem().MakeDirectory(absl::StrCat(options.store_dir, "/")),
+                           absl::StrCat("--store_dir=", options.store_dir)));
+  ASSIGN_OR_RETURN(claim_, ClaimStore(options.store_dir));
   ASSIGN_OR_RETURN(checkpoints_, CheckpointStore::Open(LocalFileSystem(), options.store_dir, CheckpointStore::kDefaultMaxBytes,
                                                        {.max_store_bytes = options.limits.max_store_bytes,
                                                         .max_checkpoints = options.limits.max_checkpoints,

@@ -57,7 +57,7 @@ class Stores {
   Runner& runner_;
   Devices& devices_;
   Models& models_;
-  std::unique_ptr<StoreClaim> claim_;
+  StoreClaim claim_;
   std::unique_ptr<CheckpointStore> checkpoints_;
   std::unique_ptr<SavedSessions> saved_sessions_;
   std::unique_ptr<Publisher> publisher_;

@@ -61,6 +61,19 @@ absl::Status OverLimit(absl::string_view flag, const Args&... message) {
   return WithInfo(absl::ResourceExhaustedError(absl::StrCat(message...)), reason::kLimit, {{"flag", std::string(flag)}});
 }
 
+// PERMISSION_DENIED with the reason NO_PERMISSION: the caller may not do this.
+template <class... Args>
+absl::Status NoPermission(const Args&... message) {
+  return WithInfo(absl::PermissionDeniedError(absl::StrCat(message...)), reason::kNoPermission);
+}
+
+// NOT_FOUND with the reason of the same name: there is no such thing of the kind ("model"), as the message says.
+template <class... Args>
+absl::Status NoSuch(absl::string_view kind, absl::string_view name, const Args&... message) {
+  return WithInfo(absl::NotFoundError(absl::StrCat(message...)), reason::kNotFound,
+                  {{"kind", std::string(kind)}, {"name", std::string(name)}});
+}
+
 // An INVALID_ARGUMENT by a field of the request (`inputs["data"]`) gets the reason BAD_FIELD. One that has facts
 // already, and any other status, stays as it is. `field` has no NUL character.
 absl::Status InField(absl::string_view field, absl::Status status);

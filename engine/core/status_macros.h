@@ -1,4 +1,4 @@
-// RETURN_IF_ERROR and ASSIGN_OR_RETURN: the only way a Status travels through the engine.
+// RETURN_IF_ERROR and ASSIGN_OR_RETURN: the only way a Status travels through the engine. Beside them stand the ways to make one.
 
 #ifndef ENGINE_CORE_STATUS_MACROS_H_
 #define ENGINE_CORE_STATUS_MACROS_H_
@@ -45,6 +45,31 @@ absl::StatusOr<T> Annotate(absl::StatusOr<T> value, absl::string_view where) {
 template <class... Args>
 absl::Status Invalid(const Args&... message) {
   return absl::InvalidArgumentError(absl::StrCat(message...));
+}
+
+// The same of a result. A value stays as it is.
+template <class T>
+absl::StatusOr<T> Annotate(absl::StatusOr<T> result, absl::string_view where) {
+  if (result.ok()) return result;
+  return Annotate(result.status(), where);
+}
+
+// Errors whose arguments make the message, as those of absl::StrCat do.
+template <class... Args>
+absl::Status Invalid(const Args&... message) {
+  return absl::InvalidArgumentError(absl::StrCat(message...));
+}
+template <class... Args>
+absl::Status FailedPrecondition(const Args&... message) {
+  return absl::FailedPreconditionError(absl::StrCat(message...));
+}
+template <class... Args>
+absl::Status NotFound(const Args&... message) {
+  return absl::NotFoundError(absl::StrCat(message...));
+}
+template <class... Args>
+absl::Status Unavailable(const Args&... message) {
+  return absl::UnavailableError(absl::StrCat(message...));
 }
 
 }  // namespace gluond

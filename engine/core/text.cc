@@ -60,4 +60,22 @@ std::string Excerpt(absl::string_view text, size_t limit) {
   return escaped;
 }
 
+bool IsUtf8(absl::string_view text) {
+  constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
+  for (size_t at = 0; at < text.size();) {
+    const auto first = static_cast<unsigned char>(text[at++]);
+    if (first < 0x80) continue;
+    const size_t more = first >= 0xf8 ? 0 : first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;
+    if (more == 0 || more > text.size() - at) return false;
+    uint32_t code = first & (0x3fu >> more);
+    for (size_t i = 0; i < more; ++i) {
+      const auto next = static_cast<unsigned char>(text[at++]);
+      if ((next & 0xc0) != 0x80) return false;
+      code = code << 6 | (next & 0x3fu);
+    }
+    if (code < kLeast[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
+  }
+  return true;
+}
+
 }  // namespace gluond

@@ -1,4 +1,4 @@
-// Text helpers for error messages.
+// Text helpers, for error messages above all.
 
 #ifndef ENGINE_CORE_TEXT_H_
 #define ENGINE_CORE_TEXT_H_
@@ -16,6 +16,10 @@ std::string DidYouMean(absl::string_view name, const std::vector<std::string>& c
 
 // At most `limit` bytes of text that came from outside, with control characters escaped.
 std::string Excerpt(absl::string_view text, size_t limit = 80);
+
+// Whether all is UTF-8, as protobuf wants it of a string: each character in its shortest form, no surrogates, nothing above
+// U+10FFFF.
+bool IsUtf8(absl::string_view text);
 
 }  // namespace gluond
 

@@ -54,9 +54,22 @@ int64_t ThrottledOf(const std::string& folder) {
 
 bool Exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
+// Adds `group`, in the hierarchy that is mounted at `mount`, and those above it. In a container the kernel may name the group as
+// the host sees it, while its own group is mounted at the root.
+void AddGroups(const std::string& mount, std::string group, bool second_version, std::vector<ControlGroup>* groups) {
+  while (!group.empty()) {
+    const std::string folder = group == "/" ? mount : mount + group;
+    if (Exists(folder)) groups->push_back({folder, second_version});
+    if (group == "/") break;
+    group.resize(group.rfind('/'));
+    if (group.empty()) group = "/";
+  }
+}
+
 }  // namespace
 
-Processors::Processors(std::string root) {
+std::vector<ControlGroup> ControlGroups(absl::string_view controller, const std::string& root) {
+  std::vector<ControlGroup> groups;
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {  // "3:cpu,cpuacct:/docker/1f" or "0::/user.slice"
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
@@ -64,23 +77,13 @@ Processors::Processors(std::string root) {
     const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
     const std::string base = root + "/sys/fs/cgroup";
     if (parts[1].empty()) {
-      AddGroups(base, parts[2], true);
-    } else if (std::find(controllers.begin(), controllers.end(), "cpu") != controllers.end()) {
+      AddGroups(base, parts[2], true, &groups);
+    } else if (std::find(controllers.begin(), controllers.end(), controller) != controllers.end()) {
       const std::string joined = absl::StrCat(base, "/", parts[1]);
-      AddGroups(Exists(joined) ? joined : base + "/cpu", parts[2], false);
+      AddGroups(Exists(joined) ? joined : absl::StrCat(base, "/", controller), parts[2], false, &groups);
     }
   }
-}
-
-// In a container the kernel may name the group as the host sees it, while its own group is mounted at the root.
-void Processors::AddGroups(const std::string& mount, std::string group, bool second_version) {
-  while (!group.empty()) {
-    const std::string folder = group == "/" ? mount : mount + group;
-    if (Exists(folder)) groups_.push_back({folder, second_version});
-    if (group == "/") break;
-    group.resize(group.rfind('/'));
-    if (group.empty()) group = "/";
-  }
+  return groups;
 }
 
 ProcessorShare Processors::Read() const {
@@ -89,7 +92,7 @@ ProcessorShare Processors::Read() const {
   CPU_ZERO(&mask);
   // The first thread's: that is the one whose mask an operator changes.
   if (sched_getaffinity(getpid(), sizeof(mask), &mask) == 0) share.count = std::max(1, CPU_COUNT(&mask));
-  for (const Group& group : groups_) {
+  for (const ControlGroup& group : groups_) {
     const double quota = QuotaOf(group.folder, group.second_version);
     if (quota == 0) continue;
     share.count = std::min(share.count, std::max(1, static_cast<int>(std::min(quota + 0.999, 1e6))));

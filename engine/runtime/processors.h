@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace gluond {
 
 struct ProcessorShare {
@@ -20,23 +22,23 @@ struct ProcessorShare {
   int64_t throttled = 0;  // Periods that ended early so far because a quota was used up.
 };
 
+// A control group that may have a limit.
+struct ControlGroup {
+  std::string folder;
+  bool second_version;
+};
+// The groups of this process that limit "cpu" or "memory", and the groups above them. `root`: where the kernel's file systems are.
+std::vector<ControlGroup> ControlGroups(absl::string_view controller, const std::string& root = "");
+
 // Not thread-safe.
 class Processors {
  public:
-  // `root`: where the kernel's file systems are, for tests.
-  explicit Processors(std::string root = "");
+  // `root`: as of ControlGroups, for tests.
+  explicit Processors(const std::string& root = "") : groups_(ControlGroups("cpu", root)) {}
   ProcessorShare Read() const;
 
  private:
-  // A control group that may have a quota: the process's own, or one above it.
-  struct Group {
-    std::string folder;
-    bool second_version;
-  };
-  // Adds `group`, in the hierarchy that is mounted at `mount`, and those above it.
-  void AddGroups(const std::string& mount, std::string group, bool second_version);
-
-  std::vector<Group> groups_;
+  const std::vector<ControlGroup> groups_;
 };
 
 // The length of the calling thread's turns on a processor, from Linux 6.12 on: the kernel lets a thread begin within the turn

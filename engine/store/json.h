@@ -5,6 +5,7 @@
 #define ENGINE_STORE_JSON_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +28,16 @@ class Json {
   Json(std::string value) : kind_(kString), text_(std::move(value)) {}
   Json(const char* value) : Json(std::string(value)) {}
   static Json Array() { return Json(kArray); }
-  static Json Object() { return Json(kObject); }
+  static Json Object(std::vector<std::pair<std::string, Json>> members = {}) {
+    Json object(kObject);
+    object.members_ = std::move(members);
+    return object;
+  }
+  // The object with a map's members.
+  template <class T>
+  static Json ObjectOf(const std::map<std::string, T>& map) {
+    return Object({map.begin(), map.end()});
+  }
 
   // INVALID_ARGUMENT tells the offset. A depth over `max_depth` and more than kMaxValues values are refused, too: a
   // value takes many times the memory of its text.

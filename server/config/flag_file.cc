@@ -1,9 +1,8 @@
 #include "server/config/flag_file.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_join.h"
@@ -21,15 +20,9 @@ constexpr absl::string_view kName = "config";
 
 // The value as a command line would say it.
 absl::StatusOr<std::string> TextOf(const Yaml& value) {
-  if (value.kind() != Yaml::Kind::kList) {
-    RETURN_IF_ERROR(value.Want(Yaml::Kind::kScalar));
-    return value.text();
-  }
   std::vector<std::string> words;
-  for (const Yaml& element : value.elements()) {
-    RETURN_IF_ERROR(element.Want(Yaml::Kind::kScalar));
-    words.push_back(element.text());
-  }
+  if (value.kind() != Yaml::Kind::kList) RETURN_IF_ERROR(value.Get(&words.emplace_back()));
+  for (const Yaml& element : value.elements()) RETURN_IF_ERROR(element.Get(&words.emplace_back()));
   return absl::StrJoin(words, ",");
 }
 
@@ -54,7 +47,7 @@ absl::Status SetFlags(const std::string& path, const std::vector<std::string>& f
   RETURN_IF_ERROR(file.Want(Yaml::Kind::kMap));
   for (const auto& [key, value] : file.members()) {
     if (key.text() == kName) return key.Error("a file of flags names no other one");
-    if (std::find(flags.begin(), flags.end(), key.text()) == flags.end()) {
+    if (!absl::c_linear_search(flags, key.text())) {
       const std::string closest = DidYouMean(key.text(), flags);
       return key.Error("there is no flag '", key.text(), "'", closest.empty() ? "; --help lists them" : closest);
     }

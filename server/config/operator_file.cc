@@ -9,20 +9,20 @@
 #include <cstring>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
 
 constexpr size_t kPiece = 64 << 10;
 
-absl::Status SystemError() { return absl::NotFoundError(std::strerror(errno)); }
+absl::Status SystemError() { return NotFound(std::strerror(errno)); }
 
 absl::StatusOr<std::string> ReadAll(int file, size_t most_bytes) {
-  const absl::Status too_long = absl::NotFoundError(absl::StrCat("it has more than ", most_bytes, " bytes"));
+  const absl::Status too_long = NotFound("it has more than ", most_bytes, " bytes");
   struct stat facts = {};
   if (fstat(file, &facts) != 0) return SystemError();
-  if (!S_ISREG(facts.st_mode)) return absl::NotFoundError("it is no regular file");
+  if (!S_ISREG(facts.st_mode)) return NotFound("it is no regular file");
   if (static_cast<uint64_t>(facts.st_size) > most_bytes) return too_long;
   std::string text;
   while (true) {  // A file may grow, and one of the kernel's has no size.

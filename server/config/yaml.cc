@@ -1,12 +1,11 @@
 #include "server/config/yaml.h"
 
-#include <algorithm>
 #include <cmath>
 #include <sstream>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
-#include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/exceptions.h"
@@ -33,27 +32,22 @@ class YamlBuilder final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    CheckMarks(mark, "?", anchor);
-    Put(Make(mark, Yaml::Kind::kNull, ""));
-  }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { Put(MakeChecked(mark, "?", anchor, Yaml::Kind::kNull)); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    Fail(Make(mark, Yaml::Kind::kNull, "").Error("an alias (*name) stands for a text elsewhere; write it out"));
+    Fail(mark, "an alias (*name) stands for a text elsewhere; write it out");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
-    CheckMarks(mark, tag, anchor);
-    Yaml scalar = Make(mark, Yaml::Kind::kScalar, value);
+    Yaml scalar = MakeChecked(mark, tag, anchor, Yaml::Kind::kScalar);
+    scalar.text_ = value;
     scalar.quoted_ = tag == "!";
     Put(std::move(scalar));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
-    CheckMarks(mark, tag, anchor);
-    Open(Make(mark, Yaml::Kind::kList, ""));
+    Open(MakeChecked(mark, tag, anchor, Yaml::Kind::kList));
   }
   void OnSequenceEnd() override { Close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
-    CheckMarks(mark, tag, anchor);
-    Open(Make(mark, Yaml::Kind::kMap, ""));
+    Open(MakeChecked(mark, tag, anchor, Yaml::Kind::kMap));
   }
   void OnMapEnd() override { Close(); }
 
@@ -64,10 +58,9 @@ class YamlBuilder final : public YAML::EventHandler {
     bool has_key = false;
   };
 
-  Yaml Make(const YAML::Mark& mark, Yaml::Kind kind, const std::string& text) const {
+  Yaml Make(const YAML::Mark& mark, Yaml::Kind kind) const {
     Yaml value;
     value.kind_ = kind;
-    value.text_ = text;
     value.file_ = file_;
     value.line_ = mark.line + 1;
     value.column_ = mark.column + 1;
@@ -82,17 +75,12 @@ class YamlBuilder final : public YAML::EventHandler {
     return value;
   }
 
-  void CheckMarks(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
-    if (anchor != YAML::NullAnchor) {
-      Fail(Make(mark, Yaml::Kind::kNull, "").Error("an anchor (&name) has no use here; leave it out"));
-    }
+  Yaml MakeChecked(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Yaml::Kind kind) {
+    if (anchor != YAML::NullAnchor) Fail(mark, "an anchor (&name) has no use here; leave it out");
     // The library's words for a value in quotes and for one without any tag.
-    if (tag != "!" && tag != "?" && !tag.empty()) {
-      Fail(Make(mark, Yaml::Kind::kNull, "").Error("a tag ('", Excerpt(tag), "') has no use here; leave it out"));
-    }
-    if (++values_ > Yaml::kMostValues) {
-      Fail(Make(mark, Yaml::Kind::kNull, "").Error("the file has more than ", Yaml::kMostValues, " values"));
-    }
+    if (tag != "!" && tag != "?" && !tag.empty()) Fail(mark, "a tag ('", Excerpt(tag), "') has no use here; leave it out");
+    if (++values_ > Yaml::kMostValues) Fail(mark, "the file has more than ", Yaml::kMostValues, " values");
+    return Make(mark, kind);
   }
 
   void Open(Yaml value) {
@@ -139,6 +127,10 @@ class YamlBuilder final : public YAML::EventHandler {
   void Fail(absl::Status status) {
     if (status_.ok()) status_ = std::move(status);
   }
+  template <class... Args>
+  void Fail(const YAML::Mark& mark, const Args&... message) {
+    Fail(Make(mark, Yaml::Kind::kNull).Error(message...));
+  }
 
   const std::string file_;
   absl::Status status_;
@@ -150,27 +142,26 @@ class YamlBuilder final : public YAML::EventHandler {
 
 absl::StatusOr<Yaml> Yaml::Parse(absl::string_view text, absl::string_view file) {
   if (text.size() > kMostBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(file, " has ", text.size(), " bytes, the limit is ", kMostBytes));
+    return Invalid(file, " has ", text.size(), " bytes, the limit is ", kMostBytes);
   }
   std::istringstream stream{std::string(text)};
   YamlBuilder builder(file);
   try {
     YAML::Parser parser(stream);
-    if (!parser.HandleNextDocument(builder)) return absl::InvalidArgumentError(absl::StrCat(file, " is empty"));
+    if (!parser.HandleNextDocument(builder)) return Invalid(file, " is empty");
     RETURN_IF_ERROR(builder.status());
     YamlBuilder second(file);
     if (parser.HandleNextDocument(second)) {
-      return absl::InvalidArgumentError(absl::StrCat(file, " has several documents (---); want one"));
+      return Invalid(file, " has several documents (---); want one");
     }
   } catch (const YAML::Exception& error) {  // The library's way to tell of a text that is no YAML.
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ", line ", error.mark.line + 1, ", column ", error.mark.column + 1, ": it is no YAML: ", error.msg));
+    return Invalid(file, ", line ", error.mark.line + 1, ", column ", error.mark.column + 1, ": it is no YAML: ", error.msg);
   }
   return builder.TakeRoot();
 }
 
 const Yaml* Yaml::Find(absl::string_view key) const {
-  const auto found = std::find_if(members_.begin(), members_.end(), [&](const auto& each) { return each.first.text_ == key; });
+  const auto found = absl::c_find_if(members_, [&](const auto& each) { return each.first.text_ == key; });
   return found == members_.end() ? nullptr : &found->second;
 }
 
@@ -187,7 +178,7 @@ absl::Status Yaml::Want(Kind kind) const {
 absl::Status Yaml::CheckKeys(const std::vector<std::string>& known) const {
   RETURN_IF_ERROR(Want(Kind::kMap));
   for (const auto& [key, value] : members_) {
-    if (std::find(known.begin(), known.end(), key.text_) != known.end()) continue;
+    if (absl::c_linear_search(known, key.text_)) continue;
     return key.Error("there is no key '", Excerpt(key.text_), "' here", DidYouMean(key.text_, known),
                      " (keys: ", absl::StrJoin(known, ", "), ")");
   }
@@ -207,22 +198,23 @@ absl::Status Yaml::Get(bool* value) const {
   return absl::OkStatus();
 }
 
-absl::Status Yaml::WantNumber(absl::string_view what) const {
+template <class T>
+absl::Status Yaml::GetNumber(absl::string_view what, bool (*parse)(absl::string_view, T*), T* value) const {
+  RETURN_IF_ERROR(Want(Kind::kScalar));
+  if (!quoted_ && parse(text_, value)) return absl::OkStatus();
   return Error("want ", what, ", got '", Excerpt(text_), "'", quoted_ ? " in quotes" : "");
 }
 
-template <class T>
-absl::Status Yaml::GetNumber(absl::string_view what, T* value) const {
-  RETURN_IF_ERROR(Want(Kind::kScalar));
-  return !quoted_ && absl::SimpleAtoi(text_, value) ? absl::OkStatus() : WantNumber(what);
+absl::Status Yaml::Get(int64_t* value) const { return GetNumber("a whole number", &absl::SimpleAtoi<int64_t>, value); }
+absl::Status Yaml::Get(uint64_t* value) const {
+  return GetNumber("a whole number of 0 or more", &absl::SimpleAtoi<uint64_t>, value);
 }
 
-absl::Status Yaml::Get(int64_t* value) const { return GetNumber("a whole number", value); }
-absl::Status Yaml::Get(uint64_t* value) const { return GetNumber("a whole number of 0 or more", value); }
-
 absl::Status Yaml::Get(double* value) const {
-  RETURN_IF_ERROR(Want(Kind::kScalar));
-  return !quoted_ && absl::SimpleAtod(text_, value) && std::isfinite(*value) ? absl::OkStatus() : WantNumber("a number");
+  const auto parse = [](absl::string_view text, double* number) {
+    return absl::SimpleAtod(text, number) && std::isfinite(*number);
+  };
+  return GetNumber<double>("a number", parse, value);
 }
 
 }  // namespace gluond::server

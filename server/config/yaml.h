@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 
@@ -56,11 +57,17 @@ class Yaml {
   absl::Status Get(int64_t* value) const;
   absl::Status Get(uint64_t* value) const;
   absl::Status Get(double* value) const;
+  template <class T>
+  absl::StatusOr<T> As() const {
+    T value{};
+    RETURN_IF_ERROR(Get(&value));
+    return value;
+  }
 
   // INVALID_ARGUMENT with the place.
   template <class... Args>
   absl::Status Error(const Args&... message) const {
-    return absl::InvalidArgumentError(absl::StrCat(Place(), ": ", message...));
+    return Invalid(Place(), ": ", message...);
   }
   // The status with the place before its message.
   absl::Status At(const absl::Status& status) const;
@@ -68,9 +75,8 @@ class Yaml {
  private:
   friend class YamlBuilder;
 
-  absl::Status WantNumber(absl::string_view what) const;
   template <class T>
-  absl::Status GetNumber(absl::string_view what, T* value) const;
+  absl::Status GetNumber(absl::string_view what, bool (*parse)(absl::string_view, T*), T* value) const;
 
   Kind kind_ = Kind::kNull;
   std::string text_;

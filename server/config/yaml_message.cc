@@ -20,8 +20,7 @@ using google::protobuf::Reflection;
 // A number in the range of the field's type.
 template <class T, class Wide>
 absl::StatusOr<T> Number(const Yaml& yaml) {
-  Wide value = 0;
-  RETURN_IF_ERROR(yaml.Get(&value));
+  ASSIGN_OR_RETURN(const Wide value, yaml.As<Wide>());
   if (value < static_cast<Wide>(std::numeric_limits<T>::lowest()) || value > static_cast<Wide>(std::numeric_limits<T>::max())) {
     return yaml.Error(value, " is out of range; want ", std::numeric_limits<T>::lowest(), " to ", std::numeric_limits<T>::max());
   }
@@ -29,8 +28,7 @@ absl::StatusOr<T> Number(const Yaml& yaml) {
 }
 
 absl::StatusOr<int> EnumNumber(const Yaml& yaml, const FieldDescriptor& field) {
-  std::string name;
-  RETURN_IF_ERROR(yaml.Get(&name));
+  ASSIGN_OR_RETURN(const std::string name, yaml.As<std::string>());
   if (const auto* const value = field.enum_type()->FindValueByName(name); value != nullptr) return value->number();
   std::vector<std::string> names;
   for (int i = 0; i < field.enum_type()->value_count(); ++i) names.push_back(field.enum_type()->value(i)->name());
@@ -40,49 +38,22 @@ absl::StatusOr<int> EnumNumber(const Yaml& yaml, const FieldDescriptor& field) {
 // One value: of the field, or, where it is a list, the next of it.
 absl::Status Put(const Yaml& yaml, const FieldDescriptor* field, Message* message) {
   const Reflection& reflection = *message->GetReflection();
-  const auto put = [&](auto set, auto add, auto value) {
-    (reflection.*(field->is_repeated() ? add : set))(message, field, value);
+  const auto put = [&](auto set, auto add, const auto& value) -> absl::Status {
+    RETURN_IF_ERROR(value.status());
+    (reflection.*(field->is_repeated() ? add : set))(message, field, *value);
     return absl::OkStatus();
   };
   switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: {
-      ASSIGN_OR_RETURN(const int32_t value, (Number<int32_t, int64_t>(yaml)));
-      return put(&Reflection::SetInt32, &Reflection::AddInt32, value);
-    }
-    case FieldDescriptor::CPPTYPE_INT64: {
-      ASSIGN_OR_RETURN(const int64_t value, (Number<int64_t, int64_t>(yaml)));
-      return put(&Reflection::SetInt64, &Reflection::AddInt64, value);
-    }
-    case FieldDescriptor::CPPTYPE_UINT32: {
-      ASSIGN_OR_RETURN(const uint32_t value, (Number<uint32_t, uint64_t>(yaml)));
-      return put(&Reflection::SetUInt32, &Reflection::AddUInt32, value);
-    }
-    case FieldDescriptor::CPPTYPE_UINT64: {
-      ASSIGN_OR_RETURN(const uint64_t value, (Number<uint64_t, uint64_t>(yaml)));
-      return put(&Reflection::SetUInt64, &Reflection::AddUInt64, value);
-    }
-    case FieldDescriptor::CPPTYPE_FLOAT: {
-      ASSIGN_OR_RETURN(const float value, (Number<float, double>(yaml)));
-      return put(&Reflection::SetFloat, &Reflection::AddFloat, value);
-    }
-    case FieldDescriptor::CPPTYPE_DOUBLE: {
-      ASSIGN_OR_RETURN(const double value, (Number<double, double>(yaml)));
-      return put(&Reflection::SetDouble, &Reflection::AddDouble, value);
-    }
-    case FieldDescriptor::CPPTYPE_BOOL: {
-      bool value = false;
-      RETURN_IF_ERROR(yaml.Get(&value));
-      return put(&Reflection::SetBool, &Reflection::AddBool, value);
-    }
-    case FieldDescriptor::CPPTYPE_ENUM: {
-      ASSIGN_OR_RETURN(const int value, EnumNumber(yaml, *field));
-      return put(&Reflection::SetEnumValue, &Reflection::AddEnumValue, value);
-    }
-    case FieldDescriptor::CPPTYPE_STRING: {
-      std::string value;
-      RETURN_IF_ERROR(yaml.Get(&value));
-      return put(&Reflection::SetString, &Reflection::AddString, value);
-    }
+    case FieldDescriptor::CPPTYPE_INT32: return put(&Reflection::SetInt32, &Reflection::AddInt32, Number<int32_t, int64_t>(yaml));
+    case FieldDescriptor::CPPTYPE_INT64: return put(&Reflection::SetInt64, &Reflection::AddInt64, yaml.As<int64_t>());
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return put(&Reflection::SetUInt32, &Reflection::AddUInt32, Number<uint32_t, uint64_t>(yaml));
+    case FieldDescriptor::CPPTYPE_UINT64: return put(&Reflection::SetUInt64, &Reflection::AddUInt64, yaml.As<uint64_t>());
+    case FieldDescriptor::CPPTYPE_FLOAT: return put(&Reflection::SetFloat, &Reflection::AddFloat, Number<float, double>(yaml));
+    case FieldDescriptor::CPPTYPE_DOUBLE: return put(&Reflection::SetDouble, &Reflection::AddDouble, yaml.As<double>());
+    case FieldDescriptor::CPPTYPE_BOOL: return put(&Reflection::SetBool, &Reflection::AddBool, yaml.As<bool>());
+    case FieldDescriptor::CPPTYPE_ENUM: return put(&Reflection::SetEnumValue, &Reflection::AddEnumValue, EnumNumber(yaml, *field));
+    case FieldDescriptor::CPPTYPE_STRING: return put(&Reflection::SetString, &Reflection::AddString, yaml.As<std::string>());
     case FieldDescriptor::CPPTYPE_MESSAGE: break;
   }
   return FillMessage(yaml,

@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
-#include "server/start/machine_memory.h"
+#include "server/start/memory.h"
 
 namespace gluond::server {
 namespace {

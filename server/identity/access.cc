@@ -3,9 +3,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
@@ -21,22 +22,15 @@ constexpr std::pair<absl::string_view, Role> kRoles[] = {{"infer", Role::kInfer}
 absl::StatusOr<Roles> Roles::Parse(absl::string_view text) {
   Roles roles;
   for (const absl::string_view name : absl::StrSplit(text, ',')) {
-    bool known = false;
-    for (const auto& [role_name, role] : kRoles) {
-      if (name != role_name) continue;
-      roles.bits_ |= static_cast<uint8_t>(role);
-      known = true;
+    const auto* const known = absl::c_find_if(kRoles, [&](const auto& each) { return each.first == name; });
+    if (known == std::end(kRoles)) {
+      return Invalid("'", name, "' is no role; want infer, train, publish or admin, or several with commas, or proxy");
     }
-    if (!known) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", name, "' is no role; want infer, train, publish or admin, or several with commas, or proxy"));
-    }
+    roles.bits_ |= static_cast<uint8_t>(known->second);
   }
   const bool has_proxy = (roles.bits_ & static_cast<uint8_t>(Role::kProxy)) != 0;
   if (!has_proxy || roles.is_proxy()) return roles;
-  return absl::InvalidArgumentError(
-      "proxy goes with no other role: a proxy passes on others' calls, and may make none of its "
-      "own");
+  return Invalid("proxy goes with no other role: a proxy passes on others' calls, and may make none of its own");
 }
 
 std::string Roles::ToString() const {

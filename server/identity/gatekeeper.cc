@@ -2,8 +2,6 @@
 
 #include <iterator>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -13,11 +11,10 @@
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
 #include "grpc/grpc_security.h"
+#include "server/identity/names.h"
 
 namespace gluond::server {
 namespace {
-
-constexpr char kAuthorization[] = "authorization";
 
 absl::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
 
@@ -44,26 +41,19 @@ const void* ConnectionOf(grpc::ServerContextBase& context) {
 
 }  // namespace
 
-absl::StatusOr<IdentityPtr> Gatekeeper::WithToken(absl::string_view token, grpc::ServerContextBase& context) const {
+absl::StatusOr<IdentityPtr> Gatekeeper::Caller(grpc::ServerContextBase& context) const {
+  const auto [first, last] = context.client_metadata().equal_range("authorization");
+  if (first == last) return OfConnection(context);
+  if (std::next(first) != last) return Unauthenticated("the metadata has several `authorization`; send one");
+  absl::string_view token = View(first->second);
+  if (!absl::StartsWithIgnoreCase(token, "Bearer ")) {
+    return Unauthenticated("the metadata `authorization` is no bearer token; want `Bearer` and the token");
+  }
+  token = absl::StripAsciiWhitespace(token.substr(7));
   if (jwt_ != nullptr && Jwt::HasShape(token)) return jwt_->Verify(token, ConnectionOf(context), absl::Now());
   IdentityPtr identity = identities_ == nullptr ? nullptr : identities_->WithToken(token);
-  if (identity == nullptr)
-    return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
-  return identity;
-}
-
-absl::StatusOr<IdentityPtr> Gatekeeper::Caller(grpc::ServerContextBase& context) const {
-  const auto [first, last] = context.client_metadata().equal_range(kAuthorization);
-  if (first != last) {
-    if (std::next(first) != last) return Unauthenticated("the metadata has several `authorization`; send one");
-    absl::string_view token = View(first->second);
-    if (token.size() < 7 || !absl::EqualsIgnoreCase(token.substr(0, 7), "Bearer ")) {
-      return Unauthenticated("the metadata `authorization` is no bearer token; want `Bearer` and the token");
-    }
-    token = absl::StripAsciiWhitespace(token.substr(7));
-    return WithToken(token, context);
-  }
-  return OfConnection(context);
+  if (identity != nullptr) return identity;
+  return Unauthenticated("nobody has this bearer token; it may have been revoked, ask the server's operator for one");
 }
 
 absl::StatusOr<IdentityPtr> Gatekeeper::OfConnection(grpc::ServerContextBase& context) const {
@@ -77,8 +67,8 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfConnection(grpc::ServerContextBase& co
   const bool is_own = ConnectionOf(context) == nullptr && !absl::StartsWith(peer, "ipv") && !absl::StartsWith(peer, "unix");
   if (!is_local && !is_own) {
     return Unauthenticated(
-        "the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect "
-        "with a certificate that it knows");
+        "the server wants to know who calls: send the metadata `authorization: Bearer TOKEN`, or connect with a certificate that "
+        "it knows");
   }
   static const auto& local =
       *new IdentityPtr(std::make_shared<const Identity>(Identity{.name = "local", .roles = Roles::All(), .is_anybodys = true}));
@@ -90,22 +80,22 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfCertificate(const grpc::AuthContext& c
   const std::vector<std::string> names = CertifiedNames(connection);
   if (names.empty()) {
     return Unauthenticated(
-        "the certificate of this connection has no common name and no DNS name, URI or e-mail address, which "
-        "would say who calls; connect with one that has");
+        "the certificate of this connection has no common name and no DNS name, URI or e-mail address, which would say who calls; "
+        "connect with one that has");
   }
   if (identities_ == nullptr) {
     if (jwt_ != nullptr) return nullptr;
-    const absl::StatusOr<IdentityPtr> identity = NewIdentity(names[0], Roles::All());
-    if (identity.ok()) return identity;
-    return Unauthenticated(absl::StrCat("the name in this connection's certificate says nobody: ", identity.status().message()));
+    const absl::StatusOr<std::string> name = CallersName(names[0]);
+    if (name.ok()) return std::make_shared<const Identity>(Identity{.name = *name, .roles = Roles::All()});
+    return Unauthenticated(absl::StrCat("the name in this connection's certificate says nobody: ", name.status().message()));
   }
   IdentityPtr first;
   for (const std::string& name : names) {
     IdentityPtr identity = identities_->WithCertificate(name);
     if (identity != nullptr && identity->roles.is_proxy()) {
       return Unauthenticated(
-          "this connection is a proxy's, which lends its rights to nobody: send the metadata `authorization: "
-          "Bearer TOKEN` of whoever calls");
+          "this connection is a proxy's, which lends its rights to nobody: send the metadata `authorization: Bearer TOKEN` of "
+          "whoever calls");
     }
     if (first == nullptr) first = std::move(identity);
   }
@@ -114,17 +104,13 @@ absl::StatusOr<IdentityPtr> Gatekeeper::OfCertificate(const grpc::AuthContext& c
 
 absl::StatusOr<Reach> Gatekeeper::ReachOf(const Identity& identity) const {
   if (!TenantOf(identity.name).empty()) {
-    TenantPtr tenant = tenants_.OwnerOf(identity.name);
-    if (tenant != nullptr) return Reach::Of(std::move(tenant));
-    return WithInfo(absl::PermissionDeniedError(absl::StrCat("the tenant of '", identity.name,
-                                                             "' has no line in the "
-                                                             "server's file --tenants; ask the server's operator")),
-                    reason::kNoPermission);
+    if (const TenantPtr tenant = tenants_.OwnerOf(identity.name); tenant != nullptr) return Reach::Of(tenant);
+    return NoPermission("the tenant of '", identity.name,
+                        "' has no line in the server's file --tenants; ask the server's operator");
   }
   // The numbers of its clients could be those of the tenant's callers (UnaryCall::Scope).
   if (tenants_.Find(identity.name) != nullptr) {
-    return WithInfo(absl::PermissionDeniedError(absl::StrCat("'", identity.name, "' is the name of a tenant, and no caller's")),
-                    reason::kNoPermission);
+    return NoPermission("'", identity.name, "' is the name of a tenant, and no caller's");
   }
   return tenants_.any() && !identity.roles.Has(Role::kAdmin) ? Reach::OfNoTenant() : Reach();
 }
@@ -167,8 +153,8 @@ absl::Status Gatekeeper::MayGoOn(Access wanted, const Identity& caller, const Re
     if (by_now.Covers(reach)) return absl::OkStatus();
   }
   return Unauthenticated(
-      "the credential with which this call was made, or a role of it, has been revoked since; ask the "
-      "server's operator for another one");
+      "the credential with which this call was made, or a role of it, has been revoked since; ask the server's operator for "
+      "another one");
 }
 
 }  // namespace gluond::server

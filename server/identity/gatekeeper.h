@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "grpcpp/grpcpp.h"
 #include "server/identity/access.h"
 #include "server/identity/identities.h"
@@ -65,7 +64,6 @@ class Gatekeeper {
   }
 
  private:
-  absl::StatusOr<IdentityPtr> WithToken(absl::string_view token, grpc::ServerContextBase& context) const;
   absl::StatusOr<IdentityPtr> OfCertificate(const grpc::AuthContext& connection) const;
   absl::StatusOr<IdentityPtr> OfConnection(grpc::ServerContextBase& context) const;
   absl::StatusOr<IdentityPtr> Caller(grpc::ServerContextBase& context) const;

@@ -1,8 +1,9 @@
 #include "server/identity/grants.h"
 
-#include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -20,7 +21,7 @@ bool Matches(absl::string_view pattern, absl::string_view name) {
 }
 
 absl::Status NoGrant(absl::string_view field) {
-  return absl::InvalidArgumentError(absl::StrCat("'", field, "' is no grant; want reads=, changes= or owns=, and names behind it"));
+  return Invalid("'", field, "' is no grant; want reads=, changes= or owns=, and names behind it");
 }
 
 }  // namespace
@@ -36,13 +37,11 @@ absl::StatusOr<Grants> Grants::Parse(absl::Span<const std::string> fields) {
 }
 
 absl::Status Grants::Add(absl::string_view key, absl::string_view patterns) {
-  const auto field = std::find_if(std::begin(kFields), std::end(kFields), [&](const auto& each) { return each.first == key; });
+  const auto field = absl::c_find_if(kFields, [&](const auto& each) { return each.first == key; });
   if (field == std::end(kFields)) return NoGrant(absl::StrCat(key, "=", patterns));
   for (const absl::string_view pattern : absl::StrSplit(patterns, ',')) {
     if (pattern.empty() || absl::StrContains(pattern.substr(0, pattern.size() - 1), '*')) {
-      return absl::InvalidArgumentError(absl::StrCat("'", key, "' has the pattern '", pattern,
-                                                     "', want a name, or the beginning of "
-                                                     "names and one '*' at its end"));
+      return Invalid("'", key, "' has the pattern '", pattern, "', want a name, or the beginning of names and one '*' at its end");
     }
     grants_.push_back({field->second, std::string(pattern)});
   }
@@ -51,8 +50,7 @@ absl::Status Grants::Add(absl::string_view key, absl::string_view patterns) {
 
 bool Grants::Allow(Deed deed, absl::string_view name) const {
   const Deed needed = deed == Deed::kMake ? Deed::kChange : deed;
-  return std::any_of(grants_.begin(), grants_.end(),
-                     [&](const Grant& grant) { return grant.deed >= needed && Matches(grant.pattern, name); });
+  return absl::c_any_of(grants_, [&](const Grant& grant) { return grant.deed >= needed && Matches(grant.pattern, name); });
 }
 
 }  // namespace gluond::server

@@ -1,15 +1,12 @@
 #include "server/identity/identities.h"
 
-#include <utility>
-#include <vector>
-
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/tenant_name.h"
-#include "server/identity/lines.h"
 #include "server/identity/names.h"
 #include "server/identity/secret.h"
 
@@ -19,15 +16,10 @@ namespace {
 constexpr char kToken[] = "sha256:", kCertificate[] = "certificate:";
 constexpr size_t kHashDigits = 64;
 
-bool IsHash(absl::string_view text) {
-  if (text.size() != kHashDigits) return false;
-  for (const char c : text) {
-    if (!absl::StrContains("0123456789abcdef", std::string(1, c))) return false;
-  }
-  return true;
+bool IsToken(absl::string_view text) {
+  return absl::ConsumePrefix(&text, kToken) && text.size() == kHashDigits && absl::c_all_of(text, absl::ascii_isxdigit) &&
+         absl::c_none_of(text, absl::ascii_isupper);
 }
-
-bool IsToken(absl::string_view text) { return absl::StartsWith(text, kToken) && IsHash(text.substr(sizeof(kToken) - 1)); }
 
 // A certificate's with the name that the word means.
 absl::StatusOr<std::string> ParseCredential(const std::string& word) {
@@ -37,62 +29,50 @@ absl::StatusOr<std::string> ParseCredential(const std::string& word) {
     return absl::StrCat(kCertificate, decoded);
   }
   if (IsToken(word)) return word;
-  return absl::InvalidArgumentError(
-      "the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: "
-      "and a name");
+  return Invalid("the credential has to be sha256: and 64 hexadecimal digits in small letters, or certificate: and a name");
 }
 
-}  // namespace
-
-absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view said, Roles roles) {
-  ASSIGN_OR_RETURN(std::string name, CallersName(said));
-  return std::make_shared<const Identity>(Identity{std::move(name), roles});
-}
-
-absl::StatusOr<Identity> Identities::ParseLine(const std::vector<std::string>& words) {
-  const auto error = [](const auto&... why) { return absl::InvalidArgumentError(absl::StrCat(why...)); };
-  if (words.size() < 3) return error("it has ", words.size(), " words, want a name, roles and a credential");
+absl::StatusOr<Identity> ParseLine(const std::vector<std::string>& words) {
+  if (words.size() < 3) return Invalid("it has ", words.size(), " words, want a name, roles and a credential");
   Identity identity;
   ASSIGN_OR_RETURN(identity.name, CallersNameInFile(words[0]));
   ASSIGN_OR_RETURN(identity.roles, Roles::Parse(words[1]));
   ASSIGN_OR_RETURN(identity.credential, ParseCredential(words[2]));
   ASSIGN_OR_RETURN(identity.grants, Grants::Parse(absl::MakeSpan(words).subspan(3)));
   if (identity.roles.is_proxy() && IsToken(identity.credential)) {
-    return error("a proxy is known by its certificate: in the place of a token it passes on that of whoever calls");
+    return Invalid("a proxy is known by its certificate: in the place of a token it passes on that of whoever calls");
   }
   return identity;
 }
 
+}  // namespace
+
 absl::StatusOr<Identities::ByCredential> Identities::Parse(absl::string_view text) {
   ByCredential by_credential;
   absl::flat_hash_set<std::string> tenants, others;
-  const absl::Status read = ForEachLine("--identities", text, [&](const std::vector<std::string>& words) -> absl::Status {
-    const auto error = [](const auto&... why) { return absl::InvalidArgumentError(absl::StrCat(why...)); };
+  RETURN_IF_ERROR(ForEachLine("--identities", text, [&](const std::vector<std::string>& words) -> absl::Status {
     ASSIGN_OR_RETURN(Identity parsed, ParseLine(words));
     const auto identity = std::make_shared<const Identity>(std::move(parsed));
     if (!by_credential.emplace(identity->credential, identity).second) {
-      return error("an earlier line has the same credential");
+      return Invalid("an earlier line has the same credential");
     }
     const std::string& name = identity->name;
     // The tenant's part of what clients have (Sequences) is told from that of an acme by this.
     const absl::string_view tenant = TenantOf(name);
     const std::string first(tenant.empty() ? name : tenant);
     (tenant.empty() ? others : tenants).insert(first);
-    if (tenants.contains(first) && others.contains(first)) return error("'", first, "' is the name of a tenant, too; rename one");
+    if (tenants.contains(first) && others.contains(first)) return Invalid("'", first, "' is the name of a tenant, too; rename one");
     return absl::OkStatus();
-  });
-  RETURN_IF_ERROR(read);
+  }));
   return by_credential;
 }
 
-// Adds the identities of `some` whose credentials are not theirs, or not with these roles, in `others`.
-void Identities::AddChanges(const ByCredential& some, const ByCredential& others, absl::string_view what,
-                            std::vector<Change>* changes) {
+void Identities::AddChanges(const ByCredential& some, const ByCredential& others, absl::string_view what) {
   const auto told = [](const Identity& identity) { return absl::StrCat(identity.name, " ", identity.roles.ToString()); };
   for (const auto& [credential, identity] : some) {
     const auto found = others.find(credential);
     if (found != others.end() && told(*found->second) == told(*identity)) continue;
-    changes->push_back({told(*identity), what});
+    changes_.push_back({told(*identity), what});
   }
 }
 
@@ -110,8 +90,8 @@ absl::StatusOr<bool> Identities::Reload() {
   MutexLock lock(mu_);
   if (by_credential.empty() && !by_credential_.empty()) return NoLinesAnyMore(file_.flag());
   by_credential_.swap(by_credential);
-  AddChanges(by_credential, by_credential_, "revoked", &changes_);
-  AddChanges(by_credential_, by_credential, "granted", &changes_);
+  AddChanges(by_credential, by_credential_, "revoked");
+  AddChanges(by_credential_, by_credential, "granted");
   return true;
 }
 
@@ -125,10 +105,5 @@ IdentityPtr Identities::Find(const std::string& credential) const {
 IdentityPtr Identities::WithToken(absl::string_view token) const { return Find(kToken + HashOf(token)); }
 
 IdentityPtr Identities::WithCertificate(absl::string_view name) const { return Find(absl::StrCat(kCertificate, name)); }
-
-int64_t Identities::size() const {
-  MutexLock lock(mu_);
-  return static_cast<int64_t>(by_credential_.size());
-}
 
 }  // namespace gluond::server

@@ -12,7 +12,6 @@
 #ifndef SERVER_IDENTITY_IDENTITIES_H_
 #define SERVER_IDENTITY_IDENTITIES_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,10 +40,6 @@ struct Identity {
 // Null: nobody asks who callers are.
 using IdentityPtr = std::shared_ptr<const Identity>;
 
-// `said`: the name as a token or a certificate has it. INVALID_ARGUMENT: nobody can have this name, which the message does not
-// repeat.
-absl::StatusOr<IdentityPtr> NewIdentity(absl::string_view said, Roles roles);
-
 class Identities {
  public:
   // NOT_FOUND: no such file. INVALID_ARGUMENT: a line, which the message quotes by number and never by its credential.
@@ -67,16 +62,13 @@ class Identities {
   IdentityPtr WithToken(absl::string_view token) const;
   IdentityPtr WithCertificate(absl::string_view name) const;
 
-  int64_t size() const;
-
  private:
   using ByCredential = absl::flat_hash_map<std::string, IdentityPtr>;
 
   explicit Identities(std::string path) : file_("--identities", std::move(path)) {}
-  static absl::StatusOr<Identity> ParseLine(const std::vector<std::string>& words);
   static absl::StatusOr<ByCredential> Parse(absl::string_view text);
-  static void AddChanges(const ByCredential& some, const ByCredential& others, absl::string_view what,
-                         std::vector<Change>* changes);
+  // Adds the identities of `some` whose credentials are not theirs, or not with these roles, in `others`.
+  void AddChanges(const ByCredential& some, const ByCredential& others, absl::string_view what);
   IdentityPtr Find(const std::string& credential) const;
 
   WatchedFile file_;             // Used in Reload alone.

@@ -2,17 +2,16 @@
 
 #include <jwt.h>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "server/identity/lines.h"
+#include "server/identity/names.h"
 #include "server/identity/secret.h"
 
 namespace gluond::server {
@@ -84,12 +83,10 @@ std::vector<std::string> Texts(const Json& claim) {
 
 absl::StatusOr<std::unique_ptr<Jwt>> Jwt::Load(JwtOptions options) {
   if (options.issuer.empty() || options.audience.empty()) {
-    return absl::InvalidArgumentError(
-        "--jwt_keys wants --jwt_issuer and --jwt_audience: a token for another service is none "
-        "for this one");
+    return Invalid("--jwt_keys wants --jwt_issuer and --jwt_audience: a token for another service is none for this one");
   }
   if (options.leeway < absl::ZeroDuration() || options.leeway > absl::Hours(1)) {
-    return absl::InvalidArgumentError("--jwt_leeway_seconds is out of range; want 0 to 3600");
+    return Invalid("--jwt_leeway_seconds is out of range; want 0 to 3600");
   }
   ASSIGN_OR_RETURN(JwtRoles roles, JwtRoles::Create(options.roles));
   std::unique_ptr<Jwt> jwt(new Jwt(std::move(options), std::move(roles)));
@@ -110,7 +107,7 @@ absl::StatusOr<bool> Jwt::Reload() {
   return true;
 }
 
-bool Jwt::HasShape(absl::string_view token) { return std::count(token.begin(), token.end(), '.') == 2; }
+bool Jwt::HasShape(absl::string_view token) { return absl::c_count(token, '.') == 2; }
 
 absl::Status Jwt::CountNew(const void* connection, absl::Time now) {
   if (const int64_t second = absl::ToUnixSeconds(now); second != second_) {
@@ -120,9 +117,8 @@ absl::Status Jwt::CountNew(const void* connection, absl::Time now) {
   if (new_.size() < kMostConnections || new_.contains(connection)) {
     if (++new_[connection] <= kMostNewInASecond) return absl::OkStatus();
   }
-  return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostNewInASecond,
-                                                   " new tokens came within a second by this "
-                                                   "connection; use one for many calls"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("more than ", kMostNewInASecond, " new tokens came within a second by this connection; use one for many calls"));
 }
 
 absl::StatusOr<Jwt::Signed> Jwt::CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys) {
@@ -140,20 +136,12 @@ absl::StatusOr<Jwt::Signed> Jwt::CheckSignature(absl::string_view token, const s
   return Refused("no key that this server knows has signed it; it may be of another issuer, or its key may have been changed");
 }
 
-absl::StatusOr<Roles> Jwt::ReadRoles(const Json& claims) const {
-  const Roles roles = roles_.Of(FindClaim(claims, options_.roles.claim));
-  if (!roles.empty()) return roles;
-  return Refused(absl::StrCat("its claim '", options_.roles.claim, "' has none of ", roles_.Wanted()));
-}
-
 absl::StatusOr<IdentityPtr> Jwt::ReadClaims(const Signed& token, absl::Time now) const {
   const Json& claims = token.claims;
   if (Text(claims, "iss") != options_.issuer) return Refused("its issuer is not the one of --jwt_issuer");
   const Json* const audience = claims.Find("aud");
   const std::vector<std::string> audiences = audience == nullptr ? std::vector<std::string>() : Texts(*audience);
-  if (std::find(audiences.begin(), audiences.end(), options_.audience) == audiences.end()) {
-    return Refused("its audience is not the one of --jwt_audience");
-  }
+  if (!absl::c_linear_search(audiences, options_.audience)) return Refused("its audience is not the one of --jwt_audience");
   const Json* const exp = claims.Find("exp");
   if (exp == nullptr) return Refused("it has no end (exp)");
   ASSIGN_OR_RETURN(absl::Time end, TimeOf(*exp));
@@ -163,13 +151,13 @@ absl::StatusOr<IdentityPtr> Jwt::ReadClaims(const Signed& token, absl::Time now)
     ASSIGN_OR_RETURN(const absl::Time time, TimeOf(*begin));
     if (now < time - options_.leeway) return Refused("it is not valid yet");
   }
-  ASSIGN_OR_RETURN(const Roles roles, ReadRoles(claims));
+  const Roles roles = roles_.Of(FindClaim(claims, options_.roles.claim));
+  if (roles.empty()) return Refused(absl::StrCat("its claim '", options_.roles.claim, "' has none of ", roles_.Wanted()));
   const Json* const name = FindClaim(claims, options_.name_claim);
   std::string text;
-  const absl::StatusOr<IdentityPtr> identity = NewIdentity(name != nullptr && name->Get(&text).ok() ? text : "", roles);
-  if (!identity.ok())
-    return Refused(absl::StrCat("its claim '", options_.name_claim, "' is no name: ", identity.status().message()));
-  return std::make_shared<const Identity>(Identity{.name = (*identity)->name, .roles = roles, .signer = token.pem, .end = end});
+  const absl::StatusOr<std::string> caller = CallersName(name != nullptr && name->Get(&text).ok() ? text : "");
+  if (!caller.ok()) return Refused(absl::StrCat("its claim '", options_.name_claim, "' is no name: ", caller.status().message()));
+  return std::make_shared<const Identity>(Identity{.name = *caller, .roles = roles, .signer = token.pem, .end = end});
 }
 
 void Jwt::Remember(const std::string& hash, const IdentityPtr& identity, absl::Time now) {
@@ -202,9 +190,7 @@ absl::StatusOr<IdentityPtr> Jwt::Verify(absl::string_view token, const void* con
 absl::Status Jwt::CheckStill(const Identity& identity, absl::Time now) const {
   if (now >= identity.end) return Refused("it has expired since this call was made; ask its issuer for a new one");
   MutexLock lock(mu_);
-  for (const JwtKey& key : *keys_) {
-    if (key.pem == identity.signer) return absl::OkStatus();
-  }
+  if (absl::c_any_of(*keys_, [&](const JwtKey& key) { return key.pem == identity.signer; })) return absl::OkStatus();
   return Refused("the server has taken out the key that signed it since this call was made; ask its issuer for a new token");
 }
 

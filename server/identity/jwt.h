@@ -73,7 +73,6 @@ class Jwt {
   absl::Status CountNew(const void* connection, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static absl::StatusOr<Signed> CheckSignature(absl::string_view token, const std::vector<JwtKey>& keys);
   absl::StatusOr<IdentityPtr> ReadClaims(const Signed& token, absl::Time now) const;
-  absl::StatusOr<Roles> ReadRoles(const Json& claims) const;
   void Remember(const std::string& hash, const IdentityPtr& identity, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JwtOptions options_;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
@@ -46,9 +47,7 @@ absl::StatusOr<std::vector<JwtKey>> ParseJwtKeys(absl::string_view text) {
   std::vector<JwtKey> keys;
   JwtKey next;
   int64_t number = 0;
-  const auto error = [&number](const auto&... why) {
-    return absl::InvalidArgumentError(absl::StrCat("--jwt_keys, line ", number, ": ", why...));
-  };
+  const auto error = [&number](const auto&... why) { return Invalid("--jwt_keys, line ", number, ": ", why...); };
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
     line = absl::StripAsciiWhitespace(line);
@@ -58,8 +57,7 @@ absl::StatusOr<std::vector<JwtKey>> ParseJwtKeys(absl::string_view text) {
       next.algorithm = AlgorithmOf(next.pem);
       if (next.algorithm.empty()) {
         return error("the key that ends here is none for tokens; want RSA of ", kLeastRsaBits,
-                     " bits or more, or the curve "
-                     "P-256 (prime256v1)");
+                     " bits or more, or the curve P-256 (prime256v1)");
       }
       if (keys.size() == kMostKeys) return error("there are more than ", kMostKeys, " keys");
       keys.push_back(std::move(next));
@@ -76,7 +74,7 @@ absl::StatusOr<std::vector<JwtKey>> ParseJwtKeys(absl::string_view text) {
     }
   }
   if (!next.pem.empty()) return error("a key begins and does not end");
-  if (keys.empty()) return absl::InvalidArgumentError("--jwt_keys: the file has no public key");
+  if (keys.empty()) return Invalid("--jwt_keys: the file has no public key");
   return keys;
 }
 

@@ -1,7 +1,5 @@
 #include "server/identity/jwt_roles.h"
 
-#include <utility>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -25,17 +23,15 @@ absl::StatusOr<JwtRoles> JwtRoles::Create(JwtRolesOptions options) {
     const size_t equals = entry.rfind('=');
     const Roles role = equals == std::string::npos ? Roles() : CallersRole(entry.substr(equals + 1));
     if (equals == 0 || role.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("--jwt_roles_map: '", entry,
-                                                     "' is no WORD=ROLE, with one of infer, train, "
-                                                     "publish and admin"));
+      return Invalid("--jwt_roles_map: '", entry, "' is no WORD=ROLE, with one of infer, train, publish and admin");
     }
     roles.map_[entry.substr(0, equals)].Add(role);
   }
   if (!roles.is_bare() || !absl::StrContains(roles.options_.claim, '.')) return roles;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--jwt_roles_claim=", roles.options_.claim,
-                   " is a claim within others, which has roles of the issuer's own, an `admin` of "
-                   "it perhaps; say which are for this server by --jwt_roles_prefix=gluond. or --jwt_roles_map=WORD=ROLE"));
+  return Invalid(
+      "--jwt_roles_claim=", roles.options_.claim,
+      " is a claim within others, which has roles of the issuer's own, an `admin` of it perhaps; say which are for this server by "
+      "--jwt_roles_prefix=gluond. or --jwt_roles_map=WORD=ROLE");
 }
 
 Roles JwtRoles::Of(const Json* claim) const {

@@ -1,7 +1,5 @@
 #include "server/identity/lines.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/core/status_macros.h"
@@ -9,15 +7,12 @@
 
 namespace gluond::server {
 
-absl::StatusOr<std::string> WatchedFile::Read() const {
-  absl::StatusOr<std::string> text = ReadOperatorFile(path_, most_mib_ << 20);
-  if (text.ok()) return text;
-  return absl::NotFoundError(absl::StrCat(flag_, "=", path_, " cannot be read: ", text.status().message()));
-}
-
 absl::StatusOr<bool> WatchedFile::Look(Clock::time_point now) {
-  absl::StatusOr<std::string> text = Read();
-  if (!text.ok()) next_.reset();
+  absl::StatusOr<std::string> text = ReadOperatorFile(path_, most_mib_ << 20);
+  if (!text.ok()) {
+    text = NotFound(flag_, "=", path_, " cannot be read: ", text.status().message());
+    next_.reset();
+  }
   if (!text.ok() && text.status() == told_) return false;
   told_ = text.status();
   RETURN_IF_ERROR(told_);
@@ -33,9 +28,7 @@ absl::StatusOr<bool> WatchedFile::Look(Clock::time_point now) {
   return true;
 }
 
-absl::Status NoLinesAnyMore(absl::string_view flag) {
-  return absl::InvalidArgumentError(absl::StrCat(flag, ": the file has no lines any more, want one at least"));
-}
+absl::Status NoLinesAnyMore(absl::string_view flag) { return Invalid(flag, ": the file has no lines any more, want one at least"); }
 
 absl::Status ForEachLine(absl::string_view flag, absl::string_view text,
                          absl::FunctionRef<absl::Status(const std::vector<std::string>& words)> take) {

@@ -41,8 +41,6 @@ class WatchedFile {
   const std::string& path() const { return path_; }
 
  private:
-  absl::StatusOr<std::string> Read() const;
-
   std::string flag_, path_;
   size_t most_mib_;
   std::optional<std::string> text_ = std::nullopt;

@@ -20,11 +20,6 @@ absl::string_view NameOf(Thing thing) {
   return kNames[static_cast<size_t>(thing)];
 }
 
-void Owners::Claim::End(bool made) {
-  owners_.End(*this, made);
-  keys_.clear();
-}
-
 void Owners::Load(Names names) {
   MutexLock lock(mu_);
   owners_ = std::move(names);
@@ -50,8 +45,7 @@ absl::Status Owners::MayTouch(const Identity& caller, const std::string& name, c
   if (touched.deed == Deed::kMake && !Exists(key)) {
     RETURN_IF_ERROR(Begin(key, claim));
     if (!Exists(key)) return absl::OkStatus();
-    End(*claim, /*made=*/false);  // Another call has just made it.
-    claim->keys_.clear();
+    claim->End(/*made=*/false);  // Another call has just made it.
   }
   if (!strict_ || !Exists(key)) return absl::OkStatus();
   MutexLock lock(mu_);
@@ -81,21 +75,19 @@ absl::Status Owners::CheckRight(const Identity& caller, const std::string& name,
   if (!owner.empty() && owner == name) return absl::OkStatus();
   const bool is_of_his_tenant = TenantPrefix(caller.name) == TenantPrefix(touched.name);
   if (is_of_his_tenant && caller.grants.Allow(touched.deed, Outside(touched.name))) return absl::OkStatus();
-  return WithInfo(absl::PermissionDeniedError(absl::StrCat(
-                      "the ", NameOf(touched.thing), " '", Excerpt(touched.name), "' ",
+  return NoPermission("the ", NameOf(touched.thing), " '", Excerpt(touched.name), "' ",
                       owner.empty() ? "has no owner, and is the admin's" : absl::StrCat("is that of '", Outside(owner), "'"), "; '",
                       Outside(caller.name), "' may not ", Verb(touched.deed),
-                      " it (--ownership=strict): ask for a grant in "
-                      "the server's --identities, or choose another name")),
-                  reason::kNoPermission);
+                      " it (--ownership=strict): ask for a grant in the server's --identities, or choose another name");
 }
 
-void Owners::End(const Claim& claim, bool made) {
-  if (claim.keys_.empty()) return;
+void Owners::End(Claim& claim, bool made) {
+  const std::vector<Key> keys = std::exchange(claim.keys_, {});
+  if (keys.empty()) return;
   {
     MutexLock lock(mu_);
     ++changes_;
-    for (const Key& key : claim.keys_) {
+    for (const Key& key : keys) {
       const auto making = making_.find(key);
       if (--making->second.calls == 0) making_.erase(making);
       if (!made) continue;

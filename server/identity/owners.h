@@ -56,7 +56,7 @@ class Owners {
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
     // `made`: the caller owns the things. Once; later calls do nothing.
-    void End(bool made);
+    void End(bool made) { owners_.End(*this, made); }
 
    private:
     friend class Owners;
@@ -94,7 +94,7 @@ class Owners {
   absl::Status Begin(const Key& key, Claim* claim);
   absl::Status CheckRight(const Identity& caller, const std::string& name, const Touched& touched) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void End(const Claim& claim, bool made);
+  void End(Claim& claim, bool made);
 
   std::array<std::function<bool(const std::string&)>, 6> exists_;
   bool strict_ = false;

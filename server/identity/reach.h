@@ -20,17 +20,8 @@ class Reach {
  public:
   // Reaches everything.
   Reach() = default;
-  static Reach Of(TenantPtr tenant) {
-    Reach reach;
-    reach.prefix_ = absl::StrCat(tenant->name(), "/");
-    reach.tenant_ = std::move(tenant);
-    return reach;
-  }
-  static Reach OfNoTenant() {
-    Reach reach;
-    reach.prefix_ = "/";  // No name inside begins so.
-    return reach;
-  }
+  static Reach Of(const TenantPtr& tenant) { return Reach(tenant->name() + "/", tenant); }
+  static Reach OfNoTenant() { return Reach("/", nullptr); }  // No name inside begins so.
 
   bool is_everything() const { return prefix_.empty(); }
   // Null: the caller is of no tenant.
@@ -54,6 +45,8 @@ class Reach {
   absl::string_view prefix() const { return prefix_; }
 
  private:
+  Reach(std::string prefix, TenantPtr tenant) : prefix_(std::move(prefix)), tenant_(std::move(tenant)) {}
+
   std::string prefix_;
   TenantPtr tenant_;
 };

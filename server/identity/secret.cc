@@ -1,9 +1,8 @@
 #include "server/identity/secret.h"
 
+#include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <unistd.h>
-
-#include <cstddef>
 
 #include "absl/strings/escaping.h"
 
@@ -22,10 +21,7 @@ std::string HashOf(absl::string_view text) {
 }
 
 bool IsSecret(absl::string_view secret, absl::string_view told) {
-  if (secret.size() != told.size()) return false;
-  unsigned char difference = 0;
-  for (size_t i = 0; i < secret.size(); ++i) difference |= static_cast<unsigned char>(secret[i] ^ told[i]);
-  return difference == 0;
+  return secret.size() == told.size() && CRYPTO_memcmp(secret.data(), told.data(), secret.size()) == 0;
 }
 
 }  // namespace gluond::server

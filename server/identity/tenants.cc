@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -16,7 +16,6 @@
 #include "engine/core/text.h"
 #include "engine/runtime/tenant_name.h"
 #include "engine/store/stored_name.h"
-#include "server/identity/lines.h"
 #include "server/identity/names.h"
 
 namespace gluond::server {
@@ -26,19 +25,21 @@ namespace {
 constexpr size_t kMostTenants = 1000;
 constexpr double kLeastShare = 0.01, kMostShare = 100;
 
-struct Count {
+struct WholeQuota {
   const char* name;
   int64_t Quotas::*quota;
+  bool is_bytes = false;
 };
-constexpr Count kCounts[] = {{"models", &Quotas::models},
-                             {"datasets", &Quotas::datasets},
-                             {"versions", &Quotas::versions},
-                             {"sessions", &Quotas::sessions},
-                             {"saved_sessions", &Quotas::saved_sessions},
-                             {"clients", &Quotas::clients},
-                             {"requests", &Quotas::requests}};
-constexpr Count kBytes[] = {
-    {"bytes", &Quotas::bytes}, {"store_bytes", &Quotas::store_bytes}, {"saved_session_bytes", &Quotas::saved_session_bytes}};
+constexpr WholeQuota kWholeQuotas[] = {{"models", &Quotas::models},
+                                       {"datasets", &Quotas::datasets},
+                                       {"versions", &Quotas::versions},
+                                       {"sessions", &Quotas::sessions},
+                                       {"saved_sessions", &Quotas::saved_sessions},
+                                       {"clients", &Quotas::clients},
+                                       {"requests", &Quotas::requests},
+                                       {"bytes", &Quotas::bytes, true},
+                                       {"store_bytes", &Quotas::store_bytes, true},
+                                       {"saved_session_bytes", &Quotas::saved_session_bytes, true}};
 
 bool ReadBytes(absl::string_view text, int64_t* bytes) {
   int shift = 0;
@@ -57,17 +58,12 @@ bool ReadNumber(absl::string_view text, double least, double most, double* numbe
 absl::Status ReadQuota(absl::string_view word, Quotas* quotas) {
   const std::pair<absl::string_view, absl::string_view> pair = absl::StrSplit(word, absl::MaxSplits('=', 1));
   const absl::string_view key = pair.first, value = pair.second;
-  const auto want = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat(key, " is '", Excerpt(value), "'; want ", what));
-  };
-  for (const Count& count : kCounts) {
-    if (key != count.name) continue;
-    return absl::SimpleAtoi(value, &(quotas->*count.quota)) && quotas->*count.quota >= 1 ? absl::OkStatus()
-                                                                                         : want("a number of 1 or more");
-  }
-  for (const Count& bytes : kBytes) {
-    if (key != bytes.name) continue;
-    return ReadBytes(value, &(quotas->*bytes.quota)) ? absl::OkStatus() : want("bytes, as 1000000, 64MiB or 2GiB");
+  const auto want = [&](absl::string_view what) { return Invalid(key, " is '", Excerpt(value), "'; want ", what); };
+  for (const WholeQuota& each : kWholeQuotas) {
+    if (key != each.name) continue;
+    int64_t& quota = quotas->*each.quota;
+    if (each.is_bytes) return ReadBytes(value, &quota) ? absl::OkStatus() : want("bytes, as 1000000, 64MiB or 2GiB");
+    return absl::SimpleAtoi(value, &quota) && quota >= 1 ? absl::OkStatus() : want("a number of 1 or more");
   }
   if (key == "requests_per_second") {
     return ReadNumber(value, 0.01, 1e9, &quotas->requests_per_second) ? absl::OkStatus() : want("0.01 or more");
@@ -76,41 +72,33 @@ absl::Status ReadQuota(absl::string_view word, Quotas* quotas) {
     return ReadNumber(value, kLeastShare, kMostShare, &quotas->lane_share) ? absl::OkStatus()
                                                                            : want(absl::StrCat(kLeastShare, " to ", kMostShare));
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no quota '", Excerpt(key),
-                                                 "'; there are models, datasets, "
-                                                 "versions, sessions, saved_sessions, clients, requests, bytes, "
-                                                 "store_bytes, saved_session_bytes, requests_per_second and lane_share"));
+  return Invalid("there is no quota '", Excerpt(key),
+                 "'; there are models, datasets, versions, sessions, saved_sessions, clients, requests, bytes, store_bytes, "
+                 "saved_session_bytes, requests_per_second and lane_share");
 }
 
 absl::StatusOr<std::map<std::string, Quotas>> Parse(absl::string_view text) {
   std::map<std::string, Quotas> tenants;
-  const absl::Status read = ForEachLine("--tenants", text, [&](const std::vector<std::string>& words) -> absl::Status {
+  RETURN_IF_ERROR(ForEachLine("--tenants", text, [&](const std::vector<std::string>& words) -> absl::Status {
     RETURN_IF_ERROR(CheckTenantName(words[0]));
     if (words[0].size() > kLongestTenant) {
-      return absl::InvalidArgumentError(absl::StrCat("the name has ", words[0].size(), " letters; want ", kLongestTenant,
-                                                     " at most, as a tenant's name leads those of its models and files"));
+      return Invalid("the name has ", words[0].size(), " letters; want ", kLongestTenant,
+                     " at most, as a tenant's name leads those of its models and files");
     }
-    if (!absl::ascii_isalnum(words[0][0])) return absl::InvalidArgumentError("the name has to begin with a letter or digit");
+    if (!absl::ascii_isalnum(words[0][0])) return Invalid("the name has to begin with a letter or digit");
     const auto [found, is_new] = tenants.try_emplace(words[0]);
-    if (!is_new) return absl::InvalidArgumentError("an earlier line has the same name");
-    if (tenants.size() > kMostTenants) return absl::InvalidArgumentError(absl::StrCat("there are more than ", kMostTenants));
+    if (!is_new) return Invalid("an earlier line has the same name");
+    if (tenants.size() > kMostTenants) return Invalid("there are more than ", kMostTenants);
     for (size_t i = 1; i < words.size(); ++i) RETURN_IF_ERROR(ReadQuota(words[i], &found->second));
     return absl::OkStatus();
-  });
-  RETURN_IF_ERROR(read);
+  }));
   return tenants;
 }
 
 }  // namespace
 
 absl::string_view QuotaName(int64_t Quotas::*quota) {
-  for (const Count& count : kCounts) {
-    if (count.quota == quota) return count.name;
-  }
-  for (const Count& bytes : kBytes) {
-    if (bytes.quota == quota) return bytes.name;
-  }
-  return "";
+  return absl::c_find_if(kWholeQuotas, [&](const WholeQuota& each) { return each.quota == quota; })->name;
 }
 
 Tenant::Tenant(const std::string& name)
@@ -157,18 +145,12 @@ absl::Status Tenant::TakeRequest(Clock::time_point now) {
 
 void Tenant::Ended(absl::string_view method, absl::StatusCode code) {
   MutexLock lock(mu_);
-  auto found = ended_.find(method);
-  if (found == ended_.end()) found = ended_.try_emplace(std::string(method)).first;
-  ++found->second[code];
+  ++ended_[{std::string(method), code}];
 }
 
-std::map<std::pair<std::string, absl::StatusCode>, int64_t> Tenant::ended() const {
-  std::map<std::pair<std::string, absl::StatusCode>, int64_t> all;
+Tenant::EndedCalls Tenant::ended() const {
   MutexLock lock(mu_);
-  for (const auto& [method, by_code] : ended_) {
-    for (const auto& [code, count] : by_code) all[{method, code}] = count;
-  }
-  return all;
+  return ended_;
 }
 
 absl::Status Tenants::Load(std::string path) {

@@ -68,13 +68,14 @@ class Tenant {
   // Counts a call that has ended. `method`: a word that the server has for it, of which there are as many as methods.
   void Ended(absl::string_view method, absl::StatusCode code);
   // The calls that have ended, by method and code.
-  std::map<std::pair<std::string, absl::StatusCode>, int64_t> ended() const;
+  using EndedCalls = std::map<std::pair<std::string, absl::StatusCode>, int64_t>;
+  EndedCalls ended() const;
 
  private:
   const std::shared_ptr<AccountGroup> group_;
   const AccountPtr account_;
   mutable Mutex mu_;
-  std::map<std::string, std::map<absl::StatusCode, int64_t>, std::less<>> ended_ ABSL_GUARDED_BY(mu_);  // By method.
+  EndedCalls ended_ ABSL_GUARDED_BY(mu_);
   Quotas quotas_ ABSL_GUARDED_BY(mu_);
   double tokens_ ABSL_GUARDED_BY(mu_) = 0;  // Requests that may come, as of filled_.
   Clock::time_point filled_ ABSL_GUARDED_BY(mu_);
@@ -84,11 +85,9 @@ using TenantPtr = std::shared_ptr<Tenant>;
 // The quota's name in the file, "models", for each quota that is a whole number.
 absl::string_view QuotaName(int64_t Quotas::*quota);
 
+// Without a file there is the default tenant alone.
 class Tenants {
  public:
-  // Without a file there is the default tenant alone.
-  Tenants() = default;
-
   // Reads the file. Before the first call. NOT_FOUND: no such file. INVALID_ARGUMENT: a line, by its number.
   absl::Status Load(std::string path);
   // Takes up a file that has changed; returns whether it has. One that is broken, or has lost all its lines, changes nothing,

@@ -21,7 +21,7 @@ using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
 absl::Status Bad(const WatchedFile& file, absl::string_view why) {
   ERR_clear_error();
-  return absl::FailedPreconditionError(absl::StrCat(file.flag(), "=", file.path(), " ", why));
+  return FailedPrecondition(file.flag(), "=", file.path(), " ", why);
 }
 
 Bio Open(const WatchedFile& file) {
@@ -67,7 +67,7 @@ TlsCertificates::TlsCertificates(const TlsFiles& files)
 
 absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const TlsFiles& files) {
   if (files.certificate.empty() || files.key.empty()) {
-    return absl::FailedPreconditionError("TLS needs both --tls_cert and --tls_key");
+    return FailedPrecondition("TLS needs both --tls_cert and --tls_key");
   }
   std::unique_ptr<TlsCertificates> certificates(new TlsCertificates(files));
   RETURN_IF_ERROR(certificates->Reload().status());
@@ -118,16 +118,14 @@ grpc_server_credentials* TlsCertificates::NewCredentials() {
 }
 
 grpc_ssl_certificate_config_reload_status TlsCertificates::Fetch(void* port, grpc_ssl_server_certificate_config** config) {
-  return static_cast<Port*>(port)->certificates->Fetch(static_cast<Port*>(port), config);
-}
-
-grpc_ssl_certificate_config_reload_status TlsCertificates::Fetch(Port* port, grpc_ssl_server_certificate_config** config) {
-  MutexLock lock(mu_);
-  if (port->version == version_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-  port->version = version_;
-  const grpc_ssl_pem_key_cert_pair pair = {good_.key.c_str(), good_.certificate.c_str()};
+  Port& its = *static_cast<Port*>(port);
+  TlsCertificates& all = *its.certificates;
+  MutexLock lock(all.mu_);
+  if (its.version == all.version_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+  its.version = all.version_;
+  const grpc_ssl_pem_key_cert_pair pair = {all.good_.key.c_str(), all.good_.certificate.c_str()};
   // gRPC wants some authority here even where it asks no client for a certificate.
-  const std::string& authority = asks_clients_ ? good_.client_authority : good_.certificate;
+  const std::string& authority = all.asks_clients_ ? all.good_.client_authority : all.good_.certificate;
   *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 }

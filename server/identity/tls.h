@@ -61,7 +61,6 @@ class TlsCertificates {
   // Sets the ends of those of the server and of its clients' authorities.
   absl::Status Check(absl::Time* end, absl::Time* client_end) const;
   static grpc_ssl_certificate_config_reload_status Fetch(void* port, grpc_ssl_server_certificate_config** config);
-  grpc_ssl_certificate_config_reload_status Fetch(Port* port, grpc_ssl_server_certificate_config** config);
 
   // Used in Reload alone.
   WatchedFile certificate_, key_, client_authority_;

@@ -29,7 +29,7 @@
 #include "gluond/v1/training.pb.h"
 #include "server/hosted/hosted_model.h"
 #include "server/rpc/call.h"
-#include "server/rpc/draining.h"
+#include "server/rpc/calls_under_way.h"
 #include "server/services/expectation.h"
 #include "server/services/stopwatch.h"
 #include "server/services/train_plan.h"

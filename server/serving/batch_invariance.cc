@@ -1,9 +1,9 @@
 #include "server/serving/batch_invariance.h"
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/graph.h"
+#include "engine/core/status_macros.h"
 #include "server/start/cpu_check.h"
 
 namespace gluond::server {
@@ -12,10 +12,8 @@ namespace {
 // Other nodes compute in the type of what they read.
 bool ComputesInFloat64(const ModelState& state) {
   const auto is_double = [](DType type) { return type == DType::kFloat64; };
-  bool found = std::any_of(state.parameters.begin(), state.parameters.end(),
-                           [&](const NamedTensor& value) { return is_double(value.tensor.dtype()); }) ||
-               std::any_of(state.definition.inputs.begin(), state.definition.inputs.end(),
-                           [&](const ModelInput& input) { return is_double(input.dtype); });
+  bool found = absl::c_any_of(state.parameters, [&](const NamedTensor& value) { return is_double(value.tensor.dtype()); }) ||
+               absl::c_any_of(state.definition.inputs, [&](const ModelInput& input) { return is_double(input.dtype); });
   PostOrderVisit(state.definition.outputs, [&](const NodePtr& node) {
     const auto type = node->attrs.dict.find("dtype");
     found = found || (!node->is_variable() && type != node->attrs.dict.end() && type->second == Name(DType::kFloat64));
@@ -24,9 +22,8 @@ bool ComputesInFloat64(const ModelState& state) {
 }
 
 absl::Status Refused(absl::string_view why, absl::string_view remedy) {
-  return absl::FailedPreconditionError(absl::StrCat("options.batch_invariant: answers would not have the bits of lone ones, as ",
-                                                    why, "; ", remedy,
-                                                    ", or publish without batch_invariant: the last bits may then differ"));
+  return FailedPrecondition("options.batch_invariant: answers would not have the bits of lone ones, as ", why, "; ", remedy,
+                            ", or publish without batch_invariant: the last bits may then differ");
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 #include "server/serving/batch_queue.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <limits>
-#include <string>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 
@@ -24,10 +22,8 @@ BatchQueue::Who BatchQueue::WhoSent(const InferRequest& request) {
 
 absl::Status BatchQueue::Add(InferRequestPtr request) {
   if (options_.max_batch_size > 0 && request->rows > options_.max_batch_size) {
-    return absl::InvalidArgumentError(absl::StrCat("the request has a batch of ", request->rows,
-                                                   " rows, the limit of this "
-                                                   "version's max_batch_size is ",
-                                                   options_.max_batch_size));
+    return Invalid("the request has a batch of ", request->rows, " rows, the limit of this version's max_batch_size is ",
+                   options_.max_batch_size);
   }
   if (request->priority == 0 || request->priority > static_cast<uint64_t>(options_.priority_levels)) {
     request->priority = static_cast<uint64_t>(options_.default_priority);
@@ -35,9 +31,9 @@ absl::Status BatchQueue::Add(InferRequestPtr request) {
   Level& level = by_priority_[request->priority];
   const auto waiting = static_cast<int64_t>(level.requests.size());
   if (waiting >= most_ && !MakeRoomFor(WhoSent(*request), level)) {
-    return absl::UnavailableError(absl::StrCat(
-        waiting, " requests ", options_.priority_levels > 0 ? "of this priority " : "", "wait for this version, the limit of ",
-        options_.max_queue_size > 0 ? "max_queue_size" : "--max_requests", "; try again later"));
+    return Unavailable(waiting, " requests ", options_.priority_levels > 0 ? "of this priority " : "",
+                       "wait for this version, the limit of ", options_.max_queue_size > 0 ? "max_queue_size" : "--max_requests",
+                       "; try again later");
   }
   std::chrono::microseconds timeout = options_.default_timeout;
   if (options_.allow_timeout_override && request->timeout.has_value()) {
@@ -79,15 +75,15 @@ bool BatchQueue::MakeRoomFor(const Who& caller, Level& level) {
   const auto last = std::find_if(level.requests.rbegin(), level.requests.rend(),
                                  [&](const InferRequestPtr& request) { return WhoSent(*request) == most; });
   Left(level, **last);
-  gave_way_.emplace_back(std::move(*last),
-                         absl::UnavailableError(absl::StrCat(
-                             "the version's queue is full, and the request gave way to one of another caller: ", count, " of the ",
-                             most_, " requests that may wait were this caller's; send fewer at once, or raise max_queue_size")));
+  gave_way_.emplace_back(
+      std::move(*last),
+      Unavailable("the version's queue is full, and the request gave way to one of another caller: ", count, " of the ", most_,
+                  " requests that may wait were this caller's; send fewer at once, or raise max_queue_size"));
   level.requests.erase(std::next(last).base());
   return true;
 }
 
-std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time_point* again) {
+Batch BatchQueue::Take(Clock::time_point now, Clock::time_point* again) {
   using Place = std::pair<Level*, Requests::iterator>;
   struct Group {
     std::vector<Place> joined;
@@ -110,7 +106,7 @@ std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time
     group.rows += request.rows;
     group.is_full = request.is_alone || group.rows >= options_.max_batch_size;
     group.longest = std::min(group.longest, request.arrived);
-    if (std::find(sizes.begin(), sizes.end(), group.rows) != sizes.end()) group.preferred = group.joined.size();
+    if (absl::c_linear_search(sizes, group.rows)) group.preferred = group.joined.size();
   };
   for (auto& [priority, level] : by_priority_) {
     for (auto it = level.requests.begin(); it != level.requests.end(); ++it) {
@@ -128,7 +124,7 @@ std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time
       continue;
     }
     if (!group.is_full && now < due) group.joined.resize(group.preferred);
-    std::vector<InferRequestPtr> batch;
+    Batch batch;
     for (const auto& [level, it] : group.joined) {
       if (batch.empty() && (*it)->turn != kLast) level->turn = std::max(level->turn, (*it)->turn);
       Left(*level, **it);
@@ -140,7 +136,7 @@ std::vector<InferRequestPtr> BatchQueue::Take(Clock::time_point now, Clock::time
   return {};
 }
 
-void BatchQueue::Return(const std::vector<InferRequestPtr>& batch) {
+void BatchQueue::Return(const Batch& batch) {
   for (auto it = batch.rbegin(); it != batch.rend(); ++it) {
     (*it)->is_alone = true;
     (*it)->kind = absl::StrCat("alone ", reinterpret_cast<uintptr_t>(it->get()));
@@ -156,7 +152,7 @@ absl::Status BatchQueue::WhyDead(const InferRequest& request, Clock::time_point 
   if (request.cancellation != nullptr) RETURN_IF_ERROR(request.cancellation->Check());
   if (!request.too_late.has_value() || now < *request.too_late) return absl::OkStatus();
   const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(*request.too_late - request.arrived);
-  return absl::UnavailableError(absl::StrCat("the request has waited for longer than its timeout, ", waited.count(), " us"));
+  return Unavailable("the request has waited for longer than its timeout, ", waited.count(), " us");
 }
 
 BatchQueue::Dead BatchQueue::TakeDead(Clock::time_point now) {

@@ -3,7 +3,7 @@
 //
 //   RETURN_IF_ERROR(queue.Add(request));
 //   Clock::time_point again;
-//   std::vector<InferRequestPtr> batch = queue.Take(now, &again);  // Empty: nothing is due before `again`.
+//   Batch batch = queue.Take(now, &again);  // Empty: nothing is due before `again`.
 //
 // A batch is led by the request of its kind that has the highest priority and comes next there. The next requests of its
 // kind join the batch while they fit, whatever stands between them. A batch is due when no more may join it: it is full, it
@@ -44,7 +44,7 @@ class BatchQueue {
   // As Triton does, gives a priority that there is not the default's place, and hears a timeout only where the options allow
   // it, and where it is shorter than theirs. UNAVAILABLE: too many wait. INVALID_ARGUMENT: more rows than max_batch_size.
   absl::Status Add(InferRequestPtr request);
-  std::vector<InferRequestPtr> Take(Clock::time_point now, Clock::time_point* again);
+  Batch Take(Clock::time_point now, Clock::time_point* again);
   // Requests that are not to be computed any more, with the reason: cancelled, late, or gone to make room. With
   // delay_late_requests, late ones stay, behind all others of their priority.
   using Dead = std::vector<std::pair<InferRequestPtr, absl::Status>>;
@@ -53,7 +53,7 @@ class BatchQueue {
   bool has_dead() const { return !gave_way_.empty(); }
   std::vector<InferRequestPtr> TakeAll();
   // Takes the requests of a batch back, before all others: each will be a batch of its own.
-  void Return(const std::vector<InferRequestPtr>& batch);
+  void Return(const Batch& batch);
   // Whether no batch waits for more requests, as those that come go elsewhere.
   void set_hurries(bool hurries) { hurries_ = hurries; }
   // When TakeDead would have more; Clock::time_point::max(): no time is set.

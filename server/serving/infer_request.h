@@ -49,15 +49,13 @@ struct InferRequest final : Cancellation::Listener {
   InferTimes times;                           // Set before `done` has outputs.
   std::function<void()> wake;                 // Called when it is cancelled, while it listens.
 
-  void Listen() {
-    if (cancellation != nullptr) (void)cancellation->Listen(this);
-  }
   void Unlisten() {
     if (cancellation != nullptr) cancellation->Unlisten(this);
   }
   void OnCancel() override { wake(); }
 };
 using InferRequestPtr = std::shared_ptr<InferRequest>;
+using Batch = std::vector<InferRequestPtr>;  // Requests that are computed together.
 
 }  // namespace gluond::server
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "engine/runtime/random_stream.h"
 
 namespace gluond::server {
 
@@ -19,12 +20,8 @@ constexpr uint64_t Mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// FNV-1a of 64 bits over the id's bytes, mixed: FNV-1a alone leaves ids that differ in their last byte close together.
-constexpr uint64_t PlaceOfId(absl::string_view id) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return Mixed(hash);
-}
+// The hash is mixed: FNV-1a alone leaves ids that differ in their last byte close together.
+constexpr uint64_t PlaceOfId(absl::string_view id) { return Mixed(NameHash(id)); }
 
 }  // namespace gluond::server
 

@@ -133,9 +133,8 @@ void Publisher::Retire(const std::string& name, int64_t number, const std::optio
 void Publisher::Unload(const std::string& name, Done done) {
   turns_.Run(name, [this, name, done = std::move(done)] {
     if (store_ == nullptr) {
-      return done(
-          absl::UnavailableError("this server has no store (--store_dir): what it unloads it could not load again; "
-                                 "RetireVersion ends a version for good"));
+      return done(Unavailable("this server has no store (--store_dir): what it unloads it could not load again; ",
+                              "RetireVersion ends a version for good"));
     }
     const auto leaving = table_.BeginUnload(name);
     if (!leaving.ok()) return done(leaving.status());
@@ -197,8 +196,7 @@ void Publisher::LogLostInvariance(const std::string& name, int64_t number, const
 }
 
 absl::StatusOr<ModelState> Publisher::ReadValues(const std::string& name, int64_t number) const {
-  const CustomHostPtr custom_host = devices_.custom_host_of(name);
-  const ScopedCustomHost host(custom_host);
+  const ScopedCustomHost host(devices_.custom_host_of(name));
   return store_->LoadValues(name, number, *devices_.host().allocator);
 }
 
@@ -208,8 +206,8 @@ void Publisher::LoadAgain(const std::string& name, Done done) {
 }
 
 void Publisher::LoadRetired() {
-  const absl::StatusOr<std::vector<std::string>> tenants = store_->ListRetired();
-  for (const std::string& tenant : tenants.ok() ? *tenants : std::vector<std::string>()) {
+  const std::vector<std::string> tenants = store_->ListRetired().value_or(std::vector<std::string>());
+  for (const std::string& tenant : tenants) {
     absl::StatusOr<RetiredNames> names = store_->LoadRetired(tenant);
     if (!names.ok()) {
       log_(EventLine("retired_numbers_lost", LogLevel::kError,
@@ -249,20 +247,23 @@ bool Publisher::LoadIndex(const std::string& name, const std::vector<int64_t>& n
   const ScopedAccount owner(runner_.tenants.AccountOf(name));
   absl::Status status;
   const VersionIndex index = ReadIndex(name, numbers, &status);
-  LogFault(absl::StrCat("the index of the versions of '", name, "' was not loaded",
-                        index.routes.are_lost ? ", and requests that name no version are UNAVAILABLE until RouteVersions "
-                                                "sets the label `stable` or weights again"
-                                              : ""),
-           status);
+  LogFault(
+      absl::StrCat(
+          "the index of the versions of '", name, "' was not loaded",
+          index.routes.are_lost
+              ? ", and requests that name no version are UNAVAILABLE until RouteVersions sets the label `stable` or weights again"
+              : ""),
+      status);
   for (const auto& [number, facts] : index.versions) {
     Keep(facts.options.operator_owners, std::string(TenantPrefix(name)), devices_.custom_host());
   }
   const bool is_readable = status.ok() || IsLost(status);
-  table_.Add(name, index,
-             is_readable ? absl::OkStatus()
-                         : Annotate(status, absl::StrCat("the versions of '", name,
-                                                         "' are on the disk, and this "
-                                                         "server cannot read their index; choose another name")));
+  table_.Add(
+      name, index,
+      is_readable
+          ? absl::OkStatus()
+          : Annotate(status, absl::StrCat("the versions of '", name,
+                                          "' are on the disk, and this server cannot read their index; choose another name")));
   if (!is_readable) return false;
   for (const int64_t number : numbers) {
     if (!index.versions.contains(number)) (void)store_->DeleteValues(name, number);
@@ -297,20 +298,15 @@ absl::StatusOr<VersionTable::Models> Publisher::Plan(const Declaration& declarat
     model.routes = declared.routes;
     for (const auto& [number, wanted] : declared.versions) {
       if (checkpoints == nullptr) {
-        return absl::FailedPreconditionError(absl::StrCat(wanted.place,
-                                                          ": this server keeps no checkpoints; start it with "
-                                                          "--store_dir=FOLDER"));
+        return FailedPrecondition(wanted.place, ": this server keeps no checkpoints; start it with --store_dir=FOLDER");
       }
       VersionTable::Version& version = model.versions[number];
       version.state = v1::ServedVersion::READY;
       version.facts.source = wanted.checkpoint;
       version.facts.options = wanted.options;
-      const absl::StatusOr<Place*> place = devices_.Find(wanted.options.device);
-      if (!place.ok()) return Annotate(place.status(), wanted.place);
-      version.facts.options.device = (*place)->device.ToString();
-      absl::StatusOr<std::string> revision = checkpoints->Revision(wanted.checkpoint);
-      if (!revision.ok()) return Annotate(revision.status(), wanted.place);
-      version.revision = *std::move(revision);
+      ASSIGN_OR_RETURN(const Place* const place, Annotate(devices_.Find(wanted.options.device), wanted.place));
+      version.facts.options.device = place->device.ToString();
+      ASSIGN_OR_RETURN(version.revision, Annotate(checkpoints->Revision(wanted.checkpoint), wanted.place));
     }
   }
   return table_.Plan(std::move(planned));
@@ -326,14 +322,12 @@ Task<absl::StatusOr<ServedVersionPtr>> Publisher::MakeDeclared(const std::string
 }
 
 absl::StatusOr<ModelState> Publisher::ReadCheckpoint(const std::string& name, const CheckpointStore& checkpoints) const {
-  const CustomHostPtr custom_host = devices_.custom_host_of(name);
-  const ScopedCustomHost host(custom_host);
+  const ScopedCustomHost host(devices_.custom_host_of(name));
   ASSIGN_OR_RETURN(Checkpoint checkpoint, checkpoints.Load(name, *devices_.host().allocator));
   return std::move(checkpoint.model);
 }
 
-Task<absl::StatusOr<Declaration>> Publisher::DeclareNow(std::function<absl::StatusOr<Declaration>()> read,
-                                                        const CheckpointStore* checkpoints) {
+Task<absl::StatusOr<Declaration>> Publisher::DeclareNow(ReadDeclaration read, const CheckpointStore* checkpoints) {
   CO_ASSIGN_OR_RETURN(Declaration declaration, read());
   CO_ASSIGN_OR_RETURN(VersionTable::Models planned, Plan(declaration, checkpoints));
   for (auto& [name, model] : planned) {
@@ -352,7 +346,7 @@ Task<absl::StatusOr<Declaration>> Publisher::DeclareNow(std::function<absl::Stat
   co_return declaration;
 }
 
-void Publisher::Declare(std::function<absl::StatusOr<Declaration>()> read, const CheckpointStore* checkpoints,
+void Publisher::Declare(ReadDeclaration read, const CheckpointStore* checkpoints,
                         std::function<void(absl::StatusOr<Declaration>)> done) {
   turns_.RunTask<absl::StatusOr<Declaration>>(
       kDeclarations, [this, read = std::move(read), checkpoints] { return DeclareNow(read, checkpoints); }, std::move(done));

@@ -64,8 +64,8 @@ class Publisher {
   //
   // Errors of `read`. FAILED_PRECONDITION: a name has published versions, or `checkpoints` is null and there are some to
   // read. NOT_FOUND: a checkpoint. INVALID_ARGUMENT: an option that does not fit its model. RESOURCE_EXHAUSTED: a limit.
-  void Declare(std::function<absl::StatusOr<Declaration>()> read, const CheckpointStore* checkpoints,
-               std::function<void(absl::StatusOr<Declaration>)> done);
+  using ReadDeclaration = std::function<absl::StatusOr<Declaration>()>;
+  void Declare(ReadDeclaration read, const CheckpointStore* checkpoints, std::function<void(absl::StatusOr<Declaration>)> done);
 
   // Few requests come any more: those that wait for others to join them are computed at once.
   void Hurry();
@@ -102,8 +102,7 @@ class Publisher {
   void LogFault(const std::string& what, const absl::Status& status) const;
   void LogLostInvariance(const std::string& name, int64_t number, const ModelState& state, const ServingOptions& options) const;
 
-  Task<absl::StatusOr<Declaration>> DeclareNow(std::function<absl::StatusOr<Declaration>()> read,
-                                               const CheckpointStore* checkpoints);
+  Task<absl::StatusOr<Declaration>> DeclareNow(ReadDeclaration read, const CheckpointStore* checkpoints);
   // The models that `declaration` wants, with those of their versions that are there already.
   absl::StatusOr<VersionTable::Models> Plan(const Declaration& declaration, const CheckpointStore* checkpoints) const;
   Task<absl::StatusOr<ServedVersionPtr>> MakeDeclared(const std::string& name, int64_t number, const VersionFacts& facts,

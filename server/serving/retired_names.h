@@ -10,6 +10,8 @@
 #include <map>
 #include <string>
 
+#include "absl/algorithm/container.h"
+
 namespace gluond::server {
 
 struct RetiredNames {
@@ -27,8 +29,7 @@ struct RetiredNames {
   void Add(const std::string& name, int64_t number) {
     next[name] = std::max(number, NextOf(name));
     if (next.size() <= kMost) return;
-    const auto lowest =
-        std::min_element(next.begin(), next.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto lowest = absl::c_min_element(next, [](const auto& a, const auto& b) { return a.second < b.second; });
     first = std::max(first, lowest->second);
     next.erase(lowest);
   }

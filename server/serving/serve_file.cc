@@ -1,9 +1,5 @@
 #include "server/serving/serve_file.h"
 
-#include <utility>
-
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/core/device.h"
@@ -23,8 +19,7 @@ constexpr int64_t kLargestNumber = 1'000'000'000;
 
 // A key that is the number of a version.
 absl::StatusOr<int64_t> Number(const Yaml& key) {
-  int64_t number = 0;
-  RETURN_IF_ERROR(key.Get(&number));
+  ASSIGN_OR_RETURN(const int64_t number, key.As<int64_t>());
   if (number >= 1 && number <= kLargestNumber && absl::StrCat(number) == key.text()) return number;
   return key.Error("'", key.text(), "' is no version's number; want 1 to ", kLargestNumber, ", without zeros before it");
 }
@@ -79,8 +74,7 @@ absl::Status ReadLabels(const Yaml& yaml, DeclaredModel* model) {
   RETURN_IF_ERROR(yaml.Want(Yaml::Kind::kMap));
   for (const auto& [key, value] : yaml.members()) {
     RETURN_IF_ERROR(key.At(CheckLabel(key.text())));
-    int64_t number = 0;
-    RETURN_IF_ERROR(value.Get(&number));
+    ASSIGN_OR_RETURN(const int64_t number, value.As<int64_t>());
     RETURN_IF_ERROR(CheckVersion(*model, value, number));
     model->routes.labels[key.text()] = number;
   }
@@ -93,8 +87,7 @@ absl::Status ReadWeights(const Yaml& yaml, DeclaredModel* model) {
   for (const auto& [key, value] : yaml.members()) {
     ASSIGN_OR_RETURN(const int64_t number, Number(key));
     RETURN_IF_ERROR(CheckVersion(*model, key, number));
-    uint64_t weight = 0;
-    RETURN_IF_ERROR(value.Get(&weight));
+    ASSIGN_OR_RETURN(const uint64_t weight, value.As<uint64_t>());
     if (weight > UINT32_MAX) return value.Error(weight, " is out of range; want 0 to ", UINT32_MAX);
     if (weight > 0) model->routes.weights[number] = static_cast<uint32_t>(weight);
   }
@@ -138,7 +131,7 @@ absl::StatusOr<Declaration> ParseServeFile(absl::string_view text, absl::string_
 absl::StatusOr<Declaration> ReadServeFile(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadOperatorFile(path, Yaml::kMostBytes);
   if (text.ok()) return ParseServeFile(*text, path);
-  return absl::NotFoundError(absl::StrCat("--serve=", path, " cannot be read: ", text.status().message()));
+  return NotFound("--serve=", path, " cannot be read: ", text.status().message());
 }
 
 absl::Status CheckCheckpoints(const Declaration& declaration, const CheckpointStore& store) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,8 +22,7 @@
 #include "server/custom/operator_owners.h"
 #include "server/net/peers.h"
 #include "server/rpc/calls_under_way.h"
-#include "server/serving/batch_cancellation.h"
-#include "server/serving/batch_rows.h"
+#include "server/serving/batch.h"
 
 namespace gluond::server {
 namespace {
@@ -33,7 +33,7 @@ using Clock = BatchQueue::Clock;
 constexpr size_t kMuch = 256 << 10;
 
 // Those who get the answers; one who gets several is there several times.
-std::vector<Peer*> PeersOf(const std::vector<InferRequestPtr>& batch) {
+std::vector<Peer*> PeersOf(const Batch& batch) {
   std::vector<Peer*> peers;
   for (const InferRequestPtr& request : batch) {
     if (request->peer != nullptr) peers.push_back(request->peer.get());
@@ -47,9 +47,8 @@ absl::Status CheckValues(const ModelState& state) {
   PostOrderVisit(state.definition.outputs, [&](const NodePtr& node) { wanted.insert(node->name()); });
   for (const Parameter& parameter : state.definition.parameters) {
     if (values.contains(parameter.name) || !wanted.contains(parameter.name)) continue;
-    return absl::FailedPreconditionError(absl::StrCat("parameter '", Excerpt(parameter.name),
-                                                      "' has no value; initialize "
-                                                      "the model, and where its shape is open let it see a batch"));
+    return FailedPrecondition("parameter '", Excerpt(parameter.name),
+                              "' has no value; initialize the model, and where its shape is open let it see a batch");
   }
   return absl::OkStatus();
 }
@@ -150,10 +149,8 @@ absl::Status ServedVersion::CheckBatching() const {
   if (options_.max_batch_size <= 0) return absl::OkStatus();
   const auto check = [](absl::string_view what, const std::string& name, const Shape& shape) {
     if (!shape.rank_known() || (shape.ndim() > 0 && shape[0] == Shape::kUnknown)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("max_batch_size is above 0, but the first axis of the ", what, " '",
-                                                   Excerpt(name), "' of shape ", shape.ToString(),
-                                                   " is no batch's: it "
-                                                   "has one size; set max_batch_size 0, or leave that size open (-1)"));
+    return Invalid("max_batch_size is above 0, but the first axis of the ", what, " '", Excerpt(name), "' of shape ",
+                   shape.ToString(), " is no batch's: it has one size; set max_batch_size 0, or leave that size open (-1)");
   };
   for (const ModelInput& input : model().model().inputs()) RETURN_IF_ERROR(check("input", input.name, input.shape));
   for (const ModelOutput& output : model().model().outputs()) {
@@ -196,8 +193,7 @@ absl::Status ServedVersion::Check(InferRequest* request) const {
   request->inputs.clear();  // They come in the model's order from here on, as those that they join.
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].dtype() != want[i].dtype) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input '", want[i].name, "' has the type ", Name(inputs[i].dtype()), ", expected ", Name(want[i].dtype)));
+      return Invalid("input '", want[i].name, "' has the type ", Name(inputs[i].dtype()), ", expected ", Name(want[i].dtype));
     }
     request->inputs.push_back({want[i].name, std::move(inputs[i])});
   }
@@ -209,9 +205,8 @@ absl::Status ServedVersion::Check(InferRequest* request) const {
     const Shape& shape = input.tensor.shape();
     const int64_t rows = shape.ndim() > 0 ? shape[0] : -1;
     if (rows < 1 || (request->rows >= 0 && rows != request->rows)) {
-      return absl::InvalidArgumentError(absl::StrCat("input '", Excerpt(input.name), "' has shape ", shape.ToString(),
-                                                     "; the first axis is the batch's, of 1 or more rows, the same for "
-                                                     "all inputs"));
+      return Invalid("input '", Excerpt(input.name), "' has shape ", shape.ToString(),
+                     "; the first axis is the batch's, of 1 or more rows, the same for all inputs");
     }
     request->rows = rows;
     Shape row = shape;
@@ -224,13 +219,11 @@ absl::Status ServedVersion::Check(InferRequest* request) const {
 
 absl::Status ServedVersion::CheckOutput(const std::string& name) const {
   const std::vector<ModelOutput>& outputs = model().model().outputs();
-  if (std::any_of(outputs.begin(), outputs.end(), [&](const ModelOutput& output) { return output.name == name; })) {
-    return absl::OkStatus();
-  }
+  if (absl::c_any_of(outputs, [&](const ModelOutput& output) { return output.name == name; })) return absl::OkStatus();
   std::vector<std::string> known;
   for (const ModelOutput& output : outputs) known.push_back(output.name);
-  return absl::InvalidArgumentError(absl::StrCat("there is no output '", Excerpt(name), "'", DidYouMean(name, known),
-                                                 " (outputs: ", absl::StrJoin(known, ", "), ")"));
+  return Invalid("there is no output '", Excerpt(name), "'", DidYouMean(name, known), " (outputs: ", absl::StrJoin(known, ", "),
+                 ")");
 }
 
 void ServedVersion::Infer(InferRequestPtr request) {
@@ -239,7 +232,8 @@ void ServedVersion::Infer(InferRequestPtr request) {
     if (const auto self = weak.lock()) self->Wake();
   };
   absl::Status status = Check(request.get());
-  request->Listen();  // A cancellation that comes before the request waits is seen by Pump.
+  // A cancellation that comes before the request waits is seen by Pump.
+  if (request->cancellation != nullptr) (void)request->cancellation->Listen(request.get());
   if (status.ok()) {
     MutexLock lock(mu_);
     status = stopped_ ? Draining() : queue_.Add(request);
@@ -346,7 +340,7 @@ void ServedVersion::PumpAt(Clock::time_point when) {
 
 void ServedVersion::Pump() {
   while (true) {
-    std::vector<std::pair<InferRequestPtr, absl::Status>> dead;
+    BatchQueue::Dead dead;
     Batch batch;
     size_t instance = 0;
     {
@@ -427,8 +421,7 @@ void ServedVersion::Ran(const Batch& batch, Statistics::Phases phases, Clock::ti
     woken_ = true;  // Some may be cancelled.
     if (!stopped_) return queue_.Return(batch);
   }
-  int64_t rows = 0;
-  for (const InferRequestPtr& request : batch) rows += request->rows;
+  const int64_t rows = RowsOf(batch);
   if (answers.ok()) statistics_.Executed(rows, phases);
   {
     const ScopedCork cork(PeersOf(batch));

@@ -80,8 +80,6 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
  private:
   ServedVersion(const Shared& shared, int64_t number, const ServingOptions& options);
 
-  using Batch = std::vector<InferRequestPtr>;
-
   // Puts the values into memory of the version's device, once for all instances.
   Task<absl::StatusOr<NamedTensors>> Keep(const NamedTensors& values, Place& place, const std::string& owner);
   Task<absl::Status> Make(ModelState state, Place& place, const std::string& served, Lane& host_lane);

@@ -71,10 +71,6 @@ class Statistics {
     batches.infer.Add(phases.infer);
     batches.output.Add(phases.output);
   }
-  Times success() const {
-    MutexLock lock(mu_);
-    return counts_.success;
-  }
   const Latencies& latencies() const { return latencies_; }
   Counts Read() const {
     MutexLock lock(mu_);

@@ -24,23 +24,19 @@ std::string IndexName(const std::string& name) { return absl::StrCat(name, kInde
 Json ToJson(const ServingOptions& options) {
   Json preferred = Json::Array();
   for (const int64_t size : options.preferred_batch_sizes) preferred.Append(size);
-  Json json = Json::Object();
-  json.Set("max_batch_size", options.max_batch_size);
-  json.Set("preferred_batch_sizes", std::move(preferred));
-  json.Set("max_queue_delay_us", int64_t{options.max_queue_delay.count()});
-  json.Set("max_queue_size", options.max_queue_size);
-  json.Set("priority_levels", options.priority_levels);
-  json.Set("default_priority", options.default_priority);
-  json.Set("default_timeout_us", int64_t{options.default_timeout.count()});
-  json.Set("allow_timeout_override", options.allow_timeout_override);
-  json.Set("instances", options.instances);
-  json.Set("device", options.device);
-  json.Set("batch_invariant", options.batch_invariant);
-  json.Set("delay_late_requests", options.delay_late_requests);
-  Json owners = Json::Object();
-  for (const auto& [op_type, owner] : options.operator_owners) owners.Set(op_type, owner);
-  json.Set("operator_owners", std::move(owners));
-  return json;
+  return Json::Object({{"max_batch_size", options.max_batch_size},
+                       {"preferred_batch_sizes", std::move(preferred)},
+                       {"max_queue_delay_us", int64_t{options.max_queue_delay.count()}},
+                       {"max_queue_size", options.max_queue_size},
+                       {"priority_levels", options.priority_levels},
+                       {"default_priority", options.default_priority},
+                       {"default_timeout_us", int64_t{options.default_timeout.count()}},
+                       {"allow_timeout_override", options.allow_timeout_override},
+                       {"instances", options.instances},
+                       {"device", options.device},
+                       {"batch_invariant", options.batch_invariant},
+                       {"delay_late_requests", options.delay_late_requests},
+                       {"operator_owners", Json::ObjectOf(options.operator_owners)}});
 }
 
 absl::StatusOr<ServingOptions> ReadOptions(const Json& json) {
@@ -74,32 +70,25 @@ absl::StatusOr<ServingOptions> ReadOptions(const Json& json) {
 Json ToJson(const VersionIndex& index) {
   Json versions = Json::Array();
   for (const auto& [number, facts] : index.versions) {
-    Json version = Json::Object();
-    version.Set("version", number);
-    version.Set("source", facts.source);
-    version.Set("source_version", facts.source_version);
-    version.Set("created_unix_micros", ToMicros(facts.created));
-    version.Set("options", ToJson(facts.options));
+    Json version = Json::Object({{"version", number},
+                                 {"source", facts.source},
+                                 {"source_version", facts.source_version},
+                                 {"created_unix_micros", ToMicros(facts.created)},
+                                 {"options", ToJson(facts.options)}});
     if (facts.number != 0) version.Set("client", facts.client);
     if (facts.number != 0) version.Set("number", facts.number);
     versions.Append(std::move(version));
   }
-  Json labels = Json::Object();
-  for (const auto& [label, number] : index.routes.labels) labels.Set(label, number);
   Json weights = Json::Array();
   for (const auto& [number, weight] : index.routes.weights) {
-    Json pair = Json::Object();
-    pair.Set("version", number);
-    pair.Set("weight", int64_t{weight});
-    weights.Append(std::move(pair));
+    weights.Append(Json::Object({{"version", number}, {"weight", int64_t{weight}}}));
   }
-  Json json = Json::Object();
-  json.Set("format_version", StoredVersions::kFormatVersion);
-  json.Set("next", index.next);
-  json.Set("revision", index.revision);
-  json.Set("versions", std::move(versions));
-  json.Set("labels", std::move(labels));
-  json.Set("weights", std::move(weights));
+  Json json = Json::Object({{"format_version", StoredVersions::kFormatVersion},
+                            {"next", index.next},
+                            {"revision", index.revision},
+                            {"versions", std::move(versions)},
+                            {"labels", Json::ObjectOf(index.routes.labels)},
+                            {"weights", std::move(weights)}});
   if (index.routes.are_lost) json.Set("routes_are_lost", true);
   return json;
 }
@@ -140,13 +129,8 @@ absl::StatusOr<VersionIndex> ReadIndex(const Json& json) {
 }
 
 Json ToJson(const RetiredNames& names) {
-  Json next = Json::Object();
-  for (const auto& [name, number] : names.next) next.Set(name, number);
-  Json json = Json::Object();
-  json.Set("format_version", StoredVersions::kFormatVersion);
-  json.Set("first", names.first);
-  json.Set("next", std::move(next));
-  return json;
+  return Json::Object(
+      {{"format_version", StoredVersions::kFormatVersion}, {"first", names.first}, {"next", Json::ObjectOf(names.next)}});
 }
 
 absl::StatusOr<RetiredNames> ReadRetired(const Json& json) {

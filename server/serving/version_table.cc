@@ -1,10 +1,10 @@
 #include "server/serving/version_table.h"
 
-#include <algorithm>
 #include <atomic>
 #include <set>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -31,7 +31,7 @@ std::optional<int64_t> ReadNumber(absl::string_view version) {
 
 absl::Status CheckCount(const std::string& name, const Routes& routes) {
   if (routes.labels.size() <= kMostLabels) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("'", name, "' would have more than ", kMostLabels, " labels"));
+  return Invalid("'", name, "' would have more than ", kMostLabels, " labels");
 }
 
 using Model = VersionTable::Model;
@@ -39,7 +39,7 @@ using Version = VersionTable::Version;
 
 // Whether it has versions, but for those that leave for good.
 bool IsServed(const Model& model) {
-  return std::any_of(model.versions.begin(), model.versions.end(), [](const auto& each) { return !each.second.retiring; });
+  return absl::c_any_of(model.versions, [](const auto& each) { return !each.second.retiring; });
 }
 
 absl::Status NoVersion(const Model& model, const std::string& name, absl::string_view version) {
@@ -48,9 +48,8 @@ absl::Status NoVersion(const Model& model, const std::string& name, absl::string
     if (!each.retiring) known.push_back(absl::StrCat(number));
   }
   for (const auto& [label, number] : model.routes.labels) known.push_back(label);
-  return WithInfo(absl::NotFoundError(
-                      absl::StrCat("'", name, "' has no version '", Excerpt(version), "'; there are ", absl::StrJoin(known, ", "))),
-                  reason::kNotFound, {{"kind", "version"}, {"name", Excerpt(version)}});
+  return NoSuch("version", Excerpt(version), "'", name, "' has no version '", Excerpt(version), "'; there are ",
+                absl::StrJoin(known, ", "));
 }
 
 // Whether the table has no reason to keep the model.
@@ -83,10 +82,10 @@ absl::StatusOr<int64_t> NumberOf(const Model& model, const std::string& name, co
   }
   if (const auto stable = model.routes.labels.find(kStable); stable != model.routes.labels.end()) return stable->second;
   if (model.routes.are_lost) {
-    return absl::UnavailableError(absl::StrCat("the index of the versions of '", name,
-                                               "' was damaged or missing, and its "
-                                               "labels and weights are lost; set the label `stable` or weights again "
-                                               "(RouteVersions), or name a version's number"));
+    return Unavailable(
+        "the index of the versions of '", name,
+        "' was damaged or missing, and its labels and weights are lost; set the label `stable` or weights again (RouteVersions), "
+        "or name a version's number");
   }
   std::optional<int64_t> last;  // The highest one, as long as none is ready.
   for (auto it = model.versions.rbegin(); it != model.versions.rend(); ++it) {
@@ -103,18 +102,19 @@ std::string EtagOf(const Model& model) { return absl::StrCat(model.next, ".", mo
 // ABORTED, with the reason VERSION_CHANGED: the model has another etag.
 absl::Status CheckEtag(const Model& model, const std::string& name, const std::optional<std::string>& expected) {
   if (!expected.has_value() || *expected == EtagOf(model)) return absl::OkStatus();
-  return WithInfo(absl::AbortedError(absl::StrCat("the versions of '", name,
-                                                  "', or the routes to them, are others by now than "
-                                                  "those of the expected etag; list them again")),
+  return WithInfo(absl::AbortedError(
+                      absl::StrCat("the versions of '", name,
+                                   "', or the routes to them, are others by now than those of the expected etag; list them again")),
                   reason::kVersionChanged, {{"etag", EtagOf(model)}});
 }
 
 // FAILED_PRECONDITION: the model is declared.
 absl::Status CheckUndeclared(const Model& model, const std::string& name) {
   if (!model.is_declared) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("'", name,
-                                                    "' is declared in the server's file --serve; change the file, and "
-                                                    "have it read again by ReloadServing or SIGHUP, or take another name"));
+  return FailedPrecondition(
+      "'", name,
+      "' is declared in the server's file --serve; change the file, and have it read again by ReloadServing or SIGHUP, or take "
+      "another name");
 }
 
 }  // namespace
@@ -128,9 +128,8 @@ absl::StatusOr<const VersionTable::Model*> VersionTable::FindModel(const std::st
     for (const auto& [each, model] : models_) {
       if (TenantPrefix(each) == TenantPrefix(name) && IsServed(model)) names.push_back(each);
     }
-    return WithInfo(absl::NotFoundError(absl::StrCat("no model is served as '", Excerpt(name), "'", DidYouMean(name, names),
-                                                     " (PublishModel makes a version of a model)")),
-                    reason::kNotFound, {{"kind", "served model"}, {"name", Excerpt(name)}});
+    return NoSuch("served model", Excerpt(name), "no model is served as '", Excerpt(name), "'", DidYouMean(name, names),
+                  " (PublishModel makes a version of a model)");
   }
   RETURN_IF_ERROR(found->second.status);
   return &found->second;
@@ -144,14 +143,10 @@ absl::StatusOr<ServedVersionPtr> VersionTable::Choose(const std::string& name, c
   ASSIGN_OR_RETURN(const Version* const found, FindVersion(*model, name, number));
   if (found->state == v1::ServedVersion::READY) return found->served;
   if (found->state == v1::ServedVersion::LOADING) {
-    return WithInfo(absl::UnavailableError(absl::StrCat("version ", number, " of '", name,
-                                                        "' is being loaded; try again in a "
-                                                        "moment")),
-                    reason::kLoading);
+    return WithInfo(Unavailable("version ", number, " of '", name, "' is being loaded; try again in a moment"), reason::kLoading);
   }
-  return absl::UnavailableError(absl::StrCat("version ", number, " of '", name, "' is ",
-                                             v1::ServedVersion::State_Name(found->state),
-                                             found->reason.empty() ? "" : absl::StrCat(": ", found->reason)));
+  return Unavailable("version ", number, " of '", name, "' is ", v1::ServedVersion::State_Name(found->state),
+                     found->reason.empty() ? "" : absl::StrCat(": ", found->reason));
 }
 
 std::vector<std::pair<std::string, ServedVersionPtr>> VersionTable::Ready(const std::string& name) const {
@@ -187,7 +182,7 @@ v1::ServedVersion VersionTable::Describe(const std::string& name, const Model& m
   ToProto(version.facts.options, proto.mutable_options());
   if (version.served == nullptr) return proto;
   proto.set_tensor_bytes(version.served->tensor_bytes());
-  const Times success = version.served->statistics().success();
+  const Times success = version.served->statistics().Read().success;
   proto.set_requests(static_cast<int64_t>(success.count));
   ToProto(success.sum, proto.mutable_time());
   return proto;
@@ -234,8 +229,7 @@ absl::StatusOr<VersionTable::Reserved> VersionTable::Reserve(const std::string& 
   RETURN_IF_ERROR(tenants_.CheckCount(name, "version", &Quotas::versions, of_tenant));
   if (count >= most_) {
     return OverLimit("--max_served_versions", "the server has ", count,
-                     " versions of models, the limit of "
-                     "--max_served_versions; retire one");
+                     " versions of models, the limit of --max_served_versions; retire one");
   }
   Model model;
   model.next = retired_[std::string(TenantPrefix(name))].NextOf(name);
@@ -312,7 +306,7 @@ absl::StatusOr<Routes> VersionTable::PlanRoutes(const std::string& name, const C
     sum += weight;
   }
   if (!change.weights.empty() && sum == 0) {
-    return InField("weights", absl::InvalidArgumentError("the weights' sum is 0; set `clear_weights` to end the split"));
+    return InField("weights", Invalid("the weights' sum is 0; set `clear_weights` to end the split"));
   }
   if (routes.labels.contains(kStable) || sum > 0 || change.clear_weights) routes.are_lost = false;
   return routes;
@@ -345,13 +339,12 @@ absl::StatusOr<Routes> VersionTable::BeginRetire(const std::string& name, int64_
   const Routes& routes = model->routes;
   for (const auto& [label, labelled] : routes.labels) {
     if (labelled != number) continue;
-    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name, "' has the label '", label,
-                                                      "'; give it to another version first (RouteVersions)"));
+    return FailedPrecondition("version ", number, " of '", name, "' has the label '", label,
+                              "'; give it to another version first (RouteVersions)");
   }
   if (routes.weights.contains(number)) {
-    return absl::FailedPreconditionError(absl::StrCat("version ", number, " of '", name,
-                                                      "' gets a part of the requests by "
-                                                      "its weight; change the weights first (RouteVersions)"));
+    return FailedPrecondition("version ", number, " of '", name,
+                              "' gets a part of the requests by its weight; change the weights first (RouteVersions)");
   }
   models_.at(name).versions.at(number).retiring = true;
   return routes;
@@ -443,16 +436,13 @@ absl::Status VersionTable::CheckDeclarable(const Models& planned) const {
     if (found == planned.end()) continue;
     RETURN_IF_ERROR(model.status);
     if (model.versions.empty()) continue;
-    return absl::FailedPreconditionError(absl::StrCat("'", name, "' is declared, and it has ", model.versions.size(),
-                                                      " published versions; retire them (RetireVersion), "
-                                                      "or declare another name"));
+    return FailedPrecondition("'", name, "' is declared, and it has ", model.versions.size(),
+                              " published versions; retire them (RetireVersion), or declare another name");
   }
   for (const auto& [name, model] : planned) count += model.versions.size();
   if (count <= most_) return absl::OkStatus();
   return OverLimit("--max_served_versions", "the server would have ", count,
-                   " versions of models, the limit of "
-                   "--max_served_versions is ",
-                   most_);
+                   " versions of models, the limit of --max_served_versions is ", most_);
 }
 
 absl::StatusOr<VersionTable::Models> VersionTable::Plan(Models wanted) const {

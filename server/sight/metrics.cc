@@ -14,7 +14,6 @@
 #include "server/rpc/call_counts.h"
 #include "server/rpc/log.h"
 #include "server/sight/families.h"
-#include "server/start/commit.h"
 #include "server/start/protocol.h"
 #include "server/start/pulse.h"
 

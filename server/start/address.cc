@@ -4,26 +4,21 @@
 
 #include <filesystem>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
 
 // A dotted IPv4 address of the net 127/8.
-bool IsLoopbackV4(absl::string_view host) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(host, '.');
-  for (absl::string_view part : parts) {
-    int number = 0;
-    if (!absl::SimpleAtoi(part, &number) || number < 0 || number > 255) return false;
-  }
-  return parts.size() == 4 && parts[0] == "127";
+bool IsLoopbackV4(const std::string& host) {
+  in_addr v4;
+  return inet_pton(AF_INET, host.c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
 }
 
 bool IsUnix(absl::string_view address) { return absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:"); }
@@ -68,8 +63,7 @@ const char* WithValue(const char* argument) {
 
 bool IsLocal(const std::string& address) {
   if (IsUnix(address)) return true;
-  const size_t colon = address.rfind(':');
-  const absl::string_view host = absl::string_view(address).substr(0, colon);
+  const std::string host = address.substr(0, address.rfind(':'));
   return host == "localhost" || host == "[::1]" || IsLoopbackV4(host);
 }
 
@@ -77,17 +71,17 @@ absl::Status CheckAddress(const std::string& address, bool identified, bool inse
   int port = -1;
   const bool has_port = absl::SimpleAtoi(absl::string_view(address).substr(address.rfind(':') + 1), &port);
   if (!IsUnix(address) && (!has_port || port < 0 || port > 65535)) {
-    return absl::InvalidArgumentError(absl::StrCat("--address=", address,
-                                                   " is no address; want HOST:PORT with a port up to "
-                                                   "65535 and a host such as 127.0.0.1, [::1] or a name, unix:PATH, or "
-                                                   "unix-abstract:NAME"));
+    return Invalid(
+        "--address=", address,
+        " is no address; want HOST:PORT with a port up to 65535 and a host such as 127.0.0.1, [::1] or a name, unix:PATH, or "
+        "unix-abstract:NAME");
   }
   if (identified || insecure_public || IsLocal(address)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
+  return FailedPrecondition(
       "--address=", address,
-      " can be reached from other machines, without encryption or without a question who calls: set "
-      "--tls_cert, --tls_key and one of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or "
-      "accept the risk with --insecure_public=grpc"));
+      " can be reached from other machines, without encryption or without a question who calls: set --tls_cert, --tls_key and one "
+      "of --identities and --tls_client_ca, listen on 127.0.0.1 and forward a port (ssh -L), or accept the risk with "
+      "--insecure_public=grpc");
 }
 
 absl::Status CheckFolderOf(const std::string& path, absl::string_view flag) {
@@ -95,7 +89,7 @@ absl::Status CheckFolderOf(const std::string& path, absl::string_view flag) {
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   std::error_code error;
   if (std::filesystem::is_directory(folder, error)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(flag, ": ", path, " cannot be made, since ", folder, " is no folder"));
+  return FailedPrecondition(flag, ": ", path, " cannot be made, since ", folder, " is no folder");
 }
 
 absl::StatusOr<std::string> CheckMetricsAddress(const std::string& address, bool insecure_public, bool has_token) {
@@ -105,15 +99,13 @@ absl::StatusOr<std::string> CheckMetricsAddress(const std::string& address, bool
   int port = -1;
   const bool has_port = colon != std::string::npos && absl::SimpleAtoi(address.substr(colon + 1), &port);
   if (!has_port || port < 0 || port > 65535 || !IsNumber(host)) {
-    return absl::InvalidArgumentError(absl::StrCat("--metrics_address=", address,
-                                                   " is no address; want IP:PORT with a "
-                                                   "port up to 65535, as in 127.0.0.1:9100"));
+    return Invalid("--metrics_address=", address, " is no address; want IP:PORT with a port up to 65535, as in 127.0.0.1:9100");
   }
   if (!insecure_public && !has_token && !IsLocal(address)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--metrics_address=", address,
-                     " can be reached from other machines, which then learn the names of "
-                     "models: ask for a token with --metrics_token_file, or accept that with --insecure_public=metrics"));
+    return FailedPrecondition(
+        "--metrics_address=", address,
+        " can be reached from other machines, which then learn the names of models: ask for a token with --metrics_token_file, or "
+        "accept that with --insecure_public=metrics");
   }
   return absl::StrCat(host, ":", port);
 }

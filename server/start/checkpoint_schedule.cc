@@ -2,7 +2,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
@@ -23,10 +22,9 @@ absl::Status Add(absl::string_view part, CheckpointSchedule* schedule) {
   } else if (good && (unit == "s" || unit == "m" || unit == "h") && schedule->period.count() == 0) {
     schedule->period = std::chrono::seconds(number * (unit == "s" ? 1 : unit == "m" ? 60 : 3600));
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", Excerpt(part),
-                     "' is no number of steps and no time, or one too many; want a number of steps as in 500steps, a time "
-                     "in s, m or h as in 10m, or one of each as in 500steps,10m"));
+    return Invalid("'", Excerpt(part),
+                   "' is no number of steps and no time, or one too many; want a number of steps as in 500steps, a time "
+                   "in s, m or h as in 10m, or one of each as in 500steps,10m");
   }
   return absl::OkStatus();
 }

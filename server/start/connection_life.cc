@@ -3,7 +3,8 @@
 #include <array>
 #include <climits>
 
-#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
+#include "server/start/limits.h"
 
 namespace gluond::server {
 namespace {
@@ -26,11 +27,7 @@ std::array<Age, 4> AgesOf(const ConnectionLife& life) {
 
 absl::Status CheckConnectionLife(const ConnectionLife& life) {
   constexpr int64_t kLongest = 24 * 24 * 3600;  // gRPC counts milliseconds in 31 bits; the largest number means "for ever".
-  for (const Age& age : AgesOf(life)) {
-    if (age.seconds < 0 || age.seconds > kLongest) {
-      return absl::InvalidArgumentError(absl::StrCat(age.flag, " is ", age.seconds, "; want 0 to ", kLongest));
-    }
-  }
+  for (const Age& age : AgesOf(life)) RETURN_IF_ERROR(CheckInRange(age.flag, age.seconds, 0, kLongest));
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 #include "ops/kernel/equal_rows.h"
 
 namespace gluond::server {
@@ -18,9 +19,9 @@ absl::Status CheckCpu() {
   need(__builtin_cpu_supports("bmi2"), "BMI2");
   need(__builtin_cpu_supports("sse4.2"), "SSE4.2");
   if (missing.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "this processor lacks ", missing, "; gluond needs x86-64-v3 (Intel Haswell, AMD Excavator, or newer). In a virtual ",
-      "machine, choose a CPU model that passes the host's instructions through"));
+  return FailedPrecondition("this processor lacks ", missing,
+                            "; gluond needs x86-64-v3 (Intel Haswell, AMD Excavator, or newer). In a virtual machine, "
+                            "choose a CPU model that passes the host's instructions through");
 }
 
 bool HasEqualRows() { return ops::HasEqualRows(); }

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -18,25 +17,26 @@ namespace {
 
 constexpr char kPlugin[] = "libgluond_cuda.so";
 
-absl::Status Unavailable(absl::string_view why) {
+template <class... Args>
+absl::Status NoGpu(const Args&... why) {
   // Texts of the loader and the driver may have several lines.
-  return absl::UnavailableError(absl::StrCat("no GPU: ", absl::StrReplaceAll(why, {{"\n", " "}})));
+  return Unavailable("no GPU: ", absl::StrReplaceAll(absl::StrCat(why...), {{"\n", " "}}));
 }
 
 absl::StatusOr<std::string> FindPlugin(const std::string& path) {
   std::error_code error;
   if (!path.empty()) {
     if (std::filesystem::is_regular_file(path, error)) return path;
-    return Unavailable(absl::StrCat("--cuda_plugin: there is no file '", Excerpt(path), "'"));
+    return NoGpu("--cuda_plugin: there is no file '", Excerpt(path), "'");
   }
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   for (const char* folder : {"", "../lib", "../ops"}) {
     const std::filesystem::path candidate = here / folder / kPlugin;
     if (std::filesystem::is_regular_file(candidate, error)) return candidate.string();
   }
-  return Unavailable(absl::StrCat(kPlugin,
-                                  " is neither beside this program nor in ../lib or ../ops; build it with "
-                                  "--config=cuda, or name it with --cuda_plugin"));
+  return NoGpu(
+      kPlugin,
+      " is neither beside this program nor in ../lib or ../ops; build it with --config=cuda, or name it with --cuda_plugin");
 }
 
 // Reads the build id from the file's bytes: loading it would run its code.
@@ -45,11 +45,11 @@ absl::Status CheckBuild(const std::string& path) {
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   const std::string mark = GLUOND_CUDA_BUILD_MARK;
   const size_t at = bytes.find(mark);
-  if (at == std::string::npos) return Unavailable(absl::StrCat("'", Excerpt(path), "' is no CUDA plugin of gluond"));
+  if (at == std::string::npos) return NoGpu("'", Excerpt(path), "' is no CUDA plugin of gluond");
   const std::string build = bytes.substr(at + mark.size(), bytes.find(';', at) - at - mark.size());
   if (build == GLUOND_BUILD_ID) return absl::OkStatus();
-  return Unavailable(absl::StrCat("'", Excerpt(path), "' is of build ", Excerpt(build), ", and this server of build ",
-                                  GLUOND_BUILD_ID, "; use the plugin that was built with it"));
+  return NoGpu("'", Excerpt(path), "' is of build ", Excerpt(build), ", and this server of build ", GLUOND_BUILD_ID,
+               "; use the plugin that was built with it");
 }
 
 }  // namespace
@@ -59,11 +59,11 @@ absl::Status LoadCudaPlugin(const std::string& path) {
   RETURN_IF_ERROR(CheckBuild(file));
   // Its kernels register themselves while it loads, so it stays until exit.
   void* const plugin = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (plugin == nullptr) return Unavailable(dlerror());
+  if (plugin == nullptr) return NoGpu(dlerror());
   const auto start = reinterpret_cast<ops::CudaStart>(dlsym(plugin, ops::kCudaStart));
-  if (start == nullptr) return Unavailable(dlerror());
+  if (start == nullptr) return NoGpu(dlerror());
   char why[256];
-  if (start(GLUOND_BUILD_ID, why, sizeof(why)) != 0) return Unavailable(why);
+  if (start(GLUOND_BUILD_ID, why, sizeof(why)) != 0) return NoGpu(why);
   return absl::OkStatus();
 }
 

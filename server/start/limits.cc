@@ -1,8 +1,7 @@
 #include "server/start/limits.h"
 
-#include <string>
-
 #include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
@@ -17,13 +16,14 @@ constexpr LimitFlag kFlags[] = {
 
 absl::Span<const LimitFlag> LimitFlags() { return kFlags; }
 
+absl::Status CheckInRange(absl::string_view name, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Invalid(name, " is ", value, "; want ", least, most == kAnyLimit ? " or more" : absl::StrCat(" to ", most));
+}
+
 absl::Status CheckLimits(const Limits& limits) {
   for (const LimitFlag& flag : kFlags) {
-    const int64_t limit = limits.*flag.limit;
-    if (limit >= flag.least && limit <= flag.most) continue;
-    const std::string range =
-        flag.most == kAnyLimit ? absl::StrCat(flag.least, " or more") : absl::StrCat(flag.least, " to ", flag.most);
-    return absl::InvalidArgumentError(absl::StrCat("--", flag.name, " is ", limit, "; want ", range));
+    RETURN_IF_ERROR(CheckInRange(absl::StrCat("--", flag.name), limits.*flag.limit, flag.least, flag.most));
   }
   return absl::OkStatus();
 }

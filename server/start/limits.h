@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace gluond::server {
@@ -93,7 +94,9 @@ struct LimitFlag {
 // A row for each field of Limits.
 absl::Span<const LimitFlag> LimitFlags();
 
-// INVALID_ARGUMENT names a flag whose value is out of its row's range.
+// INVALID_ARGUMENT names what is less than `least` or more than `most`, as "--max_models".
+absl::Status CheckInRange(absl::string_view name, int64_t value, int64_t least, int64_t most = kAnyLimit);
+// The same of each limit and its row's range.
 absl::Status CheckLimits(const Limits& limits);
 
 }  // namespace gluond::server

@@ -1,10 +1,11 @@
-// The protocol that this server speaks: its version, and the optional parts by name. Clients learn both from
-// SessionOpened and GetServerInfo.
+// The release of this server, and the protocol that it speaks: its version, and the optional parts by name. Clients learn these
+// from SessionOpened and GetServerInfo.
 
 #ifndef SERVER_START_PROTOCOL_H_
 #define SERVER_START_PROTOCOL_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 
@@ -12,6 +13,10 @@ namespace gluond::server {
 
 // The release.
 inline constexpr char kVersion[] = "0.1.0";
+// The commit that the program was built from: 12 digits, with `-dirty` where files differed from it, or `unknown`.
+std::string Commit();
+// "gluond-server 0.1.0 (COMMIT)", a line.
+std::string Release();
 
 // Version of the protocol. It grows where a client or a server that does not know of a change would go wrong.
 inline constexpr uint32_t kProtocol = 2;

@@ -9,8 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
@@ -21,27 +20,25 @@ constexpr std::chrono::milliseconds kLookAgain{20};
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StoreClaim>> StoreClaim::Take(const std::string& folder) {
+absl::StatusOr<StoreClaim> ClaimStore(const std::string& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
-    return absl::FailedPreconditionError(absl::StrCat("--store_dir=", folder, " cannot be opened: ", std::strerror(errno)));
+    return FailedPrecondition("--store_dir=", folder, " cannot be opened: ", std::strerror(errno));
   }
-  std::unique_ptr<StoreClaim> claim(new StoreClaim(fd));
+  StoreClaim claim(nullptr, [fd](void*) { close(fd); });
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     if (error == EWOULDBLOCK && std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(kLookAgain);
     } else if (error == EWOULDBLOCK) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--store_dir=", folder, " is another server's, which runs; stop that one first, or give each a folder of its own"));
+      return FailedPrecondition("--store_dir=", folder,
+                                " is another server's, which runs; stop that one first, or give each a folder of its own");
     } else if (error != EINTR) {
-      return absl::FailedPreconditionError(absl::StrCat("--store_dir=", folder, " cannot be locked: ", std::strerror(error)));
+      return FailedPrecondition("--store_dir=", folder, " cannot be locked: ", std::strerror(error));
     }
   }
   return claim;
 }
-
-StoreClaim::~StoreClaim() { close(fd_); }
 
 }  // namespace gluond::server

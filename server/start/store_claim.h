@@ -1,6 +1,6 @@
 // StoreClaim: a store's folder is one server's at a time. Two servers would each save their own models over the other's.
 //
-//   ASSIGN_OR_RETURN(const std::unique_ptr<StoreClaim> claim, StoreClaim::Take("/var/lib/gluond"));
+//   ASSIGN_OR_RETURN(const StoreClaim claim, ClaimStore("/var/lib/gluond"));
 //
 // The claim is a lock of the folder itself, which the kernel gives back when its process is gone, however that ended.
 
@@ -14,19 +14,10 @@
 
 namespace gluond::server {
 
-class StoreClaim {
- public:
-  // Waits a moment for a process that is just being ended. FAILED_PRECONDITION: another server has the folder, or it is none.
-  static absl::StatusOr<std::unique_ptr<StoreClaim>> Take(const std::string& folder);
-  ~StoreClaim();
-  StoreClaim(const StoreClaim&) = delete;
-  StoreClaim& operator=(const StoreClaim&) = delete;
-
- private:
-  explicit StoreClaim(int fd) : fd_(fd) {}
-
-  const int fd_;
-};
+// The folder is claimed as long as this is there.
+using StoreClaim = std::shared_ptr<void>;
+// Waits a moment for a process that is just being ended. FAILED_PRECONDITION: another server has the folder, or it is none.
+absl::StatusOr<StoreClaim> ClaimStore(const std::string& folder);
 
 }  // namespace gluond::server
 

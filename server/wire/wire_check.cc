@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/text.h"
 #include "google/protobuf/message.h"
 
 namespace gluond::server {
@@ -31,25 +32,6 @@ struct Reader {
   // A tag or a length.
   bool Varint32(uint64_t* value, size_t end) { return Varint(value, end, 5); }
 };
-
-// As protobuf wants it of a string: each character in its shortest form, no surrogates, nothing above U+10FFFF.
-bool IsUtf8(absl::string_view text) {
-  constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
-  for (size_t at = 0; at < text.size();) {
-    const auto first = static_cast<unsigned char>(text[at++]);
-    if (first < 0x80) continue;
-    const size_t more = first >= 0xf8 ? 0 : first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;
-    if (more == 0 || more > text.size() - at) return false;
-    uint32_t code = first & (0x3fu >> more);
-    for (size_t i = 0; i < more; ++i) {
-      const auto next = static_cast<unsigned char>(text[at++]);
-      if ((next & 0xc0) != 0x80) return false;
-      code = code << 6 | (next & 0x3fu);
-    }
-    if (code < kLeast[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
-  }
-  return true;
-}
 
 std::string Path(const std::string& parent, const FieldDescriptor* field, uint64_t number) {
   const std::string name = field == nullptr ? absl::StrCat("field ", number) : std::string(field->name());

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/serving/batch_cancellation.h"
+#include "server/serving/batch.h"
 
 namespace gluond::server {
 namespace {

@@ -1,19 +1,15 @@
-#include "server/serving/batch_rows.h"
+#include "server/serving/batch.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/algorithm/container.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
 namespace {
-
-int64_t RowsOf(const std::vector<InferRequestPtr>& batch) {
-  int64_t rows = 0;
-  for (const InferRequestPtr& request : batch) rows += request->rows;
-  return rows;
-}
 
 Tensor Rows(const Tensor& tensor, int64_t begin, int64_t count) {
   Shape shape = tensor.shape();
@@ -25,7 +21,13 @@ Tensor Rows(const Tensor& tensor, int64_t begin, int64_t count) {
 
 }  // namespace
 
-absl::StatusOr<NamedTensors> JoinRows(const std::vector<InferRequestPtr>& batch, const ServingOptions& options,
+int64_t RowsOf(const Batch& batch) {
+  int64_t rows = 0;
+  for (const InferRequestPtr& request : batch) rows += request->rows;
+  return rows;
+}
+
+absl::StatusOr<NamedTensors> JoinRows(const Batch& batch, const ServingOptions& options,
                                       Allocator& allocator) {
   const int64_t rows = RowsOf(batch);
   const int64_t all = options.batch_invariant ? options.max_batch_size : rows;
@@ -48,7 +50,7 @@ absl::StatusOr<NamedTensors> JoinRows(const std::vector<InferRequestPtr>& batch,
   return joined;
 }
 
-absl::StatusOr<std::vector<NamedTensors>> SplitRows(const std::vector<InferRequestPtr>& batch, const ServingOptions& options,
+absl::StatusOr<std::vector<NamedTensors>> SplitRows(const Batch& batch, const ServingOptions& options,
                                                     const NamedTensors& outputs) {
   std::vector<NamedTensors> answers(batch.size());
   if (options.max_batch_size <= 0) {
@@ -59,9 +61,8 @@ absl::StatusOr<std::vector<NamedTensors>> SplitRows(const std::vector<InferReque
   for (const NamedTensor& output : outputs) {
     const Shape& shape = output.tensor.shape();
     if (shape.ndim() < 1 || shape[0] != rows) {
-      return absl::FailedPreconditionError(absl::StrCat("output '", output.name, "' has shape ", shape.ToString(), " for ", rows,
-                                                        " rows: it cannot be taken apart; publish with "
-                                                        "max_batch_size 0"));
+      return FailedPrecondition("output '", output.name, "' has shape ", shape.ToString(), " for ", rows,
+                                " rows: it cannot be taken apart; publish with max_batch_size 0");
     }
     int64_t at = 0;
     for (size_t i = 0; i < batch.size(); at += batch[i++]->rows) {
@@ -69,6 +70,30 @@ absl::StatusOr<std::vector<NamedTensors>> SplitRows(const std::vector<InferReque
     }
   }
   return answers;
+}
+
+std::shared_ptr<Cancellation> CancelledTogether(const Batch& batch) {
+  auto deadline = InferRequest::Clock::time_point::min();
+  for (const InferRequestPtr& request : batch) {
+    if (request->cancellation == nullptr) return nullptr;
+    deadline = std::max(deadline, request->cancellation->deadline());
+  }
+  if (batch.size() == 1) return batch.front()->cancellation;
+  const auto all = std::make_shared<Cancellation>(deadline);
+  const auto left = std::make_shared<std::atomic<size_t>>(batch.size());
+  for (const InferRequestPtr& request : batch) {
+    request->wake = [all, left] {
+      if (--*left == 0) all->Cancel();
+    };
+    if (!request->cancellation->Listen(request.get())) request->wake();
+  }
+  return all;
+}
+
+bool IsWanted(const Batch& batch) {
+  return absl::c_any_of(batch, [](const InferRequestPtr& request) {
+    return request->cancellation == nullptr || request->cancellation->Check().ok();
+  });
 }
 
 }  // namespace gluond::server
