@@ -31,20 +31,9 @@ inline absl::Status WithMessage(const absl::Status& status, absl::string_view me
   return result;
 }
 
-// The same code and payloads with "where: message". OK stays OK, and a value stays.
+// The same code and payloads with "where: message". OK stays OK.
 inline absl::Status Annotate(const absl::Status& status, absl::string_view where) {
   return status.ok() ? status : WithMessage(status, absl::StrCat(where, ": ", status.message()));
-}
-template <class T>
-absl::StatusOr<T> Annotate(absl::StatusOr<T> value, absl::string_view where) {
-  if (value.ok()) return value;
-  return Annotate(value.status(), where);
-}
-
-// INVALID_ARGUMENT; the arguments make the message.
-template <class... Args>
-absl::Status Invalid(const Args&... message) {
-  return absl::InvalidArgumentError(absl::StrCat(message...));
 }
 
 // The same of a result. A value stays as it is.
