@@ -4,7 +4,7 @@
 //   ... server->port() ...
 //   server->Drain(std::chrono::seconds(30));
 //
-// A request's path: router.h finds its row, pipeline.h brings it to the service's method, which answers.
+// A request's path: router.h finds its row, pipeline.cc brings it to the service's method, which answers.
 
 #ifndef SERVER_SERVER_H_
 #define SERVER_SERVER_H_

@@ -10,7 +10,7 @@
 //     void Over() override { ... }  // Its owner lets go of it.
 //   };
 //
-// Thread-safe. Its carrier keeps it until Over, and whoever else has a pointer.
+// Thread-safe. Its GrpcCall keeps it until Over, and whoever else has a pointer.
 
 #ifndef SERVER_RPC_CONVERSATION_H_
 #define SERVER_RPC_CONVERSATION_H_

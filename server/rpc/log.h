@@ -45,7 +45,7 @@ struct FailedRequest {
   int64_t bytes = 0;
   double milliseconds = 0;
   std::string client = {};  // The client's name for itself, where it gave one.
-  // The metadata of the call, where it has them (request_id.h).
+  // The metadata of the call, where it has them (trace_context.h).
   std::string request_id = {};
   std::string traceparent = {};
 };

@@ -137,7 +137,7 @@ void Sequences::SilenceOlderThan(Clock::duration age, const Exists& exists, Cloc
         }
       }
     }
-    silent_.ForEachModel([&](const std::string& model) { there[model] = true; });
+    for (const auto& [model, its] : silent_.models()) there[model] = true;
   }
   for (auto& [model, is_there] : there) is_there = exists(model);
   MutexLock lock(mu_);

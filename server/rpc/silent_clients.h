@@ -35,11 +35,8 @@ class SilentClients {
   void ForgetDurable(const std::string& model);
 
   size_t size() const { return size_; }
-  // The models that some of them have numbers for.
-  template <class F>
-  void ForEachModel(F f) const {
-    for (const auto& [model, its] : models_) f(model);
-  }
+  // By the models that some of them have numbers for.
+  const auto& models() const { return models_; }
 
   // A model's clients as text for a checkpoint, by identity. Take ignores what Save has not made, and what has no room.
   using Saved = std::map<std::string, std::string>;
