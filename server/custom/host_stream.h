@@ -5,7 +5,6 @@
 
 #include <deque>
 #include <memory>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "engine/core/mutex.h"

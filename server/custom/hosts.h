@@ -72,18 +72,14 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
 
   // For those who watch the callbacks. Round trips last from the call to its answer; other calls were given up.
   const Latency& round_trips() const { return round_trips_; }
-  int64_t waiting() const {
+  struct Load {
+    int64_t waiting = 0;             // Callbacks that are not answered.
+    Clock::duration longest_wait{};  // So long the oldest of them has waited.
+    int64_t clients = 0;
+  };
+  Load load() const {
     MutexLock lock(mu_);
-    return callbacks_.size();
-  }
-  // So long the oldest of them has waited.
-  Clock::duration longest_wait() const {
-    MutexLock lock(mu_);
-    return callbacks_.longest_wait();
-  }
-  int64_t clients() const {
-    MutexLock lock(mu_);
-    return providers_.size();
+    return {callbacks_.size(), callbacks_.longest_wait(), providers_.size()};
   }
 
   // CustomHost.

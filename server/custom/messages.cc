@@ -3,7 +3,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,8 +11,8 @@
 #include "engine/core/custom_spec.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "engine/core/text.h"
 #include "server/codec/tensor_codec.h"
+#include "server/rpc/grpc_status.h"
 
 namespace gluond::server {
 namespace {

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "engine/core/custom_host.h"
 #include "gluond/v1/custom_operator.pb.h"
-#include "server/rpc/grpc_status.h"
 #include "server/wire/attachments.h"
 
 namespace gluond::server {

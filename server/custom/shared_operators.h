@@ -12,7 +12,6 @@
 #ifndef SERVER_CUSTOM_SHARED_OPERATORS_H_
 #define SERVER_CUSTOM_SHARED_OPERATORS_H_
 
-#include <map>
 #include <set>
 #include <string>
 #include <utility>

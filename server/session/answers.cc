@@ -1,7 +1,5 @@
 #include "server/session/answers.h"
 
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "server/codec/tensor_codec.h"
 #include "server/rpc/grpc_status.h"

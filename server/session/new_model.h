@@ -4,7 +4,6 @@
 #ifndef SERVER_SESSION_NEW_MODEL_H_
 #define SERVER_SESSION_NEW_MODEL_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

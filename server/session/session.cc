@@ -1,6 +1,5 @@
 #include "server/session/session.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -236,11 +236,12 @@ void AddVersions(const Metrics::Parts& parts, Families& families) {
 }
 
 void AddCallbacks(const Metrics::Parts& parts, Families& families) {
+  const CustomHosts::Load load = parts.hosts.load();
   families.AddLatency("gluond_callback_seconds", "Calls of operators that clients compute, by the time to the answer.",
                       parts.hosts.round_trips().Read());
-  families.AddGauge("gluond_callbacks_waiting", "Such calls that are not answered.", parts.hosts.waiting());
-  AddRunning(families, "callback", parts.hosts.longest_wait());
-  families.AddGauge("gluond_callback_clients", "Clients that compute operators.", parts.hosts.clients());
+  families.AddGauge("gluond_callbacks_waiting", "Such calls that are not answered.", load.waiting);
+  AddRunning(families, "callback", load.longest_wait);
+  families.AddGauge("gluond_callback_clients", "Clients that compute operators.", load.clients);
 }
 
 void AddStore(const Metrics::Parts& parts, Families& families) {
