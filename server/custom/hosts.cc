@@ -67,8 +67,7 @@ void CustomHosts::Attach(const std::string& scope, std::shared_ptr<HostChannel> 
 absl::StatusOr<CustomHosts::Offered> CustomHosts::Offer(HostChannel* channel, const v1::OfferOperator& offer) {
   const std::string& name = offer.op_type();
   if (name.empty() || name.size() > kLongestName) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("OfferOperator.op_type has ", name.size(), " bytes, expected 1 to ", kLongestName));
+    return Invalid("OfferOperator.op_type has ", name.size(), " bytes, expected 1 to ", kLongestName);
   }
   CustomProviders::Changed changed;
   {
@@ -147,8 +146,7 @@ std::vector<std::string> CustomHosts::Detach(HostChannel* channel) {
     ended = callbacks_.TakeAllOf(*provider);
   }
   for (const WaitingPtr& waiting : ended) {
-    End(*waiting, WithInfo(absl::UnavailableError(absl::StrCat(
-                               waiting->what, ": the client that computes it has gone; it works again when it is back")),
+    End(*waiting, WithInfo(Unavailable(waiting->what, ": the client that computes it has gone; it works again when it is back"),
                            reason::kProviderGone));
   }
   return std::move(left.released);

@@ -71,15 +71,15 @@ absl::StatusOr<Tensor> Decode(const v1::Tensor& proto, const Attachments& attach
   if (proto.has_fill()) return absl::InvalidArgumentError("a value is a `fill`, expected raw or typed ones");
   ASSIGN_OR_RETURN(Tensor value, DecodeTensor(proto, attachments, host));
   if (value.shape() == to.shape && value.dtype() == to.dtype) return value;
-  return absl::InvalidArgumentError(absl::StrCat("its client gave ", Name(value.dtype()), value.shape().ToString(), ", expected ",
-                                                 Name(to.dtype), to.shape.ToString()));
+  return Invalid("its client gave ", Name(value.dtype()), value.shape().ToString(), ", expected ", Name(to.dtype),
+                 to.shape.ToString());
 }
 
 absl::Status AddResults(const google::protobuf::RepeatedPtrField<v1::Tensor>& list, const Attachments& attachments,
                         const std::vector<TBlob>& to, const std::vector<OpReqType>& req, absl::string_view what,
                         std::vector<Result>* results) {
   if (static_cast<size_t>(list.size()) != to.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("its client gave ", list.size(), " ", what, "s, expected ", to.size()));
+    return Invalid("its client gave ", list.size(), " ", what, "s, expected ", to.size());
   }
   for (int i = 0; i < list.size(); ++i) {
     const auto n = static_cast<size_t>(i);
@@ -115,8 +115,7 @@ std::string Head(const std::string& text, size_t limit) {
 template <class List, class Values, class From>
 absl::Status ListFrom(const List& list, Values* values, From from) {
   if (static_cast<size_t>(list.size()) > kMostCustomArrays) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its client tells of ", list.size(), " arrays, at most ", kMostCustomArrays, " are possible"));
+    return Invalid("its client tells of ", list.size(), " arrays, at most ", kMostCustomArrays, " are possible");
   }
   for (const v1::ArrayType& type : list) {
     ASSIGN_OR_RETURN(values->emplace_back(), from(type));
@@ -206,10 +205,9 @@ absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInferen
 
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what) {
   const v1::CallbackResult::CallbackFailure& failure = result.failure();
-  absl::Status status =
-      WithInfo(absl::FailedPreconditionError(absl::StrCat(what, " failed in its client: ", Head(failure.type(), kLongestType), ": ",
-                                                          Head(failure.message(), kLongestMessage))),
-               reason::kOperatorFailed);
+  absl::Status status = WithInfo(FailedPrecondition(what, " failed in its client: ", Head(failure.type(), kLongestType), ": ",
+                                                    Head(failure.message(), kLongestMessage)),
+                                 reason::kOperatorFailed);
   status.SetPayload(kTraceback, absl::Cord(Head(failure.traceback(), kLongestTraceback)));
   return status;
 }

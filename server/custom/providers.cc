@@ -107,8 +107,7 @@ absl::Status CustomProviders::NobodyComputes(const std::string& scope, const std
            : now.empty()                  ? "; its client must share it"
                          : absl::StrCat("; it is that of '", outside(now), "', whose client must come back or release it");
   }
-  return WithInfo(absl::UnavailableError(
-                      absl::StrCat("custom operator '", Excerpt(op_type), "': no client that computes it is connected", hint)),
+  return WithInfo(Unavailable("custom operator '", Excerpt(op_type), "': no client that computes it is connected", hint),
                   reason::kProviderGone, {{"operator", Excerpt(op_type)}});
 }
 
@@ -137,9 +136,8 @@ absl::StatusOr<CustomProviders::Provider*> CustomProviders::Find(const CustomCal
     return provider.get();
   }
   if (call.kind == CustomCall::kForward) return Find(call.op);
-  return WithInfo(absl::UnavailableError(absl::StrCat(
-                      "backward of ", Describe(call.op),
-                      ": the client that computed its forward pass is not connected any more; run the forward pass again")),
+  return WithInfo(Unavailable("backward of ", Describe(call.op),
+                              ": the client that computed its forward pass is not connected any more; run the forward pass again"),
                   reason::kProviderGone, {{"operator", Excerpt(call.op.op_type)}});
 }
 

@@ -15,14 +15,13 @@ constexpr size_t kHashDigits = 32;
 absl::Status CheckLength(absl::string_view field, absl::string_view text) {
   constexpr size_t kShortest = 16, kLongest = 128;
   if (text.size() >= kShortest && text.size() <= kLongest) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " has ", text.size(), " bytes, expected ", kShortest, " to ", kLongest, ", which nobody can guess"));
+  return Invalid(field, " has ", text.size(), " bytes, expected ", kShortest, " to ", kLongest, ", which nobody can guess");
 }
 
 absl::Status CheckForm(absl::string_view field, absl::string_view scope) {
   RETURN_IF_ERROR(CheckLength(field, scope));
   if (!IsOfNoClient(scope)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, " ends with '/', as no scope does"));
+  return Invalid(field, " ends with '/', as no scope does");
 }
 
 }  // namespace
@@ -33,8 +32,7 @@ absl::Status CheckHost(absl::string_view field, absl::string_view host, const Re
   if (host.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckForm(field, host));
   if (reach.is_everything() || !absl::StrContains(host, '/')) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " has a slash, which would be another tenant's on this server; leave it out"));
+  return Invalid(field, " has a slash, which would be another tenant's on this server; leave it out");
 }
 
 absl::Status CheckScope(const v1::OpenHost& open) {

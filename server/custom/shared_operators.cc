@@ -90,7 +90,7 @@ absl::StatusOr<HostChannel*> SharedOperators::Release(const std::string& op_type
   const Name name(sharer.tenant, op_type);
   const auto found = shared_.find(name);
   if (found == shared_.end()) {
-    return absl::NotFoundError(absl::StrCat("nobody shares an operator '", Excerpt(op_type), "'"));
+    return NotFound("nobody shares an operator '", Excerpt(op_type), "'");
   }
   if (!MayTake(found->second.owner, sharer)) return NotYours(op_type, found->second.owner.identity);
   HostChannel* const channel = found->second.channel;

@@ -77,9 +77,8 @@ absl::StatusOr<Place*> Devices::Find(const std::string& name) const {
   for (Place* place : offered_) {
     if (place->device == device) return place;
   }
-  return absl::NotFoundError(absl::StrCat(
-      "this server has no device '", Excerpt(name),
-      "'; it has: ", absl::StrJoin(offered_, ", ", [](std::string* out, Place* p) { out->append(p->device.ToString()); })));
+  return NotFound("this server has no device '", Excerpt(name), "'; it has: ",
+                  absl::StrJoin(offered_, ", ", [](std::string* out, Place* p) { out->append(p->device.ToString()); }));
 }
 
 int64_t Devices::tensor_bytes() const {

@@ -235,7 +235,7 @@ bool HostedDataset::Silent(Clock::duration lease) const {
 absl::StatusOr<std::shared_ptr<const Dataset>> Datasets::Committed(const std::string& name) const {
   ASSIGN_OR_RETURN(const HostedDatasetPtr hosted, Find(name));
   if (hosted->dataset()->committed()) return std::shared_ptr<const Dataset>(hosted->dataset());
-  return absl::FailedPreconditionError(absl::StrCat("dataset '", name, "' is not complete; end its upload with `commit`"));
+  return FailedPrecondition("dataset '", name, "' is not complete; end its upload with `commit`");
 }
 
 absl::StatusOr<HostedDataset::Next> Datasets::Upload(const v1::UploadDatasetRequest& request, const Attachments& attachments,

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
+#include "engine/core/status_macros.h"
 #include "engine/nn/named_tensor.h"
 #include "engine/store/dataset_store.h"
 #include "engine/train/dataset.h"

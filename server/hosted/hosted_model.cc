@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 #include "server/hosted/graph_memory.h"
 
 namespace gluond::server {
@@ -40,7 +41,7 @@ std::shared_ptr<Trainer> HostedModel::trainer() const {
 absl::StatusOr<std::shared_ptr<Trainer>> HostedModel::NeedTrainer() const {
   std::shared_ptr<Trainer> trainer = this->trainer();
   if (trainer != nullptr) return trainer;
-  return absl::FailedPreconditionError(absl::StrCat("model '", model_->name(), "' has no trainer; call CreateTrainer"));
+  return FailedPrecondition("model '", model_->name(), "' has no trainer; call CreateTrainer");
 }
 
 absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool replace) {

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
+#include "engine/core/status_macros.h"
 #include "engine/nn/model.h"
 #include "engine/runtime/budget.h"
 #include "engine/store/checkpoint.h"

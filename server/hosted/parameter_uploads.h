@@ -15,7 +15,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
@@ -78,8 +77,8 @@ class ParameterUploads {
     ASSIGN_OR_RETURN(const UploadPtr upload, Find(client, model, parameter));
     MutexLock lock(upload->mu);
     if (upload->received < upload->tensor.bytes()) {
-      return absl::FailedPreconditionError(absl::StrCat("the upload of parameter '", Excerpt(parameter), "' has ", upload->received,
-                                                        " of ", upload->tensor.bytes(), " bytes"));
+      return FailedPrecondition("the upload of parameter '", Excerpt(parameter), "' has ", upload->received, " of ",
+                                upload->tensor.bytes(), " bytes");
     }
     return NamedTensor{parameter, upload->tensor};
   }
@@ -170,8 +169,8 @@ class ParameterUploads {
     MutexLock lock(mu_);
     const auto found = uploads_.find({client, &model, parameter});
     if (found != uploads_.end() && found->second->model.lock().get() == &model) return found->second;
-    return absl::NotFoundError(absl::StrCat("client '", Excerpt(client), "' has uploaded no parameter '", Excerpt(parameter),
-                                            "'; send it with UploadParameter"));
+    return NotFound("client '", Excerpt(client), "' has uploaded no parameter '", Excerpt(parameter),
+                    "'; send it with UploadParameter");
   }
 
   const Clock::duration lease_;

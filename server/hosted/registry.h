@@ -49,8 +49,7 @@ class Registry {
     const auto found = values_.find(name);
     if (found != values_.end()) return found->second;
     RETURN_IF_ERROR(CheckLoadedLocked(name));
-    return WithInfo(absl::NotFoundError(
-                        absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'", DidYouMean(name, NamesBesideLocked(name)))),
+    return WithInfo(NotFound("there is no ", kind_, " '", Excerpt(name), "'", DidYouMean(name, NamesBesideLocked(name))),
                     reason::kNotFound, {{"kind", kind_}, {"name", Excerpt(name)}});
   }
 
@@ -145,7 +144,7 @@ class Registry {
     RETURN_IF_ERROR(Find(name).status());
     MutexLock lock(mu_);
     const auto node = values_.extract(name);
-    if (node.empty()) return absl::NotFoundError(absl::StrCat("there is no ", kind_, " '", Excerpt(name), "'"));
+    if (node.empty()) return NotFound("there is no ", kind_, " '", Excerpt(name), "'");
     return node.mapped();
   }
   // Removes the values that no call uses and that have `expired`.
@@ -174,8 +173,7 @@ class Registry {
  private:
   absl::Status CheckLoadedLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (!loading_.contains(name)) return absl::OkStatus();
-    return WithInfo(absl::UnavailableError(absl::StrCat("the ", kind_, " '", name, "' is being loaded; try again in a moment")),
-                    reason::kLoading);
+    return WithInfo(Unavailable("the ", kind_, " '", name, "' is being loaded; try again in a moment"), reason::kLoading);
   }
   absl::Status CanAddLocked(const std::string& name, bool replace) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     RETURN_IF_ERROR(CheckLoadedLocked(name));

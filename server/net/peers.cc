@@ -123,9 +123,10 @@ Guest::Guest(Peers& peers, PeerPtr peer) : peer_(std::move(peer)) {
 
 absl::Status Guest::MayStay() const {
   if (may_stay_) return absl::OkStatus();
-  return WithInfo(absl::ResourceExhaustedError("this connection has far more calls open than one may have; wait until some have "
-                                               "ended, or use another connection"),
-                  reason::kTooManyCalls);
+  return WithInfo(
+      absl::ResourceExhaustedError(
+          "this connection has far more calls open than one may have; wait until some have ended, or use another connection"),
+      reason::kTooManyCalls);
 }
 
 void Guest::Leave() {

@@ -14,9 +14,11 @@ namespace gluond::server {
 
 // The error of whatever comes while the server stops.
 inline absl::Status Draining() {
-  return WithInfo(absl::UnavailableError("the server is stopping: it ends what it has begun and takes nothing new; call "
-                                         "another one, or try again when it has been started anew"),
-                  reason::kDraining);
+  return WithInfo(
+      absl::UnavailableError(
+          "the server is stopping: it ends what it has begun and takes nothing new; call another one, or try again when it has "
+          "been started anew"),
+      reason::kDraining);
 }
 
 class CallsUnderWay {

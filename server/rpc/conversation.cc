@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "server/wire/chunk.h"
@@ -52,8 +51,7 @@ bool Conversation::IsSilent(Clock::time_point now) const {
 
 absl::Status Conversation::SetClient(absl::string_view message, const std::string& client_id) {
   if (client_id.size() > kLongestClientId) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(message, ".client_id has ", client_id.size(), " bytes, more than ", kLongestClientId));
+    return Invalid(message, ".client_id has ", client_id.size(), " bytes, more than ", kLongestClientId);
   }
   MutexLock lock(mu_);
   client_ = client_id;

@@ -42,13 +42,12 @@ std::string ModelOf(const UnaryCall& call) { return StringOf(call.request(), cal
 // Checks what the client said, before the names of its tenant and its caller come before it. INVALID_ARGUMENT.
 absl::Status CheckNumbered(const Numbered& said) {
   if (said.client.empty() || said.client.size() > kLongestClientId) {
-    return absl::InvalidArgumentError(absl::StrCat("sequence ", said.number, " needs a client_id of 1 to ", kLongestClientId,
-                                                   " bytes, got ", said.client.size()));
+    return Invalid("sequence ", said.number, " needs a client_id of 1 to ", kLongestClientId, " bytes, got ", said.client.size());
   }
   // An admin's names begin with a tenant's name, which is no part of their length.
   const size_t tenant = TenantPrefix(said.model).size();
   if (said.model.size() == tenant || said.model.size() - tenant > kLongestModel || tenant > kLongestTenant + 1) {
-    return absl::InvalidArgumentError(absl::StrCat("sequence ", said.number, " needs the name of a model"));
+    return Invalid("sequence ", said.number, " needs the name of a model");
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 #include "server/rpc/find_in.h"
 
 namespace gluond::server {
@@ -26,8 +27,8 @@ absl::Status Ahead(const std::string& who, uint64_t number, uint64_t last, bool 
                                                     " that is left is ", last, "; go on after it")),
                     reason::kRewound, last);
   }
-  return WithLast(absl::FailedPreconditionError(absl::StrCat("sequence ", number, " leaves a gap: the last applied for ", who,
-                                                             " is ", last, "; send ", last + 1, " next")),
+  return WithLast(FailedPrecondition("sequence ", number, " leaves a gap: the last applied for ", who, " is ", last, "; send ",
+                                     last + 1, " next"),
                   reason::kSequenceGap, last);
 }
 
@@ -41,10 +42,10 @@ absl::Status InPart(const std::string& who, uint64_t number, uint64_t last) {
 
 absl::Status Forgotten(const std::string& who, uint64_t number, uint64_t last, size_t kept) {
   return WithLast(
-      absl::FailedPreconditionError(absl::StrCat(
-          "sequence ", number, " was applied, but its answer is no longer kept: the last applied for ", who, " is ", last,
-          kept == 0 ? ", and no answer is kept (--max_answer_bytes, --answer_lease_seconds, --max_clients)"
-                    : absl::StrCat(", and the answers since ", last + 1 - kept, " are kept"))),
+      FailedPrecondition("sequence ", number, " was applied, but its answer is no longer kept: the last applied for ", who, " is ",
+                         last,
+                         kept == 0 ? ", and no answer is kept (--max_answer_bytes, --answer_lease_seconds, --max_clients)"
+                                   : absl::StrCat(", and the answers since ", last + 1 - kept, " are kept")),
       reason::kAnswerForgotten, last);
 }
 
@@ -102,8 +103,7 @@ void Sequences::Judge(OfModel& of_model, Series& series, Arrival arrival, Verdic
   const AnswerCache::Answer& answer = series.answers.kept[number - oldest].answer;
   if (answer.payload != arrival.payload) {
     return refuse(WithLast(
-        absl::InvalidArgumentError(absl::StrCat(
-            "sequence ", number, " was applied with another request; a new request takes a new number, now ", series.last + 1)),
+        Invalid("sequence ", number, " was applied with another request; a new request takes a new number, now ", series.last + 1),
         reason::kSequenceReused, series.last));
   }
   verdicts->Add([replay = std::move(arrival.replay), text = answer.text] { replay(*text); });

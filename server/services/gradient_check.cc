@@ -115,7 +115,7 @@ class GradientCheck {
     }
     ASSIGN_OR_RETURN(OneCall call, MakeOneCall(options_.op, options_.attrs, options_.inputs.size()));
     if (!call.node->op()->HasAttr("FGradient")) {
-      return absl::FailedPreconditionError(absl::StrCat("operator '", options_.op, "' has no gradient"));
+      return FailedPrecondition("operator '", options_.op, "' has no gradient");
     }
     RETURN_IF_ERROR(PrepareInputs(call));
     Signatures known;
@@ -155,7 +155,7 @@ class GradientCheck {
     uint64_t at = 0;
     for (const Signature& output : forward_->outputs()) {
       if (output.dtype != DType::kFloat64) {
-        return absl::FailedPreconditionError(absl::StrCat("operator '", options_.op, "' does not give float64"));
+        return FailedPrecondition("operator '", options_.op, "' does not give float64");
       }
       ASSIGN_OR_RETURN(Tensor head, Tensor::Empty(*place_.allocator, output.shape, DType::kFloat64));
       for (int64_t i = 0; i < head.Size(); ++i) head.data<double>()[i] = 2 * Philox::ToUniform(random.Word(at++)) - 1;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 #include "server/wire/parse_message.h"
 
 namespace gluond::server {
@@ -149,7 +150,7 @@ void HealthService::Check(Call<HealthCheckRequest, HealthCheckResponse> call) {
     status = StatusWithin(call.reach(), call.request().service());
   }
   if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
-    return call.Finish(absl::NotFoundError(absl::StrCat("there is no service '", call.request().service(), "'")));
+    return call.Finish(NotFound("there is no service '", call.request().service(), "'"));
   }
   call.response().set_status(status);
   call.Finish();

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "engine/core/mutex.h"
 #include "engine/core/node_attrs.h"
 #include "engine/core/op.h"
@@ -52,8 +51,8 @@ class Invoker {
     const absl::StatusOr<const Op*> op = OfferedOp(invoked.op);
     if (!op.ok()) return done(op.status());
     if ((*op)->kernel(place.device.type) == nullptr) {
-      return done(absl::FailedPreconditionError(
-          absl::StrCat("operator '", invoked.op, "' has no kernel for ", place.device.ToString(), "; choose another device")));
+      return done(
+          FailedPrecondition("operator '", invoked.op, "' has no kernel for ", place.device.ToString(), "; choose another device"));
     }
     const BenchPtr bench = Find(place);
     bench->lane->Post([this, bench, invoked = std::move(invoked), done = std::move(done)]() mutable {

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/pending_fact.h"
+#include "engine/core/status_macros.h"
 #include "engine/nn/initializer.h"
 #include "engine/nn/node_spec.h"
 #include "gluond/v1/model.pb.h"
@@ -317,9 +318,8 @@ class ModelService final : public RawService {
     hosted->model().GetParameters({request.parameter()}, call.Then([call, hosted, max_bytes](NamedTensors values) {
       const uint64_t version = hosted->version();
       if (call.request().has_version() && call.request().version() != version) {
-        return call.Finish(
-            absl::FailedPreconditionError(absl::StrCat("the parameters are of version ", version, " now, no longer of ",
-                                                       call.request().version(), "; begin the download again")));
+        return call.Finish(FailedPrecondition("the parameters are of version ", version, " now, no longer of ",
+                                              call.request().version(), "; begin the download again"));
       }
       auto download = std::make_shared<HostedModel::Download>();
       download->version = version;
@@ -380,8 +380,8 @@ class ModelService final : public RawService {
         return RestoreInto(call, *std::move(existing), std::move(*checkpoint), /*is_new=*/false);
       }
       if (!request.replace()) {
-        return call.Finish(absl::FailedPreconditionError(
-            absl::StrCat("model '", name, "' has another graph than the checkpoint; set `replace`, or name another model")));
+        return call.Finish(
+            FailedPrecondition("model '", name, "' has another graph than the checkpoint; set `replace`, or name another model"));
       }
     }
     HostedModelPtr replaced;

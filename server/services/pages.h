@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "server/rpc/call.h"
 

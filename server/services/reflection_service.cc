@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/mutex.h"
+#include "engine/core/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "proto/reflection/v1/reflection.pb.h"
@@ -40,7 +41,7 @@ void SetError(const absl::Status& status, reflection::ServerReflectionResponse* 
 }
 
 void SetFile(const FileDescriptor* file, const std::string& what, reflection::ServerReflectionResponse* answer) {
-  if (file == nullptr) return SetError(absl::NotFoundError(absl::StrCat("no file here has ", what)), answer);
+  if (file == nullptr) return SetError(NotFound("no file here has ", what), answer);
   absl::flat_hash_set<const FileDescriptor*> known;
   AddFile(*file, &known, answer->mutable_file_descriptor_response());
 }
@@ -55,7 +56,7 @@ const FileDescriptor* FileOfExtension(const reflection::ExtensionRequest& wanted
 void SetExtensions(const std::string& type_name, reflection::ServerReflectionResponse* answer) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   const auto* type = pool.FindMessageTypeByName(type_name);
-  if (type == nullptr) return SetError(absl::NotFoundError(absl::StrCat("no message is ", type_name)), answer);
+  if (type == nullptr) return SetError(NotFound("no message is ", type_name), answer);
   answer->mutable_all_extension_numbers_response()->set_base_type_name(type_name);
   std::vector<const FieldDescriptor*> extensions;
   pool.FindAllExtensions(type, &extensions);

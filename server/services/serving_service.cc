@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 #include "engine/store/checkpoint.h"
 #include "gluond/v1/serving.pb.h"
 #include "server/hosted/devices.h"

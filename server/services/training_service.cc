@@ -10,7 +10,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
@@ -40,8 +39,8 @@ absl::Status CheckOutputs(const google::protobuf::RepeatedPtrField<std::string>&
       std::find_if_not(wanted.begin(), wanted.end(), [&](const std::string& name) { return known.contains(name); });
   if (unknown == wanted.end()) return absl::OkStatus();
   const std::vector<std::string> names(known.begin(), known.end());
-  return absl::NotFoundError(absl::StrCat("the model has no output '", Excerpt(*unknown), "'", DidYouMean(*unknown, names),
-                                          " (outputs: ", absl::StrJoin(names, ", "), ")"));
+  return NotFound("the model has no output '", Excerpt(*unknown), "'", DidYouMean(*unknown, names),
+                  " (outputs: ", absl::StrJoin(names, ", "), ")");
 }
 
 absl::string_view Itself(absl::string_view name) { return name; }
@@ -228,8 +227,8 @@ class TrainingService final : public RawService {
     const auto watch = Stopwatch::Start(runner(), model);
     MutexLock lock(hosted->recording_mu());
     if (request.has_recording() && request.recording() != hosted->last_recording()) {
-      return call.Finish(absl::FailedPreconditionError(absl::StrCat("the last recording is ", hosted->last_recording(), ", not ",
-                                                                    request.recording(), "; call Forward with `training` again")));
+      return call.Finish(FailedPrecondition("the last recording is ", hosted->last_recording(), ", not ", request.recording(),
+                                            "; call Forward with `training` again"));
     }
     std::vector<std::string> names(request.gradients().begin(), request.gradients().end());
     Change<absl::StatusOr<BackwardReport>>(
@@ -359,9 +358,9 @@ class TrainingService final : public RawService {
       is_first = trainings_.try_emplace(key, run).second;
     }
     if (is_first) return run->Start();
-    call.Finish(WithInfo(absl::FailedPreconditionError(absl::StrCat(
-                             "a Train of model '", name, "' is under way; wait for its end, or end it by CancelTraining")),
-                         reason::kTrainingUnderWay));
+    call.Finish(
+        WithInfo(FailedPrecondition("a Train of model '", name, "' is under way; wait for its end, or end it by CancelTraining"),
+                 reason::kTrainingUnderWay));
   }
 
   void CancelTraining(Call<v1::CancelTrainingRequest, v1::CancelTrainingResponse> call) {

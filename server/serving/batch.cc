@@ -27,8 +27,7 @@ int64_t RowsOf(const Batch& batch) {
   return rows;
 }
 
-absl::StatusOr<NamedTensors> JoinRows(const Batch& batch, const ServingOptions& options,
-                                      Allocator& allocator) {
+absl::StatusOr<NamedTensors> JoinRows(const Batch& batch, const ServingOptions& options, Allocator& allocator) {
   const int64_t rows = RowsOf(batch);
   const int64_t all = options.batch_invariant ? options.max_batch_size : rows;
   if (batch.size() == 1 && all == rows) return batch.front()->inputs;

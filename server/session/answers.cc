@@ -1,6 +1,6 @@
 #include "server/session/answers.h"
 
-#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 #include "server/codec/tensor_codec.h"
 #include "server/rpc/grpc_status.h"
 #include "server/session/replies.h"
@@ -14,9 +14,8 @@ constexpr size_t kMostKept = 1000;  // Failures that the client has not been tol
 absl::StatusOr<Tensor> Part(const Tensor& whole, ElementRange range) {
   const auto size = static_cast<uint64_t>(whole.Size());
   if (range.begin >= range.end || range.end > size) {
-    return absl::InvalidArgumentError(absl::StrCat("Fetch wants elements [", range.begin, ", ", range.end,
-                                                   ") of an array of shape ", whole.shape().ToString(), ", which has ", size,
-                                                   "; ask for a part of these that is not empty"));
+    return Invalid("Fetch wants elements [", range.begin, ", ", range.end, ") of an array of shape ", whole.shape().ToString(),
+                   ", which has ", size, "; ask for a part of these that is not empty");
   }
   const auto begin = static_cast<const char*>(whole.data()) - static_cast<const char*>(whole.buffer()->data()) +
                      static_cast<int64_t>(range.begin) * SizeOf(whole.dtype());

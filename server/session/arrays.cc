@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/dtype.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
@@ -17,7 +16,7 @@ absl::Status TooManyOfSession(absl::string_view what, size_t count) {
 absl::StatusOr<Array*> SessionArrays::Find(uint64_t name) {
   const auto it = arrays_.find(name);
   if (it != arrays_.end() && it->second) return &it->second;
-  return absl::InvalidArgumentError(absl::StrCat("there is no array ", name, ": it was freed, or never made"));
+  return Invalid("there is no array ", name, ": it was freed, or never made");
 }
 
 absl::StatusOr<std::vector<Array>> SessionArrays::Get(const Names& names) {
@@ -102,10 +101,9 @@ ValuePtr Checked(const ValuePtr& value, const SessionArrays::Kind& kind, Schedul
   if (value->failure() != nullptr || !kind.shape.rank_known()) return value;
   const Tensor& tensor = value->tensor();
   if (tensor.shape() == kind.shape && tensor.dtype() == kind.dtype) return value;
-  return scheduler.Failed(
-      absl::InvalidArgumentError(absl::StrCat("the array for the output is ", Name(kind.dtype), kind.shape.ToString(),
-                                              ", expected ", Name(tensor.dtype()), tensor.shape().ToString(), " as the result is")),
-      command);
+  return scheduler.Failed(Invalid("the array for the output is ", Name(kind.dtype), kind.shape.ToString(), ", expected ",
+                                  Name(tensor.dtype()), tensor.shape().ToString(), " as the result is"),
+                          command);
 }
 
 // The same when both are known.

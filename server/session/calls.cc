@@ -69,13 +69,13 @@ absl::Status SessionCalls::Prepare(const v1::Command::Prepare& prepare) {
 absl::StatusOr<PreparedOpPtr> SessionCalls::Find(uint64_t name, size_t num_inputs) {
   const auto it = calls_.find(name);
   if (it == calls_.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no prepared call ", name, ": it was freed, or never made"));
+    return Invalid("there is no prepared call ", name, ": it was freed, or never made");
   }
   Prepared& prepared = it->second;
   for (const auto& [n, call] : prepared.made)
     if (n == num_inputs) return call;
   if (num_inputs > kMostInputs) {
-    return absl::InvalidArgumentError(absl::StrCat("the call has ", num_inputs, " inputs, expected at most ", kMostInputs));
+    return Invalid("the call has ", num_inputs, " inputs, expected at most ", kMostInputs);
   }
   RETURN_IF_ERROR(prepared.status);
   RETURN_IF_ERROR(OfferedOp(prepared.op).status());
@@ -108,7 +108,7 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t na
   const auto it = graphs_.find(name);
   if (it != graphs_.end() && !it->second.status.ok()) return it->second.status;
   if (it != graphs_.end()) return it->second.graph;
-  return absl::InvalidArgumentError(absl::StrCat("there is no graph ", name, ": it was freed, or never defined"));
+  return Invalid("there is no graph ", name, ": it was freed, or never defined");
 }
 
 void SessionCalls::Free(const v1::Command::Free& free) {
@@ -129,8 +129,7 @@ absl::StatusOr<v1::GraphType> InferGraph(const CachedGraph& graph, const v1::Com
   const absl::flat_hash_set<std::string> inputs(graph.inputs().begin(), graph.inputs().end());
   for (const auto& [name, type] : infer.known()) {
     if (!inputs.contains(name)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", Excerpt(name), "' is no variable of the graph", DidYouMean(name, graph.inputs())));
+      return Invalid("'", Excerpt(name), "' is no variable of the graph", DidYouMean(name, graph.inputs()));
     }
     absl::StatusOr<Signature> signature = ToSignature(type);
     if (!signature.ok()) return Annotate(signature.status(), absl::StrCat("variable '", Excerpt(name), "'"));

@@ -36,8 +36,8 @@ absl::StatusOr<std::vector<Tensor>> Pick(const SessionSave& save, const std::vec
     if (found == by_name.end()) {
       std::vector<std::string> all;
       for (const NamedTensor& array : save.arrays) all.push_back(array.name);
-      return WithInfo(absl::NotFoundError(absl::StrCat("no array '", Excerpt(name), "' was saved", DidYouMean(name, all))),
-                      reason::kNotFound, {{"kind", "array"}, {"name", Excerpt(name)}});
+      return WithInfo(NotFound("no array '", Excerpt(name), "' was saved", DidYouMean(name, all)), reason::kNotFound,
+                      {{"kind", "array"}, {"name", Excerpt(name)}});
     }
     tensors.push_back(*found->second);
   }
@@ -97,9 +97,8 @@ absl::Status SessionExchange::NameArrays(const Members& arrays, uint64_t number)
   absl::flat_hash_set<uint64_t> seen = {0};
   for (const auto& [name, array] : arrays) {
     if (!seen.insert(array).second) {
-      status =
-          absl::InvalidArgumentError(absl::StrCat("`arrays` gives '", Excerpt(name), "' the name ", array,
-                                                  array == 0 ? "" : ", as another one", "; name each array by another number"));
+      status = Invalid("`arrays` gives '", Excerpt(name), "' the name ", array, array == 0 ? "" : ", as another one",
+                       "; name each array by another number");
       continue;
     }
     auto value = std::make_shared<Value>();
@@ -244,7 +243,7 @@ void SessionExchange::StoreToModel(const v1::Command::StoreToModel& command, uin
     NamedTensors values;
     for (size_t i = 0; i < names.size(); ++i) values.push_back({names[i], std::move(tensors[i])});
     const auto done = [to_lane = Return(), hosted, tell, number](const absl::Status& status) {
-      const uint64_t version = status.ok() ? hosted->Changed() : 0;
+      const uint64_t version = status.ok() ? hosted->version() : 0;
       tell(status.code());
       to_lane([hosted, number, status, version](SessionExchange& self) {
         self.session_.answers.Result(status.ok() ? self.Describe(*hosted, /*graph=*/false, version) : status,
@@ -252,7 +251,9 @@ void SessionExchange::StoreToModel(const v1::Command::StoreToModel& command, uin
       });
     };
     const ScopedCondition when(condition);
-    hosted->model().SetParameters(std::move(values), done);
+    HostedModel::Change<absl::Status>(
+        hosted, HostedModel::Counts::kVersion,
+        [&](auto counted) { hosted->model().SetParameters(std::move(values), std::move(counted)); }, done);
   };
   session_.answers.Await(std::move(wanted), number, set, tell);
 }
@@ -294,8 +295,7 @@ void SessionExchange::OpenSaved(const v1::Command::OpenSaved& command, uint64_t 
   if (status.ok()) status = CheckStoredName("saved session", command.name());
   if (status.ok()) status = May(command).status();
   if (status.ok() && command.key().size() > kLongestKey) {
-    status = absl::InvalidArgumentError(
-        absl::StrCat("the key has ", command.key().size(), " bytes, and no key has more than ", kLongestKey));
+    status = Invalid("the key has ", command.key().size(), " bytes, and no key has more than ", kLongestKey);
   }
   const auto tell = Teller("OpenSaved", command.name(), Audit::kMany);
   if (!status.ok()) tell(status.code());

@@ -37,7 +37,7 @@ SessionGradients::~SessionGradients() = default;
 absl::Status SessionGradients::Mark(const v1::Command::Mark& mark, uint64_t command) {
   for (const v1::Command::Mark::Marked& marked : mark.arrays()) {
     if (!v1::Variable::GradReq_IsValid(marked.request())) {
-      return absl::InvalidArgumentError(absl::StrCat("there is no request ", static_cast<int>(marked.request())));
+      return Invalid("there is no request ", static_cast<int>(marked.request()));
     }
     ASSIGN_OR_RETURN(Array * array, arrays_.Find(marked.variable()));
     array->entry = {};
@@ -45,7 +45,7 @@ absl::Status SessionGradients::Mark(const v1::Command::Mark& mark, uint64_t comm
     if (marked.request() == v1::Variable::NULL_) continue;
     const uint64_t gradient = marked.gradient();
     if (gradient == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("the gradient of array ", marked.variable(), " has no name"));
+      return Invalid("the gradient of array ", marked.variable(), " has no name");
     }
     array->mark = std::make_shared<gluond::Mark>();
     array->mark->gradient = gradient;
@@ -72,8 +72,8 @@ absl::Status SessionGradients::Fresh(const v1::Command::Fresh& fresh) {
   }
   if (!fresh.require() || stale.empty()) return absl::OkStatus();
   const std::string others = absl::StrJoin(stale.begin() + 1, stale.end(), ", ");
-  return WithInfo(absl::FailedPreconditionError(absl::StrCat("the gradient of array ", stale[0], others.empty() ? "" : " and of ",
-                                                             others, " has not been updated by backward since the last step")),
+  return WithInfo(FailedPrecondition("the gradient of array ", stale[0], others.empty() ? "" : " and of ", others,
+                                     " has not been updated by backward since the last step"),
                   reason::kStaleGradient, {{"arrays", absl::StrJoin(stale, ",")}});
 }
 
@@ -85,8 +85,8 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Backward(const v1::Command::
 absl::StatusOr<v1::BackwardState> SessionGradients::Continue(const v1::Command::ContinueBackward& go_on, uint64_t command) {
   const auto it = stopped_.find(go_on.backward());
   if (it == stopped_.end()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("no Backward of the number ", go_on.backward(), " waits for gradients; it has ended, or it has failed"));
+    return FailedPrecondition("no Backward of the number ", go_on.backward(),
+                              " waits for gradients; it has ended, or it has failed");
   }
   OngoingPtr ongoing = std::move(it->second);
   stopped_.erase(it);
@@ -111,8 +111,8 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(OngoingPtr ongoing, cons
   const std::vector<Array>& inputs = ongoing->walk.inputs();
   const size_t begin = stopped->num_outputs(), n = inputs.size() - begin;
   if (static_cast<size_t>(out_grads.size()) < n) {
-    return absl::InvalidArgumentError(absl::StrCat("function ", function, " has ", n, " results, and out_grads names ",
-                                                   out_grads.size(), "; name as many as any function has"));
+    return Invalid("function ", function, " has ", n, " results, and out_grads names ", out_grads.size(),
+                   "; name as many as any function has");
   }
   if (stopped_.size() >= kMostStopped) {
     return absl::ResourceExhaustedError(
@@ -131,12 +131,11 @@ absl::StatusOr<v1::BackwardState> SessionGradients::Run(OngoingPtr ongoing, cons
 absl::StatusOr<SessionGradients::OngoingPtr> SessionGradients::Differentiate(const v1::Command::Backward& backward,
                                                                              uint64_t command) {
   if (backward.outputs_size() != backward.variables_size()) {
-    return absl::InvalidArgumentError(absl::StrCat("Backward has ", backward.variables_size(), " variables and ",
-                                                   backward.outputs_size(), " outputs; name one for each"));
+    return Invalid("Backward has ", backward.variables_size(), " variables and ", backward.outputs_size(),
+                   " outputs; name one for each");
   }
   if (backward.head_gradients_size() > backward.heads_size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Backward has ", backward.heads_size(), " heads and ", backward.head_gradients_size(), " head gradients"));
+    return Invalid("Backward has ", backward.heads_size(), " heads and ", backward.head_gradients_size(), " head gradients");
   }
   if (backward.out_grads_size() > 0 && !backward.create_graph()) {
     return absl::InvalidArgumentError("Backward has out_grads and not create_graph; leave them out, or set it");

@@ -32,10 +32,10 @@ absl::Status CheckIsShared(const Node& node, const NewModel& plan) {
   auto* const hosts = dynamic_cast<CustomHosts*>(plan.devices->custom_host().get());
   if (!plan.scope.empty() && hosts != nullptr && hosts->IsShared(plan.scope, op_type)) return absl::OkStatus();
   const std::string what = op_type.empty() ? "the function" : absl::StrCat("custom operator '", Excerpt(op_type), "'");
-  return absl::FailedPreconditionError(
-      absl::StrCat("node '", Excerpt(node.name()), "': ", what,
-                   " is computed by one client for itself alone, and a model is "
-                   "everybody's; share it (OfferOperator.shared) and keep the client connected, or leave it out of the graph"));
+  return FailedPrecondition(
+      "node '", Excerpt(node.name()), "': ", what,
+      " is computed by one client for itself alone, and a model is everybody's; share it (OfferOperator.shared) and keep the "
+      "client connected, or leave it out of the graph");
 }
 
 absl::StatusOr<std::vector<NodeSpec>> SharedNodes(const NewModel& plan) {
@@ -66,8 +66,8 @@ absl::StatusOr<v1::Variable> WithTypeOf(const Tensor& tensor, v1::Variable varia
   }
   const Shape declared = shape;
   if (!ShapeAssign(&shape, tensor.shape()) || dtype != tensor.dtype()) {
-    return absl::InvalidArgumentError(absl::StrCat("its array is ", Name(tensor.dtype()), tensor.shape().ToString(), ", expected ",
-                                                   Name(dtype), declared.ToString(), " as it is declared"));
+    return Invalid("its array is ", Name(tensor.dtype()), tensor.shape().ToString(), ", expected ", Name(dtype),
+                   declared.ToString(), " as it is declared");
   }
   variable.clear_shape();
   for (const int64_t dim : tensor.shape()) variable.add_shape(dim);
@@ -80,14 +80,13 @@ absl::StatusOr<std::vector<std::string>> OutputNames(const NewModel& plan, std::
   const auto& names = plan.request.outputs();
   if (names.empty()) return otherwise;
   if (static_cast<size_t>(names.size()) != otherwise.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("`outputs` has ", names.size(), " names, expected one for each of the graph's ",
-                                                   otherwise.size(), " outputs, or none at all"));
+    return Invalid("`outputs` has ", names.size(), " names, expected one for each of the graph's ", otherwise.size(),
+                   " outputs, or none at all");
   }
   absl::flat_hash_set<std::string> seen;
   for (const std::string& name : names) {
     if (!name.empty() && seen.insert(name).second) continue;
-    return absl::InvalidArgumentError(absl::StrCat("`outputs` names '", Excerpt(name), "'", name.empty() ? "" : " twice",
-                                                   "; give each output a name of its own"));
+    return Invalid("`outputs` names '", Excerpt(name), "'", name.empty() ? "" : " twice", "; give each output a name of its own");
   }
   return std::vector<std::string>(names.begin(), names.end());
 }
@@ -114,7 +113,7 @@ absl::StatusOr<ModelDefinition> DefinitionOf(const NewModel& plan) {
 
 absl::StatusOr<int64_t> CheckedCount(absl::string_view what, int64_t count) {
   if (count >= 0) return count;
-  return absl::InvalidArgumentError(absl::StrCat(what, " is ", count, "; want 0 or more"));
+  return Invalid(what, " is ", count, "; want 0 or more");
 }
 
 absl::StatusOr<std::optional<TrainerState>> TrainerOf(const NewModel& plan, const ModelDefinition& definition) {

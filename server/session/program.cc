@@ -88,8 +88,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     const Kind& kind = KindOf(command);
     absl::Status status = broken_;
     if (const int names = kind.names == nullptr ? 0 : kind.names(command); status.ok() && names > kind.most_names) {
-      status = absl::InvalidArgumentError(
-          absl::StrCat("the command names ", names, " things, more than ", kind.most_names, "; send several commands"));
+      status = Invalid("the command names ", names, " things, more than ", kind.most_names, "; send several commands");
     }
     if (status.ok() && !command.has_free()) status = PayForObjects();
     if (status.ok() && kind.report == kAudited && shared_.check_audit != nullptr) status = shared_.check_audit();
@@ -157,8 +156,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   void RefuseUnknown(const v1::Command& command) {
     const google::protobuf::UnknownFieldSet& unknown = command.GetReflection()->GetUnknownFields(command);
     if (unknown.empty()) {
-      return Note(
-          absl::InvalidArgumentError(absl::StrCat("command ", number_, " is without content; is the client's proto another one?")));
+      return Note(Invalid("command ", number_, " is without content; is the client's proto another one?"));
     }
     const std::string number = absl::StrCat(number_), field = absl::StrCat(unknown.field(0).number());
     answers_->Fail(
@@ -215,7 +213,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   absl::Status RunGraph(const v1::Command::RunGraph& run) {
     ASSIGN_OR_RETURN(const std::shared_ptr<CachedGraph> graph, calls_.FindGraph(run.graph()));
     if (static_cast<size_t>(run.inputs_size()) != graph->inputs().size()) {
-      return absl::InvalidArgumentError(absl::StrCat("the graph has ", graph->inputs().size(), " inputs, got ", run.inputs_size()));
+      return Invalid("the graph has ", graph->inputs().size(), " inputs, got ", run.inputs_size());
     }
     return Run(run.inputs(), run.outputs(), graph->plain()->facts(), run.recording(), [&](std::vector<Array> inputs) {
       return imperative_->InvokeGraph(*graph, std::move(inputs), OptionsOf(run.recording(), run.training()));
@@ -225,8 +223,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   template <class Call>
   absl::Status Run(const Names& inputs, const Names& outputs, const OpFacts& facts, bool recording, Call call) {
     if (static_cast<uint32_t>(outputs.size()) > facts.num_visible) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the call has ", facts.num_visible, " outputs, got ", outputs.size(), " names for them"));
+      return Invalid("the call has ", facts.num_visible, " outputs, got ", outputs.size(), " names for them");
     }
     // Most names are new.
     kinds_.clear();

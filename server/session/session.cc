@@ -22,10 +22,10 @@ constexpr int64_t kSlowestBytesPerSecond = 256 << 10;
 
 absl::Status SessionIsGone() {
   return WithInfo(
-      absl::NotFoundError("there is no such session: its lease has ended (--session_lease_seconds; of a named session: "
-                          "--session_grace_seconds, --max_named_session_bytes, --max_sessions), its client has closed it, or "
-                          "the server was restarted; open a new one, with an empty `session`, and send what it needs again, or "
-                          "open what was saved"),
+      absl::NotFoundError(
+          "there is no such session: its lease has ended (--session_lease_seconds; of a named session: --session_grace_seconds, "
+          "--max_named_session_bytes, --max_sessions), its client has closed it, or the server was restarted; open a new one, "
+          "with an empty `session`, and send what it needs again, or open what was saved"),
       reason::kSessionGone);
 }
 
@@ -173,13 +173,11 @@ absl::Status Session::Check(const v1::SessionRequest& request) const {
   RETURN_IF_ERROR(outbox_.CheckAcknowledged(request.replies_received()));
   if (request.commands().empty()) return absl::OkStatus();
   if (request.first_number() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("SessionRequest.first_number is 0; numbers count from 1, and the next is ", received_ + 1));
+    return Invalid("SessionRequest.first_number is 0; numbers count from 1, and the next is ", received_ + 1);
   }
   if (request.first_number() > received_ + 1) {
-    return absl::FailedPreconditionError(absl::StrCat("SessionRequest.first_number is ", request.first_number(),
-                                                      ", but the last command received is ", received_, "; send again from ",
-                                                      received_ + 1, " on"));
+    return FailedPrecondition("SessionRequest.first_number is ", request.first_number(), ", but the last command received is ",
+                              received_, "; send again from ", received_ + 1, " on");
   }
   return absl::OkStatus();
 }

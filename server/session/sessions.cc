@@ -24,8 +24,8 @@ namespace {
 
 absl::Status EndedForRoom() {
   return absl::ResourceExhaustedError(
-      "the session has ended to make room for others: its client was silent for longer than --session_lease_seconds; what "
-      "it has saved is there");
+      "the session has ended to make room for others: its client was silent for longer than --session_lease_seconds; what it has "
+      "saved is there");
 }
 
 std::string NameOf(const IdentityPtr& identity) { return identity == nullptr ? "" : identity->name; }

@@ -105,10 +105,11 @@ void AddCalls(const Metrics::Parts& parts, Families& families) {
   }
   for (const auto& [phase, latency] : {std::pair("queue", &parts.runner.queued), std::pair("compute", &parts.runner.computed),
                                        std::pair("callbacks", &parts.runner.called_back)}) {
-    families.AddLatency("gluond_phase_seconds",
-                        "Parts of training calls by the time of a phase: the wait for model "
-                        "and lane, the computation, and the wait for clients' operators within it.",
-                        latency->Read(), {{"phase", phase}});
+    families.AddLatency(
+        "gluond_phase_seconds",
+        "Parts of training calls by the time of a phase: the wait for model and lane, the computation, and the wait for clients' "
+        "operators within it.",
+        latency->Read(), {{"phase", phase}});
   }
   for (const auto& [log, lines] : CountDroppedLines()) {
     families.AddCounter("gluond_log_lines_dropped_total", "Lines of a log that nobody took in time, or that could not be written.",
@@ -141,10 +142,10 @@ void AddConnections(const Metrics::Parts& parts, Families& families) {
 }
 
 void AddRunning(Families& families, const std::string& kind, std::chrono::nanoseconds time) {
-  families.AddGauge("gluond_longest_running_seconds",
-                    "So long the oldest work under way has gone on, by what does it: a queue's "
-                    "threads, or clients that compute an operator.",
-                    Seconds(time), {{"kind", kind}});
+  families.AddGauge(
+      "gluond_longest_running_seconds",
+      "So long the oldest work under way has gone on, by what does it: a queue's threads, or clients that compute an operator.",
+      Seconds(time), {{"kind", kind}});
 }
 
 void AddQueues(const Metrics::Parts& parts, Families& families) {
@@ -218,10 +219,11 @@ void AddVersions(const Metrics::Parts& parts, Families& families) {
     const Statistics::Latencies& latencies = version->statistics().latencies();
     for (const auto& [phase, latency] : {std::pair("queue", &latencies.queue), std::pair("input", &latencies.input),
                                          std::pair("infer", &latencies.infer), std::pair("output", &latencies.output)}) {
-      families.AddLatency("gluond_inference_phase_seconds",
-                          "Answered requests by the time of a phase: the wait for an "
-                          "instance, putting the batch together, computing it, and taking it apart.",
-                          latency->Read(), with("phase", phase));
+      families.AddLatency(
+          "gluond_inference_phase_seconds",
+          "Answered requests by the time of a phase: the wait for an instance, putting the batch together, computing it, and "
+          "taking it apart.",
+          latency->Read(), with("phase", phase));
     }
     std::vector<Families::Bucket> buckets;
     for (int64_t bound = 1; bound <= kMostRows; bound *= 2) buckets.push_back({static_cast<double>(bound), 0});

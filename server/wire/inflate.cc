@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
@@ -20,8 +19,7 @@ constexpr int64_t kFirstPiece = 4 << 10, kLargestPiece = 1 << 20;
 constexpr int kWindowBits = 15, kGzipHeader = 16;  // As zlib counts them.
 
 absl::Status Damaged(absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the compressed message is damaged: ", why, "; send it again, or without compression"));
+  return Invalid("the compressed message is damaged: ", why, "; send it again, or without compression");
 }
 
 absl::Status NoMemory() { return absl::ResourceExhaustedError("zlib has no memory left; try again"); }

@@ -27,8 +27,7 @@ absl::Status CheckWeight(int64_t parsed, size_t bytes) {
 }
 
 absl::Status Refusal(const Message& message, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the request is not a ", message.GetTypeName(), ": ", why, "; is the client's proto another one?"));
+  return Invalid("the request is not a ", message.GetTypeName(), ": ", why, "; is the client's proto another one?");
 }
 
 absl::Status ParseText(const std::string& text, Message* message) {

@@ -33,9 +33,8 @@ absl::Status CheckKey(const std::string& key) {
     is_good &= std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
   }
   if (is_good) return absl::OkStatus();
-  return InField("key", absl::InvalidArgumentError(
-                            absl::StrCat("'", Excerpt(key), "' is no key of shared memory; want a name of shm_open: 1 to ",
-                                         SharedRegions::kLongestName, " letters, digits, '.', '-' or '_', after a '/' or none")));
+  return InField("key", Invalid("'", Excerpt(key), "' is no key of shared memory; want a name of shm_open: 1 to ",
+                                SharedRegions::kLongestName, " letters, digits, '.', '-' or '_', after a '/' or none"));
 }
 
 }  // namespace
@@ -54,26 +53,24 @@ class SharedRegions::Region {
   absl::Status CheckBytes(uint64_t offset, uint64_t bytes) const {
     struct stat state = {};
     if (fstat(fd_, &state) != 0 || !S_ISREG(state.st_mode)) {
-      return absl::InvalidArgumentError(absl::StrCat("'", facts_.key, "' is no shared memory"));
+      return Invalid("'", facts_.key, "' is no shared memory");
     }
     if (offset + bytes <= static_cast<uint64_t>(state.st_size)) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", facts_.key, "' has ", state.st_size, " bytes; want ", bytes, " from ", offset, " on"));
+    return Invalid("'", facts_.key, "' has ", state.st_size, " bytes; want ", bytes, " from ", offset, " on");
   }
 
   // `offset` and `bytes` lie in the region. `move`: pread or pwrite.
   template <class Move, class T>
   absl::Status Copy(Move move, uint64_t offset, size_t bytes, T* memory) const {
     if (offset > facts_.byte_size || bytes > facts_.byte_size - offset) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(bytes, " bytes from ", offset, " on do not lie in its ", facts_.byte_size, " bytes"));
+      return Invalid(bytes, " bytes from ", offset, " on do not lie in its ", facts_.byte_size, " bytes");
     }
     uint64_t at = facts_.offset + offset;
     RETURN_IF_ERROR(CheckBytes(at, bytes));  // A write beyond the end would make the object larger.
     while (bytes > 0) {
       const ssize_t moved = move(fd_, memory, bytes, static_cast<off_t>(at));
       if (moved < 0 && errno == EINTR) continue;
-      if (moved <= 0) return absl::InvalidArgumentError(absl::StrCat("'", facts_.key, "' has become smaller"));
+      if (moved <= 0) return Invalid("'", facts_.key, "' has become smaller");
       at += static_cast<uint64_t>(moved);
       bytes -= static_cast<size_t>(moved);
       memory += moved;
@@ -89,18 +86,16 @@ class SharedRegions::Region {
 
 absl::Status SharedRegions::Register(const std::string& name, const Facts& facts, const std::string& owner) {
   if (name.empty() || name.size() > kLongestName) {
-    return InField("name", absl::InvalidArgumentError(
-                               absl::StrCat("the region's name has ", name.size(), " bytes; want 1 to ", kLongestName)));
+    return InField("name", Invalid("the region's name has ", name.size(), " bytes; want 1 to ", kLongestName));
   }
   RETURN_IF_ERROR(CheckKey(facts.key));
   if (facts.byte_size < 1 || facts.byte_size > kMostBytes || facts.offset > kMostBytes) {
-    return InField("byte_size", absl::InvalidArgumentError(absl::StrCat("a region of ", facts.byte_size, " bytes from ",
-                                                                        facts.offset, " on can be in no object")));
+    return InField("byte_size", Invalid("a region of ", facts.byte_size, " bytes from ", facts.offset, " on can be in no object"));
   }
   const int fd = shm_open(facts.key.c_str(), O_RDWR, 0);
   if (fd < 0) {
-    return absl::NotFoundError(absl::StrCat("the shared memory '", facts.key, "' cannot be opened: ", std::strerror(errno),
-                                            "; it is to be on the server's machine, and the server's to write"));
+    return NotFound("the shared memory '", facts.key, "' cannot be opened: ", std::strerror(errno),
+                    "; it is to be on the server's machine, and the server's to write");
   }
   RegionPtr region = std::make_shared<const Region>(fd, facts, owner);
   RETURN_IF_ERROR(InField("byte_size", region->CheckBytes(facts.offset, facts.byte_size)));
@@ -134,10 +129,9 @@ absl::StatusOr<SharedRegions::RegionPtr> SharedRegions::Find(const std::string& 
   for (const auto& [each, region] : regions_) {
     if (region->IsOf(user)) names.push_back(each);
   }
-  return WithInfo(
-      absl::NotFoundError(absl::StrCat("there is no region '", Excerpt(name), "' of shared memory", DidYouMean(name, names),
-                                       " (SystemSharedMemoryRegister makes one, for the identity that calls it)")),
-      reason::kNotFound, {{"kind", "region"}, {"name", Excerpt(name)}});
+  return WithInfo(NotFound("there is no region '", Excerpt(name), "' of shared memory", DidYouMean(name, names),
+                           " (SystemSharedMemoryRegister makes one, for the identity that calls it)"),
+                  reason::kNotFound, {{"kind", "region"}, {"name", Excerpt(name)}});
 }
 
 absl::StatusOr<std::map<std::string, SharedRegions::Facts>> CallersRegions::List(const std::string& name) const {

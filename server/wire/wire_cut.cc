@@ -85,7 +85,7 @@ void AppendVarint(uint64_t value, std::string* out) {
 }
 
 absl::Status Broken(const SliceCursor& in, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " at byte ", in.position(), " of ", in.size()));
+  return Invalid(what, " at byte ", in.position(), " of ", in.size());
 }
 
 const FieldDescriptor* Field(const Descriptor& type, uint64_t tag) {
