@@ -29,8 +29,9 @@ v1::CallType DescribeCall(const NodeAttrs& attrs, uint32_t num_inputs);
 // too many inputs.
 absl::StatusOr<v1::CallType> DescribeCall(const v1::Command::DescribeCall& describe);
 
-// The fingerprint of all operators as ListOperators describes them: sixteen hexadecimal digits, equal in all processes that have the same operators with the same arguments, defaults and
-// descriptions. Computed at the first use, which is after all operators have been registered; takes some milliseconds then.
+// The fingerprint of all operators as ListOperators describes them: sixteen hexadecimal digits, equal in all processes that have
+// the same operators with the same arguments, defaults and descriptions. Computed at the first use, which is after all operators
+// have been registered; takes some milliseconds then.
 const std::string& RegistryHash();
 
 // The fingerprint of these descriptions, one after the other.

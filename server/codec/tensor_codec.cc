@@ -119,7 +119,7 @@ absl::StatusOr<Shape> ShapeOf(const v1::ArrayType& type) {
   return ShapeFromProto(type.shape(), /*known=*/false);
 }
 
-absl::StatusOr<DType> DTypeOf(const v1::ArrayType& type) {
+absl::StatusOr<DType> DTypeFromProto(const v1::ArrayType& type) {
   if (!type.has_dtype()) return DType::kUnknown;
   return FromProto(type.dtype());
 }

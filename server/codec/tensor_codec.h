@@ -23,7 +23,7 @@ absl::StatusOr<Shape> ShapeFromProto(const google::protobuf::RepeatedField<int64
 
 // The shape and the type of an array, as far as each is known. Errors are those of ShapeFromProto and FromProto.
 absl::StatusOr<Shape> ShapeOf(const v1::ArrayType& type);
-absl::StatusOr<DType> DTypeOf(const v1::ArrayType& type);
+absl::StatusOr<DType> DTypeFromProto(const v1::ArrayType& type);
 void TypeToProto(const Shape& shape, DType dtype, v1::ArrayType* type);
 
 // The tensor of a request, in memory of the CPU: not to be written, as it may lie in the request.

@@ -42,7 +42,7 @@ class HostStream final : public Conversation, public HostChannel {
   void SendCall(uint64_t call) override;
   void Replaced() override;
 
-  // Ends a silent stream, and drops one whose client does not take its end.
+  // Ends a silent stream.
   void Sweep(Clock::time_point now);
 
  private:

@@ -125,14 +125,17 @@ void SessionAnswers::ForgetKnown() {
 
 void SessionAnswers::All(uint64_t number) {
   ForgetKnown();
-  Wanted all;
-  for (const std::weak_ptr<Value>& weak : unknown_) all.values.push_back(weak.lock());
-  When(std::move(all), [this, number](const Wanted&) {
+  std::vector<ValuePtr> values;
+  for (const std::weak_ptr<Value>& value : unknown_) values.push_back(value.lock());
+  // The answer keeps none of the values: it needs no tensor of theirs, and their memory may go, or be written, before it.
+  WhenKnown(values, [weak = weak_from_this(), number] {
+    const auto self = weak.lock();
+    if (self == nullptr || self->ended_) return;
     v1::Reply reply;
-    TellNoted(&reply);
-    for (const FailurePtr& failure : std::exchange(untold_, {}))
+    self->TellNoted(&reply);
+    for (const FailurePtr& failure : std::exchange(self->untold_, {}))
       if (!failure->told) Tell(failure, 0, &reply);
-    Answer(std::move(reply), number);
+    self->Answer(std::move(reply), number);
   });
 }
 

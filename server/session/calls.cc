@@ -35,7 +35,7 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGr
 absl::StatusOr<Signature> ToSignature(const v1::ArrayType& type) {
   Signature signature;
   ASSIGN_OR_RETURN(signature.shape, ShapeOf(type));
-  ASSIGN_OR_RETURN(signature.dtype, DTypeOf(type));
+  ASSIGN_OR_RETURN(signature.dtype, DTypeFromProto(type));
   return signature;
 }
 

@@ -21,7 +21,7 @@ class SessionStream final : public Conversation {
  public:
   SessionStream(Sessions& sessions, Runner& runner, const Opening& opening) : Conversation(runner, opening), sessions_(sessions) {}
 
-  // Ends a stream that does not say which session it wants, and drops one whose client does not take its end.
+  // Ends a stream that does not say which session it wants.
   void Sweep(Clock::time_point now);
   // The server stops. A stream with a session ends when the session says so.
   void Drain();

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "data"
-PACKED = {"train": 20000, "t10k": 5000}
+PACKED = {"train": 12000, "t10k": 3000}
 # Bytes before the values, and the values' form.
 _KINDS = {"images-idx3": (16, (28, 28)), "labels-idx1": (8, ())}
 
