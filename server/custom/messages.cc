@@ -200,7 +200,7 @@ absl::Status ShapesFrom(const v1::CallbackResult& result, CustomHost::Inference*
   return InferenceFrom(result, shapes, ShapeOf);
 }
 absl::Status TypesFrom(const v1::CallbackResult& result, CustomHost::TypeInference* types) {
-  return InferenceFrom(result, types, DTypeOf);
+  return InferenceFrom(result, types, DTypeFromProto);
 }
 
 absl::Status FailureOf(const v1::CallbackResult& result, absl::string_view what) {

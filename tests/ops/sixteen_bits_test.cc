@@ -72,12 +72,19 @@ INSTANTIATE_TEST_SUITE_P(
     NameOf);
 
 TEST(SixteenBits, ManyUsesOfOneArrayAreAddedUpInFloat32) {
+  // The large one lies between ones: whichever end the sum begins at, 16 bits would lose the ones that follow.
+  constexpr int64_t kOnes = 96;
   for (const DType type : {DType::kFloat16, DType::kBfloat16}) {
     const NodeEntry x = MakeVariable("x");
-    Gradients ys;
-    for (int64_t i = 0; i < kMany; ++i) ys.push_back(MakeNode("_copy", "y", {x}));
-    const Gradients dx = *BuildGradient(ys, {x}, Gradients(ys.size()));
-    ExpectSums(OneByOne().Evaluate(dx, {{"x", HostTensor::Of({{2}, {1, 1}}, type)}}), type);
+    Gradients ys, heads;
+    for (int64_t i = 0; i <= kOnes; ++i) {
+      ys.push_back(MakeNode("_copy", "y", {x}));
+      heads.push_back(i == kOnes / 2 ? MakeVariable("large") : NodeEntry());
+    }
+    const Gradients dx = *BuildGradient(ys, {x}, heads);
+    ExpectSums(OneByOne().Evaluate(
+                   dx, {{"x", HostTensor::Of({{2}, {1, 1}}, type)}, {"large", HostTensor::Of(Filled({2}, kMany - kOnes), type)}}),
+               type);
   }
 }
 
