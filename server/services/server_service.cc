@@ -22,12 +22,14 @@ uint64_t RandomNumber() {
 }
 
 // Clients hear of the limits for which the message has a field.
-void SetLimits(const Limits& limits, v1::Limits* told) {
+v1::Limits LimitsToProto(const Limits& limits) {
+  v1::Limits told;
   for (const LimitFlag& limit : LimitFlags()) {
     const auto* const field = v1::Limits::descriptor()->FindFieldByName(limit.name);
-    if (field != nullptr) told->GetReflection()->SetInt64(told, field, limits.*limit.limit);
+    if (field != nullptr) told.GetReflection()->SetInt64(&told, field, limits.*limit.limit);
   }
-  told->set_max_chunk_bytes(limits.max_chunk_bytes());
+  told.set_max_chunk_bytes(limits.max_chunk_bytes());
+  return told;
 }
 
 class ServerService final : public RawService {
@@ -37,6 +39,7 @@ class ServerService final : public RawService {
         devices_(devices),
         has_store_(has_store),
         count_models_(std::move(count_models)),
+        limits_(LimitsToProto(runner.limits)),
         incarnation_(RandomNumber()) {
     Add("GetServerInfo", this, &ServerService::GetServerInfo);
   }
@@ -66,7 +69,7 @@ class ServerService final : public RawService {
       device->set_memory_peak_bytes(place->budget->peak());
       device->set_memory_used_bytes(place->lanes->driver().used_bytes());
     }
-    SetLimits(runner().limits, info.mutable_limits());
+    *info.mutable_limits() = limits_;
     const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
     ToProto(uptime, info.mutable_uptime());
     info.set_models(count_models_(reach));
@@ -81,6 +84,7 @@ class ServerService final : public RawService {
   const Devices& devices_;
   const bool has_store_;
   const std::function<int64_t(const Reach&)> count_models_;
+  const v1::Limits limits_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const uint64_t incarnation_;
 };
