@@ -12,13 +12,21 @@ def _part(path, parts):
 
 def _joined_file_impl(ctx):
     out = ctx.actions.declare_file(ctx.label.name + ".cc")
-    lines = []
+    inputs, lines = [], []
     for i, src in enumerate(ctx.files.srcs):
         if _part(src.short_path, ctx.attr.parts) == ctx.attr.part:
-            lines += ["#define %s %s_%d" % (name, name, i) for name in ctx.attr.own]
-            lines.append('#include "%s"' % src.short_path)
-            lines += ["#undef " + name for name in ctx.attr.own]
-    ctx.actions.write(out, "\n".join(lines) + "\n")
+            inputs.append(src)
+            lines += ["echo '#define %s %s_%d'" % (name, name, i) for name in ctx.attr.own]
+            lines += ["echo '#line 1 \"%s\"'" % src.short_path, "cat '%s'" % src.path, "echo"]
+            lines += ["echo '#undef %s'" % name for name in ctx.attr.own]
+    # A copy, and no includes: the compiler would be told of all files of the library, and compile each part for a new one.
+    ctx.actions.run_shell(
+        inputs = inputs,
+        outputs = [out],
+        command = "{ :\n%s\n} >'%s'" % ("\n".join(lines), out.path),
+        mnemonic = "JoinFiles",
+        progress_message = "Joining files into %s" % out.short_path,
+    )
     return [DefaultInfo(files = depset([out]))]
 
 _joined_file = rule(
@@ -37,7 +45,7 @@ def _parts(files, size):
     return [1 << i for i in range(10) if (1 << i) * size * 3 >= files * 2][0]
 
 def _joined_files(name, srcs, parts, own):
-    """Labels of files that include `srcs`, each its part."""
+    """Labels of files that hold `srcs`, each its part."""
     for part in range(parts):
         _joined_file(
             name = "%s_joined_%d" % (name, part),
@@ -49,7 +57,7 @@ def _joined_files(name, srcs, parts, own):
         )
     return [":%s_joined_%d" % (name, part) for part in range(parts)]
 
-def joined_library(name, srcs, size = 16, parts = None, own = [], copts = [], textual_hdrs = [], **kwargs):
+def joined_library(name, srcs, size = 16, parts = None, own = [], copts = [], **kwargs):
     """A cc_library, and NAME_joined: the files that are compiled for it.
 
     size: about how many files are compiled together.
@@ -66,13 +74,8 @@ def joined_library(name, srcs, size = 16, parts = None, own = [], copts = [], te
     native.cc_library(
         name = name,
         srcs = [":%s_joined" % name],
-        # A type of an anonymous namespace is no risk in a file that only one joined file includes. And __FILE__ is the path as
-        # it is where the file is compiled alone.
-        copts = copts + ["-Wno-subobject-linkage", "-fmacro-prefix-map=./="],
-        textual_hdrs = textual_hdrs + select({
-            "//bazel:joined": srcs,
-            "//conditions:default": [],
-        }),
+        # g++ takes a file after #line for an included one, whose anonymous types might differ from file to file.
+        copts = copts + ["-Wno-subobject-linkage"],
         **kwargs
     )
 

@@ -72,13 +72,15 @@ fingerprint() {
 
 is_built() { [[ -s $out/built && $(<"$out/built") == "$(fingerprint)" ]]; }
 
-# Seconds that the build will take here, by the sources that no object file has been made of: the compiler notes beside each
-# what it has read.
+# Seconds that the build will take here, by the sources that no object file has been made of. The compiler's notes stand beside
+# an object file; where several sources were joined for it, the joined file names them.
 build_estimate() {
   local sources built
   sources=$(find client engine ops server -name '*.cc' 2>/dev/null | wc -l)
-  built=$(find -L "$bin"/{client,engine,ops,server} -name '*.d' ! -name '*.pic.d' -exec grep -ohE '(^| )(client|engine|ops|server)/[^ ]+[.]cc' {} + \
-    2>/dev/null | sort -u | wc -l) || true
+  built=$(find -L "$bin"/{client,engine,ops,server} -name '*.d' ! -name '*.pic.d' 2>/dev/null | while read -r notes; do
+    joined=${notes%%/_objs/*}/$(basename "$notes" .d).cc
+    if [[ -f $joined ]]; then grep '^#line 1 ' "$joined"; else echo "$notes"; fi
+  done | sort -u | wc -l) || true
   ((sources > 0)) || sources=1
   ((built < sources)) || built=$sources
   echo $((build_seconds * (sources - built) / sources / $(nproc)))

@@ -26,7 +26,7 @@ check() {
     echo "skipped: this $formatter is not $version: $("$formatter" --version | head -n 1)"
     return
   fi
-  mapfile -t all < <(git ls-files -- "$@")
+  mapfile -t all < <(git ls-files --cached --others --exclude-standard --deduplicate -- "$@")
   mapfile -t wrong < <("differ_$formatter" "${all[@]}")
   ((${#wrong[@]} == 0)) || printf 'not formatted: %s\n' "${wrong[@]}"
   passed=$((passed + ${#all[@]} - ${#wrong[@]})) failed=$((failed + ${#wrong[@]}))

@@ -86,13 +86,14 @@ class QuickstartPlanTest(unittest.TestCase):
         return ran.stdout, (self.folder / "calls").read_text().split()
 
     def built(self, name, *sources):
-        """What the compiler writes beside an object of these sources."""
-        path = self.folder / "bazel-bin/server" / f"{name}.d"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            f"bazel-out/bin/server/{name}.o: \\\n bazel-out/bin/server/{name}.cc \\\n"
-            + "".join(f" server/{source}.cc \\\n server/{source}.h \\\n" for source in sources)
-        )
+        """What the build leaves of an object: the compiler's notes, and the file that several sources were joined to."""
+        room = self.folder / "bazel-bin/server"
+        notes = room / "_objs/server" / f"{name}.d"
+        notes.parent.mkdir(parents=True, exist_ok=True)
+        notes.write_text(f"bazel-out/bin/server/{name}.o: server/{name}.cc\n")
+        if sources:
+            lines = [f'#line 1 "server/{source}.cc"\n#include "server/{source}.h"\n' for source in sources]
+            (room / f"{name}.cc").write_text("".join(lines))
 
     def test_it_says_first_what_it_installs_and_how_long_it_takes(self):
         output, calls = self.run_it()
@@ -108,7 +109,7 @@ class QuickstartPlanTest(unittest.TestCase):
     def test_the_time_follows_from_the_processors_and_from_what_is_built(self):
         self.assertIn("about 2 minutes on 8 processor", self.run_it(FAKE_ERROR="x", FAKE_PROCESSORS="8", status=1)[0])
         self.built("joined_0", "a", "b")
-        self.built("c.pic", "c")
+        self.built("c.pic")
         self.assertIn("about 4 minutes on 2 processor", self.run_it(FAKE_ERROR="x", status=1)[0])
         self.built("joined_1", "c", "d")
         self.assertIn("builds    what has changed since the last build", self.run_it(FAKE_ERROR="x", status=1)[0])
