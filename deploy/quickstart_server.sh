@@ -78,7 +78,7 @@ build_estimate() {
   local sources built
   sources=$(find client engine ops server -name '*.cc' 2>/dev/null | wc -l)
   built=$(find -L "$bin"/{client,engine,ops,server} -name '*.d' ! -name '*.pic.d' 2>/dev/null | while read -r notes; do
-    joined=${notes%%/_objs/*}/$(basename "$notes" .d).cc
+    joined=${notes%%/_objs/*}/${notes##*/} joined=${joined%.d}.cc
     if [[ -f $joined ]]; then grep '^#line 1 ' "$joined"; else echo "$notes"; fi
   done | sort -u | wc -l) || true
   ((sources > 0)) || sources=1
