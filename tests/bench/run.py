@@ -14,7 +14,6 @@ the rounds' ratios. Anything else at work on the machine spoils it: run it alone
 """
 
 import argparse
-import contextlib
 import os
 import pathlib
 import platform
@@ -24,137 +23,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
-import needs
+import python_rows
 import serving
 import spatial_cases
+from sides import BIN, ROOT, Side, alternate, row, run_or_exit, servers, start_server, wait_for
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = pathlib.Path(os.environ.get("GLUOND_BIN", ROOT / "bazel-bin"))
 STEPS = {"mlp": 400, "lenet": 60, "resnet20": 5}
-# Cases of gluon_bench.py: their descriptions, and the share of MXNet's time that they may take.
-GLUON = {
-    "chain": ("a + 1 on a small NDArray, in chains of 1,000", 0.5),
-    "hybridized": ("LeNet training loop in Python, hybridized", 1.0),
-    "imperative": ("LeNet training loop in Python, not hybridized", 1.2),
-    "element": ("one element of a small NDArray that has just been computed", "report"),
-    "elements": ("each element of such an array, in a loop", "report"),
-    "small_network": ("two small hybridized layers, with asnumpy()", "report"),
-    "add": ("x + 1 of 4 million floats", "report"),
-    "fetch": ("asnumpy() of 16 MiB", "report"),
-    "put": ("nd.array() of 16 MiB", "report"),
-    "custom_softmax": ("CustomOp softmax by numpy, 64 x 1000, forward and backward", 1.0),
-    "computed_softmax": ("the same of an input that the server has just computed", "report"),
-    "custom_float": ("CustomOp of one float, forward and backward", 0.5),
-}
-# The cases that are the code of tutorials: their times are also added up.
-TUTORIALS = ("hybridized", "imperative", "custom_softmax", "computed_softmax", "custom_float")
-# The cases that send one message and wait for one, as a count of the client's system calls shows: compared with another revision's
-# package they may take longer than the others.
-ROUND_TRIPS = {"round_trip": "(a + b).asnumpy()", **{case: GLUON[case][0] for case in ("element", "small_network", "custom_float")}}
-
-
-# Cases of gluon_bench.py that are measured beside a neighbour, too, and the bytes of an inference, either way on average: a
-# peer in the same process need not send them.
-NEIGHBOUR = {
-    "recurrent": ("LSTM, 2 layers of 256, sequence 35, inference", 35 * 256 * 4),
-    "encoder": ("Transformer encoder, 4 layers of 256, sequence 128, inference", 128 * 256 * 4),
-    "resnet50": ("ResNet-50, inference", (3 * 224 * 224 + 1000) * 4 // 2),
-    "resnet50_training": ("ResNet-50, a training step of 8", None),
-}
-
-
-def run_or_exit(command, **options):
-    """The command itself has said what went wrong."""
-    code = subprocess.run(command, check=False, **options).returncode
-    if code:
-        sys.exit(code)
-
-
-def wait_for(path, process, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not (path.exists() and path.read_text().strip()):
-        if process.poll() is not None or time.monotonic() > deadline:
-            sys.exit(f"{process.args[0]} did not start")
-        time.sleep(0.02)
-    return f"127.0.0.1:{path.read_text().strip()}"
-
-
-class Side:
-    """A program that answers each line with a number."""
-
-    def __init__(self, name, command, line="engine", **environment):
-        self.name, self.line, self.figures = name, line, []
-        self.errors = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(
-            [str(c) for c in command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            env={**os.environ, **environment},
-        )
-
-    def ask(self, line):
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(line + "\n")
-            self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            self.errors.seek(0)
-            sys.exit(f"{self.name} ended: {' '.join(self.process.args)}\n{self.errors.read()[-2000:]}")
-        return answer
-
-    def measure(self):
-        time.sleep(0.5)  # The side before has compute threads that spin for a while before they sleep.
-        self.figures.append(float(self.ask(self.line)))
-
-    def stop(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def alternate(sides, rounds):
-    for side in sides:
-        side.measure()
-        side.figures.clear()  # The first round warms up.
-    for _ in range(rounds):
-        for side in sides:
-            side.measure()
-
-
-def row(what, ours, other, unit, limit):
-    ratio = statistics.median(a / b for a, b in zip(ours.figures, other.figures))
-    print(
-        f"| {what} | {statistics.median(ours.figures):.3f} {unit} | {other.name} "
-        f"{statistics.median(other.figures):.3f} {unit} | {ratio:.3f} | {limit} |",
-        flush=True,
-    )
-
-
-def start_server(folder):
-    return subprocess.Popen(
-        [BIN / "server/gluond-server", "--address=127.0.0.1:0", "--devices=cpu", f"--port_file={folder / 'port'}"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
-@contextlib.contextmanager
-def servers():
-    """A gluond-server and an echo server: their addresses."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        server = start_server(folder)
-        echo = subprocess.Popen([BIN / "tests/bench/echo_server", folder / "echo"])
-        try:
-            yield wait_for(folder / "port", server), wait_for(folder / "echo", echo)
-        finally:
-            server.terminate()
-            echo.terminate()
-            server.wait()
-            echo.wait()
 
 
 def wire(processes):
@@ -171,122 +46,6 @@ def wire(processes):
     for (what, limit), figures in rows.items():
         ours, floor, ratio = (statistics.median(column) for column in zip(*figures))
         print(f"| {what} | {ours:.1f} us | bare echo {floor:.1f} us | {ratio:.3f} | {limit} |", flush=True)
-
-
-def gluon_side(name, interpreter, module, case, address="", echo_address="", package=ROOT / "client/python"):
-    return Side(
-        name,
-        [interpreter, ROOT / "tests/bench/gluon_bench.py", module],
-        case,
-        OMP_NUM_THREADS="2",
-        PYTHONPATH=str(package),
-        GLUOND_ADDRESS=address,
-        ECHO_ADDRESS=echo_address,
-    )
-
-
-def python_round_trip(processes):
-    """As in wire(), over several processes."""
-    run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
-    all_figures = ([], [])
-    for _ in range(processes):
-        with servers() as addresses:
-            sides = [
-                gluon_side(name, sys.executable, "gluond", case, *addresses)
-                for name, case in (("gluond", "round_trip"), ("empty call by grpcio", "echo_0"))
-            ]
-            alternate(sides, 3)
-            for side, figures in zip(sides, all_figures):
-                figures.append(statistics.median(side.figures))
-                side.figures = figures
-                side.stop()
-    row("(a + b).asnumpy()", *sides, "us", "1.5")
-
-
-def python(address, rounds, mxnet):
-    """The tutorials' code in Python, against the same code with MXNet."""
-    sides = [gluon_side("gluond", sys.executable, "gluond", "", address), gluon_side("MXNet 1.9.1", mxnet, "mxnet", "")]
-    sums = [[0.0] * rounds for _ in sides]
-    for case, (what, limit) in GLUON.items():
-        compare(case, what, sides, rounds, limit)
-        if case in TUTORIALS:
-            sums = [[a + b for a, b in zip(total, side.figures)] for total, side in zip(sums, sides)]
-    for side, total in zip(sides, sums):
-        side.figures = total
-    row("the tutorials' code, added up", *sides, "us", 0.85)
-    for each in sides:
-        each.stop()
-
-
-def compare(case, what, sides, rounds, limit):
-    """One case of gluon_bench.py."""
-    for each in sides:
-        each.line, each.figures = case, []
-    alternate(sides, rounds)
-    row(what, *sides, "us", limit)
-
-
-def package_before(address, rounds, package):
-    """The package against that of another revision, with the same server."""
-    sides = [
-        gluon_side("gluond", sys.executable, "gluond", "", address),
-        gluon_side("before", sys.executable, "gluond", "", address, package=package),
-    ]
-    for case, what in {**ROUND_TRIPS, **{case: what for case, (what, _) in GLUON.items()}}.items():
-        compare(case, what, sides, rounds, 1.25 if case in ROUND_TRIPS else 1.05)
-    for each in sides:
-        each.stop()
-
-
-def indexing(address, rounds):
-    """An index that chooses one row, against a number: both write one element of a large array."""
-    sides = [
-        gluon_side("gluond", sys.executable, "gluond", "set_list", address),
-        gluon_side("x[0] = 1", sys.executable, "gluond", "set_row", address),
-    ]
-    alternate(sides, rounds)
-    row("x[[0]] = 1 of 100 million elements", *sides, "us", 3)
-    for each in sides:
-        each.stop()
-
-
-def neighbour(addresses, rounds, torch, mxnet):
-    """Each side alone, and beside a process that never sleeps, on one of the two processors."""
-    run_or_exit([sys.executable, ROOT / "client/python/build_stubs.py"])
-    ours = gluon_side("gluond", sys.executable, "gluond", "", *addresses)
-    echo = gluon_side("echo", sys.executable, "gluond", "", *addresses)
-    peers = []
-    if torch:
-        peers.append(Side("PyTorch", [torch, ROOT / "tests/bench/gluon_torch.py"], OMP_NUM_THREADS="2"))
-    if mxnet:
-        peers.append(gluon_side("MXNet 1.9.1", mxnet, "mxnet", ""))
-
-    def medians(case, size):
-        """Ours, and each peer's, with the echo's where there is one."""
-        sides = [ours, *peers] + ([echo] if size else [])
-        for each in sides:
-            each.line, each.figures = f"echo_{size}" if each is echo else case, []
-        alternate(sides, rounds)
-        middle = [statistics.median(each.figures) / 1e3 for each in sides]
-        sent = middle.pop() if size else 0.0
-        return middle[0], [peer + sent for peer in middle[1:]]
-
-    for case, (what, size) in NEIGHBOUR.items():
-        alone, peers_alone = medians(case, size)
-        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-        os.sched_setaffinity(busy.pid, {max(os.sched_getaffinity(0))})
-        try:
-            beside, peers_beside = medians(case, size)
-        finally:
-            busy.kill()
-            busy.wait()
-        print(f"| {what}, beside a neighbour | {beside:.2f} ms | itself alone {alone:.2f} ms | {beside / alone:.3f} | 2.5 |")
-        for peer, a, b in zip(peers, peers_alone, peers_beside):
-            name = peer.name + (" and an echo" if size else "")
-            print(f"| the same | {beside:.2f} ms | {name} {b:.2f} ms | {beside / b:.3f} | 1.0 |")
-            print(f"| {what}, alone | {alone:.2f} ms | {name} {a:.2f} ms | {alone / a:.3f} | report |", flush=True)
-    for each in (ours, echo, *peers):
-        each.stop()
 
 
 def quota(rounds):
@@ -449,25 +208,25 @@ def main():
     if wants_spatial(options):
         spatial(options.rounds, options.torch, options.mxnet, options.only.partition(":")[2])
     if wants_serving(options):
-        serving.measure(sys.modules[__name__], options)
+        serving.measure(options)
     if options.only in "wire":
         wire(processes=options.rounds)
     if options.only in "python":
-        python_round_trip(processes=options.rounds)
+        python_rows.python_round_trip(processes=options.rounds)
     if options.only in "quota":
         quota(options.rounds)
     with servers() as addresses:
         address = addresses[0]
         if options.only in "python" and options.mxnet:
-            python(address, options.rounds, options.mxnet)
+            python_rows.python(address, options.rounds, options.mxnet)
         if options.only in "python" and options.before:
-            package_before(address, options.rounds, options.before)
+            python_rows.package_before(address, options.rounds, options.before)
         if options.only in "indexing":
-            indexing(address, options.rounds)
+            python_rows.indexing(address, options.rounds)
         if options.only in "fit":
             fit(address, options.rounds)
         if options.only in "neighbour":
-            neighbour(addresses, options.rounds, options.torch, options.mxnet)
+            python_rows.neighbour(addresses, options.rounds, options.torch, options.mxnet)
         for network, steps in STEPS.items():
             if options.only not in network:
                 continue

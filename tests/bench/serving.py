@@ -16,6 +16,8 @@ import tempfile
 import threading
 import time
 
+from sides import BIN, ROOT, Side, servers, wait_for
+
 ROWS = ("throughput", "batching", "poisson", "training", "peer", "publishing", "tls", "metrics")
 CALLERS = 32
 # A sample's bytes, as the echo gets them.
@@ -23,9 +25,8 @@ BYTES = {"lenet": 28 * 28 * 4, "wide": 2048 * 4, "resnet50": 3 * 224 * 224 * 4}
 
 
 class Serving:
-    def __init__(self, bench, rounds, quick, ort):
-        """`bench`: the module run, whose servers and sides this uses."""
-        self.bench, self.ort = bench, ort
+    def __init__(self, rounds, quick, ort):
+        self.ort = ort
         self.rounds = 1 if quick else min(rounds, 3)
         self.seconds = 2 if quick else 4
         self.open_seconds = 5 if quick else 60
@@ -33,7 +34,7 @@ class Serving:
     # Programs.
 
     def gluond(self, *arguments):
-        command = [str(self.bench.BIN / "client/cli/gluond"), *map(str, arguments)]
+        command = [str(BIN / "client/cli/gluond"), *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
@@ -54,7 +55,7 @@ class Serving:
             folder = pathlib.Path(name)
             command = [
                 *wrapper,
-                self.bench.BIN / "server/gluond-server",
+                BIN / "server/gluond-server",
                 "--address=127.0.0.1:0",
                 "--devices=cpu",
                 f"--port_file={folder / 'port'}",
@@ -62,13 +63,13 @@ class Serving:
             ]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
-                yield self.bench.wait_for(folder / "port", process, 120), folder, process
+                yield wait_for(folder / "port", process, 120), folder, process
             finally:
                 process.terminate()
                 process.wait()
 
     def side(self, network, steps, *address, **environment):
-        return self.bench.Side(network, [self.bench.BIN / "tests/bench/step_bench", network, steps, *address], **environment)
+        return Side(network, [BIN / "tests/bench/step_bench", network, steps, *address], **environment)
 
     def publish(self, address, network, served=None, batch=0, delay_us=0, tls_ca=""):
         """A version of a new model of that network."""
@@ -119,7 +120,7 @@ class Serving:
     def throughput(self):
         """LeNet and 32 callers, against what an echo and the engine would take one after the other."""
         ours, bound = [], []
-        with self.bench.servers() as (address, echo_address):
+        with servers() as (address, echo_address):
             self.publish(address, "lenet", batch=CALLERS)
             self.load(address, "lenet", concurrency=CALLERS, seconds=1)
             for _ in range(self.rounds):
@@ -197,10 +198,8 @@ class Serving:
             return
         for network in ("lenet", "resnet50"):
             ours, other = [], []
-            peer = self.bench.Side(
-                "onnxruntime", [self.ort, self.bench.ROOT / "tests/bench/peer_onnxruntime.py", network], OMP_NUM_THREADS="2"
-            )
-            with self.bench.servers() as (address, echo_address):
+            peer = Side("onnxruntime", [self.ort, ROOT / "tests/bench/peer_onnxruntime.py", network], OMP_NUM_THREADS="2")
+            with servers() as (address, echo_address):
                 self.publish(address, network)
                 for _ in range(self.rounds):
                     ours.append(self.load(address, network, concurrency=1)["latency_ms"]["p50"])
@@ -299,8 +298,8 @@ def rows_of(word):
     return [row for row in ROWS if word.partition(":")[2] in row]
 
 
-def measure(bench, options):
+def measure(options):
     """Prints the rows."""
-    serving = Serving(bench, options.rounds, options.quick, options.ort)
+    serving = Serving(options.rounds, options.quick, options.ort)
     for row in rows_of(options.only):
         getattr(serving, row)()

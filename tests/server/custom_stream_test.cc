@@ -1,23 +1,21 @@
-// Mistakes and malice of clients that compute operators, as tables. Each row gets its code and a message that says what
-// is wrong, or fails the one run that needs it. All the while another client's training goes on, and ends with the same
-// bits as one that was alone, and so do the calls of another provider.
+// Bad streams of clients that compute operators, most as a table. Each row gets its code and a message that says what is
+// wrong. custom_answer_test has the answers on streams that are good.
 
 #include <atomic>
-#include <cmath>
+#include <chrono>
+#include <functional>
 #include <future>
-#include <limits>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
-#include "grpcpp/generic/generic_stub.h"
-#include "proto/health/v1/health.grpc.pb.h"
 #include "server/custom/hosts.h"
 #include "server/custom/scope.h"
-#include "tests/server/custom_host_fixture.h"
+#include "tests/server/custom_stream_fixture.h"
 
 namespace gluond::server {
 namespace {
-
-using grpc::StatusCode;
 
 std::string OpenBytes(const std::string& scope, const std::string& client = "eve", const std::string& key = "") {
   v1::HostRequest request;
@@ -82,254 +80,12 @@ const BadStream kBadStreams[] = {
     {"OverTheLimit", {Open(), std::string(5 << 20, '\0')}, StatusCode::RESOURCE_EXHAUSTED, "--max_message_bytes"},
 };
 
-// A bad provider's way to answer a callback of its operator, which takes one float array of shape [2, 3].
-struct BadAnswer {
-  const char* name;
-  std::function<void(const v1::Callback&, v1::CallbackResult*)> change;  // Changes a good answer.
-  StatusCode code;                                                       // The code of the run that needs it.
-  const char* says;
-};
-
-using Change = std::function<void(const v1::Callback&, v1::CallbackResult*)>;
-
-Change InShape(std::function<void(v1::CallbackResult*)> change) {
-  return [change](const v1::Callback& callback, v1::CallbackResult* result) {
-    if (callback.has_infer_shape()) change(result);
-  };
-}
-Change InType(std::function<void(v1::CallbackResult*)> change) {
-  return [change](const v1::Callback& callback, v1::CallbackResult* result) {
-    if (callback.has_infer_type()) change(result);
-  };
-}
-Change InForward(std::function<void(v1::CallbackResult*)> change) {
-  return [change](const v1::Callback& callback, v1::CallbackResult* result) {
-    if (callback.has_forward()) change(result);
-  };
-}
-// The output of the forward pass.
-Change InOutput(std::function<void(v1::Tensor*)> change) {
-  return InForward([change](v1::CallbackResult* result) { change(result->mutable_computed()->mutable_outputs(0)); });
-}
-Change InOutputShape(std::vector<int64_t> dims) {
-  return InShape([dims](v1::CallbackResult* result) {
-    v1::ArrayType* output = result->mutable_inferred()->mutable_outputs(0);
-    output->mutable_shape()->Assign(dims.begin(), dims.end());
-  });
-}
-Change InDims(std::vector<int64_t> dims) {
-  return InOutput([dims](v1::Tensor* output) { output->mutable_shape()->Assign(dims.begin(), dims.end()); });
-}
-
-constexpr auto kInvalid = StatusCode::INVALID_ARGUMENT;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
-
-const BadAnswer kBadAnswers[] = {
-    // Answers about shapes and types.
-    {"ShapeAsComputed", InShape([](auto* r) { r->mutable_computed(); }), kInvalid, "did not answer with `inferred`"},
-    {"ShapeAsNothing", InShape([](auto* r) { r->clear_result(); }), kInvalid, "did not answer with `inferred`"},
-    {"NoOutputs", InShape([](auto* r) { r->mutable_inferred()->clear_outputs(); }), kInvalid, "0 outputs"},
-    {"ManyOutputs", InShape([](auto* r) {
-       for (int i = 0; i < 100'000; ++i) r->mutable_inferred()->add_outputs();
-     }),
-     kInvalid, "at most 1000"},
-    {"UnexpectedAuxiliary", InShape([](auto* r) { r->mutable_inferred()->add_auxiliary(); }), kInvalid, "1 auxiliary states"},
-    {"OtherArguments", InShape([](auto* r) { r->mutable_inferred()->mutable_arguments(0)->set_shape(0, 7); }), kInvalid,
-     "Shape inconsistent"},
-    {"NegativeOutput", InOutputShape({-5, 3}), kInvalid, "-5"},
-    {"HugeOutput", InOutputShape({int64_t{1} << 40, int64_t{1} << 40}), kInvalid, "2^48"},
-    {"LargeOutput", InOutputShape({1'000'000, 1'000'000}), StatusCode::RESOURCE_EXHAUSTED, "--max_tensor_bytes"},
-    {"UnknownOutput", InShape([](auto* r) { r->mutable_inferred()->mutable_outputs(0)->clear_has_shape(); }),
-     StatusCode::FAILED_PRECONDITION, "not fully known: output 0"},
-    {"UnknownDtype",
-     InType([](auto* r) { r->mutable_inferred()->mutable_outputs(0)->set_dtype(static_cast<v1::Tensor::DType>(77)); }), kInvalid,
-     "dtype 77"},
-    {"OtherDtypeOfArgument", InType([](auto* r) { r->mutable_inferred()->mutable_arguments(0)->set_dtype(v1::Tensor::FLOAT64); }),
-     kInvalid, "Type inconsistent"},
-    // Answers with values.
-    {"ForwardAsInferred", InForward([](auto* r) { r->mutable_inferred(); }), kInvalid, "did not answer with `computed`"},
-    {"ForwardAsNothing", InForward([](auto* r) { r->clear_result(); }), kInvalid, "did not answer with `computed`"},
-    {"NoValues", InForward([](auto* r) { r->mutable_computed()->clear_outputs(); }), kInvalid, "gave 0 outputs, expected 1"},
-    {"TwoValues", InForward([](auto* r) { *r->mutable_computed()->add_outputs() = r->computed().outputs(0); }), kInvalid,
-     "gave 2 outputs, expected 1"},
-    {"OtherShape", InDims({3, 2}), kInvalid, "gave float32[3,2], expected float32[2,3]"},
-    {"OtherDtype", InOutput([](auto* t) { t->set_dtype(v1::Tensor::INT32); }), kInvalid, "gave int32[2,3], expected float32[2,3]"},
-    {"ShortValue", InOutput([](auto* t) { t->mutable_raw()->resize(23); }), kInvalid, "takes 24 bytes, but raw has 23"},
-    {"LongValue", InOutput([](auto* t) { t->mutable_raw()->resize(1 << 20); }), kInvalid, "takes 24 bytes, but raw has 1048576"},
-    {"EmptyValue", InOutput([](auto* t) { t->clear_raw(); }), kInvalid, "output 0"},
-    {"NegativeDimension", InDims({-2, -3}), kInvalid, "has dimension -2"},
-    {"HugeDimension", InDims({std::numeric_limits<int64_t>::max(), 3}), kInvalid, "2^48"},
-    {"LargeDimension", InDims({1'000'000, 1'000'000}), kInvalid, "output 0"},
-    {"Fill", InOutput([](auto* t) { t->clear_raw(), t->mutable_fill(); }), kInvalid, "`fill`"},
-    {"UnexpectedState", InForward([](auto* r) { *r->mutable_computed()->add_auxiliary() = r->computed().outputs(0); }), kInvalid,
-     "gave 1 auxiliary states, expected 0"},
-    // Other answers. Some of these do no harm.
-    {"NanSeconds", InForward([](auto* r) { r->set_seconds(kNan); }), StatusCode::OK, ""},
-    {"InfiniteSeconds", InForward([](auto* r) { r->set_seconds(kInfinity); }), StatusCode::OK, ""},
-    {"NegativeSeconds", InForward([](auto* r) { r->set_seconds(-1e300); }), StatusCode::OK, ""},
-    {"EmptyFailure", InForward([](auto* r) { r->mutable_failure(); }), StatusCode::FAILED_PRECONDITION, "failed in its client"},
-    {"LongFailure", InForward([](v1::CallbackResult* r) {
-       r->mutable_failure()->set_type(std::string(1 << 20, 'T'));
-       std::string text;
-       for (int i = 0; i < 200'000; ++i) text += "\xE2\x82\xAC";  // Cut between characters.
-       r->mutable_failure()->set_message(text);
-       r->mutable_failure()->set_traceback(text + "\n" + text + "\nlast line\n");
-     }),
-     StatusCode::FAILED_PRECONDITION, "failed in its client: TTT"},
-    {"FailureOfShapes", InShape([](auto* r) { r->mutable_failure()->set_message("no idea"); }), StatusCode::FAILED_PRECONDITION,
-     "infer_shape of custom operator 'bad FailureOfShapes' failed in its client: : no idea"},
-};
-
-class CustomStreamTest : public CustomTest {
- protected:
-  void SetUp() override {
-    Limits limits;
-    limits.max_message_bytes = 4 << 20;
-    limits.max_tensor_bytes = 64 << 20;
-    limits.callback_seconds = 2;
-    StartServer(limits);
-  }
-
-  // `more`: further attributes, which make it another operator.
-  grpc::Status Invoke(const std::string& op_type, const std::string& more = "") {
-    grpc::ClientContext context;
-    v1::InvokeResponse response;
-    return operators_->Invoke(&context,
-                              Json<v1::InvokeRequest>(R"({"op": "Custom", "attributes": {"op_type": ")" + op_type + R"(")" + more +
-                                                      R"(}, "inputs": [{"shape": [2, 3], "float_data": [1, 2, 3, 4, 5, 6]}]})"),
-                              &response);
-  }
-  std::unique_ptr<Started> StartInvoke(const std::string& op_type) {
-    return std::make_unique<Started>([this, op_type] { return Invoke(op_type); });
-  }
-
-  // Sends messages as they are. The stream's end.
-  grpc::Status SendFrames(const std::vector<std::string>& frames) {
-    grpc::GenericStub stub(channel_);
-    grpc::ClientContext context;
-    grpc::CompletionQueue queue;
-    const auto stream = stub.PrepareCall(&context, "/gluond.v1.OperatorService/HostOperators", &queue);
-    const auto wait = [&] {
-      void* tag = nullptr;
-      bool ok = false;
-      return queue.Next(&tag, &ok) && ok;
-    };
-    stream->StartCall(this);
-    bool ok = wait();
-    for (size_t i = 0; i < frames.size() && ok; ++i) {
-      const grpc::Slice slice(frames[i]);
-      stream->Write(grpc::ByteBuffer(&slice, 1), this);
-      ok = wait();
-    }
-    grpc::ByteBuffer reply;
-    do {
-      stream->Read(&reply, this);
-    } while (wait());
-    grpc::Status status;
-    stream->Finish(&status, this);
-    wait();
-    return status;
-  }
-
-  void ExpectHealthy(const char* after) {
-    const auto health = grpc::health::v1::Health::NewStub(channel_);
-    grpc::ClientContext context;
-    grpc::health::v1::HealthCheckResponse response;
-    EXPECT_TRUE(health->Check(&context, {}, &response).ok()) << after;
-    EXPECT_EQ(response.status(), grpc::health::v1::HealthCheckResponse::SERVING) << after;
-    const grpc::Status good = Invoke("square");  // Another provider's.
-    EXPECT_TRUE(good.ok()) << after << ": " << good.error_message();
-  }
-  static void Expect(const grpc::Status& status, StatusCode code, const std::string& says, const char* name) {
-    EXPECT_EQ(status.error_code(), code) << name << ": " << status.error_message();
-    EXPECT_NE(status.error_message().find(says), std::string::npos) << name << ": " << status.error_message();
-  }
-
-  // Does `work` while another client trains two models, one of them with a provider; their values are those of models that
-  // are trained alone afterwards.
-  void WhileOthersTrain(const std::function<void()>& work) {
-    Provider good(address(), {"square"});
-    DefineMlp("victim");
-    DefineTrained("custom-victim");
-    std::atomic<bool> done = false;
-    int steps = 0;
-    std::thread client([&] {
-      for (; !done || steps == 0; ++steps) {
-        for (const char* name : {"victim", "custom-victim"}) {
-          const grpc::Status status = StartStep(name, steps)->Wait();
-          EXPECT_TRUE(status.ok()) << status.error_message();
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      }
-    });
-    work();
-    done = true;
-    client.join();
-    DefineMlp("alone");
-    DefineTrained("custom-alone");
-    for (int i = 0; i < steps; ++i) {
-      for (const char* name : {"alone", "custom-alone"}) Step(name, i);
-    }
-    EXPECT_EQ(Parameters("victim"), Parameters("alone"));
-    EXPECT_EQ(Parameters("custom-victim"), Parameters("custom-alone"));
-  }
-};
-
 TEST_F(CustomStreamTest, ABadStreamEndsWithItsCodeAndHarmsNobody) {
   WhileOthersTrain([&] {
     for (const BadStream& bad : kBadStreams) {
       Expect(SendFrames(bad.frames), bad.code, bad.says, bad.name);
       ExpectHealthy(bad.name);
     }
-  });
-}
-
-TEST_F(CustomStreamTest, ABadAnswerFailsTheRunThatNeedsItAndNothingElse) {
-  WhileOthersTrain([&] {
-    for (const BadAnswer& bad : kBadAnswers) {
-      std::atomic<bool> is_bad = true;
-      const std::string op = std::string("bad ") + bad.name;
-      Provider provider(address(), {op}, [&](const v1::Callback& callback) {
-        v1::Callback as_square = callback;
-        as_square.set_op_type("square");
-        v1::CallbackResult result = RightAnswer(as_square);
-        if (is_bad) bad.change(callback, &result);
-        return result;
-      });
-      Expect(Invoke(op), bad.code, bad.says, bad.name);
-      ExpectHealthy(bad.name);
-      // The next run works.
-      is_bad = false;
-      Expect(Invoke(op, R"(, "version": "2")"), StatusCode::OK, "", bad.name);
-      EXPECT_FALSE(provider.ended()) << bad.name;
-    }
-  });
-}
-
-TEST_F(CustomStreamTest, AnswersThatNobodyWaitsForAreDropped) {
-  WhileOthersTrain([&] {
-    Provider* self = nullptr;
-    std::atomic<bool> ready = false;
-    Provider provider(address(), {"bad"}, [&](const v1::Callback& callback) {
-      while (!ready) std::this_thread::yield();
-      v1::Callback as_square = callback;
-      as_square.set_op_type("square");
-      v1::CallbackResult result = RightAnswer(as_square);
-      // Others' calls, and calls that never existed.
-      for (uint64_t call = callback.call() > 50 ? callback.call() - 50 : 1; call < callback.call() + 50; ++call) {
-        if (call == callback.call()) continue;
-        v1::CallbackResult wrong = result;
-        wrong.set_call(call);
-        self->stream().Answer(wrong);
-      }
-      self->stream().Answer(result);
-      return result;  // Twice.
-    });
-    self = &provider;
-    ready = true;
-    for (int i = 0; i < 20; ++i) Expect(Invoke("bad"), StatusCode::OK, "", "dropped");
-    EXPECT_FALSE(provider.ended());
-    ExpectHealthy("dropped");
   });
 }
 
@@ -447,25 +203,6 @@ TEST_F(CustomStreamTest, ASilentStreamEndsAndOneThatSaysNothingMuchDoesNot) {
   beat.join();
 }
 
-TEST_F(CustomStreamTest, AProviderHasSoManyCalls) {
-  Limits limits;
-  limits.max_callbacks = 3;
-  StartServer(limits);
-  Provider good(address(), {"square"});
-  Provider provider(address(), {"bad"}, [](const v1::Callback& callback) {
-    return callback.has_forward() ? v1::CallbackResult() : RightAnswer(callback);
-  });
-  std::vector<std::unique_ptr<Started>> calls;
-  for (size_t i = 1; i <= 3; ++i) {
-    calls.push_back(StartInvoke("bad"));
-    provider.WaitFor(i, &v1::Callback::has_forward);
-  }
-  Expect(Invoke("bad"), StatusCode::RESOURCE_EXHAUSTED, "not answered 3 calls, the limit of --max_callbacks", "calls");
-  ExpectHealthy("calls");
-  provider.stream().Cancel();
-  for (const auto& call : calls) Expect(call->Wait(), StatusCode::UNAVAILABLE, "has gone", "calls");
-}
-
 TEST_F(CustomStreamTest, AProviderThatDoesNotReadFailsItsCallsAndIsEndedWhenTooMuchWaits) {
   Limits limits;
   limits.callback_seconds = 1;
@@ -494,16 +231,6 @@ TEST_F(CustomStreamTest, AProviderThatDoesNotReadFailsItsCallsAndIsEndedWhenTooM
     EXPECT_NE(lines.find("the client does not read"), std::string::npos);
     ExpectHealthy("deaf");
   });
-}
-
-TEST_F(CustomStreamTest, ACallOverTheMessageLimitFailsAlone) {
-  Provider provider(address(), {"square"});
-  v1::InvokeRequest request = Json<v1::InvokeRequest>(R"({"op": "Custom", "attributes": {"op_type": "square"}, "encoding":
-      "STATISTICS", "inputs": [{"shape": [2000000], "fill": {"constant": 1}}]})");
-  Call(operators_, &v1::OperatorService::Stub::Invoke, request, StatusCode::RESOURCE_EXHAUSTED);
-  ExpectMessage("more than the 4194304 of --max_message_bytes");
-  EXPECT_FALSE(provider.ended());
-  EXPECT_TRUE(Invoke("square").ok());
 }
 
 }  // namespace
