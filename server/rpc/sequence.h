@@ -56,11 +56,12 @@ class Sequences {
 
   // `post` runs the calls that waited, since they would begin where another one ends: on a lane, perhaps.
   using Post = std::function<void(std::function<void()>)>;
+  // A Post that runs the work there and then.
+  static void AtOnce(const std::function<void()>& work) { work(); }
   // The most clients of a tenant, which owns those whose names begin with its own (engine/runtime/tenant_name.h);
   // nothing: there is no such tenant.
   using MostOfTenant = std::function<std::optional<int64_t>(absl::string_view tenant)>;
-  explicit Sequences(
-      const Limits& limits, Post post = [](const auto& work) { work(); }, MostOfTenant most_of_tenant = nullptr)
+  explicit Sequences(const Limits& limits, Post post = &AtOnce, MostOfTenant most_of_tenant = nullptr)
       : max_clients_(static_cast<size_t>(limits.max_clients)),
         post_(std::move(post)),
         most_of_tenant_(std::move(most_of_tenant)),
@@ -237,7 +238,7 @@ class Sequences {
   void Ended(const Key& key, uint64_t payload, std::shared_ptr<const std::string> answer, Effect effect);
 
   const size_t max_clients_;
-  const Post at_once_ = [](const auto& work) { work(); };
+  const Post at_once_ = &AtOnce;
   const Post post_;
   const MostOfTenant most_of_tenant_;
   bool rewound_ = false;

@@ -245,8 +245,7 @@ TEST(Sequences, ASilentClientIsItsNumberAlone) {
 
 // Another caller's many clients take no place of hers, and her first call is never applied again.
 TEST(Sequences, ACallersManyClientsTakeNoOthersPlace) {
-  Sequences sequences(
-      {.max_clients = 20}, [](const auto& work) { work(); }, [](absl::string_view) { return 20; });
+  Sequences sequences({.max_clients = 20}, &Sequences::AtOnce, [](absl::string_view) { return 20; });
   Arrive(sequences, 1, 0, "acme/ann/laptop")->turn->Applied("first");
   for (int i = 0; i < 25; ++i) Arrive(sequences, 1, 0, absl::StrCat("acme/bob/", i))->turn->Applied("");
   EXPECT_EQ(Arrive(sequences, 1, 0, "acme/ann/laptop")->answer, "first");
@@ -282,8 +281,7 @@ TEST(Sequences, ClientsThatRunAreNotForgotten) {
 
 // A tenant's stream takes the place of one of its own, once there are as many as it may have.
 TEST(Sequences, ATenantTakesNoMoreThanItsPart) {
-  Sequences sequences(
-      {.max_clients = 4}, [](const auto& work) { work(); }, [](absl::string_view tenant) { return tenant == "acme" ? 2 : 4; });
+  Sequences sequences({.max_clients = 4}, &Sequences::AtOnce, [](absl::string_view tenant) { return tenant == "acme" ? 2 : 4; });
   const auto apply = [&](const std::string& client) {
     auto outcome = Arrive(sequences, 1, 0, client);
     ASSERT_NE(outcome->turn, nullptr) << client << ": " << outcome->refused;
@@ -331,7 +329,7 @@ class SequenceOwners : public testing::Test {
     return known;
   }
 
-  Sequences sequences_{{.max_clients = 10, .max_answer_bytes = 10'000}, [](const auto& work) { work(); }, &MostOf};
+  Sequences sequences_{{.max_clients = 10, .max_answer_bytes = 10'000}, &Sequences::AtOnce, &MostOf};
 };
 
 TEST_F(SequenceOwners, ManyOfNoTenantTakeOneOwnersPart) {
