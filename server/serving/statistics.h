@@ -76,6 +76,11 @@ class Statistics {
     MutexLock lock(mu_);
     return counts_;
   }
+  // Counts::success alone: who lists many versions copies no counts of batches.
+  Times success() const {
+    MutexLock lock(mu_);
+    return counts_.success;
+  }
 
  private:
   mutable Mutex mu_;

@@ -182,7 +182,7 @@ v1::ServedVersion VersionTable::Describe(const std::string& name, const Model& m
   ToProto(version.facts.options, proto.mutable_options());
   if (version.served == nullptr) return proto;
   proto.set_tensor_bytes(version.served->tensor_bytes());
-  const Times success = version.served->statistics().Read().success;
+  const Times success = version.served->statistics().success();
   proto.set_requests(static_cast<int64_t>(success.count));
   ToProto(success.sum, proto.mutable_time());
   return proto;
