@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
 #include "client/cli/idx.h"
+#include "client/cli/layout.h"
 #include "client/cli/picture.h"
 #include "client/cli/recipe.h"
 #include "client/cpp/status_macros.h"
@@ -53,12 +54,32 @@ struct Published {
   std::string version;
 };
 
+// The shape that a model tells of the input `data`. Empty: it tells none.
+template <class Inputs>
+client::Shape ShapeOfData(const Inputs& inputs) {
+  for (const auto& input : inputs) {
+    if (input.name() == "data") return client::Shape(input.shape().begin(), input.shape().end());
+  }
+  return {};
+}
+
+absl::StatusOr<client::Shape> InputShape(const client::Model& model, const Published& published) {
+  if (published.asked) {
+    CLIENT_ASSIGN_OR_RETURN(const inference::ModelMetadataResponse version, model.DescribeVersion(published.version));
+    return ShapeOfData(version.inputs());
+  }
+  CLIENT_ASSIGN_OR_RETURN(const v1::Model described, model.Describe());
+  return ShapeOfData(described.inputs());
+}
+
 // The most likely class of each image.
 absl::StatusOr<std::vector<int64_t>> Classify(const client::Model& model, const Published& published, const Selection& images) {
   std::vector<float> input(images.pixels.size());
   std::transform(images.pixels.begin(), images.pixels.end(), input.begin(),
                  [](uint8_t pixel) { return static_cast<float>(pixel * kPixelScale + kPixelShift); });
-  const client::Tensors inputs = {{"data", client::Tensor::Of<float>({images.count(), 1, images.height, images.width}, input)}};
+  CLIENT_ASSIGN_OR_RETURN(const client::Shape taken, InputShape(model, published));
+  CLIENT_ASSIGN_OR_RETURN(const client::Shape shape, ShapeOfImages(taken, images.count(), images.height, images.width));
+  const client::Tensors inputs = {{"data", client::Tensor::Of<float>(shape, input)}};
   CLIENT_ASSIGN_OR_RETURN(const client::Tensors outputs,
                           published.asked ? model.Infer(inputs, published.version) : model.Predict(inputs));
   if (outputs.size() != 1 || outputs.begin()->second.shape().size() != 2 || outputs.begin()->second.shape()[0] != images.count()) {

@@ -10,6 +10,8 @@
 namespace gluond::client {
 namespace {
 
+using InferenceService = inference::GRPCInferenceService::Stub;
+
 // The protocol's names of the dtypes.
 struct Datatype {
   const char* name;
@@ -42,8 +44,7 @@ absl::StatusOr<Tensors> Model::Infer(const Tensors& inputs, const std::string& v
     input->mutable_shape()->Add(tensor.shape().begin(), tensor.shape().end());
     request.add_raw_input_contents(tensor.bytes().data(), tensor.bytes().size());
   }
-  using Service = inference::GRPCInferenceService::Stub;
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Service::ModelInfer, request, timeout_));
+  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&InferenceService::ModelInfer, request, timeout_));
   if (response.outputs_size() != response.raw_output_contents_size()) {
     return absl::DataLossError(absl::StrCat("'", name_, "': ", response.outputs_size(), " outputs came with ",
                                             response.raw_output_contents_size(), " values"));
@@ -58,6 +59,13 @@ absl::StatusOr<Tensors> Model::Infer(const Tensors& inputs, const std::string& v
                                               std::move(*response.mutable_raw_output_contents(i))));
   }
   return outputs;
+}
+
+absl::StatusOr<inference::ModelMetadataResponse> Model::DescribeVersion(const std::string& version) const {
+  inference::ModelMetadataRequest request;
+  request.set_name(name_);
+  request.set_version(version);
+  return connection_->Call(&InferenceService::ModelMetadata, request, timeout_);
 }
 
 }  // namespace gluond::client

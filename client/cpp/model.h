@@ -61,6 +61,8 @@ class Model {
   // The outputs of a published version, by its number or label; empty: the routes choose. For callers
   // who may only infer, too; no training makes them wait.
   absl::StatusOr<Tensors> Infer(const Tensors& inputs, const std::string& version = "") const;
+  // Inputs and outputs of a published version; empty: of the label `stable`'s, else of the newest.
+  absl::StatusOr<inference::ModelMetadataResponse> DescribeVersion(const std::string& version = "") const;
 
   // Training by hand. Backward returns the gradients named; GetGradients all of them.
   // DATA_LOSS: Forward in training mode was applied, and the connection broke before large outputs were here.
