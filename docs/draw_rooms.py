@@ -29,7 +29,7 @@ CELL = 18
 
 
 def frame_of(room):
-    """The frame that has a room, or None for rooms without imports of ours: docs."""
+    """The frame that has a room, or None for rooms that are not drawn: bazel, deploy, docs."""
     if room.startswith("server/"):
         return "server/"
     top = room.split("/")[0]

@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "absl/synchronization/mutex.h"
+#include "bazel/commit.h"
 #include "client/cli/commands.h"
-#include "client/cli/commit.h"
 #include "client/cli/nearest.h"
 #include "client/cli/output.h"
 #include "client/cli/table.h"

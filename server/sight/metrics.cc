@@ -11,6 +11,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
+#include "bazel/commit.h"
 #include "server/rpc/call_counts.h"
 #include "server/rpc/log.h"
 #include "server/sight/families.h"

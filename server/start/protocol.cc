@@ -3,25 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "bazel/commit.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
-namespace {
-
-// bazel/stamp.bzl writes into the finished program here. The compiler is to believe nothing of the value that it sees.
-[[gnu::section(".gluond_commit"), gnu::used]] const volatile char kCommit[64] = "unknown";
-
-}  // namespace
-
-std::string Commit() {
-  std::string commit;
-  for (const volatile char& c : kCommit) {
-    if (c == '\0') break;
-    commit += c;
-  }
-  return commit;
-}
 
 std::string Release() { return absl::StrCat("gluond-server ", kVersion, " (", Commit(), ")\n"); }
 

@@ -13,8 +13,6 @@ namespace gluond::server {
 
 // The release.
 inline constexpr char kVersion[] = "0.1.0";
-// The commit that the program was built from: 12 digits, with `-dirty` where files differed from it, or `unknown`.
-std::string Commit();
 // "gluond-server 0.1.0 (COMMIT)", a line.
 std::string Release();
 

@@ -1,9 +1,9 @@
-#include "client/cli/commit.h"
+#include "bazel/commit.h"
 
-namespace gluond::cli {
+namespace gluond {
 namespace {
 
-// bazel/stamp.bzl writes into the finished program here. The compiler is to believe nothing of the value that it sees.
+// stamp.bzl writes into the finished program here. The compiler is to believe nothing of the value that it sees.
 [[gnu::section(".gluond_commit"), gnu::used]] const volatile char kCommit[64] = "unknown";
 
 }  // namespace
@@ -17,4 +17,4 @@ std::string Commit() {
   return commit;
 }
 
-}  // namespace gluond::cli
+}  // namespace gluond
