@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "engine/compile/pass_set.h"
 #include "engine/core/gpu_math.h"
 #include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
@@ -111,6 +112,9 @@ ABSL_FLAG(std::string, cuda_plugin, "", "libgluond_cuda.so. Empty: looked for be
 ABSL_FLAG(std::string, tf32, "conv",
           "Where a GPU may multiply float32 as TF32, with 10 bits of fraction: conv (convolutions), all, or none.");
 ABSL_FLAG(bool, deterministic, true, "Whether a GPU's convolutions give the same bits each time; else they may be faster.");
+ABSL_FLAG(std::string, passes, "",
+          "Optional passes of the compiler that are left out, such as -fold_affine,-row_chains: a way around a fault of one. "
+          "Results are the same up to rounding, and come later. Empty: none is left out.");
 ABSL_FLAG(bool, exit_on_device_error, false,
           "Ends the process with status 4 when a GPU has failed for good, so that an orchestrator starts another. Otherwise "
           "other devices go on, and health tells of this one by its name.");
@@ -271,6 +275,11 @@ absl::StatusOr<int> Main() {
   options.shared_memory = absl::GetFlag(FLAGS_shared_memory);
   ASSIGN_OR_RETURN(const GpuMath::Tf32 tf32, Annotate(ParseTf32(absl::GetFlag(FLAGS_tf32)), "--tf32"));
   SetGpuMath({.tf32 = tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
+  if (const std::string passes = absl::GetFlag(FLAGS_passes); !passes.empty()) {
+    ASSIGN_OR_RETURN(const PassSet left_out, Annotate(PassSet::Parse(passes), "--passes"));
+    SetLeftOutPasses(left_out);
+  }
+  (void)LeftOutPasses();  // A wrong GLUOND_PASSES ends the start, and not a later call.
   RETURN_IF_ERROR(AddIdentity(&options));
   RETURN_IF_ERROR(AddLogs(&options));
   options.connections = {.age = absl::GetFlag(FLAGS_max_connection_age_seconds),

@@ -5,6 +5,7 @@
 #define ENGINE_CORE_NODE_ATTRS_H_
 
 #include <any>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,8 +21,9 @@ struct OpFacts;
 using AttrDict = std::map<std::string, std::string, std::less<>>;
 
 struct NodeAttrs {
-  const Op* op = nullptr;  // nullptr: a variable.
-  std::string name;        // The node's, for messages.
+  const Op* op = nullptr;      // nullptr: a variable.
+  std::string name;            // The node's, for messages.
+  uint32_t random_stream = 0;  // The Philox stream of a call that draws random numbers (engine/passes/assign_streams.h).
   AttrDict dict;
   std::any parsed;                              // Set by Store.
   const SchemaBase* schema = nullptr;           // Set by ParamParser.

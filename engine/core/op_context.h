@@ -83,13 +83,16 @@ struct ClientTime {
   std::atomic<int64_t> callback_ns = 0;  // In the client's own function, as the client says.
 };
 
-// Tensors that never change, as the weights of a published version, and what kernels have made of them, once. Thread-safe.
+// Tensors that stay the same from run to run, as the weights of a published version, and what kernels have made of them.
+// Thread-safe.
 class Constants {
  public:
   virtual ~Constants() = default;
+  virtual bool Contains(const void* data) = 0;
   // The memory that `make` filled for the tensor at `data`, at the first call with its `form`: a name of a layout, which
-  // begins with the kernel's. It is 64-byte aligned and lives as long as this. Null: the tensor is none of these, or there is
-  // no memory for another form of it; the caller does without. An error is `make`'s.
+  // begins with the kernel's. It is 64-byte aligned and lives until the tensor changes. Null: the tensor is none of these, its
+  // forms are not kept yet, or there is no memory for another one. A kernel then computes the same bits without. An error is
+  // `make`'s.
   virtual absl::StatusOr<const void*> Find(const void* data, absl::string_view form, size_t bytes,
                                            absl::FunctionRef<absl::Status(void*)> make) = 0;
 };

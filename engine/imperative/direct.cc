@@ -9,6 +9,7 @@
 #include "engine/core/text.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/passes/operator_error.h"
+#include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/only_holder.h"
 #include "engine/runtime/transfer.h"
 
@@ -16,9 +17,11 @@ namespace gluond {
 namespace {
 
 // Gives each input that the call writes memory that nobody else holds.
-absl::Status TakeWritten(const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, DirectRun* run) {
+absl::Status TakeWritten(const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, ConstantTensors& constants,
+                         DirectRun* run) {
   run->written.clear();
   for (const uint32_t i : indices) {
+    constants.Forget(run->inputs[i]);
     RETURN_IF_ERROR(Own(&run->inputs[i], lane.lanes(), allocator));
     run->written.push_back(run->inputs[i]);
   }
@@ -97,14 +100,14 @@ absl::Status Allocate(const PreparedOp& op, Allocator& allocator, Device device,
   return absl::OkStatus();
 }
 
-absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run) {
+absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectRun* run) {
   RETURN_IF_ERROR(Infer(op, run));
   if (const int i = IdenticalInput(op, *run); i >= 0) {
     run->written.clear();
     run->outputs.assign(1, run->inputs[static_cast<size_t>(i)].Reshaped(run->out_shapes[0]));
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(TakeWritten(op.facts().mutated, lane, allocator, run));
+  RETURN_IF_ERROR(TakeWritten(op.facts().mutated, lane, allocator, constants, run));
   RETURN_IF_ERROR(Allocate(op, allocator, lane.device(), run));
   OpContext context = lane.NewContext(run->training);
   context.random = run->random;
@@ -115,9 +118,9 @@ absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator,
 
 }  // namespace
 
-absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run) {
+absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectRun* run) {
   run->written.clear();
-  const absl::Status status = InferAndRun(op, lane, allocator, run);
+  const absl::Status status = InferAndRun(op, lane, allocator, constants, run);
   if (!status.ok()) {  // A kernel that fails has written nothing.
     run->outputs.clear();
     run->written.clear();
@@ -127,10 +130,24 @@ absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator,
   return status.ok() ? status : OperatorError(*op.node, status);
 }
 
-absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run,
-                              std::vector<Tensor>* before) {
+absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
+                              const std::shared_ptr<ConstantTensors>& constants, DirectRun* run, std::vector<Tensor>* before) {
   for (const uint32_t i : graph.written) before->push_back(run->inputs[i]);  // Held, they are copied for the run.
-  RETURN_IF_ERROR(TakeWritten(graph.written, lane, allocator, run));
+  const bool keeps = !run->training && graph.constants != nullptr && !graph.constants->empty();
+  if (keeps) {
+    constants->BeginRun();
+    for (size_t i = 0; i < run->inputs.size(); ++i) {
+      if (graph.constants->contains(graph.inputs[i])) constants->Add(run->inputs[i]);
+    }
+  }
+  // A prediction leaves its constants as they are, whatever the operators say that they write.
+  std::vector<uint32_t> written;
+  for (const uint32_t i : graph.written) {
+    if (!keeps || !graph.constants->contains(graph.inputs[i])) written.push_back(i);
+  }
+  RETURN_IF_ERROR(TakeWritten(written, lane, allocator, *constants, run));
+  run->written.clear();
+  for (const uint32_t i : graph.written) run->written.push_back(run->inputs[i]);
   Run bound = executor.NewRun();
   for (size_t i = 0; i < run->inputs.size(); ++i) {
     const int index = executor.input_index(graph.inputs[i]);
@@ -140,6 +157,7 @@ absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& 
   for (const bool wanted : run->wanted) bound.output_reqs.push_back(wanted ? kWriteTo : kNullOp);
   bound.seed = run->random.seed;
   bound.random_run = run->random.run;
+  if (keeps) bound.constants = constants;
   return bound;
 }
 

@@ -3,6 +3,7 @@
 #ifndef ENGINE_IMPERATIVE_DIRECT_H_
 #define ENGINE_IMPERATIVE_DIRECT_H_
 
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,6 +14,8 @@
 #include "engine/runtime/lane.h"
 
 namespace gluond {
+
+class ConstantTensors;
 
 struct DirectRun {
   std::vector<Tensor> inputs;  // The call may overwrite an input whose memory nobody else holds.
@@ -30,13 +33,15 @@ struct DirectRun {
   std::vector<OpReqType> req;
 };
 
-// Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Releases the inputs.
-absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, DirectRun* run);
+// Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Releases the inputs. `constants` hears
+// of the inputs that the call writes.
+absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectRun* run);
 
 // A Run of the graph on the inputs. Takes run->written from the inputs, as copies: operators may fail behind those that
-// write. `before` are the tensors themselves.
-absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator, DirectRun* run,
-                              std::vector<Tensor>* before);
+// write. `before` are the tensors themselves. A prediction finds the values of the graph's constants in
+// `constants`, and leaves them there.
+absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
+                              const std::shared_ptr<ConstantTensors>& constants, DirectRun* run, std::vector<Tensor>* before);
 
 }  // namespace gluond
 

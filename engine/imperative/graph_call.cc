@@ -12,6 +12,7 @@
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/passes/constants.h"
 #include "engine/passes/gradient.h"
 #include "engine/passes/validate.h"
 
@@ -136,7 +137,8 @@ ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training)
   if (const ExecutorKeyPtr* const found = keys_[training].Find(tensors)) return *found;
   Signatures known;
   for (size_t i = 0; i < tensors.size(); ++i) known[inputs[i]] = {tensors[i].shape(), tensors[i].dtype()};
-  return keys_[training].Insert(tensors, ExecutorKey::Make(graph, std::move(known), {.is_train = training}));
+  return keys_[training].Insert(
+      tensors, ExecutorKey::Make(graph, std::move(known), {.is_train = training, .constants = training ? nullptr : constants}));
 }
 
 CachedGraph::CachedGraph(GraphCallPtr plain)
@@ -147,7 +149,8 @@ CachedGraph::CachedGraph(GraphCallPtr plain)
   for (const uint32_t i : plain_->written) auxiliary_[i] = true;
 }
 
-absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, std::vector<std::string> inputs) {
+absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, std::vector<std::string> inputs,
+                                                                 absl::Span<const uint32_t> parameters) {
   RETURN_IF_ERROR(Validate(graph));
   const absl::flat_hash_set<std::string> named(inputs.begin(), inputs.end());
   if (named.size() != inputs.size()) return absl::InvalidArgumentError("`inputs` names a variable twice");
@@ -158,7 +161,15 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
   if (!missing.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(missing), "' of the graph is not in `inputs`"));
   }
+  absl::flat_hash_set<std::string> names;
+  for (const uint32_t i : parameters) {
+    if (i >= inputs.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("`parameters` has ", i, ", but there are ", inputs.size(), " inputs"));
+    }
+    names.insert(inputs[i]);
+  }
   auto call = std::make_shared<GraphCall>();
+  call->constants = std::make_shared<const absl::flat_hash_set<std::string>>(UnwrittenBy(graph, std::move(names)));
   const absl::flat_hash_set<std::string> written = MutatedVariables(graph.outputs);
   for (uint32_t i = 0; i < inputs.size(); ++i)
     if (written.contains(inputs[i])) call->written.push_back(i);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/core/graph.h"
@@ -27,6 +28,8 @@ class GraphCall {
   std::shared_ptr<const Graph> graph;  // Its outputs are the call's.
   std::vector<std::string> inputs;     // The variables, in the order of the call's inputs.
   std::vector<uint32_t> written;       // The inputs that the graph's operators write.
+  // The names of inputs that stay the same from call to call, unless somebody trains. Null: a call to be recorded.
+  std::shared_ptr<const absl::flat_hash_set<std::string>> constants;
   uint32_t num_visible = 0;
   bool begins_gradient = false;  // One of the operators begins a gradient.
   // A forward call whose gradient is wanted has the backward call, whose outputs are the gradients of the inputs
@@ -50,8 +53,10 @@ class GraphCall {
 // A graph with its GraphCalls.
 class CachedGraph {
  public:
-  // INVALID_ARGUMENT: as Validate, or `inputs` are not just the graph's variables.
-  static absl::StatusOr<std::shared_ptr<CachedGraph>> Create(Graph graph, std::vector<std::string> inputs);
+  // `parameters`: places in `inputs`. INVALID_ARGUMENT: as Validate, `inputs` are not just the graph's variables, or a
+  // parameter is none of them.
+  static absl::StatusOr<std::shared_ptr<CachedGraph>> Create(Graph graph, std::vector<std::string> inputs,
+                                                             absl::Span<const uint32_t> parameters = {});
 
   const Graph& graph() const { return *plain_->graph; }
   const std::vector<std::string>& inputs() const { return plain_->inputs; }

@@ -8,31 +8,13 @@
 #include "engine/imperative/copy_op.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/passes/operator_error.h"
+#include "engine/runtime/sparing_memory.h"
 #include "engine/runtime/transfer.h"
 
 namespace gluond {
 
-// Idle executors keep memory for their next run; this allocator frees it before it refuses a call.
-class Scheduler::Memory final : public Allocator {
- public:
-  explicit Memory(std::shared_ptr<Allocator> memory) : memory_(std::move(memory)) {}
-  void Spare(ExecutorCache* cache) { cache_ = cache; }
-
-  Device device() const override { return memory_->device(); }
-  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override {
-    absl::StatusOr<std::shared_ptr<Buffer>> buffer = memory_->Allocate(bytes);
-    if (buffer.ok() || !absl::IsResourceExhausted(buffer.status()) || cache_->num_idle() == 0) return buffer;
-    cache_->Clear();
-    return memory_->Allocate(bytes);
-  }
-
- private:
-  const std::shared_ptr<Allocator> memory_;
-  ExecutorCache* cache_ = nullptr;
-};
-
 std::shared_ptr<Scheduler> Scheduler::Create(std::vector<Place> places, OnFailure on_failure, int64_t most_idle_bytes) {
-  for (Place& place : places) place.allocator = std::make_shared<Memory>(std::move(place.allocator));
+  for (Place& place : places) place.allocator = std::make_shared<SparingMemory>(std::move(place.allocator));
   return std::shared_ptr<Scheduler>(new Scheduler(std::move(places), std::move(on_failure), most_idle_bytes));
 }
 
@@ -41,7 +23,9 @@ Scheduler::Scheduler(std::vector<Place> places, OnFailure on_failure, int64_t mo
   constexpr size_t kMostIdle = 32;
   for (const Place& place : places_) {
     caches_.push_back(std::make_unique<ExecutorCache>(*place.lane, *place.allocator, kMostIdle, most_idle_bytes));
-    static_cast<Memory&>(*place.allocator).Spare(caches_.back().get());
+    auto& memory = static_cast<SparingMemory&>(*place.allocator);
+    memory.Spare(caches_.back().get());
+    constants_.push_back(memory.constants());
   }
 }
 
@@ -49,6 +33,10 @@ const Scheduler::Place* Scheduler::Find(Device device) const {
   for (const Place& place : places_)
     if (place.device == device) return &place;
   return nullptr;
+}
+
+void Scheduler::DropConstants() {
+  for (const std::shared_ptr<ConstantTensors>& constants : constants_) constants->DropDead();
 }
 
 int64_t Scheduler::num_compiled() const {
@@ -138,7 +126,7 @@ bool Scheduler::StartHere(Invocation& invoked) {
   DirectPtr direct = std::move(direct_);
   if (direct == nullptr) direct = std::make_shared<DirectRun>();
   Gather(invoked, direct.get());
-  const absl::Status status = RunDirectly(op, *home().lane, *home().allocator, direct.get());
+  const absl::Status status = RunDirectly(op, *home().lane, *home().allocator, *constants_[0], direct.get());
   Finish(invoked, status, *direct);
   direct_ = std::move(direct);
   return true;
@@ -162,7 +150,8 @@ void Scheduler::StartThere(InvocationPtr invoked, const Place& place) {
   Gather(*invoked, direct.get());
   if (invoked->op->graph != nullptr) return StartGraph(std::move(invoked), std::move(direct), place);
   place.lane->Post([self = shared_from_this(), &place, invoked = std::move(invoked), direct]() mutable {
-    absl::Status status = RunDirectly(*invoked->op, *place.lane, *place.allocator, direct.get());
+    ConstantTensors& constants = *self->constants_[self->NumberOf(place)];
+    absl::Status status = RunDirectly(*invoked->op, *place.lane, *place.allocator, constants, direct.get());
     Lane& home = *self->home().lane;
     home.Post([self = std::move(self), invoked = std::move(invoked), direct = std::move(direct), status = std::move(status)] {
       self->Finish(*invoked, status, *direct);
@@ -196,28 +185,30 @@ void Scheduler::StartCopy(InvocationPtr invoked) {
 }
 
 void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place) {
-  ExecutorCache& cache = *caches_[static_cast<size_t>(&place - places_.data())];
+  ExecutorCache& cache = *caches_[NumberOf(place)];
   const GraphCall& graph = *invoked->op->graph;
   const ExecutorKeyPtr key = graph.KeyOf(direct->inputs, direct->training);
   const auto& cancellation = invoked->cancellation != nullptr ? invoked->cancellation : cancellation_;
   const auto end = [self = shared_from_this(), direct, invoked](const absl::Status& status) {
     self->AtHome([self, direct, invoked, status] { self->Finish(*invoked, status, *direct); });
   };
-  auto run = [&graph, cancellation, direct, end, &place](ExecutorLease lease) {
+  auto run = [&graph, cancellation, direct, end, &place, constants = constants_[NumberOf(place)]](ExecutorLease lease) {
     auto executor = std::make_shared<ExecutorLease>(std::move(lease));
     std::vector<Tensor> before;
-    absl::StatusOr<gluond::Run> run = BindGraph(graph, **executor, *place.lane, *place.allocator, direct.get(), &before);
+    absl::StatusOr<gluond::Run> run = BindGraph(graph, **executor, *place.lane, *place.allocator, constants, direct.get(), &before);
     if (!run.ok()) {
       direct->written = std::move(before);
       return end(run.status());
     }
     run->cancellation = cancellation;
-    (*executor)->StartHere(*std::move(run), [executor, direct, before = std::move(before), end](const absl::Status& status) {
+    const auto done = [executor, direct, before = std::move(before), end, constants](const absl::Status& status) {
       if (status.ok()) direct->outputs = std::move((*executor)->TakeRun().outputs);
       if (!status.ok()) direct->written = before;
       *executor = ExecutorLease();
+      constants->DropDead();  // The client may have freed arrays meanwhile.
       end(status);
-    });
+    };
+    (*executor)->StartHere(*std::move(run), done);
   };
   if (place.lane->IsCurrent()) {
     if (ExecutorLease lease = cache.TakeIdle(key)) return run(std::move(lease));

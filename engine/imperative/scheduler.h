@@ -78,6 +78,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
 
   // The number of calls that have begun and not ended, and of works that wait in the queue.
   int64_t pending() const { return pending_ + queue_->size(); }
+  // Lets go of arrays that are nobody else's, and of what was made of them.
+  void DropConstants();
   // The number of executors of graphs and of operators that wait.
   int64_t num_compiled() const;
   const Place& home() const { return places_[0]; }
@@ -86,7 +88,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ReadyQueue& queue() { return *queue_; }
 
  private:
-  class Memory;
   using InvocationPtr = std::shared_ptr<Invocation>;
   using DirectPtr = std::shared_ptr<DirectRun>;  // A call's tensors, on any lane.
 
@@ -99,6 +100,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void StartCopy(InvocationPtr invoked);
   void StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place);
   absl::StatusOr<const Place*> PlaceOf(const Invocation& invoked) const;
+  size_t NumberOf(const Place& place) const { return static_cast<size_t>(&place - places_.data()); }
   absl::Status CheckCancelled(const Invocation& invoked) const;
   void Gather(Invocation& invoked, DirectRun* direct) const;
   void Finish(Invocation& invoked, const absl::Status& status, DirectRun& direct);
@@ -113,8 +115,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   int64_t pending_ = 0;
   bool cancelled_ = false;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
-  std::vector<std::unique_ptr<ExecutorCache>> caches_;  // By place.
-  DirectPtr direct_;                                    // The home lane's, reused so that a kernel allocates none.
+  // By place.
+  std::vector<std::unique_ptr<ExecutorCache>> caches_;
+  std::vector<std::shared_ptr<ConstantTensors>> constants_;
+  DirectPtr direct_;  // The home lane's, reused so that a kernel allocates none.
 };
 
 }  // namespace gluond

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
+#include "engine/passes/constants.h"
 #include "engine/passes/infer.h"
 #include "engine/passes/validate.h"
 #include "engine/runtime/await_fact.h"
@@ -22,6 +23,11 @@ BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions optio
   for (const GraphOutput& output : outputs_) {
     graph->outputs.push_back(output.entry);
     if (output.kind == GraphOutput::kGradient) gradients_.push_back(output.parameter);
+  }
+  if (!options_.is_train) {
+    absl::flat_hash_set<std::string> names;
+    for (size_t i = 0; i < parameters_.size(); ++i) names.insert(parameters_[i].name);
+    constants_ = std::make_shared<const absl::flat_hash_set<std::string>>(UnwrittenBy(*graph, std::move(names)));
   }
   graph_ = std::move(graph);
 }
@@ -97,11 +103,12 @@ absl::Status BoundGraph::FillRun(Request* request) {
     for (const auto& [parameter, tensor] : request->instead)
       if (parameter == index) run_.inputs[i] = tensor;
     if (run_.inputs[i].defined()) continue;
-    if (executor_->inputs()[i].mutated && options_.is_train) {
+    const Executor::Variable& variable = executor_->inputs()[i];
+    if (variable.mutated && options_.is_train) {
       ASSIGN_OR_RETURN(run_.inputs[i], Draft(index, ParameterMemory::Part::kValues));
       continue;
     }
-    if (executor_->inputs()[i].mutated) RETURN_IF_ERROR(memory_.Own(index));
+    if (variable.mutated) RETURN_IF_ERROR(memory_.Own(index));
     run_.inputs[i] = parameters_[index].data;
   }
   run_.output_reqs.assign(outputs_.size(), kWriteTo);
@@ -122,11 +129,12 @@ absl::Status BoundGraph::FillRun(Request* request) {
   run_.random_run = request->random.runs;
   run_.cancellation = std::move(request->cancellation);
   run_.client_time = std::move(request->client_time);
-  run_.constants = memory_.constants();
+  run_.constants = options_.is_train ? nullptr : memory_.Constants();
   return absl::OkStatus();
 }
 
 Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation) {
+  if (options_.is_train) memory_.ForgetConstants();
   const Compiled* const known = compiled_.Find(inputs);
   // An executor that is not idle was cancelled in an operator that has not returned: it cannot be reused.
   if (known != current_ || (executor_ && !executor_->idle())) executor_ = {}, run_ = {};
@@ -145,11 +153,9 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
       if (signatures.ok()) break;
       CO_RETURN_IF_ERROR(co_await Answer(signatures.status(), lane_, cancellation));
     }
-    compiled.key = ExecutorKey::Make(graph_, *std::move(signatures), {.is_train = options_.is_train});
+    compiled.key = ExecutorKey::Make(graph_, *std::move(signatures), {.is_train = options_.is_train, .constants = constants_});
   }
-  CO_ASSIGN_OR_RETURN(ExecutorLease lease, co_await Callback<absl::StatusOr<ExecutorLease>>([&](ExecutorCache::Ready ready) {
-                        cache_.Checkout(compiled.key, std::move(ready), cancellation);
-                      }));
+  CO_ASSIGN_OR_RETURN(ExecutorLease lease, co_await CheckOut(compiled.key, cancellation));
   if (known == nullptr) {
     CO_RETURN_IF_ERROR(FindSources(*lease, &compiled.sources));
     current_ = &compiled_.Insert(inputs, std::move(compiled));
@@ -158,7 +164,28 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
   co_return absl::OkStatus();
 }
 
+// Values that follow from constants take memory. Where there is none, a program without them predicts the same, up to rounding.
 Task<absl::Status> BoundGraph::Run(Request request) {
+  if (options_.is_train) co_return co_await RunOnce(std::move(request));
+  const absl::Status status = co_await RunOnce(request);
+  Compiled* const with = absl::IsResourceExhausted(status) ? compiled_.Find(request.inputs) : nullptr;
+  if (with == nullptr || with->key->options.constants == nullptr) co_return status;
+  Compiled without = {ExecutorKey::Make(graph_, with->key->known, {}), {}};
+  executor_ = {}, run_ = {};
+  CO_ASSIGN_OR_RETURN(executor_, co_await CheckOut(without.key, request.cancellation));
+  CO_RETURN_IF_ERROR(FindSources(*executor_, &without.sources));
+  *with = std::move(without);
+  current_ = with;
+  co_return co_await RunOnce(std::move(request));
+}
+
+Callback<absl::StatusOr<ExecutorLease>> BoundGraph::CheckOut(const ExecutorKeyPtr& key,
+                                                             const std::shared_ptr<Cancellation>& cancellation) {
+  return Callback<absl::StatusOr<ExecutorLease>>(
+      [=, this](ExecutorCache::Ready ready) { cache_.Checkout(key, std::move(ready), cancellation); });
+}
+
+Task<absl::Status> BoundGraph::RunOnce(Request request) {
   CO_RETURN_IF_ERROR(co_await Prepare(request.inputs, request.cancellation));
   if (run_.outputs.size() != outputs_.size()) run_ = executor_->NewRun();
   absl::Status status = FillRun(&request);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/nn/parameter_memory.h"
@@ -91,6 +92,8 @@ class BoundGraph {
   // The signatures of all variables. Stores the parameter shapes that follow from the inputs, and initializes these
   // parameters.
   absl::StatusOr<Signatures> CompleteSignatures(absl::Span<const Tensor> inputs);
+  Task<absl::Status> RunOnce(Request request);
+  Callback<absl::StatusOr<ExecutorLease>> CheckOut(const ExecutorKeyPtr& key, const std::shared_ptr<Cancellation>& cancellation);
   // FAILED_PRECONDITION: a parameter has no value.
   absl::Status FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const;
   absl::Status FillRun(Request* request);
@@ -104,6 +107,7 @@ class BoundGraph {
   ExecutorCache& cache_;
   Lane& lane_;
   std::shared_ptr<const Graph> graph_;
+  std::shared_ptr<const absl::flat_hash_set<std::string>> constants_;  // The parameters that no run writes; null in training.
   std::vector<size_t> gradients_;
   SignatureTable<Compiled> compiled_;
   const Compiled* current_ = nullptr;                             // For the last prepared inputs; null if that failed.

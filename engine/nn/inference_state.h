@@ -1,10 +1,8 @@
 // ForInference makes a new state from a model's state. The new state predicts the same with less work, and cannot be
 // trained: published versions are made of it. Parameters have no gradients there.
 //
-// * A scale and a shift for each channel go into the weight and the bias before them (engine/passes/fold_affine.h).
-// * Calls that depend on parameters alone are computed now, and their outputs become parameters.
-// * On a CPU convolutions hand images to each other in blocks of channels (engine/passes/block_channels.h).
-// * Parameters that no output needs are left out.
+// The passes of a prediction (engine/compile/pipeline.h) rewrite the graph. Values that then follow from parameters alone are
+// computed now, and become parameters; parameters that no output needs any more are left out.
 //
 // Values differ from those of the model as far as rounding does.
 
@@ -18,12 +16,17 @@
 
 namespace gluond {
 
+struct InferenceState {
+  ModelState state;
+  // Where the state has its old graph: the reason. A pass has failed, there is no memory for new values, one of them is not
+  // finite, or the clients that compute an operator are away.
+  absl::Status why_not;
+};
+
 // `state` has all its values, on the host; the predictions are for `device`. Works beside `lane`, a CPU's, and computes on it:
-// no thread waits for the turn there. New values are made by `allocator`; the others are the tensors of `state`. Nothing is
-// folded where folding finds no memory, or would make the parameters much larger, or makes a value that is not finite. Neither
-// is anything folded where the clients that compute an operator are away. INVALID_ARGUMENT: the state has no value of a
-// parameter.
-Task<absl::StatusOr<ModelState>> ForInference(ModelState state, Device device, Lane& lane, Allocator& allocator);
+// no thread waits for the turn there. New values are made by `allocator`; the others are the tensors of `state`. Those that
+// would make the parameters much larger are not made. INVALID_ARGUMENT: the state has no value of a parameter.
+Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device device, Lane& lane, Allocator& allocator);
 
 }  // namespace gluond
 

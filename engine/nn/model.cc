@@ -9,6 +9,7 @@
 #include "engine/passes/infer.h"
 #include "engine/passes/validate.h"
 #include "engine/runtime/await_fact.h"
+#include "engine/runtime/sparing_memory.h"
 #include "engine/runtime/transfer.h"
 
 namespace gluond {
@@ -17,13 +18,21 @@ namespace {
 // More bytes are copied beside the lane.
 constexpr size_t kLargeCopy = 1 << 20;
 
+// On a CPU the host's memory is the device's, too.
+ModelOptions WithAllocator(ModelOptions options, const std::shared_ptr<Allocator>& allocator) {
+  if (options.host_allocator == options.allocator) options.host_allocator = allocator;
+  options.allocator = allocator;
+  return options;
+}
+
 }  // namespace
 
 Model::Model(ModelDefinition definition, const ModelOptions& options)
     : definition_(std::move(definition)),
-      options_(options),
-      memory_(*options.lane, options.allocator, options.host_allocator),
-      runs_(definition_, outputs_, options_, memory_),
+      memory_of_device_(std::make_shared<SparingMemory>(options.allocator)),
+      options_(WithAllocator(options, memory_of_device_)),
+      memory_(*options_.lane, options_.allocator, options_.host_allocator, memory_of_device_->constants()),
+      runs_(definition_, outputs_, options_, memory_, *memory_of_device_),
       strand_(*options.lane) {}
 
 absl::StatusOr<std::shared_ptr<Model>> Model::Create(ModelDefinition definition, const ModelOptions& options) {
@@ -112,7 +121,7 @@ void Model::SetParameters(NamedTensors values, OnStatus done) {
                             std::move(done));
 }
 
-void Model::AdoptParameters(NamedTensors values, std::shared_ptr<Constants> constants, OnStatus done) {
+void Model::AdoptParameters(NamedTensors values, std::shared_ptr<ConstantTensors> constants, OnStatus done) {
   strand_.Do<absl::Status>(
       [self = shared_from_this(), values = std::move(values), constants = std::move(constants)] {
         absl::Status status = self->memory_.Adopt(values, constants);

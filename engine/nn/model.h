@@ -34,6 +34,8 @@
 
 namespace gluond {
 
+class SparingMemory;
+
 struct InitializeOptions {
   Spec initializer = {"Uniform", {}};  // For parameters without one of their own.
   bool force_reinit = false;           // Also initializes parameters that have values; otherwise they keep them.
@@ -73,7 +75,7 @@ class Model : public std::enable_shared_from_this<Model> {
   // The same without a copy: the tensors, on the device, are the values from here on, and other models may have them, too.
   // A model that writes to one makes a copy of its own first. `constants` may be null, or have some of them: what kernels make
   // of those is kept there.
-  void AdoptParameters(NamedTensors values, std::shared_ptr<Constants> constants, OnStatus done);
+  void AdoptParameters(NamedTensors values, std::shared_ptr<ConstantTensors> constants, OnStatus done);
   // Empty `names`: all initialized parameters. FAILED_PRECONDITION: one is not initialized (or has no gradient).
   void GetParameters(std::vector<std::string> names, OnTensors done);
   void GetGradients(std::vector<std::string> names, OnTensors done);
@@ -127,6 +129,7 @@ class Model : public std::enable_shared_from_this<Model> {
   absl::Status RestoreNow(const ModelState& state);
 
   const ModelDefinition definition_;
+  const std::shared_ptr<SparingMemory> memory_of_device_;
   const ModelOptions options_;
   std::vector<ModelOutput> outputs_;
   ParameterMemory memory_;

@@ -10,6 +10,7 @@
 #include "engine/core/text.h"
 #include "engine/nn/gradients.h"
 #include "engine/nn/inputs.h"
+#include "engine/runtime/sparing_memory.h"
 #include "engine/runtime/transfer.h"
 
 namespace gluond {
@@ -35,7 +36,7 @@ absl::Status NoSuchOutput(absl::string_view name, const std::vector<ModelOutput>
 }  // namespace
 
 ModelRuns::ModelRuns(const ModelDefinition& definition, const std::vector<ModelOutput>& outputs, const ModelOptions& options,
-                     ParameterMemory& parameters)
+                     ParameterMemory& parameters, SparingMemory& allocator)
     : definition_(definition),
       outputs_(outputs),
       options_(options),
@@ -43,7 +44,12 @@ ModelRuns::ModelRuns(const ModelDefinition& definition, const std::vector<ModelO
       parameters_(parameters.store()),
       random_{options.seed, 0},
       predict_random_{~options.seed, 0},
-      cache_(*options.lane, *options.allocator, static_cast<size_t>(options.max_compiled)) {}
+      allocator_(allocator),
+      cache_(*options.lane, *options.allocator, static_cast<size_t>(options.max_compiled)) {
+  allocator_.Spare(&cache_);
+}
+
+ModelRuns::~ModelRuns() { allocator_.Spare(nullptr); }
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> ModelRuns::Bind(std::vector<GraphOutput> outputs, BoundGraphOptions options) {
   return BoundGraph::Create(

@@ -23,6 +23,8 @@
 
 namespace gluond {
 
+class SparingMemory;
+
 enum class Mode { kPredict, kTrain };
 
 struct BackwardReport {
@@ -34,9 +36,10 @@ class ModelRuns {
  public:
   using CancellationPtr = std::shared_ptr<Cancellation>;
 
-  // References must outlive it.
+  // References must outlive it. `allocator`, which is that of the options, may free idle executors.
   ModelRuns(const ModelDefinition& definition, const std::vector<ModelOutput>& outputs, const ModelOptions& options,
-            ParameterMemory& parameters);
+            ParameterMemory& parameters, SparingMemory& allocator);
+  ~ModelRuns();
 
   // See Model::Predict and Model::Forward.
   Task<absl::StatusOr<NamedTensors>> Forward(NamedTensors inputs, std::vector<std::string> outputs, Mode mode,
@@ -89,6 +92,7 @@ class ModelRuns {
   RandomState predict_random_;  // Separate, so that predictions change no training.
   std::shared_ptr<const RememberedForward> forward_;
   std::shared_ptr<const ClientTime> client_time_;
+  SparingMemory& allocator_;
   ExecutorCache cache_;
   absl::flat_hash_map<std::string, std::unique_ptr<BoundGraph>> graphs_;  // By purpose.
   uint64_t graphs_version_ = 0;

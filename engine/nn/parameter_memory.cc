@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/nn/initializer.h"
+#include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/only_holder.h"
 #include "engine/runtime/random_stream.h"
 
@@ -23,6 +24,7 @@ absl::Status ParameterMemory::Zero(const Tensor& tensor) {
 
 absl::StatusOr<ParameterMemory::Memory> ParameterMemory::MemoryFor(size_t parameter, const Shape& shape) {
   const LiveParameter& p = store_[parameter];
+  ForgetConstants();
   Memory memory;
   if (IsOnlyHolder(p.data.buffer())) {
     memory.data = p.data;
@@ -139,7 +141,7 @@ absl::Status ParameterMemory::Set(const NamedTensors& values) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterMemory::Adopt(const NamedTensors& values, std::shared_ptr<Constants> constants) {
+absl::Status ParameterMemory::Adopt(const NamedTensors& values, std::shared_ptr<ConstantTensors> constants) {
   ASSIGN_OR_RETURN(const std::vector<size_t> indices, FindFor(values));
   std::vector<Tensor> gradients;
   for (size_t k = 0; k < values.size(); ++k) {
@@ -151,8 +153,24 @@ absl::Status ParameterMemory::Adopt(const NamedTensors& values, std::shared_ptr<
     store_.SetTensors(indices[k], values[k].tensor, std::move(gradients[k]));
     store_.SetDeferred(indices[k], {});
   }
-  constants_ = std::move(constants);
+  ForgetConstants();
+  shared_constants_ = std::move(constants);
   return absl::OkStatus();
+}
+
+std::shared_ptr<ConstantTensors> ParameterMemory::Constants() {
+  if (shared_constants_ != nullptr) return shared_constants_;
+  own_constants_->BeginRun();
+  for (size_t i = 0; !has_own_constants_ && i < store_.size(); ++i) {
+    if (store_[i].initialized) own_constants_->Add(store_[i].data);
+  }
+  has_own_constants_ = true;
+  return own_constants_;
+}
+
+void ParameterMemory::ForgetConstants() {
+  own_constants_->ForgetAll();
+  has_own_constants_ = false;
 }
 
 NamedTensors ParameterMemory::Hold() const {

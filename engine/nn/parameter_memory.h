@@ -23,11 +23,15 @@
 
 namespace gluond {
 
+class ConstantTensors;
+
 class ParameterMemory {
  public:
   // Values are made on the host, by `host`. The lane must outlive it.
-  ParameterMemory(Lane& lane, std::shared_ptr<Allocator> device, std::shared_ptr<Allocator> host)
-      : lane_(lane), device_(std::move(device)), host_(std::move(host)) {}
+  // `constants` are for what predictions make of the values.
+  ParameterMemory(Lane& lane, std::shared_ptr<Allocator> device, std::shared_ptr<Allocator> host,
+                  std::shared_ptr<ConstantTensors> constants)
+      : lane_(lane), device_(std::move(device)), host_(std::move(host)), own_constants_(std::move(constants)) {}
 
   absl::Status Add(const Parameter& parameter);
   // The parameter table.
@@ -41,11 +45,13 @@ class ParameterMemory {
   // Copies values that lie on the host or on the device. All or none. NOT_FOUND: no such parameter. INVALID_ARGUMENT:
   // another shape or dtype.
   absl::Status Set(const NamedTensors& values);
-  // Takes the tensors themselves, which lie on the device and keep their contents. Those that are among `constants`, which may
-  // be null, stay what they are. Errors as Set's; RESOURCE_EXHAUSTED: no memory for a gradient.
-  absl::Status Adopt(const NamedTensors& values, std::shared_ptr<Constants> constants);
-  // Null: there are none.
-  const std::shared_ptr<Constants>& constants() const { return constants_; }
+  // Takes the tensors themselves, which lie on the device and keep their contents. `constants`, which may be null, has them for
+  // all models that took them. Errors as Set's; RESOURCE_EXHAUSTED: no memory for a gradient.
+  absl::Status Adopt(const NamedTensors& values, std::shared_ptr<ConstantTensors> constants);
+  // The values, for a run that only predicts, and what earlier ones have made of them.
+  std::shared_ptr<ConstantTensors> Constants();
+  // To be called before the values change.
+  void ForgetConstants();
   // Copies on the host. Empty `names`: all there are. FAILED_PRECONDITION: one is not initialized (has no gradient).
   absl::StatusOr<NamedTensors> Values(std::vector<std::string> names) const { return Read(std::move(names), false); }
   absl::StatusOr<NamedTensors> Gradients(std::vector<std::string> names) const { return Read(std::move(names), true); }
@@ -55,13 +61,19 @@ class ParameterMemory {
   absl::StatusOr<NamedTensors> Hold(const std::vector<std::string>& names) const;
   // To be called before anything but this class writes the parameter's values. RESOURCE_EXHAUSTED: somebody else holds
   // them, and there is no memory for a copy.
-  absl::Status Own(size_t parameter) { return Annotate(gluond::Own(&store_.data(parameter), lane_.lanes(), *device_), kHeld); }
+  absl::Status Own(size_t parameter) {
+    ForgetConstants();
+    return Annotate(gluond::Own(&store_.data(parameter), lane_.lanes(), *device_), kHeld);
+  }
   // A draft is a copy of what a parameter has, for a run to write. Swap gives the parameter the draft in place of what it
   // has, which becomes the draft: a second Swap takes the first one back. A later Draft ends this one, and takes its
   // memory if nobody else holds it. Errors as Own's.
   enum class Part { kValues, kGradient };
   absl::StatusOr<Tensor> Draft(size_t parameter, Part part);
-  void Swap(size_t parameter, Part part) { std::swap(PartOf(parameter, part), DraftOf(parameter, part)); }
+  void Swap(size_t parameter, Part part) {
+    if (part == Part::kValues) ForgetConstants();
+    std::swap(PartOf(parameter, part), DraftOf(parameter, part));
+  }
   absl::Status Configure(const std::string& name, const ParameterOptions& options);
   absl::Status ZeroGradients();
   // Afterwards the gradients are as if no backward pass had run.
@@ -97,7 +109,9 @@ class ParameterMemory {
 
   Lane& lane_;
   const std::shared_ptr<Allocator> device_, host_;
-  std::shared_ptr<Constants> constants_;
+  const std::shared_ptr<ConstantTensors> own_constants_;
+  bool has_own_constants_ = false;                     // They have all values, as these are now.
+  std::shared_ptr<ConstantTensors> shared_constants_;  // In place of the own ones, for values that nobody writes.
   ParameterStore store_;
   std::vector<bool> fresh_;
   std::vector<Memory> drafts_;  // By parameter.

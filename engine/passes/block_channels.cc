@@ -1,7 +1,6 @@
 #include "engine/passes/block_channels.h"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +10,8 @@
 #include "engine/core/channel_blocks.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
-#include "engine/core/status_macros.h"
 #include "engine/passes/readers.h"
+#include "engine/passes/rewrite.h"
 
 namespace gluond {
 namespace {
@@ -127,14 +126,9 @@ class Blocker {
 
   void PutPlain(uint32_t id) {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
-    NodePtr node = indexed.node;
-    const auto same = [this](const IndexedGraph::Input& input) { return Plain(input.entry).node == graph_[input.node].node; };
-    if (!std::all_of(indexed.inputs.begin(), indexed.inputs.end(), same)) {
-      const auto copy = std::make_shared<Node>();
-      copy->attrs = node->attrs;
-      for (const IndexedGraph::Input& input : indexed.inputs) copy->inputs.push_back(Plain(input.entry));
-      node = copy;
-    }
+    std::vector<NodeEntry> inputs;
+    for (const IndexedGraph::Input& input : indexed.inputs) inputs.push_back(Plain(input.entry));
+    const NodePtr node = WithInputs(indexed.node, std::move(inputs));
     for (uint32_t i = 0; i < node->num_outputs(); ++i) plain_[graph_.entry(id, i)] = {node, i};
   }
 
@@ -149,9 +143,7 @@ class Blocker {
 
 }  // namespace
 
-absl::StatusOr<Graph> BlockChannels(const Graph& graph, const Signatures& known) {
-  const IndexedGraph indexed(graph);
-  ASSIGN_OR_RETURN(const Inferred inferred, InferPartially(indexed, known));
+Graph BlockChannels(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred) {
   Blocker blocker(indexed, inferred);
   Graph blocked;
   for (const IndexedGraph::Input& output : indexed.outputs()) blocked.outputs.push_back(blocker.Plain(output.entry));

@@ -1,13 +1,14 @@
 #include "engine/passes/simplify.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "engine/core/op_facts.h"
+#include "engine/passes/rewrite.h"
 
 namespace gluond {
 namespace {
@@ -41,46 +42,23 @@ absl::flat_hash_set<Entry> MutatedEntries(absl::Span<const NodePtr> nodes) {
   return mutated;
 }
 
-class Simplifier {
- public:
-  explicit Simplifier(absl::Span<const NodePtr> nodes) : mutated_(MutatedEntries(nodes)) {
-    for (const NodePtr& node : nodes) becomes_[node.get()] = node->is_variable() ? node : Merge(Renewed(node));
-  }
-
-  NodePtr operator[](const NodePtr& node) const { return becomes_.at(node.get()); }
-
- private:
-  // The node, or a copy of it where something that it needs has become another node.
-  NodePtr Renewed(const NodePtr& node) const {
-    const auto same = [this](const NodeEntry& e) { return (*this)[e.node] == e.node; };
-    if (std::all_of(node->inputs.begin(), node->inputs.end(), same)) return node;
-    auto copy = std::make_shared<Node>();
-    copy->attrs = node->attrs;
-    for (const NodeEntry& e : node->inputs) copy->inputs.push_back({(*this)[e.node], e.index});
-    return copy;
-  }
-
-  // The first node that makes the same call, or this one.
-  NodePtr Merge(const NodePtr& node) {
-    const bool reads_mutated =
-        !mutated_.empty() && std::any_of(node->inputs.begin(), node->inputs.end(),
-                                         [this](const NodeEntry& e) { return mutated_.contains(Entry(e.node.get(), e.index)); });
-    if (reads_mutated || !node->facts().pure) return node;
-    return calls_.try_emplace(CallKey(*node), node).first->second;
-  }
-
-  const absl::flat_hash_set<Entry> mutated_;
-  absl::flat_hash_map<const Node*, NodePtr> becomes_;
-  absl::flat_hash_map<CallKey, NodePtr> calls_;
-};
-
 }  // namespace
 
 Graph Simplify(const Graph& graph) {
-  const Simplifier simplifier(PostOrder(graph.outputs));
-  Graph simplified;
-  for (const NodeEntry& e : graph.outputs) simplified.outputs.push_back({simplifier[e.node], e.index});
-  return simplified;
+  const absl::flat_hash_set<Entry> mutated = MutatedEntries(PostOrder(graph.outputs));
+  const auto touches_mutated = [&mutated](const Node& node) {
+    if (mutated.empty()) return false;
+    for (uint32_t i = 0; i < node.num_outputs(); ++i) {
+      if (mutated.contains(Entry(&node, i))) return true;
+    }
+    return absl::c_any_of(node.inputs, [&](const NodeEntry& e) { return mutated.contains(Entry(e.node.get(), e.index)); });
+  };
+  absl::flat_hash_map<CallKey, NodePtr> calls;
+  // The first node that makes the same call, or this one.
+  return Rewrite(graph, [&](const NodePtr& old, NodePtr node) {
+    if (node->is_variable() || !node->facts().pure || touches_mutated(*old)) return node;
+    return calls.try_emplace(CallKey(*node), node).first->second;
+  });
 }
 
 }  // namespace gluond

@@ -35,6 +35,7 @@ absl::Status Binding::Bind(Run* run) {
   RETURN_IF_ERROR(CheckOverlaps(*run));
   const std::vector<ProgramOutput>& places = program_.output_places;
   for (uint32_t i = 0; i < run->inputs.size(); ++i) program_.slots[i].Bind(run->inputs[i].data());
+  RETURN_IF_ERROR(BindConstants(*run));
   for (uint32_t k = 0; k < places.size(); ++k) {
     if (places[k].kind == ProgramOutput::kOwnSlot) RETURN_IF_ERROR(BindOwnSlot(k, run));
   }
@@ -49,9 +50,32 @@ absl::Status Binding::Bind(Run* run) {
     if (places[k].kind == ProgramOutput::kArena) {
       RETURN_IF_ERROR(AddCopy(k, static_cast<char*>(program_.arena_memory) + places[k].offset, run));
     }
-    if (places[k].kind == ProgramOutput::kRepeat || (targets_[k].staged && targets_[k].to != nullptr)) {
+    if (places[k].kind == ProgramOutput::kRepeat || places[k].kind == ProgramOutput::kConstant ||
+        (targets_[k].staged && targets_[k].to != nullptr)) {
       RETURN_IF_ERROR(AddCopy(k, program_.slots[places[k].slot].memory, run));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::BindConstants(const Run& run) {
+  kept_ = nullptr;
+  constants_.clear();
+  if (program_.constants.empty()) return absl::OkStatus();
+  constant_inputs_.clear();
+  for (const uint32_t i : program_.constant_inputs) constant_inputs_.push_back(run.inputs[i].data());
+  ConstantTensors* const constants = run.constants.get();
+  if (constants != nullptr) kept_ = constants->FindValues(program_.constants_text, constant_inputs_);
+  const bool keeps = constants != nullptr && constants->KeepsValues(constant_inputs_);
+  for (size_t i = 0; i < program_.constants.size(); ++i) {
+    const ProgramConstant& constant = program_.constants[i];
+    if (kept_ == nullptr) {
+      absl::StatusOr<Tensor> memory = Tensor::Empty(allocator_, constant.signature.shape, constant.signature.dtype);
+      if (!memory.ok()) return Annotate(memory.status(), "what follows from the parameters");
+      constants_.push_back(*std::move(memory));
+      if (constants != nullptr) constants->Add(constants_.back(), keeps);
+    }
+    program_.slots[constant.slot].Bind((kept_ == nullptr ? constants_[i] : (*kept_)[i]).data());
   }
   return absl::OkStatus();
 }
@@ -214,7 +238,7 @@ absl::Status Binding::AddCopy(uint32_t k, const void* from, Run* run) {
   return absl::OkStatus();
 }
 
-absl::Status Binding::CopyOutputs(const OpContext& context) {
+absl::Status Binding::CopyOutputs(const OpContext& context, ConstantTensors* constants) {
   for (const Copy& copy : copies_) {
     const Signature& signature = program_.outputs[copy.output];
     const TBlob out = {copy.to, signature.shape, signature.dtype, device_};
@@ -225,7 +249,20 @@ absl::Status Binding::CopyOutputs(const OpContext& context) {
       RETURN_IF_ERROR(driver_.Copy(copy.to, copy.from, out.bytes(), context.stream));
     }
   }
+  if (constants != nullptr && !constants_.empty() &&
+      constants->OfferValues(program_.constants_text, constant_inputs_, constants_)) {
+    constants_.clear();
+  }
   return absl::OkStatus();
+}
+
+void Binding::End(ConstantTensors* constants, bool in_use) {
+  for (const Tensor& each : constants_) {
+    if (constants != nullptr) constants->Forget(each);
+  }
+  if (in_use) return;
+  kept_ = nullptr;
+  constants_.clear();
 }
 
 }  // namespace gluond

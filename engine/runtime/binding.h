@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "engine/core/device.h"
 #include "engine/core/op_context.h"
+#include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/program.h"
 
@@ -23,8 +24,14 @@ class Binding {
   // Checks `run`, points the program's blobs to its memory, and fills in the outputs that are lent.
   // INVALID_ARGUMENT: see Executor::Start. RESOURCE_EXHAUSTED: no memory for an output.
   absl::Status Bind(Run* run);
-  // To be called when all steps have run.
-  absl::Status CopyOutputs(const OpContext& context);
+  // Whether the program's constants are there, so that the steps that compute them need not run. After Bind.
+  bool has_constants() const { return kept_ != nullptr; }
+  // To be called when all steps have run. Offers the constants that they have computed to the run's ConstantTensors.
+  absl::Status CopyOutputs(const OpContext& context, ConstantTensors* constants);
+
+  // To be called when the run is over, however it has ended. Lets go of the constants' memory, but for `in_use`: an operator
+  // that a failed run has left reads them until the next run.
+  void End(ConstantTensors* constants, bool in_use);
 
   // The bytes of the outputs' memory that the binding made and keeps.
   int64_t own_bytes() const;
@@ -54,6 +61,7 @@ class Binding {
   absl::Status CheckOutputs(Run* run);
   absl::Status CheckOverlaps(const Run& run);
   absl::Status OnOverlap(const Range& a, const Range& b);
+  absl::Status BindConstants(const Run& run);
   absl::Status BindOwnSlot(uint32_t output, Run* run);
   absl::Status AddCopy(uint32_t output, const void* from, Run* run);
   absl::StatusOr<void*> OwnMemory(uint32_t output);
@@ -64,7 +72,11 @@ class Binding {
   Allocator& allocator_;
   std::vector<Tensor> own_;  // By output: memory that is lent, or computed in. Made when first needed.
 
+  ConstantTensors::Values kept_;   // The program's constants, or null: the run computes them,
+  std::vector<Tensor> constants_;  // in this memory.
+
   // The current run's; kept for their capacity.
+  std::vector<const void*> constant_inputs_;
   std::vector<Target> targets_;
   std::vector<Copy> copies_;
   std::vector<Range> ranges_;

@@ -78,6 +78,7 @@ void Execution::Begin() {
   arena_ = *std::move(arena);
   program_->BindArena(arena_ == nullptr ? nullptr : arena_->data());
   if (absl::Status status = binding_.Bind(&run_); !status.ok()) return Finish(std::move(status));
+  Pin(true);
   Advance();
 }
 
@@ -88,6 +89,7 @@ void Execution::Advance() {
       absl::Status status = run_.cancellation->Check();
       if (!status.ok()) return Finish(At(next_, status));
     }
+    if (steps[next_].computes_constants && binding_.has_constants()) continue;
     if (!program_->IsWanted(next_, run_.output_reqs)) continue;
     if (RowChain* const chain = ChainAt(next_)) {
       lane_.LendScratch(&context_);
@@ -102,7 +104,7 @@ void Execution::Advance() {
       }
     }
     const Step& step = steps[next_];
-    context_.random.stream = step.random_stream;
+    context_.random.stream = step.node->attrs.random_stream;
     if (step.async) {
       const absl::StatusOr<bool> completed = DoAsync(next_);
       if (!completed.ok()) return Finish(At(next_, completed.status()));
@@ -114,7 +116,7 @@ void Execution::Advance() {
     }
   }
   lane_.LendScratch(&context_);
-  Finish(binding_.CopyOutputs(context_));
+  Finish(binding_.CopyOutputs(context_, run_.constants.get()));
 }
 
 RowChain* Execution::ChainAt(uint32_t step) {
@@ -144,7 +146,7 @@ absl::StatusOr<bool> Execution::DoAsync(uint32_t step) {
   if (status.ok()) status = Compute(program_->steps[step]);
   context_.on_complete = Completion();
   if (status.ok() && !call->completed()) {
-    if (Suspend(call)) return false;
+    if (Suspend(call)) return Pin(false), false;  // A client may take long.
     status = run_.cancellation->Check();
   }
   if (!status.ok()) Abandon(*call);
@@ -204,7 +206,13 @@ void Execution::Resume() {
   absl::Status status = EndAsync(Unsuspend(), absl::OkStatus());
   if (!status.ok()) return Finish(At(next_, status));
   ++next_;
+  Pin(true);
   Advance();
+}
+
+void Execution::Pin(bool pin) {
+  if (run_.constants == nullptr || pin == std::exchange(pinned_, pin)) return;
+  pin ? run_.constants->Pin() : run_.constants->Unpin();
 }
 
 void Execution::Stop() {
@@ -227,6 +235,8 @@ void Execution::Finish(absl::Status status) {
   // Where the device has failed, its own message tells most.
   if (status.ok() || !lane_.driver().health().ok()) status = Annotate(paced, lane_.device().ToString());
   program_->arena.GiveBack(std::exchange(arena_, nullptr));
+  Pin(false);
+  binding_.End(run_.constants.get(), left_ != nullptr && left_->in_use());
   const std::shared_ptr<Execution> self = std::move(self_);
   const Executor::Done done = std::exchange(done_, nullptr);  // Goes first: it may own the executor.
   running_.store(false, std::memory_order_release);

@@ -68,6 +68,8 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   RowChain* ChainAt(uint32_t step);
   // Copies the inputs that an async step mutates, for the operator or, with `back`, from it.
   absl::Status CopyStaged(const Step& step, bool back);
+  // While kernels of the run may read what is kept of its constants.
+  void Pin(bool pin);
   // Makes the run wait for `call`. False: it is cancelled already.
   bool Suspend(const std::shared_ptr<AsyncCall>& call);
   std::shared_ptr<AsyncCall> Unsuspend();
@@ -87,6 +89,7 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   AccountPtr account_;               // The run's.
   Run run_;
   std::shared_ptr<Buffer> arena_;  // The run's.
+  bool pinned_ = false;            // The run's constants are.
   Executor::Done done_;
   uint32_t next_ = 0;                     // The next step.
   std::shared_ptr<AsyncCall> suspended_;  // The call that the run waits for.

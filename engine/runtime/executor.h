@@ -19,7 +19,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "engine/compile/pass_set.h"
 #include "engine/core/graph.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/tensor.h"
@@ -29,6 +31,7 @@
 
 namespace gluond {
 
+class ConstantTensors;
 class Execution;
 class SharedArena;
 
@@ -36,6 +39,10 @@ struct ExecutorOptions {
   bool is_train = false;
   // A step on which only outputs with kNullOp depend does not run, and what it would mutate stays as it is.
   bool only_wanted = false;
+  // Variables whose values stay the same for many runs, as parameters do between two steps of training. Null: there are none.
+  // Only predictions have any. Values that follow from them alone are kept where the runs say so (Run::constants).
+  std::shared_ptr<const absl::flat_hash_set<std::string>> constants = nullptr;
+  PassSet left_out = LeftOutPasses();
 };
 
 // A Run is the caller's part of one execution. Vectors are indexed by the executor's inputs and outputs.
@@ -54,21 +61,23 @@ struct Run {
   uint32_t random_run = 0;                     // and its count of runs.
   std::shared_ptr<Cancellation> cancellation;  // May be null. Looked at between nodes.
   std::shared_ptr<ClientTime> client_time;     // May be null. Added to.
-  std::shared_ptr<Constants> constants;        // May be null. Inputs may be among them.
+  // May be null. It knows which of the inputs are constants now. (ExecutorOptions::constants are those that may be some.)
+  std::shared_ptr<ConstantTensors> constants;
 };
 
 class Executor {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // Validates, simplifies, infers, plans memory and allocates the arena. Any thread; takes milliseconds. `arena` is
-  // shared by programs of which one runs at a time; null: the program has an arena of its own.
+  // Runs the passes (engine/compile/pipeline.h) and allocates the arena. Any thread; takes milliseconds. `arena` is shared by
+  // programs of which one runs at a time; null: the program has an arena of its own.
   //
-  // The i-th node that draws random numbers, in the simplified graph's topological order, draws from Philox stream i.
-  // So the same graph always draws the same numbers, and merging or dropping other nodes changes none of them.
+  // The i-th node that draws random numbers, in the graph's topological order, draws from Philox stream i. So the same graph
+  // always draws the same numbers, whatever the passes do.
   //
   // A numeric parameter of a node may be changed between two runs, with SetParam: the next run uses it. Requires: no
-  // other node makes the same call as this one, nor as one that this one depends on.
+  // other node makes the same call as this one, nor as one that this one depends on. Calls that draw random numbers have
+  // the streams that AssignStreams gives them.
   static absl::StatusOr<std::unique_ptr<Executor>> Compile(const Graph& graph, const Signatures& known,
                                                            const ExecutorOptions& options, Lane& lane, Allocator& allocator,
                                                            std::shared_ptr<SharedArena> arena = nullptr);

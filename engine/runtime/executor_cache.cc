@@ -17,11 +17,14 @@ struct KeyHash {
   size_t operator()(const ExecutorKeyPtr& key) const { return key->hash; }
 };
 
+bool SameOptions(const ExecutorOptions& a, const ExecutorOptions& b) {
+  return a.is_train == b.is_train && a.only_wanted == b.only_wanted && a.constants == b.constants && a.left_out == b.left_out;
+}
+
 struct KeyEqual {
   bool operator()(const ExecutorKeyPtr& a, const ExecutorKeyPtr& b) const {
     if (a == b) return true;
-    if (a->hash != b->hash || a->graph != b->graph || a->options.is_train != b->options.is_train ||
-        a->known.size() != b->known.size()) {
+    if (a->hash != b->hash || a->graph != b->graph || !SameOptions(a->options, b->options) || a->known.size() != b->known.size()) {
       return false;
     }
     return std::all_of(a->known.begin(), a->known.end(), [&b](const auto& one) {
@@ -68,12 +71,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   }
 
   absl::StatusOr<ExecutorLease> Compile(const ExecutorKeyPtr& key) {
-    const auto compile = [&] { return Executor::Compile(*key->graph, key->known, key->options, lane_, allocator_, arena_); };
-    auto executor = compile();
-    if (absl::IsResourceExhausted(executor.status())) {
-      Trim(0);
-      executor = compile();
-    }
+    auto executor = Executor::Compile(*key->graph, key->known, key->options, lane_, allocator_, arena_);
     RETURN_IF_ERROR(executor.status());
     {
       MutexLock lock(mu_);

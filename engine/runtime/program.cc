@@ -3,41 +3,32 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+#include "engine/compile/pipeline.h"
+#include "engine/compile/unit.h"
+#include "engine/core/affine.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/plan_memory.h"
-#include "engine/passes/simplify.h"
-#include "engine/passes/validate.h"
-#include "engine/runtime/row_chain.h"
 
 namespace gluond {
 namespace {
 
-// The nodes that draw random numbers, numbered in the order of the outputs as the caller gave them. So a graph that
-// begins with another graph's outputs draws as the other graph does, in whatever order the two run.
-using RandomStreams = absl::flat_hash_map<const Node*, uint32_t>;
-RandomStreams NumberStreams(const Graph& graph) {
-  RandomStreams streams;
-  PostOrderVisit(graph.outputs, [&streams](const NodePtr& node) {
-    if (!node->facts().random) return;
-    streams.emplace(node.get(), static_cast<uint32_t>(streams.size()));
-  });
-  return streams;
-}
-
 class Compiler {
  public:
-  Compiler(const IndexedGraph& graph, const RandomStreams& streams, const Inferred& inferred, const MemoryPlan& plan, Device device)
-      : graph_(graph),
-        streams_(streams),
+  Compiler(Unit& unit, const Inferred& inferred)
+      : graph_(unit.indexed()),
         inferred_(inferred),
-        plan_(plan),
-        device_(device),
+        plan_(unit.plan),
+        computes_constants_(unit.computes_constants()),
+        is_train_(unit.options().is_train),
+        num_constants_(unit.num_constants()),
+        device_(unit.options().device),
         program_(std::make_unique<Program>()),
-        slot_of_(graph.num_entries(), Program::kNever),
-        step_of_(graph.num_nodes(), Program::kNever) {}
+        slot_of_(graph_.num_entries(), Program::kNever),
+        step_of_(graph_.num_nodes(), Program::kNever) {}
 
   absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator, std::shared_ptr<SharedArena> arena) {
     if (plan_.arena_bytes > 0) {
@@ -53,12 +44,11 @@ class Compiler {
       program_->nodes.push_back(graph_[id].node);
       if (!plan_.skipped[id]) RETURN_IF_ERROR(AddStep(id, allocator));
     }
-    for (const IndexedGraph::Input& output : graph_.outputs()) AddOutput(output, OwnerOf(output));
+    AddConstants();
+    for (size_t k = num_constants_; k < graph_.outputs().size(); ++k) AddOutput(graph_.outputs()[k], OwnerOf(graph_.outputs()[k]));
     AddCopy();
     return std::move(program_);
   }
-
-  std::vector<RowChain> RowChains() const { return FindRowChains(graph_, inferred_, plan_, node_of_); }
 
   // By step: the numbers of the outputs that depend on it.
   std::vector<std::vector<uint32_t>> Needs(absl::Span<const NodeEntry> outputs) const {
@@ -151,11 +141,10 @@ class Compiler {
     const Node& node = *indexed.node;
     const uint32_t index = static_cast<uint32_t>(program_->steps.size());
     step_of_[id] = index;
-    node_of_.push_back(id);
     Step& step = program_->steps.emplace_back();
     step.node = &node;
     step.async = node.facts().async;
-    if (const auto stream = streams_.find(&node); stream != streams_.end()) step.random_stream = stream->second;
+    step.computes_constants = computes_constants_[id];
     step.first_in = static_cast<uint32_t>(program_->ins.size());
     step.num_in = node.num_inputs();
     step.first_out = static_cast<uint32_t>(program_->outs.size());
@@ -173,7 +162,9 @@ class Compiler {
     for (const uint32_t i : node.facts().mutated) {
       if (i >= indexed.inputs.size()) continue;
       const uint32_t entry = indexed.inputs[i].entry, slot = SlotOf(entry);
-      if (slot < program_->inputs.size()) program_->inputs[slot].mutated = true;
+      // A call with FAffine writes nothing in a prediction.
+      const bool writes = is_train_ || node.op()->GetAttr<FAffine>("FAffine") == nullptr;
+      if (slot < program_->inputs.size() && writes) program_->inputs[slot].mutated = true;
       if (step.async) RETURN_IF_ERROR(Stage(entry, &program_->ins[step.first_in + i], allocator));
     }
     step.num_staged = static_cast<uint32_t>(program_->staged.size()) - step.first_staged;
@@ -191,6 +182,38 @@ class Compiler {
     return {node, entry - graph_[node].first_entry, entry};
   }
 
+  void AddConstants() {
+    const IndexedGraph::Input* const outputs = graph_.outputs().data();
+    for (uint32_t k = 0; k < num_constants_; ++k) {
+      const uint32_t entry = outputs[k].entry, slot = SlotOf(entry);
+      is_constant_.insert(slot);
+      program_->constants.push_back({{inferred_.shapes[entry], inferred_.types[entry]}, slot});
+    }
+    // The text numbers the nodes as they come, so that it grows as the graph does.
+    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
+      if (!computes_constants_[id]) continue;
+      const Node& node = *graph_[id].node;
+      absl::StrAppend(&program_->constants_text, id, "=", node.is_variable() ? "" : node.op()->name());
+      if (node.is_variable()) {
+        const uint32_t entry = graph_[id].first_entry;
+        program_->constant_inputs.push_back(slot_of_[entry]);
+        absl::StrAppend(&program_->constants_text, Name(inferred_.types[entry]), inferred_.shapes[entry].ToString());
+      }
+      for (const auto& [key, value] : node.attrs.dict) {
+        if (!node.is_variable()) absl::StrAppend(&program_->constants_text, ",", key, "=", value.size(), ":", value);
+      }
+      for (const IndexedGraph::Input& input : graph_[id].inputs) {
+        absl::StrAppend(&program_->constants_text, " ", input.node, ".", input.index);
+      }
+      absl::StrAppend(&program_->constants_text, ";");
+    }
+    for (uint32_t k = 0; k < num_constants_; ++k) {
+      const Signature& signature = program_->constants[k].signature;
+      absl::StrAppend(&program_->constants_text, " ", outputs[k].node, ".", outputs[k].index, " ", Name(signature.dtype),
+                      signature.shape.ToString());
+    }
+  }
+
   // `owner`: see OwnerOf.
   void AddOutput(const IndexedGraph::Input& output, const IndexedGraph::Input& owner) {
     program_->outputs.push_back({inferred_.shapes[output.entry], inferred_.types[output.entry]});
@@ -202,6 +225,9 @@ class Compiler {
       place.kind = ProgramOutput::kVariable;
       place.slot = slot;
       program_->read_at_end[slot] = true;
+    } else if (is_constant_.contains(slot)) {
+      place.kind = ProgramOutput::kConstant;
+      place.slot = slot;
     } else {
       place.slot = slot;
       const auto [first, is_first] = first_of_.try_emplace(slot, static_cast<uint32_t>(program_->output_places.size() - 1));
@@ -240,15 +266,17 @@ class Compiler {
   }
 
   const IndexedGraph& graph_;
-  const RandomStreams& streams_;
   const Inferred& inferred_;
   const MemoryPlan& plan_;
+  const std::vector<bool>& computes_constants_;
+  const bool is_train_;
+  const uint32_t num_constants_;
   const Device device_;
   std::unique_ptr<Program> program_;
   std::vector<uint32_t> slot_of_;                     // By entry: of variables and of outputs that have memory of their own.
   std::vector<uint32_t> step_of_;                     // By node.
-  std::vector<uint32_t> node_of_;                     // By step.
   absl::flat_hash_map<uint32_t, uint32_t> first_of_;  // By slot: the first output that has it.
+  absl::flat_hash_set<uint32_t> is_constant_;         // Slots.
 };
 
 }  // namespace
@@ -256,23 +284,19 @@ class Compiler {
 absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, const Signatures& known,
                                                           const ExecutorOptions& options, const Lane& lane, Allocator& allocator,
                                                           std::shared_ptr<SharedArena> arena) {
-  RETURN_IF_ERROR(Validate(graph));
-  RETURN_IF_ERROR(CheckKernels(graph, lane.device().type));
   if (allocator.device() != lane.device()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the lane is on ", lane.device().ToString(), ", the allocator on ", allocator.device().ToString()));
   }
-  const Graph simple = Simplify(graph);
-  const RandomStreams streams = NumberStreams(simple);
-  const IndexedGraph indexed(simple);
-  ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
-  ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(indexed, inferred));
-  Compiler compiler(indexed, streams, inferred, plan, lane.device());
+  Unit unit(graph, known, {.device = lane.device(), .is_train = options.is_train, .constants = options.constants});
+  RETURN_IF_ERROR(RunPasses(Stage::kPlan, options.left_out, &unit));
+  ASSIGN_OR_RETURN(const Inferred* const inferred, unit.inferred());
+  Compiler compiler(unit, *inferred);
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program, compiler.Compile(allocator, std::move(arena)));
   if (options.only_wanted) {
-    program->needed_by = compiler.Needs(simple.outputs);
-  } else if (!options.is_train && lane.device().type == DeviceType::kCpu) {
-    program->chains = compiler.RowChains();
+    program->needed_by = compiler.Needs(absl::MakeConstSpan(unit.graph().outputs).subspan(unit.num_constants()));
+  } else {
+    program->chains = std::move(unit.chains);
   }
   return program;
 }

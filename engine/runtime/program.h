@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,6 +16,7 @@
 #include "engine/core/graph.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/tensor.h"
+#include "engine/passes/row_chains.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/shared_arena.h"
 
@@ -33,8 +35,8 @@ struct Step {
   uint32_t first_in = 0, num_in = 0;          // In Program::ins.
   uint32_t first_out = 0, num_out = 0;        // In Program::outs and reqs.
   uint32_t first_staged = 0, num_staged = 0;  // In Program::staged.
-  uint32_t random_stream = 0;
   bool async = false;
+  bool computes_constants = false;  // Only Program::constants need it.
 };
 
 // Memory that is chosen for each run, and the pointers to it.
@@ -57,9 +59,9 @@ struct ArenaUse {
 
 // One output of the graph. Either a step writes the output to a slot of the output's own, with the caller's request,
 // and nothing else writes there. Or the output is copied when all steps have run: from a variable, from the arena, or
-// from an earlier output of the same value.
+// from an earlier output of the same value, or from a constant.
 struct ProgramOutput {
-  enum Kind { kOwnSlot, kVariable, kArena, kRepeat } kind = kArena;
+  enum Kind { kOwnSlot, kVariable, kArena, kRepeat, kConstant } kind = kArena;
   uint32_t slot = 0;   // Index in Program::slots; not for kArena.
   int64_t offset = 0;  // kArena.
   uint32_t first = 0;  // kRepeat: the earlier output.
@@ -71,26 +73,10 @@ struct ProgramOutput {
   std::vector<uint32_t> in_place;  // Variables whose last reader is the step, which may overwrite them as it reads.
 };
 
-// Steps that are computed a few rows at a time (row_chain.h).
-struct RowChain {
-  struct Operand {
-    enum Kind : uint8_t {
-      kWhole,  // Each chunk sees all of it.
-      kRows,   // A chunk sees its rows, where the program has them.
-      kLocal,  // A chunk has rows of its own, which nobody else sees.
-    };
-    Kind kind = kWhole;
-    OpReqType req = kWriteTo;  // The request for an output that is kLocal.
-    int64_t row_bytes = 0;
-    size_t offset = 0;  // In the chunk's space: kLocal.
-  };
-
-  uint32_t first = 0, last = 0;    // Steps [first, last).
-  int64_t rows = 0, chunks = 0;    // Chunk i has the rows from i * rows / chunks on.
-  int64_t whole_bytes = 0;         // Bytes that each chunk reads whole.
-  std::vector<Operand> ins, outs;  // The steps' operands, one step after the other.
-  size_t local_bytes = 0;          // A chunk's space.
-  size_t scratch_bytes = 0;        // The most that a step of a chunk has asked for so far.
+// A value that follows from the program's constant variables. Steps write it to its slot, unless the value is there already.
+struct ProgramConstant {
+  Signature signature;
+  uint32_t slot = 0;  // Index in Program::slots.
 };
 
 struct Program {
@@ -125,9 +111,12 @@ struct Program {
   absl::flat_hash_map<std::string, int> input_index;
   std::vector<Signature> outputs;
   std::vector<ProgramOutput> output_places;
+  std::vector<ProgramConstant> constants;
+  std::vector<uint32_t> constant_inputs;         // The variables that they follow from.
+  std::string constants_text;                    // How they follow: programs of equal texts have equal constants.
   std::vector<RowChain> chains;                  // In the order of their steps. None with only_wanted.
   std::vector<std::vector<uint32_t>> needed_by;  // By step, the outputs; empty without ExecutorOptions::only_wanted.
-  std::vector<Slot> slots;                       // The variables', then those of outputs.
+  std::vector<Slot> slots;                       // The variables', then those of outputs and constants.
   std::vector<uint32_t> last_reader;             // By variable: a step, or kNever.
   std::vector<bool> read_at_end;                 // By variable: it is an output.
 

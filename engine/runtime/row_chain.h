@@ -1,29 +1,18 @@
-// A RowChain is a run of a program's steps that treat the rows of a batch, its first axis, apart from one another. It is
-// computed in chunks of a few rows: all steps for these, one after the other. So what one step hands to the next stays in
-// the processor's cache, and threads share the rows once and not at each step. Private to engine/runtime.
-//
-// Chunks depend on the shapes only: results have the same bits however many threads there are.
+// Computes a RowChain of a program (engine/passes/row_chains.h), a few rows at a time. Private to engine/runtime.
 
 #ifndef ENGINE_RUNTIME_ROW_CHAIN_H_
 #define ENGINE_RUNTIME_ROW_CHAIN_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "engine/core/graph.h"
 #include "engine/core/op_context.h"
-#include "engine/passes/infer.h"
-#include "engine/passes/plan_memory.h"
+#include "engine/passes/row_chains.h"
 #include "engine/runtime/cancellation.h"
 #include "engine/runtime/program.h"
 
 namespace gluond {
-
-// The chains of a program for a CPU. `nodes`: by step, the node's id in `graph`.
-std::vector<RowChain> FindRowChains(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan,
-                                    const std::vector<uint32_t>& nodes);
 
 // Whether the run may compute the chain by rows. No output may lie where another chunk still reads; tensors that each
 // chunk reads whole must be small, or constant.

@@ -68,8 +68,11 @@ absl::Status Trainer::Initialize() {
     ASSIGN_OR_RETURN(std::unique_ptr<Metric> metric, Metrics().Make(spec.type, spec.attrs));
     parts_->metrics.emplace_back(spec.type, std::move(metric));
   }
-  // Reports mistakes now rather than at the first step.
-  return MakeStepGraph(/*train=*/true, /*weighted=*/false).status();
+  // Reports mistakes now rather than at the first step, which then finds its graph.
+  Parts::Compiled& first = parts_->graphs[true][false];
+  first.version = model_->parameters().version();
+  ASSIGN_OR_RETURN(first.graph, MakeStepGraph(/*train=*/true, /*weighted=*/false));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> Trainer::MakeStepGraph(bool train, bool weighted) const {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/core/op_facts.h"
 #include "engine/core/param.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
@@ -83,6 +84,11 @@ absl::Status Updater::Compile(absl::Span<const size_t> members) {
   }
   // The norm comes first: it may ask for more memory than is there, and then nothing is written.
   draft.graph.outputs.insert(draft.graph.outputs.begin(), MakeNode("multi_sum_sq", "gradient_norm", std::move(gradients)));
+  // The nodes are the updater's own, and their numbers are set through pointers: passes must find nothing to copy.
+  uint32_t streams = 0;
+  PostOrderVisit(draft.graph.outputs, [&streams](const NodePtr& node) {
+    if (node->facts().random) node->attrs.random_stream = streams++;
+  });
   const Shape shape = {static_cast<int64_t>(members.size())};
   ASSIGN_OR_RETURN(squares_, Tensor::Empty(*model_.options().allocator, shape, DType::kFloat32));
   ASSIGN_OR_RETURN(host_squares_, Tensor::Empty(*model_.options().host_allocator, shape, DType::kFloat32));

@@ -30,6 +30,7 @@ absl::StatusOr<HostedModelPtr> HostedModel::Create(std::string name, ModelDefini
   options.host_allocator = hosted->host_allocator_;
   options.clients_are_away = clients_are_away;
   ASSIGN_OR_RETURN(hosted->model_, Model::Create(std::move(definition), options));
+  hosted->host_allocator_ = hosted->model_->options().host_allocator;
   return hosted;
 }
 

@@ -35,6 +35,10 @@ Task<absl::StatusOr<ServedVersionPtr>> Publisher::Make(const std::string& name, 
                                                        const ServingOptions& options) {
   const ServedVersion::Shared shared{runner_, devices_, alarm_};
   CO_ASSIGN_OR_RETURN(ServedVersionPtr made, co_await ServedVersion::Create(shared, name, number, std::move(state), options));
+  if (const absl::Status& why = made->why_not_rewritten(); !why.ok()) {
+    log_(EventLine("version_not_rewritten", LogLevel::kWarning,
+                   absl::StrCat("version ", number, " of '", name, "' computes its model's graph as it is: ", why.message())));
+  }
   MutexLock lock(mu_);
   std::erase_if(made_, [](const auto& each) { return each.expired(); });
   made_.push_back(made);

@@ -85,7 +85,10 @@ Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std
   if (!options_.operator_owners.empty()) {  // The model's own graph has its operators computed by whoever shares them.
     CO_ASSIGN_OR_RETURN(state.definition.outputs, ComputedBy(custom_host, state.definition.outputs));
   }
-  CO_ASSIGN_OR_RETURN(state, co_await ForInference(std::move(state), place.device, host_lane, *shared_.devices.host().allocator));
+  CO_ASSIGN_OR_RETURN(InferenceState made,
+                      co_await ForInference(std::move(state), place.device, host_lane, *shared_.devices.host().allocator));
+  why_not_rewritten_ = made.why_not;
+  state = std::move(made.state);
   CO_ASSIGN_OR_RETURN(state.parameters, co_await Keep(state.parameters, place, name));
   for (int64_t i = 0; i < options_.instances; ++i) {
     CO_RETURN_IF_ERROR(co_await AddInstance(state, place, custom_host, served, name));

@@ -56,6 +56,8 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   const Place& place() const { return model().place(); }
   int64_t tensor_bytes() const;
   const Statistics& statistics() const { return statistics_; }
+  // Where the version computes the model's graph as it is: the reason (engine/nn/inference_state.h).
+  const absl::Status& why_not_rewritten() const { return why_not_rewritten_; }
   // Requests that wait for an instance.
   int64_t waiting() const {
     MutexLock lock(mu_);
@@ -107,6 +109,7 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
 
   const Shared shared_;
   const int64_t number_;
+  absl::Status why_not_rewritten_;
   const ServingOptions options_;
   std::shared_ptr<Budget> values_;              // Pays for the parameters, and for the forms in which kernels want them.
   std::shared_ptr<ConstantTensors> constants_;  // The parameters.

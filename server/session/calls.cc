@@ -29,7 +29,8 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGr
   std::vector<ModelInput> inputs;
   for (std::string& name : spec.inputs) inputs.push_back({std::move(name), {}, DType::kUnknown});
   ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(spec.nodes, std::move(inputs), spec.outputs, {}, max_nodes));
-  return CachedGraph::Create({std::move(definition.outputs)}, {define.inputs().begin(), define.inputs().end()});
+  const std::vector<uint32_t> parameters(define.parameters().begin(), define.parameters().end());
+  return CachedGraph::Create({std::move(definition.outputs)}, {define.inputs().begin(), define.inputs().end()}, parameters);
 }
 
 absl::StatusOr<Signature> ToSignature(const v1::ArrayType& type) {

@@ -292,6 +292,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   void Free(const v1::Command::Free& free) {
     for (const uint64_t name : free.arrays()) arrays_->Erase(name);
     calls_.Free(free);
+    imperative_->scheduler().DropConstants();  // A freed parameter's memory is free now.
   }
 
   // Answers.

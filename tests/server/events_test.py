@@ -25,6 +25,7 @@ REFUSED = {
     "--max_models=many": "max_models",
     "--address=127.0.0.1:http": "is no address",
     "--devices=tpu": "tpu",
+    "--passes=-simplify,-plan_memory": "'-plan_memory' is no optional pass",
 }
 
 
@@ -113,6 +114,29 @@ class EventsTest(Waits, unittest.TestCase):
                 server.start()
             _, _, err = server.stop()
         self.assertEqual(levels(err)["batch_invariance_lost"], "warning", err)
+
+    def test_a_version_that_computes_its_models_graph_as_it_is(self):
+        with WatchedServer() as server:
+            graph = {
+                "nodes": [
+                    {"name": "e", "op": "exp", "inputs": ["w"]},
+                    {"name": "y", "op": "broadcast_add", "inputs": ["x", "e"]},
+                ],
+                "outputs": ["y"],
+            }
+            variables = [{"name": "x", "kind": "INPUT", "shape": [-1, 2]}, {"name": "w", "kind": "PARAMETER", "shape": [1, 2]}]
+            models = "gluond.v1.ModelService"
+            server.client.call(models, "DefineModel", {"model": "m", "graph": graph, "variables": variables})
+            for value, number in ((1.0, "1"), (1000.0, "2")):
+                values = {"w": {"shape": [1, 2], "floatData": [value, value]}}
+                server.client.call(models, "SetParameters", {"model": "m", "parameters": values})
+                answer = server.client.call("gluond.v1.ServingService", "PublishModel", {"model": "m"})
+                self.assertEqual(answer["version"]["version"], number)
+            _, _, err = server.stop()
+        (line,) = [each for each in events(err) if each["event"] == "version_not_rewritten"]
+        self.assertEqual(line["level"], "warning")
+        self.assertIn("version 2 of 'm'", line["message"])
+        self.assertIn("not finite", line["message"])
 
     def test_a_start_that_is_refused_is_one(self):
         for flag, why in REFUSED.items():

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -148,8 +149,11 @@ class SessionModelsTest : public CustomTest {
   void DefineNet(Client& client) {
     std::string names;
     for (const Member& member : Members()) absl::StrAppend(&names, R"(, ")", member.name, R"(")");
-    client.Do(absl::StrCat(R"("define_graph": {"graph": 1, "inputs": ["data")", names, R"(], "definition": {"nodes": [)", kNet,
-                           R"(], "outputs": ["fc2"]}})"));
+    // With its parameters said, a graph predicts by the passes by which the model does.
+    std::vector<size_t> places(Members().size());
+    std::iota(places.begin(), places.end(), size_t{1});
+    client.Do(absl::StrCat(R"("define_graph": {"graph": 1, "inputs": ["data")", names, R"(], "parameters": [)",
+                           absl::StrJoin(places, ", "), R"(], "definition": {"nodes": [)", kNet, R"(], "outputs": ["fc2"]}})"));
     client.Do(absl::StrCat(R"("define_graph": {"graph": 2, "inputs": ["data", "label")", names, R"(], "definition": {"nodes": [)",
                            kNet, kLoss, R"(], "outputs": ["loss"]}})"));
     client.Prepare(2, "sgd_mom_update", R"("lr": "0.125", "momentum": "0.5", "rescale_grad": "0.125")");

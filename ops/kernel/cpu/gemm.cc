@@ -149,31 +149,40 @@ absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float
   });
 }
 
-// The panels of `b`, which are kept in *kept; null where `b` is no constant, or not to be kept.
-absl::StatusOr<PanelProduct*> FindPanels(const OpContext& ctx, const GemmSize& s, const float* b, const char** kept) {
-  if (ctx.constants == nullptr || !PanelProduct::Fits(s)) return nullptr;
+// The panels of `b`, which lie in *packed; null where `b` is no constant, or not to be packed. A constant's product is of
+// panels, whether these are kept or not: it has the same bits, unless there is no memory for panels at all.
+absl::StatusOr<PanelProduct*> FindPanels(const OpContext& ctx, const GemmSize& s, const float* b, const char** packed) {
+  if (ctx.constants == nullptr || !PanelProduct::Fits(s) || !ctx.constants->Contains(b)) return nullptr;
   thread_local PrimitiveCache<std::array<int64_t, 4>, PanelProduct> cache;
   ASSIGN_OR_RETURN(PanelProduct* const panels,
                    cache.Get({s.m, s.n, s.k, s.transpose_b}, [&]() -> absl::StatusOr<std::unique_ptr<PanelProduct>> {
                      return std::make_unique<PanelProduct>(s, PieceCount(s));
                    }));
-  ASSIGN_OR_RETURN(const void* const form, ctx.constants->Find(b, panels->form(), panels->bytes(), [&](void* to) {
+  const auto pack = [&](void* to) {
     panels->Pack(b, static_cast<char*>(to));
     return absl::OkStatus();
-  }));
-  *kept = static_cast<const char*>(form);
-  return form != nullptr && panels->Prepare() ? panels : nullptr;
+  };
+  if (!panels->Prepare()) return nullptr;
+  ASSIGN_OR_RETURN(const void* form, ctx.constants->Find(b, panels->form(), panels->bytes(), pack));
+  if (form == nullptr) {
+    const absl::StatusOr<void*> scratch = ctx.scratch->Get(panels->bytes());
+    if (!scratch.ok()) return nullptr;
+    RETURN_IF_ERROR(pack(*scratch));
+    form = *scratch;
+  }
+  *packed = static_cast<const char*>(form);
+  return panels;
 }
 
 absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
   constexpr absl::string_view kWhat = "matrix product";
   PanelProduct* panels = nullptr;
-  const char* kept = nullptr;
+  const char* packed = nullptr;
   RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(panels, FindPanels(ctx, s, b, &kept));
+    ASSIGN_OR_RETURN(panels, FindPanels(ctx, s, b, &packed));
     return absl::OkStatus();
   }));
-  if (panels != nullptr) return panels->Run(ctx, kWhat, a, kept, add, c);
+  if (panels != nullptr) return panels->Run(ctx, kWhat, a, packed, add, c);
   if (s.m == 1) return RowTimesMatrix(ctx, s, a, b, add, c);
   using Key = std::array<int64_t, 8>;
   thread_local PrimitiveCache<Key, Products> cache;

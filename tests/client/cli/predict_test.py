@@ -26,7 +26,7 @@ class PredictTest(unittest.TestCase):
         (self.data / "t10k-labels-idx1-ubyte").write_bytes(struct.pack(">BBBBI", 0, 0, 8, 1, count) + bytes(LABELS))
 
     def publish(self, model, *shape):
-        self.server.define(model, [["scores", "Flatten", ["data"]]], ["scores"], data=(shape, "FLOAT32"))
+        self.server.define(model, [["scores", "Flatten", ["data"]]], ["scores"], data=(list(shape), "FLOAT32"))
         self.server.publish(model)
 
     def predict(self, model, *flags):

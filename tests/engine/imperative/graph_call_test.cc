@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/core/graph.h"
+#include "tests/engine/compile/all_passes.h"
 #include "tests/engine/imperative/imperative_bench.h"
 
 namespace gluond {
@@ -326,6 +327,118 @@ TEST_F(GraphCallTest, NamesOfItsOwnAreNobodyElses) {
   auto gradients = bench_.Backward({y});
   EXPECT_THAT(bench_.Values(gradients[1])[0], FloatNear(std::cos(1.0f) * 4, 1e-5f));
   EXPECT_THAT(bench_.Values(gradients[2])[0], FloatNear(std::cos(1.0f) * 0.5f * 2 + std::sin(1.0f), 1e-5f));
+}
+
+// A dense layer with a norm after it, whose weights are folded and kept by calls that predict.
+class KeptGraphTest : public GraphCallTest {
+ protected:
+  const AllPasses all_passes_;
+
+  KeptGraphTest() {
+    std::vector<NodeEntry> inputs;
+    for (const char* name : {"x", "w", "b", "gamma", "beta", "mean", "var"}) inputs.push_back(MakeVariable(name));
+    const NodeEntry y = Apply("FullyConnected", {inputs[0], inputs[1], inputs[2]}, {{"num_hidden", "2"}});
+    const NodeEntry z = Apply("BatchNorm", {y, inputs[3], inputs[4], inputs[5], inputs[6]}, {{"fix_gamma", "False"}});
+    graph_ = *CachedGraph::Create({{z}}, {"x", "w", "b", "gamma", "beta", "mean", "var"}, {1, 2, 3, 4, 5, 6});
+    unkept_ = *CachedGraph::Create({{z}}, {"x", "w", "b", "gamma", "beta", "mean", "var"});
+    bench_.options.recording = false;
+    bench_.options.training = false;
+    inputs_ = {bench_.Of({0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f}, {2, 3}),
+               bench_.Of({0.5f, -0.4f, 0.2f, 0.9f, 0.1f, -0.3f}, {2, 3}),
+               bench_.Of({0.1f, -0.1f}, {2}),
+               bench_.Of({2, 3}, {2}),
+               bench_.Of({0.5f, 1}, {2}),
+               bench_.Of({0.25f, 0.5f}, {2}),
+               bench_.Of({1, 2}, {2})};
+  }
+
+  std::vector<float> Predicted() { return bench_.Values(bench_.Graph(*graph_, inputs_)[0]); }
+  // Without anything kept, by the same operators.
+  std::vector<float> Wanted() { return bench_.Values(bench_.Graph(*unkept_, inputs_)[0]); }
+
+  std::shared_ptr<CachedGraph> graph_, unkept_;
+  std::vector<Array> inputs_;
+};
+
+TEST_F(KeptGraphTest, CallsHaveTheSameBits) {
+  const std::vector<float> first = Predicted();
+  EXPECT_THAT(first, Pointwise(FloatNear(1e-5f), Wanted()));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Predicted(), first) << i;
+}
+
+TEST_F(KeptGraphTest, EachChangeOfAParameterIsSeen) {
+  for (size_t i = 1; i < inputs_.size(); ++i) {
+    for (int k = 0; k < 3; ++k) Predicted();
+    inputs_[i] = bench_.Call("_mul_scalar", {{"scalar", "1.5"}}, std::move(inputs_[i]));
+    EXPECT_THAT(Predicted(), Pointwise(FloatNear(1e-5f), Wanted())) << i;
+  }
+}
+
+TEST_F(KeptGraphTest, StatesThatTrainingWritesInPlaceAreSeen) {
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<float> before = Predicted();
+    EXPECT_EQ(Predicted(), before);
+    bench_.options.training = true;
+    std::vector<Array> alone = inputs_;  // The states are the call's alone, which overwrites them.
+    inputs_[5] = inputs_[6] = {};
+    std::vector<std::pair<uint32_t, ValuePtr>> written;
+    bench_.Values(bench_.Graph(*graph_, std::move(alone), &written)[0]);
+    for (const auto& [input, value] : written) inputs_[input].value = value;
+    bench_.options.training = false;
+    EXPECT_NE(Predicted(), before);
+    EXPECT_THAT(Predicted(), Pointwise(FloatNear(1e-5f), Wanted()));
+  }
+}
+
+TEST_F(KeptGraphTest, ArraysThatAreFreedTakeTheirFormsAlong) {
+  Predicted();
+  const int64_t before = bench_.used();
+  for (int i = 0; i < 3; ++i) Predicted();
+  EXPECT_GT(bench_.used(), before);
+  inputs_.clear();
+  bench_.OnLane([&] { bench_.scheduler().DropConstants(); });
+  EXPECT_LT(bench_.used(), before);
+}
+
+TEST_F(KeptGraphTest, AStateMayBeAnotherInput) {
+  inputs_[5] = inputs_[4];  // The mean is the shift.
+  EXPECT_THAT(Predicted(), Pointwise(FloatNear(1e-5f), Wanted()));
+  const NodeEntry x = MakeVariable("x"), one = MakeVariable("one");
+  const NodeEntry norm = Apply("BatchNorm", {x, one, one, one, one});  // Nothing before it takes it in.
+  const auto graph = *CachedGraph::Create({{norm}}, {"x", "one"}, {1});
+  const Array ones = bench_.Of({1, 1}, {2});
+  for (int i = 0; i < 3; ++i) {
+    const Array y = bench_.Graph(*graph, {bench_.Of({1, 2, 3, 4}, {2, 2}), ones})[0];
+    EXPECT_THAT(bench_.Values(y), Pointwise(FloatNear(1e-2f), std::vector<float>{1, 2, 3, 4}));
+  }
+}
+
+TEST_F(KeptGraphTest, AnArrayInAnotherShapeIsAnother) {
+  const NodeEntry turned = Apply("Reshape", {Apply("transpose", {MakeVariable("w")}) * 2.0}, {{"shape", "(6,)"}});
+  const auto graph = *CachedGraph::Create({{MakeVariable("x") + turned}}, {"x", "w"}, {1});
+  const Array x = bench_.Of({0, 0, 0, 0, 0, 0}, {6}), w = bench_.Of({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Array other = bench_.Call("Reshape", {{"shape", "(3, 2)"}}, w);
+  ASSERT_EQ(bench_.Address(other), bench_.Address(w));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(bench_.Values(bench_.Graph(*graph, {x, w})[0]), testing::ElementsAre(2, 8, 4, 10, 6, 12));
+    EXPECT_THAT(bench_.Values(bench_.Graph(*graph, {x, other})[0]), testing::ElementsAre(2, 6, 10, 4, 8, 12));
+  }
+}
+
+TEST_F(KeptGraphTest, DataMarkedAsAParameterIsData) {
+  const auto graph = *CachedGraph::Create({{MakeVariable("x") * 2.0 + MakeVariable("w")}}, {"x", "w"}, {0, 1, 1});
+  const Array w = bench_.Of({1, 1});
+  const int64_t before = bench_.used();
+  for (int i = 0; i < 20; ++i) {
+    const float value = static_cast<float>(i);
+    EXPECT_THAT(bench_.Values(bench_.Graph(*graph, {bench_.Of({value, value}), w})[0]),
+                testing::ElementsAre(2 * value + 1, 2 * value + 1));
+  }
+  EXPECT_LT(bench_.used(), before + 100);
+}
+
+TEST_F(KeptGraphTest, ParametersAreInputs) {
+  EXPECT_THAT(CachedGraph::Create({{Apply("square", {MakeVariable("x")})}}, {"x"}, {1}).status().message(), HasSubstr("1 inputs"));
 }
 
 }  // namespace

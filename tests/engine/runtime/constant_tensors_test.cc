@@ -48,6 +48,44 @@ TEST_F(ConstantTensorsTest, AFormIsMadeOnceAndCharged) {
   EXPECT_EQ(budget_->used(), before);
 }
 
+TEST_F(ConstantTensorsTest, ATensorThatMayChangeHasFormsFromTheSecondRunOn) {
+  constants_ = std::make_unique<ConstantTensors>(allocator_);
+  constants_->BeginRun();
+  constants_->Add(weight_);
+  EXPECT_TRUE(constants_->Contains(weight_.data()));
+  EXPECT_EQ(Find(weight_, "blocked"), nullptr);
+  constants_->BeginRun();
+  EXPECT_NE(Find(weight_, "blocked"), nullptr);
+  constants_->Forget(weight_);
+  EXPECT_FALSE(constants_->Contains(weight_.data()));
+  constants_->Add(weight_);
+  EXPECT_EQ(Find(weight_, "blocked"), nullptr) << "it is new in this run";
+}
+
+TEST_F(ConstantTensorsTest, ATensorThatNobodyElseHoldsGoes) {
+  constants_ = std::make_unique<ConstantTensors>(allocator_);
+  const int64_t before = budget_->used();
+  {
+    const Tensor tensor = NewTensor();
+    constants_->Add(tensor);
+    constants_->DropDead();
+    EXPECT_TRUE(constants_->Contains(tensor.data()));
+  }
+  EXPECT_EQ(budget_->used(), before + kBytes);
+  constants_->BeginRun();
+  EXPECT_EQ(budget_->used(), before);
+}
+
+TEST_F(ConstantTensorsTest, ValuesOfNoTensorAreNotKept) {
+  EXPECT_FALSE(constants_->OfferValues("arange", {}, {other_})) << "nothing would end them";
+  const void* const from = weight_.data();
+  EXPECT_TRUE(constants_->OfferValues("twice", {&from, 1}, {other_}));
+  ASSERT_NE(constants_->FindValues("twice", {&from, 1}), nullptr);
+  EXPECT_EQ(constants_->FindValues("thrice", {&from, 1}), nullptr);
+  constants_->Forget(weight_);
+  EXPECT_EQ(constants_->FindValues("twice", {&from, 1}), nullptr);
+}
+
 TEST_F(ConstantTensorsTest, OtherTensorsAreNone) {
   EXPECT_EQ(Find(other_, "blocked"), nullptr);
   EXPECT_EQ(made_, 0);

@@ -141,21 +141,6 @@ TEST_F(ExecutorCacheTest, ReportsWhatDoesNotCompile) {
   EXPECT_EQ(status.get_future().get().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(ExecutorCacheTest, DropsIdleExecutorsWhenMemoryIsShort) {
-  const auto graph =
-      std::make_shared<const Graph>(Graph{{MakeNode("t_square", "t", {MakeNode("t_square", "s", {MakeVariable("x")})})}});
-  auto budget = std::make_shared<Budget>("b", 10000, "--f");
-  auto allocator = *DeviceAllocator::Create(Device(), budget);
-  ExecutorCache cache(bench_.lane(), *allocator);
-  for (const int64_t n : {1000, 1600}) {  // The first keeps an output of 4000 bytes, the second needs an arena of 6400.
-    const auto lease = Checkout(cache, ExecutorKey::Make(graph, SignatureOf(graph->outputs, n), {}));
-    ASSERT_TRUE(lease.ok()) << lease.status();
-    if (n == 1600) continue;
-    EXPECT_EQ((*lease)->RunAndWait(MakeRun({bench_.Filled(n, 1)}), nullptr), absl::OkStatus());
-  }
-  EXPECT_EQ(cache.num_idle(), 1u);
-}
-
 TEST(RandomStateTest, EachRunHasANumberOfItsOwn) {
   RandomState random{7, 3};
   gluond::Run one, two;

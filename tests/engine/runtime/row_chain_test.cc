@@ -17,6 +17,7 @@
 #include "engine/runtime/device_allocator.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/lane.h"
+#include "tests/engine/compile/all_passes.h"
 
 namespace gluond {
 namespace {
@@ -41,6 +42,8 @@ NodeEntry Dense(const std::string& name, const NodeEntry& x, int units) {
 
 class RowChainTest : public testing::Test {
  protected:
+  const AllPasses all_passes_;
+
   std::shared_ptr<Lane> LaneOf(int threads) { return OrDie(Lane::Create({}, {.threads = threads}, *allocator_)); }
 
   std::unique_ptr<Program> Compile(const std::vector<NodeEntry>& outputs, const Shape& data, bool is_train = false) {

@@ -37,6 +37,7 @@ class HeapScratch final : public Scratch {
 class OneConstant final : public Constants {
  public:
   explicit OneConstant(const void* data) : data_(data) {}
+  bool Contains(const void* data) override { return data == data_; }
   absl::StatusOr<const void*> Find(const void* data, absl::string_view form, size_t bytes,
                                    absl::FunctionRef<absl::Status(void*)> make) override {
     if (data != data_) return nullptr;

@@ -107,7 +107,8 @@ class TracedGraph:
                     "params=other.params."
                 )
         _warn_unused(block, [name for name in list(positions) + list(params) if name not in set(names)], positions)
-        self._op = CachedOp(outputs, list(block._flags.items()))
+        places = [place for place, (_, param) in enumerate(self._sources) if param is not None]
+        self._op = CachedOp(outputs, [("param_indices", places), *block._flags.items()])
 
 
 def _warn_unused(block: AnyHybridBlock, unused: List[str], positions: Dict[str, int]) -> None:

@@ -23,7 +23,8 @@ class CachedOp:
         op = CachedOp(net.symbol, flags=[("static_alloc", True)])
         y = op(data, weight, bias)       # An NDArray, or a list of them if the symbol has several outputs.
 
-    flags: as MXNet's; the server plans memory by itself, so they make no difference.
+    flags: as MXNet's. `param_indices` are the places of inputs that stay the same from call to call, but for training: calls
+    that only predict keep what follows from them. The server plans memory by itself, so the others make no difference.
     """
 
     def __init__(self, symbol: Outputs, flags: Iterable[Tuple[str, Any]] = ()) -> None:
@@ -33,6 +34,7 @@ class CachedOp:
         self._symbol = symbol
         self._inputs = len(symbol.list_inputs())
         self._outputs = len(symbol)
+        symbol._set_parameters(given.get("param_indices", ()))
         variables = symbol._define().variables
         auxiliaries, custom = set(symbol._variables()[1]), symbol._custom_states()
         self._auxiliary = [place for place, node in enumerate(variables) if node in auxiliaries]

@@ -38,10 +38,14 @@ class Inferred(NamedTuple):
 
 
 class Definition:
-    """The graph with these outputs. Nobody may change its nodes' attributes while it is in use (see `is_outdated`)."""
+    """The graph with these outputs. Nobody may change its nodes' attributes while it is in use (see `is_outdated`).
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    parameters: places of variables whose arrays mostly stay the same from one run to the next.
+    """
+
+    def __init__(self, entries: Sequence[Entry], parameters: Sequence[int] = ()) -> None:
         self._wire = _wire_graph.build(entries)
+        self._parameters = parameters
         self._edits = edits() + Node.edits
         self._graphs: weakref.WeakKeyDictionary[Session, tuple[int, Deque[int]]] = weakref.WeakKeyDictionary()
         self._frames: dict[int, encoding.CallFrame] = {}
@@ -64,7 +68,9 @@ class Definition:
             session.submit(
                 encoding.message(
                     encoding.DEFINE_GRAPH,
-                    command_pb2.Command.DefineGraph(graph=number, definition=self._wire.graph, inputs=self._wire.inputs),
+                    command_pb2.Command.DefineGraph(
+                        graph=number, definition=self._wire.graph, inputs=self._wire.inputs, parameters=self._parameters
+                    ),
                 )
             )
             self._graphs[session] = number, dead

@@ -13,11 +13,12 @@ from ._graph import Entry, Node
 class Outputs:
     """Symbol is one."""
 
-    __slots__ = ("_entries", "_definition", "__weakref__")
+    __slots__ = ("_entries", "_definition", "_parameters", "__weakref__")
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries: List[Entry] = list(entries)
         self._definition: Optional[Definition] = None
+        self._parameters: Tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -64,10 +65,16 @@ class Outputs:
             )
         return self._entries[0]
 
+    def _set_parameters(self, places: Sequence[int]) -> None:
+        """Says which of `list_inputs()` stay the same from one run to the next, but for training."""
+        if self._parameters != tuple(places):
+            self._parameters = tuple(places)
+            self._definition = None
+
     def _define(self) -> Definition:
         """The graph as the server knows it; made at its first use."""
         if self._definition is None or self._definition.is_outdated():
-            self._definition = Definition(self._entries)
+            self._definition = Definition(self._entries, self._parameters)
         return self._definition
 
     def debug_str(self) -> str:

@@ -1,0 +1,39 @@
+// The passes that make a program of a graph, in one list. A pass is required, or optional: without it a program computes the
+// same (up to rounding, where the pass says so), with more work. Passes know operators by their facts, never by their names.
+//
+//   Unit unit(graph, signatures, {.device = device});
+//   RETURN_IF_ERROR(RunPasses(Stage::kPlan, LeftOutPasses(), &unit));
+//
+// A pass fails where the graph is wrong, and never in silence: its error is the compilation's.
+
+#ifndef ENGINE_COMPILE_PIPELINE_H_
+#define ENGINE_COMPILE_PIPELINE_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/compile/pass_set.h"
+#include "engine/compile/unit.h"
+
+namespace gluond {
+
+// Passes of the first stage make another graph of the same values; those of the second say how it is run.
+enum class Stage { kRewrite, kPlan };
+
+struct Pass {
+  absl::string_view name;
+  Stage stage;
+  bool optional;
+  enum class For { kAll, kPredictions, kCpuPredictions } runs_for;
+  absl::Status (*run)(Unit* unit);
+};
+
+// All of them, in the order in which they run.
+absl::Span<const Pass> Passes();
+
+// Runs the passes of the unit's mode and device, up to those of `last`. Errors of a pass, and Validate's and CheckKernels'.
+absl::Status RunPasses(Stage last, PassSet left_out, Unit* unit);
+
+}  // namespace gluond
+
+#endif  // ENGINE_COMPILE_PIPELINE_H_

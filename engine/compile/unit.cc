@@ -1,0 +1,60 @@
+#include "engine/compile/unit.h"
+
+#include "absl/algorithm/container.h"
+#include "absl/types/span.h"
+#include "engine/core/status_macros.h"
+
+namespace gluond {
+
+void Unit::Replace(Graph graph) {
+  const auto same = [](const NodeEntry& a, const NodeEntry& b) { return a.node == b.node && a.index == b.index; };
+  if (absl::c_equal(graph.outputs, graph_.outputs, same)) return;
+  graph_ = std::move(graph);
+  indexed_ = nullptr;
+  inferred_ = nullptr;
+  computes_constants_.clear();
+}
+
+const IndexedGraph& Unit::indexed() {
+  if (indexed_ == nullptr) indexed_ = std::make_unique<const IndexedGraph>(graph_);
+  return *indexed_;
+}
+
+absl::StatusOr<const Inferred*> Unit::inferred() {
+  if (inferred_ == nullptr) {
+    absl::StatusOr<Inferred> inferred =
+        options_.open_shapes ? InferPartially(indexed(), known_) : InferShapeType(indexed(), known_);
+    RETURN_IF_ERROR(inferred.status());
+    inferred_ = std::make_unique<const Inferred>(*std::move(inferred));
+    // Passes may drop the calls that tell the shapes of variables: these stay known.
+    for (const uint32_t id : indexed_->variables()) {
+      const uint32_t entry = (*indexed_)[id].first_entry;
+      known_[(*indexed_)[id].node->name()] = {inferred_->shapes[entry], inferred_->types[entry]};
+    }
+  }
+  return inferred_.get();
+}
+
+void Unit::LeadWith(std::vector<NodeEntry> entries) {
+  num_constants_ += static_cast<uint32_t>(entries.size());
+  Graph graph{std::move(entries)};
+  graph.outputs.insert(graph.outputs.end(), graph_.outputs.begin(), graph_.outputs.end());
+  Replace(std::move(graph));
+}
+
+const std::vector<bool>& Unit::computes_constants() {
+  if (!computes_constants_.empty()) return computes_constants_;
+  computes_constants_.resize(indexed().num_nodes());
+  const auto mark = [this](const std::vector<NodePtr>& nodes, bool computes) {
+    for (const NodePtr& node : nodes) computes_constants_[indexed_->id(node.get())] = computes;
+  };
+  const auto outputs = absl::MakeConstSpan(graph_.outputs);
+  const auto constants = outputs.subspan(0, num_constants_);
+  absl::flat_hash_set<const Node*> makers;
+  for (const NodeEntry& constant : constants) makers.insert(constant.node.get());
+  mark(PostOrder(constants), true);
+  mark(PostOrder(outputs.subspan(num_constants_), [&](const Node* node) { return makers.contains(node); }), false);
+  return computes_constants_;
+}
+
+}  // namespace gluond

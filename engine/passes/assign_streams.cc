@@ -1,0 +1,25 @@
+#include "engine/passes/assign_streams.h"
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/core/op_facts.h"
+#include "engine/passes/rewrite.h"
+
+namespace gluond {
+
+Graph AssignStreams(const Graph& graph) {
+  uint32_t next = 0;
+  return Rewrite(graph, [&next](const NodePtr&, NodePtr node) {
+    if (!node->facts().random) return node;
+    const uint32_t stream = next++;
+    if (node->attrs.random_stream == stream) return node;
+    auto copy = std::make_shared<Node>();
+    copy->attrs = node->attrs;
+    copy->inputs = node->inputs;
+    copy->attrs.random_stream = stream;
+    return copy;
+  });
+}
+
+}  // namespace gluond

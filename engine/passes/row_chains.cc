@@ -1,0 +1,255 @@
+#include "engine/passes/row_chains.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "engine/core/batch_axis.h"
+#include "engine/core/op.h"
+#include "engine/core/op_facts.h"
+
+namespace gluond {
+namespace {
+
+using ChainOperand = RowChain::Operand;
+
+constexpr uint32_t kNoStep = static_cast<uint32_t>(-1);
+constexpr size_t kAlign = 64;
+// Most bytes that a chain's steps read whole, for each chunk, and most that one step reads and writes for a row: both stay
+// in a processor's cache.
+constexpr int64_t kMostWholeBytes = 1 << 20;
+constexpr int64_t kMostRowBytes = 1 << 19;
+// Bytes that all steps read and write for a chunk, about: enough to be worth a thread's way to it.
+constexpr int64_t kChunkBytes = 1 << 19;
+// Where there are more, their number is a multiple of this, so that as many threads have equal parts.
+constexpr int64_t kEven = 4;
+
+int64_t RowBytes(const Shape& shape, DType dtype) { return shape.Size(1, shape.ndim()) * SizeOf(dtype); }
+
+int64_t ChunksOf(int64_t rows, int64_t row_bytes) {
+  // A row has kChunkBytes at most for each of its steps, so that the product is far from any limit.
+  const int64_t wanted = std::max<int64_t>(1, std::min(rows, rows * row_bytes / kChunkBytes));
+  return std::min(rows, wanted <= kEven ? wanted : (wanted - 1) / kEven * kEven + kEven);
+}
+
+// Space for one chunk, whose parts are given back and used again.
+class LocalSpace {
+ public:
+  size_t Take(size_t bytes) {
+    for (auto [at, size] : free_) {
+      if (size < bytes) continue;
+      free_.erase(at);
+      if (size > bytes) free_[at + bytes] = size - bytes;
+      return at;
+    }
+    return std::exchange(end_, end_ + bytes);
+  }
+  void Give(size_t at, size_t bytes) { free_[at] = bytes; }
+  size_t bytes() const { return end_; }
+
+ private:
+  std::map<size_t, size_t> free_;  // The bytes of the free parts, by place.
+  size_t end_ = 0;
+};
+
+class Finder {
+ public:
+  Finder(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan, const std::vector<bool>& apart)
+      : graph_(graph),
+        inferred_(inferred),
+        plan_(plan),
+        apart_(apart),
+        made_by_(graph.num_entries(), kNoStep),
+        read_last_(graph.num_entries(), 0) {
+    for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
+      if (!plan.skipped[id]) nodes_.push_back(id);
+    }
+    for (uint32_t step = 0; step < nodes_.size(); ++step) {
+      const IndexedGraph::IndexedNode& node = graph[nodes_[step]];
+      for (uint32_t i = 0; i < node.node->num_outputs(); ++i) made_by_[node.first_entry + i] = step;
+      for (const IndexedGraph::Input& input : node.inputs) read_last_[input.entry] = step;
+    }
+    // Nobody else sees what lies in a chunk's space: no output of the graph, and no node that does not run, such as an
+    // identity in place.
+    for (const IndexedGraph::Input& output : graph.outputs()) read_last_[output.entry] = kNoStep;
+    for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
+      if (!plan.skipped[id]) continue;
+      for (const IndexedGraph::Input& input : graph[id].inputs) read_last_[input.entry] = kNoStep;
+    }
+  }
+
+  std::vector<RowChain> Find() const {
+    std::vector<RowChain> chains;
+    for (uint32_t first = 0; first < nodes_.size();) {
+      const uint32_t last = EndOf(first);
+      if (last - first > 1) {
+        RowChain chain = Make(first, last);
+        if (chain.chunks > 1) chains.push_back(std::move(chain));
+      }
+      first = std::max(last, first + 1);
+    }
+    return chains;
+  }
+
+ private:
+  // The rows of the step's batches; 0: it is no such step.
+  int64_t RowsOf(uint32_t step) const {
+    const IndexedGraph::IndexedNode& node = graph_[nodes_[step]];
+    const OpFacts& facts = node.node->facts();
+    const int batches = node.node->op()->GetAttr<TBatchInputs>("TBatchInputs", 0);
+    if (apart_[nodes_[step]] || batches == 0 || facts.async || facts.random || !facts.mutated.empty()) return 0;
+    int64_t rows = -1, bytes = 0;
+    const auto add = [&](uint32_t entry) {
+      const Shape& shape = inferred_.shapes[entry];
+      if (shape.ndim() < 2 || (rows >= 0 && shape[0] != rows)) return false;
+      rows = shape[0];
+      bytes += RowBytes(shape, inferred_.types[entry]);
+      return bytes <= kMostRowBytes;
+    };
+    for (int i = 0; i < batches; ++i) {
+      if (!add(node.inputs[static_cast<size_t>(i)].entry)) return 0;
+    }
+    for (uint32_t i = 0; i < node.node->num_outputs(); ++i) {
+      const OpReqType req = plan_.req[node.first_entry + i];
+      if (req == kAddTo || (req != kNullOp && !add(node.first_entry + i))) return 0;
+    }
+    return rows;
+  }
+
+  bool IsBatch(uint32_t step, uint32_t input) const {
+    return static_cast<int>(input) < graph_[nodes_[step]].node->op()->GetAttr<TBatchInputs>("TBatchInputs", 0);
+  }
+
+  int64_t WholeBytes(uint32_t step) const {
+    const std::vector<IndexedGraph::Input>& inputs = graph_[nodes_[step]].inputs;
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < inputs.size(); ++i) {
+      const uint32_t entry = inputs[i].entry;
+      if (!IsBatch(step, i)) bytes += inferred_.shapes[entry].Size() * SizeOf(inferred_.types[entry]);
+    }
+    return bytes;
+  }
+
+  // The end of the chain that begins with `first`.
+  uint32_t EndOf(uint32_t first) const {
+    const int64_t rows = RowsOf(first);
+    uint32_t step = first;
+    if (rows < 2) return step;
+    for (int64_t whole = 0; step < nodes_.size() && RowsOf(step) == rows; ++step) {
+      const std::vector<IndexedGraph::Input>& inputs = graph_[nodes_[step]].inputs;
+      for (uint32_t i = 0; i < inputs.size(); ++i) {
+        if (IsBatch(step, i)) continue;
+        const uint32_t made = made_by_[inputs[i].entry];
+        if (made != kNoStep && made >= first) return step;  // It is whole after the chain only.
+      }
+      whole += WholeBytes(step);
+      if (whole > kMostWholeBytes) return step;
+    }
+    return step;
+  }
+
+  RowChain Make(uint32_t first, uint32_t last) const {
+    RowChain chain;
+    chain.first = first;
+    chain.last = last;
+    chain.rows = RowsOf(first);
+    for (uint32_t step = first; step < last; ++step) chain.whole_bytes += WholeBytes(step);
+    int64_t row_bytes = 0;
+    for (uint32_t step = first; step < last; ++step) {
+      ForEachBatch(step, [&](uint32_t entry) { row_bytes += RowBytes(inferred_.shapes[entry], inferred_.types[entry]); });
+    }
+    chain.chunks = ChunksOf(chain.rows, row_bytes);
+    LocalSpace space;
+    std::map<uint32_t, ChainOperand> locals;  // By entry.
+    for (uint32_t step = first; step < last; ++step) {
+      const IndexedGraph::IndexedNode& node = graph_[nodes_[step]];
+      for (uint32_t i = 0; i < node.inputs.size(); ++i) {
+        const uint32_t entry = node.inputs[i].entry;
+        const auto local = locals.find(entry);
+        chain.ins.push_back(local != locals.end() ? local->second : IsBatch(step, i) ? Rows(entry) : ChainOperand());
+      }
+      for (uint32_t i = 0; i < node.node->num_outputs(); ++i) {
+        const uint32_t entry = node.first_entry + i;
+        ChainOperand out = plan_.req[entry] == kNullOp ? ChainOperand() : Rows(entry);
+        if (out.kind == ChainOperand::kRows && IsLocal(entry, last)) {
+          out.kind = ChainOperand::kLocal;
+          if (const std::optional<uint32_t> in = InPlaceInput(step, i, out, locals)) {
+            out.offset = locals.at(*in).offset;
+            out.req = kWriteInplace;
+            locals.erase(*in);
+          } else {
+            out.offset = space.Take(LocalBytes(out, chain));
+            out.req = kWriteTo;
+          }
+          locals[entry] = out;
+        }
+        chain.outs.push_back(out);
+      }
+      std::erase_if(locals, [&](const auto& local) {
+        if (read_last_[local.first] > step) return false;
+        space.Give(local.second.offset, LocalBytes(local.second, chain));
+        return true;
+      });
+    }
+    chain.local_bytes = space.bytes();
+    return chain;
+  }
+
+  template <class Body>
+  void ForEachBatch(uint32_t step, const Body& body) const {
+    const IndexedGraph::IndexedNode& node = graph_[nodes_[step]];
+    for (uint32_t i = 0; i < node.inputs.size(); ++i) {
+      if (IsBatch(step, i)) body(node.inputs[i].entry);
+    }
+    for (uint32_t i = 0; i < node.node->num_outputs(); ++i) {
+      if (plan_.req[node.first_entry + i] != kNullOp) body(node.first_entry + i);
+    }
+  }
+
+  ChainOperand Rows(uint32_t entry) const {
+    ChainOperand rows;
+    rows.kind = ChainOperand::kRows;
+    rows.row_bytes = RowBytes(inferred_.shapes[entry], inferred_.types[entry]);
+    return rows;
+  }
+  // The bytes for the most rows that a chunk has.
+  static size_t LocalBytes(const ChainOperand& operand, const RowChain& chain) {
+    const int64_t rows = (chain.rows - 1) / chain.chunks + 1;
+    return (static_cast<size_t>(rows * operand.row_bytes) + kAlign - 1) / kAlign * kAlign;
+  }
+  // An output of a step of the chain that nobody reads after it.
+  bool IsLocal(uint32_t entry, uint32_t last) const { return plan_.offset[entry] >= 0 && read_last_[entry] < last; }
+
+  // The local entry whose memory output `index` takes over.
+  std::optional<uint32_t> InPlaceInput(uint32_t step, uint32_t index, const ChainOperand& out,
+                                       const std::map<uint32_t, ChainOperand>& locals) const {
+    const IndexedGraph::IndexedNode& node = graph_[nodes_[step]];
+    if (plan_.req[node.first_entry + index] != kWriteInplace) return std::nullopt;
+    for (const OpFacts::InPlace& pair : node.node->facts().in_place) {
+      if (pair.output != index || pair.input >= node.inputs.size()) continue;
+      const uint32_t entry = node.inputs[pair.input].entry;
+      const auto local = locals.find(entry);
+      if (plan_.offset[entry] != plan_.offset[node.first_entry + index] || local == locals.end()) continue;
+      if (local->second.row_bytes == out.row_bytes) return entry;
+    }
+    return std::nullopt;
+  }
+
+  const IndexedGraph& graph_;
+  const Inferred& inferred_;
+  const MemoryPlan& plan_;
+  const std::vector<bool>& apart_;
+  std::vector<uint32_t> nodes_;  // By step.
+  // By entry: steps. kNoStep as the last one to read it: something that is no step does.
+  std::vector<uint32_t> made_by_, read_last_;
+};
+
+}  // namespace
+
+std::vector<RowChain> FindRowChains(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan,
+                                    const std::vector<bool>& apart) {
+  return Finder(graph, inferred, plan, apart).Find();
+}
+
+}  // namespace gluond
