@@ -6,6 +6,7 @@
 #include "ops/kernel/gemm.h"
 #include "ops/kernel/rnn_cells.h"
 #include "ops/kernel/stage.h"
+#include "ops/kernel/unit_product.h"
 
 namespace gluond::ops {
 namespace {
@@ -71,11 +72,13 @@ void SetStep(const RnnSize& s, const RnnInputs& in, const Direction<C>& d, int64
 // All steps of one direction of one layer: x to y, which has a column block for each direction.
 template <class D, class C>
 absl::Status ForwardDirection(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, int64_t layer, const Direction<C>& d,
-                              const Weights<const C>& w, const C* x, C* from_state, C* y) {
+                              const C* parameters, UnitProduct<D, C>* by_state, const C* x, C* from_state, C* y) {
   const int64_t gates = s.gates();
-  RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = s.rows(), .n = gates, .k = s.inputs(layer), .transpose_b = true}, x, w.input,
-                          kWriteTo, d.gates));
-  const GemmSize recurrent = {.m = s.batch, .n = gates, .k = s.units, .transpose_b = true};
+  const Weights<const C> w(s, parameters, layer, d.reverse ? 1 : 0);
+  UnitProduct<D, C> by_input({.m = s.rows(), .n = gates, .k = s.inputs(layer), .transpose_b = true}, s.units);
+  RETURN_IF_ERROR(by_input.Load(ctx, parameters, w.input - parameters, 1));
+  RETURN_IF_ERROR(by_input.Multiply(ctx, x, kWriteTo, d.gates));
+  RETURN_IF_ERROR(by_state->Load(ctx, parameters, w.state - parameters, s.steps));
   return WithMode(s.mode, [&](auto mode) -> absl::Status {
     constexpr RnnMode kMode = decltype(mode)::kMode;
     for (int64_t i = 0; i < s.steps; ++i) {
@@ -91,9 +94,7 @@ absl::Status ForwardDirection(const OpContext& ctx, const RnnSize& s, const RnnI
       step.y = y + t * s.batch * step.y_stride;
       step.new_from_state = d.extra + t * s.state();
       const bool apart = kMode == RnnMode::kGru;
-      RETURN_IF_ERROR(
-          Gemm<D>(ctx, DTypeOf<C>, recurrent, step.h_before, w.state, apart ? kWriteTo : kAddTo, apart ? from_state : step.gates));
-      RETURN_IF_ERROR(ForEachUnit<D>(ctx, s.batch, step));
+      RETURN_IF_ERROR(by_state->Run(ctx, step.h_before, apart ? kWriteTo : kAddTo, apart ? from_state : step.gates, step));
     }
     return absl::OkStatus();
   });
@@ -143,6 +144,7 @@ absl::Status Forward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in
   if (s.mode == RnnMode::kGru) {
     ASSIGN_OR_RETURN(from_state, Space<C>(ctx, s.batch * s.gates()));
   }
+  UnitProduct<D, C> by_state({.m = s.batch, .n = s.gates(), .k = s.units, .transpose_b = true}, s.units);
 
   for (int64_t layer = 0; layer < s.layers; ++layer) {
     C* y = layer + 1 < s.layers ? reserve + s.OutputAt(layer) : y_stage.data;
@@ -159,8 +161,8 @@ absl::Status Forward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in
       };
       RETURN_IF_ERROR(load(in.state, d.h));
       if (s.lstm()) RETURN_IF_ERROR(load(in.cell, d.extra));
-      RETURN_IF_ERROR((
-          ForwardDirection<D, C>(ctx, s, in, layer, d, {s, parameters, layer, direction}, x, from_state, y + direction * s.units)));
+      RETURN_IF_ERROR(
+          (ForwardDirection<D, C>(ctx, s, in, layer, d, parameters, &by_state, x, from_state, y + direction * s.units)));
       RETURN_IF_ERROR(store(d.h, state_out));
       if (s.lstm()) RETURN_IF_ERROR(store(d.extra, cell_out));
     }
@@ -181,10 +183,11 @@ struct BackwardSpace {
 
 // The gates' gradients of all steps, and those of the first state in dh and dc.
 template <class D, class C>
-absl::Status BackwardSteps(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, const Direction<C>& d, const C* recurrent,
-                           const C* dy, const BackwardSpace<C>& space) {
+absl::Status BackwardSteps(const OpContext& ctx, const RnnSize& s, const RnnInputs& in, const Direction<C>& d,
+                           const UnitProduct<D, C>& by_state, const C* dy, const BackwardSpace<C>& space) {
   const int64_t gates = s.gates();
   return WithMode(s.mode, [&](auto mode) -> absl::Status {
+    const C* of_later = nullptr;  // The gates' gradients of the step that was computed before.
     for (int64_t i = s.steps - 1; i >= 0; --i) {
       const int64_t t = d.StepNumber(i);
       RnnStepBackward<C, decltype(mode)::kMode> step{};
@@ -197,11 +200,10 @@ absl::Status BackwardSteps(const OpContext& ctx, const RnnSize& s, const RnnInpu
       step.dc = space.dc;
       step.dgates = space.dgates + t * s.batch * gates;
       step.dstate_gates = space.dstate_gates + t * s.batch * gates;
-      RETURN_IF_ERROR(ForEachUnit<D>(ctx, s.batch, step));
-      RETURN_IF_ERROR(
-          Gemm<D>(ctx, DTypeOf<C>, {.m = s.batch, .n = s.units, .k = gates}, step.dstate_gates, recurrent, kAddTo, space.dh));
+      RETURN_IF_ERROR(by_state.Run(ctx, of_later, kAddTo, space.dh, step));
+      of_later = step.dstate_gates;
     }
-    return absl::OkStatus();
+    return of_later == nullptr ? absl::OkStatus() : by_state.Multiply(ctx, of_later, kAddTo, space.dh);
   });
 }
 
@@ -265,6 +267,7 @@ absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& i
   for (int64_t i = 0; i < 2 && i + 1 < s.layers; ++i) {
     ASSIGN_OR_RETURN(between[i], Space<C>(ctx, s.outputs()));
   }
+  UnitProduct<D, C> by_state({.m = s.batch, .n = s.units, .k = s.gates()}, s.units);
 
   for (int64_t layer = s.layers - 1; layer >= 0; --layer) {
     C* dx = layer > 0 ? between[(layer - 1) % 2] : dx_stage.data;
@@ -285,7 +288,8 @@ absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& i
       };
       RETURN_IF_ERROR(begin(dstate, space.dh));
       if (s.lstm()) RETURN_IF_ERROR(begin(dcell, space.dc));
-      RETURN_IF_ERROR((BackwardSteps<D, C>(ctx, s, in, d, w.state, dy + direction * s.units, space)));
+      RETURN_IF_ERROR(by_state.Load(ctx, parameters, w.state - parameters, s.steps));
+      RETURN_IF_ERROR((BackwardSteps<D, C>(ctx, s, in, d, by_state, dy + direction * s.units, space)));
       RETURN_IF_ERROR(end(dstate_out, space.dh));
       if (s.lstm()) RETURN_IF_ERROR(end(dcell_out, space.dc));
       if (dx_req != kNullOp) {
