@@ -1,5 +1,5 @@
-"""The tutorials' code, timed: the same lines with gluond and with MXNet 1.9.1. Prints microseconds, one line for each
-case named on a line of standard input.
+"""The tutorials' code and the networks of network_cases.py, timed: the same lines with gluond and with MXNet 1.9.1. Prints
+microseconds, one line for each case named on a line of standard input; network_cases.py has the rest of the protocol.
 
 usage: gluon_bench.py {gluond,mxnet}
 
@@ -8,11 +8,8 @@ grpcio, and gets them back.
 MXNet needs numpy<1.24. Threads are OMP_NUM_THREADS.
 """
 
-import importlib
 import os
-import statistics
 import sys
-import time
 
 import needs
 
@@ -22,9 +19,16 @@ needs.require("numpy", *(("grpc", "google.protobuf", "crc32c") if sys.argv[1] ==
 
 import numpy as np  # noqa: E402
 
-mx = importlib.import_module(sys.argv[1])
-nd, autograd, gluon = mx.nd, mx.autograd, mx.gluon
-nn = gluon.nn
+import gluon_networks  # noqa: E402
+from gluon_networks import autograd, gluon, mx, nd, nn  # noqa: E402
+from network_cases import Timed, answer  # noqa: E402
+
+# The cases that gluond alone has, and lines that are not timed.
+GLUONDS, OTHERS = {}, {}
+if sys.argv[1] == "gluond":
+    import gluond_cases
+
+    GLUONDS, OTHERS = gluond_cases.CASES, {"memory": gluond_cases.memory}
 
 
 class Softmax(mx.operator.CustomOp):
@@ -90,7 +94,7 @@ def round_trip():
 def echo(size):
     import grpc
 
-    channel = grpc.insecure_channel(os.environ["ECHO_ADDRESS"])
+    channel = grpc.insecure_channel(os.environ["ECHO_ADDRESS"], [("grpc.max_receive_message_length", -1)])
     call = channel.unary_unary("/gluond.v1.OperatorService/Invoke")
     message = bytes(size)
     return lambda: call(message), 500 if size == 0 else 20, 1
@@ -193,102 +197,6 @@ def lenet(hybrid):
     return step, 60, 1
 
 
-def recurrent():
-    """Two layers of LSTM of 256 over 35 steps of one sequence."""
-    net = gluon.rnn.LSTM(256, 2, input_size=256)
-    net.initialize(mx.init.Xavier())
-    net.hybridize(static_alloc=True, static_shape=True)
-    x = np.random.RandomState(0).uniform(size=(35, 1, 256)).astype("float32")
-    return lambda: net(nd.array(x)).asnumpy(), 20, 1
-
-
-class EncoderLayer(gluon.HybridBlock):
-    """Self-attention and two dense layers, normalized after each."""
-
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads, self.scale = heads, (width // heads) ** -0.5
-        with self.name_scope():
-            self.project, self.merge = nn.Dense(3 * width, flatten=False), nn.Dense(width, flatten=False)
-            self.widen, self.narrow = nn.Dense(4 * width, flatten=False, activation="relu"), nn.Dense(width, flatten=False)
-            self.norms = nn.HybridSequential()
-            self.norms.add(nn.LayerNorm(), nn.LayerNorm())
-
-    def heads_of(self, F, x):
-        """(batch, steps, width) as (batch * heads, steps, width / heads)."""
-        return F.reshape(F.transpose(F.reshape(x, (0, 0, self.heads, -1)), (0, 2, 1, 3)), (-3, 0, 0))
-
-    def hybrid_forward(self, F, x):
-        query, key, value = (self.heads_of(F, y) for y in F.split(self.project(x), num_outputs=3, axis=2))
-        weights = F.softmax(F.batch_dot(query, key, transpose_b=True) * self.scale)
-        y = F.reshape(F.batch_dot(weights, value), (-4, -1, self.heads, 0, 0))
-        y = self.norms[0](x + self.merge(F.reshape(F.transpose(y, (0, 2, 1, 3)), (0, 0, -3))))
-        return self.norms[1](y + self.narrow(self.widen(y)))
-
-
-def encoder():
-    """Four layers of width 256 over a sequence of 128."""
-    net = nn.HybridSequential()
-    for _ in range(4):
-        net.add(EncoderLayer(256, 8))
-    net.initialize(mx.init.Xavier())
-    net.hybridize(static_alloc=True, static_shape=True)
-    x = np.random.RandomState(0).uniform(size=(1, 128, 256)).astype("float32")
-    return lambda: net(nd.array(x)).asnumpy(), 15, 1
-
-
-class Bottleneck(gluon.HybridBlock):
-    """1x1, 3x3 and 1x1, beside a shortcut."""
-
-    def __init__(self, channels, stride, match):
-        super().__init__()
-        with self.name_scope():
-            self.body, self.shortcut = nn.HybridSequential(), nn.HybridSequential()
-            self.body.add(
-                nn.Conv2D(channels // 4, 1, stride),
-                nn.BatchNorm(),
-                nn.Activation("relu"),
-                nn.Conv2D(channels // 4, 3, 1, 1, use_bias=False),
-                nn.BatchNorm(),
-                nn.Activation("relu"),
-                nn.Conv2D(channels, 1),
-                nn.BatchNorm(),
-            )
-            if match:
-                self.shortcut.add(nn.Conv2D(channels, 1, stride, use_bias=False), nn.BatchNorm())
-
-    def hybrid_forward(self, F, x):
-        return F.Activation(self.body(x) + (self.shortcut(x) if len(self.shortcut) else x), act_type="relu")
-
-
-def resnet50(batch):
-    """Inference of one image, or training steps."""
-    net = nn.HybridSequential()
-    net.add(nn.Conv2D(64, 7, 2, 3, use_bias=False), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
-    for stage, blocks in enumerate((3, 4, 6, 3)):
-        for i in range(blocks):
-            net.add(Bottleneck(256 << stage, 2 if stage > 0 and i == 0 else 1, i == 0))
-    net.add(nn.GlobalAvgPool2D(), nn.Dense(1000))
-    net.initialize(mx.init.Xavier())
-    net.hybridize(static_alloc=True, static_shape=True)
-    images = np.random.RandomState(0).uniform(size=(batch, 3, 224, 224)).astype("float32")
-    if batch == 1:
-        return lambda: net(nd.array(images)).asnumpy(), 5, 1
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
-    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
-    labels = np.arange(batch).astype("float32")
-
-    def step():
-        x, y = nd.array(images), nd.array(labels)
-        with autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(batch)
-        return loss.mean().asscalar()
-
-    return step, 1, 1
-
-
 def custom_softmax(computed):
     """computed: the operator's input is another operator's output, as in a network."""
     x = nd.array(np.random.RandomState(0).normal(size=(64, 1000)))
@@ -325,10 +233,6 @@ CASES = {
     "custom_softmax": lambda: custom_softmax(False),
     "computed_softmax": lambda: custom_softmax(True),
     "custom_float": custom_float,
-    "recurrent": recurrent,
-    "encoder": encoder,
-    "resnet50": lambda: resnet50(1),
-    "resnet50_training": lambda: resnet50(8),
     "element": element,
     "elements": elements,
     "set_list": lambda: set_one([0]),
@@ -343,24 +247,14 @@ CASES = {
 }
 
 
-def main():
-    prepared = {}
-    for line in sys.stdin:
-        name = line.strip()
-        if name not in prepared:
-            prepared[name] = echo(int(name[5:])) if name.startswith("echo_") else CASES[name]()
-            for _ in range(10):
-                prepared[name][0]()
-        run, times, operations = prepared[name]
-        nd.waitall()
-        parts = []
-        for _ in range(5):
-            begin = time.perf_counter()
-            for _ in range(max(1, times // 5)):
-                run()
-            parts.append((time.perf_counter() - begin) / max(1, times // 5) / operations * 1e6)
-        print(f"{statistics.median(parts):.2f}", flush=True)
+def make(line):
+    """A case, timed."""
+    if line.startswith("echo_"):
+        return Timed(*echo(int(line[len("echo_") :])))
+    if line in CASES:
+        return Timed(*CASES[line]())
+    return GLUONDS[line]() if line in GLUONDS else gluon_networks.make(line)
 
 
 if __name__ == "__main__":
-    main()
+    answer(make, OTHERS, nd.waitall)

@@ -42,6 +42,12 @@ class NeedsTest(unittest.TestCase):
             ("torch", "torch", ("peer_torch.py", "lenet", "1")),
             ("mxnet", "mxnet==1.9.1 'numpy<1.24'", ("spatial_mxnet.py",)),
             ("torch", "torch", ("spatial_torch.py",)),
+            ("torch", "torch", ("gluon_torch.py",)),
+            ("onnxruntime", "onnxruntime", ("peer_onnxruntime.py",)),
+            ("grpc", "grpcio", ("run.py", "--only", "hybrid:adam")),
+            ("torch", "torch", ("run.py", "--only", "hybrid:encoder", "--torch", sys.executable)),
+            ("numpy", "numpy", ("run.py", "--only", "hybrid:encoder", "--mxnet", sys.executable)),
+            ("onnxruntime", "onnxruntime", ("run.py", "--only", "hybrid:encoder", "--ort", sys.executable)),
             ("onnxruntime", "onnxruntime", ("run.py", "--only", "serving:peer", "--ort", sys.executable)),
             ("onnxruntime", "onnxruntime", ("peer_onnxruntime.py", "lenet")),
             ("torch", "torch", ("run.py", "--only", "spatial:3D", "--torch", sys.executable)),
@@ -56,6 +62,9 @@ class NeedsTest(unittest.TestCase):
             (("--torch", "/no/python"), {}, "/no/python is no Python"),
             (("--only", "lenet"), {"GLUOND_BIN": "/no/folder"}, "/no/folder/server/gluond-server"),
             (("--only", "lenet"), {"PATH": "/no/folder"}, "bazel is not on PATH"),
+            (("--only", "before"), {}, "--server NAME=PATH, twice or more"),
+            (("--server", "new=/no/file"), {}, "--server new=/no/file: name a gluond-server"),
+            (("--only", "hybrid"), {"GLUOND_BIN": "/no/folder"}, "/no/folder/server/gluond-server"),
         ):
             with self.subTest(says):
                 run = subprocess.run(

@@ -1,5 +1,6 @@
 // The costs of the operators of LeNet's training step by themselves, at batch 64: each is called with the inputs that
-// its neighbours would give it. Take ratios; --benchmark_filter=Pooling runs some.
+// its neighbours would give it. And recurrent layers, two of 256 units over 35 steps of 1 or 20 sequences. Take ratios;
+// --benchmark_filter=lstm runs some.
 
 #include <benchmark/benchmark.h>
 
@@ -30,6 +31,11 @@ const AttrDict kFc1 = {{"num_hidden", "500"}}, kFc2 = {{"num_hidden", "10"}};
 const AttrDict kSgd = {{"lr", "0.1"}, {"momentum", "0.9"}, {"rescale_grad", "0.015625"}};
 const Shape kImage = {64, 1, 28, 28}, kA = {64, 20, 24, 24}, kB = {64, 20, 12, 12}, kC = {64, 50, 8, 8}, kD = {64, 50, 4, 4};
 const Shape kHidden = {64, 500}, kOut = {64, 10};
+const AttrDict kLstm = {{"mode", "lstm"}, {"state_size", "256"}, {"num_layers", "2"}};
+const AttrDict kGru = {{"mode", "gru"}, {"state_size", "256"}, {"num_layers", "2"}};
+// The reserve is a layer's output; gates, states and cells.
+const Shape kSteps = {35, 20, 256}, kStates = {2, 20, 256}, kWeights = {4 * 2 * 256 * (256 + 256 + 2)};
+const Shape kReserve = {20 * 256 * (35 + 2 * (35 * 4 + 36 + 36))};
 
 const std::vector<Row>& Rows() {
   static const std::vector<Row>& rows = *new std::vector<Row>{
@@ -54,6 +60,11 @@ const std::vector<Row>& Rows() {
       {"back_relu1", "_backward_Activation", kRelu, {kA, kA}},
       {"back_conv1", "_backward_Convolution", kConv1, {kA, kImage, {20, 1, 5, 5}}, true},
       {"sgd_fc1", "sgd_mom_update", kSgd, {{500, 800}, {500, 800}, {500, 800}}},
+      {"lstm_of_one", "RNN", kLstm, {{35, 1, 256}}},
+      {"gru_of_one", "RNN", kGru, {{35, 1, 256}}},
+      {"lstm", "RNN", kLstm, {kSteps}},
+      {"gru", "RNN", kGru, {kSteps}},
+      {"back_lstm", "_backward_RNN", kLstm, {kSteps, kWeights, kStates, kStates, kReserve, kSteps}},
       {"sum_sq_fc1", "multi_sum_sq", {{"num_arrays", "1"}}, {{500, 800}}},
   };
   return rows;

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Measures the figures of docs/performance.md and prints them as a Markdown table.
 
-usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--ort PYTHON] [--before PACKAGE] [--only WORD] [--quick]
+usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--ort PYTHON] [--before PACKAGE] [--server NAME=PATH]...
+    [--only WORD] [--quick] [--tiny]
 
-WORD is a part of `wire`, `python`, `indexing`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, or of a network's name; `spatial:WORD` takes
-the cases of spatial_cases.py with that word, `serving:WORD` the rows of serving.py, of which `--quick` takes one short round each.
-`quota` needs root and the kernel's control groups.
+WORD is a part of `wire`, `python`, `indexing`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, `hybrid`, or of a network's name;
+`spatial:WORD` takes the cases of spatial_cases.py with that word, `serving:WORD` the rows of serving.py, of which `--quick`
+takes one short round each, `hybrid:WORD,WORD` those of hybrid.py. `quota` needs root and the kernel's control groups.
+
+PATH is a gluond-server, or the folder bazel-bin of a build. `hybrid` measures the first one, and compares it with the others;
+`before` (or `before:WORD,WORD`, never a part of that word) does so with the rows of before.py. `--tiny` shrinks the networks of
+`hybrid`, to see that its rows work.
 
 PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. PACKAGE is the
 folder client/python of another revision, in which build_stubs.py has run: `python` compares the package with it. Every
@@ -24,6 +29,9 @@ import subprocess
 import sys
 import tempfile
 
+import before
+import comparison
+import hybrid
 import python_rows
 import serving
 import spatial_cases
@@ -126,13 +134,15 @@ def wants_serving(options):
 
 def check(options):
     """Ends the program where something is missing, before anything is built or measured."""
+    before.check(options)
     in_python = any(options.only in part for part in ("python", "indexing", "fit", "neighbour"))
-    networks = any(options.only in network for network in STEPS) or wants_spatial(options)
+    in_python = in_python or hybrid.wanted(options) or before.wanted(options)
+    networks = any(options.only in network for network in STEPS) or wants_spatial(options) or hybrid.wanted(options)
     wanted = [
         (sys.executable, ("numpy", "grpc", "google.protobuf", "crc32c"), in_python),
-        (options.torch, ("torch",), networks or options.only in "neighbour"),
+        (options.torch, ("numpy", "torch"), networks or options.only in "neighbour"),
         (options.mxnet, ("numpy", "mxnet"), networks or in_python),
-        (options.ort, ("onnxruntime", "onnx", "numpy"), wants_serving(options)),
+        (options.ort, ("onnxruntime", "onnx", "numpy"), wants_serving(options) or hybrid.wanted(options)),
     ]
     for python, modules, is_used in wanted:
         if not python or not is_used:
@@ -145,13 +155,11 @@ def check(options):
         if shutil.which("bazel") is None:
             sys.exit("bazel is not on PATH; install it (deploy/setup.sh does), or let GLUOND_BIN name a folder with built programs")
         return
+    others = ("client/cli/gluond", "tests/bench/wire_bench", "tests/bench/step_bench", "tests/bench/spatial_bench")
     for program in (
         "server/gluond-server",
-        "client/cli/gluond",
         "tests/bench/echo_server",
-        "tests/bench/wire_bench",
-        "tests/bench/step_bench",
-        "tests/bench/spatial_bench",
+        *(() if options.only.startswith(("hybrid", "before:python")) else others),
     ):
         if not (BIN / program).is_file():
             sys.exit(
@@ -194,7 +202,9 @@ def main():
     parser.add_argument("--mxnet")
     parser.add_argument("--ort")
     parser.add_argument("--before")
+    parser.add_argument("--server", action="append", type=comparison.Server.parse)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     check(options)
@@ -202,8 +212,15 @@ def main():
         run_or_exit(["bazel", "build", "//server:gluond-server", "//client/cli:gluond", "//tests/bench:all"], cwd=ROOT)
     with open("/proc/cpuinfo") as cpuinfo:
         cpu = next(line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name"))
-    print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}\n")
-    print("| what | gluond | against | ratio | at most |\n| --- | --- | --- | --- | --- |", flush=True)
+    print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}")
+    if before.wanted(options):
+        before.measure(options, STEPS)
+        return
+    if hybrid.wanted(options):
+        hybrid.measure(options)
+        if options.only.startswith("hybrid"):
+            return
+    print("\n| what | gluond | against | ratio | at most |\n| --- | --- | --- | --- | --- |", flush=True)
 
     if wants_spatial(options):
         spatial(options.rounds, options.torch, options.mxnet, options.only.partition(":")[2])

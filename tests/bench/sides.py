@@ -29,6 +29,11 @@ def wait_for(path, process, seconds=30):
     return f"127.0.0.1:{path.read_text().strip()}"
 
 
+def pause():
+    """Before each figure: the side before has compute threads that spin for a while before they sleep."""
+    time.sleep(0 if "BENCH_TINY" in os.environ else 0.5)
+
+
 class Side:
     """A program that answers each line with a number."""
 
@@ -55,7 +60,7 @@ class Side:
         return answer
 
     def measure(self):
-        time.sleep(0.5)  # The side before has compute threads that spin for a while before they sleep.
+        pause()
         self.figures.append(float(self.ask(self.line)))
 
     def stop(self):
@@ -81,9 +86,10 @@ def row(what, ours, other, unit, limit):
     )
 
 
-def start_server(folder):
+def start_server(folder, program=None):
+    """A server that writes its port into the folder. program: default: the build's."""
     return subprocess.Popen(
-        [BIN / "server/gluond-server", "--address=127.0.0.1:0", "--devices=cpu", f"--port_file={folder / 'port'}"],
+        [program or BIN / "server/gluond-server", "--address=127.0.0.1:0", "--devices=cpu", f"--port_file={folder / 'port'}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
