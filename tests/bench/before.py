@@ -18,7 +18,7 @@ from python_rows import GLUON
 from sides import BIN, Side, alternate, pause
 
 _AT_MOST = 1.02
-# Of the load generator, by network and callers: callers, rows of a batch.
+# The load generator's numbers by network and callers: callers, rows of a batch.
 _LOADS = {"lenet": (1, 0), "lenet_32": (32, 32), "wide_32": (32, 32), "resnet50": (1, 0)}
 
 

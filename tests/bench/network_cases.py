@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Callable, NamedTuple
 
-TINY = "BENCH_TINY" in os.environ or "--tiny" in sys.argv  # Of run.py, which tells its sides by the environment.
+TINY = "BENCH_TINY" in os.environ or "--tiny" in sys.argv  # run.py has the flag, and tells its sides by the environment.
 # Layers, width, length of the sequence; of the encoder also the heads.
 LSTM = (2, 8, 3) if TINY else (2, 256, 35)
 ENCODER = (2, 8, 6, 2) if TINY else (4, 256, 128, 8)

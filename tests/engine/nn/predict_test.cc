@@ -40,7 +40,7 @@ class PredictTest : public ModelTest {
     return Bytes((*outputs)[0].tensor);
   }
 
-  // What a model that has predicted nothing yet predicts with these parameters.
+  // The prediction of a model with these parameters that has predicted nothing yet.
   std::string PredictedAnew(Model& model) {
     std::shared_ptr<Model> other = MakeModel(Network(), {{"data", {-1, 3, 8, 8}, DType::kFloat32}}, 7);
     EXPECT_OK(Set(*other, *Get(model)));

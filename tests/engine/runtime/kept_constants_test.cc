@@ -1,4 +1,4 @@
-// What follows from constants alone is computed in the first two runs, and kept from then on until one of them changes.
+// Values that follow from constants alone are computed in the first two runs, and kept from then on until a constant changes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
