@@ -10,7 +10,6 @@
 #include <cmath>
 
 #include "ops/kernel/math.h"
-#include "ops/kernel/stage.h"
 #include "ops/optimizer.h"
 
 namespace gluond::ops {
@@ -20,7 +19,7 @@ struct DirectionParam : Param<DirectionParam> {
   double beta1, beta2, epsilon, wd, rescale_grad, clip_gradient;
   int64_t t;
   bool bias_correction;
-  static void Fields(Schema<DirectionParam>& s) {
+  static void Fields(auto& s) {
     AverageFields(s, 1e-6);
     s.Field("t", &DirectionParam::t).AtLeast(1).Describe("Which step this is, from 1.");
     s.Field("bias_correction", &DirectionParam::bias_correction)
@@ -34,11 +33,15 @@ struct DirectionParam : Param<DirectionParam> {
   }
 };
 
-// The weight argument becomes the direction.
+// The weight argument becomes the direction. The weight is input 0, or the float32 one behind the states.
+template <bool multi_precision>
 struct Direction : Step<DirectionParam, 2> {
+  static constexpr int kInputs = multi_precision ? 5 : 4, kWeight = multi_precision ? 4 : 0;
+  static constexpr bool kInPlace = false;
   double rest1, rest2;
-  explicit Direction(const DirectionParam& param)
-      : Step(param),
+  template <class X>
+  HOST_DEVICE Direction(const DirectionParam& param, const X& x)
+      : Step(param, x),
         rest1(p.bias_correction ? 1 - std::pow(p.beta1, static_cast<double>(p.t)) : 1),
         rest2(p.bias_correction ? 1 - std::pow(p.beta2, static_cast<double>(p.t)) : 1) {}
   template <class C>
@@ -50,58 +53,33 @@ struct Direction : Step<DirectionParam, 2> {
   }
 };
 
-// The weight is input 0, or the float32 one behind the states.
-template <bool multi_precision>
-struct Phase1 {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    const Direction direction(attrs.param<DirectionParam>());
-    return Update<D, 2>(ctx, direction, in[multi_precision ? 4 : 0], in[1], in.data() + 2, req[0], out[0]);
-  }
-};
-
 struct StepParam : Param<StepParam> {
   double lr, lower_bound, upper_bound;
-  static void Fields(Schema<StepParam>& s) {
+  static void Fields(auto& s) {
     s.Field("lr", &StepParam::lr).Describe("Learning rate.");
     s.Field("lower_bound", &StepParam::lower_bound).Default(-1.0).Describe("Least r1; negative: none.");
     s.Field("upper_bound", &StepParam::upper_bound).Default(-1.0).Describe("Largest r1; negative: none.");
   }
 };
 
-// lr r1' / r2, once for all elements.
-struct SetRate {
-  double lr, lower, upper;
-  In<double> r1, r2;
-  double* rate;
-  HOST_DEVICE void operator()(int64_t) const {
-    double norm = r1[0];
-    if (lower >= 0 && norm < lower) norm = lower;
-    if (upper >= 0 && norm > upper) norm = upper;
-    *rate = norm == 0 || r2[0] == 0 ? lr : lr * norm / r2[0];
-  }
-};
-
+// The rate is lr r1' / r2, for all elements. With a state, the weight is that.
 template <int states>
-struct TrustedStep {
-  const double* rate;
+struct TrustedStep : Step<StepParam, states> {
+  static constexpr int kInputs = 4 + states, kFirstState = 4;
+  double rate;
+  template <class X>
+  HOST_DEVICE TrustedStep(const StepParam& p, const X& x) : Step<StepParam, states>(p, x) {
+    double r1 = LoadAs<double>(x[2].dtype, x[2].data, 0);
+    const double r2 = LoadAs<double>(x[3].dtype, x[3].data, 0);
+    if (p.lower_bound >= 0 && r1 < p.lower_bound) r1 = p.lower_bound;
+    if (p.upper_bound >= 0 && r1 > p.upper_bound) r1 = p.upper_bound;
+    rate = r1 == 0 || r2 == 0 ? p.lr : p.lr * r1 / r2;
+  }
   template <class C>
   HOST_DEVICE void operator()(C& w, C direction, C* s) const {
     C& weight = states == 0 ? w : s[0];
-    weight -= C(*rate) * direction;
+    weight -= C(rate) * direction;
     w = weight;
-  }
-};
-
-template <int states>
-struct Phase2 {
-  template <class D>
-  static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
-    const StepParam& p = attrs.param<StepParam>();
-    ASSIGN_OR_RETURN(double* const rate, Space<double>(ctx, 1));
-    RETURN_IF_ERROR(ForEach<D>(ctx, 1, SetRate{p.lr, p.lower_bound, p.upper_bound, In<double>(in[2]), In<double>(in[3]), rate}));
-    return Update<D, states>(ctx, TrustedStep<states>{rate}, in[0], in[1], in.data() + 4, req[0], out[0]);
   }
 };
 
@@ -144,37 +122,28 @@ absl::StatusOr<bool> Phase2Shape(const NodeAttrs& attrs, ShapeVector* in, ShapeV
   return AllKnown(*in);
 }
 
-template <bool multi_precision>
-std::vector<uint32_t> Mutated(const NodeAttrs&) {
-  if (multi_precision) return {4};
-  return {};
+auto Phase1Arguments(std::initializer_list<const char*> weight32) {
+  return [docs = TensorArguments(weight32, "The weight in float32.")](OpRegistration& op) {
+    op.add_argument("weight", "NDArray", "w.")
+        .add_argument("grad", "NDArray", "g.")
+        .add_arguments(TensorArguments({"mean", "var"}, "A state; written."))
+        .add_arguments(docs);
+  };
+}
+auto Phase2Arguments(std::initializer_list<const char*> weight32) {
+  return [docs = TensorArguments(weight32, "A state; written.")](OpRegistration& op) {
+    op.add_argument("weight", "NDArray", "w; usually the output, too.")
+        .add_argument("g", "NDArray", "The direction from phase 1.")
+        .add_argument("r1", "NDArray", "The norm of w, one number.")
+        .add_argument("r2", "NDArray", "The norm of the direction, one number.")
+        .add_arguments(docs);
+  };
 }
 
-#define PHASE1(name, multi_precision, ...)                                    \
-  GLUOND_REGISTER_OP(name)                                                    \
-      .set_num_inputs(multi_precision ? 5 : 4)                                \
-      .add_argument("weight", "NDArray", "w.")                                \
-      .add_argument("grad", "NDArray", "g.")                                  \
-      .add_arguments(StateArguments({"mean", "var"}))                         \
-      .add_arguments(StateArguments({__VA_ARGS__}, "The weight in float32.")) \
-      .params<DirectionParam>()                                               \
-      .set_attr<FMutateInputs>("FMutateInputs", States<2>)                    \
-      .infer(SameShape, Phase1Type<multi_precision>)                          \
-      .compute<Phase1<multi_precision>>()
-#define PHASE2(name, multi_precision, ...)                                     \
-  GLUOND_REGISTER_OP(name)                                                     \
-      .set_num_inputs(multi_precision ? 5 : 4)                                 \
-      .add_argument("weight", "NDArray", "w; usually the output, too.")        \
-      .add_argument("g", "NDArray", "The direction from phase 1.")             \
-      .add_argument("r1", "NDArray", "The norm of w, one number.")             \
-      .add_argument("r2", "NDArray", "The norm of the direction, one number.") \
-      .add_arguments(StateArguments({__VA_ARGS__}))                            \
-      .params<StepParam>()                                                     \
-      .set_attr<FMutateInputs>("FMutateInputs", Mutated<multi_precision>)      \
-      .infer(Phase2Shape, Phase2Type<multi_precision>)                         \
-      .set_attr<FInplaceOption>("FInplaceOption", InplaceFirst)                \
-      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)               \
-      .compute<Phase2<multi_precision ? 1 : 0>>()
+#define PHASE1(name, multi_precision, ...) \
+  STEP(name, Direction<multi_precision>, SameShape, Phase1Type<multi_precision>, Phase1Arguments({__VA_ARGS__}))
+#define PHASE2(name, multi_precision, ...) \
+  STEP(name, TrustedStep<multi_precision>, Phase2Shape, Phase2Type<multi_precision>, Phase2Arguments({__VA_ARGS__}))
 
 PHASE1(lamb_update_phase1, false)
     .describe(

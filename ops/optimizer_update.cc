@@ -13,6 +13,7 @@
 // where it has been set to something else.
 
 #include "ops/kernel/math.h"
+#include "ops/kernel/stage.h"
 #include "ops/optimizer.h"
 
 namespace gluond::ops {
@@ -20,7 +21,7 @@ namespace {
 
 struct SgdParam : Param<SgdParam>, Common {
   bool lazy_update;
-  static void Fields(Schema<SgdParam>& s) { RateField(s), CommonFields(s), LazyField(s); }
+  static void Fields(auto& s) { RateField(s), CommonFields(s), LazyField(s); }
 };
 struct Sgd : Step<SgdParam, 0> {
   using Step::Step;
@@ -33,7 +34,7 @@ struct Sgd : Step<SgdParam, 0> {
 struct MomentumParam : Param<MomentumParam>, Common {
   double momentum;
   bool lazy_update;
-  static void Fields(Schema<MomentumParam>& s) {
+  static void Fields(auto& s) {
     RateField(s);
     s.Field("momentum", &MomentumParam::momentum).Default(0.0).Describe("Decay of the moving step.");
     CommonFields(s), LazyField(s);
@@ -62,7 +63,7 @@ struct Nag : Step<MomentumParam, 1> {
 struct AdamParam : Param<AdamParam>, Common {
   double beta1, beta2, epsilon;
   bool lazy_update;
-  static void Fields(Schema<AdamParam>& s) {
+  static void Fields(auto& s) {
     RateField(s);
     AverageFields(s, 1e-8), CommonFields(s), LazyField(s);
   }
@@ -84,7 +85,7 @@ struct Adam : Step<AdamParam, 2> {
 
 struct AdamWParam : Param<AdamWParam>, Common {
   double beta1, beta2, epsilon, eta;
-  static void Fields(Schema<AdamWParam>& s) {
+  static void Fields(auto& s) {
     RateField(s), CommonFields(s), AverageFields(s, 1e-8);
     s.Field("eta", &AdamWParam::eta).Default(1.0).Describe("Multiplies the whole step, weight decay included.");
   }
@@ -98,13 +99,13 @@ struct AdamW : Step<AdamWParam, 2> {
   }
 };
 
-template <class P>
-void ClipWeightsField(Schema<P>& s) {
+template <template <class> class S, class P>
+void ClipWeightsField(S<P>& s) {
   s.Field("clip_weights", &P::clip_weights).Default(-1.0).Describe("Limit of the weight's magnitude; not positive: none.");
 }
 struct RmsPropParam : Param<RmsPropParam>, Common {
   double gamma1, epsilon, clip_weights;
-  static void Fields(Schema<RmsPropParam>& s) {
+  static void Fields(auto& s) {
     RateField(s);
     s.Field("gamma1", &RmsPropParam::gamma1).Default(0.95).Describe("Decay of the squared gradient's average.");
     s.Field("epsilon", &RmsPropParam::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
@@ -131,7 +132,7 @@ struct RmsProp : Step<RmsPropParam, 1> {
 
 struct RmsPropAlexParam : Param<RmsPropAlexParam>, Common {
   double gamma1, gamma2, epsilon, clip_weights;
-  static void Fields(Schema<RmsPropAlexParam>& s) {
+  static void Fields(auto& s) {
     using P = RmsPropAlexParam;
     RateField(s);
     s.Field("gamma1", &P::gamma1).Default(0.95).Describe("Decay of the averages of the gradient and of its square.");
@@ -183,8 +184,7 @@ UPDATE(mp_sgd_update, MultiPrecision<Sgd>, "weight32").describe("sgd_update of w
 UPDATE(mp_sgd_mom_update, MultiPrecision<SgdMomentum>, "mom", "weight32")
     .describe("sgd_mom_update of weight32; weight takes its value.");
 
-// multi_sgd_update and its like take the step of sgd_update, sgd_mom_update or their mp_* forms on several weights at
-// once. The inputs are those of the one step, weight after weight.
+// multi_sgd_update and its like have rates that are attributes: a row of numbers for each weight is made of them.
 template <bool has_momentum>
 struct MultiParam : Param<MultiParam<has_momentum>> {
   std::vector<double> lrs, wds;
@@ -216,69 +216,54 @@ absl::Status ParseOptimizerUpdate(NodeAttrs* attrs) {
       absl::StrCat("parameters 'lrs' and 'wds' have ", p.lrs.size(), " and ", p.wds.size(), " elements; want num_weights, ", n));
 }
 
+// A part of the numbers, on its way to the device's memory as a kernel's parameter.
+struct RatesSlice {
+  static constexpr int64_t kMost = 256;
+  double value[kMost];
+  double* to;
+  HOST_DEVICE void operator()(int64_t i) const { to[i] = value[i]; }
+};
+
 template <class F>
-struct MultiStep {
+struct RatesUpdate {
   using P = MultiParam<kHasMomentum<F>>;
-  static constexpr int kInputs = 2 + F::kStates;  // The number of inputs for each weight.
 
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const P& p = attrs.param<P>();
-    for (size_t k = 0; k < out.size(); ++k) {
-      typename F::P one{};
-      static_cast<Common&>(one) = {p.lrs[k], p.wds[k], p.rescale_grad, p.clip_gradient};
-      if constexpr (kHasMomentum<F>) one.momentum = p.momentum;
-      const TBlob* const x = in.data() + k * kInputs;
-      RETURN_IF_ERROR((Update<D, F::kStates>(ctx, MakeStep<F>(one, x[0].dtype), x[0], x[1], x + 2, req[k], out[k])));
+    MakeStep<F> make{};
+    static_cast<Common&>(make.p) = {0, 0, p.rescale_grad, p.clip_gradient};
+    if constexpr (kHasMomentum<F>) make.p.momentum = p.momentum;
+    make.columns = {{{.real = &F::P::lr}, {.real = &F::P::wd}}, 2};
+    ASSIGN_OR_RETURN(double* const numbers, Space<double>(ctx, 2 * p.num_weights));
+    make.numbers = numbers;
+    RatesSlice slice = {{}, numbers};
+    for (int64_t k = 0; k < p.num_weights;) {
+      int64_t n = 0;
+      for (; n < RatesSlice::kMost && k < p.num_weights; ++k) slice.value[n++] = p.lrs[k], slice.value[n++] = p.wds[k];
+      RETURN_IF_ERROR(ForEach<D>(ctx, n, slice));
+      slice.to += n;
     }
-    return absl::OkStatus();
+    return Update<D, F>(ctx, make, in.data(), req, out);
   }
 
-  // Calls infer(inputs, outputs) for each weight with its inputs and outputs, and keeps what becomes known of them.
-  template <class Vector, class Infer>
-  static absl::StatusOr<bool> ForEachWeight(Vector* in, Vector* out, const Infer& infer) {
-    bool known = true;
-    for (size_t k = 0; k < out->size(); ++k) {
-      const auto first = in->begin() + k * kInputs;
-      Vector x(first, first + kInputs), y = {(*out)[k]};
-      ASSIGN_OR_RETURN(const bool all, infer(&x, &y));
-      std::copy(x.begin(), x.end(), first);
-      (*out)[k] = y[0];
-      known = known && all;
-    }
-    return known;
-  }
   static absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
-    return ForEachWeight(in, out, [&](ShapeVector* x, ShapeVector* y) { return SameShape(attrs, x, y); });
+    return InferWeights<F>(0, in, out, [&](ShapeVector* x, ShapeVector* y) { return SameShape(attrs, x, y); });
   }
   static absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out) {
-    return ForEachWeight(in, out, [&](TypeVector* x, TypeVector* y) { return UpdateType<F::kMultiPrecision>(attrs, x, y); });
-  }
-  static uint32_t Inputs(const NodeAttrs& attrs) { return Count<&P::num_weights>(attrs) * kInputs; }
-  static std::vector<uint32_t> States(const NodeAttrs& attrs) {
-    std::vector<uint32_t> states;
-    for (uint32_t i = 0; i < Inputs(attrs); ++i)
-      if (i % kInputs >= 2) states.push_back(i);
-    return states;
-  }
-  static std::vector<std::pair<int, int>> Inplace(const NodeAttrs& attrs) {
-    std::vector<std::pair<int, int>> pairs;
-    for (int k = 0; k < static_cast<int>(attrs.param<P>().num_weights); ++k) pairs.push_back({k * kInputs, k});
-    return pairs;
+    return InferTypes<F>(UpdateType<F::kMultiPrecision>, 0, attrs, in, out);
   }
 };
 
-#define MULTI(name, F, one, inputs)                                         \
-  GLUOND_REGISTER_OP(name)                                                  \
-      .describe(one " on several weights at once.")                         \
-      .add_argument("data", "NDArray[]", inputs " of each weight in turn.") \
-      .params<MultiStep<F>::P>(ParseOptimizerUpdate<MultiStep<F>::P>)       \
-      .set_num_inputs(MultiStep<F>::Inputs)                                 \
-      .set_num_outputs(Count<&MultiStep<F>::P::num_weights>)                \
-      .set_attr<FMutateInputs>("FMutateInputs", MultiStep<F>::States)       \
-      .infer(MultiStep<F>::InferShape, MultiStep<F>::InferType)             \
-      .set_attr<FInplaceOption>("FInplaceOption", MultiStep<F>::Inplace)    \
-      .compute<MultiStep<F>>()
+#define MULTI(name, F, one, inputs)                                                                   \
+  GLUOND_REGISTER_OP(name)                                                                            \
+      .describe(one " on several weights at once.")                                                   \
+      .add_argument("data", "NDArray[]", inputs " of each weight in turn.")                           \
+      .params<RatesUpdate<F>::P>(ParseOptimizerUpdate<RatesUpdate<F>::P>)                             \
+      .with([](OpRegistration& op) { SetWeights<F>(op, Count<&RatesUpdate<F>::P::num_weights>, 0); }) \
+      .infer(RatesUpdate<F>::InferShape, RatesUpdate<F>::InferType)                                   \
+      .set_attr<FResourceRequest>("FResourceRequest", TempSpace)                                      \
+      .compute<RatesUpdate<F>>()
 
 MULTI(multi_sgd_update, Sgd, "sgd_update", "weight and grad");
 MULTI(multi_sgd_mom_update, SgdMomentum, "sgd_mom_update", "weight, grad and mom");

@@ -23,7 +23,7 @@ HOST_DEVICE C SignOf(C v) {
 }  // NaN stays.
 
 struct SignSgdParam : Param<SignSgdParam>, Common {
-  static void Fields(Schema<SignSgdParam>& s) { RateField(s), CommonFields(s); }
+  static void Fields(auto& s) { RateField(s), CommonFields(s); }
 };
 struct SignSgd : Step<SignSgdParam, 0> {
   using Step::Step;
@@ -35,7 +35,7 @@ struct SignSgd : Step<SignSgdParam, 0> {
 
 struct SignumParam : Param<SignumParam>, Common {
   double momentum, wd_lh;
-  static void Fields(Schema<SignumParam>& s) {
+  static void Fields(auto& s) {
     RateField(s);
     s.Field("momentum", &SignumParam::momentum).Default(0.0).Describe("Decay of the gradient's average.");
     CommonFields(s);
@@ -53,7 +53,7 @@ struct Signum : Step<SignumParam, 1> {
 
 struct FtrlParam : Param<FtrlParam>, Common {
   double lamda1, beta;
-  static void Fields(Schema<FtrlParam>& s) {
+  static void Fields(auto& s) {
     RateField(s);
     s.Field("lamda1", &FtrlParam::lamda1).Default(0.01).Describe("L1 regularization: below it, w is 0.");
     s.Field("beta", &FtrlParam::beta).Default(1.0).Describe("Added to the learning rate's divisor.");
@@ -75,23 +75,24 @@ struct Ftrl : Step<FtrlParam, 2> {
 struct FtmlParam : Param<FtmlParam>, Common {
   double beta1, beta2, epsilon;
   int64_t t;
-  static void Fields(Schema<FtmlParam>& s) {
-    s.Field<double>("lr", &FtmlParam::lr).Describe("Learning rate.");
+  static void Fields(auto& s) {
+    s.template Field<double>("lr", &FtmlParam::lr).Describe("Learning rate.");
     s.Field("beta1", &FtmlParam::beta1).Default(0.6).Describe("Decay of z.");
     s.Field("beta2", &FtmlParam::beta2).Default(0.999).Describe("Decay of the squared gradient's average.");
     s.Field("epsilon", &FtmlParam::epsilon).Default(1e-8).Describe("Keeps the quotient finite.");
     s.Field("t", &FtmlParam::t).AtLeast(1).Describe("Which step this is, from 1.");
-    s.Field<double>("wd", &FtmlParam::wd).Default(0.0).Describe("Weight decay.");
-    s.Field<double>("rescale_grad", &FtmlParam::rescale_grad).Default(1.0).Describe("Multiplies the gradient.");
-    s.Field<double>("clip_grad", &FtmlParam::clip_gradient)
+    s.template Field<double>("wd", &FtmlParam::wd).Default(0.0).Describe("Weight decay.");
+    s.template Field<double>("rescale_grad", &FtmlParam::rescale_grad).Default(1.0).Describe("Multiplies the gradient.");
+    s.template Field<double>("clip_grad", &FtmlParam::clip_gradient)
         .Default(-1.0)
         .Describe("Limit of the gradient's magnitude; negative: none.");
   }
 };
 struct Ftml : Step<FtmlParam, 3> {
   double rest1, rest2;
-  explicit Ftml(const P& param)
-      : Step(param),
+  template <class X>
+  HOST_DEVICE Ftml(const P& param, const X& x)
+      : Step(param, x),
         rest1(1 - std::pow(param.beta1, static_cast<double>(param.t))),
         rest2(1 - std::pow(param.beta2, static_cast<double>(param.t))) {}
   template <class C>

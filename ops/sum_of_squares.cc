@@ -25,41 +25,93 @@ struct Zero {
   }
 };
 
-// partial[b] = the sum of f over block b. X is In<C>, or const C* where g++ is to vectorize.
-template <class F, class C, class X>
-struct SumOfSquaresSumBlock {
-  X x;
-  int64_t n;
-  double* partial;
-  template <class Group>
-  HOST_DEVICE void operator()(Group g, int64_t block) const {
-    const int64_t begin = block * kBlock, rest = n - begin;
-    const C sum = g.Sum(rest < kBlock ? rest : kBlock, [&](int64_t i) { return F()(x[begin + i]); });
-    if (g.first()) partial[block] = sum;
+int64_t BlocksOf(const TBlob& x) { return (x.Size() + kBlock - 1) / kBlock; }
+
+// Inputs as a kernel's parameter: input k has the blocks from first[k] to first[k + 1].
+struct Blocked {
+  static constexpr int kMost = 128;
+  int count;
+  const void* data[kMost];
+  int64_t size[kMost], first[kMost + 1];
+  DType dtype[kMost];
+
+  void Add(const TBlob& x) {
+    data[count] = x.data;
+    size[count] = x.Size();
+    dtype[count] = x.dtype;
+    first[count + 1] = first[count] + BlocksOf(x);
+    ++count;
   }
 };
 
-int64_t BlocksOf(const TBlob& x) { return (x.Size() + kBlock - 1) / kBlock; }
-// Sets `partial`, of BlocksOf(x) numbers, to the block sums of F over x.
-template <class D, class F>
-absl::Status SumBlocks(const OpContext& ctx, const TBlob& x, double* partial) {
-  return DispatchReal(x.dtype, [&]<class C>(C) {
-    if (x.dtype == DTypeOf<C>) {
-      return ForEachGroup<D>(ctx, BlocksOf(x), kBlock,
-                             SumOfSquaresSumBlock<F, C, const C*>{static_cast<const C*>(x.data), x.Size(), partial});
+// partial[b] = the sum of F over block b. g++ vectorizes over plain pointers.
+template <class F>
+struct SumOfSquaresSumBlock {
+  Blocked x;
+  double* partial;
+
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t block) const {
+    int k = 0;
+    for (int high = x.count; high - k > 1;) {
+      const int middle = (k + high) / 2;
+      (block < x.first[middle] ? high : k) = middle;
     }
-    return ForEachGroup<D>(ctx, BlocksOf(x), kBlock, SumOfSquaresSumBlock<F, C, In<C>>{In<C>(x), x.Size(), partial});
-  });
+    const int64_t begin = (block - x.first[k]) * kBlock, rest = x.size[k] - begin;
+    const auto set = [&](auto values) {
+      const double sum = g.Sum(rest < kBlock ? rest : kBlock, [&](int64_t i) { return F()(values[begin + i]); });
+      if (g.first()) partial[block] = sum;
+    };
+    switch (x.dtype[k]) {
+      case DType::kFloat32: return set(static_cast<const float*>(x.data[k]));
+      case DType::kFloat64: return set(static_cast<const double*>(x.data[k]));
+      case DType::kFloat16:
+      case DType::kBfloat16: return set(InputOf<float>(k));
+      default: return set(InputOf<double>(k));
+    }
+  }
+
+ private:
+  template <class C>
+  HOST_DEVICE In<C> InputOf(int k) const {
+    In<C> values;
+    values.data = x.data[k];
+    values.dtype = x.dtype[k];
+    return values;
+  }
+};
+
+// Calls done(inputs, index of the first, their block sums of F) for as many inputs at a time as one kernel takes.
+template <class D, class F, class Done>
+absl::Status SumBlocks(const OpContext& ctx, Blobs in, double* partial, const Done& done) {
+  for (size_t k = 0; k < in.size();) {
+    const size_t begin = k;
+    Blocked x = {};
+    for (; k < in.size() && x.count < Blocked::kMost; ++k) x.Add(in[k]);
+    RETURN_IF_ERROR(ForEachGroup<D>(ctx, x.first[x.count], kBlock, SumOfSquaresSumBlock<F>{x, partial}));
+    RETURN_IF_ERROR(done(x, static_cast<int64_t>(begin), partial));
+    partial += x.first[x.count];
+  }
+  return absl::OkStatus();
 }
 
-struct SetSum {
+int64_t BlocksOf(Blobs in) {
+  int64_t blocks = 0;
+  for (const TBlob& x : in) blocks += BlocksOf(x);
+  return blocks;
+}
+
+// y[begin + k] = the sum of input k's blocks.
+struct SetSums {
+  Blocked x;
+  int64_t begin;
   const double* partial;
-  int64_t n, index;
   Out<float> y;
   template <class Group>
-  HOST_DEVICE void operator()(Group g, int64_t) const {
-    const double sum = g.Sum(n, [&](int64_t i) { return partial[i]; });
-    if (g.first()) y.Set(index, static_cast<float>(sum));
+  HOST_DEVICE void operator()(Group g, int64_t k) const {
+    const double* const own = partial + x.first[k];
+    const double sum = g.Sum(x.first[k + 1] - x.first[k], [&](int64_t i) { return own[i]; });
+    if (g.first()) y.Set(begin + k, static_cast<float>(sum));
   }
 };
 struct SetFinite {
@@ -102,14 +154,11 @@ struct MultiSumSq {
   template <class D>
   static absl::Status Run(const NodeAttrs&, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    for (size_t k = 0; k < in.size(); ++k) {
-      const int64_t blocks = BlocksOf(in[k]);
-      ASSIGN_OR_RETURN(double* partial, Space<double>(ctx, blocks + 1));
-      RETURN_IF_ERROR((SumBlocks<D, SquareTerm>(ctx, in[k], partial)));
-      RETURN_IF_ERROR(
-          ForEachGroup<D>(ctx, 1, blocks, SetSum{partial, blocks, static_cast<int64_t>(k), Out<float>(out[0], req[0])}));
-    }
-    return absl::OkStatus();
+    const int64_t blocks = BlocksOf(in);
+    ASSIGN_OR_RETURN(double* const partial, Space<double>(ctx, blocks + 1));
+    return SumBlocks<D, SquareTerm>(ctx, in, partial, [&](const Blocked& x, int64_t begin, const double* sums) {
+      return ForEachGroup<D>(ctx, x.count, blocks, SetSums{x, begin, sums, Out<float>(out[0], req[0])});
+    });
   }
 };
 
@@ -118,14 +167,10 @@ struct AllFinite {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    int64_t blocks = 0;
-    for (const TBlob& x : in) blocks += BlocksOf(x);
-    ASSIGN_OR_RETURN(double* partial, Space<double>(ctx, blocks + 1));
-    int64_t begin = 0;
-    for (const TBlob& x : in) {
-      RETURN_IF_ERROR((SumBlocks<D, Zero>(ctx, x, partial + begin)));
-      begin += BlocksOf(x);
-    }
+    const int64_t blocks = BlocksOf(in);
+    ASSIGN_OR_RETURN(double* const partial, Space<double>(ctx, blocks + 1));
+    const auto nothing = [](const Blocked&, int64_t, const double*) { return absl::OkStatus(); };
+    RETURN_IF_ERROR((SumBlocks<D, Zero>(ctx, in, partial, nothing)));
     // A new output has no value to go on from: its memory is whatever was there.
     const bool init = attrs.param<P>().init_output || req[0] == kWriteTo;
     return ForEachGroup<D>(ctx, 1, blocks, SetFinite{partial, blocks, init, In<float>(out[0]), Out<float>(out[0], req[0])});

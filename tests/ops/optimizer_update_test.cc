@@ -223,13 +223,5 @@ TEST(Optimizers, EveryElementIsUpdated) {
   EXPECT_EQ((*ys)[0].values(), std::vector<double>(n, 1.5));
 }
 
-// A learning rate that changes each step does not go through text.
-TEST(Optimizers, NumbersAreSetWithoutParsing) {
-  NodePtr node = *TryMakeNode("sgd_update", "y", {MakeVariable("w"), MakeVariable("g")}, {{"lr", "0.5"}});
-  ASSERT_TRUE(SetParam(&node->attrs, "lr", 0.25).ok());
-  std::vector<HostTensor> inputs = {HostTensor::Of({{1}, {2}}, DType::kFloat32), HostTensor::Of({{1}, {1}}, DType::kFloat32)};
-  EXPECT_EQ((*OneByOne().Call(*node, &inputs))[0].values()[0], 1.75);
-}
-
 }  // namespace
 }  // namespace gluond::testing

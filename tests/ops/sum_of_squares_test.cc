@@ -33,6 +33,25 @@ TEST(SumOfSquares, OfManyElements) {
   EXPECT_NEAR((*OneByOne().Call(**node, &x))[0].values()[0], n * 0.25, 1e-2);
 }
 
+// More inputs than one kernel takes, of every kind and size.
+TEST(SumOfSquares, OfManyInputs) {
+  std::vector<HostTensor> x;
+  std::vector<NodeEntry> variables;
+  std::vector<double> expected;
+  for (int64_t k = 0; k < 300; ++k) {
+    const DType type = kAllDTypes[k % std::size(kAllDTypes)];
+    const int64_t n = k % 50 == 7 ? 20000 + k : k % 5;
+    x.push_back(HostTensor::Of({{n}, std::vector<double>(n, type == DType::kBool ? 1 : 2)}, type));
+    variables.push_back(MakeVariable("x"));
+    expected.push_back(type == DType::kBool ? n : 4 * n);
+  }
+  EXPECT_EQ((*OneByOne().Call(**TryMakeNode("multi_sum_sq", "y", variables, {{"num_arrays", "300"}}), &x))[0].values(), expected);
+  const auto finite = TryMakeNode("multi_all_finite", "y", variables, {{"num_arrays", "300"}});
+  EXPECT_EQ((*OneByOne().Call(**finite, &x))[0].values()[0], 1);
+  x[297] = HostTensor::Of({{1}, {kNan}}, DType::kFloat16);
+  EXPECT_EQ((*OneByOne().Call(**finite, &x))[0].values()[0], 0);
+}
+
 TEST(AllFinite, GoesOnFromTheOutputWhenAskedTo) {
   const auto node = TryMakeNode("all_finite", "y", {MakeVariable("x")}, {{"init_output", "False"}});
   for (const double before : {0.0, 1.0}) {

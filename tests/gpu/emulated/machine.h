@@ -73,6 +73,8 @@ class OpenMemory {
 
 // Counts since the process began. A program that loads the plugin finds gluond_emulated_counts by its name.
 struct Counts {
+  int launches = 0;     // Kernels.
+  int copies = 0;       // Copies from and to the host, and on a device.
   int waits = 0;        // Waits for work that had not run.
   int allocations = 0;  // Allocations and frees of device and host memory, except from a stream's pool.
 };

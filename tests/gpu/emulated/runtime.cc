@@ -168,6 +168,7 @@ cudaError_t FaultOf(int device) {
 void EnqueueKernel(cudaStream_t stream, std::function<void()> kernel) {
   static int launches = 0;
   const std::lock_guard lock(Machine());
+  ++TheCounts().launches;
   if (stream->device == 0 && ++launches == TheOptions().fault_at) {
     kernel = [stream] {
       FaultyDevices().insert(stream->device);
@@ -359,6 +360,7 @@ cudaError_t cudaFreeHost(void* data) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   const std::lock_guard lock(Machine());
   const int device = DeviceOf(stream, "cudaMemcpyAsync");
+  ++TheCounts().copies;
   if (const cudaError_t fault = FaultOf(device); fault != cudaSuccess) return Answer(fault);
   if (kind != cudaMemcpyHostToDevice) CheckOperand(from, bytes, device, "a copy's source");
   if (kind != cudaMemcpyDeviceToHost) CheckOperand(to, bytes, device, "a copy's target");

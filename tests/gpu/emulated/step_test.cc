@@ -1,4 +1,4 @@
-// A training step on a GPU allocates no memory and waits only for the contents of its reply.
+// A training step on a GPU allocates no memory, waits only for the contents of its reply, and updates all weights at once.
 
 #include <future>
 #include <memory>
@@ -24,7 +24,7 @@ class StepTest : public PluginTest {
   const std::shared_ptr<DeviceAllocator> host_ = Memory(Device()), gpu_ = Memory(kGpu);
 };
 
-TEST_F(StepTest, AsksForNoMemoryAndWaitsForTheLossAndTheEndAndTheNormThatDecides) {
+TEST_F(StepTest, AsksForNoMemoryAndWaitsForTheReportAndTheEnd) {
   const bench::Network network = bench::FindNetwork("lenet");
   v1::DefineModelRequest request;
   *request.mutable_block() = network.block;
@@ -39,7 +39,7 @@ TEST_F(StepTest, AsksForNoMemoryAndWaitsForTheLossAndTheEndAndTheNormThatDecides
   ASSERT_EQ(initialized.get_future().get(), absl::OkStatus());
   const NamedTensors batch = {{"data", Filled(network.Batch(kBatch))}, {"label", Filled({kBatch})}};
 
-  for (const bool norm_decides : {false, true}) {  // If the norm does not decide, it comes with the step's end.
+  for (const bool norm_decides : {false, true}) {
     const std::shared_ptr<Trainer> trainer =
         *Trainer::Create(model, {.optimizer = {"sgd", {{"momentum", "0.9"}}}, .skip_nonfinite = norm_decides});
     constexpr int kWarmUp = 3, kSteps = 5;
@@ -52,7 +52,10 @@ TEST_F(StepTest, AsksForNoMemoryAndWaitsForTheLossAndTheEndAndTheNormThatDecides
     }
     const emulated::Counts after = Counts();
     EXPECT_EQ(after.allocations, before.allocations);
-    EXPECT_EQ(after.waits - before.waits, (norm_decides ? 3 : 2) * kSteps);
+    EXPECT_EQ(after.waits - before.waits, 2 * kSteps);  // The report, and the end.
+    // The inputs, the numbers of the update, and the report.
+    EXPECT_EQ(after.copies - before.copies, 4 * kSteps);
+    EXPECT_LE(after.launches - before.launches, 34 * kSteps);  // One of them updates all eight weights.
   }
 }
 
