@@ -1,5 +1,6 @@
 #include "engine/compile/pipeline.h"
 
+#include "engine/core/interruption.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/assign_streams.h"
 #include "engine/passes/block_channels.h"
@@ -22,49 +23,43 @@ constexpr Pass kPasses[] = {
        return CheckKernels(unit->graph(), unit->options().device.type);
      }},
     {"assign_streams", Stage::kRewrite, kRequired, Pass::For::kAll,
-     [](Unit* unit) -> absl::Status {
-       unit->Replace(AssignStreams(unit->graph()));
-       return absl::OkStatus();
-     }},
+     [](Unit* unit) -> absl::Status { return unit->Replace(AssignStreams(unit->graph())); }},
     {"fold_affine", Stage::kRewrite, kOptional, Pass::For::kPredictions,
      [](Unit* unit) -> absl::Status {
        if (!unit->has_constants()) return absl::OkStatus();
        ASSIGN_OR_RETURN(const Inferred* const inferred, unit->inferred());
-       unit->Replace(
+       return unit->Replace(
            FoldAffine(unit->graph(), unit->indexed(), *inferred, *unit->options().constants, unit->options().checks_values));
-       return absl::OkStatus();
      }},
     {"block_channels", Stage::kRewrite, kOptional, Pass::For::kCpuPredictions,
      [](Unit* unit) -> absl::Status {
        if (!unit->has_constants()) return absl::OkStatus();
        ASSIGN_OR_RETURN(const Inferred* const inferred, unit->inferred());
-       unit->Replace(BlockChannels(unit->graph(), unit->indexed(), *inferred));
-       return absl::OkStatus();
+       return unit->Replace(BlockChannels(unit->graph(), unit->indexed(), *inferred));
      }},
     {"simplify", Stage::kRewrite, kOptional, Pass::For::kAll,
-     [](Unit* unit) -> absl::Status {
-       unit->Replace(Simplify(unit->graph()));
-       return absl::OkStatus();
-     }},
+     [](Unit* unit) -> absl::Status { return unit->Replace(Simplify(unit->graph())); }},
     {"keep_constants", Stage::kPlan, kOptional, Pass::For::kPredictions,
      [](Unit* unit) -> absl::Status {
        if (!unit->has_constants()) return absl::OkStatus();
        ASSIGN_OR_RETURN(const Inferred* const inferred, unit->inferred());
        absl::StatusOr<std::vector<NodeEntry>> entries =
            ConstantEntries(unit->indexed(), *inferred, *unit->options().constants, unit->options().device.type);
-       if (entries.ok()) unit->LeadWith(*std::move(entries));  // Others are computed in each run.
+       if (absl::IsResourceExhausted(entries.status())) return absl::OkStatus();  // They are computed in each run.
+       RETURN_IF_ERROR(entries.status());
+       unit->LeadWith(*std::move(entries));
        return absl::OkStatus();
      }},
     {"plan_memory", Stage::kPlan, kRequired, Pass::For::kAll,
      [](Unit* unit) -> absl::Status {
        ASSIGN_OR_RETURN(const Inferred* const inferred, unit->inferred());
-       ASSIGN_OR_RETURN(unit->plan, PlanMemory(unit->indexed(), *inferred));
+       ASSIGN_OR_RETURN(unit->plan, PlanMemory(unit->indexed(), *inferred, unit->options().num_first));
        return absl::OkStatus();
      }},
     {"row_chains", Stage::kPlan, kOptional, Pass::For::kCpuPredictions,
      [](Unit* unit) -> absl::Status {
        ASSIGN_OR_RETURN(const Inferred* const inferred, unit->inferred());
-       unit->chains = FindRowChains(unit->indexed(), *inferred, unit->plan, unit->computes_constants());
+       ASSIGN_OR_RETURN(unit->chains, FindRowChains(unit->indexed(), *inferred, unit->plan, unit->computes_constants()));
        return absl::OkStatus();
      }},
 };
@@ -82,10 +77,17 @@ bool RunsFor(const Pass& pass, const UnitOptions& options) {
 
 absl::Span<const Pass> Passes() { return kPasses; }
 
-absl::Status RunPasses(Stage last, PassSet left_out, Unit* unit) {
+absl::Status RunPasses(Stage last, PassSet left_out, Unit* unit, absl::FunctionRef<void(const Pass&, PassTurn)> after) {
   for (const Pass& pass : kPasses) {
     if (pass.stage > last) break;
-    if (RunsFor(pass, unit->options()) && !left_out.Contains(pass.name)) RETURN_IF_ERROR(pass.run(unit));
+    const PassTurn turn = !RunsFor(pass, unit->options()) ? PassTurn::kOfOtherPrograms
+                          : left_out.Contains(pass.name)  ? PassTurn::kLeftOut
+                                                          : PassTurn::kRan;
+    if (turn == PassTurn::kRan) {
+      RETURN_IF_ERROR(CheckInterrupted());
+      RETURN_IF_ERROR(pass.run(unit));
+    }
+    after(pass, turn);
   }
   return absl::OkStatus();
 }

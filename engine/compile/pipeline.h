@@ -9,6 +9,7 @@
 #ifndef ENGINE_COMPILE_PIPELINE_H_
 #define ENGINE_COMPILE_PIPELINE_H_
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -31,8 +32,13 @@ struct Pass {
 // All of them, in the order in which they run.
 absl::Span<const Pass> Passes();
 
+enum class PassTurn { kRan, kLeftOut, kOfOtherPrograms };
 // Runs the passes of the unit's mode and device, up to those of `last`. Errors of a pass, and Validate's and CheckKernels'.
-absl::Status RunPasses(Stage last, PassSet left_out, Unit* unit);
+// CANCELLED or DEADLINE_EXCEEDED: whoever waits for the graph has given it up (interruption.h). `after` hears of each pass in its
+// turn, also where the pass does not run.
+absl::Status RunPasses(
+    Stage last, PassSet left_out, Unit* unit,
+    absl::FunctionRef<void(const Pass& pass, PassTurn turn)> after = [](const Pass&, PassTurn) {});
 
 }  // namespace gluond
 

@@ -6,7 +6,13 @@
 
 namespace gluond {
 
-void Unit::Replace(Graph graph) {
+absl::Status Unit::Replace(absl::StatusOr<Graph> graph) {
+  RETURN_IF_ERROR(graph.status());
+  Set(*std::move(graph));
+  return absl::OkStatus();
+}
+
+void Unit::Set(Graph graph) {
   const auto same = [](const NodeEntry& a, const NodeEntry& b) { return a.node == b.node && a.index == b.index; };
   if (absl::c_equal(graph.outputs, graph_.outputs, same)) return;
   graph_ = std::move(graph);
@@ -16,7 +22,7 @@ void Unit::Replace(Graph graph) {
 }
 
 const IndexedGraph& Unit::indexed() {
-  if (indexed_ == nullptr) indexed_ = std::make_unique<const IndexedGraph>(graph_);
+  if (indexed_ == nullptr) indexed_ = std::make_unique<const IndexedGraph>(graph_, options_.num_first);
   return *indexed_;
 }
 
@@ -39,7 +45,7 @@ void Unit::LeadWith(std::vector<NodeEntry> entries) {
   num_constants_ += static_cast<uint32_t>(entries.size());
   Graph graph{std::move(entries)};
   graph.outputs.insert(graph.outputs.end(), graph_.outputs.begin(), graph_.outputs.end());
-  Replace(std::move(graph));
+  Set(std::move(graph));
 }
 
 const std::vector<bool>& Unit::computes_constants() {

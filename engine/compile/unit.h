@@ -24,6 +24,8 @@ namespace gluond {
 struct UnitOptions {
   Device device = {};
   bool is_train = false;
+  // The graph's first outputs, before which nothing of the others is computed (ExecutorOptions::pause_after). 0: the order is free.
+  size_t num_first = 0;
   // The sizes of inputs may be open: the graph is rewritten for all of them, and gets no plan.
   bool open_shapes = false;
   // The caller computes what follows from constants, and takes the graph as it was where a value is not finite.
@@ -41,7 +43,8 @@ class Unit {
   bool has_constants() const { return options_.constants != nullptr && !options_.constants->empty(); }
 
   const Graph& graph() const { return graph_; }
-  void Replace(Graph graph);
+  // Takes what a pass has made of the graph, or the pass's error.
+  absl::Status Replace(absl::StatusOr<Graph> graph);
   // The graph as arrays, until it is replaced.
   const IndexedGraph& indexed();
   // The shapes and types of all entries, or with open_shapes of those that follow. Errors as InferShapeType's.
@@ -58,6 +61,8 @@ class Unit {
   std::vector<RowChain> chains;
 
  private:
+  void Set(Graph graph);
+
   Graph graph_;
   Signatures known_;
   const UnitOptions options_;

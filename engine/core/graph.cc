@@ -116,39 +116,62 @@ std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs, absl::Functi
   return order;
 }
 
-namespace {
-
-// The outputs with the shortest way to the variables first. A parameter's gradient thus runs as soon as the gradients
-// that it needs are there, whatever the order in which it is asked for, and these need not be kept.
-std::vector<NodeEntry> NearestFirst(const std::vector<NodeEntry>& outputs) {
-  absl::flat_hash_map<const Node*, uint32_t> depths;
-  PostOrderVisit(outputs, [&](const NodePtr& node) {
-    uint32_t depth = 0;
-    for (const NodeEntry& e : node->inputs) depth = std::max(depth, depths.at(e.node.get()) + 1);
-    depths[node.get()] = depth;
-  });
-  std::vector<NodeEntry> sorted = outputs;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const NodeEntry& a, const NodeEntry& b) { return depths.at(a.node.get()) < depths.at(b.node.get()); });
-  return sorted;
-}
-
-}  // namespace
-
-IndexedGraph::IndexedGraph(const Graph& graph) {
-  PostOrderVisit(NearestFirst(graph.outputs), [this](const NodePtr& node) {
-    const uint32_t id = num_nodes();
-    ids_[node.get()] = id;
-    IndexedNode& indexed = nodes_.emplace_back();
-    indexed.node = node;
-    for (const NodeEntry& e : node->inputs) {
+IndexedGraph::IndexedGraph(const Graph& graph, size_t num_first) {
+  // Numbers in the order of the walk first: pointers are looked up once, however often the graph is looked at.
+  std::vector<NodePtr> found = PostOrder(graph.outputs);
+  ids_.reserve(found.size());
+  std::vector<uint32_t> first_input(found.size() + 1), inputs, depths(found.size());
+  for (uint32_t i = 0; i < found.size(); ++i) {
+    for (const NodeEntry& e : found[i]->inputs) {
       const uint32_t from = ids_.at(e.node.get());
-      indexed.inputs.push_back({from, e.index, nodes_[from].first_entry + e.index});
+      inputs.push_back(from);
+      depths[i] = std::max(depths[i], depths[from] + 1);
+    }
+    first_input[i + 1] = static_cast<uint32_t>(inputs.size());
+    ids_[found[i].get()] = i;
+  }
+  // The outputs with the shortest way to the variables come first. A parameter's gradient thus runs as soon as the gradients
+  // that it needs are there, whatever the order in which it is asked for, and these need not be kept.
+  std::vector<uint32_t> roots;
+  for (const NodeEntry& e : graph.outputs) roots.push_back(ids_.at(e.node.get()));
+  const auto is_nearer = [&](uint32_t a, uint32_t b) { return depths[a] < depths[b]; };
+  const auto rest = roots.begin() + static_cast<std::ptrdiff_t>(num_first);
+  std::stable_sort(roots.begin(), rest, is_nearer);
+  std::stable_sort(rest, roots.end(), is_nearer);
+  constexpr uint32_t kUnseen = static_cast<uint32_t>(-1), kSeen = kUnseen - 1;
+  std::vector<uint32_t> becomes(found.size(), kUnseen);
+  nodes_.reserve(found.size());
+  const auto add = [&](uint32_t i) {
+    const uint32_t id = becomes[i] = num_nodes();
+    IndexedNode& indexed = nodes_.emplace_back();
+    indexed.node = std::move(found[i]);
+    indexed.inputs.reserve(indexed.node->inputs.size());
+    for (uint32_t k = first_input[i]; k < first_input[i + 1]; ++k) {
+      const uint32_t from = becomes[inputs[k]], index = indexed.node->inputs[k - first_input[i]].index;
+      indexed.inputs.push_back({from, index, nodes_[from].first_entry + index});
     }
     indexed.first_entry = num_entries_;
-    num_entries_ += node->num_outputs();
-    if (node->is_variable()) variables_.push_back(id);
-  });
+    num_entries_ += indexed.node->num_outputs();
+    if (indexed.node->is_variable()) variables_.push_back(id);
+  };
+  std::vector<std::pair<uint32_t, uint32_t>> stack;  // A node, and the place of its next input in `inputs`.
+  const auto enter = [&](uint32_t i) {
+    if (becomes[i] == kUnseen) becomes[i] = kSeen, stack.emplace_back(i, first_input[i]);
+  };
+  for (const uint32_t root : roots) {
+    enter(root);
+    while (!stack.empty()) {
+      const auto [i, next] = stack.back();
+      if (next < first_input[i + 1]) {
+        ++stack.back().second;
+        enter(inputs[next]);
+      } else {
+        add(i);
+        stack.pop_back();
+      }
+    }
+  }
+  for (auto& [node, id] : ids_) id = becomes[id];
   for (const NodeEntry& e : graph.outputs) {
     const uint32_t from = ids_.at(e.node.get());
     outputs_.push_back({from, e.index, nodes_[from].first_entry + e.index});

@@ -90,7 +90,8 @@ void PostOrderVisit(absl::Span<const NodeEntry> outputs, Visit visit) {
 // nodes alive. Requires: no cycle and no missing entry, as Validate checks.
 class IndexedGraph {
  public:
-  explicit IndexedGraph(const Graph& graph);
+  // The nodes that the first `num_first` outputs need come before all others.
+  explicit IndexedGraph(const Graph& graph, size_t num_first = 0);
 
   struct Input {
     uint32_t node;

@@ -14,7 +14,6 @@
 namespace gluond {
 
 class Op;
-class SchemaBase;
 struct OpFacts;
 
 // Ordered, so that equal attributes print and hash alike.
@@ -25,22 +24,21 @@ struct NodeAttrs {
   std::string name;            // The node's, for messages.
   uint32_t random_stream = 0;  // The Philox stream of a call that draws random numbers (engine/passes/assign_streams.h).
   AttrDict dict;
-  std::any parsed;                              // Set by Store.
-  const SchemaBase* schema = nullptr;           // Set by ParamParser.
-  void* (*mutable_param)(std::any&) = nullptr;  // Set by Store.
-  std::shared_ptr<const OpFacts> facts;         // Set by Op::ParseAttrs.
+  std::any parsed;                                 // Set by Store.
+  const void* (*find)(const std::any&) = nullptr;  // Set by Store.
+  std::shared_ptr<const OpFacts> facts;            // Set by Op::ParseAttrs.
 
   // Makes `parsed` hold `param`.
   template <class P>
   void Store(P param) {
     parsed = std::move(param);
-    mutable_param = [](std::any& any) -> void* { return std::any_cast<P>(&any); };
+    find = [](const std::any& any) -> const void* { return std::any_cast<P>(&any); };
   }
   // Requires: the operator's parser stored a P. The program that stored it finds it: to a plugin, built from the same
   // text, a type of an unnamed namespace is another one, which any_cast does not find.
   template <class P>
   const P& param() const {
-    return *static_cast<const P*>(mutable_param(const_cast<std::any&>(parsed)));
+    return *static_cast<const P*>(find(parsed));
   }
 };
 

@@ -28,6 +28,7 @@ OpFacts::OpFacts(const NodeAttrs& attrs) {
   for (size_t i = 0; i < pairs.size(); ++i) {
     in_place.push_back({static_cast<uint32_t>(pairs[i].first), static_cast<uint32_t>(pairs[i].second), identity[i]});
   }
+  absl::c_stable_sort(in_place, [](const InPlace& a, const InPlace& b) { return a.output < b.output; });
   async = Ask<FExecType>(attrs, "FExecType", ExecType::kSync) == ExecType::kAsync;
   const auto resources = Ask<FResourceRequest>(attrs, "FResourceRequest", std::vector<ResourceRequest>{});
   random = absl::c_linear_search(resources, ResourceRequest::kRandom);

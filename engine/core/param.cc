@@ -124,16 +124,4 @@ absl::Status SchemaBase::Parse(void* param, const AttrDict& dict) const {
   return absl::OkStatus();
 }
 
-absl::Status SetParam(NodeAttrs* attrs, absl::string_view name, double value) {
-  const FieldSpec* field = attrs->schema == nullptr ? nullptr : attrs->schema->Find(name);
-  if (field == nullptr) return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
-  if (!field->assign_number) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' is not a number"));
-  }
-  if (absl::Status status = field->assign_number(attrs->mutable_param(attrs->parsed), value); !status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' is ", value, "; ", status.message()));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace gluond

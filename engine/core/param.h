@@ -53,7 +53,6 @@ struct ArgumentDoc {
 struct FieldSpec {
   ArgumentDoc doc;
   std::function<absl::Status(void* param, absl::string_view text)> parse;
-  std::function<absl::Status(void* param, double value)> assign_number;  // Null when not a number.
 };
 
 class SchemaBase {
@@ -192,7 +191,6 @@ class FieldBuilder {
       absl::StrAppend(&spec_->doc.type, spec_->doc.type.size() > 1 ? ", " : "", "'", name, "'");
     }
     absl::StrAppend(&spec_->doc.type, "}", param_internal::Optional<T>::value ? " or None" : "");
-    spec_->assign_number = nullptr;
     rules_->names = std::move(names);
     return *this;
   }
@@ -276,18 +274,6 @@ class Schema : public SchemaBase {
       static_cast<P*>(param)->*member = std::move(value);
       return absl::OkStatus();
     };
-    if constexpr (std::is_arithmetic_v<Value>) {
-      spec.assign_number = [member, check](void* param, double number) -> absl::Status {
-        if constexpr (std::is_integral_v<Value>) {
-          if (!(number >= -0x1p31 && number < 0x1p31)) return absl::InvalidArgumentError("want 32 bits");
-          if (number != static_cast<int32_t>(number)) return absl::InvalidArgumentError("want a whole number");
-        }
-        T value = static_cast<Value>(number);
-        RETURN_IF_ERROR(check(value));
-        static_cast<P*>(param)->*member = value;
-        return absl::OkStatus();
-      };
-    }
     return FieldBuilder<T>(&spec, std::move(rules));
   }
 
@@ -315,13 +301,8 @@ absl::Status ParamParser(NodeAttrs* attrs) {
   P param{};
   RETURN_IF_ERROR(P::GetSchema().Parse(&param, attrs->dict));
   attrs->Store(std::move(param));
-  attrs->schema = &P::GetSchema();
   return absl::OkStatus();
 }
-
-// Sets a numeric parameter of parsed attributes without going through text (a learning rate, each step).
-// NOT_FOUND: no such parameter. INVALID_ARGUMENT: not a number, or out of its range.
-absl::Status SetParam(NodeAttrs* attrs, absl::string_view name, double value);
 
 }  // namespace gluond
 

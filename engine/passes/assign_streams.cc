@@ -8,7 +8,7 @@
 
 namespace gluond {
 
-Graph AssignStreams(const Graph& graph) {
+absl::StatusOr<Graph> AssignStreams(const Graph& graph) {
   uint32_t next = 0;
   return Rewrite(graph, [&next](const NodePtr&, NodePtr node) {
     if (!node->facts().random) return node;

@@ -4,13 +4,14 @@
 #ifndef ENGINE_PASSES_ASSIGN_STREAMS_H_
 #define ENGINE_PASSES_ASSIGN_STREAMS_H_
 
+#include "absl/status/statusor.h"
 #include "engine/core/graph.h"
 
 namespace gluond {
 
 // Calls are numbered in the order of the outputs as the caller gave them. So a graph that begins with another graph's
 // outputs draws as the other graph does, in whatever order the two run. Does not change `graph`'s nodes.
-Graph AssignStreams(const Graph& graph);
+absl::StatusOr<Graph> AssignStreams(const Graph& graph);
 
 }  // namespace gluond
 

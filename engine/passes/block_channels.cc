@@ -10,6 +10,8 @@
 #include "engine/core/channel_blocks.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
+#include "engine/core/status_macros.h"
+#include "engine/passes/pass_work.h"
 #include "engine/passes/readers.h"
 #include "engine/passes/rewrite.h"
 
@@ -19,10 +21,20 @@ namespace {
 class Blocker {
  public:
   Blocker(const IndexedGraph& graph, const Inferred& inferred)
-      : graph_(graph), inferred_(inferred), readers_(ReadersOf(graph)), plain_(graph.num_entries()), blocked_(graph.num_entries()) {
+      : graph_(graph),
+        inferred_(inferred),
+        readers_(ReadersOf(graph)),
+        plain_(graph.num_entries()),
+        blocked_(graph.num_entries()) {}
+
+  // CANCELLED or DEADLINE_EXCEEDED: see pass_work.h.
+  absl::Status PutAll() {
+    PassWork work;
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
+      RETURN_IF_ERROR(work.Add(1 + graph_[id].inputs.size()));
       if (!PutBlocked(id)) PutPlain(id);
     }
+    return absl::OkStatus();
   }
 
   // The entry as it was in the graph.
@@ -143,8 +155,9 @@ class Blocker {
 
 }  // namespace
 
-Graph BlockChannels(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred) {
+absl::StatusOr<Graph> BlockChannels(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred) {
   Blocker blocker(indexed, inferred);
+  RETURN_IF_ERROR(blocker.PutAll());
   Graph blocked;
   for (const IndexedGraph::Input& output : indexed.outputs()) blocked.outputs.push_back(blocker.Plain(output.entry));
   return blocker.gains() ? blocked : graph;

@@ -4,6 +4,7 @@
 #ifndef ENGINE_PASSES_BLOCK_CHANNELS_H_
 #define ENGINE_PASSES_BLOCK_CHANNELS_H_
 
+#include "absl/status/statusor.h"
 #include "engine/core/graph.h"
 #include "engine/passes/infer.h"
 
@@ -11,7 +12,7 @@ namespace gluond {
 
 // The graph as it is where that would leave out few copies. Its outputs stay as they are, and its calls' names. Does not
 // change `graph`'s nodes. `indexed` and `inferred` are the graph's; what is unknown is left as it is.
-Graph BlockChannels(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred);
+absl::StatusOr<Graph> BlockChannels(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred);
 
 }  // namespace gluond
 

@@ -7,6 +7,9 @@
 #include "engine/core/affine.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
+#include "engine/core/status_macros.h"
+#include "engine/passes/in_place.h"
+#include "engine/passes/pass_work.h"
 
 namespace gluond {
 namespace {
@@ -39,14 +42,6 @@ std::vector<bool> FollowFromConstants(const IndexedGraph& graph, const Names& co
                        absl::c_all_of(indexed.inputs, [&](const IndexedGraph::Input& input) { return constant[input.node]; }));
   }
   return constant;
-}
-
-// The input whose bytes are the node's only output, or null.
-const IndexedGraph::Input* SameBytes(const IndexedGraph::IndexedNode& indexed) {
-  const OpFacts& facts = indexed.node->facts();
-  if (facts.num_outputs != 1) return nullptr;
-  const auto identity = absl::c_find_if(facts.in_place, [](const OpFacts::InPlace& pair) { return pair.identity; });
-  return identity == facts.in_place.end() ? nullptr : &indexed.inputs[identity->input];
 }
 
 }  // namespace
@@ -83,12 +78,15 @@ absl::StatusOr<std::vector<NodeEntry>> ConstantEntries(const IndexedGraph& graph
     left -= bytes_of(read.entry);
     entries.push_back({node, read.index});
   };
+  PassWork work;
   for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
     const IndexedGraph::IndexedNode& indexed = graph[id];
-    const IndexedGraph::Input* const same = constant[id] ? SameBytes(indexed) : nullptr;
-    same_bytes.push_back(same == nullptr    ? IndexedGraph::Input{id, 0, indexed.first_entry}
-                         : same->index == 0 ? same_bytes[same->node]
-                                            : *same);
+    RETURN_IF_ERROR(work.Add(1 + indexed.inputs.size()));
+    const auto any = [](uint32_t) { return true; };
+    const std::optional<uint32_t> same = constant[id] ? InputOfIdentity(indexed.node->facts(), any) : std::nullopt;
+    IndexedGraph::Input from = {id, 0, indexed.first_entry};
+    if (same.has_value()) from = indexed.inputs[*same];
+    same_bytes.push_back(same.has_value() && from.index == 0 ? same_bytes[from.node] : from);
     if (constant[id]) {
       if (indexed.node->is_variable()) left += 2 * bytes_of(indexed.first_entry);
       continue;

@@ -67,8 +67,8 @@ class Folder {
 
 }  // namespace
 
-Graph FoldAffine(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred,
-                 const absl::flat_hash_set<std::string>& constants, bool narrow) {
+absl::StatusOr<Graph> FoldAffine(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred,
+                                 const absl::flat_hash_set<std::string>& constants, bool narrow) {
   Folder folder(indexed, inferred, constants, narrow);
   return Rewrite(graph, [&](const NodePtr& old, NodePtr node) {
     NodePtr absorbed = node->is_variable() ? nullptr : folder.Absorbed(indexed.id(old.get()), *node);

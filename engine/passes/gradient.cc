@@ -10,6 +10,7 @@
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/operator_error.h"
+#include "engine/passes/pass_work.h"
 
 namespace gluond {
 namespace {
@@ -44,7 +45,9 @@ class ReverseAccumulation {
 
   // Every node is visited after all nodes that use its outputs.
   absl::Status Run() {
+    PassWork work;
     for (size_t i = order_.size(); i-- > 0;) {
+      RETURN_IF_ERROR(work.Add(1 + order_[i]->inputs.size()));
       if (!order_[i]->is_variable()) RETURN_IF_ERROR(Differentiate(order_[i]));
     }
     return absl::OkStatus();

@@ -19,7 +19,7 @@ namespace gluond {
 // contributions; where they have 16 bits, the sum is of float32.
 // The result can be differentiated again.
 // INVALID_ARGUMENT: an operator on the way has no FGradient; the message names the node, the operator and the way out
-// (BlockGrad). INTERNAL: FGradient returned a wrong number of entries.
+// (BlockGrad). INTERNAL: FGradient returned a wrong number of entries. CANCELLED or DEADLINE_EXCEEDED: see pass_work.h.
 // `differentiated`, if given, hears of each node and what its FGradient has made.
 using OnDifferentiated = std::function<void(const Node& node, const Gradients& made)>;
 absl::StatusOr<Gradients> BuildGradient(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs,

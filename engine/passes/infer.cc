@@ -12,6 +12,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/operator_error.h"
+#include "engine/passes/pass_work.h"
 
 namespace gluond {
 namespace {
@@ -101,6 +102,7 @@ class FixedPoint {
   absl::Status Visit(uint32_t id) {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
     const Node& node = *indexed.node;
+    RETURN_IF_ERROR(work_.Add(1 + indexed.inputs.size()));
     in_.clear();
     for (const IndexedGraph::Input& input : indexed.inputs) in_.push_back(values_[input.entry]);
     const auto first_output = values_.begin() + indexed.first_entry;
@@ -153,6 +155,7 @@ class FixedPoint {
   std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> up_;
   std::priority_queue<uint32_t> down_;
   std::vector<Value> in_, out_;  // By argument of the node that is visited.
+  PassWork work_;
 };
 
 constexpr size_t kMaxUnknowns = 8;  // Unknown arguments that a message lists.

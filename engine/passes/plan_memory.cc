@@ -1,13 +1,17 @@
 #include "engine/passes/plan_memory.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/arena_layout.h"
+#include "engine/passes/in_place.h"
+#include "engine/passes/pass_work.h"
 
 namespace gluond {
 namespace {
@@ -27,7 +31,8 @@ struct Storage {
 // Walks the nodes in the order in which they run.
 class Planner {
  public:
-  Planner(const IndexedGraph& graph, const Inferred& inferred) : graph_(graph), inferred_(inferred) {
+  Planner(const IndexedGraph& graph, const Inferred& inferred, size_t num_first)
+      : graph_(graph), inferred_(inferred), num_first_(num_first) {
     const uint32_t entries = graph.num_entries();
     plan_.offset.assign(entries, MemoryPlan::kNone);
     plan_.req.assign(entries, kNullOp);
@@ -37,6 +42,7 @@ class Planner {
     reads_.resize(entries);
     last_reader_.resize(entries);
     is_output_.resize(entries);
+    is_early_.resize(entries);
     mutated_.resize(entries);
     storage_of_.assign(entries, kNoStorage);
     summed_in_place_.resize(graph.num_nodes());
@@ -44,9 +50,13 @@ class Planner {
 
   absl::StatusOr<MemoryPlan> Plan() {
     for (const IndexedGraph::Input& output : graph_.outputs()) is_output_[output.entry] = true;
-    CountReads();
+    FindEarly();
+    RETURN_IF_ERROR(CountReads());
     RETURN_IF_ERROR(Measure());
-    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) Place(id);
+    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
+      RETURN_IF_ERROR(work_.Add(1 + graph_[id].inputs.size()));
+      Place(id);
+    }
     plan_.arena_bytes = layout_.bytes();
     return std::move(plan_);
   }
@@ -54,16 +64,27 @@ class Planner {
  private:
   bool Wanted(uint32_t entry) const { return reads_[entry] > 0 || is_output_[entry]; }
   // Nobody writes such an output again: it may lie where the caller wants it as soon as it is made.
-  bool External(uint32_t entry) const { return is_output_[entry] && !mutated_[entry]; }
+  bool External(uint32_t entry) const { return is_output_[entry] && !mutated_[entry] && !is_early_[entry]; }
   // Such an output, placed already. (A variable may be an output, too.)
   bool IsMadeForCaller(uint32_t entry) const {
     return plan_.offset[entry] == MemoryPlan::kExternal && plan_.req[entry] == kWriteTo;
   }
 
+  // The nodes that the first outputs need come before all others.
+  void FindEarly() {
+    const auto first = absl::MakeConstSpan(graph_.outputs()).first(num_first_),
+               rest = absl::MakeConstSpan(graph_.outputs()).subspan(num_first_);
+    uint32_t end = 0;
+    for (const IndexedGraph::Input& output : first) end = std::max(end, output.node + 1);
+    for (const IndexedGraph::Input& output : rest) is_early_[output.entry] = output.node < end;
+    for (const IndexedGraph::Input& output : first) is_early_[output.entry] = false;
+  }
+
   // Finds the nodes that have to run, and counts their reads. In reverse order: users first.
-  void CountReads() {
+  absl::Status CountReads() {
     for (uint32_t id = graph_.num_nodes(); id-- > 0;) {
       const IndexedGraph::IndexedNode& indexed = graph_[id];
+      RETURN_IF_ERROR(work_.Add(1 + indexed.inputs.size()));
       const Node& node = *indexed.node;
       if (node.is_variable()) continue;
       const OpFacts& facts = node.facts();
@@ -71,12 +92,26 @@ class Planner {
       for (uint32_t i = 0; i < node.num_outputs(); ++i) runs = runs || Wanted(indexed.first_entry + i);
       if (!runs) continue;
       plan_.skipped[id] = false;
-      for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
-        const uint32_t entry = indexed.inputs[i].entry;
-        if (facts.Mutates(i)) mutated_[entry] = true;
-        if (facts.Ignores(i)) continue;
-        if (reads_[entry]++ == 0) last_reader_[entry] = id;
+      for (const uint32_t i : facts.mutated) {
+        if (i < indexed.inputs.size()) mutated_[indexed.inputs[i].entry] = true;
       }
+      ForEachRead(indexed, [&](uint32_t entry) {
+        if (reads_[entry]++ == 0) last_reader_[entry] = id;
+      });
+    }
+    return absl::OkStatus();
+  }
+
+  // Calls read(entry) for each input that the node does not ignore.
+  template <class Read>
+  void ForEachRead(const IndexedGraph::IndexedNode& indexed, const Read& read) {
+    const std::vector<uint32_t>& ignored = indexed.node->facts().ignored;
+    ignored_.assign(ignored.empty() ? 0 : indexed.inputs.size(), false);
+    for (const uint32_t i : ignored) {
+      if (i < ignored_.size()) ignored_[i] = true;
+    }
+    for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
+      if (ignored_.empty() || !ignored_[i]) read(indexed.inputs[i].entry);
     }
   }
 
@@ -115,9 +150,7 @@ class Planner {
     } else {
       for (uint32_t i = 0; i < indexed.node->num_outputs(); ++i) PlaceOutput(id, i);
     }
-    for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
-      if (!indexed.node->facts().Ignores(i)) Release(storage_of_[indexed.inputs[i].entry]);
-    }
+    ForEachRead(indexed, [this](uint32_t entry) { Release(storage_of_[entry]); });
   }
 
   void PlaceOutput(uint32_t id, uint32_t output) {
@@ -154,55 +187,52 @@ class Planner {
   }
 
   bool SameSize(uint32_t a, uint32_t b) const {
-    return inferred_.types[a] == inferred_.types[b] && inferred_.shapes[a].Size() == inferred_.shapes[b].Size();
+    return FitTogether(inferred_.shapes[a], inferred_.types[a], inferred_.shapes[b], inferred_.types[b]);
   }
 
   // The output of an identity has its input's memory, however many nodes read either: as long as one is to be read,
   // nobody writes there. An output of the graph has no part in the arena, nor in a variable, which is the caller's own.
   bool PlaceIdentity(uint32_t id) {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
-    const OpFacts& facts = indexed.node->facts();
     const uint32_t entry = indexed.first_entry;
-    if (facts.num_outputs != 1 || mutated_[entry]) return false;
-    for (const auto& [input, output, identity] : facts.in_place) {
-      if (!identity || output != 0 || facts.Ignores(input) || facts.Mutates(input)) continue;
-      const uint32_t from = indexed.inputs[input].entry;
-      if (mutated_[from] || !SameSize(from, entry)) continue;
-      const uint32_t owner = plan_.alias[from] >= 0 ? static_cast<uint32_t>(plan_.alias[from]) : from;
-      if (is_output_[entry] && !IsMadeForCaller(owner)) continue;
-      if (storage_of_[from] != kNoStorage) {
-        Share(entry, storage_of_[from], kWriteInplace);
-        return true;
-      }
-      plan_.offset[entry] = MemoryPlan::kExternal;
-      plan_.req[entry] = kWriteInplace;
-      plan_.alias[entry] = static_cast<int32_t>(owner);
+    if (mutated_[entry]) return false;
+    const auto owner_of = [this](uint32_t from) {
+      return plan_.alias[from] >= 0 ? static_cast<uint32_t>(plan_.alias[from]) : from;
+    };
+    const std::optional<uint32_t> input = InputOfIdentity(indexed.node->facts(), [&](uint32_t i) {
+      const uint32_t from = indexed.inputs[i].entry;
+      return !mutated_[from] && SameSize(from, entry) && (!is_output_[entry] || IsMadeForCaller(owner_of(from)));
+    });
+    if (!input.has_value()) return false;
+    const uint32_t from = indexed.inputs[*input].entry;
+    if (storage_of_[from] != kNoStorage) {
+      Share(entry, storage_of_[from], kWriteInplace);
       return true;
     }
-    return false;
+    plan_.offset[entry] = MemoryPlan::kExternal;
+    plan_.req[entry] = kWriteInplace;
+    plan_.alias[entry] = static_cast<int32_t>(owner_of(from));
+    return true;
   }
 
-  // The memory of an input that only this node still reads, through arguments that may all be this output's memory.
-  int32_t StorageOfDyingInput(uint32_t id, uint32_t output) {
+  // The memory of an input that only this node still reads.
+  int32_t StorageOfDyingInput(uint32_t id, uint32_t output) const {
     const IndexedGraph::IndexedNode& indexed = graph_[id];
     const uint32_t entry = indexed.first_entry + output;
-    if (mutated_[entry]) return kNoStorage;
-    allowed_.clear();  // The storage of each argument that may be the output's memory.
-    const OpFacts& facts = indexed.node->facts();
-    for (const auto& [input, to, identity] : facts.in_place) {
-      if (to != output || facts.Ignores(input)) continue;
+    int32_t found = kNoStorage;
+    if (mutated_[entry]) return found;
+    const auto storage_of = [&](uint32_t input) -> std::optional<uint32_t> {
       const uint32_t from = indexed.inputs[input].entry;
-      if (storage_of_[from] != kNoStorage && SameSize(from, entry)) allowed_.push_back(storage_of_[from]);
-    }
-    std::sort(allowed_.begin(), allowed_.end());
-    for (auto it = allowed_.begin(); it != allowed_.end();) {
-      const int32_t storage = *it;
-      const auto end = std::find_if(it, allowed_.end(), [=](int32_t other) { return other != storage; });
-      // A storage that another output of this node has taken over is still to be read by that output's readers.
-      if (static_cast<uint32_t>(end - it) == storages_[storage].pending && !storages_[storage].kept) return storage;
-      it = end;
-    }
-    return kNoStorage;
+      const int32_t storage = storage_of_[from];
+      if (storage == kNoStorage || storages_[storage].kept || !SameSize(from, entry)) return std::nullopt;
+      return static_cast<uint32_t>(storage);
+    };
+    // A storage that another output of this node has taken over is still to be read by that output's readers.
+    const auto reads_left = [&](uint32_t storage) { return storages_[storage].pending; };
+    ForEachPlaceToTakeOver(indexed.node->facts(), output, storage_of, reads_left, [&](uint32_t storage) {
+      if (found == kNoStorage) found = static_cast<int32_t>(storage);
+    });
+    return found;
   }
 
   // For a term that only a sum reads: the memory of the sum's other term, when that is there already and only the sum
@@ -223,6 +253,7 @@ class Planner {
 
   const IndexedGraph& graph_;
   const Inferred& inferred_;
+  const size_t num_first_;
   MemoryPlan plan_;
   ArenaLayout layout_;
   std::vector<bool> summed_in_place_;  // By node: a sum that kAddTo writes.
@@ -230,16 +261,18 @@ class Planner {
   std::vector<uint32_t> reads_;        // By nodes that run.
   std::vector<uint32_t> last_reader_;  // Valid where reads_ is not 0.
   std::vector<bool> is_output_;
-  std::vector<bool> mutated_;  // Some node writes it as its input.
+  std::vector<bool> is_early_;  // An output that is made before the caller tells where it is to lie.
+  std::vector<bool> mutated_;   // Some node writes it as its input.
   std::vector<int32_t> storage_of_;
   std::vector<Storage> storages_;
-  std::vector<int32_t> allowed_;  // StorageOfDyingInput's, kept for its capacity.
+  std::vector<bool> ignored_;  // ForEachRead's, kept for its capacity.
+  PassWork work_;
 };
 
 }  // namespace
 
-absl::StatusOr<MemoryPlan> PlanMemory(const IndexedGraph& graph, const Inferred& inferred) {
-  return Planner(graph, inferred).Plan();
+absl::StatusOr<MemoryPlan> PlanMemory(const IndexedGraph& graph, const Inferred& inferred, size_t num_first) {
+  return Planner(graph, inferred, num_first).Plan();
 }
 
 }  // namespace gluond

@@ -11,6 +11,7 @@
 #ifndef ENGINE_PASSES_PLAN_MEMORY_H_
 #define ENGINE_PASSES_PLAN_MEMORY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -50,7 +51,10 @@ struct MemoryPlan {
 // memory of its own from its making to the end. An input that FIgnoreInputs names does not count as read: the
 // input's blob may hold anything, or nullptr. Requires: `inferred` is complete. INVALID_ARGUMENT: the sizes add up
 // to more than 2^62 bytes.
-absl::StatusOr<MemoryPlan> PlanMemory(const IndexedGraph& graph, const Inferred& inferred);
+//
+// `num_first`: the graph's first outputs are made before the caller tells where the others are to lie (0: all are told). Another
+// output that a node makes that early lies in the arena until the end.
+absl::StatusOr<MemoryPlan> PlanMemory(const IndexedGraph& graph, const Inferred& inferred, size_t num_first = 0);
 
 }  // namespace gluond
 

@@ -1,13 +1,15 @@
 #include "engine/passes/row_chains.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "engine/core/batch_axis.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
+#include "engine/core/status_macros.h"
+#include "engine/passes/arena_layout.h"
+#include "engine/passes/pass_work.h"
 
 namespace gluond {
 namespace {
@@ -15,7 +17,7 @@ namespace {
 using ChainOperand = RowChain::Operand;
 
 constexpr uint32_t kNoStep = static_cast<uint32_t>(-1);
-constexpr size_t kAlign = 64;
+constexpr int64_t kAlign = 64;
 // Most bytes that a chain's steps read whole, for each chunk, and most that one step reads and writes for a row: both stay
 // in a processor's cache.
 constexpr int64_t kMostWholeBytes = 1 << 20;
@@ -32,26 +34,6 @@ int64_t ChunksOf(int64_t rows, int64_t row_bytes) {
   const int64_t wanted = std::max<int64_t>(1, std::min(rows, rows * row_bytes / kChunkBytes));
   return std::min(rows, wanted <= kEven ? wanted : (wanted - 1) / kEven * kEven + kEven);
 }
-
-// Space for one chunk, whose parts are given back and used again.
-class LocalSpace {
- public:
-  size_t Take(size_t bytes) {
-    for (auto [at, size] : free_) {
-      if (size < bytes) continue;
-      free_.erase(at);
-      if (size > bytes) free_[at + bytes] = size - bytes;
-      return at;
-    }
-    return std::exchange(end_, end_ + bytes);
-  }
-  void Give(size_t at, size_t bytes) { free_[at] = bytes; }
-  size_t bytes() const { return end_; }
-
- private:
-  std::map<size_t, size_t> free_;  // The bytes of the free parts, by place.
-  size_t end_ = 0;
-};
 
 class Finder {
  public:
@@ -79,12 +61,12 @@ class Finder {
     }
   }
 
-  std::vector<RowChain> Find() const {
+  absl::StatusOr<std::vector<RowChain>> Find() {
     std::vector<RowChain> chains;
     for (uint32_t first = 0; first < nodes_.size();) {
-      const uint32_t last = EndOf(first);
+      ASSIGN_OR_RETURN(const uint32_t last, EndOf(first));
       if (last - first > 1) {
-        RowChain chain = Make(first, last);
+        ASSIGN_OR_RETURN(RowChain chain, Make(first, last));
         if (chain.chunks > 1) chains.push_back(std::move(chain));
       }
       first = std::max(last, first + 1);
@@ -132,12 +114,13 @@ class Finder {
   }
 
   // The end of the chain that begins with `first`.
-  uint32_t EndOf(uint32_t first) const {
+  absl::StatusOr<uint32_t> EndOf(uint32_t first) {
     const int64_t rows = RowsOf(first);
     uint32_t step = first;
     if (rows < 2) return step;
     for (int64_t whole = 0; step < nodes_.size() && RowsOf(step) == rows; ++step) {
       const std::vector<IndexedGraph::Input>& inputs = graph_[nodes_[step]].inputs;
+      RETURN_IF_ERROR(work_.Add(1 + inputs.size()));
       for (uint32_t i = 0; i < inputs.size(); ++i) {
         if (IsBatch(step, i)) continue;
         const uint32_t made = made_by_[inputs[i].entry];
@@ -149,7 +132,7 @@ class Finder {
     return step;
   }
 
-  RowChain Make(uint32_t first, uint32_t last) const {
+  absl::StatusOr<RowChain> Make(uint32_t first, uint32_t last) {
     RowChain chain;
     chain.first = first;
     chain.last = last;
@@ -160,10 +143,14 @@ class Finder {
       ForEachBatch(step, [&](uint32_t entry) { row_bytes += RowBytes(inferred_.shapes[entry], inferred_.types[entry]); });
     }
     chain.chunks = ChunksOf(chain.rows, row_bytes);
-    LocalSpace space;
-    std::map<uint32_t, ChainOperand> locals;  // By entry.
+    ArenaLayout space;
+    Locals locals;
+    const auto give_back = [&](const ChainOperand& local) {
+      if (const int64_t bytes = LocalBytes(local, chain); bytes > 0) space.GiveBack(static_cast<int64_t>(local.offset), bytes);
+    };
     for (uint32_t step = first; step < last; ++step) {
       const IndexedGraph::IndexedNode& node = graph_[nodes_[step]];
+      RETURN_IF_ERROR(work_.Add(1 + node.inputs.size()));
       for (uint32_t i = 0; i < node.inputs.size(); ++i) {
         const uint32_t entry = node.inputs[i].entry;
         const auto local = locals.find(entry);
@@ -174,25 +161,31 @@ class Finder {
         ChainOperand out = plan_.req[entry] == kNullOp ? ChainOperand() : Rows(entry);
         if (out.kind == ChainOperand::kRows && IsLocal(entry, last)) {
           out.kind = ChainOperand::kLocal;
-          if (const std::optional<uint32_t> in = InPlaceInput(step, i, out, locals)) {
-            out.offset = locals.at(*in).offset;
+          if (const auto in = TakenOver(step, entry, out, locals); in != locals.end()) {
+            out.offset = in->second.offset;
             out.req = kWriteInplace;
-            locals.erase(*in);
+            locals.erase(in);
           } else {
-            out.offset = space.Take(LocalBytes(out, chain));
+            const int64_t bytes = LocalBytes(out, chain);
+            out.offset = bytes > 0 ? static_cast<size_t>(space.Take(bytes)) : 0;
             out.req = kWriteTo;
           }
-          locals[entry] = out;
+          if (read_last_[entry] > step) locals[entry] = out;
         }
         chain.outs.push_back(out);
       }
-      std::erase_if(locals, [&](const auto& local) {
-        if (read_last_[local.first] > step) return false;
-        space.Give(local.second.offset, LocalBytes(local.second, chain));
-        return true;
-      });
+      for (uint32_t i = 0; i < node.node->num_outputs(); ++i) {  // Nobody reads these.
+        const ChainOperand& out = chain.outs[chain.outs.size() - node.node->num_outputs() + i];
+        if (out.kind == ChainOperand::kLocal && read_last_[node.first_entry + i] <= step) give_back(out);
+      }
+      for (const IndexedGraph::Input& input : node.inputs) {
+        const auto local = locals.find(input.entry);
+        if (local == locals.end() || read_last_[input.entry] > step) continue;
+        give_back(local->second);
+        locals.erase(local);
+      }
     }
-    chain.local_bytes = space.bytes();
+    chain.local_bytes = static_cast<size_t>(space.bytes());
     return chain;
   }
 
@@ -214,32 +207,31 @@ class Finder {
     return rows;
   }
   // The bytes for the most rows that a chunk has.
-  static size_t LocalBytes(const ChainOperand& operand, const RowChain& chain) {
+  static int64_t LocalBytes(const ChainOperand& operand, const RowChain& chain) {
     const int64_t rows = (chain.rows - 1) / chain.chunks + 1;
-    return (static_cast<size_t>(rows * operand.row_bytes) + kAlign - 1) / kAlign * kAlign;
+    return (rows * operand.row_bytes + kAlign - 1) / kAlign * kAlign;
   }
   // An output of a step of the chain that nobody reads after it.
   bool IsLocal(uint32_t entry, uint32_t last) const { return plan_.offset[entry] >= 0 && read_last_[entry] < last; }
 
-  // The local entry whose memory output `index` takes over.
-  std::optional<uint32_t> InPlaceInput(uint32_t step, uint32_t index, const ChainOperand& out,
-                                       const std::map<uint32_t, ChainOperand>& locals) const {
-    const IndexedGraph::IndexedNode& node = graph_[nodes_[step]];
-    if (plan_.req[node.first_entry + index] != kWriteInplace) return std::nullopt;
-    for (const OpFacts::InPlace& pair : node.node->facts().in_place) {
-      if (pair.output != index || pair.input >= node.inputs.size()) continue;
-      const uint32_t entry = node.inputs[pair.input].entry;
-      const auto local = locals.find(entry);
-      if (plan_.offset[entry] != plan_.offset[node.first_entry + index] || local == locals.end()) continue;
-      if (local->second.row_bytes == out.row_bytes) return entry;
+  using Locals = absl::flat_hash_map<uint32_t, ChainOperand>;  // By entry: what later steps read.
+
+  // The input whose memory the plan gives to the output `entry`, where that input is local, too.
+  Locals::iterator TakenOver(uint32_t step, uint32_t entry, const ChainOperand& out, Locals& locals) const {
+    if (plan_.req[entry] != kWriteInplace) return locals.end();
+    for (const IndexedGraph::Input& input : graph_[nodes_[step]].inputs) {
+      if (plan_.offset[input.entry] != plan_.offset[entry]) continue;
+      const auto local = locals.find(input.entry);
+      if (local != locals.end() && local->second.row_bytes == out.row_bytes && out.row_bytes > 0) return local;
     }
-    return std::nullopt;
+    return locals.end();
   }
 
   const IndexedGraph& graph_;
   const Inferred& inferred_;
   const MemoryPlan& plan_;
   const std::vector<bool>& apart_;
+  PassWork work_;
   std::vector<uint32_t> nodes_;  // By step.
   // By entry: steps. kNoStep as the last one to read it: something that is no step does.
   std::vector<uint32_t> made_by_, read_last_;
@@ -247,8 +239,8 @@ class Finder {
 
 }  // namespace
 
-std::vector<RowChain> FindRowChains(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan,
-                                    const std::vector<bool>& apart) {
+absl::StatusOr<std::vector<RowChain>> FindRowChains(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan,
+                                                    const std::vector<bool>& apart) {
   return Finder(graph, inferred, plan, apart).Find();
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "engine/core/graph.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/passes/infer.h"
@@ -41,9 +42,9 @@ struct RowChain {
 };
 
 // The chains of a graph for a CPU. Steps are the nodes that the plan does not skip, in their order. No step of which
-// `apart` is true (by node) is part of a chain.
-std::vector<RowChain> FindRowChains(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan,
-                                    const std::vector<bool>& apart);
+// `apart` is true (by node) is part of a chain. CANCELLED or DEADLINE_EXCEEDED: see pass_work.h.
+absl::StatusOr<std::vector<RowChain>> FindRowChains(const IndexedGraph& graph, const Inferred& inferred, const MemoryPlan& plan,
+                                                    const std::vector<bool>& apart);
 
 }  // namespace gluond
 

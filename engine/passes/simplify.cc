@@ -1,12 +1,10 @@
 #include "engine/passes/simplify.h"
 
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "engine/core/op_facts.h"
 #include "engine/passes/rewrite.h"
 
@@ -15,19 +13,19 @@ namespace {
 
 using Entry = std::pair<const Node*, uint32_t>;
 
-// Equal calls have equal keys.
-struct CallKey {
-  const Op* op;
-  std::vector<std::pair<std::string, std::string>> dict;
-  std::vector<Entry> inputs;
-
-  explicit CallKey(const Node& node) : op(node.op()), dict(node.attrs.dict.begin(), node.attrs.dict.end()) {
-    for (const NodeEntry& e : node.inputs) inputs.emplace_back(e.node.get(), e.index);
+struct CallHash {
+  size_t operator()(const NodePtr& call) const {
+    size_t hash = absl::HashOf(call->op());
+    for (const auto& [key, value] : call->attrs.dict) hash = absl::HashOf(hash, key, value);
+    for (const NodeEntry& e : call->inputs) hash = absl::HashOf(hash, e.node.get(), e.index);
+    return hash;
   }
-  friend bool operator==(const CallKey& a, const CallKey& b) { return a.op == b.op && a.inputs == b.inputs && a.dict == b.dict; }
-  template <class H>
-  friend H AbslHashValue(H h, const CallKey& k) {
-    return H::combine(std::move(h), k.op, k.dict, k.inputs);
+};
+
+struct EqualCalls {
+  bool operator()(const NodePtr& a, const NodePtr& b) const {
+    const auto same = [](const NodeEntry& x, const NodeEntry& y) { return x.node == y.node && x.index == y.index; };
+    return a->op() == b->op() && absl::c_equal(a->inputs, b->inputs, same) && a->attrs.dict == b->attrs.dict;
   }
 };
 
@@ -44,7 +42,7 @@ absl::flat_hash_set<Entry> MutatedEntries(absl::Span<const NodePtr> nodes) {
 
 }  // namespace
 
-Graph Simplify(const Graph& graph) {
+absl::StatusOr<Graph> Simplify(const Graph& graph) {
   const absl::flat_hash_set<Entry> mutated = MutatedEntries(PostOrder(graph.outputs));
   const auto touches_mutated = [&mutated](const Node& node) {
     if (mutated.empty()) return false;
@@ -53,11 +51,11 @@ Graph Simplify(const Graph& graph) {
     }
     return absl::c_any_of(node.inputs, [&](const NodeEntry& e) { return mutated.contains(Entry(e.node.get(), e.index)); });
   };
-  absl::flat_hash_map<CallKey, NodePtr> calls;
+  absl::flat_hash_set<NodePtr, CallHash, EqualCalls> calls;
   // The first node that makes the same call, or this one.
   return Rewrite(graph, [&](const NodePtr& old, NodePtr node) {
     if (node->is_variable() || !node->facts().pure || touches_mutated(*old)) return node;
-    return calls.try_emplace(CallKey(*node), node).first->second;
+    return *calls.insert(std::move(node)).first;
   });
 }
 

@@ -4,12 +4,13 @@
 #ifndef ENGINE_PASSES_SIMPLIFY_H_
 #define ENGINE_PASSES_SIMPLIFY_H_
 
+#include "absl/status/statusor.h"
 #include "engine/core/graph.h"
 
 namespace gluond {
 
 // Does not change `graph`'s nodes; nodes whose inputs changed are copied.
-Graph Simplify(const Graph& graph);
+absl::StatusOr<Graph> Simplify(const Graph& graph);
 
 }  // namespace gluond
 

@@ -13,6 +13,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/operator_error.h"
+#include "engine/passes/pass_work.h"
 
 namespace gluond {
 namespace {
@@ -27,16 +28,18 @@ std::string List(const std::vector<std::string>& names) {
   return text;
 }
 
-absl::Status CheckEntry(const NodeEntry& entry, bool client_graph, absl::string_view user) {
+// `user()` says who reads the entry: a text is made for an error only.
+template <class User>
+absl::Status CheckEntry(const NodeEntry& entry, bool client_graph, const User& user) {
   const uint32_t count = entry.node->num_outputs();
   if (entry.index >= count) {
     return absl::InvalidArgumentError(
-        absl::StrCat(user, " is output ", entry.index, " of ", Describe(*entry.node), ", which has ", count, " outputs"));
+        absl::StrCat(user(), " is output ", entry.index, " of ", Describe(*entry.node), ", which has ", count, " outputs"));
   }
   if (!client_graph || entry.node->is_variable()) return absl::OkStatus();
   const uint32_t visible = entry.node->facts().num_visible;
   if (entry.index < visible) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(user, " is output ", entry.index, " of ", Describe(*entry.node),
+  return absl::InvalidArgumentError(absl::StrCat(user(), " is output ", entry.index, " of ", Describe(*entry.node),
                                                  ", which is hidden; use one of its first ", visible, " outputs"));
 }
 
@@ -51,7 +54,8 @@ absl::Status CheckNode(const Node& node, bool client_graph) {
                                                    absl::StrJoin(node.op()->input_names(node.attrs, expected), ", "), ")"));
   }
   for (uint32_t i = 0; i < node.num_inputs(); ++i) {
-    RETURN_IF_ERROR(CheckEntry(node.inputs[i], client_graph, absl::StrCat("input ", i, " of ", Describe(node))));
+    const auto user = [&] { return absl::StrCat("input ", i, " of ", Describe(node)); };
+    RETURN_IF_ERROR(CheckEntry(node.inputs[i], client_graph, user));
   }
   return absl::OkStatus();
 }
@@ -64,6 +68,7 @@ class Walk {
   absl::Status From(const NodePtr& root) {
     RETURN_IF_ERROR(Enter(root.get()));
     while (!path_.empty()) {
+      RETURN_IF_ERROR(work_.Add(1));
       Frame& top = path_.back();
       const Node& node = *top.node;
       const size_t next = top.next++;
@@ -113,6 +118,7 @@ class Walk {
   }
 
   const int64_t max_nodes_;
+  PassWork work_;
   std::vector<Frame> path_;
   absl::flat_hash_map<const Node*, bool> on_path_;  // Every node met; true while it is on the path.
   std::vector<const Node*> order_;
@@ -138,7 +144,7 @@ absl::Status Validate(const Graph& graph, const GraphLimits& limits) {
     }
   }
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    RETURN_IF_ERROR(CheckEntry(graph.outputs[i], limits.client_graph, absl::StrCat("output ", i, " of the graph")));
+    RETURN_IF_ERROR(CheckEntry(graph.outputs[i], limits.client_graph, [i] { return absl::StrCat("output ", i, " of the graph"); }));
   }
   return absl::OkStatus();
 }

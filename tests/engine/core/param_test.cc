@@ -196,29 +196,5 @@ TEST(Param, DocumentsItsFields) {
   EXPECT_EQ(docs[10].default_text, "None");
 }
 
-TEST(SetParam, SetsNumbersWithinTheirRange) {
-  NodeAttrs attrs = Parse({}).value();
-  EXPECT_EQ(SetParam(&attrs, "ratio", 0.25), absl::OkStatus());
-  EXPECT_EQ(attrs.param<EveryParam>().ratio, 0.25f);
-  EXPECT_EQ(SetParam(&attrs, "bound", 3), absl::OkStatus());
-  EXPECT_EQ(attrs.param<EveryParam>().bound, 3);
-  EXPECT_EQ(SetParam(&attrs, "count", 9), absl::OkStatus());
-  EXPECT_EQ(attrs.param<EveryParam>().count, 9);
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, double>>{{"ratio", 0},
-                                                                                         {"count", 11},
-                                                                                         {"count", 2.5},
-                                                                                         {"count", 1e30},
-                                                                                         {"count", std::nan("")},
-                                                                                         {"kernel", 1},
-                                                                                         {"pool_type", kMax},
-                                                                                         {"text", 1}}) {
-    EXPECT_EQ(SetParam(&attrs, name, value).code(), absl::StatusCode::kInvalidArgument) << name << " " << value;
-  }
-  EXPECT_EQ(attrs.param<EveryParam>().count, 9);
-  EXPECT_EQ(SetParam(&attrs, "lr", 1).code(), absl::StatusCode::kNotFound);
-  NodeAttrs unparsed;
-  EXPECT_EQ(SetParam(&unparsed, "count", 1).code(), absl::StatusCode::kNotFound);
-}
-
 }  // namespace
 }  // namespace gluond

@@ -61,7 +61,7 @@ int Left(const Graph& graph) {
   const IndexedGraph indexed(graph);
   const absl::StatusOr<Inferred> inferred = InferPartially(indexed, testing::SignaturesOf(kVariables));
   EXPECT_EQ(inferred.status(), absl::OkStatus());
-  const Graph folded = FoldAffine(graph, indexed, *inferred, {"w", "a", "b"}, /*narrow=*/false);
+  const Graph folded = *FoldAffine(graph, indexed, *inferred, {"w", "a", "b"}, /*narrow=*/false);
   EXPECT_EQ(testing::Evaluate(folded, kVariables), testing::Evaluate(graph, kVariables));
   return Stretches(folded);
 }

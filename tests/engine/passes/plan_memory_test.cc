@@ -283,7 +283,7 @@ TEST(PlanMemory, HalvesTheMemoryOfLeNet) {
   h = layer("fc2", {Call("rectify", "relu3", {h}), weight("w4", "(10, 500)"), weight("b4", "(10,)")}, "(64, 10)");
   Graph graph{*BuildGradient({h}, weights, {NodeEntry{}})};
   graph.outputs.insert(graph.outputs.begin(), h);
-  const Planned p(Simplify(graph), Signatures{});
+  const Planned p(*Simplify(graph), Signatures{});
   EXPECT_LE(p.plan.arena_bytes, 0.5 * p.plan.unshared_bytes) << p.plan.arena_bytes << " of " << p.plan.unshared_bytes;
   RecordProperty("percent", 100 * p.plan.arena_bytes / p.plan.unshared_bytes);
 }
