@@ -103,9 +103,9 @@ absl::StatusOr<ValuePtr> CheckHeadGradient(const std::shared_ptr<Scheduler>& sch
   WhenKnown({gradient, head}, [scheduler, gradient, failure, check, checked, command] {
     const absl::Status status = check();
     if (failure() != nullptr || !status.ok()) {
-      checked->Fail(status.ok() ? failure() : scheduler->Failed(status, command)->failure(), scheduler->queue());
+      Value::Fail(checked, status.ok() ? failure() : scheduler->Failed(status, command)->failure(), scheduler->queue());
     } else {
-      checked->Set(gradient->tensor(), scheduler->queue());
+      Value::Set(checked, gradient->tensor(), scheduler->queue());
     }
   });
   return checked;

@@ -1,6 +1,6 @@
 #include "engine/imperative/direct.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +8,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/imperative/graph_call.h"
+#include "engine/passes/in_place.h"
 #include "engine/passes/operator_error.h"
 #include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/only_holder.h"
@@ -52,28 +53,21 @@ absl::Status Infer(const PreparedOp& op, DirectRun* run) {
   return absl::FailedPreconditionError("its inputs do not tell the shape and type of its output");
 }
 
-// The input whose memory output `o` may take, or -1. Nobody else may hold it: neither another output nor, for an input
-// that the call writes, run.written.
-int InPlaceInput(const PreparedOp& op, const DirectRun& run, uint32_t o) {
-  for (const auto& [i, to, identity] : op.facts().in_place) {
-    if (to != o) continue;
-    const Tensor& input = run.inputs[i];
-    if (input.dtype() != run.out_types[o] || input.Size() != run.out_shapes[o].Size()) continue;
-    if (IsOnlyHolder(input.buffer())) return static_cast<int>(i);
-  }
-  return -1;
+bool Fits(const DirectRun& run, uint32_t input, uint32_t output) {
+  const Tensor& x = run.inputs[input];
+  return FitTogether(x.shape(), x.dtype(), run.out_shapes[output], run.out_types[output]);
 }
 
-// The input whose bytes are the output's, so that no kernel is needed, or -1.
-int IdenticalInput(const PreparedOp& op, const DirectRun& run) {
-  const OpFacts& facts = op.facts();
-  if (facts.num_outputs != 1 || !facts.mutated.empty()) return -1;
-  for (const auto& [i, to, identity] : facts.in_place) {
-    if (!identity) continue;
-    const Tensor& input = run.inputs[i];
-    if (input.dtype() == run.out_types[0] && input.Size() == run.out_shapes[0].Size()) return static_cast<int>(i);
-  }
-  return -1;
+// The input whose memory output `o` may take. Nobody else may hold it: neither another output nor, for an input that the call
+// writes, run.written. Such an input is alone where it lies: its number stands for the place.
+std::optional<uint32_t> InPlaceInput(const PreparedOp& op, const DirectRun& run, uint32_t o) {
+  const auto place_of = [&](uint32_t i) {
+    return Fits(run, i, o) && IsOnlyHolder(run.inputs[i].buffer()) ? std::optional(i) : std::nullopt;
+  };
+  std::optional<uint32_t> found;
+  ForEachPlaceToTakeOver(
+      op.facts(), o, place_of, [](uint32_t) { return 1u; }, [&](uint32_t i) { found = found.value_or(i); });
+  return found;
 }
 
 absl::Status Allocate(const PreparedOp& op, Allocator& allocator, Device device, DirectRun* run) {
@@ -87,9 +81,8 @@ absl::Status Allocate(const PreparedOp& op, Allocator& allocator, Device device,
     run->req.push_back(kNullOp);
     run->out.push_back({nullptr, run->out_shapes[o], run->out_types[o], device});
     if (!run->wanted[o]) continue;
-    const int i = InPlaceInput(op, *run, o);
-    if (i >= 0) {
-      output = run->inputs[static_cast<size_t>(i)].Reshaped(run->out_shapes[o]);
+    if (const std::optional<uint32_t> i = InPlaceInput(op, *run, o)) {
+      output = run->inputs[*i].Reshaped(run->out_shapes[o]);
       run->req.back() = kWriteInplace;
     } else {
       ASSIGN_OR_RETURN(output, Tensor::Empty(allocator, run->out_shapes[o], run->out_types[o]));
@@ -102,9 +95,9 @@ absl::Status Allocate(const PreparedOp& op, Allocator& allocator, Device device,
 
 absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectRun* run) {
   RETURN_IF_ERROR(Infer(op, run));
-  if (const int i = IdenticalInput(op, *run); i >= 0) {
+  if (const auto i = InputOfIdentity(op.facts(), [run](uint32_t input) { return Fits(*run, input, 0); })) {
     run->written.clear();
-    run->outputs.assign(1, run->inputs[static_cast<size_t>(i)].Reshaped(run->out_shapes[0]));
+    run->outputs.assign(1, run->inputs[*i].Reshaped(run->out_shapes[0]));
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(TakeWritten(op.facts().mutated, lane, allocator, constants, run));
@@ -154,11 +147,21 @@ absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& 
     if (index >= 0) bound.inputs[static_cast<size_t>(index)] = std::move(run->inputs[i]);
   }
   run->inputs.clear();
-  for (const bool wanted : run->wanted) bound.output_reqs.push_back(wanted ? kWriteTo : kNullOp);
+  // A backward call's outputs are the last ones; a forward call's run is behind the first ones, and no output.
+  const size_t n = executor.outputs().size(), first = graph.graph == nullptr ? n - run->wanted.size() : 0;
+  bound.output_reqs.assign(n, kNullOp);
+  for (size_t i = 0; i < run->wanted.size() && first + i < n; ++i)
+    bound.output_reqs[first + i] = run->wanted[i] ? kWriteTo : kNullOp;
   bound.seed = run->random.seed;
   bound.random_run = run->random.run;
   if (keeps) bound.constants = constants;
   return bound;
+}
+
+absl::StatusOr<PausedRun> TakePaused(Tensor paused_call, Executor& executor) {
+  PausedCall& call = PausedCall::Of(paused_call);
+  if (IsOnlyHolder(paused_call.buffer())) return std::move(call.run);
+  return Annotate(executor.Copy(call.run), "backward with retain_graph=True");
 }
 
 }  // namespace gluond

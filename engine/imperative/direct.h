@@ -16,6 +16,7 @@
 namespace gluond {
 
 class ConstantTensors;
+class GraphCall;
 
 struct DirectRun {
   std::vector<Tensor> inputs;  // The call may overwrite an input whose memory nobody else holds.
@@ -42,6 +43,8 @@ absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator,
 // `constants`, and leaves them there.
 absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& lane, Allocator& allocator,
                               const std::shared_ptr<ConstantTensors>& constants, DirectRun* run, std::vector<Tensor>* before);
+// The run that a backward call goes on with. The call is given a copy where somebody may call it again, as with retain_graph.
+absl::StatusOr<PausedRun> TakePaused(Tensor paused_call, Executor& executor);
 
 }  // namespace gluond
 

@@ -29,58 +29,6 @@ PreparedOpPtr PrepareGraph(const char* op, GraphCallPtr call) {
   return Prepared(MakeInternalNode(op, std::move(call), std::move(inputs)), /*recordable=*/true);
 }
 
-// Copies the gradient's nodes, and replaces the forward entries that they read by variables.
-class Cut {
- public:
-  // The variables' names begin with `prefix`.
-  Cut(const Graph& forward, std::string prefix) : prefix_(std::move(prefix)) {
-    PostOrderVisit(forward.outputs, [this](const NodePtr& node) { forward_.insert(node.get()); });
-  }
-
-  std::vector<NodeEntry> Apply(const std::vector<NodeEntry>& gradients) {
-    PostOrderVisit(gradients, [this](const NodePtr& node) {
-      if (forward_.contains(node.get())) return;
-      if (node->is_variable()) {
-        copies_.emplace(node.get(), node);
-        return;
-      }
-      auto copy = std::make_shared<Node>();
-      copy->attrs = node->attrs;
-      for (const NodeEntry& input : node->inputs) copy->inputs.push_back(Translate(input));
-      copies_.emplace(node.get(), std::move(copy));
-    });
-    std::vector<NodeEntry> cut;
-    for (const NodeEntry& gradient : gradients) cut.push_back(Translate(gradient));
-    return cut;
-  }
-
-  const std::vector<NodeEntry>& saved() const { return saved_; }
-  std::string SavedName(size_t i) const { return absl::StrCat(prefix_, "saved", i); }
-  const absl::flat_hash_set<std::string>& variables() const { return variables_; }
-
- private:
-  NodeEntry Translate(const NodeEntry& entry) {
-    if (!forward_.contains(entry.node.get())) return {copies_.at(entry.node.get()), entry.index};
-    if (entry.node->is_variable()) {
-      variables_.insert(entry.node->name());
-      return entry;
-    }
-    const auto [it, is_new] = places_.try_emplace({entry.node.get(), entry.index});
-    if (is_new) {
-      it->second = MakeVariable(SavedName(saved_.size()));
-      saved_.push_back(entry);
-    }
-    return it->second;
-  }
-
-  const std::string prefix_;
-  absl::flat_hash_set<const Node*> forward_;
-  absl::flat_hash_map<const Node*, NodePtr> copies_;
-  absl::flat_hash_map<std::pair<const Node*, uint32_t>, NodeEntry> places_;
-  std::vector<NodeEntry> saved_;                // Entries of the forward pass that the gradient reads, in order.
-  absl::flat_hash_set<std::string> variables_;  // Variables of the forward pass that it reads.
-};
-
 // One call gives the gradients of all inputs that have one.
 absl::StatusOr<Gradients> GraphGradient(const NodePtr& node, const Gradients& heads) {
   const GraphCallPtr of_node = GraphCall::Of(node->attrs);
@@ -88,18 +36,30 @@ absl::StatusOr<Gradients> GraphGradient(const NodePtr& node, const Gradients& he
   RETURN_IF_ERROR(call.no_gradient);
   if (call.backward == nullptr) return Gradients(node->num_inputs());
   std::vector<NodeEntry> inputs(heads.begin(), heads.begin() + call.num_visible);
-  const auto num_outputs = static_cast<uint32_t>(call.graph->outputs.size());
-  for (uint32_t i = call.num_visible; i < num_outputs; ++i) inputs.push_back({node, i});
-  for (const uint32_t i : call.backward_reads) inputs.push_back(node->inputs[i]);
+  inputs.push_back({node, call.num_visible});
+  for (const uint32_t i : call.rewritten) inputs.push_back(node->inputs[i]);
   const NodePtr backward = MakeInternalNode("_backward_CachedOp", call.backward, std::move(inputs));
   Gradients gradients(node->num_inputs());
   for (uint32_t i = 0; i < call.gradients.size(); ++i) gradients[call.gradients[i]] = {backward, i};
   return gradients;
 }
 
+// The variables that the nodes of `gradients` write which are none of `outputs`.
+absl::flat_hash_set<std::string> WrittenBeside(absl::Span<const NodeEntry> outputs, absl::Span<const NodeEntry> gradients) {
+  absl::flat_hash_set<const Node*> known;
+  PostOrderVisit(outputs, [&known](const NodePtr& node) { known.insert(node.get()); });
+  absl::flat_hash_set<std::string> written;
+  for (const NodePtr& node : PostOrder(gradients, [&known](const Node* each) { return known.contains(each); })) {
+    for (const uint32_t i : node->facts().mutated) {
+      if (i < node->num_inputs() && node->inputs[i].node->is_variable()) written.insert(node->inputs[i].node->name());
+    }
+  }
+  return written;
+}
+
 uint32_t NumInputs(const NodeAttrs& attrs) { return static_cast<uint32_t>(GraphCall::Of(attrs)->inputs.size()); }
-uint32_t NumOutputs(const NodeAttrs& attrs) { return static_cast<uint32_t>(GraphCall::Of(attrs)->graph->outputs.size()); }
 uint32_t NumVisible(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->num_visible; }
+uint32_t NumOutputs(const NodeAttrs& attrs) { return NumVisible(attrs) + (GraphCall::Of(attrs)->backward != nullptr ? 1 : 0); }
 bool Begins(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->begins_gradient; }
 std::vector<uint32_t> Written(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->written; }
 
@@ -114,7 +74,7 @@ GLUOND_REGISTER_OP(_CachedOp)
     .set_attr<FGradient>("FGradient", GraphGradient);
 
 GLUOND_REGISTER_OP(_backward_CachedOp)
-    .describe("The gradients of a graph's inputs.")
+    .describe("The gradients of a graph's inputs: the rest of the recorded call's run.")
     .set_attr_parser([](NodeAttrs*) { return absl::InvalidArgumentError("it is not to be called by name"); })
     .set_num_inputs(NumInputs)
     .set_num_outputs(NumOutputs)
@@ -137,8 +97,16 @@ ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training)
   if (const ExecutorKeyPtr* const found = keys_[training].Find(tensors)) return *found;
   Signatures known;
   for (size_t i = 0; i < tensors.size(); ++i) known[inputs[i]] = {tensors[i].shape(), tensors[i].dtype()};
-  return keys_[training].Insert(
-      tensors, ExecutorKey::Make(graph, std::move(known), {.is_train = training, .constants = training ? nullptr : constants}));
+  const ExecutorOptions options = {
+      .is_train = training, .pause_after = backward == nullptr ? 0 : num_visible, .constants = training ? nullptr : constants};
+  return keys_[training].Insert(tensors, ExecutorKey::Make(graph, std::move(known), options));
+}
+
+Tensor PausedCall::Make(PausedRun run, ExecutorKeyPtr key, Device device, std::shared_ptr<const void> counted) {
+  void* const data = run.arena == nullptr ? nullptr : run.arena->data();
+  const size_t bytes = run.arena == nullptr ? 0 : run.arena->bytes();
+  auto* const call = new PausedCall{{data, bytes, device, nullptr}, std::move(run), std::move(key), std::move(counted)};
+  return Tensor(std::shared_ptr<PausedCall>(call), 0, {static_cast<int64_t>(bytes)}, DType::kUint8);
 }
 
 CachedGraph::CachedGraph(GraphCallPtr plain)
@@ -202,46 +170,38 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
   forward->written = plain_->written;
   forward->num_visible = plain_->num_visible;
   forward->begins_gradient = plain_->begins_gradient;
-  auto backward = std::make_shared<GraphCall>();
-  // A prefix that no name of the graph begins with.
-  std::string prefix = "__";
-  while (std::any_of(plain_->inputs.begin(), plain_->inputs.end(),
-                     [&](const std::string& name) { return absl::StartsWith(name, prefix); })) {
-    prefix += '_';
-  }
-  std::vector<NodeEntry> xs, heads;
+  std::vector<NodeEntry> outputs = plain_->graph->outputs, xs, heads;
   for (uint32_t i = 0; i < wanted.size(); ++i) {
     const auto variable = variables.find(plain_->inputs[i]);
     if (!wanted[i] || variable == variables.end() || is_auxiliary(i)) continue;
     forward->gradients.push_back(i);
     xs.push_back(variable->second);
   }
-  for (uint32_t i = 0; i < plain_->num_visible; ++i) {
-    backward->inputs.push_back(absl::StrCat(prefix, "head", i));
-    heads.push_back(MakeVariable(backward->inputs.back()));
+  // A prefix that no name of the graph begins with.
+  std::string prefix = "__";
+  while (std::any_of(plain_->inputs.begin(), plain_->inputs.end(),
+                     [&](const std::string& name) { return absl::StartsWith(name, prefix); })) {
+    prefix += '_';
   }
-  ASSIGN_OR_RETURN(const Gradients gradients, BuildGradient(plain_->graph->outputs, xs, heads));
-
-  Cut cut(*plain_->graph, prefix);
-  auto backward_graph = std::make_shared<Graph>(Graph{cut.Apply(gradients)});
-  auto forward_graph = std::make_shared<Graph>(*plain_->graph);
-  for (size_t i = 0; i < cut.saved().size(); ++i) {
-    forward_graph->outputs.push_back(cut.saved()[i]);
-    backward->inputs.push_back(cut.SavedName(i));
+  auto backward = std::make_shared<GraphCall>();
+  for (const NodeEntry& output : outputs) {
+    const std::string& name = backward->inputs.emplace_back(absl::StrCat(prefix, "head", backward->inputs.size()));
+    heads.push_back(MakeNode("_identity_with_attr_like_rhs", name, {MakeVariable(name), output}));
   }
+  ASSIGN_OR_RETURN(const Gradients gradients, BuildGradient(outputs, xs, heads));
+  backward->num_visible = static_cast<uint32_t>(gradients.size());
+  backward->paused_input = plain_->num_visible;
+  backward->inputs.emplace_back();
+  const absl::flat_hash_set<std::string> rewritten = WrittenBeside(outputs, gradients);
   for (uint32_t i = 0; i < plain_->inputs.size(); ++i) {
-    if (!cut.variables().contains(plain_->inputs[i])) continue;
-    forward->backward_reads.push_back(i);
+    if (!rewritten.contains(plain_->inputs[i])) continue;
+    forward->rewritten.push_back(i);
+    backward->written.push_back(static_cast<uint32_t>(backward->inputs.size()));
     backward->inputs.push_back(plain_->inputs[i]);
   }
-  const absl::flat_hash_set<std::string> written = MutatedVariables(backward_graph->outputs);
-  for (uint32_t i = 0; i < backward->inputs.size(); ++i) {
-    if (written.contains(backward->inputs[i])) backward->written.push_back(i);
-  }
-  backward->num_visible = static_cast<uint32_t>(backward_graph->outputs.size());
-  backward->graph = std::move(backward_graph);
-  forward->graph = std::move(forward_graph);
-  forward->backward = std::move(backward);
+  outputs.insert(outputs.end(), gradients.begin(), gradients.end());
+  forward->graph = std::make_shared<Graph>(Graph{std::move(outputs)});
+  if (!gradients.empty()) forward->backward = std::move(backward);
   return forward;
 }
 

@@ -1,6 +1,6 @@
-// GraphCall: a graph that is called like an operator, as a hybridized Block is: `_CachedOp`. Its gradient is a graph
-// too, `_backward_CachedOp`. It reads values that the forward pass keeps as hidden outputs of the recorded call, so
-// that nothing is computed twice.
+// GraphCall: a graph that is called like an operator, as a hybridized Block is: `_CachedOp`. A recorded call and its
+// gradient, `_backward_CachedOp`, are one run of one program, which pauses between them. The tape's node keeps the run
+// that waits, as a hidden output of the call.
 
 #ifndef ENGINE_IMPERATIVE_GRAPH_CALL_H_
 #define ENGINE_IMPERATIVE_GRAPH_CALL_H_
@@ -17,6 +17,7 @@
 #include "engine/core/op_attr_types.h"
 #include "engine/core/tensor.h"
 #include "engine/imperative/prepared_op.h"
+#include "engine/runtime/executor.h"
 #include "engine/runtime/executor_cache.h"
 #include "engine/runtime/signature_table.h"
 
@@ -25,20 +26,22 @@ namespace gluond {
 // The graph behind `_CachedOp` or `_backward_CachedOp`. Immutable but for the keys that it remembers.
 class GraphCall {
  public:
-  std::shared_ptr<const Graph> graph;  // Its outputs are the call's.
-  std::vector<std::string> inputs;     // The variables, in the order of the call's inputs.
-  std::vector<uint32_t> written;       // The inputs that the graph's operators write.
+  // Its first outputs are the call's. The gradients of inputs follow where the call has a backward call. Null: this is one.
+  std::shared_ptr<const Graph> graph;
+  std::vector<std::string> inputs;  // The variables, in the order of the call's inputs.
+  std::vector<uint32_t> written;    // The inputs that the graph's operators write.
   // The names of inputs that stay the same from call to call, unless somebody trains. Null: a call to be recorded.
   std::shared_ptr<const absl::flat_hash_set<std::string>> constants;
   uint32_t num_visible = 0;
   bool begins_gradient = false;  // One of the operators begins a gradient.
   // A forward call whose gradient is wanted has the backward call, whose outputs are the gradients of the inputs
-  // `gradients`. The backward call reads the head gradients, the hidden outputs, and then the forward call's inputs
-  // `backward_reads`.
+  // `gradients`. The backward call reads the head gradients, the run that waits, and then the forward call's inputs
+  // `rewritten`, which it writes.
   std::shared_ptr<const GraphCall> backward;
   std::vector<uint32_t> gradients;
-  std::vector<uint32_t> backward_reads;
-  absl::Status no_gradient;  // Why `backward` is null.
+  std::vector<uint32_t> rewritten;
+  absl::Status no_gradient;   // Why `backward` is null.
+  uint32_t paused_input = 0;  // A backward call's: the input that is the run.
 
   // The graph that `attrs` holds, or null.
   static std::shared_ptr<const GraphCall> Of(const NodeAttrs& attrs);
@@ -48,6 +51,18 @@ class GraphCall {
 
  private:
   mutable SignatureTable<ExecutorKeyPtr> keys_[2];  // [training].
+};
+
+// A run that waits for its backward call, as a tensor of the arena's bytes: so the tape keeps it. The tensor's last holder may go
+// on with the run itself, others with a copy.
+struct PausedCall : Buffer {
+  // `counted` goes with the run.
+  static Tensor Make(PausedRun run, ExecutorKeyPtr key, Device device, std::shared_ptr<const void> counted);
+  static PausedCall& Of(const Tensor& tensor) { return static_cast<PausedCall&>(*tensor.buffer()); }
+
+  PausedRun run;
+  ExecutorKeyPtr key;
+  std::shared_ptr<const void> counted;
 };
 
 // A graph with its GraphCalls.
@@ -63,8 +78,8 @@ class CachedGraph {
   // Whether operators write the input.
   bool is_auxiliary(size_t input) const { return auxiliary_[input]; }
 
-  // A call without a gradient, or one that keeps the values that the gradients of the inputs in `wanted` need. If an
-  // operator has no gradient, Backward says so. Calls are kept for the next time.
+  // A call without a gradient, or one that pauses before the gradients of the inputs in `wanted`. If an operator has no
+  // gradient, Backward says so. Calls are kept for the next time.
   const PreparedOpPtr& plain() const { return plain_call_; }
   PreparedOpPtr Differentiable(const std::vector<bool>& wanted);
 

@@ -187,28 +187,34 @@ void Scheduler::StartCopy(InvocationPtr invoked) {
 void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place) {
   ExecutorCache& cache = *caches_[NumberOf(place)];
   const GraphCall& graph = *invoked->op->graph;
-  const ExecutorKeyPtr key = graph.KeyOf(direct->inputs, direct->training);
+  const bool goes_on = graph.graph == nullptr;
+  const ExecutorKeyPtr key =
+      goes_on ? PausedCall::Of(direct->inputs[graph.paused_input]).key : graph.KeyOf(direct->inputs, direct->training);
   const auto& cancellation = invoked->cancellation != nullptr ? invoked->cancellation : cancellation_;
   const auto end = [self = shared_from_this(), direct, invoked](const absl::Status& status) {
-    self->AtHome([self, direct, invoked, status] { self->Finish(*invoked, status, *direct); });
+    self->AtHome([self, direct, invoked, status] { self->Finish(*invoked, self->TellOfPaused(status), *direct); });
   };
-  auto run = [&graph, cancellation, direct, end, &place, constants = constants_[NumberOf(place)]](ExecutorLease lease) {
+  auto run = [this, &graph, goes_on, key, cancellation, direct, end, &place,
+              constants = constants_[NumberOf(place)]](ExecutorLease lease) {
     auto executor = std::make_shared<ExecutorLease>(std::move(lease));
     std::vector<Tensor> before;
+    Tensor call = goes_on ? std::move(direct->inputs[graph.paused_input]) : Tensor();
     absl::StatusOr<gluond::Run> run = BindGraph(graph, **executor, *place.lane, *place.allocator, constants, direct.get(), &before);
-    if (!run.ok()) {
+    absl::StatusOr<PausedRun> paused = goes_on && run.ok() ? TakePaused(std::move(call), **executor) : PausedRun();
+    if (!run.ok() || !paused.ok()) {
       direct->written = std::move(before);
-      return end(run.status());
+      return end(run.ok() ? paused.status() : run.status());
     }
     run->cancellation = cancellation;
-    const auto done = [executor, direct, before = std::move(before), end, constants](const absl::Status& status) {
-      if (status.ok()) direct->outputs = std::move((*executor)->TakeRun().outputs);
+    const auto done = [this, &graph, &place, key, executor, direct, before = std::move(before), end,
+                       constants](const absl::Status& status) {
+      if (status.ok()) TakeOutputs(graph, place, key, **executor, direct.get());
       if (!status.ok()) direct->written = before;
       *executor = ExecutorLease();
       constants->DropDead();  // The client may have freed arrays meanwhile.
       end(status);
     };
-    (*executor)->StartHere(*std::move(run), done);
+    goes_on ? (*executor)->Continue(*std::move(paused), *std::move(run), done) : (*executor)->StartHere(*std::move(run), done);
   };
   if (place.lane->IsCurrent()) {
     if (ExecutorLease lease = cache.TakeIdle(key)) return run(std::move(lease));
@@ -223,6 +229,27 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
       cancellation);
 }
 
+void Scheduler::TakeOutputs(const GraphCall& graph, const Place& place, const ExecutorKeyPtr& key, Executor& executor,
+                            DirectRun* direct) const {
+  const size_t n = executor.outputs().size(), num_made = graph.backward == nullptr ? direct->wanted.size() : graph.num_visible;
+  const std::vector<Tensor>& outputs = executor.run().outputs;
+  const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(graph.graph == nullptr ? n - num_made : 0);
+  direct->outputs.assign(first, first + static_cast<std::ptrdiff_t>(num_made));
+  if (graph.backward == nullptr) {
+    (void)executor.TakeRun();
+  } else if (direct->wanted.back()) {
+    direct->outputs.push_back(PausedCall::Make(executor.TakePaused(), key, place.device, paused_));
+  }
+}
+
+absl::Status Scheduler::TellOfPaused(const absl::Status& status) const {
+  const int64_t waiting = paused_.use_count() - 1;
+  if (!absl::IsResourceExhausted(status) || waiting == 0) return status;
+  return Annotate(status, absl::StrCat(waiting,
+                                       " recorded calls of graphs keep their memory for backward: call backward on what they "
+                                       "have made, or free that"));
+}
+
 void Scheduler::Finish(Invocation& invoked, const absl::Status& status, DirectRun& direct) {
   if (!status.ok()) {
     const FailurePtr failure = Failed(status, invoked.command)->failure();
@@ -231,16 +258,18 @@ void Scheduler::Finish(Invocation& invoked, const absl::Status& status, DirectRu
   home().lane->CheckHeld();
   --pending_;
   for (size_t i = 0; i < invoked.out.size(); ++i) {
-    if (invoked.out[i] != nullptr) invoked.out[i]->Set(std::move(direct.outputs[i]), *queue_);
+    if (invoked.out[i] != nullptr) Value::Set(std::move(invoked.out[i]), std::move(direct.outputs[i]), *queue_);
   }
-  for (size_t i = 0; i < invoked.written.size(); ++i) invoked.written[i]->Set(std::move(direct.written[i]), *queue_);
+  for (size_t i = 0; i < invoked.written.size(); ++i) {
+    Value::Set(std::move(invoked.written[i]), std::move(direct.written[i]), *queue_);
+  }
 }
 
 void Scheduler::Fail(Invocation& invoked, const FailurePtr& failure, std::vector<Tensor> before) {
   home().lane->CheckHeld();
   --pending_;
   for (const ValuePtr& value : invoked.out)
-    if (value != nullptr) value->Fail(failure, *queue_);
+    if (value != nullptr) Value::Fail(value, failure, *queue_);
   const std::vector<uint32_t>& mutated = invoked.op->facts().mutated;
   for (size_t k = 0; before.empty() && k < mutated.size() && mutated[k] < invoked.in.size(); ++k) {
     const ValuePtr& value = invoked.in[mutated[k]];
@@ -248,8 +277,8 @@ void Scheduler::Fail(Invocation& invoked, const FailurePtr& failure, std::vector
   }
   before.resize(mutated.size());
   for (size_t k = 0; k < mutated.size(); ++k) {
-    Value& written = *invoked.written[k];
-    before[k].defined() ? written.Set(std::move(before[k]), *queue_) : written.Fail(failure, *queue_);
+    const ValuePtr& written = invoked.written[k];
+    before[k].defined() ? Value::Set(written, std::move(before[k]), *queue_) : Value::Fail(written, failure, *queue_);
   }
   invoked.in.clear();
 }

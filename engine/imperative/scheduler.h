@@ -99,6 +99,11 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void StartThere(InvocationPtr invoked, const Place& place);
   void StartCopy(InvocationPtr invoked);
   void StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place);
+  // Moves the outputs of the executor's run to `direct`.
+  void TakeOutputs(const GraphCall& graph, const Place& place, const ExecutorKeyPtr& key, Executor& executor,
+                   DirectRun* direct) const;
+  // An error of a graph tells what takes the memory.
+  absl::Status TellOfPaused(const absl::Status& status) const;
   absl::StatusOr<const Place*> PlaceOf(const Invocation& invoked) const;
   size_t NumberOf(const Place& place) const { return static_cast<size_t>(&place - places_.data()); }
   absl::Status CheckCancelled(const Invocation& invoked) const;
@@ -118,7 +123,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // By place.
   std::vector<std::unique_ptr<ExecutorCache>> caches_;
   std::vector<std::shared_ptr<ConstantTensors>> constants_;
-  DirectPtr direct_;  // The home lane's, reused so that a kernel allocates none.
+  const std::shared_ptr<const void> paused_ =
+      std::make_shared<int>();  // Held by each recorded call that waits for its backward call.
+  DirectPtr direct_;            // The home lane's, reused so that a kernel allocates none.
 };
 
 }  // namespace gluond

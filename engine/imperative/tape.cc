@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 
@@ -35,6 +36,8 @@ absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::S
   const auto node = NewNode();
   node->attrs = op.node->attrs;
   node->training = invoked->training;
+  absl::flat_hash_map<uint32_t, size_t> places;  // Where, among what the call has written, each input stands.
+  for (size_t k = 0; k < op.facts().mutated.size(); ++k) places.try_emplace(op.facts().mutated[k], k);
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     Array& input = inputs[i];
     const ValuePtr* value = &input.value;
@@ -44,9 +47,7 @@ absl::Status Tape::Record(absl::Span<Array> inputs, Invocation* invoked, absl::S
       constant->state = input.state;
       input.entry = {std::move(constant), 0};
       // The gradient reads the input's new value.
-      const std::vector<uint32_t>& mutated = op.facts().mutated;
-      const auto written = std::find(mutated.begin(), mutated.end(), i);
-      if (written != mutated.end()) value = &invoked->written[static_cast<size_t>(written - mutated.begin())];
+      if (const auto place = places.find(i); place != places.end()) value = &invoked->written[place->second];
     }
     if (op.gradient_reads_input[i]) {
       std::vector<ValuePtr>& values = input.recorded().values;

@@ -66,22 +66,25 @@ class Value {
   // The tensor, for the only holder of this value.
   Tensor Take() { return std::move(tensor_); }
 
-  // Requires: !known().
-  void Set(Tensor tensor, ReadyQueue& queue) {
-    tensor_ = std::move(tensor);
-    Known(queue);
+  // Requires: !known(). A caller that moves the value in lets go of it before those who wait go on: the last of them may
+  // overwrite the tensor.
+  static void Set(std::shared_ptr<Value> value, Tensor tensor, ReadyQueue& queue) {
+    value->tensor_ = std::move(tensor);
+    Known(std::move(value), queue);
   }
-  void Fail(FailurePtr failure, ReadyQueue& queue) {
-    failure_ = std::move(failure);
-    Known(queue);
+  static void Fail(std::shared_ptr<Value> value, FailurePtr failure, ReadyQueue& queue) {
+    value->failure_ = std::move(failure);
+    Known(std::move(value), queue);
   }
   // Requires: !known().
   void Await(std::function<void()> then) { waiting_.push_back(std::move(then)); }
 
  private:
-  void Known(ReadyQueue& queue) {
-    known_ = true;
-    if (!waiting_.empty()) queue.Do(std::exchange(waiting_, {}));
+  static void Known(std::shared_ptr<Value> value, ReadyQueue& queue) {
+    value->known_ = true;
+    std::vector<std::function<void()>> waiting = std::exchange(value->waiting_, {});
+    value.reset();
+    if (!waiting.empty()) queue.Do(std::move(waiting));
   }
 
   bool known_ = false;

@@ -1,5 +1,4 @@
-// A lane's work goes on when a pending fact (engine/core/pending_fact.h) is there, or when it is cancelled. A task
-// continues on its lane, or beside it.
+// A lane's work goes on when a pending fact (engine/core/pending_fact.h) is there, or when it is cancelled.
 
 #ifndef ENGINE_RUNTIME_AWAIT_FACT_H_
 #define ENGINE_RUNTIME_AWAIT_FACT_H_
@@ -30,18 +29,6 @@ inline Callback<absl::Status> Answer(const absl::Status& status, Lane& lane, std
   return Callback<absl::Status>([=, &lane](const Callback<absl::Status>::Done& done) {
     if (!AwaitFactOnLane(status, lane, cancellation, done)) done(status);
   });
-}
-
-// co_await RunAside(lane): the code that follows takes long and computes no operator. It runs beside the lanes, and the
-// lane's next work waits for it. Requires: the caller is the lane.
-inline Callback<absl::Status> RunAside(Lane& lane) {
-  return Callback<absl::Status>(
-      [&lane](Callback<absl::Status>::Done done) { lane.ContinueAside([done = std::move(done)] { done(absl::OkStatus()); }); });
-}
-// co_await BackOn(lane): the code that follows is the lane's work again.
-inline Callback<absl::Status> BackOn(Lane& lane) {
-  return Callback<absl::Status>(
-      [&lane](Callback<absl::Status>::Done done) { lane.Post([done = std::move(done)] { done(absl::OkStatus()); }); });
 }
 
 }  // namespace gluond

@@ -29,24 +29,27 @@ Binding::Binding(Program& program, Device device, DeviceDriver& driver, Allocato
   open_.reserve(num_ranges);
 }
 
-absl::Status Binding::Bind(Run* run) {
+absl::Status Binding::Bind(const Program::Part& part, Run* run) {
+  part_ = part;
   RETURN_IF_ERROR(CheckInputs(*run));
   RETURN_IF_ERROR(CheckOutputs(run));
   RETURN_IF_ERROR(CheckOverlaps(*run));
   const std::vector<ProgramOutput>& places = program_.output_places;
-  for (uint32_t i = 0; i < run->inputs.size(); ++i) program_.slots[i].Bind(run->inputs[i].data());
+  for (uint32_t i = 0; i < run->inputs.size(); ++i) {
+    if (IsBound(i)) program_.slots[i].Bind(run->inputs[i].data());
+  }
   RETURN_IF_ERROR(BindConstants(*run));
-  for (uint32_t k = 0; k < places.size(); ++k) {
+  for (uint32_t k = part.first_output; k < part.last_output; ++k) {
     if (places[k].kind == ProgramOutput::kOwnSlot) RETURN_IF_ERROR(BindOwnSlot(k, run));
   }
   // Variables are copied before anything is copied over them.
   copies_.clear();
-  for (uint32_t k = 0; k < places.size(); ++k) {
+  for (uint32_t k = part.first_output; k < part.last_output; ++k) {
     if (places[k].kind == ProgramOutput::kVariable) {
       RETURN_IF_ERROR(AddCopy(k, program_.slots[places[k].slot].memory, run));
     }
   }
-  for (uint32_t k = 0; k < places.size(); ++k) {
+  for (uint32_t k = part.first_output; k < part.last_output; ++k) {
     if (places[k].kind == ProgramOutput::kArena) {
       RETURN_IF_ERROR(AddCopy(k, static_cast<char*>(program_.arena_memory) + places[k].offset, run));
     }
@@ -56,6 +59,26 @@ absl::Status Binding::Bind(Run* run) {
     }
   }
   return absl::OkStatus();
+}
+
+std::vector<Tensor> Binding::TakeFirst() const {
+  std::vector<Tensor> own(program_.num_first);
+  for (uint32_t k = 0; k < program_.num_first; ++k) {
+    const ProgramOutput& place = program_.output_places[k];
+    if (place.kind != ProgramOutput::kOwnSlot || !own_[k].defined()) continue;
+    if (program_.slots[place.slot].memory == own_[k].data()) own[k] = own_[k];
+  }
+  return own;
+}
+
+void Binding::PutFirst(std::vector<Tensor> own, const Run& run) {
+  for (uint32_t k = 0; k < program_.num_first; ++k) {
+    const ProgramOutput& place = program_.output_places[k];
+    if (place.kind != ProgramOutput::kOwnSlot) continue;
+    const Tensor& memory = own[k].defined() ? own[k] : run.outputs[k];
+    program_.slots[place.slot].Bind(memory.defined() ? memory.data() : nullptr);
+    if (own[k].defined()) own_[k] = std::move(own[k]);
+  }
 }
 
 absl::Status Binding::BindConstants(const Run& run) {
@@ -87,6 +110,7 @@ absl::Status Binding::CheckInputs(const Run& run) const {
   }
   for (size_t i = 0; i < run.inputs.size(); ++i) {
     const Executor::Variable& variable = program_.inputs[i];
+    if (!IsBound(i)) continue;
     if (!run.inputs[i].defined()) {
       return absl::InvalidArgumentError(absl::StrCat("input '", variable.name, "' has no value"));
     }
@@ -104,12 +128,16 @@ absl::Status Binding::CheckOutputs(Run* run) {
                                                    run->output_reqs.size(), " requests"));
   }
   targets_.assign(n, Target());
-  for (uint32_t k = 0; k < n; ++k) {
+  for (uint32_t k = part_.first_output; k < n; ++k) {
     const ProgramOutput& place = program_.output_places[k];
     Target& target = targets_[k];
+    if (!IsInPart(k)) {  // The rest copies from what is first computed.
+      if (place.kind == ProgramOutput::kRepeat) targets_[place.first].staged = true;
+      continue;
+    }
     if (!run->output_reqs.empty()) target.req = run->output_reqs[k];
     if (target.req == kWriteInplace) target.req = kWriteTo;
-    target.staged = place.read && target.req != kWriteTo && program_.IsWanted(place.step, run->output_reqs);
+    target.staged = place.read && target.req != kWriteTo;
     if (target.req == kNullOp) continue;
     if (run->outputs[k].defined()) {
       absl::Status status = CheckTensor(run->outputs[k], program_.outputs[k].shape, program_.outputs[k].dtype, device_);
@@ -119,7 +147,7 @@ absl::Status Binding::CheckOutputs(Run* run) {
       return absl::InvalidArgumentError(absl::StrCat("output ", k, ": kAddTo needs a tensor to add to"));
     }
     if (place.async) target.staged = true;
-    if (place.kind == ProgramOutput::kRepeat) targets_[place.first].staged = true;
+    if (place.kind == ProgramOutput::kRepeat && IsInPart(place.first)) targets_[place.first].staged = true;
   }
   return absl::OkStatus();
 }
@@ -132,7 +160,9 @@ absl::Status Binding::CheckOverlaps(const Run& run) {
     const char* const begin = static_cast<const char*>(tensor.data());
     if (tensor.bytes() > 0) ranges_.push_back({begin, begin + tensor.bytes(), output, index});
   };
-  for (uint32_t i = 0; i < run.inputs.size(); ++i) add(run.inputs[i], false, i);
+  for (uint32_t i = 0; i < run.inputs.size(); ++i) {
+    if (IsBound(i)) add(run.inputs[i], false, i);
+  }
   for (uint32_t k = 0; k < targets_.size(); ++k) {
     if (targets_[k].to != nullptr) add(run.outputs[k], true, k);
   }
@@ -165,6 +195,10 @@ absl::Status Binding::OnOverlap(const Range& a, const Range& b) {
   const uint32_t k = a.output ? a.index : b.index;
   const ProgramOutput& place = program_.output_places[k];
   Target& target = targets_[k];
+  if (part_.first_output == 0 && program_.read_rest[v]) {  // Copies and last readers are of the part alone.
+    return absl::InvalidArgumentError(absl::StrCat("output ", k, " overlaps input '", program_.inputs[v].name,
+                                                   "', which is read after the pause; bind them to memory of their own"));
+  }
   const bool same = a.begin == b.begin && a.end == b.end;
   if (place.kind == ProgramOutput::kVariable) {
     if (!program_.read_at_end[v] || (place.slot == v && same)) return absl::OkStatus();
@@ -193,6 +227,12 @@ absl::StatusOr<void*> Binding::OwnMemory(uint32_t k) {
     own_[k] = *std::move(tensor);
   }
   return own_[k].data();
+}
+
+uint32_t Binding::MadeBy(uint32_t k) const {
+  const ProgramOutput& place = program_.output_places[k];
+  const bool copied = targets_[k].staged && targets_[k].to != nullptr;
+  return copied || place.kind != ProgramOutput::kOwnSlot ? Program::kNever : place.step;
 }
 
 absl::Status Binding::BindOwnSlot(uint32_t k, Run* run) {

@@ -21,12 +21,18 @@ class Binding {
   // All must outlive it.
   Binding(Program& program, Device device, DeviceDriver& driver, Allocator& allocator);
 
-  // Checks `run`, points the program's blobs to its memory, and fills in the outputs that are lent.
-  // INVALID_ARGUMENT: see Executor::Start. RESOURCE_EXHAUSTED: no memory for an output.
-  absl::Status Bind(Run* run);
+  // Checks what the part of `run` needs, points the program's blobs to that memory, and fills in the outputs that are lent.
+  // The first part comes first. INVALID_ARGUMENT: see Executor::Start. RESOURCE_EXHAUSTED: no memory for an output.
+  absl::Status Bind(const Program::Part& part, Run* run);
+  // The memory of ours in which the first outputs of this run lie, by output, to be given to the binding of its rest. After Bind.
+  std::vector<Tensor> TakeFirst() const;
+  // The first outputs of a run that goes on. Before Bind of the rest.
+  void PutFirst(std::vector<Tensor> own, const Run& run);
   // Whether the program's constants are there, so that the steps that compute them need not run. After Bind.
   bool has_constants() const { return kept_ != nullptr; }
-  // To be called when all steps have run. Offers the constants that they have computed to the run's ConstantTensors.
+  // The step that puts output `k` where the caller wants it; Program::kNever: CopyOutputs does. After Bind of its part.
+  uint32_t MadeBy(uint32_t k) const;
+  // To be called when all steps of the part have run. Offers the constants that they have computed to the run's ConstantTensors.
   absl::Status CopyOutputs(const OpContext& context, ConstantTensors* constants);
 
   // To be called when the run is over, however it has ended. Lets go of the constants' memory, but for `in_use`: an operator
@@ -58,6 +64,9 @@ class Binding {
   };
 
   absl::Status CheckInputs(const Run& run) const;
+  // Whether the part needs the variable.
+  bool IsBound(uint32_t v) const { return part_.first_output > 0 ? program_.read_rest[v] : program_.read_first[v]; }
+  bool IsInPart(uint32_t k) const { return k >= part_.first_output && k < part_.last_output; }
   absl::Status CheckOutputs(Run* run);
   absl::Status CheckOverlaps(const Run& run);
   absl::Status OnOverlap(const Range& a, const Range& b);
@@ -74,6 +83,8 @@ class Binding {
 
   ConstantTensors::Values kept_;   // The program's constants, or null: the run computes them,
   std::vector<Tensor> constants_;  // in this memory.
+
+  Program::Part part_;  // Bound last.
 
   // The current run's; kept for their capacity.
   std::vector<const void*> constant_inputs_;

@@ -12,6 +12,14 @@
 #include "engine/runtime/row_chain.h"
 
 namespace gluond {
+namespace {
+
+absl::Status Busy() {
+  return absl::FailedPreconditionError(
+      "the executor is busy with another run, or with an operator that a failed run has left; use another one");
+}
+
+}  // namespace
 
 void Execution::Event::Post() {
   if (posted_.exchange(true)) return;
@@ -44,10 +52,7 @@ bool Execution::Accept(Run& run, Executor::Done& done) {
   const bool busy = running_.exchange(true);
   if (busy || (left_ != nullptr && left_->in_use())) {
     if (!busy) running_ = false;
-    lane_.Post([done = std::move(done)] {
-      done(absl::FailedPreconditionError(
-          "the executor is busy with another run, or with an operator that a failed run has left; use another one"));
-    });
+    lane_.Post([done = std::move(done)] { done(Busy()); });
     return false;
   }
   run_ = std::move(run);
@@ -67,30 +72,96 @@ void Execution::StartHere(Run run, Executor::Done done) {
 
 void Execution::Begin() {
   lane_.CheckHeld();
-  next_ = 0;
+  LetGoOfArena();
+  const bool pauses = program_->num_first < program_->outputs.size();
+  absl::StatusOr<std::shared_ptr<Buffer>> arena = program_->arena.Take(pauses);
+  if (!arena.ok()) return Finish(Annotate(arena.status(), "the arena of a graph"));
+  arena_ = *std::move(arena);
+  BeginPart(program_->first(), arena_);
+}
+
+void Execution::BeginPart(const Program::Part& part, const std::shared_ptr<Buffer>& arena) {
+  part_ = part;
+  next_ = part.first_step;
   left_.reset();
   context_.random.seed = run_.seed;
   context_.random.run = run_.random_run;
   context_.constants = run_.constants.get();
   context_.client_time = run_.client_time != nullptr ? run_.client_time : own_time_;
-  absl::StatusOr<std::shared_ptr<Buffer>> arena = program_->arena.Take();
-  if (!arena.ok()) return Finish(Annotate(arena.status(), "the arena of a graph"));
-  arena_ = *std::move(arena);
-  program_->BindArena(arena_ == nullptr ? nullptr : arena_->data());
-  if (absl::Status status = binding_.Bind(&run_); !status.ok()) return Finish(std::move(status));
+  program_->BindArena(arena == nullptr ? nullptr : arena->data());
+  if (absl::Status status = binding_.Bind(part_, &run_); !status.ok()) return Finish(std::move(status));
+  ExpectOutputs();
   Pin(true);
   Advance();
 }
 
+PausedRun Execution::TakePaused() {
+  PausedRun paused;
+  paused.own = binding_.TakeFirst();
+  paused.arena = program_->arena.Hold(std::exchange(arena_, nullptr));
+  paused.layout = program_->layout;
+  paused.run = std::move(run_);
+  paused.run.on_output = nullptr;
+  paused.run.cancellation = nullptr;
+  for (size_t i = 0; i < paused.run.inputs.size(); ++i) {
+    if (!program_->read_rest[i]) paused.run.inputs[i] = Tensor();
+  }
+  return paused;
+}
+
+absl::Status Execution::CheckLayout(const PausedRun& paused) const {
+  if (paused.layout == program_->layout) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "a run cannot go on: its graph has been compiled anew, and an operator of it has inferred other shapes; run it again");
+}
+
+absl::StatusOr<PausedRun> Execution::Copy(const PausedRun& paused) {
+  lane_.CheckHeld();
+  RETURN_IF_ERROR(CheckLayout(paused));
+  PausedRun copy = paused;
+  ASSIGN_OR_RETURN(std::shared_ptr<Buffer> arena, Annotate(program_->arena.Take(/*keeps=*/true), "a copy of the arena of a graph"));
+  copy.arena = program_->arena.Hold(std::move(arena));
+  if (copy.arena != nullptr) {
+    RETURN_IF_ERROR(lane_.driver().Copy(copy.arena->data(), paused.arena->data(), program_->arena.bytes(), lane_.stream()));
+  }
+  return copy;
+}
+
+void Execution::Continue(PausedRun paused, Run rest, Executor::Done done) {
+  lane_.CheckHeld();
+  if (absl::Status status = idle() ? CheckLayout(paused) : Busy(); !status.ok()) return done(std::move(status));
+  const Program::Part part = program_->rest();
+  Run& run = paused.run;
+  for (size_t i = 0; i < rest.inputs.size() && i < run.inputs.size(); ++i) {
+    if (rest.inputs[i].defined()) run.inputs[i] = std::move(rest.inputs[i]);
+  }
+  for (size_t k = part.first_output; k < rest.outputs.size() && k < run.outputs.size(); ++k) {
+    run.outputs[k] = std::move(rest.outputs[k]);
+  }
+  if (!rest.output_reqs.empty()) {
+    run.output_reqs.resize(run.outputs.size(), kWriteTo);
+    for (size_t k = part.first_output; k < rest.output_reqs.size() && k < run.outputs.size(); ++k) {
+      run.output_reqs[k] = rest.output_reqs[k];
+    }
+  }
+  run.cancellation = std::move(rest.cancellation);
+  run.on_output = std::move(rest.on_output);
+  if (rest.client_time != nullptr) run.client_time = std::move(rest.client_time);
+  if (!Accept(run, done)) return;
+  LetGoOfArena();
+  held_ = std::move(paused.arena);
+  binding_.PutFirst(std::move(paused.own), run_);
+  BeginPart(part, held_);
+}
+
 void Execution::Advance() {
   const std::vector<Step>& steps = program_->steps;
-  for (; next_ < steps.size(); ++next_) {
+  for (; next_ < part_.last_step; ++next_) {
     if (run_.cancellation != nullptr) {
       absl::Status status = run_.cancellation->Check();
       if (!status.ok()) return Finish(At(next_, status));
     }
     if (steps[next_].computes_constants && binding_.has_constants()) continue;
-    if (!program_->IsWanted(next_, run_.output_reqs)) continue;
     if (RowChain* const chain = ChainAt(next_)) {
       lane_.LendScratch(&context_);
       const int at_once = ChunksAtOnce(*chain, context_);
@@ -114,9 +185,30 @@ void Execution::Advance() {
       absl::Status status = Compute(step);
       if (!status.ok()) return Finish(At(next_, status));
     }
+    TellOutputs(next_);
   }
+  EndPart();
+}
+
+void Execution::EndPart() {
   lane_.LendScratch(&context_);
-  Finish(binding_.CopyOutputs(context_, run_.constants.get()));
+  absl::Status status = binding_.CopyOutputs(context_, run_.constants.get());
+  if (status.ok()) TellOutputs(Program::kNever);
+  const bool more = part_.first_output == 0 && part_.last_output < program_->outputs.size();
+  status.ok() && more ? Pause() : Finish(std::move(status));
+}
+
+void Execution::ExpectOutputs() {
+  expected_.clear();
+  if (!run_.on_output) return;
+  for (uint32_t k = part_.first_output; k < part_.last_output; ++k) {
+    if (run_.output_reqs.empty() || run_.output_reqs[k] != kNullOp) expected_.emplace_back(binding_.MadeBy(k), k);
+  }
+  std::sort(expected_.rbegin(), expected_.rend());
+}
+
+void Execution::TellOutputs(uint32_t step) {
+  for (; !expected_.empty() && expected_.back().first <= step; expected_.pop_back()) run_.on_output(expected_.back().second);
 }
 
 RowChain* Execution::ChainAt(uint32_t step) {
@@ -205,6 +297,7 @@ void Execution::Resume() {
   if (suspended_ == nullptr || !suspended_->completed()) return;  // Seen before the event came.
   absl::Status status = EndAsync(Unsuspend(), absl::OkStatus());
   if (!status.ok()) return Finish(At(next_, status));
+  TellOutputs(next_);
   ++next_;
   Pin(true);
   Advance();
@@ -228,15 +321,42 @@ absl::Status Execution::At(uint32_t step, const absl::Status& status) const {
   return Annotate(status, absl::StrCat("Error in operator ", Excerpt(node.name()), " (", node.op()->name(), ")"));
 }
 
+// The run is over for the executor, but for what TakePaused takes.
+void Execution::Pause() {
+  absl::Status paced = Annotate(lane_.driver().Pace(lane_.stream(), part_.last_step), lane_.device().ToString());
+  if (!paced.ok()) return Finish(std::move(paced));
+  Pin(false);
+  const std::shared_ptr<Execution> self = std::move(self_);
+  const Executor::Done done = std::exchange(done_, nullptr);
+  running_.store(false, std::memory_order_release);
+  done(absl::OkStatus());
+}
+
+Run Execution::TakeRun() {
+  LetGoOfArena();
+  return std::move(run_);
+}
+
+// An operator that a failed run has left may write there until it completes.
+void Execution::LetGoOfArena() {
+  if (left_ != nullptr && left_->in_use()) return;
+  program_->arena.GiveBack(std::exchange(arena_, nullptr));
+  held_ = nullptr;
+}
+
+void Execution::EndRun() {
+  LetGoOfArena();
+  Pin(false);
+  binding_.End(run_.constants.get(), left_ != nullptr && left_->in_use());
+}
+
 void Execution::Finish(absl::Status status) {
   // Nobody waits for the stream here: code that reads results there or copies them to the host comes behind its
   // operators, and their memory is freed behind them, too.
-  absl::Status paced = lane_.driver().Pace(lane_.stream(), program_->steps.size());
+  absl::Status paced = lane_.driver().Pace(lane_.stream(), part_.last_step - part_.first_step);
   // Where the device has failed, its own message tells most.
   if (status.ok() || !lane_.driver().health().ok()) status = Annotate(paced, lane_.device().ToString());
-  program_->arena.GiveBack(std::exchange(arena_, nullptr));
-  Pin(false);
-  binding_.End(run_.constants.get(), left_ != nullptr && left_->in_use());
+  EndRun();
   const std::shared_ptr<Execution> self = std::move(self_);
   const Executor::Done done = std::exchange(done_, nullptr);  // Goes first: it may own the executor.
   running_.store(false, std::memory_order_release);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,6 +32,11 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   void Start(Run run, Executor::Done done);
   void StartHere(Run run, Executor::Done done);
   bool idle() const;
+  Run TakeRun();
+  PausedRun TakePaused();
+  absl::StatusOr<PausedRun> Copy(const PausedRun& paused);
+  void Continue(PausedRun paused, Run rest, Executor::Done done);
+  ~Execution() override { LetGoOfArena(); }
 
   void OnComplete() override { resume_.Post(); }
   void OnCancel() override { stop_.Post(); }
@@ -53,6 +59,9 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   // Takes over the run, or refuses it: then `done` is told, in place of this run's.
   bool Accept(Run& run, Executor::Done& done);
   void Begin();
+  // Begins the part on the run's arena.
+  void BeginPart(const Program::Part& part, const std::shared_ptr<Buffer>& arena);
+  absl::Status CheckLayout(const PausedRun& paused) const;
   void Resume();
   void Stop();
   // Runs steps until the end, an error, or a call that has not completed.
@@ -75,7 +84,16 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   std::shared_ptr<AsyncCall> Unsuspend();
   // `status` with the step's node in front.
   absl::Status At(uint32_t step, const absl::Status& status) const;
+  // The part of the run that goes on has been computed.
+  void EndPart();
+  void Pause();
   void Finish(absl::Status status);
+  // Finds out in which order the part makes its outputs, if the caller wants to be told.
+  void ExpectOutputs();
+  // Tells the caller of the outputs that the steps as far as `step` have made; kNever: of all.
+  void TellOutputs(uint32_t step);
+  void EndRun();
+  void LetGoOfArena();
 
   const std::unique_ptr<Program> program_;
   Lane& lane_;
@@ -88,12 +106,16 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   std::shared_ptr<Execution> self_;  // While running.
   AccountPtr account_;               // The run's.
   Run run_;
-  std::shared_ptr<Buffer> arena_;  // The run's.
+  std::shared_ptr<Buffer> arena_;  // The run's; to be given back.
+  std::shared_ptr<Buffer> held_;   // A run's that had paused.
   bool pinned_ = false;            // The run's constants are.
   Executor::Done done_;
-  uint32_t next_ = 0;                     // The next step.
-  std::shared_ptr<AsyncCall> suspended_;  // The call that the run waits for.
-  std::shared_ptr<AsyncCall> left_;       // The call that failed the last run: while in use, it has the run's memory.
+  Program::Part part_;                                   // Which part of the run goes on.
+  std::vector<std::pair<uint32_t, uint32_t>> expected_;  // The part's outputs that the caller has to be told of, the next one
+                                                         // last, each after the step that makes it.
+  uint32_t next_ = 0;                                    // The next step.
+  std::shared_ptr<AsyncCall> suspended_;                 // The call that the run waits for.
+  std::shared_ptr<AsyncCall> left_;  // The call that failed the last run: while in use, it has the run's memory.
 
   Event begin_{this, &Execution::Begin};
   Event resume_{this, &Execution::Resume};

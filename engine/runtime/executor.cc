@@ -38,8 +38,13 @@ Run Executor::NewRun() const {
 void Executor::Start(Run run, Done done) { execution_->Start(std::move(run), std::move(done)); }
 void Executor::StartHere(Run run, Done done) { execution_->StartHere(std::move(run), std::move(done)); }
 const Run& Executor::run() const { return execution_->run(); }
-Run Executor::TakeRun() { return idle() ? std::move(execution_->run()) : Run(); }
+Run Executor::TakeRun() { return idle() ? execution_->TakeRun() : Run(); }
 bool Executor::idle() const { return execution_->idle(); }
+PausedRun Executor::TakePaused() { return execution_->TakePaused(); }
+absl::StatusOr<PausedRun> Executor::Copy(const PausedRun& paused) { return execution_->Copy(paused); }
+void Executor::Continue(PausedRun paused, Run rest, Done done) {
+  execution_->Continue(std::move(paused), std::move(rest), std::move(done));
+}
 
 absl::Status Executor::RunAndWait(Run run, std::vector<Tensor>* outputs) {
   Mutex mu;

@@ -37,8 +37,9 @@ class SharedArena;
 
 struct ExecutorOptions {
   bool is_train = false;
-  // A step on which only outputs with kNullOp depend does not run, and what it would mutate stays as it is.
-  bool only_wanted = false;
+  // A run pauses when it has computed so many of the graph's outputs, the first ones, and before it does anything for the
+  // others. 0: no pause. Not with constants.
+  uint32_t pause_after = 0;
   // Variables whose values stay the same for many runs, as parameters do between two steps of training. Null: there are none.
   // Only predictions have any. Values that follow from them alone are kept where the runs say so (Run::constants).
   std::shared_ptr<const absl::flat_hash_set<std::string>> constants = nullptr;
@@ -63,6 +64,18 @@ struct Run {
   std::shared_ptr<ClientTime> client_time;     // May be null. Added to.
   // May be null. It knows which of the inputs are constants now. (ExecutorOptions::constants are those that may be some.)
   std::shared_ptr<ConstantTensors> constants;
+  // May be null. The lane's thread calls it with the number of a wanted output as soon as the device has the operators that
+  // make the value. Nothing of the run changes the value later.
+  std::function<void(uint32_t output)> on_output;
+};
+
+// A run that waits between its parts (ExecutorOptions::pause_after): all that the rest needs of the first part. Its memory
+// is its own, and goes with it.
+struct PausedRun {
+  Run run;                        // The inputs that the rest reads, and the first outputs.
+  std::vector<Tensor> own;        // By first output: memory of an executor that holds it.
+  std::shared_ptr<Buffer> arena;  // Null: the program needs none.
+  size_t layout = 0;              // The program's that lays the arena out.
 };
 
 class Executor {
@@ -74,10 +87,6 @@ class Executor {
   //
   // The i-th node that draws random numbers, in the graph's topological order, draws from Philox stream i. So the same graph
   // always draws the same numbers, whatever the passes do.
-  //
-  // A numeric parameter of a node may be changed between two runs, with SetParam: the next run uses it. Requires: no
-  // other node makes the same call as this one, nor as one that this one depends on. Calls that draw random numbers have
-  // the streams that AssignStreams gives them.
   static absl::StatusOr<std::unique_ptr<Executor>> Compile(const Graph& graph, const Signatures& known,
                                                            const ExecutorOptions& options, Lane& lane, Allocator& allocator,
                                                            std::shared_ptr<SharedArena> arena = nullptr);
@@ -107,7 +116,7 @@ class Executor {
   // The same within this call, as far as the first kAsync node, unless that completes at once. Requires: the caller is
   // the lane. From a `done`, Start is better: it lets others' work pass, and a chain of StartHere would nest.
   void StartHere(Run run, Done done);
-  // The last run, with the outputs that the executor lent. Readable from `done` on, until the next Start.
+  // The last run, with the outputs that the executor lent. Readable from `done` on, until the next Start or Continue.
   const Run& run() const;
   // The same, moved out: the executor lets go of its tensors, and its vectors may serve the next Start. Empty while the
   // executor is not idle().
@@ -116,6 +125,19 @@ class Executor {
   // No run is going on. A run that was cancelled while suspended leaves the executor not idle until the operator
   // completes, since that still uses its memory.
   bool idle() const;
+
+  // The run that has paused (ExecutorOptions::pause_after). Such a run is started without the inputs that only its rest reads,
+  // and without places for the outputs of the rest; `done` is called at the pause. The first outputs are there then, and the
+  // executor is idle. A caller that wants the rest takes the run before the next one starts.
+  PausedRun TakePaused();
+  // A run that may go on as well: its values are copied, but for inputs and first outputs, which the rest leaves as they are.
+  // RESOURCE_EXHAUSTED: there is no memory. FAILED_PRECONDITION: as Continue. Requires: the caller is the lane.
+  absl::StatusOr<PausedRun> Copy(const PausedRun& paused);
+  // Does the rest of a run of this executor, or of another one of the same key. `rest`: as for Start, with the outputs of the
+  // rest. An input that the first part has had stays, unless it is given again. Where the run was copied, each input that the
+  // rest writes is given again. FAILED_PRECONDITION: the other executor's operators have inferred other shapes. Within this
+  // call, as StartHere. Requires: idle(), and the caller is the lane.
+  void Continue(PausedRun paused, Run rest, Done done);
 
   // Start, and wait; `outputs` may be null. For callers that are not a lane or a gRPC thread (tests, tools).
   absl::Status RunAndWait(Run run, std::vector<Tensor>* outputs);

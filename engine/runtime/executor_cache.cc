@@ -8,6 +8,7 @@
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/await_fact.h"
+#include "engine/runtime/cancellation_scope.h"
 #include "engine/runtime/shared_arena.h"
 
 namespace gluond {
@@ -18,7 +19,7 @@ struct KeyHash {
 };
 
 bool SameOptions(const ExecutorOptions& a, const ExecutorOptions& b) {
-  return a.is_train == b.is_train && a.only_wanted == b.only_wanted && a.constants == b.constants && a.left_out == b.left_out;
+  return a.is_train == b.is_train && a.pause_after == b.pause_after && a.constants == b.constants && a.left_out == b.left_out;
 }
 
 struct KeyEqual {
@@ -163,6 +164,7 @@ void CompileAside(std::shared_ptr<ExecutorPool> pool, ExecutorKeyPtr key, Execut
   Lane& lane = pool->lane();
   lane.PostAside([&lane, pool = std::move(pool), key = std::move(key), ready = std::move(ready),
                   cancellation = std::move(cancellation)]() mutable {
+    const CancellationScope scope(cancellation.get());
     auto lease = std::make_shared<absl::StatusOr<ExecutorLease>>(pool->Compile(key));
     lane.Post([&lane, lease = std::move(lease), pool = std::move(pool), key = std::move(key), ready = std::move(ready),
                cancellation = std::move(cancellation)] {

@@ -86,7 +86,7 @@ class ExecutorCache {
                 int64_t max_idle_bytes = std::numeric_limits<int64_t>::max());
 
   // Calls `ready` on the lane's thread with an executor for `key`: an idle one, or one that is compiled now beside the
-  // lane. `cancellation`, which may be null, ends the wait for a client's answer.
+  // lane. `cancellation`, which may be null, ends the compiling, and the wait for a client's answer.
   void Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Cancellation> cancellation = nullptr);
   // An idle executor for `key`, now; empty where there is none. For the lane's thread.
   ExecutorLease TakeIdle(const ExecutorKeyPtr& key);

@@ -39,6 +39,11 @@ class [[nodiscard]] Posted {
 inline Posted PostedAside(Lane& lane) {
   return Posted([&lane](Posted::Work rest) { lane.PostAside(std::move(rest)); });
 }
+// Beside the lanes, too, but the lane's next work waits for it: the code takes long and computes no operator. Requires: the
+// caller is the lane.
+inline Posted RunAside(Lane& lane) {
+  return Posted([&lane](Posted::Work rest) { lane.ContinueAside(std::move(rest)); });
+}
 inline Posted PostedTo(Lane& lane) {
   return Posted([&lane](Posted::Work rest) { lane.Post(std::move(rest)); });
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/unit.h"
 #include "engine/core/affine.h"
@@ -11,6 +12,8 @@
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/passes/in_place.h"
+#include "engine/passes/pass_work.h"
 #include "engine/passes/plan_memory.h"
 
 namespace gluond {
@@ -30,7 +33,7 @@ class Compiler {
         slot_of_(graph_.num_entries(), Program::kNever),
         step_of_(graph_.num_nodes(), Program::kNever) {}
 
-  absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator, std::shared_ptr<SharedArena> arena) {
+  absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator, std::shared_ptr<SharedArena> arena, uint32_t pause_after) {
     if (plan_.arena_bytes > 0) {
       if (arena == nullptr || HasAsyncStep()) arena = std::make_shared<SharedArena>(allocator);
       auto claim = ArenaClaim::Make(std::move(arena), static_cast<size_t>(plan_.arena_bytes));
@@ -40,26 +43,18 @@ class Compiler {
     AddVariables();
     AddOutputSlots();
     Reserve();
+    PassWork work;
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
+      RETURN_IF_ERROR(work.Add(1 + graph_[id].inputs.size()));
       program_->nodes.push_back(graph_[id].node);
       if (!plan_.skipped[id]) RETURN_IF_ERROR(AddStep(id, allocator));
     }
     AddConstants();
     for (size_t k = num_constants_; k < graph_.outputs().size(); ++k) AddOutput(graph_.outputs()[k], OwnerOf(graph_.outputs()[k]));
+    Divide(pause_after);
+    HashLayout();
     AddCopy();
     return std::move(program_);
-  }
-
-  // By step: the numbers of the outputs that depend on it.
-  std::vector<std::vector<uint32_t>> Needs(absl::Span<const NodeEntry> outputs) const {
-    std::vector<std::vector<uint32_t>> needs(graph_.num_nodes());
-    for (uint32_t k = 0; k < outputs.size(); ++k) {
-      PostOrderVisit(outputs.subspan(k, 1), [&](const NodePtr& node) {
-        const uint32_t step = step_of_[graph_.id(node.get())];
-        if (step != Program::kNever) needs[step].push_back(k);
-      });
-    }
-    return needs;
   }
 
  private:
@@ -128,7 +123,7 @@ class Compiler {
     blob->data = staged.copy.data();
     if (const uint32_t slot = SlotOf(entry); slot != Program::kNever) {
       std::vector<void**>& uses = program_->slots[slot].uses;
-      *std::find(uses.begin(), uses.end(), &blob->data) = &staged.memory;
+      *std::find(uses.rbegin(), uses.rend(), &blob->data) = &staged.memory;
     }
     std::vector<ArenaUse>& uses = program_->arena_uses;  // The step's are the last ones.
     const auto is_it = [blob](const ArenaUse& each) { return each.use == &blob->data; };
@@ -168,6 +163,7 @@ class Compiler {
       if (step.async) RETURN_IF_ERROR(Stage(entry, &program_->ins[step.first_in + i], allocator));
     }
     step.num_staged = static_cast<uint32_t>(program_->staged.size()) - step.first_staged;
+    FindVariablesToTakeOver(indexed);
     return absl::OkStatus();
   }
 
@@ -238,25 +234,70 @@ class Compiler {
       place.req = program_->steps[place.step].first_out + owner.index;
       place.async = program_->steps[place.step].async;
       place.read = program_->slots[slot].uses.size() > 1;  // One is the step's that writes it.
-      place.in_place = InPlaceVariables(owner);
+      if (const auto variables = may_take_over_.find(owner.entry); variables != may_take_over_.end()) {
+        place.in_place = std::move(variables->second);
+      }
     }
   }
 
-  // The variables that the node reads only through inputs that FInplaceOption allows to be `output`'s memory.
-  std::vector<uint32_t> InPlaceVariables(const IndexedGraph::Input& output) const {
-    const IndexedGraph::IndexedNode& indexed = graph_[output.node];
-    const std::vector<OpFacts::InPlace>& pairs = indexed.node->facts().in_place;
-    const auto allowed = [&](uint32_t input) {
-      return std::any_of(pairs.begin(), pairs.end(),
-                         [&](const OpFacts::InPlace& pair) { return pair.input == input && pair.output == output.index; });
-    };
-    std::vector<uint32_t> variables, forbidden;
-    for (uint32_t i = 0; i < indexed.inputs.size(); ++i) {
-      const uint32_t slot = SlotOf(indexed.inputs[i].entry);
-      if (slot < program_->inputs.size()) (allowed(i) ? variables : forbidden).push_back(slot);
+  // Whether the node is a variable's last reader is known when all steps are there, and the run's memory (MayOverwrite).
+  void FindVariablesToTakeOver(const IndexedGraph::IndexedNode& indexed) {
+    const OpFacts& facts = indexed.node->facts();
+    if (facts.in_place.empty()) return;
+    absl::flat_hash_map<uint32_t, uint32_t> reads;  // By variable.
+    for (const IndexedGraph::Input& input : indexed.inputs) {
+      if (const uint32_t slot = SlotOf(input.entry); slot < program_->inputs.size()) ++reads[slot];
     }
-    std::erase_if(variables, [&](uint32_t v) { return std::find(forbidden.begin(), forbidden.end(), v) != forbidden.end(); });
-    return variables;
+    if (reads.empty()) return;
+    for (uint32_t o = 0; o < facts.num_outputs; ++o) {
+      const uint32_t output = indexed.first_entry + o;
+      if (slot_of_[output] == Program::kNever) continue;
+      const auto variable_of = [&](uint32_t i) -> std::optional<uint32_t> {
+        const uint32_t entry = indexed.inputs[i].entry, slot = SlotOf(entry);
+        const bool fits =
+            FitTogether(inferred_.shapes[entry], inferred_.types[entry], inferred_.shapes[output], inferred_.types[output]);
+        return slot < program_->inputs.size() && fits ? std::optional(slot) : std::nullopt;
+      };
+      ForEachPlaceToTakeOver(
+          facts, o, variable_of, [&](uint32_t v) { return reads.at(v); }, [&](uint32_t v) { may_take_over_[output].push_back(v); });
+    }
+  }
+
+  // The steps of the first outputs come first: so is the graph indexed.
+  void Divide(uint32_t pause_after) {
+    Program& p = *program_;
+    p.num_first = pause_after == 0 ? static_cast<uint32_t>(p.outputs.size()) : pause_after;
+    p.pause = static_cast<uint32_t>(p.steps.size());
+    p.read_first.assign(p.inputs.size(), pause_after == 0);
+    p.read_rest.assign(p.inputs.size(), false);
+    if (pause_after == 0) return;
+    p.pause = 0;
+    std::vector<NodeEntry> first;
+    for (uint32_t k = 0; k < pause_after; ++k) {
+      const IndexedGraph::Input& output = graph_.outputs()[num_constants_ + k];
+      first.push_back({graph_[output.node].node, output.index});
+    }
+    PostOrderVisit(first, [&](const NodePtr& node) {
+      const uint32_t id = graph_.id(node.get());
+      if (step_of_[id] != Program::kNever) p.pause = std::max(p.pause, step_of_[id] + 1);
+      if (node->is_variable()) p.read_first[slot_of_[graph_[id].first_entry]] = true;
+    });
+    for (uint32_t v = 0; v < p.inputs.size(); ++v)
+      p.read_rest[v] = p.last_reader[v] != Program::kNever && p.last_reader[v] >= p.pause;
+    for (uint32_t k = pause_after; k < p.outputs.size(); ++k) {
+      if (p.output_places[k].kind == ProgramOutput::kVariable) p.read_rest[p.output_places[k].slot] = true;
+    }
+  }
+
+  // A client's operator may infer other shapes each time.
+  void HashLayout() {
+    Program& p = *program_;
+    p.layout = absl::HashOf(p.arena.bytes(), p.pause, p.num_first);
+    for (const Step& step : p.steps) p.layout = absl::HashOf(p.layout, step.node->op(), step.num_in, step.num_out);
+    for (const std::vector<TBlob>* blobs : {&p.ins, &p.outs}) {
+      for (const TBlob& blob : *blobs) p.layout = absl::HashOf(p.layout, blob.shape, static_cast<int>(blob.dtype));
+    }
+    for (const ArenaUse& each : p.arena_uses) p.layout = absl::HashOf(p.layout, each.offset);
   }
 
   void AddCopy() {
@@ -277,6 +318,8 @@ class Compiler {
   std::vector<uint32_t> step_of_;                     // By node.
   absl::flat_hash_map<uint32_t, uint32_t> first_of_;  // By slot: the first output that has it.
   absl::flat_hash_set<uint32_t> is_constant_;         // Slots.
+  // By output of a node: the variables whose memory it may have, if the node reads them last.
+  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> may_take_over_;
 };
 
 }  // namespace
@@ -288,23 +331,21 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
     return absl::InvalidArgumentError(
         absl::StrCat("the lane is on ", lane.device().ToString(), ", the allocator on ", allocator.device().ToString()));
   }
-  Unit unit(graph, known, {.device = lane.device(), .is_train = options.is_train, .constants = options.constants});
+  if (options.pause_after > graph.outputs.size() || (options.pause_after > 0 && options.constants != nullptr)) {
+    return absl::InvalidArgumentError(absl::StrCat("a pause after ", options.pause_after, " of ", graph.outputs.size(),
+                                                   " outputs; want one without constants, after outputs that there are"));
+  }
+  Unit unit(
+      graph, known,
+      {.device = lane.device(), .is_train = options.is_train, .num_first = options.pause_after, .constants = options.constants});
   RETURN_IF_ERROR(RunPasses(Stage::kPlan, options.left_out, &unit));
   ASSIGN_OR_RETURN(const Inferred* const inferred, unit.inferred());
   Compiler compiler(unit, *inferred);
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, compiler.Compile(allocator, std::move(arena)));
-  if (options.only_wanted) {
-    program->needed_by = compiler.Needs(absl::MakeConstSpan(unit.graph().outputs).subspan(unit.num_constants()));
-  } else {
-    program->chains = std::move(unit.chains);
-  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program, compiler.Compile(allocator, std::move(arena), options.pause_after));
+  program->chains = std::move(unit.chains);
+  std::erase_if(program->chains,
+                [&](const RowChain& chain) { return chain.first < program->pause && chain.last > program->pause; });
   return program;
-}
-
-bool Program::IsWanted(uint32_t step, const std::vector<OpReqType>& output_reqs) const {
-  if (needed_by.empty() || output_reqs.empty()) return true;
-  const std::vector<uint32_t>& outputs = needed_by[step];
-  return std::any_of(outputs.begin(), outputs.end(), [&](uint32_t k) { return output_reqs[k] != kNullOp; });
 }
 
 bool Program::MayOverwrite(const ProgramOutput& o, uint32_t v) const {

@@ -98,10 +98,17 @@ struct Program {
   // Whether output `o`, while it is computed, may lie in the memory of variable `v`.
   bool MayOverwrite(const ProgramOutput& o, uint32_t v) const;
 
-  // Whether a step runs where the outputs are asked for like that. (Empty: all are wanted.)
-  bool IsWanted(uint32_t step, const std::vector<OpReqType>& output_reqs) const;
+  // The parts of a run: steps [0, pause) compute the first outputs, the others the rest. Without a pause there is one part.
+  struct Part {
+    uint32_t first_step = 0, last_step = 0;      // Steps [first_step, last_step).
+    uint32_t first_output = 0, last_output = 0;  // Outputs likewise.
+  };
+  Part first() const { return {0, pause, 0, num_first}; }
+  Part rest() const { return {pause, static_cast<uint32_t>(steps.size()), num_first, static_cast<uint32_t>(outputs.size())}; }
 
   std::vector<Step> steps;
+  uint32_t pause = 0;      // The first step of the rest; without a pause, the number of steps.
+  uint32_t num_first = 0;  // The outputs of the first part; without a pause, all.
   std::vector<TBlob> ins;
   std::vector<TBlob> outs;
   std::vector<OpReqType> reqs;     // One for each of outs.
@@ -112,13 +119,15 @@ struct Program {
   std::vector<Signature> outputs;
   std::vector<ProgramOutput> output_places;
   std::vector<ProgramConstant> constants;
-  std::vector<uint32_t> constant_inputs;         // The variables that they follow from.
-  std::string constants_text;                    // How they follow: programs of equal texts have equal constants.
-  std::vector<RowChain> chains;                  // In the order of their steps. None with only_wanted.
-  std::vector<std::vector<uint32_t>> needed_by;  // By step, the outputs; empty without ExecutorOptions::only_wanted.
-  std::vector<Slot> slots;                       // The variables', then those of outputs and constants.
-  std::vector<uint32_t> last_reader;             // By variable: a step, or kNever.
-  std::vector<bool> read_at_end;                 // By variable: it is an output.
+  std::vector<uint32_t> constant_inputs;  // The variables that they follow from.
+  std::string constants_text;             // How they follow: programs of equal texts have equal constants.
+  std::vector<RowChain> chains;           // In the order of their steps.
+  std::vector<Slot> slots;                // The variables', then those of outputs and constants.
+  std::vector<uint32_t> last_reader;      // By variable: a step, or kNever.
+  std::vector<bool> read_at_end;          // By variable: it is an output.
+  std::vector<bool> read_first;           // By variable: the first part of a run needs it.
+  std::vector<bool> read_rest;            // By variable: the rest needs it.
+  size_t layout = 0;                      // Equal for programs of which each may go on with a run of the other.
 
   ArenaClaim arena;
   std::vector<ArenaUse> arena_uses;

@@ -50,6 +50,7 @@ struct Range {
   const char* begin;
   const char* end;
   int64_t row_bytes;  // 0: it is read whole.
+  bool written;
 };
 
 // A Worker computes chunks, one after the other: it has their memory, and the blobs of the step under way.
@@ -109,25 +110,32 @@ class Worker {
 
 bool MayComputeByRows(const Program& program, const RowChain& chain, bool has_constants) {
   if (!has_constants && chain.whole_bytes > kMostFormedBytes) return false;
-  absl::InlinedVector<Range, 32> read, written;
-  const auto add = [](const TBlob& blob, const Operand& operand, absl::InlinedVector<Range, 32>* ranges) {
-    if (operand.kind == Operand::kLocal || blob.data == nullptr) return;
+  absl::InlinedVector<Range, 32> ranges;
+  const auto add = [&ranges](const TBlob& blob, const Operand& operand, bool written) {
+    if (operand.kind == Operand::kLocal || blob.data == nullptr || blob.bytes() == 0) return;
     const char* const begin = static_cast<const char*>(blob.data);
-    ranges->push_back({begin, begin + blob.bytes(), operand.kind == Operand::kWhole ? 0 : operand.row_bytes});
+    ranges.push_back({begin, begin + blob.bytes(), operand.kind == Operand::kWhole ? 0 : operand.row_bytes, written});
   };
   const uint32_t first_in = program.steps[chain.first].first_in, first_out = program.steps[chain.first].first_out;
-  for (size_t k = 0; k < chain.ins.size(); ++k) add(program.ins[first_in + k], chain.ins[k], &read);
+  for (size_t k = 0; k < chain.ins.size(); ++k) add(program.ins[first_in + k], chain.ins[k], false);
   for (size_t k = 0; k < chain.outs.size(); ++k) {
-    if (program.reqs[first_out + k] != kNullOp) add(program.outs[first_out + k], chain.outs[k], &written);
+    if (program.reqs[first_out + k] != kNullOp) add(program.outs[first_out + k], chain.outs[k], true);
   }
-  // The same rows in the same place are the same chunk's.
-  const auto apart = [](const Range& a, const Range& b) {
-    return a.end <= b.begin || b.end <= a.begin || (a.begin == b.begin && a.row_bytes == b.row_bytes && a.row_bytes > 0);
-  };
-  return std::all_of(written.begin(), written.end(), [&](const Range& to) {
-    const auto apart_from = [&](const Range& other) { return apart(to, other); };
-    return std::all_of(read.begin(), read.end(), apart_from) && std::all_of(written.begin(), written.end(), apart_from);
-  });
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  // Ranges that overlap, one with the next, are a group. Where one of them is written, all must be the same rows in the same
+  // place: these are the same chunk's.
+  for (size_t first = 0, last; first < ranges.size(); first = last) {
+    const char* end = ranges[first].end;
+    bool written = false, same = true;
+    for (last = first; last < ranges.size() && ranges[last].begin < end; ++last) {
+      const Range& range = ranges[last];
+      end = std::max(end, range.end);
+      written = written || range.written;
+      same = same && range.begin == ranges[first].begin && range.row_bytes == ranges[first].row_bytes && range.row_bytes > 0;
+    }
+    if (written && !same) return false;
+  }
+  return true;
 }
 
 int ChunksAtOnce(const RowChain& chain, const OpContext& context) {

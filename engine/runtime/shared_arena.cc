@@ -43,14 +43,14 @@ void SharedArena::Remove(size_t bytes) {
   if (memory_ != nullptr && most <= memory_->bytes() / 2) memory_ = nullptr;  // The next run takes what is needed.
 }
 
-absl::StatusOr<std::shared_ptr<Buffer>> SharedArena::Take(size_t bytes) {
+absl::StatusOr<std::shared_ptr<Buffer>> SharedArena::Take(size_t bytes, bool keeps) {
   while (true) {
     size_t most = 0;
     {
       MutexLock lock(mu_);
-      if (taken_ != nullptr) break;
-      if (Holds(bytes)) return taken_ = memory_;
       most = *wanted_.rbegin();
+      if (taken_ != nullptr || (keeps && most / 2 > bytes)) break;
+      if (Holds(bytes)) return taken_ = memory_;
     }
     if (!Grow(most).ok()) RETURN_IF_ERROR(Grow(bytes));
   }

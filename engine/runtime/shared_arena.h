@@ -36,7 +36,7 @@ class SharedArena {
 
   absl::Status Add(size_t bytes);
   void Remove(size_t bytes);
-  absl::StatusOr<std::shared_ptr<Buffer>> Take(size_t bytes);
+  absl::StatusOr<std::shared_ptr<Buffer>> Take(size_t bytes, bool keeps);
   void GiveBack(const std::shared_ptr<Buffer>& memory);
   bool Holds(size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return memory_ != nullptr && memory_->bytes() >= bytes; }
   // Holds so much from here on. Others' runs do not wait for it: large memory takes long.
@@ -67,12 +67,19 @@ class ArenaClaim {
 
   size_t bytes() const { return bytes_; }
   // Memory of bytes() or more, which is the caller's alone until GiveBack. This is the arena's memory, or new memory
-  // where another claim has the arena's. Null for 0 bytes. RESOURCE_EXHAUSTED: there is none.
-  absl::StatusOr<std::shared_ptr<Buffer>> Take() const {
-    return arena_ == nullptr ? std::shared_ptr<Buffer>() : arena_->Take(bytes_);
+  // where another claim has the arena's. Null for 0 bytes. RESOURCE_EXHAUSTED: there is none. `keeps`: it may be held long,
+  // so an arena of more than twice the bytes stays for others.
+  absl::StatusOr<std::shared_ptr<Buffer>> Take(bool keeps = false) const {
+    return arena_ == nullptr ? std::shared_ptr<Buffer>() : arena_->Take(bytes_, keeps);
   }
   void GiveBack(const std::shared_ptr<Buffer>& memory) const {
     if (memory != nullptr) arena_->GiveBack(memory);
+  }
+  // The same memory, which goes back when its last holder lets go, with or without the claim.
+  std::shared_ptr<Buffer> Hold(std::shared_ptr<Buffer> memory) const {
+    Buffer* const held = memory.get();
+    if (held == nullptr) return nullptr;
+    return std::shared_ptr<Buffer>(held, [arena = arena_, memory = std::move(memory)](Buffer*) { arena->GiveBack(memory); });
   }
 
  private:

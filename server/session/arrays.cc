@@ -115,9 +115,9 @@ void CheckLater(ValuePtr value, SessionArrays::KindPtr kind, ValuePtr checked, s
   }
   const ValuePtr result = Checked(value, *kind, *scheduler, command);
   if (result->failure() != nullptr) {
-    checked->Fail(result->failure(), scheduler->queue());
+    Value::Fail(checked, result->failure(), scheduler->queue());
   } else {
-    checked->Set(result->tensor(), scheduler->queue());
+    Value::Set(checked, result->tensor(), scheduler->queue());
   }
 }
 

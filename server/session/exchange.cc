@@ -51,7 +51,7 @@ SessionExchange::~SessionExchange() {
   Scheduler& scheduler = session_.imperative.scheduler();
   const FailurePtr failure = scheduler.Failed(absl::CancelledError("the session has ended"), 0)->failure();
   for (const auto& [number, opening] : opening_) {
-    for (const auto& [name, value] : opening.arrays) value->Fail(failure, scheduler.queue());
+    for (const auto& [name, value] : opening.arrays) Value::Fail(value, failure, scheduler.queue());
   }
 }
 
@@ -119,7 +119,7 @@ std::vector<std::string> SessionExchange::NamesOfOpened(uint64_t number) const {
 void SessionExchange::Fill(uint64_t number, std::vector<Tensor> values) {
   const Opening opening = std::move(opening_.extract(number).mapped());
   ReadyQueue& queue = session_.imperative.scheduler().queue();
-  for (size_t i = 0; i < opening.arrays.size(); ++i) opening.arrays[i].second->Set(std::move(values[i]), queue);
+  for (size_t i = 0; i < opening.arrays.size(); ++i) Value::Set(opening.arrays[i].second, std::move(values[i]), queue);
 }
 
 void SessionExchange::Refuse(uint64_t number, const absl::Status& status) {
@@ -127,7 +127,7 @@ void SessionExchange::Refuse(uint64_t number, const absl::Status& status) {
   const FailurePtr failure = scheduler.Failed(status, number)->failure();
   session_.answers.Fail(failure, number);
   const Opening opening = std::move(opening_.extract(number).mapped());
-  for (const auto& [name, value] : opening.arrays) value->Fail(failure, scheduler.queue());
+  for (const auto& [name, value] : opening.arrays) Value::Fail(value, failure, scheduler.queue());
 }
 
 absl::StatusOr<v1::Model> SessionExchange::Describe(const HostedModel& hosted, bool graph, uint64_t version) const {

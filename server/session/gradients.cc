@@ -71,6 +71,10 @@ absl::Status SessionGradients::Fresh(const v1::Command::Fresh& fresh) {
     if (fresh.clear() && array->mark != nullptr) array->mark->fresh = false;
   }
   if (!fresh.require() || stale.empty()) return absl::OkStatus();
+  for (const uint64_t name : fresh.variables()) {
+    ASSIGN_OR_RETURN(const Array* array, arrays_.Find(name));
+    if (array->mark != nullptr) array->mark->fresh = false;
+  }
   const std::string others = absl::StrJoin(stale.begin() + 1, stale.end(), ", ");
   return WithInfo(FailedPrecondition("the gradient of array ", stale[0], others.empty() ? "" : " and of ", others,
                                      " has not been updated by backward since the last step"),

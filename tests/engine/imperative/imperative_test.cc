@@ -77,7 +77,7 @@ TEST_F(ImperativeTest, WhatBecomesKnownBesideTheLaneSetsOffOthersOnIt) {
   std::promise<bool> is_on_lane;
   bench_.OnLane([&] {
     WhenKnown({value}, [&] { is_on_lane.set_value(bench_.lane().IsCurrent()); });
-    value->Set(bench_.TensorOf({1}), bench_.scheduler().queue());
+    Value::Set(value, bench_.TensorOf({1}), bench_.scheduler().queue());
   });
   EXPECT_TRUE(is_on_lane.get_future().get());
 }

@@ -5,9 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstring>
+#include <functional>
 #include <future>
 #include <thread>
 
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
 #include "engine/runtime/random_state.h"
 #include "tests/engine/runtime/test_ops.h"
 
@@ -15,6 +20,26 @@ namespace gluond {
 namespace {
 
 using testing::Each;
+using testing::ElementsAre;
+
+// Called with the node's name by t_shape(x), which is x, where shapes are inferred. May be null.
+std::function<void(const std::string& name)> shape_hook;
+
+GLUOND_REGISTER_OP(t_shape)
+    .describe("x; tells where its shape is inferred.")
+    .add_argument("x", "NDArray", "Any.")
+    .set_num_inputs(1)
+    .set_num_outputs(1)
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
+                             if (shape_hook) shape_hook(attrs.name);
+                             return ElemwiseShape<1, 1>(attrs, in, out);
+                           })
+    .set_attr<FCompute>("FCompute<cpu>", [](const NodeAttrs&, const OpContext&, absl::Span<const TBlob> in,
+                                            absl::Span<const OpReqType>, absl::Span<const TBlob> out) {
+      std::memcpy(out[0].data, in[0].data, in[0].bytes());
+      return absl::OkStatus();
+    });
 
 class ExecutorCacheTest : public testing::Test {
  protected:
@@ -132,6 +157,40 @@ TEST_F(ExecutorCacheTest, LetsGoOfTensorsAndOfLeasesAfterIt) {
   bench_.Drain();
   *lease = ExecutorLease();
   EXPECT_EQ(bench_.budget().used(), 0);
+}
+
+TEST_F(ExecutorCacheTest, ACancelledCompilationEndsSoon) {
+  auto cancellation = std::make_shared<Cancellation>();
+  std::vector<std::string> asked;
+  shape_hook = [&](const std::string& name) {
+    asked.push_back(name);
+    if (name == "gives_up") cancellation->Cancel();
+  };
+  NodeEntry y = MakeVariable("x");
+  for (int i = 0; i < 100000; ++i) {
+    if (i == 50000) y = MakeNode("t_shape", "gives_up", {y});
+    if (i == 55000) y = MakeNode("t_shape", "after", {y});
+    y = MakeNode("t_scale", "s", {y}, {{"by", "2"}});
+  }
+  const auto graph = std::make_shared<const Graph>(Graph{{y}});
+  const auto key = ExecutorKey::Make(graph, SignatureOf(graph->outputs, 3), {});
+  ExecutorCache cache(bench_.lane(), bench_.allocator());
+  const auto checkout = [&] {
+    std::promise<absl::Status> status;
+    cache.Checkout(
+        key, [&](absl::StatusOr<ExecutorLease> lease) { status.set_value(lease.status()); }, cancellation);
+    return status.get_future().get().code();
+  };
+  EXPECT_EQ(checkout(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(asked, ElementsAre("gives_up")) << "and no more of the graph was looked at";
+  EXPECT_EQ(checkout(), absl::StatusCode::kCancelled) << "before it begins";
+  EXPECT_THAT(asked, ElementsAre("gives_up"));
+  cancellation = std::make_shared<Cancellation>(Cancellation::Clock::now() - std::chrono::seconds(1));
+  EXPECT_EQ(checkout(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(cache.num_compiled(), 0);
+  cancellation = nullptr;
+  shape_hook = nullptr;
+  EXPECT_EQ(checkout(), absl::StatusCode::kOk) << "what was given up can be had later";
 }
 
 TEST_F(ExecutorCacheTest, ReportsWhatDoesNotCompile) {

@@ -45,14 +45,6 @@ TEST_F(ExecutorTest, ComputesValues) {
   }
 }
 
-TEST_F(ExecutorTest, ANumberThatIsSetCountsFromTheNextRunOn) {
-  const NodeEntry scaled = MakeNode("t_scale", "s", {x_}, {{"by", "2"}});
-  auto executor = bench_.Compile({scaled});
-  EXPECT_THAT(Values(MustRun(*executor, {bench_.Filled(3, 1)})[0]), ElementsAre(2, 2, 2));
-  ASSERT_EQ(SetParam(&scaled.node->attrs, "by", 5), absl::OkStatus());
-  EXPECT_THAT(Values(MustRun(*executor, {bench_.Filled(3, 1)})[0]), ElementsAre(5, 5, 5));
-}
-
 TEST_F(ExecutorTest, ALentOutputStaysWhileSomebodyHoldsIt) {
   auto executor = bench_.Compile({MakeNode("t_scale", "s", {x_}, {{"by", "2"}})});
   const Tensor first = MustRun(*executor, {bench_.Filled(3, 1)})[0];
@@ -73,37 +65,18 @@ TEST_F(ExecutorTest, MutatesAuxiliaryStates) {
   EXPECT_THAT(Values(count), ElementsAre(3, 3, 3));
 }
 
-TEST_F(ExecutorTest, OnlyWantedStepsRunWhereItIsAskedFor) {
-  const NodeEntry z = MakeVariable("z");
-  const NodeEntry bumped = MakeNode("t_scale", "s", {MakeNode("t_bump", "b", {x_, y_})}, {{"by", "2"}});
-  const std::vector<NodeEntry> outputs = {bumped, MakeNode("t_bump", "c", {x_, z})};
-  const auto counts = [&](ExecutorOptions options, OpReqType first) {
-    auto executor = *Executor::Compile({outputs}, SignatureOf(outputs, 3), options, bench_.lane(), bench_.allocator());
-    const Tensor one = bench_.Filled(3, 0), other = bench_.Filled(3, 0);
-    auto run = MakeRun(std::vector<Tensor>(3, bench_.Filled(3, 7)), {}, {first, kWriteTo});
-    run.inputs[executor->input_index("y")] = one;
-    run.inputs[executor->input_index("z")] = other;
-    EXPECT_EQ(executor->RunAndWait(std::move(run), nullptr), absl::OkStatus());
-    return std::make_pair(Values(one)[0], Values(other)[0]);
-  };
-  EXPECT_EQ(counts({.only_wanted = true}, kNullOp), std::make_pair(0.f, 1.f));  // The counts in y and z.
-  EXPECT_EQ(counts({.only_wanted = true}, kWriteTo), std::make_pair(1.f, 1.f));
-  EXPECT_EQ(counts({}, kNullOp), std::make_pair(1.f, 1.f));
-}
-
-TEST_F(ExecutorTest, AnOutputThatIsNotWantedTakesNoMemory) {
+TEST_F(ExecutorTest, AnOutputThatIsNotWantedTakesMemoryOnlyWhereOthersReadIt) {
   const NodeEntry square = MakeNode("t_square", "s", {x_});
   const std::vector<NodeEntry> outputs = {square, MakeNode("t_scale", "twice", {square}, {{"by", "2"}}), y_};
-  const auto held = [&](ExecutorOptions options, OpReqType second) {
-    auto executor = *Executor::Compile({outputs}, SignatureOf(outputs, 3), options, bench_.lane(), bench_.allocator());
+  const auto held = [&](std::vector<OpReqType> reqs) {
+    auto executor = *Executor::Compile({outputs}, SignatureOf(outputs, 3), {}, bench_.lane(), bench_.allocator());
     const auto to = [this] { return bench_.Filled(3, 0); };
-    auto run = MakeRun({bench_.Filled(3, 7), bench_.Filled(3, 1)}, {to(), to(), to()}, {kNullOp, second, kWriteTo});
+    auto run = MakeRun({bench_.Filled(3, 7), bench_.Filled(3, 1)}, {to(), to(), to()}, std::move(reqs));
     EXPECT_EQ(executor->RunAndWait(std::move(run), nullptr), absl::OkStatus());
     return executor->held_bytes() > executor->arena_bytes();
   };
-  EXPECT_FALSE(held({.only_wanted = true}, kNullOp));
-  EXPECT_TRUE(held({.only_wanted = true}, kWriteTo)) << "the other output is made of it";
-  EXPECT_TRUE(held({}, kNullOp));
+  EXPECT_FALSE(held({kWriteTo, kNullOp, kWriteTo}));
+  EXPECT_TRUE(held({kNullOp, kWriteTo, kWriteTo})) << "the other output is made of it";
 }
 
 TEST_F(ExecutorTest, DrawsTheSameNumbersForTheSameSeedAndRun) {

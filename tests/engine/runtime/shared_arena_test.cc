@@ -63,6 +63,32 @@ TEST_F(SharedArenaTest, ASecondOneAtATimeHasMemoryOfItsOwn) {
   EXPECT_EQ((*two.Take())->data(), (*first)->data());
 }
 
+TEST_F(SharedArenaTest, WhoKeepsALittleLeavesTheArenaToOthers) {
+  const ArenaClaim small = Claim(1000), middle = Claim(3000), large = Claim(5000);
+  const auto kept = small.Take(/*keeps=*/true);
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ((*kept)->bytes(), 1000u);
+  const auto memory = middle.Take(/*keeps=*/true);
+  ASSERT_TRUE(memory.ok());
+  EXPECT_EQ((*memory)->bytes(), 5000u);
+  const std::shared_ptr<Buffer> held = middle.Hold(*memory);
+  EXPECT_EQ(held->data(), (*memory)->data());
+}
+
+TEST_F(SharedArenaTest, HeldMemoryGoesBackWhenItsHolderLetsGo) {
+  ArenaClaim claim = Claim(1000);
+  std::shared_ptr<Buffer> held = claim.Hold(*claim.Take());
+  const void* const memory = held->data();
+  EXPECT_NE((*claim.Take())->data(), memory);
+  held = nullptr;
+  held = claim.Hold(*claim.Take());
+  EXPECT_EQ(held->data(), memory);
+  claim = ArenaClaim();
+  EXPECT_EQ(bench_.budget().used(), 1000);
+  held = nullptr;
+  EXPECT_EQ(bench_.budget().used(), 0);
+}
+
 TEST_F(SharedArenaTest, WhereNothingIsLeftItGivesUpItsOwnToGrow) {
   const int64_t all = bench_.budget().limit();
   const ArenaClaim small = Claim(static_cast<size_t>(all / 4 * 3));
