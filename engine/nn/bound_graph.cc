@@ -1,19 +1,25 @@
 #include "engine/nn/bound_graph.h"
 
-#include <algorithm>
+#include <iterator>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/constants.h"
 #include "engine/passes/infer.h"
 #include "engine/passes/validate.h"
 #include "engine/runtime/await_fact.h"
+#include "engine/runtime/cancellation_scope.h"
+#include "engine/runtime/posted.h"
 
 namespace gluond {
+
 BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterMemory& memory,
                        std::function<absl::Status()> initialize, ExecutorCache& cache, Lane& lane)
     : outputs_(std::move(outputs)),
       options_(std::move(options)),
+      num_first_(outputs_.size()),
+      num_variables_(options_.variables.size()),
       memory_(memory),
       parameters_(memory.store()),
       initialize_(std::move(initialize)),
@@ -22,7 +28,7 @@ BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions optio
   auto graph = std::make_shared<Graph>();
   for (const GraphOutput& output : outputs_) {
     graph->outputs.push_back(output.entry);
-    if (output.kind == GraphOutput::kGradient) gradients_.push_back(output.parameter);
+    if (output.kind == GraphOutput::kGradient || output.kind == GraphOutput::kGradientSum) gradients_.push_back(output.parameter);
   }
   if (!options_.is_train) {
     absl::flat_hash_set<std::string> names;
@@ -41,8 +47,27 @@ absl::StatusOr<std::unique_ptr<BoundGraph>> BoundGraph::Create(std::vector<Graph
   return graph;
 }
 
+absl::Status BoundGraph::AddRest() {
+  if (options_.rest == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(GraphRest rest, options_.rest());
+  auto graph = std::make_shared<Graph>(*graph_);
+  for (const GraphOutput& output : rest.outputs) graph->outputs.push_back(output.entry);
+  RETURN_IF_ERROR(CheckKernels(*graph, lane_.device().type));
+  graph_ = std::move(graph);
+  std::move(rest.outputs.begin(), rest.outputs.end(), std::back_inserter(outputs_));
+  std::move(rest.variables.begin(), rest.variables.end(), std::back_inserter(options_.variables));
+  options_.rest = nullptr;
+  return absl::OkStatus();
+}
+
+ExecutorOptions BoundGraph::CompileOptions() const {
+  const bool pauses = num_first_ < outputs_.size();
+  return {.is_train = options_.is_train, .pause_after = pauses ? static_cast<uint32_t>(num_first_) : 0, .constants = constants_};
+}
+
 absl::StatusOr<Signatures> BoundGraph::CompleteSignatures(absl::Span<const Tensor> inputs) {
   Signatures known;
+  for (const BoundVariable& variable : options_.variables) known[variable.name] = variable.signature();
   for (size_t i = 0; i < inputs.size(); ++i) known[options_.inputs[i]] = {inputs[i].shape(), inputs[i].dtype()};
   const size_t count = parameters_.size();
   bool incomplete = false;
@@ -51,33 +76,39 @@ absl::StatusOr<Signatures> BoundGraph::CompleteSignatures(absl::Span<const Tenso
     known[p.name] = {p.shape, p.dtype};
     incomplete = incomplete || !p.shape.known();
   }
-  if (!incomplete) {
-    RETURN_IF_ERROR(initialize_());
-    return known;
-  }
-  const IndexedGraph indexed(*graph_);
-  ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
-  for (uint32_t id : indexed.variables()) {
-    const absl::StatusOr<size_t> parameter = parameters_.Find(indexed[id].node->name());
-    if (!parameter.ok()) continue;  // An input.
-    const Shape& shape = inferred.shapes[indexed[id].first_entry];
-    RETURN_IF_ERROR(memory_.mutable_store().MergeShape(*parameter, shape));
-    known[indexed[id].node->name()].shape = shape;
+  if (incomplete) {
+    const IndexedGraph indexed(*graph_);
+    ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
+    for (uint32_t id : indexed.variables()) {
+      const absl::StatusOr<size_t> parameter = parameters_.Find(indexed[id].node->name());
+      if (!parameter.ok()) continue;  // An input.
+      const Shape& shape = inferred.shapes[indexed[id].first_entry];
+      RETURN_IF_ERROR(memory_.mutable_store().MergeShape(*parameter, shape));
+      known[indexed[id].node->name()].shape = shape;
+    }
   }
   RETURN_IF_ERROR(initialize_());
+  RETURN_IF_ERROR(AddRest());
+  for (const BoundVariable& variable : options_.variables) known[variable.name] = variable.signature();
   return known;
 }
 
 absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const {
   std::vector<std::string> uninitialized;
+  absl::flat_hash_map<absl::string_view, size_t> inputs, variables;
+  for (size_t i = 0; i < options_.inputs.size(); ++i) inputs.try_emplace(options_.inputs[i], i);
+  for (size_t i = 0; i < options_.variables.size(); ++i) variables.try_emplace(options_.variables[i].name, i);
   for (const Executor::Variable& variable : executor.inputs()) {
-    const auto it = std::find(options_.inputs.begin(), options_.inputs.end(), variable.name);
-    if (it != options_.inputs.end()) {
-      sources->push_back({false, static_cast<size_t>(it - options_.inputs.begin())});
+    if (const auto input = inputs.find(variable.name); input != inputs.end()) {
+      sources->push_back({Compiled::Source::kInput, input->second});
+      continue;
+    }
+    if (const auto other = variables.find(variable.name); other != variables.end()) {
+      sources->push_back({Compiled::Source::kVariable, other->second});
       continue;
     }
     ASSIGN_OR_RETURN(const size_t parameter, parameters_.Find(variable.name));
-    sources->push_back({true, parameter});
+    sources->push_back({Compiled::Source::kParameter, parameter});
     if (!parameters_[parameter].initialized) uninitialized.push_back(variable.name);
   }
   if (uninitialized.empty()) return absl::OkStatus();
@@ -86,23 +117,27 @@ absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compi
                                                     ". Initialize the model, or upload their values"));
 }
 
-absl::StatusOr<Tensor> BoundGraph::Draft(size_t parameter, ParameterMemory::Part part) {
+absl::StatusOr<Tensor> BoundGraph::Draft(size_t parameter, ParameterMemory::Part part, bool copied) {
   drafts_.emplace_back(parameter, part);
-  return memory_.Draft(parameter, part);
+  return memory_.Draft(parameter, part, copied);
 }
 
 absl::Status BoundGraph::FillRun(Request* request) {
   const std::vector<Compiled::Source>& sources = current_->sources;
   drafts_.clear();
+  absl::flat_hash_map<size_t, const Tensor*> instead;
+  for (const auto& [parameter, tensor] : request->instead) instead[parameter] = &tensor;
   for (size_t i = 0; i < sources.size(); ++i) {
-    const auto [is_parameter, index] = sources[i];
-    if (!is_parameter) {
-      run_.inputs[i] = request->inputs[index];
+    const auto [kind, index] = sources[i];
+    if (kind == Compiled::Source::kVariable && index >= num_variables_) continue;  // Continue binds it.
+    if (kind != Compiled::Source::kParameter) {
+      run_.inputs[i] = kind == Compiled::Source::kInput ? request->inputs[index] : options_.variables[index].memory();
       continue;
     }
-    for (const auto& [parameter, tensor] : request->instead)
-      if (parameter == index) run_.inputs[i] = tensor;
-    if (run_.inputs[i].defined()) continue;
+    if (const auto tensor = instead.find(index); tensor != instead.end()) {
+      run_.inputs[i] = *tensor->second;
+      continue;
+    }
     const Executor::Variable& variable = executor_->inputs()[i];
     if (variable.mutated && options_.is_train) {
       ASSIGN_OR_RETURN(run_.inputs[i], Draft(index, ParameterMemory::Part::kValues));
@@ -116,6 +151,9 @@ absl::Status BoundGraph::FillRun(Request* request) {
     const GraphOutput& output = outputs_[i];
     run_.outputs[i] = Tensor();  // A caller who has the last run's values keeps them.
     if (output.kind == GraphOutput::kUnwanted) run_.output_reqs[i] = kNullOp;
+    if (output.kind == GraphOutput::kGradientSum) {
+      ASSIGN_OR_RETURN(run_.outputs[i], Draft(output.parameter, ParameterMemory::Part::kGradient, /*copied=*/false));
+    }
     if (output.kind != GraphOutput::kGradient) continue;
     const LiveParameter& parameter = parameters_[output.parameter];
     if (parameter.grad_req == GradReq::kAdd) {
@@ -148,12 +186,15 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
     absl::StatusOr<Signatures> signatures;
     while (true) {
       co_await RunAside(lane_);  // Inferring shapes and making first values takes long.
-      signatures = CompleteSignatures(inputs);
-      co_await BackOn(lane_);
+      {
+        const CancellationScope scope(cancellation.get());
+        signatures = CompleteSignatures(inputs);
+      }
+      co_await PostedTo(lane_);
       if (signatures.ok()) break;
       CO_RETURN_IF_ERROR(co_await Answer(signatures.status(), lane_, cancellation));
     }
-    compiled.key = ExecutorKey::Make(graph_, *std::move(signatures), {.is_train = options_.is_train, .constants = constants_});
+    compiled.key = ExecutorKey::Make(graph_, *std::move(signatures), CompileOptions());
   }
   CO_ASSIGN_OR_RETURN(ExecutorLease lease, co_await CheckOut(compiled.key, cancellation));
   if (known == nullptr) {
@@ -194,14 +235,38 @@ Task<absl::Status> BoundGraph::RunOnce(Request request) {
     for (const size_t i : gradients_)
       if (parameters_[i].grad_req == GradReq::kWrite) memory_.set_fresh(i, false);
     status = co_await Callback<absl::Status>([&](Executor::Done done) { executor_->StartHere(std::move(run_), std::move(done)); });
+    if (status.ok() && num_first_ < outputs_.size()) {
+      paused_ = executor_->TakePaused();
+      co_return status;
+    }
     run_ = executor_->TakeRun();
     if (!executor_->idle()) executor_ = {};  // A client's late answer keeps it: it holds the parameters until then.
   }
+  EndRun();
+  co_return status;
+}
+
+absl::Status BoundGraph::Continue() {
+  if (!paused_.has_value()) return absl::OkStatus();
+  gluond::Run rest = executor_->NewRun();
+  for (size_t i = 0; i < rest.inputs.size(); ++i) {
+    const auto [kind, index] = current_->sources[i];
+    if (kind == Compiled::Source::kVariable && index >= num_variables_) rest.inputs[i] = options_.variables[index].memory();
+  }
+  for (size_t i = num_first_; i < outputs_.size(); ++i) rest.outputs[i] = outputs_[i].memory();
+  absl::Status result;
+  executor_->Continue(*std::move(paused_), std::move(rest), [&result](absl::Status status) { result = std::move(status); });
+  paused_.reset();
+  run_ = executor_->TakeRun();
+  EndRun();
+  return result;
+}
+
+void BoundGraph::EndRun() {
   for (Tensor& input : run_.inputs) input = Tensor();  // The values' owner may write them in place now.
   for (size_t i = 0; i < run_.outputs.size(); ++i) {
-    if (outputs_[i].kind == GraphOutput::kGradient) run_.outputs[i] = Tensor();
+    if (outputs_[i].kind != GraphOutput::kValue) run_.outputs[i] = Tensor();
   }
-  co_return status;
 }
 
 }  // namespace gluond

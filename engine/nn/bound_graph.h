@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,18 +27,38 @@ namespace gluond {
 
 struct GraphOutput {
   enum Kind {
-    kValue,     // Later calls reuse its memory on the device, unless somebody holds the tensor.
-    kGradient,  // The gradient of `parameter`, with its grad_req.
-    kUnwanted,  // Only its place in the order of nodes counts.
+    kValue,        // Later calls reuse its memory on the device, unless somebody holds the tensor.
+    kGradient,     // The gradient of `parameter`, with its grad_req.
+    kGradientSum,  // The sum of `parameter`'s gradients, whose grad_req is kAdd, with the new one.
+    kUnwanted,     // Only its place in the order of nodes counts.
+    kMemory,       // Written to `memory()`.
   };
   NodeEntry entry;
   Kind kind = kValue;
   size_t parameter = 0;
+  std::function<Tensor()> memory = nullptr;
+};
+
+// A variable that is neither an input nor a parameter.
+struct BoundVariable {
+  std::string name;
+  std::function<Signature()> signature;
+  std::function<Tensor()> memory;  // Asked for each run.
+};
+
+// The part of a graph that a run computes after a pause.
+struct GraphRest {
+  std::vector<GraphOutput> outputs;
+  std::vector<BoundVariable> variables;
 };
 
 struct BoundGraphOptions {
   bool is_train = false;
-  std::vector<std::string> inputs;  // The variables that Run feeds, in its order; all others are parameters.
+  std::vector<std::string> inputs;  // The variables that Run feeds, in its order.
+  std::vector<BoundVariable> variables = {};
+  // May be null. The rest of the graph; without outputs before it there is no pause. Called once, beside the lane, as soon as the
+  // parameters' shapes are known.
+  std::function<absl::StatusOr<GraphRest>()> rest = nullptr;
 };
 
 class BoundGraph {
@@ -60,27 +81,28 @@ class BoundGraph {
   // operators first. Begins and ends on the lane; until the end, no other function may be called. FAILED_PRECONDITION:
   // a parameter is not initialized, or a shape cannot be inferred.
   Task<absl::Status> Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation);
-  // Prepares and runs. In training the auxiliary states and the sums of grad_req add stay as they are until Swap.
+  // Prepares and runs, as far as the pause, if there is one. In training the auxiliary states and the sums of grad_req add stay
+  // as they are until Swap.
   Task<absl::Status> Run(Request request);
+  // Runs the rest, or ends the run without that. Where the run has not paused, nothing happens. For the lane. Requires: no
+  // operator of the rest waits.
+  absl::Status Continue();
+  void Abandon() { paused_.reset(); }
   // Gives the parameters what the last run has made of their states, or of their sums. A second call takes that back.
-  void Swap(ParameterMemory::Part part) {
-    for (const auto& [parameter, its] : drafts_)
-      if (its == part) memory_.Swap(parameter, part);
-  }
   void Swap() {
     for (const auto& [parameter, part] : drafts_) memory_.Swap(parameter, part);
   }
   // Output i of the last run; valid until the next run.
-  const Tensor& output(size_t i) const { return run_.outputs[i]; }
+  const Tensor& output(size_t i) const { return (paused_.has_value() ? paused_->run : run_).outputs[i]; }
 
   // The parameters whose gradients the graph writes.
   const std::vector<size_t>& gradients() const { return gradients_; }
 
  private:
   struct Compiled {
-    // A source tells which of Request::inputs an executor's input is, or which parameter.
+    // A source tells which of Request::inputs, of the parameters, or of the other variables an executor's input is.
     struct Source {
-      bool is_parameter;
+      enum { kInput, kParameter, kVariable } kind;
       size_t index;
     };
     ExecutorKeyPtr key;
@@ -92,15 +114,20 @@ class BoundGraph {
   // The signatures of all variables. Stores the parameter shapes that follow from the inputs, and initializes these
   // parameters.
   absl::StatusOr<Signatures> CompleteSignatures(absl::Span<const Tensor> inputs);
+  absl::Status AddRest();
+  ExecutorOptions CompileOptions() const;
+  // Lets go of the run's tensors that are not values.
+  void EndRun();
   Task<absl::Status> RunOnce(Request request);
   Callback<absl::StatusOr<ExecutorLease>> CheckOut(const ExecutorKeyPtr& key, const std::shared_ptr<Cancellation>& cancellation);
   // FAILED_PRECONDITION: a parameter has no value.
   absl::Status FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const;
   absl::Status FillRun(Request* request);
-  absl::StatusOr<Tensor> Draft(size_t parameter, ParameterMemory::Part part);
+  absl::StatusOr<Tensor> Draft(size_t parameter, ParameterMemory::Part part, bool copied = true);
 
-  const std::vector<GraphOutput> outputs_;
-  const BoundGraphOptions options_;
+  std::vector<GraphOutput> outputs_;
+  BoundGraphOptions options_;
+  const size_t num_first_, num_variables_;  // The outputs before the pause, and the other variables that these need.
   ParameterMemory& memory_;
   const ParameterStore& parameters_;
   const std::function<absl::Status()> initialize_;
@@ -113,6 +140,7 @@ class BoundGraph {
   const Compiled* current_ = nullptr;                             // For the last prepared inputs; null if that failed.
   ExecutorLease executor_;                                        // For current_, or empty.
   gluond::Run run_;                                               // The executor's last run. Holds no inputs between runs.
+  std::optional<PausedRun> paused_;                               // The same, between its parts.
   std::vector<std::pair<size_t, ParameterMemory::Part>> drafts_;  // The last run's, by parameter.
 };
 

@@ -103,9 +103,9 @@ class StandIns {
 
   const std::vector<std::string>& names() const { return names_; }
 
-  std::vector<NodeEntry> In(const Graph& graph) const {
-    const Graph replaced =
-        Rewrite(graph, [this](const NodePtr&, const NodePtr& node) { return WithInputs(node, For(node->inputs)); });
+  absl::StatusOr<std::vector<NodeEntry>> In(const Graph& graph) const {
+    const auto with_variables = [this](const NodePtr&, const NodePtr& node) { return WithInputs(node, For(node->inputs)); };
+    ASSIGN_OR_RETURN(const Graph replaced, Rewrite(graph, with_variables));
     return For(replaced.outputs);
   }
 
@@ -148,7 +148,8 @@ Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device devic
     made.why_not = computed.status();
     if (computed.ok()) {
       for (size_t i = 0; i < computed->size(); ++i) values[stand_ins.names()[i]] = (*computed)[i];
-      CO_ASSIGN_OR_RETURN(made.state, WithOutputs(state, stand_ins.In(unit.graph()), values));
+      CO_ASSIGN_OR_RETURN(std::vector<NodeEntry> outputs, stand_ins.In(unit.graph()));
+      CO_ASSIGN_OR_RETURN(made.state, WithOutputs(state, std::move(outputs), values));
       co_return made;
     }
   }

@@ -8,7 +8,7 @@
 #include "engine/core/text.h"
 #include "engine/passes/infer.h"
 #include "engine/passes/validate.h"
-#include "engine/runtime/await_fact.h"
+#include "engine/runtime/posted.h"
 #include "engine/runtime/sparing_memory.h"
 #include "engine/runtime/transfer.h"
 
@@ -99,7 +99,7 @@ void Model::Initialize(const InitializeOptions& options, OnStatus done) {
     co_await RunAside(*model.options_.lane);  // Making values takes long.
     absl::Status status = model.memory_.Initialize(options.initializer, options.force_reinit, model.runs_.random().seed);
     if (!absl::IsNotFound(status)) model.runs_.ForgetForward();
-    co_await BackOn(*model.options_.lane);
+    co_await PostedTo(*model.options_.lane);
     co_return status;
   };
   strand_.Run<absl::Status>([self = shared_from_this(), initialize, options] { return initialize(*self, options); },
@@ -114,7 +114,7 @@ void Model::SetParameters(NamedTensors values, OnStatus done) {
     if (takes_long) co_await RunAside(*model.options_.lane);
     absl::Status status = model.memory_.Set(values);
     if (status.ok()) model.runs_.ForgetForward();
-    if (takes_long) co_await BackOn(*model.options_.lane);
+    if (takes_long) co_await PostedTo(*model.options_.lane);
     co_return status;
   };
   strand_.Run<absl::Status>([self = shared_from_this(), set, values = std::move(values)] { return set(*self, values); },
@@ -217,7 +217,7 @@ void Model::Restore(ModelState state, OnStatus done, std::function<absl::Status(
       return status;
     };
     absl::Status status = now();
-    co_await BackOn(*model.options_.lane);
+    co_await PostedTo(*model.options_.lane);
     co_return status;
   };
   strand_.Run<absl::Status>([self = shared_from_this(), restore, state = std::move(state),

@@ -10,6 +10,8 @@
 #include "engine/core/text.h"
 #include "engine/nn/gradients.h"
 #include "engine/nn/inputs.h"
+#include "engine/runtime/cancellation_scope.h"
+#include "engine/runtime/posted.h"
 #include "engine/runtime/sparing_memory.h"
 #include "engine/runtime/transfer.h"
 
@@ -88,24 +90,32 @@ absl::StatusOr<std::vector<Tensor>> ModelRuns::PrepareInputs(NamedTensors inputs
   return tensors;
 }
 
-absl::StatusOr<BoundGraph*> ModelRuns::ForwardGraph(Mode mode, const std::vector<size_t>& outputs) {
-  const std::string purpose = absl::StrCat(mode == Mode::kTrain ? "train" : "predict", ":", absl::StrJoin(outputs, ","));
-  if (graphs_.size() > kMaxGraphs && !graphs_.contains(purpose)) graphs_.clear();
-  std::unique_ptr<BoundGraph>& graph = graphs_[purpose];
-  if (graph != nullptr) return graph.get();
+Task<absl::StatusOr<BoundGraph*>> ModelRuns::GraphFor(std::string purpose,
+                                                      std::function<absl::StatusOr<std::unique_ptr<BoundGraph>>()> make,
+                                                      CancellationPtr cancellation) {
+  if (const auto graph = graphs_.find(purpose); graph != graphs_.end()) co_return graph->second.get();
+  Lane& lane = *options_.lane;
+  co_await RunAside(lane);
+  absl::StatusOr<std::unique_ptr<BoundGraph>> made;
+  {
+    const CancellationScope scope(cancellation.get());
+    made = make();
+  }
+  co_await PostedTo(lane);
+  CO_RETURN_IF_ERROR(made.status());
+  if (graphs_.size() > kMaxGraphs) graphs_.clear();
+  co_return (graphs_[purpose] = *std::move(made)).get();
+}
+
+absl::StatusOr<std::unique_ptr<BoundGraph>> ModelRuns::ForwardGraph(Mode mode, const std::vector<size_t>& outputs) {
   std::vector<GraphOutput> wanted;
   for (size_t i : outputs) wanted.push_back({definition_.outputs[i]});
-  ASSIGN_OR_RETURN(graph, Bind(std::move(wanted), {mode == Mode::kTrain, InputNames(definition_.inputs)}));
-  return graph.get();
+  return Bind(std::move(wanted), {mode == Mode::kTrain, InputNames(definition_.inputs)});
 }
 
 // The forward outputs come first although they are unwanted: nodes that draw random numbers then have the same numbers
 // as in the forward graph, and draw the same values.
-absl::StatusOr<BoundGraph*> ModelRuns::BackwardGraph(const std::vector<size_t>& heads) {
-  if (graphs_version_ != parameters_.version() || graphs_.size() > kMaxGraphs) graphs_.clear();
-  graphs_version_ = parameters_.version();
-  std::unique_ptr<BoundGraph>& graph = graphs_[absl::StrCat("backward:", absl::StrJoin(heads, ","))];
-  if (graph != nullptr) return graph.get();
+absl::StatusOr<std::unique_ptr<BoundGraph>> ModelRuns::BackwardGraph(const std::vector<size_t>& heads) {
   std::vector<NodeEntry> ys, head_entries;
   std::vector<std::string> input_names = InputNames(definition_.inputs);
   for (size_t i : heads) {
@@ -121,8 +131,7 @@ absl::StatusOr<BoundGraph*> ModelRuns::BackwardGraph(const std::vector<size_t>& 
   std::vector<GraphOutput> outputs;
   for (const NodeEntry& y : definition_.outputs) outputs.push_back({y, GraphOutput::kUnwanted});
   outputs.insert(outputs.end(), gradients.begin(), gradients.end());
-  ASSIGN_OR_RETURN(graph, Bind(std::move(outputs), {true, std::move(input_names)}));
-  return graph.get();
+  return Bind(std::move(outputs), {true, std::move(input_names)});
 }
 
 std::shared_ptr<const ModelRuns::RememberedForward> ModelRuns::Remember(const std::vector<Tensor>& inputs) const {
@@ -141,7 +150,9 @@ Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::
   CO_ASSIGN_OR_RETURN(const std::vector<size_t> outputs, FindOutputs(output_names));
   BoundGraph::Request request;
   CO_ASSIGN_OR_RETURN(request.inputs, PrepareInputs(std::move(inputs)));
-  CO_ASSIGN_OR_RETURN(BoundGraph* const graph, ForwardGraph(mode, outputs));
+  const std::string purpose = absl::StrCat(mode == Mode::kTrain ? "train" : "predict", ":", absl::StrJoin(outputs, ","));
+  const auto make = [&] { return ForwardGraph(mode, outputs); };
+  CO_ASSIGN_OR_RETURN(BoundGraph* const graph, co_await GraphFor(purpose, make, cancellation));
   request.cancellation = cancellation;
   request.client_time = std::make_shared<ClientTime>();
   std::shared_ptr<const RememberedForward> remembered;
@@ -229,7 +240,11 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
     request.instead.emplace_back(parameter, std::move(copy));
   }
   if (!head_gradients.empty()) CO_RETURN_IF_ERROR(PrepareHeads(head_gradients, &heads, &request.inputs));
-  CO_ASSIGN_OR_RETURN(BoundGraph* const graph, BackwardGraph(heads));
+  if (graphs_version_ != parameters_.version()) graphs_.clear();
+  graphs_version_ = parameters_.version();
+  const std::string purpose = absl::StrCat("backward:", absl::StrJoin(heads, ","));
+  const auto make = [&] { return BackwardGraph(heads); };
+  CO_ASSIGN_OR_RETURN(BoundGraph* const graph, co_await GraphFor(purpose, make, cancellation));
   CO_RETURN_IF_ERROR(co_await graph->Prepare(request.inputs, cancellation));
   BackwardReport report;
   CO_ASSIGN_OR_RETURN(report.gradients, MemoryForGradients(gradients));

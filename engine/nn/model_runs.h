@@ -77,8 +77,11 @@ class ModelRuns {
   // Host memory for the gradients of these parameters, which have one.
   absl::StatusOr<NamedTensors> MemoryForGradients(const std::vector<std::string>& names) const;
   std::shared_ptr<const RememberedForward> Remember(const std::vector<Tensor>& inputs) const;
-  absl::StatusOr<BoundGraph*> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
-  absl::StatusOr<BoundGraph*> BackwardGraph(const std::vector<size_t>& heads);
+  absl::StatusOr<std::unique_ptr<BoundGraph>> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
+  absl::StatusOr<std::unique_ptr<BoundGraph>> BackwardGraph(const std::vector<size_t>& heads);
+  // The graph for a purpose, which `make` makes where there is none yet: beside the lane, for that takes long.
+  Task<absl::StatusOr<BoundGraph*>> GraphFor(std::string purpose, std::function<absl::StatusOr<std::unique_ptr<BoundGraph>>()> make,
+                                             CancellationPtr cancellation);
   absl::StatusOr<NamedTensors> CollectOutputs(const BoundGraph& graph, const std::vector<size_t>& outputs) const;
   absl::Status CopyGradients(const NamedTensors& to) const;
 

@@ -11,6 +11,7 @@
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/nn/initializer.h"
+#include "engine/passes/pass_work.h"
 
 namespace gluond {
 namespace {
@@ -67,10 +68,12 @@ class NodeExpansion {
     for (size_t i = specs_.size(); i-- > 0;)
       if (missing[i] == 0) ready.push_back(i);
     size_t num_made = 0;
+    PassWork work;
     while (!ready.empty()) {
       const size_t i = ready.back();
       ready.pop_back();
-      RETURN_IF_ERROR(At(specs_[i], Make(specs_[i], known)));
+      RETURN_IF_ERROR(work.Add(1 + specs_[i].inputs.size()));
+      if (absl::Status status = Make(specs_[i], known); !status.ok()) return At(specs_[i], status);
       ++num_made;
       for (size_t user : users[i])
         if (--missing[user] == 0) ready.push_back(user);

@@ -36,7 +36,8 @@ absl::StatusOr<const Op*> OfferedOp(absl::string_view name);
 // inputs that a call leaves out become variables "<node>_<input>" ("fc1_weight"); `parameters` adds known facts of
 // some by name. If `outputs` is empty, every unused output of a node is an output. An output is named like its node.
 // INVALID_ARGUMENT: a cycle, a name twice, an unknown node, an index out of range, wrong attributes or counts; the
-// message names the node. NOT_FOUND: an unknown operator. RESOURCE_EXHAUSTED: over `max_nodes`.
+// message names the node. NOT_FOUND: an unknown operator. RESOURCE_EXHAUSTED: over `max_nodes`. CANCELLED or
+// DEADLINE_EXCEEDED: nobody waits for the model any more (interruption.h).
 absl::StatusOr<ModelDefinition> ExpandNodes(const std::vector<NodeSpec>& nodes, std::vector<ModelInput> inputs,
                                             const std::vector<EntrySpec>& outputs, const std::vector<Parameter>& parameters = {},
                                             int64_t max_nodes = 1 << 20);

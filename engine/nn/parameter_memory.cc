@@ -44,13 +44,13 @@ absl::StatusOr<Tensor> ParameterMemory::GradientOf(size_t parameter, const Shape
   return grad;
 }
 
-absl::StatusOr<Tensor> ParameterMemory::Draft(size_t parameter, Part part) {
+absl::StatusOr<Tensor> ParameterMemory::Draft(size_t parameter, Part part, bool copied) {
   const Tensor& now = PartOf(parameter, part);
   Tensor& draft = DraftOf(parameter, part);
   if (!draft.defined() || !IsOnlyHolder(draft.buffer())) {
     ASSIGN_OR_RETURN(draft, Tensor::Empty(*device_, now.shape(), now.dtype()));
   }
-  RETURN_IF_ERROR(lane_.driver().Copy(draft.data(), now.data(), now.bytes(), lane_.stream()));
+  if (copied) RETURN_IF_ERROR(lane_.driver().Copy(draft.data(), now.data(), now.bytes(), lane_.stream()));
   return draft;
 }
 

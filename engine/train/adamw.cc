@@ -26,7 +26,6 @@ class AdamW : public OperatorOptimizer {
   std::string op() const override { return "adamw_update"; }
   AttrDict attrs() const override {
     AttrDict attrs = param().UpdateAttrs();
-    attrs["eta"] = "1";
     attrs["beta1"] = Text(p_.beta1);
     attrs["beta2"] = Text(p_.beta2);
     attrs["epsilon"] = Text(p_.epsilon);

@@ -24,7 +24,6 @@ class Ftml : public OperatorOptimizer {
   std::string op() const override { return "ftml_update"; }
   AttrDict attrs() const override {
     AttrDict attrs = param().UpdateAttrs("clip_grad");
-    attrs["t"] = "1";  // It has no default; each step sets it.
     attrs["beta1"] = Text(p_.beta1);
     attrs["beta2"] = Text(p_.beta2);
     attrs["epsilon"] = Text(p_.epsilon);

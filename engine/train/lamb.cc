@@ -32,20 +32,17 @@ class Lamb : public Optimizer {
 
  private:
   absl::Status Expand(UpdateGraph& u) const override {
-    const NodeEntry direction = u.Call("lamb_update_phase1", {u.weight, u.grad, u.states[0], u.states[1]},
-                                       {{"t", "1"},
-                                        {"wd", "0"},
-                                        {"beta1", Text(p_.beta1)},
-                                        {"beta2", Text(p_.beta2)},
-                                        {"epsilon", Text(p_.epsilon)},
-                                        {"bias_correction", p_.bias_correction ? "True" : "False"},
-                                        {"clip_gradient", Text(p_.clips() ? *p_.clip_gradient : -1)}});
-    for (const char* number : {"wd", "t", "rescale_grad"}) u.SetEachStep(direction, number, number);
+    const NodeEntry direction = u.CallUpdate("lamb_update_phase1", {u.weight, u.grad, u.states[0], u.states[1]},
+                                             {{"beta1", Text(p_.beta1)},
+                                              {"beta2", Text(p_.beta2)},
+                                              {"epsilon", Text(p_.epsilon)},
+                                              {"bias_correction", p_.bias_correction ? "True" : "False"},
+                                              {"clip_gradient", Text(p_.clips() ? *p_.clip_gradient : -1)}},
+                                             {"wd", "t", "rescale_grad"});
     const auto norm = [&u](const NodeEntry& x) { return u.Call("norm", {x}); };
     const auto bound = [](std::optional<double> b) { return Text(b.value_or(0) == 0 ? -1 : *b); };
-    u.weight = u.Call("lamb_update_phase2", {u.weight, direction, norm(u.weight), norm(direction)},
-                      {{"lr", "0"}, {"lower_bound", bound(p_.lower_bound)}, {"upper_bound", bound(p_.upper_bound)}});
-    u.SetEachStep(u.weight, "lr", "lr");
+    u.weight = u.CallUpdate("lamb_update_phase2", {u.weight, direction, norm(u.weight), norm(direction)},
+                            {{"lower_bound", bound(p_.lower_bound)}, {"upper_bound", bound(p_.upper_bound)}}, {"lr"});
     return absl::OkStatus();
   }
 

@@ -56,8 +56,9 @@ class Lars : public Optimizer {
   // In float32, of shape [1].
   NodeEntry Ratio(UpdateGraph& u) const {
     const auto norm = [&u](const NodeEntry& x) { return u.Call("norm", {u.Cast(x, DType::kFloat32)}); };
-    const NodeEntry w = norm(u.weight), g = u.Times(norm(u.grad), "rescale_grad");
-    const NodeEntry ratio = p_.eta * w / (g + u.Times(w, "wd") + p_.epsilon + 1e-30);
+    const auto number = [&u](const char* name) { return u.Number(name, DType::kFloat32); };
+    const NodeEntry w = norm(u.weight), g = norm(u.grad) * number("rescale_grad");
+    const NodeEntry ratio = p_.eta * w / (g + w * number("wd") + p_.epsilon + 1e-30);
     const NodeEntry defined = u.Call("_greater_scalar", {w * g}, {{"scalar", "0"}});
     return u.Call("where", {defined, ratio, u.Call("ones_like", {ratio})});
   }
@@ -66,10 +67,9 @@ class Lars : public Optimizer {
   NodeEntry Decayed(UpdateGraph& u, const NodeEntry& momentum) const {
     if (!corrects()) return p_.momentum * momentum;
     NodeEntry& last = u.states[1];
-    const NodeEntry zero = 0.0 * last;
-    const NodeEntry scaled = p_.momentum * u.WithNumber("_rdiv_scalar", last, "learning_rate");
-    const NodeEntry share = u.Call("where", {last, scaled, zero + p_.momentum});
-    last = u.WithNumber("_plus_scalar", zero, "learning_rate");
+    const NodeEntry learning_rate = u.Number("learning_rate", DType::kFloat64);
+    const NodeEntry share = u.Call("where", {last, p_.momentum * (learning_rate / last), 0.0 * last + p_.momentum});
+    last = learning_rate;
     return u.TimesElement(momentum, share);
   }
 

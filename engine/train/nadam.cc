@@ -47,13 +47,13 @@ class Nadam : public Optimizer {
     mean = p_.beta1 * mean + (1 - p_.beta1) * g;
     var = p_.beta2 * var + (1 - p_.beta2) * g * g;
     // A product of 0 is that of no step, so that no product may become so small.
-    const NodeEntry first = u.WithNumber("_plus_scalar", 0.0 * product, "now");
-    const NodeEntry next = u.Call("_maximum_scalar", {u.Times(product, "now")}, {{"scalar", "1e-300"}});
-    product = u.Call("where", {product, next, first});
-    const NodeEntry of_g = u.WithNumber("_rdiv_scalar", 1.0 - product, "rest");
-    const NodeEntry of_mean = u.WithNumber("_rdiv_scalar", 1.0 - u.Times(product, "then"), "then");
+    const auto number = [&u](const char* name) { return u.Number(name, DType::kFloat64); };
+    const NodeEntry next = u.Call("_maximum_scalar", {product * number("now")}, {{"scalar", "1e-300"}});
+    product = u.Call("where", {product, next, number("now")});
+    const NodeEntry of_g = number("rest") / (1.0 - product);
+    const NodeEntry of_mean = number("then") / (1.0 - product * number("then"));
     const NodeEntry direction = u.TimesElement(g, of_g) + u.TimesElement(mean, of_mean);
-    const NodeEntry root = u.Call("sqrt", {u.WithNumber("_div_scalar", var, "var_rest")});
+    const NodeEntry root = u.Call("sqrt", {u.WithNumber("broadcast_div", var, "var_rest")});
     u.weight = u.weight - u.Times(direction, "lr") / (root + p_.epsilon);
     return absl::OkStatus();
   }

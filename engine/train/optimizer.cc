@@ -7,10 +7,7 @@
 
 namespace gluond {
 
-AttrDict OptimizerParam::UpdateAttrs(const char* clip_name) const {
-  // "lr" has no default; each step sets it.
-  return {{"lr", "0"}, {clip_name, Text(clips() ? *clip_gradient : -1)}};
-}
+AttrDict OptimizerParam::UpdateAttrs(const char* clip_name) const { return {{clip_name, Text(clips() ? *clip_gradient : -1)}}; }
 
 absl::Status Optimizer::Build(UpdateGraph& u) const {
   if (SizeOf(u.dtype) > 2) return Expand(u);
@@ -34,26 +31,27 @@ NodeEntry Optimizer::Clipped(UpdateGraph& u, const NodeEntry& g) const {
   return u.Call("clip", {g}, {{"a_min", Text(-limit)}, {"a_max", Text(limit)}});
 }
 
-absl::Status OperatorOptimizer::Call(UpdateGraph& u, const std::string& op, bool with_weight32) const {
+void OperatorOptimizer::Call(UpdateGraph& u, const std::string& op, bool with_weight32) const {
   std::vector<NodeEntry> inputs = {u.weight, u.grad};
   inputs.insert(inputs.end(), u.states.begin(), u.states.end());
   if (with_weight32) inputs.push_back(u.weight32);
-  ASSIGN_OR_RETURN(const NodePtr node, TryMakeNode(op, u.name, std::move(inputs), attrs()));
-  u.weight = {node, 0};
-  for (const StepNumber& number : numbers({.t = 1, .learning_rate = 0, .lr = 0, .wd = 0})) {
-    u.SetEachStep(u.weight, number.name, number.name);
-  }
-  u.SetEachStep(u.weight, "rescale_grad", "rescale_grad");
-  return absl::OkStatus();
+  std::vector<std::string> names = {"rescale_grad"};
+  for (const StepNumber& number : numbers({.t = 1, .learning_rate = 0, .lr = 0, .wd = 0})) names.push_back(number.name);
+  u.weight = u.CallUpdate(op, std::move(inputs), attrs(), std::move(names));
 }
 
 absl::Status OperatorOptimizer::Build(UpdateGraph& u) const {
   if (!u.weight32) return Expand(u);  // The operators take states of another type than the weight's.
   const std::string of_weight32 = absl::StrCat("mp_", op());
-  return Op::Find(of_weight32) == nullptr ? Optimizer::Build(u) : Call(u, of_weight32, /*with_weight32=*/true);
+  if (Op::Find(of_weight32) == nullptr) return Optimizer::Build(u);
+  Call(u, of_weight32, /*with_weight32=*/true);
+  return absl::OkStatus();
 }
 
-absl::Status OperatorOptimizer::Expand(UpdateGraph& u) const { return Call(u, op(), /*with_weight32=*/false); }
+absl::Status OperatorOptimizer::Expand(UpdateGraph& u) const {
+  Call(u, op(), /*with_weight32=*/false);
+  return absl::OkStatus();
+}
 
 const OptimizerCatalog& Optimizers() {
   static const OptimizerCatalog& catalog =

@@ -69,7 +69,7 @@ class Optimizer {
   // Makes the nodes of an update. A weight of 16 bits is updated in float32: in its state weight32, or, where it has
   // none, in a value of this step. INVALID_ARGUMENT: a weight that this optimizer cannot update.
   virtual absl::Status Build(UpdateGraph& u) const;
-  // The numbers of the nodes. There is one more, "rescale_grad".
+  // The numbers that the nodes read. There is one more, "rescale_grad".
   virtual StepNumbers numbers(const UpdateRates& at) const { return {{"lr", at.lr}, {"wd", at.wd}}; }
 
  protected:
@@ -104,7 +104,7 @@ class OperatorOptimizer : public Optimizer {
   absl::Status Expand(UpdateGraph& u) const override;
 
  private:
-  absl::Status Call(UpdateGraph& u, const std::string& op, bool with_weight32) const;
+  void Call(UpdateGraph& u, const std::string& op, bool with_weight32) const;
 };
 
 using OptimizerCatalog = Catalog<absl::StatusOr<std::unique_ptr<Optimizer>>(const AttrDict&)>;

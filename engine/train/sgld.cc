@@ -22,8 +22,7 @@ class Sgld : public Optimizer {
 
  private:
   absl::Status Expand(UpdateGraph& u) const override {
-    const NodeEntry noise = u.Call("_random_normal_like", {u.weight});
-    u.SetEachStep(noise, "deviation", "scale");
+    const NodeEntry noise = u.Times(u.Call("_random_normal_like", {u.weight}), "deviation");
     u.weight = u.weight + (noise - u.Times(Scaled(u) + u.Times(u.weight, "wd"), "half_lr"));
     return absl::OkStatus();
   }

@@ -1,13 +1,12 @@
 // A trainer's passes over batches: TrainStep, TrainSteps and Evaluate.
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
 #include "engine/nn/inputs.h"
-#include "engine/runtime/transfer.h"
 #include "engine/train/trainer_parts.h"
 
 namespace gluond {
@@ -35,7 +34,7 @@ class Trainer::StepLoop {
     }
     // The steps taken stay: the caller must learn how far the call came, or it would train on the same rows again. The
     // next call meets an error that ended this one, with nothing applied.
-    if (train_ && samples_ > 0) status = absl::OkStatus();
+    if (train_ && samples_ > 0) status = trainer_.AwaitDevice();
     model_.runs().set_client_time(client_time_);
     CO_RETURN_IF_ERROR(status);
     co_return Report();
@@ -45,7 +44,9 @@ class Trainer::StepLoop {
   Task<absl::Status> Step() {
     CO_RETURN_IF_ERROR(Draw());
     const bool weighted = trainer_.num_optional_ > 0 && batch_.device.back().defined();
-    CO_ASSIGN_OR_RETURN(graph_, trainer_.StepGraph(train_, weighted));
+    CO_ASSIGN_OR_RETURN(step_, co_await parts_.graphs->OfStep(train_, weighted, cancellation_));
+    BoundGraph& graph = *step_->graph;
+    const double divisor = divisor_ > 0 ? divisor_ : static_cast<double>(batch_.samples);
     BoundGraph::Request request;
     request.inputs = batch_.device;
     if (trainer_.num_optional_ > 0 && !weighted) request.inputs.pop_back();
@@ -53,19 +54,13 @@ class Trainer::StepLoop {
     request.cancellation = cancellation_;
     request.client_time = client_time_;
     if (train_) {  // Memory first: a step for which there is none has changed nothing, and can be taken again.
-      CO_RETURN_IF_ERROR(co_await graph_->Prepare(request.inputs, cancellation_));
-      CO_RETURN_IF_ERROR(parts_.updater.MakeWritable(graph_->gradients()));
+      CO_RETURN_IF_ERROR(co_await graph.Prepare(request.inputs, cancellation_));
+      CO_RETURN_IF_ERROR(parts_.updater.MakeWritable(graph.gradients()));
     }
-    CO_RETURN_IF_ERROR(co_await graph_->Run(std::move(request)));
-    if (!train_) co_return Absorb();
-    RandomState& random = model_.runs().random();
-    graph_->Swap();
-    ++random.runs;
-    absl::Status status = Absorb();
-    if (!status.ok()) {
-      graph_->Swap();
-      --random.runs;
-    }
+    CO_RETURN_IF_ERROR(co_await graph.Run(std::move(request)));
+    const absl::Status status = Absorb(divisor);
+    graph.Abandon();  // Unless the run has gone on to its end.
+    if (status.ok() && train_) ++model_.runs().random().runs;
     co_return status;
   }
 
@@ -78,14 +73,16 @@ class Trainer::StepLoop {
 
   // Takes over the results of one run: the loss, metrics, and, in training, the step. All or nothing: what can fail comes
   // before the update, which changes nothing if it fails.
-  absl::Status Absorb() {
-    if (train_) RETURN_IF_ERROR(trainer_.StartNorm(graph_->gradients()));  // A device computes on while the loss comes.
-    ASSIGN_OR_RETURN(const Tensor loss, OnHost(graph_->output(0), &parts_.host_loss));
-    double sum = 0;
-    SumOf(loss, &sum);
+  absl::Status Absorb(double divisor) {
+    BoundGraph& graph = *step_->graph;
+    const size_t num_squares = train_ && WantsNorm(trainer_.options_) ? graph.gradients().size() : 0;
+    ASSIGN_OR_RETURN(const Tensor report, trainer_.OnHost(graph.output(0), &parts_.host_report));
+    const int64_t num_losses = report.Size() - static_cast<int64_t>(num_squares);
+    const Tensor loss(report.buffer(), 0, {num_losses}, DType::kFloat64);
+    const double sum = std::accumulate(loss.data<double>(), loss.data<double>() + num_losses, 0.0);
     std::vector<MetricSum> metrics = metrics_;
     if (!parts_.metrics.empty()) {
-      ASSIGN_OR_RETURN(const Tensor prediction, OnHost(graph_->output(1), &parts_.host_prediction));
+      ASSIGN_OR_RETURN(const Tensor prediction, trainer_.OnHost(graph.output(1), &parts_.host_prediction));
       const Tensor label = trainer_.num_optional_ > 0 ? batch_.host[batch_.host.size() - 2] : Tensor();
       for (size_t i = 0; i < metrics_.size(); ++i) {
         const auto& [name, metric] = parts_.metrics[i];
@@ -93,11 +90,10 @@ class Trainer::StepLoop {
       }
     }
     if (train_) {
-      const double divisor = divisor_ > 0 ? divisor_ : static_cast<double>(batch_.samples);
-      StepReport report = report_;
-      RETURN_IF_ERROR(trainer_.Apply(graph_->gradients(), divisor, std::isfinite(sum), &report));
-      if (report.skipped > report_.skipped) graph_->Swap(ParameterMemory::Part::kValues);
-      report_ = std::move(report);
+      const absl::Span<const double> squares(loss.data<double>() + num_losses, num_squares);
+      StepReport next = report_;
+      RETURN_IF_ERROR(trainer_.Decide(*step_, graph.gradients(), squares, divisor, std::isfinite(sum), &next));
+      report_ = std::move(next);
       trainer_.Progressed(batch_.samples, sum / static_cast<double>(loss.Size()), report_.gradient_norm);
       if (source_->position() != nullptr) parts_.position = *source_->position();
     }
@@ -106,25 +102,6 @@ class Trainer::StepLoop {
     loss_.count += loss.Size();
     samples_ += batch_.samples;
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<Tensor> OnHost(const Tensor& value, Tensor* copy) {
-    const ModelOptions& options = model_.options();
-    if (options.lane->device().type == DeviceType::kCpu) return value;
-    if (!copy->defined() || copy->shape() != value.shape() || copy->dtype() != value.dtype()) {
-      ASSIGN_OR_RETURN(*copy, Tensor::Empty(*options.host_allocator, value.shape(), value.dtype()));
-    }
-    RETURN_IF_ERROR(CopyToHost(value, options.lane->lanes(), *copy));
-    return *copy;
-  }
-
-  static void SumOf(const Tensor& values, double* sum) {
-    const auto bytes = SizeOf(values.dtype());
-    for (int64_t i = 0; i < values.Size(); ++i) {
-      double value;
-      ConvertValues(values.data<char>() + i * bytes, values.dtype(), &value, DType::kFloat64, 1);
-      *sum += value;
-    }
   }
 
   StepReport Report() {
@@ -139,7 +116,7 @@ class Trainer::StepLoop {
       report_.metrics.push_back({name, metric->Value(metrics_[i])});
     }
     report_.metric_sums = metrics_;
-    if (train_ && graph_ != nullptr) report_.stale = trainer_.Stale(graph_->gradients());
+    if (train_ && step_ != nullptr) report_.stale = trainer_.Stale(step_->graph->gradients());
     return std::move(report_);
   }
 
@@ -153,7 +130,7 @@ class Trainer::StepLoop {
   const std::shared_ptr<ClientTime> client_time_ = std::make_shared<ClientTime>();
 
   Batch batch_;
-  BoundGraph* graph_ = nullptr;
+  StepGraphPtr step_;
   StepReport report_;
   MetricSum loss_;
   std::vector<MetricSum> metrics_;

@@ -2,21 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
-#include "engine/nn/gradients.h"
-#include "engine/nn/loss.h"
+#include "engine/runtime/random_stream.h"
+#include "engine/runtime/transfer.h"
 #include "engine/train/trainer_parts.h"
 
 namespace gluond {
 namespace {
 
-constexpr char kLabel[] = "label";
-constexpr char kSampleWeight[] = "sample_weight";
+// Step draws other random numbers than the model's own nodes.
+constexpr uint64_t kUpdateSeed = NameHash("update");
 
 }  // namespace
 
@@ -69,40 +71,8 @@ absl::Status Trainer::Initialize() {
     parts_->metrics.emplace_back(spec.type, std::move(metric));
   }
   // Reports mistakes now rather than at the first step, which then finds its graph.
-  Parts::Compiled& first = parts_->graphs[true][false];
-  first.version = model_->parameters().version();
-  ASSIGN_OR_RETURN(first.graph, MakeStepGraph(/*train=*/true, /*weighted=*/false));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::unique_ptr<BoundGraph>> Trainer::MakeStepGraph(bool train, bool weighted) const {
-  const NodeEntry& prediction = model_->definition().outputs[prediction_];
-  NodeEntry loss = prediction;
-  if (!options_.loss.type.empty()) {
-    LossInputs inputs = {prediction, MakeVariable(kLabel), {}};
-    if (weighted) inputs.sample_weight = MakeVariable(kSampleWeight);
-    ASSIGN_OR_RETURN(loss, Losses().Make(options_.loss.type, options_.loss.attrs, inputs));
-  }
-  std::vector<GraphOutput> outputs = {{loss}};
-  if (!options_.metrics.empty()) outputs.push_back({prediction});
-  if (train) {
-    ASSIGN_OR_RETURN(std::vector<GraphOutput> gradients, GradientOutputs({loss}, {NodeEntry()}, model_->parameters()));
-    outputs.insert(outputs.end(), gradients.begin(), gradients.end());
-  }
-  BoundGraphOptions options = {train, {}};
-  for (const ModelInput& input : inputs_) options.inputs.push_back(input.name);
-  if (!weighted && num_optional_ > 0) options.inputs.pop_back();
-  return model_->runs().Bind(std::move(outputs), std::move(options));
-}
-
-absl::StatusOr<BoundGraph*> Trainer::StepGraph(bool train, bool weighted) {
-  Parts::Compiled& compiled = parts_->graphs[train][weighted];
-  const uint64_t version = model_->parameters().version();
-  if (compiled.graph == nullptr || compiled.version != version) {
-    ASSIGN_OR_RETURN(compiled.graph, MakeStepGraph(train, weighted));
-    compiled.version = version;
-  }
-  return compiled.graph.get();
+  parts_->graphs = std::make_unique<StepGraphs>(*model_, options_, inputs_, prediction_, parts_->updater);
+  return parts_->graphs->MakeFirst();
 }
 
 int64_t Trainer::step() const {
@@ -128,47 +98,48 @@ absl::Status Trainer::SetLearningRate(double learning_rate) {
   return absl::OkStatus();
 }
 
-// Gradients without a norm cannot be scaled down to one.
-bool Trainer::NormDecides() const { return options_.skip_nonfinite || options_.clip_global_norm > 0; }
-
-absl::Status Trainer::StartNorm(absl::Span<const size_t> parameters) {
-  return NormDecides() ? parts_->updater.StartNorm(parameters) : absl::OkStatus();
+absl::Status Trainer::Decide(StepGraph& step, absl::Span<const size_t> parameters, absl::Span<const double> squares, double divisor,
+                             bool loss_is_finite, StepReport* report) {
+  bool finite = loss_is_finite;
+  if (WantsNorm(options_)) {
+    report->gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / divisor;
+    finite = finite && std::isfinite(report->gradient_norm);
+  }
+  report->learning_rate = learning_rate();
+  if (NormDecides(options_) && !finite) {
+    step.graph->Abandon();
+    RETURN_IF_ERROR(ForgetSums(parameters));
+    ++report->skipped;
+  } else {
+    const bool clips = options_.clip_global_norm > 0 && report->gradient_norm > options_.clip_global_norm;
+    const double scale = clips ? options_.clip_global_norm / report->gradient_norm : 1;
+    RETURN_IF_ERROR(parts_->updater.SetNumbers(step.numbers, report->learning_rate, 1 / divisor * scale));
+    RETURN_IF_ERROR(model_->options().lane->ReserveScratch());
+    RETURN_IF_ERROR(step.graph->Continue());
+    step.graph->Swap();
+    parts_->updater.Count(parameters);
+    model_->runs().ForgetForward();
+    MutexLock lock(mu_);
+    ++step_;
+  }
+  report->nonfinite = report->nonfinite || !finite;
+  for (size_t i : parameters) model_->memory().set_fresh(i, false);
+  return absl::OkStatus();
 }
 
-absl::Status Trainer::Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite, StepReport* report) {
-  Updater& updater = parts_->updater;
-  bool finite = loss_is_finite;
-  const auto read_norm = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const double norm, updater.GradientNorm(parameters));
-    report->gradient_norm = norm / divisor;
-    finite = finite && std::isfinite(norm);
-    return absl::OkStatus();
-  };
-  const bool norm_first = NormDecides(), norm_after = !norm_first && options_.report_norm;
-  if (norm_first) RETURN_IF_ERROR(read_norm());
-  report->learning_rate = learning_rate();
-  const auto end = [&] {
-    for (size_t i : parameters) model_->memory().set_fresh(i, false);
-  };
-  if (norm_first && !finite) {
-    report->nonfinite = true;
-    ++report->skipped;
-    RETURN_IF_ERROR(ForgetSums(parameters));
-    end();
-    return absl::OkStatus();
+absl::Status Trainer::AwaitDevice() const {
+  const Lane& lane = *model_->options().lane;
+  return lane.driver().Synchronize(lane.stream());
+}
+
+absl::StatusOr<Tensor> Trainer::OnHost(const Tensor& value, Tensor* copy) const {
+  const ModelOptions& options = model_->options();
+  if (options.lane->device().type == DeviceType::kCpu) return value;
+  if (!copy->defined() || copy->shape() != value.shape() || copy->dtype() != value.dtype()) {
+    ASSIGN_OR_RETURN(*copy, Tensor::Empty(*options.host_allocator, value.shape(), value.dtype()));
   }
-  double rescale = 1 / divisor;
-  if (options_.clip_global_norm > 0 && report->gradient_norm > options_.clip_global_norm) {
-    rescale *= options_.clip_global_norm / report->gradient_norm;
-  }
-  RETURN_IF_ERROR(updater.Update(parameters, report->learning_rate, rescale, /*with_norm=*/norm_after));
-  model_->runs().ForgetForward();
-  end();
-  if (norm_after) RETURN_IF_ERROR(read_norm());
-  report->nonfinite = report->nonfinite || !finite;
-  MutexLock lock(mu_);
-  ++step_;
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CopyToHost(value, options.lane->lanes(), *copy));
+  return *copy;
 }
 
 void Trainer::Progressed(int64_t samples, double loss, double gradient_norm) {
@@ -197,24 +168,25 @@ absl::Status Trainer::ForgetSums(absl::Span<const size_t> parameters) {
 
 std::vector<std::string> Trainer::Stale(absl::Span<const size_t> fresh) const {
   std::vector<std::string> stale;
+  const absl::flat_hash_set<size_t> updated(fresh.begin(), fresh.end());
   for (size_t i = 0; i < model_->parameters().size(); ++i) {
     const Parameter& p = model_->parameters()[i];
-    if (p.grad_req == GradReq::kNull || std::find(fresh.begin(), fresh.end(), i) != fresh.end()) continue;
+    if (p.grad_req == GradReq::kNull || updated.contains(i)) continue;
     stale.push_back(p.name);
   }
   return stale;
 }
 
 void Trainer::Step(int64_t batch_size, bool ignore_stale_grad, OnStep done) {
-  model_->strand().Do<absl::StatusOr<StepReport>>(
+  model_->strand().Run<absl::StatusOr<StepReport>>(
       [self = shared_from_this(), batch_size, ignore_stale_grad] { return self->StepNow(batch_size, ignore_stale_grad); },
       std::move(done));
 }
 
-absl::StatusOr<StepReport> Trainer::StepNow(int64_t batch_size, bool ignore_stale_grad) {
+Task<absl::StatusOr<StepReport>> Trainer::StepNow(int64_t batch_size, bool ignore_stale_grad) {
   model_->runs().set_client_time(nullptr);
   if (batch_size < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("batch_size is ", batch_size, "; want 1 or more"));
+    co_return absl::InvalidArgumentError(absl::StrCat("batch_size is ", batch_size, "; want 1 or more"));
   }
   StepReport report;
   std::vector<size_t> fresh;
@@ -225,15 +197,33 @@ absl::StatusOr<StepReport> Trainer::StepNow(int64_t batch_size, bool ignore_stal
   if (!report.stale.empty() && !ignore_stale_grad) {
     std::vector<std::string> names = report.stale;
     if (names.size() > 8) names.resize(8), names.push_back("...");
-    return absl::FailedPreconditionError(absl::StrCat("the gradients of ", absl::StrJoin(names, ", "),
-                                                      " have not been written by Backward since "
-                                                      "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
+    co_return absl::FailedPreconditionError(
+        absl::StrCat("the gradients of ", absl::StrJoin(names, ", "),
+                     " have not been written by Backward since "
+                     "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
   }
-  RETURN_IF_ERROR(parts_->updater.MakeWritable(fresh));
-  RETURN_IF_ERROR(StartNorm(fresh));
-  RETURN_IF_ERROR(Apply(fresh, static_cast<double>(batch_size), /*loss_is_finite=*/true, &report));
-  report.step = step();
-  return report;
+  const auto divisor = static_cast<double>(batch_size);
+  CO_ASSIGN_OR_RETURN(const StepGraphPtr step, parts_->graphs->OfUpdate(fresh));
+  BoundGraph& graph = *step->graph;
+  BoundGraph::Request request;
+  request.random = model_->runs().random();
+  request.random.seed ^= kUpdateSeed;
+  CO_RETURN_IF_ERROR(co_await graph.Prepare({}, nullptr));
+  CO_RETURN_IF_ERROR(parts_->updater.MakeWritable(fresh));
+  CO_RETURN_IF_ERROR(co_await graph.Run(std::move(request)));
+  const size_t num_squares = WantsNorm(options_) ? fresh.size() : 0;
+  absl::StatusOr<Tensor> squares = Tensor();
+  if (num_squares > 0) squares = OnHost(graph.output(0), &parts_->host_report);
+  absl::Status status = squares.status();
+  if (status.ok()) {
+    const absl::Span<const double> values(num_squares > 0 ? squares->data<double>() : nullptr, num_squares);
+    status = Decide(*step, fresh, values, divisor, /*loss_is_finite=*/true, &report);
+  }
+  graph.Abandon();  // Unless the run has gone on to its end.
+  if (status.ok()) status = AwaitDevice();
+  CO_RETURN_IF_ERROR(status);
+  report.step = this->step();
+  co_return report;
 }
 
 void Trainer::Snapshot(std::function<void(absl::StatusOr<std::pair<ModelState, TrainerState>>)> done) {

@@ -31,6 +31,11 @@
 
 namespace gluond {
 
+struct ProgramReport;
+struct StepGraph;
+template <class T>
+class Task;
+
 struct TrainerOptions {
   // A loss (engine/nn/loss.h) on one output of the model and the inputs "label" and, if a batch has it,
   // "sample_weight". An empty type: the output itself is the loss, head gradient ones.
@@ -146,6 +151,10 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // empty report is one of no call.
   void Join(const StepReport& next, StepReport* total) const;
 
+  // The report of a step's program, as of ReportModel. The update is part of it as soon as all parameters' shapes are known. Any
+  // thread.
+  absl::StatusOr<ProgramReport> ReportStep(const absl::flat_hash_map<std::string, Shape>& given) const;
+
   int64_t step() const;
   // The steps on batches since this trainer was made, for those who watch it.
   struct Progress {
@@ -175,23 +184,21 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
 
   Trainer(std::shared_ptr<Model> model, TrainerOptions options);
   absl::Status Initialize();
-  // The graph of a step (or of an evaluation), for batches with or without sample weights; compiled on demand. Outputs:
-  // the loss, the prediction if there are metrics, gradients.
-  absl::StatusOr<BoundGraph*> StepGraph(bool train, bool weighted);
-  absl::StatusOr<std::unique_ptr<BoundGraph>> MakeStepGraph(bool train, bool weighted) const;
-  // Whether a step asks for the gradients' norm before it updates anything.
-  bool NormDecides() const;
-  // If NormDecides(), puts the computation of the norm on the lane's stream.
-  absl::Status StartNorm(absl::Span<const size_t> parameters);
-  // Updates `parameters` from their gradients divided by `divisor`, or skips that, and reports.
-  absl::Status Apply(absl::Span<const size_t> parameters, double divisor, bool loss_is_finite, StepReport* report);
+  // Decides at the pause of a step whether the rest of the run updates `parameters`, and reports. `squares` are the sums of the
+  // gradients' squares, which the run has made if WantsNorm.
+  absl::Status Decide(StepGraph& step, absl::Span<const size_t> parameters, absl::Span<const double> squares, double divisor,
+                      bool loss_is_finite, StepReport* report);
+  // A step that is reported as a success has really ended.
+  absl::Status AwaitDevice() const;
+  // A tensor of the device, or its copy on the host, in `copy`.
+  absl::StatusOr<Tensor> OnHost(const Tensor& value, Tensor* copy) const;
   void Progressed(int64_t samples, double loss, double gradient_norm);
   absl::Status ForgetSums(absl::Span<const size_t> parameters);
   // Parameters that a step should update and that `fresh` lacks.
   std::vector<std::string> Stale(absl::Span<const size_t> fresh) const;
   using OpenSource = std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()>;
   void Run(bool train, OpenSource open, double divisor, CancellationPtr cancellation, OnStep done);
-  absl::StatusOr<StepReport> StepNow(int64_t batch_size, bool ignore_stale_grad);
+  Task<absl::StatusOr<StepReport>> StepNow(int64_t batch_size, bool ignore_stale_grad);
   std::pair<ModelState, TrainerState> SnapshotNow() const;
   absl::Status SetStatesNow(const NamedTensors& states, std::optional<int64_t> step);
 

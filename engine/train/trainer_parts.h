@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/nn/bound_graph.h"
 #include "engine/train/batches.h"
+#include "engine/train/step_graph.h"
 #include "engine/train/trainer.h"
 #include "engine/train/updater.h"
 
@@ -24,13 +24,9 @@ struct Trainer::Parts {
   std::unique_ptr<LrSchedule> lr_schedule;  // Null: the optimizer's rate.
   std::vector<std::pair<std::string, std::unique_ptr<Metric>>> metrics;
 
-  struct Compiled {
-    std::unique_ptr<BoundGraph> graph;
-    uint64_t version = 0;  // The parameter store's: which gradients the graph makes depends on it.
-  };
-  Compiled graphs[2][2];  // [train][weighted].
+  std::unique_ptr<StepGraphs> graphs;
   DatasetPosition position;
-  Tensor host_loss, host_prediction;  // Copies from another device, reused.
+  Tensor host_report, host_prediction;  // Copies from another device, reused.
 };
 
 }  // namespace gluond

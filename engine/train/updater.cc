@@ -1,23 +1,19 @@
 #include "engine/train/updater.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/core/op_facts.h"
-#include "engine/core/param.h"
+#include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
-#include "engine/runtime/random_stream.h"
 #include "engine/runtime/transfer.h"
 
 namespace gluond {
 namespace {
 
 constexpr char kWeight32[] = "weight32";
-// Updates draw other random numbers than the model's own nodes.
-constexpr uint64_t kUpdateSeed = NameHash("update");
 
 bool HasSixteenBits(DType type) { return type == DType::kFloat16 || type == DType::kBfloat16; }
 
@@ -55,111 +51,79 @@ absl::Status Updater::OwnStates(size_t parameter) {
   return absl::OkStatus();
 }
 
-absl::Status Updater::Prepare(absl::Span<const size_t> parameters) {
-  for (size_t i : parameters) {  // A run of grad_req add leaves its sums in other memory.
-    const Tensor& grad = model_.parameters()[i].grad;
-    if (slots_[i].grad.buffer() != grad.buffer()) slots_[i].grad = grad;
-  }
-  const auto is_there = [this](size_t i) { return slots_[i].in_graph; };
-  if (executor_ != nullptr && std::all_of(parameters.begin(), parameters.end(), is_there)) return absl::OkStatus();
-  std::vector<size_t> members;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const bool asked = std::find(parameters.begin(), parameters.end(), i) != parameters.end();
-    if (asked || (slots_[i].in_graph && model_.parameters()[i].grad.defined())) members.push_back(i);
-  }
-  return Compile(members);
-}
-
-absl::Status Updater::Compile(absl::Span<const size_t> members) {
-  executor_.reset();
-  inputs_.clear();
-  outputs_.clear();
-  for (Slot& slot : slots_) slot.in_graph = false;
-  Draft draft;
-  std::vector<NodeEntry> gradients;
-  outputs_.push_back(&squares_);
-  for (size_t i : members) {
-    slots_[i].square = gradients.size();
-    ASSIGN_OR_RETURN(gradients.emplace_back(), AddUpdate(i, &draft));
-  }
-  // The norm comes first: it may ask for more memory than is there, and then nothing is written.
-  draft.graph.outputs.insert(draft.graph.outputs.begin(), MakeNode("multi_sum_sq", "gradient_norm", std::move(gradients)));
-  // The nodes are the updater's own, and their numbers are set through pointers: passes must find nothing to copy.
-  uint32_t streams = 0;
-  PostOrderVisit(draft.graph.outputs, [&streams](const NodePtr& node) {
-    if (node->facts().random) node->attrs.random_stream = streams++;
+absl::StatusOr<GraphRest> Updater::Build(const ParameterStore& store, absl::Span<const size_t> parameters,
+                                         absl::Span<const NodeEntry> gradients, absl::Span<const NodeEntry> first,
+                                         JointUpdate* joint) const {
+  absl::flat_hash_map<std::string, NodeEntry> weights;
+  PostOrderVisit(first, [&weights](const NodePtr& node) {
+    if (node->is_variable()) weights[node->name()] = {node, 0};
   });
-  const Shape shape = {static_cast<int64_t>(members.size())};
-  ASSIGN_OR_RETURN(squares_, Tensor::Empty(*model_.options().allocator, shape, DType::kFloat32));
-  ASSIGN_OR_RETURN(host_squares_, Tensor::Empty(*model_.options().host_allocator, shape, DType::kFloat32));
-  ASSIGN_OR_RETURN(executor_, Executor::Compile(draft.graph, draft.known, {.is_train = true, .only_wanted = true}, lane_,
-                                                *model_.options().allocator));
-  for (const Executor::Variable& variable : executor_->inputs()) inputs_.push_back(draft.memory.at(variable.name));
-  for (size_t i : members) slots_[i].in_graph = true;
-  return absl::OkStatus();
+  GraphRest rest;
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    const size_t i = parameters[k];
+    const Parameter& p = store[i];
+    const std::vector<StateSignature> signatures = StatesOf(p);
+    std::vector<NodeEntry> states;
+    for (size_t s = 0; s < signatures.size(); ++s) {
+      const Signature signature = {signatures[s].shape, signatures[s].dtype};
+      states.push_back(MakeVariable(absl::StrCat(joint->prefix(), p.name, "/", signatures[s].name)));
+      rest.variables.push_back(
+          {states.back().node->name(), [signature] { return signature; }, [this, i, s] { return slots_[i].states[s]; }});
+    }
+    const std::vector<NodeEntry> before = states;
+    NodeEntry weight32;
+    if (HasWeight32(p)) {
+      weight32 = states.back();
+      states.pop_back();
+    }
+    const auto weight = weights.find(p.name);
+    joint->Begin(i);
+    UpdateGraph update(*joint, p, weight == weights.end() ? MakeVariable(p.name) : weight->second, gradients[k], std::move(states),
+                       weight32);
+    RETURN_IF_ERROR(optimizer_->Build(update));
+    rest.outputs.push_back({update.weight, GraphOutput::kMemory, i, [this, i] { return model_.parameters()[i].data; }});
+    if (HasWeight32(p)) update.states.push_back(update.weight32);
+    for (size_t s = 0; s < before.size(); ++s) {
+      if (update.states[s].node == before[s].node) continue;  // An operator writes it.
+      rest.outputs.push_back({update.states[s], GraphOutput::kMemory, i, [this, i, s] { return slots_[i].states[s]; }});
+    }
+  }
+  RETURN_IF_ERROR(joint->Finish());
+  return rest;
 }
 
-NodeEntry Updater::Draft::Variable(const std::string& name, const Tensor& tensor) {
-  known[name] = {tensor.shape(), tensor.dtype()};
-  memory[name] = &tensor;
-  return MakeVariable(name);
+absl::StatusOr<Updater::Numbers> Updater::MakeNumbers(const JointUpdate& joint, GraphRest* rest) const {
+  Numbers numbers;
+  for (const JointUpdate::Place& place : joint.places()) {
+    const StepNumbers known = NumbersOf(place.parameter, 0, 1);
+    const auto found = std::find_if(known.begin(), known.end(), [&](const StepNumber& n) { return place.number == n.name; });
+    if (found == known.end()) return absl::InternalError(absl::StrCat("the optimizer has no number '", place.number, "'"));
+    numbers.places.push_back({place.parameter, static_cast<size_t>(found - known.begin()), place.type});
+  }
+  const Shape shape = {static_cast<int64_t>(numbers.places.size())};
+  ASSIGN_OR_RETURN(numbers.host, Tensor::Empty(*model_.options().host_allocator, shape, DType::kFloat64));
+  numbers.device = numbers.host;
+  if (lane_.device().type != DeviceType::kCpu) {
+    ASSIGN_OR_RETURN(numbers.device, Tensor::Empty(*model_.options().allocator, shape, DType::kFloat64));
+  }
+  for (const JointUpdate::Variable& variable : joint.variables()) {
+    const Tensor part(numbers.device.buffer(), variable.first * sizeof(double), variable.shape, variable.type);
+    const Signature signature = {variable.shape, variable.type};
+    rest->variables.push_back({variable.name, [signature] { return signature; }, [part] { return part; }});
+  }
+  return numbers;
 }
 
-absl::StatusOr<NodeEntry> Updater::AddUpdate(size_t parameter, Draft* draft) {
-  RETURN_IF_ERROR(OwnStates(parameter));
-  Slot& slot = slots_[parameter];
-  const LiveParameter& p = model_.parameters()[parameter];
-  slot.grad = p.grad;
-  const std::vector<StateSignature> signatures = StatesOf(p);
-  std::vector<NodeEntry> states;
-  for (size_t k = 0; k < signatures.size(); ++k) {
-    states.push_back(draft->Variable(absl::StrCat(p.name, "/", signatures[k].name), slot.states[k]));
-  }
-  const std::vector<NodeEntry> before = states;
-  NodeEntry weight32;
-  if (HasWeight32(p)) {
-    weight32 = states.back();
-    states.pop_back();
-  }
-  const NodeEntry grad = draft->Variable(absl::StrCat(p.name, "/grad"), slot.grad);
-  UpdateGraph update(p, draft->Variable(absl::StrCat(p.name, "/weight"), p.data), grad, std::move(states), weight32);
-  RETURN_IF_ERROR(optimizer_->Build(update));
-  slot.numbers = std::move(update.places);
-  slot.first_output = outputs_.size();
-  const auto add = [&](const NodeEntry& value, const Tensor& to) {
-    draft->graph.outputs.push_back(value);
-    outputs_.push_back(&to);
+BoundVariable Updater::Gradient(size_t parameter, const std::string& prefix) const {
+  const ParameterStore& parameters = model_.parameters();
+  const auto signature = [&parameters, parameter]() -> Signature {
+    return {parameters[parameter].shape, parameters[parameter].dtype};
   };
-  add(update.weight, p.data);
-  if (HasWeight32(p)) update.states.push_back(update.weight32);
-  for (size_t k = 0; k < before.size(); ++k) {
-    if (update.states[k].node != before[k].node) add(update.states[k], slot.states[k]);
-  }
-  slot.num_outputs = outputs_.size() - slot.first_output;
-  return grad;
-}
-
-absl::Status Updater::Run(absl::Span<const size_t> updates, bool norm) {
-  for (const Tensor* const tensor : inputs_) run_.inputs.push_back(*tensor);
-  for (const Tensor* const tensor : outputs_) run_.outputs.push_back(*tensor);
-  run_.output_reqs.assign(outputs_.size(), kNullOp);
-  for (size_t i : updates) {
-    std::fill_n(run_.output_reqs.begin() + slots_[i].first_output, slots_[i].num_outputs, kWriteTo);
-  }
-  if (norm) run_.output_reqs.front() = kWriteTo;
-  run_.seed = model_.runs().random().seed ^ kUpdateSeed;
-  run_.random_run = model_.runs().random().runs;
-  absl::Status result;  // Set before the call returns: no operator of the graph waits.
-  executor_->StartHere(std::move(run_), [&result](absl::Status status) { result = std::move(status); });
-  run_ = executor_->TakeRun();
-  run_.inputs.clear();
-  run_.outputs.clear();
-  return result;
+  return {absl::StrCat(prefix, parameters[parameter].name, "/gradient"), signature,
+          [&parameters, parameter] { return parameters[parameter].grad; }};
 }
 
 absl::Status Updater::MakeWritable(absl::Span<const size_t> parameters) {
-  if (parameters.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(Prepare(parameters));
   for (size_t i : parameters) {
     RETURN_IF_ERROR(model_.memory().Own(i));
     RETURN_IF_ERROR(OwnStates(i));
@@ -167,41 +131,30 @@ absl::Status Updater::MakeWritable(absl::Span<const size_t> parameters) {
   return absl::OkStatus();
 }
 
-absl::Status Updater::Update(absl::Span<const size_t> parameters, double lr, double rescale, bool with_norm) {
-  if (parameters.empty()) return absl::OkStatus();
-  for (size_t i : parameters) {
-    const Parameter& p = model_.parameters()[i];
-    StepNumbers numbers = optimizer_->numbers(
-        {.t = slots_[i].updates + 1, .learning_rate = lr, .lr = lr * p.lr_mult, .wd = optimizer_->param().wd * p.wd_mult});
-    numbers.push_back({"rescale_grad", rescale});
-    for (const NumberPlace& place : slots_[i].numbers) {
-      for (const StepNumber& number : numbers) {
-        if (place.number == number.name) {
-          RETURN_IF_ERROR(SetParam(&place.node->attrs, place.attribute, number.value));
-        }
-      }
-    }
+StepNumbers Updater::NumbersOf(size_t parameter, double lr, double rescale) const {
+  const Parameter& p = model_.parameters()[parameter];
+  StepNumbers numbers = optimizer_->numbers(
+      {.t = slots_[parameter].updates + 1, .learning_rate = lr, .lr = lr * p.lr_mult, .wd = optimizer_->param().wd * p.wd_mult});
+  numbers.push_back({"rescale_grad", rescale});
+  return numbers;
+}
+
+absl::Status Updater::SetNumbers(const Numbers& numbers, double lr, double rescale) const {
+  if (numbers.places.empty()) return absl::OkStatus();
+  StepNumbers of_parameter;
+  size_t known = slots_.size();  // The parameter whose numbers these are.
+  char* to = numbers.host.data<char>();
+  for (const Numbers::Place& place : numbers.places) {
+    if (place.parameter != known) of_parameter = NumbersOf(known = place.parameter, lr, rescale);
+    ConvertValues(&of_parameter[place.index].value, DType::kFloat64, to, place.type, 1);
+    to += sizeof(double);
   }
-  RETURN_IF_ERROR(Prepare(parameters));
-  RETURN_IF_ERROR(lane_.ReserveScratch());
-  RETURN_IF_ERROR(Run(parameters, with_norm));
+  return numbers.device.buffer() == numbers.host.buffer() ? absl::OkStatus()
+                                                          : CopyToDevice(numbers.host, lane_.lanes(), numbers.device);
+}
+
+void Updater::Count(absl::Span<const size_t> parameters) {
   for (size_t i : parameters) ++slots_[i].updates;
-  // A step that is reported as a success has really ended.
-  return with_norm ? absl::OkStatus() : lane_.driver().Synchronize(lane_.stream());
-}
-
-absl::Status Updater::StartNorm(absl::Span<const size_t> parameters) {
-  if (parameters.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(Prepare(parameters));
-  return Run({}, /*norm=*/true);
-}
-
-absl::StatusOr<double> Updater::GradientNorm(absl::Span<const size_t> parameters) {
-  if (parameters.empty()) return 0.0;
-  RETURN_IF_ERROR(CopyToHost(squares_, lane_.lanes(), host_squares_));
-  double sum = 0;
-  for (size_t i : parameters) sum += host_squares_.data<float>()[slots_[i].square];
-  return std::sqrt(sum);
 }
 
 NamedTensors Updater::HoldStates() const {

@@ -2,9 +2,12 @@
 
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <thread>
 
+#include "engine/core/elementwise.h"
+#include "engine/core/op.h"
 #include "engine/nn/node_spec.h"
 #include "tests/engine/nn/model_fixture.h"
 
@@ -296,6 +299,47 @@ TEST_F(LinearModelTest, ACancelledCallSaysSo) {
   });
   EXPECT_EQ(y.status().code(), absl::StatusCode::kCancelled);
   EXPECT_OK(Predict(*model_, {{"data", Make<float>({1, 2}, {1, 1})}}).status());
+}
+
+// Called when a call of t_differentiated is differentiated. May be null.
+std::function<void()> gradient_hook;
+
+GLUOND_REGISTER_OP(t_differentiated)
+    .describe("x; tells when it is differentiated.")
+    .add_argument("data", "NDArray", "x.")
+    .set_num_inputs(1)
+    .set_num_outputs(1)
+    .set_attr<FInferShape>("FInferShape", ElemwiseShape<1, 1>)
+    .set_attr<FGradient>("FGradient",
+                         [](const NodePtr&, const std::vector<NodeEntry>& dy) -> absl::StatusOr<std::vector<NodeEntry>> {
+                           if (gradient_hook) gradient_hook();
+                           return dy;
+                         })
+    .set_attr<FCompute>("FCompute<cpu>", [](const NodeAttrs&, const OpContext&, absl::Span<const TBlob> in,
+                                            absl::Span<const OpReqType>, absl::Span<const TBlob> out) {
+      std::copy_n(in[0].dptr<float>(), in[0].Size(), out[0].dptr<float>());
+      return absl::OkStatus();
+    });
+
+TEST_F(ModelTest, AGradientIsMadeBesideTheLaneAndMayBeGivenUp) {
+  const auto definition =
+      ExpandNodes({{"FullyConnected", "fc", {{"data"}}, {{"num_hidden", "2"}}}, {"t_differentiated", "y", {{"fc"}}}},
+                  {{"data", {-1, 3}, DType::kFloat32}}, {});
+  ASSERT_OK(definition.status());
+  const std::shared_ptr<Model> model = *Model::Create(*definition, Options());
+  ASSERT_OK(Initialize(*model));
+  ASSERT_OK(Forward(*model, {{"data", MakeNoise({4, 3}, 1)}}).status());
+  const auto cancellation = std::make_shared<Cancellation>();
+  int made = 0;
+  gradient_hook = [&] {
+    ++made;
+    EXPECT_FALSE(lane_->IsCurrent());
+    cancellation->Cancel();
+  };
+  EXPECT_EQ(Backward(*model, {}, {}, cancellation).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(made, 1);
+  EXPECT_OK(Backward(*model).status()) << "the forward pass is remembered still";
+  gradient_hook = nullptr;
 }
 
 }  // namespace

@@ -204,7 +204,8 @@ class FailedStepTest : public TrainerTest {
 
 TEST_F(FailedStepTest, WithoutMemoryItChangesNothing) {
   for (const Way& way : Ways()) {
-    for (const char* optimizer : {"adam", "lamb"}) {
+    // Dcasgd copies the weight to a state, so that the new weight needs memory of its own meanwhile.
+    for (const char* optimizer : {"adam", "lamb", "dcasgd", "nadam"}) {
       for (const GradReq req : {GradReq::kWrite, GradReq::kAdd}) {
         EXPECT_GT(RefuseEachUse(way, memory_fuse, optimizer, req), 0) << way.name;
         ASSERT_FALSE(HasFailure());

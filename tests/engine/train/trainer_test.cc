@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "engine/nn/node_spec.h"
 #include "tests/engine/train/trainer_fixture.h"
 
 namespace gluond {
@@ -246,6 +247,42 @@ TEST_F(LinearTrainerTest, AStepThatWasTakenIsNotCancelled) {
 }
 
 // y = w x and z = v x are stepped by turns, with momentum: who rests keeps value and state, and counts in no norm.
+TEST_F(TrainerTest, AStepThatUpdatesNothingCountsAndLeavesEverything) {
+  auto model = MakeModel(Mlp(8, 3), {{"data", {-1, 4}}});
+  ASSERT_OK(Initialize(*model, {{"Xavier", {}}}));
+  auto trainer = MakeTrainer(model, {});
+  const NamedTensors batch = {{"data", MakeNoise({6, 4}, 3)}, {"label", Make<float>({6}, {0, 1, 2, 0, 1, 2})}};
+  ASSERT_OK(TrainStep(*trainer, batch).status());
+  for (const Parameter& p : model->parameters().List()) {
+    ASSERT_OK(Await<absl::Status>([&](auto done) { model->Configure(p.name, {GradReq::kNull, {}, {}}, done); }));
+  }
+  const NamedTensors before = *Get(*model);
+  const absl::StatusOr<StepReport> report = TrainStep(*trainer, batch);
+  ASSERT_OK(report.status());
+  EXPECT_EQ(report->step, 2);
+  EXPECT_EQ(report->gradient_norm, 0);
+  EXPECT_GT(report->loss, 0);
+  EXPECT_OK(Step(*trainer, 6, /*ignore_stale_grad=*/true).status());
+  const NamedTensors after = *Get(*model);
+  for (size_t i = 0; i < after.size(); ++i) {
+    const bool is_running = after[i].name.find("running") != std::string::npos;
+    EXPECT_EQ(Bytes(after[i].tensor) == Bytes(before[i].tensor), !is_running) << after[i].name;
+  }
+}
+
+TEST_F(TrainerTest, NamesThatBeginAsTheStepsOwnVariablesAreOthers) {
+  const absl::StatusOr<ModelDefinition> definition =
+      ExpandNodes({{"FullyConnected", "__x", {{"data"}}, {{"num_hidden", "2"}}}}, {{"data", {-1, 2}}}, {{"__x"}});
+  ASSERT_OK(definition.status());
+  auto model = *Model::Create(*definition, Options());
+  ASSERT_OK(Initialize(*model, {{"Xavier", {}}}));
+  auto trainer = MakeTrainer(model, {.optimizer = {"adam", {}}});
+  const NamedTensors batch = {{"data", MakeNoise({6, 2}, 3)}, {"label", Make<float>({6}, {0, 1, 1, 0, 1, 0})}};
+  const double first = TrainStep(*trainer, batch)->loss;
+  for (int i = 0; i < 20; ++i) ASSERT_OK(TrainStep(*trainer, batch).status());
+  EXPECT_LT(TrainStep(*trainer, batch)->loss, first);
+}
+
 TEST_F(TrainerTest, ParametersStepAndRestByTurns) {
   const NodeEntry data = MakeVariable("data");
   const auto dense = [&data](const char* weight) {

@@ -1,0 +1,150 @@
+#include "engine/train/step_graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "engine/core/status_macros.h"
+#include "engine/nn/gradients.h"
+#include "engine/nn/loss.h"
+#include "engine/runtime/cancellation_scope.h"
+#include "engine/runtime/posted.h"
+
+namespace gluond {
+namespace {
+
+constexpr size_t kMostUpdateGraphs = 8;
+
+// Values that the host reads, exactly, whatever their type.
+NodeEntry Reported(const NodeEntry& x) { return MakeNode("Cast", "report", {x}, {{"dtype", "float64"}}); }
+
+}  // namespace
+
+StepGraphs::StepGraphs(Model& model, const TrainerOptions& options, const std::vector<ModelInput>& inputs, size_t prediction,
+                       Updater& updater)
+    : model_(model), trainer_(options), inputs_(inputs), prediction_(prediction), updater_(updater) {
+  std::vector<std::string> names;
+  for (const ModelInput& input : inputs_) names.push_back(input.name);
+  for (size_t i = 0; i < model_.parameters().size(); ++i) names.push_back(model_.parameters()[i].name);
+  while (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return absl::StartsWith(name, prefix_); })) {
+    prefix_ += '_';
+  }
+}
+
+absl::Status StepGraphs::MakeFirst() {
+  ASSIGN_OR_RETURN(steps_[true][false], MakeStep(/*train=*/true, /*weighted=*/false));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepGraphs::Nodes> StepGraphs::StepNodes(bool train, bool weighted, const ParameterStore& parameters) const {
+  const NodeEntry& prediction = model_.definition().outputs[prediction_];
+  NodeEntry loss = prediction;
+  if (!trainer_.loss.type.empty()) {
+    LossInputs inputs = {prediction, MakeVariable(kLabel), {}};
+    if (weighted) inputs.sample_weight = MakeVariable(kSampleWeight);
+    ASSIGN_OR_RETURN(loss, Losses().Make(trainer_.loss.type, trainer_.loss.attrs, inputs));
+  }
+  Nodes nodes;
+  nodes.first = {{Reported(MakeNode("Reshape", "losses", {loss}, {{"shape", "(-1,)"}}))}};
+  if (!trainer_.metrics.empty()) nodes.first.push_back({prediction});
+  nodes.options.is_train = train;
+  for (const ModelInput& input : Inputs(weighted)) nodes.options.inputs.push_back(input.name);
+  if (!train) return nodes;
+  ASSIGN_OR_RETURN(std::vector<GraphOutput> made, GradientOutputs({loss}, {NodeEntry()}, parameters));
+  for (GraphOutput& output : made) {
+    if (parameters[output.parameter].grad_req == GradReq::kAdd) {
+      nodes.options.variables.push_back(updater_.Gradient(output.parameter, prefix_));
+      output = {MakeVariable(nodes.options.variables.back().name) + output.entry, GraphOutput::kGradientSum, output.parameter};
+    }
+    nodes.parameters.push_back(output.parameter);
+    nodes.gradients.push_back(output.entry);
+    nodes.first.push_back(std::move(output));
+  }
+  if (WantsNorm(trainer_) && !nodes.gradients.empty()) {
+    const NodeEntry squares = Reported(MakeNode("multi_sum_sq", "gradient_norm", nodes.gradients));
+    NodeEntry& report = nodes.first.front().entry;
+    report = MakeNode("Concat", "report", {report, squares}, {{"dim", "0"}});
+  }
+  return nodes;
+}
+
+absl::StatusOr<StepGraphPtr> StepGraphs::MakeStep(bool train, bool weighted) const {
+  const uint64_t version = model_.parameters().version();  // Read first: a change meanwhile makes this graph an old one.
+  ASSIGN_OR_RETURN(Nodes nodes, StepNodes(train, weighted, model_.parameters()));
+  return Bind(version, std::move(nodes));
+}
+
+absl::StatusOr<StepGraphPtr> StepGraphs::MakeUpdate(std::vector<size_t> parameters) const {
+  const uint64_t version = model_.parameters().version();
+  Nodes nodes;
+  nodes.options.is_train = true;
+  nodes.parameters = std::move(parameters);
+  for (const size_t i : nodes.parameters) {
+    nodes.options.variables.push_back(updater_.Gradient(i, prefix_));
+    nodes.gradients.push_back(MakeVariable(nodes.options.variables.back().name));
+  }
+  const bool has_squares = WantsNorm(trainer_) && !nodes.gradients.empty();
+  nodes.first = {{has_squares ? Reported(MakeNode("multi_sum_sq", "gradient_norm", nodes.gradients))
+                              : MakeNode("_zeros", "report", {}, {{"shape", "(1,)"}, {"dtype", "float64"}})}};
+  return Bind(version, std::move(nodes));
+}
+
+absl::StatusOr<StepGraphPtr> StepGraphs::Bind(uint64_t version, Nodes nodes) const {
+  auto made = std::make_shared<StepGraph>();
+  made->version = version;
+  std::vector<GraphOutput> first = nodes.first;
+  BoundGraphOptions options = std::move(nodes.options);
+  if (!nodes.parameters.empty()) {
+    options.rest = [this, nodes = std::move(nodes), &numbers = made->numbers]() -> absl::StatusOr<GraphRest> {
+      JointUpdate joint(prefix_);
+      ASSIGN_OR_RETURN(GraphRest rest, Rest(nodes, model_.parameters(), &joint));
+      ASSIGN_OR_RETURN(numbers, updater_.MakeNumbers(joint, &rest));
+      return rest;
+    };
+  }
+  ASSIGN_OR_RETURN(made->graph, model_.runs().Bind(std::move(first), std::move(options)));
+  return made;
+}
+
+absl::StatusOr<GraphRest> StepGraphs::Rest(const Nodes& nodes, const ParameterStore& parameters, JointUpdate* joint) const {
+  std::vector<NodeEntry> first;
+  for (const GraphOutput& output : nodes.first) first.push_back(output.entry);
+  return updater_.Build(parameters, nodes.parameters, nodes.gradients, first, joint);
+}
+
+std::vector<ModelInput> StepGraphs::Inputs(bool weighted) const {
+  std::vector<ModelInput> inputs = inputs_;
+  if (!weighted && !trainer_.loss.type.empty()) inputs.pop_back();
+  return inputs;
+}
+
+Task<absl::StatusOr<StepGraphPtr>> StepGraphs::OfStep(bool train, bool weighted, std::shared_ptr<Cancellation> cancellation) {
+  StepGraphPtr& known = steps_[train][weighted];
+  if (known == nullptr || known->version != model_.parameters().version()) {
+    Lane& lane = *model_.options().lane;
+    co_await RunAside(lane);
+    absl::StatusOr<StepGraphPtr> made;
+    {
+      const CancellationScope scope(cancellation.get());
+      made = MakeStep(train, weighted);
+    }
+    co_await PostedTo(lane);
+    CO_RETURN_IF_ERROR(made.status());
+    known = *std::move(made);
+  }
+  co_return known;
+}
+
+absl::StatusOr<StepGraphPtr> StepGraphs::OfUpdate(std::vector<size_t> parameters) {
+  std::erase_if(updates_, [version = model_.parameters().version()](const auto& each) { return each.second->version != version; });
+  const auto found = std::find_if(updates_.begin(), updates_.end(), [&](const auto& each) { return each.first == parameters; });
+  if (found != updates_.end()) {
+    std::rotate(updates_.begin(), found, found + 1);
+    return updates_.front().second;
+  }
+  ASSIGN_OR_RETURN(StepGraphPtr made, MakeUpdate(parameters));
+  if (updates_.size() >= kMostUpdateGraphs) updates_.pop_back();
+  updates_.insert(updates_.begin(), {std::move(parameters), made});
+  return made;
+}
+
+}  // namespace gluond
