@@ -17,7 +17,7 @@ inline constexpr char kVersion[] = "0.1.0";
 std::string Release();
 
 // Version of the protocol. It grows where a client or a server that does not know of a change would go wrong.
-inline constexpr uint32_t kProtocol = 2;
+inline constexpr uint32_t kProtocol = 3;
 // The oldest that clients may speak. Those that tell none speak 1, which had other names and forms of calls.
 inline constexpr uint32_t kLowestProtocol = 2;
 

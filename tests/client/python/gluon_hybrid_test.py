@@ -66,6 +66,36 @@ class HybridTest(ArrayCase):
         for one, other in zip(*results):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
+    def test_recorded_calls_wait_for_backward_in_any_order(self):
+        def gradients(hybrid, sizes, order):
+            mx.random.seed(7)
+            net = nn.HybridSequential()
+            net.add(nn.Dense(4, activation="tanh", in_units=3), nn.Dense(2, in_units=4))
+            net.initialize(mx.init.Xavier())
+            net.collect_params().setattr("grad_req", "add")
+            if hybrid:
+                net.hybridize()
+            random = np.random.RandomState(0)
+            inputs = [nd.array(random.randn(size, 3)) for size in sizes]
+            with autograd.record():
+                outputs = [net(x) for x in inputs]
+            net(inputs[0])
+            found = []
+            for i in order:
+                outputs[i].backward(retain_graph=True)
+                found.append([p.grad().asnumpy() for p in net.collect_params().values()])
+                outputs[i].backward()
+                with self.assertRaisesRegex(mx.MXNetError, "retain_graph"):
+                    outputs[i].backward()
+            return found + [[p.grad().asnumpy() for p in net.collect_params().values()]]
+
+        for sizes in ((5, 5), (5, 2)):
+            for order in ((0, 1), (1, 0)):
+                with self.subTest(sizes=sizes, order=order):
+                    for one, other in zip(gradients(False, sizes, order), gradients(True, sizes, order)):
+                        for a, b in zip(one, other):
+                            np.testing.assert_array_equal(a, b)
+
     def test_the_graph_is_made_once(self):
         calls = []
 
@@ -231,6 +261,29 @@ class HybridTest(ArrayCase):
         net.hybridize()
         with self.assertRaisesRegex(ValueError, "multiple contexts in the input"):
             net(nd.ones(1), nd.ones(1, ctx=mx.cpu(1)))
+
+
+class SharedCallTest(ArrayCase):
+    """Gradients whose call the forward pass makes, too."""
+
+    def test_they_are_the_gradients_of_the_network_that_is_no_graph(self):
+        networks = [lambda F, x: F.square(x) + F.zeros_like(x) * x, lambda F, x: F.make_loss(x) * F.ones_like(x)]
+        for function in networks:
+            x = nd.array([1, 2, 3])
+            x.attach_grad()
+            net = gluon.nn.HybridLambda(function)
+            with autograd.record():
+                y = net(x)
+            y.backward()
+            wanted = x.grad.asnumpy()
+            net.hybridize()
+            for retain in (False, True):
+                for _ in range(2):
+                    with autograd.record():
+                        y = net(x)
+                    for again in range(1 + retain):
+                        y.backward(retain_graph=retain and not again)
+                        np.testing.assert_array_equal(x.grad.asnumpy(), wanted)
 
 
 class DeferredTest(ArrayCase):

@@ -199,6 +199,62 @@ class FormulaTest(ArrayCase):
                 full(0, grad.astype("float32"), other)
             np.testing.assert_array_equal(weight.asnumpy(), other.asnumpy().astype("float16"))
 
+    def test_many_weights_together_are_as_one_by_one(self):
+        kinds = [
+            ((4, 3), "float32"),
+            ((6,), "float32"),
+            ((1,), "float64"),
+            ((7, 5), "float16"),
+            ((2, 3), "float64"),
+            ((1,), "float32"),
+        ]
+        for name, (_, arguments) in FORMULAS.items():
+            for more in ({}, {"multi_precision": True, "clip_gradient": 0.3, "wd": 0.1}):
+                with self.subTest(name, **more):
+                    random = np.random.RandomState(2)
+                    weights = [nd.array(random.randn(*shape), dtype=dtype) for shape, dtype in kinds]
+                    others = [weight.copy() for weight in weights]
+                    together, apart = (
+                        optimizer.get_updater(
+                            optimizer.create(
+                                name.split()[0],
+                                lr_scheduler=mx.lr_scheduler.FactorScheduler(1, 0.5, base_lr=0.3),
+                                param_idx2name={place: f"{place}_weight" for place in range(3)},
+                                **{**arguments, **more},
+                            )
+                        )
+                        for _ in range(2)
+                    )
+                    for updater in (together, apart):
+                        updater.optimizer.set_lr_mult({"0_weight": 0.5, 4: 2.0})
+                    for _ in range(3):
+                        grads = [nd.array(random.randn(*shape), dtype=dtype) for shape, dtype in kinds]
+                        together(list(range(len(kinds))), grads, weights)
+                        for place, (grad, other) in enumerate(zip(grads, others)):
+                            apart(place, grad, other)
+                    for weight, other in zip(weights, others):
+                        self.assertEqual(weight.asnumpy().tobytes(), other.asnumpy().tobytes())
+                    self.assertEqual(together.get_states(dump_optimizer=True), apart.get_states(dump_optimizer=True))
+
+    def test_a_weight_that_comes_twice_takes_two_steps(self):
+        update = optimizer.get_updater(optimizer.SGD(learning_rate=1, momentum=0.5))
+        weight, grad = nd.zeros(2), nd.ones(2)
+        update([0, 1, 0], [grad, grad, grad], [weight, nd.zeros(2), weight])
+        self.assert_equal(weight, [-2.5, -2.5])
+
+    def test_an_overridden_update_is_called_for_each_weight(self):
+        seen = []
+
+        class Watched(optimizer.SGD):
+            def update(self, index, weight, grad, state):
+                seen.append(index)
+                super().update(index, weight, grad, state)
+
+        weights = [nd.zeros(2), nd.zeros(3)]
+        optimizer.get_updater(Watched(learning_rate=1))([4, 7], [nd.ones(2), nd.ones(3)], weights)
+        self.assertEqual(seen, [4, 7])
+        self.assert_equal(weights[1], [-1, -1, -1])
+
     def test_half_precision_alone_is_warned_about(self):
         with self.assertWarnsRegex(UserWarning, "Accumulating with float16"):
             optimizer.SGD().create_state_multi_precision(0, nd.ones(2, dtype="float16"))

@@ -142,6 +142,7 @@ time.sleep(60)""",
         program, pid, path = self.start(
             """
 import os, signal
+(x + 1).asnumpy()  # The list of operators is there then, also on a machine where no earlier program has left it.
 os.kill(server._server.pid, signal.SIGKILL); server._server.wait(); ready()
 try: (x + 1).asnumpy()
 except mx.MXNetError as error: print("ended with code -9" in str(error), flush=True)""",

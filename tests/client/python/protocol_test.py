@@ -32,7 +32,7 @@ class ProtocolTest(unittest.TestCase):
         self.assertEqual(
             protocol.why_too_old(FakeChannel(), 0),
             "the server is too old: gluond 0.0.7 speaks protocol 1, and this client, gluond "
-            f"{mx.__version__.rpartition('gluond')[2]}, needs 2 or newer; start a newer server, or install the client of the server's release",
+            f"{mx.__version__.rpartition('gluond')[2]}, needs 3 or newer; start a newer server, or install the client of the server's release",
         )
 
     def test_a_session_with_it_is_refused(self):

@@ -1,6 +1,9 @@
 """Models of the server from Python: made of Blocks, described, asked, opened as Blocks and stored."""
 
+import pathlib
+import tempfile
 from unittest import mock
+from xml.dom import minidom
 
 import gluond as mx
 import numpy as np
@@ -34,6 +37,29 @@ class DescribeTest(ArrayCase):
         self.assertRegex(text, r"(?m)^  optimizer +sgd\(.*momentum=0\.9")
         mx.remote.Model.define("bare", mlp(), (-1, 4), replace=True)
         self.assertIn("No trainer: create_trainer() makes one", mx.remote.Model("bare").explain())
+
+    def test_a_program_is_a_table_and_a_picture(self):
+        model = defined()
+        program = model.program({"data": (5, 4)})
+        self.assertIn("m on cpu: prediction of data (5,4)\n", str(program))
+        self.assertRegex(str(program), r"(?m)^0 +\S+ +FullyConnected +\(5,16\) +640 +")
+        self.assertRegex(str(program), r"(?m)^row_chains +\d+ > \d+ +\S")
+        self.assertEqual(program.proto.steps[0].flop, 2 * 5 * 4 * 16)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "m.svg")
+            program.save(path)
+            self.assertEqual(path.read_text(), program._repr_svg_())
+            self.assertEqual(minidom.parse(str(path)).documentElement.tagName, "svg")
+        step = model.program({"data": (5, 4), "label": (5,)}, mode="train_step")
+        self.assertIn("training step of data (5,4), label (5)\n", str(step))
+        self.assertGreater(step.proto.totals.flop, program.proto.totals.flop)
+        model.publish("stable")
+        self.assertIn("m:1 on cpu", str(model.program(version="stable")))
+        self.assertIn("m:1 on cpu", str(model.program(version="")))
+        with self.assertRaisesRegex(mx.MXNetError, "there is no input 'dat'; did you mean 'data'"):
+            model.program({"dat": (5, 4)})
+        with self.assertRaisesRegex(mx.MXNetError, "want 'predict' or 'train_step'"):
+            model.program(mode="fly")
 
     def test_models_are_listed_and_deleted(self):
         defined("first"), defined("second")

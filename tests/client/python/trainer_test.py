@@ -121,6 +121,13 @@ class StaleTest(ArrayCase):
             step(self.used, self.trainer, [[1, 1]])
             nd.waitall()
 
+    def test_it_keeps_all_weights_from_being_updated(self):
+        with self.assertRaises(Exception):
+            step(self.used, self.trainer, [[1, 1]])
+            nd.waitall()
+        self.assert_equal(self.used.weight.data(), [[1, 1]])
+        self.assert_equal(self.unused.weight.data(), [[1, 1]])
+
     def test_a_second_step_without_backward_is_one(self):
         trainer = gluon.Trainer(self.used.collect_params(), "sgd")
         step(self.used, trainer, [[1, 1]])

@@ -9,9 +9,9 @@ import grpc
 from .._proto import server_pb2
 from .access import Channel
 
-PROTOCOL = 2
-# The oldest that a server may speak: offers of operators are confirmed, and unknown commands are answered, from 2 on.
-LOWEST_OF_SERVER = 2
+PROTOCOL = 3
+# The oldest that a server may speak: from 3 on it has the operators that update many weights, `_multi_*`.
+LOWEST_OF_SERVER = 3
 # The optional parts that this client knows.
 FEATURES = ("models-of-sessions", "pages", "registry-hash", "saved-sessions", "stored-datasets", "unknown-commands")
 _INFO = "/gluond.v1.ServerService/GetServerInfo"

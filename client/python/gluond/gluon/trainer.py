@@ -153,12 +153,17 @@ class Trainer:
         for position, updater in enumerate(self._updaters):
             self._optimizer._index_update_count = dict(counts)  # An update on all devices is one.
             weights: List[NDArray] = [param.list_data()[position] for _, param in trained]
-            if not ignore_stale_grad:
+            indices = [index for index, _ in trained]
+            grads = [param.list_grad()[position] for _, param in trained]
+            if ignore_stale_grad:
+                for index, grad, weight in zip(indices, grads, weights):
+                    with tape.only_if_fresh(weight):
+                        updater(index, grad, weight)
+            else:
                 self._describe(trained, weights)
                 tape.require_fresh(weights)
-            for (index, param), weight in zip(trained, weights):
-                with tape.only_if_fresh(weight):
-                    updater(index, param.list_grad()[position], weight)
+                with tape.only_if_fresh(weights[0]):  # Where one is stale, none is fresh any more.
+                    updater(indices, grads, weights)
             tape.clear_fresh(weights)
 
     def _describe(self, trained: List[Tuple[int, Parameter]], weights: List[NDArray]) -> None:

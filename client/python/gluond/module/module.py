@@ -372,10 +372,10 @@ class Module(BaseModule):
         """Changes the parameters by their gradients. Waits for nothing."""
         self._expect(optimizer=True)
         group, updater = self._bound(), self._trained_by()
-        for name, array in group.params.items():
-            grad = group.executor.grad_dict[name]
-            if grad is not None:
-                updater(self._numbers.setdefault(name, len(self._numbers)), grad, array)
+        grads = group.executor.grad_dict
+        names = [name for name in group.params if grads[name] is not None]
+        indices = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
+        updater(indices, [grads[name] for name in names], [group.params[name] for name in names])
 
     def get_outputs(self, merge_multi_context: bool = True) -> List[Any]:
         """The outputs of the last batch; without `merge_multi_context` a list for each, of each device's."""

@@ -10,6 +10,7 @@ from .. import ndarray
 from .._array.array import NDArray
 from .._registry import Registry
 from ..lr_scheduler import LRScheduler
+from ._steps import WeightStep
 
 State = Any  # None, an NDArray, or a nested tuple of them.
 
@@ -84,7 +85,7 @@ class Optimizer:
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """Changes `weight` and `state` in place."""
-        raise NotImplementedError(f"{type(self).__name__} has no update(self, index, weight, grad, state).")
+        self._weight_step(index, weight, grad, state).run()
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> State:
         """As `create_state`, with a float32 copy of a float16 weight if `multi_precision`."""
@@ -107,6 +108,32 @@ class Optimizer:
             ndarray.cast(master, dtype="float16", out=weight)
         else:
             self.update(index, weight, grad, state)
+
+    # Optimizers that are one operator say which, so that the steps of many weights can be one call.
+
+    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+        """The call that `update` makes. Counts the update."""
+        raise NotImplementedError(f"{type(self).__name__} has no update(self, index, weight, grad, state).")
+
+    def _weight_step_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+        """The call that `update_multi_precision` makes."""
+        if self.multi_precision and self._is_half(weight):
+            master, inner = state
+            return self._weight_step(index, master, grad.astype("float32"), inner)._replace(half=weight)
+        return self._weight_step(index, weight, grad, state)
+
+    def _is_of_steps(self) -> bool:
+        """Whether its updates are what its steps say. A class or an object with an update of its own goes its own way."""
+        library = __name__.partition(".")[0]
+        for update in (self.update, self.update_multi_precision):
+            if getattr(update, "__module__", "").partition(".")[0] != library:
+                return False
+        for kind in type(self).__mro__[: type(self).__mro__.index(Optimizer)]:
+            if "_weight_step" in vars(kind):
+                return True
+            if "update" in vars(kind) or "update_multi_precision" in vars(kind):
+                return False
+        return False
 
     @staticmethod
     def _is_half(weight: NDArray) -> bool:
@@ -176,12 +203,14 @@ class Optimizer:
         count = self._update_count(index)
         return count, self._get_lr(index), self._get_wd(index)
 
-    def _common(self) -> Dict[str, Any]:
-        """The attributes that every update operator takes."""
-        found = {"rescale_grad": float(self.rescale_grad)}
-        if self.clip_gradient:
-            found["clip_gradient"] = float(self.clip_gradient)
-        return found
+    def _begin_rates(self, index: Any) -> Dict[str, float]:
+        """Counts, and returns the numbers that every update operator takes."""
+        _, lr, wd = self._begin(index)
+        return {"lr": lr, "wd": wd, "rescale_grad": float(self.rescale_grad)}
+
+    def _clip(self, name: str = "clip_gradient") -> Dict[str, float]:
+        """The limit of gradients as an operator's attribute, if there is one."""
+        return {name: float(self.clip_gradient)} if self.clip_gradient else {}
 
     def _scaled(self, grad: NDArray) -> NDArray:
         """clip(rescale_grad grad), for optimizers that are made of elementwise operators."""

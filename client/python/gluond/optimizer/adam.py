@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional
 from .. import ndarray
 from .._array.array import NDArray
 from ._optimizer import Optimizer, State, register, zeros_of
+from ._steps import WeightStep
 
 
 class _TwoMoments(Optimizer):
@@ -20,6 +21,9 @@ class _TwoMoments(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> State:
         """(m, v)."""
         return (zeros_of(weight), zeros_of(weight))
+
+    def _averages(self) -> Dict[str, float]:
+        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}  # type: ignore[attr-defined]
 
     def _decayed(self, weight: NDArray, grad: NDArray, wd: float) -> NDArray:
         """clip(rescale_grad grad + wd w)."""
@@ -43,24 +47,11 @@ class Adam(_TwoMoments):
         self.epsilon = epsilon
         self.lazy_update = lazy_update
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One operator."""
+    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
         t, lr, wd = self._begin(index)
         lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
-        mean, variance = state
-        ndarray.adam_update(
-            weight,
-            grad,
-            mean,
-            variance,
-            out=weight,
-            lr=lr,
-            wd=wd,
-            beta1=self.beta1,
-            beta2=self.beta2,
-            epsilon=self.epsilon,
-            **self._common(),
-        )
+        rates = {"lr": lr, "wd": wd, "rescale_grad": float(self.rescale_grad)}
+        return WeightStep("adam_update", (weight, grad, *state), rates, {**self._averages(), **self._clip()})
 
 
 @register
@@ -130,16 +121,10 @@ class FTML(_TwoMoments):
         """(d, v, z)."""
         return (zeros_of(weight), zeros_of(weight), zeros_of(weight))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One operator."""
+    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
         t, lr, wd = self._begin(index)
-        common = self._common()
-        if "clip_gradient" in common:
-            common["clip_grad"] = common.pop("clip_gradient")
-        d, v, z = state
-        ndarray.ftml_update(
-            weight, grad, d, v, z, out=weight, lr=lr, wd=wd, t=t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **common
-        )
+        rates = {"lr": lr, "wd": wd, "rescale_grad": float(self.rescale_grad), "t": t}
+        return WeightStep("ftml_update", (weight, grad, *state), rates, {**self._averages(), **self._clip("clip_grad")})
 
 
 @register
@@ -178,7 +163,8 @@ class LAMB(_TwoMoments):
             beta2=self.beta2,
             epsilon=self.epsilon,
             bias_correction=self.bias_correction,
-            **self._common(),
+            rescale_grad=float(self.rescale_grad),
+            **self._clip(),
         )
         bounds = {
             name: float(bound) for name, bound in (("lower_bound", self.lower_bound), ("upper_bound", self.upper_bound)) if bound

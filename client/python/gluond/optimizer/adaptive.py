@@ -6,6 +6,7 @@ from typing import Any, Optional
 from .. import ndarray
 from .._array.array import NDArray
 from ._optimizer import Optimizer, State, register, zeros_of
+from ._steps import WeightStep
 
 
 @register
@@ -56,32 +57,14 @@ class RMSProp(Optimizer):
         """(n,), or (n, the gradient's average, the step)."""
         return tuple(zeros_of(weight) for _ in range(3 if self.centered else 1))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One operator."""
-        _, lr, wd = self._begin(index)
-        common = self._common()
+    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+        rates = self._begin_rates(index)
+        attributes = {"gamma1": self.gamma1, "epsilon": self.epsilon, **self._clip()}
         if self.clip_weights:
-            common["clip_weights"] = float(self.clip_weights)
+            attributes["clip_weights"] = float(self.clip_weights)
         if self.centered:
-            n, average, step = state
-            ndarray.rmspropalex_update(
-                weight,
-                grad,
-                n,
-                average,
-                step,
-                out=weight,
-                lr=lr,
-                wd=wd,
-                gamma1=self.gamma1,
-                gamma2=self.gamma2,
-                epsilon=self.epsilon,
-                **common,
-            )
-        else:
-            ndarray.rmsprop_update(
-                weight, grad, state[0], out=weight, lr=lr, wd=wd, gamma1=self.gamma1, epsilon=self.epsilon, **common
-            )
+            return WeightStep("rmspropalex_update", (weight, grad, *state), rates, {"gamma2": self.gamma2, **attributes})
+        return WeightStep("rmsprop_update", (weight, grad, *state), rates, attributes)
 
 
 @register
@@ -124,8 +107,6 @@ class Ftrl(Optimizer):
         """(z, n)."""
         return (zeros_of(weight), zeros_of(weight))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One operator."""
-        _, lr, wd = self._begin(index)
-        z, n = state
-        ndarray.ftrl_update(weight, grad, z, n, out=weight, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta, **self._common())
+    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+        attributes = {"lamda1": self.lamda1, "beta": self.beta, **self._clip()}
+        return WeightStep("ftrl_update", (weight, grad, *state), self._begin_rates(index), attributes)

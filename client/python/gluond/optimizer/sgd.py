@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict
+from typing import Any, Dict, Optional, Tuple
 
 from .. import ndarray, random
 from .._array.array import NDArray
 from ._optimizer import Optimizer, State, register, zeros_of
+from ._steps import WeightStep
 
 
 @register
@@ -32,27 +33,29 @@ class SGD(Optimizer):
             return (self.create_state(index, master), master)
         return super().create_state_multi_precision(index, weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One operator."""
-        _, lr, wd = self._begin(index)
-        if state is None:
-            ndarray.sgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
-        else:
-            ndarray.sgd_mom_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common())
+    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+        return self._call("sgd_", index, (weight, grad), state, ())
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
-        if not (self.multi_precision and self._is_half(weight)):
-            self.update(index, weight, grad, state)
-            return
-        momentum, master = state
-        _, lr, wd = self._begin(index)
-        if momentum is None:
-            ndarray.mp_sgd_update(weight, grad, master, out=weight, lr=lr, wd=wd, **self._common())
+        if self.multi_precision and self._is_half(weight):
+            self._weight_step_multi_precision(index, weight, grad, state).run()
         else:
-            ndarray.mp_sgd_mom_update(
-                weight, grad, momentum, master, out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common()
-            )
+            self.update(index, weight, grad, state)
+
+    def _weight_step_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+        if self.multi_precision and self._is_half(weight):
+            momentum, master = state
+            return self._call("mp_sgd_", index, (weight, grad), momentum, (master,))
+        return self._weight_step(index, weight, grad, state)
+
+    def _call(
+        self, prefix: str, index: Any, arrays: Tuple[NDArray, ...], momentum: Optional[NDArray], master: Tuple[NDArray, ...]
+    ) -> WeightStep:
+        rates = self._begin_rates(index)
+        if momentum is None:
+            return WeightStep(prefix + "update", arrays + master, rates, self._clip())
+        return WeightStep(prefix + "mom_update", (*arrays, momentum, *master), rates, {"momentum": self.momentum, **self._clip()})
 
 
 @register
@@ -67,23 +70,10 @@ class NAG(SGD):
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
         super().__init__(momentum=momentum, lazy_update=False, **kwargs)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One operator."""
-        if state is None:
-            super().update(index, weight, grad, state)
-            return
-        _, lr, wd = self._begin(index)
-        ndarray.nag_mom_update(weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common())
-
-    def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One operator."""
-        if not (self.multi_precision and self._is_half(weight)) or state[0] is None:
-            super().update_multi_precision(index, weight, grad, state)
-            return
-        _, lr, wd = self._begin(index)
-        ndarray.mp_nag_mom_update(
-            weight, grad, state[0], state[1], out=weight, lr=lr, wd=wd, momentum=self.momentum, **self._common()
-        )
+    def _call(
+        self, prefix: str, index: Any, arrays: Tuple[NDArray, ...], momentum: Optional[NDArray], master: Tuple[NDArray, ...]
+    ) -> WeightStep:
+        return super()._call(prefix if momentum is None else prefix.replace("sgd", "nag"), index, arrays, momentum, master)
 
 
 @register
@@ -99,15 +89,12 @@ class Signum(Optimizer):
         """The momentum, if there is one."""
         return zeros_of(weight) if self.momentum != 0.0 else None
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One operator."""
-        _, lr, wd = self._begin(index)
+    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+        rates = self._begin_rates(index)
         if state is None:
-            ndarray.signsgd_update(weight, grad, out=weight, lr=lr, wd=wd, **self._common())
-        else:
-            ndarray.signum_update(
-                weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum, wd_lh=self.wd_lh, **self._common()
-            )
+            return WeightStep("signsgd_update", (weight, grad), rates, self._clip())
+        attributes = {"momentum": self.momentum, "wd_lh": self.wd_lh, **self._clip()}
+        return WeightStep("signum_update", (weight, grad, state), rates, attributes)
 
 
 @register

@@ -7,30 +7,45 @@ from .. import ndarray
 from .._array.array import NDArray
 from . import _states
 from ._optimizer import Optimizer, State
+from ._steps import WeightStep, Together
 
 
 class Updater:
-    """`updater(index, grad, weight)` updates one weight in place; its state is made at the first call."""
+    """`updater(index, grad, weight)` updates a weight in place, or those of three lists; its state is made at the first call."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.states: Dict[Any, State] = {}
         self._loaded: set = set()
+        self._together = Together()
 
     def __call__(self, index: Any, grad: Union[NDArray, Sequence[NDArray]], weight: Union[NDArray, Sequence[NDArray]]) -> None:
-        if isinstance(index, (list, tuple)):
-            for one in zip(index, grad, weight):
-                self(*one)
-            return
+        several = isinstance(index, (list, tuple))
+        # The weights by their names, as two steps on one weight follow each other.
+        steps: Dict[bytes, WeightStep] = {}
+        try:
+            for number, one, slope in zip(index, weight, grad) if several else ((index, weight, grad),):
+                state = self._state(number, one)
+                of_steps = several and not self.optimizer.leaves_rows(number) and self.optimizer._is_of_steps()
+                if one._sent() in steps or not of_steps:
+                    self._together.run(list(steps.values()))
+                    steps.clear()
+                if of_steps:
+                    steps[one._sent()] = self.optimizer._weight_step_multi_precision(number, one, slope, state)
+                elif self.optimizer.leaves_rows(number):
+                    self._update_rows(number, one, slope)
+                else:
+                    self.optimizer.update_multi_precision(number, one, slope, state)
+        finally:  # Steps that are counted are taken, whatever the next one raises.
+            self._together.run(list(steps.values()))
+
+    def _state(self, index: Any, weight: NDArray) -> State:
         if index not in self.states:
-            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)  # type: ignore[arg-type]
+            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
         elif index in self._loaded:
-            self.states[index] = _states.on_context(self.states[index], weight.context)  # type: ignore[union-attr]
+            self.states[index] = _states.on_context(self.states[index], weight.context)
             self._loaded.discard(index)
-        if self.optimizer.leaves_rows(index):
-            self._update_rows(index, weight, grad)  # type: ignore[arg-type]
-        else:
-            self.optimizer.update_multi_precision(index, weight, grad, self.states[index])  # type: ignore[arg-type]
+        return self.states[index]
 
     def _update_rows(self, index: Any, weight: NDArray, grad: NDArray) -> None:
         """Updates the rows that have a gradient, and gives all others back what they were."""
