@@ -30,6 +30,7 @@ FILES = [
     "server",
     "tensor",
     "graph",
+    "explain",
     "parameters",
     "checkpoint",
     "dataset",

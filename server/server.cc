@@ -176,7 +176,7 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   CheckpointStore* const checkpoints = stores_->checkpoints();
   services_.push_back(NewServerService(*runner_, *devices_, checkpoints != nullptr, count_models));
   services_.push_back(NewOperatorService(*runner_, *devices_, *hosts_));
-  services_.push_back(NewModelService(*runner_, *devices_, *models_, *uploads_, checkpoints, stores_->live()));
+  services_.push_back(NewModelService(*runner_, *devices_, *models_, *uploads_, stores_->served(), checkpoints, stores_->live()));
   services_.push_back(NewTrainingService(*runner_, *devices_, *models_, *datasets_, stores_->datasets()));
   services_.push_back(NewSessionService(*runner_, *sessions_, stores_->saved_sessions()));
   services_.push_back(NewServingService(*runner_, *devices_, *models_, stores_->publisher(), checkpoints, reload));

@@ -17,17 +17,17 @@ ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 # The most by room: files that read gRPC's headers; files that read protobuf's; headers of our messages, over all files; the median
 # and the maximum of our own headers in a file.
 BUDGET = {
-    "client/cli": Row(15, 17, 353, 4, 17),
-    "client/cpp": Row(13, 14, 245, 6, 11),
+    "client/cli": Row(15, 20, 390, 4, 17),
+    "client/cpp": Row(13, 14, 247, 6, 11),
     "client/python": Row(2, 0, 0, 3, 3),
-    "engine/compile": Row(0, 0, 0, 20, 25),
+    "engine/compile": Row(0, 0, 0, 24, 25),
     "engine/core": Row(0, 0, 0, 8, 17),
     "engine/imperative": Row(0, 0, 0, 37, 43),
     "engine/nn": Row(0, 0, 0, 31, 52),
-    "engine/passes": Row(0, 0, 0, 19, 22),
+    "engine/passes": Row(0, 0, 0, 20, 23),
     "engine/runtime": Row(0, 0, 0, 11, 40),
     "engine/store": Row(0, 0, 0, 50, 58),
-    "engine/train": Row(0, 0, 0, 18, 52),
+    "engine/train": Row(0, 0, 0, 18, 58),
     "ops": Row(0, 0, 0, 30, 37),
     "ops/kernel": Row(0, 0, 0, 21, 30),
     "server": Row(8, 8, 109, 141, 201),

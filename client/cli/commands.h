@@ -24,6 +24,7 @@ absl::Status Train(const Arguments& arguments);
 absl::Status Predict(const Arguments& arguments);
 absl::Status Operators(const Arguments& arguments);
 absl::Status Models(const Arguments& arguments);
+absl::Status Explain(const Arguments& arguments);
 absl::Status Checkpoints(const Arguments& arguments);
 absl::Status Datasets(const Arguments& arguments);
 absl::Status Sessions(const Arguments& arguments);

@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"predict", "Shows images with what a trained network takes them for.", Predict},
     {"operators", "Lists a server's operators, or describes one.", Operators},
     {"models", "Lists a server's models, describes or deletes one.", Models},
+    {"explain", "Shows the program that a model is compiled to, step by step.", Explain},
     {"checkpoints", "Lists the checkpoints in a server's store, or deletes one.", Checkpoints},
     {"datasets", "Lists the datasets on a server, or deletes one.", Datasets},
     {"sessions", "Lists what Python's sessions have saved on a server.", Sessions},

@@ -139,6 +139,10 @@ absl::StatusOr<std::vector<v1::Checkpoint>> Client::ListCheckpoints() const {
       timeout_);
 }
 
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) const {
+  return connection_->Call(&Models::Explain, request, timeout_);
+}
+
 absl::Status Client::DeleteCheckpoint(const std::string& checkpoint) const {
   v1::DeleteCheckpointRequest request;
   request.set_checkpoint(checkpoint);

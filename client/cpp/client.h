@@ -85,6 +85,8 @@ class Client {
   // A view of a model that exists already. Asks nothing: the model's first call says whether it exists.
   Model GetModel(std::string name) const;
   absl::StatusOr<std::vector<v1::Model>> ListModels() const;
+  // The program to which a model, or a published version, is compiled.
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) const;
 
   absl::StatusOr<Model> LoadCheckpoint(const std::string& checkpoint, const std::string& model,
                                        const LoadOptions& options = {}) const;

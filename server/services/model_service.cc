@@ -11,6 +11,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/nn/initializer.h"
 #include "engine/nn/node_spec.h"
+#include "engine/runtime/cancellation_scope.h"
 #include "gluond/v1/model.pb.h"
 #include "server/codec/components.h"
 #include "server/codec/definition_codec.h"
@@ -23,6 +24,7 @@
 #include "server/hosted/hosted_model.h"
 #include "server/hosted/parameter_uploads.h"
 #include "server/services/expectation.h"
+#include "server/services/explain_program.h"
 #include "server/services/pages.h"
 
 namespace gluond::server {
@@ -95,12 +97,13 @@ bool SameGraph(const ModelDefinition& a, const ModelDefinition& b) {
 class ModelService final : public RawService {
  public:
   // `store` and `live` are null where nothing can be saved. All outlive the service.
-  ModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads, CheckpointStore* store,
-               LiveModels* live)
+  ModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads, const VersionTable& served,
+               CheckpointStore* store, LiveModels* live)
       : RawService(runner, "gluond.v1.ModelService"),
         devices_(devices),
         models_(models),
         uploads_(uploads),
+        served_(served),
         store_(store),
         live_(live) {
     Add("DefineModel", this, &ModelService::DefineModel);
@@ -108,6 +111,7 @@ class ModelService final : public RawService {
     Add("ListModels", this, &ModelService::ListModels);
     Add("DeleteModel", this, &ModelService::DeleteModel);
     Add("Predict", this, &ModelService::Predict, &v1::PredictRequest::inputs);
+    Add("Explain", this, &ModelService::Explain);
     Add("InitializeParameters", this, &ModelService::InitializeParameters);
     Add("SetParameters", this, &ModelService::SetParameters, &v1::SetParametersRequest::parameters);
     Add("GetParameters", this, &ModelService::GetParameters);
@@ -137,10 +141,14 @@ class ModelService final : public RawService {
     const int64_t most = runner().limits.max_graph_nodes;
     FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * std::min<int64_t>(request.graph().nodes_size(), most)));
     const ScopedCustomHost host(devices_.custom_host_of(request.model()), request.host());
-    ASSIGN_OR_FINISH(call, ModelDefinition definition, DefinitionFromProto(request, most));
-    FINISH_IF_ERROR(call, call.cancellation()->Check());
-    absl::StatusOr<HostedModelPtr> made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place,
-                                                              devices_.host(), runner().limits.max_model_bytes);
+    absl::StatusOr<HostedModelPtr> made;
+    {
+      const CancellationScope scope(call.cancellation().get());
+      ASSIGN_OR_FINISH(call, ModelDefinition definition, DefinitionFromProto(request, most));
+      FINISH_IF_ERROR(call, call.cancellation()->Check());
+      made = HostedModel::Create(request.model(), std::move(definition), request.seed(), *place, devices_.host(),
+                                 runner().limits.max_model_bytes);
+    }
     if (Again(made.status(), [this, call] { DefineModel(call); })) return;
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, std::move(made));
     if (request.has_ttl()) {
@@ -228,6 +236,16 @@ class ModelService final : public RawService {
                       call.response().mutable_outputs());
     });
     hosted->model().Predict(std::move(inputs), std::move(outputs), call.cancellation(), answer);
+  }
+
+  void Explain(Call<v1::ExplainRequest, v1::ExplainResponse> call) {
+    FINISH_IF_ERROR(call, call.cancellation()->Check());
+    absl::Status explained;
+    {
+      const CancellationScope scope(call.cancellation().get());
+      explained = ExplainProgram(call.request(), models_, served_, runner().memory, &call.response());
+    }
+    if (!Again(explained, [this, call] { Explain(call); })) call.Finish(explained);
   }
 
   // Values.
@@ -436,6 +454,7 @@ class ModelService final : public RawService {
   Devices& devices_;
   Models& models_;
   ParameterUploads& uploads_;
+  const VersionTable& served_;
   CheckpointStore* const store_;
   LiveModels* const live_;
 };
@@ -443,8 +462,8 @@ class ModelService final : public RawService {
 }  // namespace
 
 std::unique_ptr<RawService> NewModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads,
-                                            CheckpointStore* store, LiveModels* live) {
-  return std::make_unique<ModelService>(runner, devices, models, uploads, store, live);
+                                            const VersionTable& served, CheckpointStore* store, LiveModels* live) {
+  return std::make_unique<ModelService>(runner, devices, models, uploads, served, store, live);
 }
 
 }  // namespace gluond::server

@@ -31,6 +31,7 @@ class SavedSessions;
 class Sessions;
 class SharedRegions;
 class StoredDatasets;
+class VersionTable;
 
 // `count_models` tells how many of a reach there are now.
 std::unique_ptr<RawService> NewServerService(Runner& runner, const Devices& devices, bool has_store,
@@ -38,7 +39,7 @@ std::unique_ptr<RawService> NewServerService(Runner& runner, const Devices& devi
 std::unique_ptr<RawService> NewOperatorService(Runner& runner, Devices& devices, HostStreams& hosts);
 // `store` and `live` are null where nothing can be saved.
 std::unique_ptr<RawService> NewModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads,
-                                            CheckpointStore* store, LiveModels* live);
+                                            const VersionTable& served, CheckpointStore* store, LiveModels* live);
 // `stored` is null without a store.
 std::unique_ptr<RawService> NewTrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets,
                                                StoredDatasets* stored);

@@ -14,6 +14,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/cancellation_scope.h"
 #include "gluond/v1/training.pb.h"
 #include "server/codec/tensors_codec.h"
 #include "server/codec/trainer_codec.h"
@@ -128,7 +129,12 @@ class TrainingService final : public RawService {
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
     FINISH_IF_ERROR(call, CheckExpectedVersion(call, hosted));
     ASSIGN_OR_FINISH(call, TrainerOptions options, TrainerOptionsFromProto(call.request()));
-    ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, Trainer::Create(hosted->model_ptr(), std::move(options)));
+    absl::StatusOr<std::shared_ptr<Trainer>> made;
+    {
+      const CancellationScope scope(call.cancellation().get());
+      made = Trainer::Create(hosted->model_ptr(), std::move(options));
+    }
+    ASSIGN_OR_FINISH(call, const std::shared_ptr<Trainer> trainer, std::move(made));
     FINISH_IF_ERROR(call, hosted->SetTrainer(trainer, call.request().replace()));
     DescribeTrainer(*hosted, *trainer, call.response().mutable_trainer());
     call.Finish();

@@ -38,6 +38,7 @@ ANY_ROLE = {
     "OperatorService/ListOperators",
     "OperatorService/DescribeOperator",
     "OperatorService/ListComponents",
+    "ModelService/Explain",
     "ModelService/GetModel",
     "ModelService/ListModels",
     "ServingService/ListVersions",

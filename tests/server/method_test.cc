@@ -32,6 +32,7 @@ const absl::btree_map<std::string, std::string> kMethods = {
     {"/gluond.v1.ModelService/DeleteCheckpoint", "train, audited each, disk"},
     {"/gluond.v1.ModelService/DeleteModel", "train, audited each, heavy, numbered"},
     {"/gluond.v1.ModelService/DownloadParameter", "train, audited many"},
+    {"/gluond.v1.ModelService/Explain", "any role, heavy"},
     {"/gluond.v1.ModelService/GetModel", "any role, heavy"},
     {"/gluond.v1.ModelService/GetParameters", "train, audited many"},
     {"/gluond.v1.ModelService/InitializeParameters", "train, audited each, numbered"},

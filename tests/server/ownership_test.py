@@ -70,6 +70,7 @@ ROWS = {
             "replace": True,
         },
     ),
+    f"{MODELS}/Explain": ("any", READ, M),
     f"{MODELS}/GetModel": ("any", READ, M),
     f"{MODELS}/ListModels": ("any", NOTHING, {}),
     f"{MODELS}/DeleteModel": ("train", DELETE, M),

@@ -34,6 +34,22 @@ TEST_F(SessionProgramTest, RunsGraphs) {
   EXPECT_THAT(Values(13), ElementsAre(1, 2));
 }
 
+// The fixture looks at what is left then.
+TEST_F(SessionProgramTest, EndsWhileRecordedGraphsWaitForBackward) {
+  scratch_ = 4864;
+  Do(kDense);
+  Put(1, {1, 2});
+  Put(2, {1, 0, 0, 1});
+  Prepare(1, "Reshape", R"-("shape": "(-1, 2)")-");
+  Invoke(1, {1}, {11});
+  Invoke(1, {2}, {12});
+  Do(R"("mark": {"arrays": [{"variable": 12, "gradient": 22}]})");
+  for (int i = 0; i < 20; ++i) {
+    Do(absl::StrCat(R"("run_graph": {"graph": 1, "inputs": [11, 12], "outputs": [)", 100 + i, R"(], "recording": true})"));
+  }
+  EXPECT_THAT(Values(119), ElementsAre(1, 2));
+}
+
 TEST_F(SessionProgramTest, RunGraphSaysWhatIsWrong) {
   Put(1, {1, 2});
   Do(R"("run_graph": {"graph": 1, "inputs": [1, 1], "outputs": [3]})");

@@ -11,6 +11,7 @@
 from ._remote.datasets import Column, Dataset, DatasetDescription, datasets
 from ._remote.descriptions import ModelDescription, TrainerDescription, Variable
 from ._remote.model import CheckpointDescription, Model, models
+from ._remote.program import Program
 from ._remote.saving import save_as_model
 from ._remote.training import EarlyStopping, History, Step
 from ._remote.versions import VersionDescription, retire, route, versions
@@ -25,6 +26,7 @@ __all__ = [
     "History",
     "Model",
     "ModelDescription",
+    "Program",
     "Step",
     "TrainerDescription",
     "Variable",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from .._proto import (
     checkpoint_pb2,
     dataset_pb2,
+    explain_pb2,
     grpc_service_pb2,
     model_pb2,
     parameters_pb2,
@@ -47,6 +48,7 @@ GET_MODEL = _method("ModelService", "GetModel", model_pb2)
 LIST_MODELS = _method("ModelService", "ListModels", model_pb2)
 DELETE_MODEL = _method("ModelService", "DeleteModel", model_pb2)
 PREDICT = _method("ModelService", "Predict", model_pb2)
+EXPLAIN = _method("ModelService", "Explain", explain_pb2)
 INITIALIZE_PARAMETERS = _method("ModelService", "InitializeParameters", parameters_pb2)
 SET_PARAMETERS = _method("ModelService", "SetParameters", parameters_pb2)
 GET_PARAMETERS = _method("ModelService", "GetParameters", parameters_pb2)

@@ -14,10 +14,11 @@ from ..context import Context, current_context
 from ..gluon._hybrid_block import HybridBlock
 from ..gluon._symbol_block import SymbolBlock
 from ..gluon.trainer import Trainer as GluonTrainer
-from . import arrays, calls, components, datasets, descriptions, graphs, inference, methods, training, values, versions
+from . import arrays, calls, components, datasets, descriptions, graphs, inference, methods, program, training, values, versions
 from .calls import CallError
 from .datasets import Dataset
 from .descriptions import ModelDescription, TrainerDescription
+from .program import Program
 from .training import Callback, Epochs, History, Step
 from .values import Arrays
 from .versions import VersionDescription
@@ -136,6 +137,20 @@ class Model:
     def explain(self) -> str:
         """The description as a table, for `print`."""
         return descriptions.table(self.describe())
+
+    def program(
+        self, inputs: Optional[Mapping[str, Sequence[int]]] = None, mode: str = "predict", version: Union[str, int, None] = None
+    ) -> Program:
+        """The program to which the server compiles the model, without a run: each step with its FLOP, bytes and memory, and
+        each pass of the compiler with what it did.
+
+            print(model.program({"data": (32, 1, 28, 28)}))
+            model.program(mode="train_step").save("step.svg")
+
+        inputs: shapes by name. Default: the declared ones, with one row. mode: 'predict', or 'train_step' for forward, loss and
+        backward. version: number or label of a published version ('' for the stable one), in the model's place.
+        """
+        return program.explain(self.name, inputs, mode, version)
 
     def _get(self, graph: bool = False) -> Any:
         return calls.current().call(methods.GET_MODEL, model_pb2.GetModelRequest(model=self.name, graph=graph)).model

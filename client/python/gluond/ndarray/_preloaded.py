@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, Optional
 
 from .._array.array import NDArray
-from . import op
+from . import _internal, op
 
 
 def _stepper(name: str, has_momentum: bool, has_copy: bool) -> Callable[..., List[NDArray]]:
@@ -23,44 +23,28 @@ def _stepper(name: str, has_momentum: bool, has_copy: bool) -> Callable[..., Lis
         name: Optional[str] = None,
     ) -> List[NDArray]:
         *arrays, lrs, wds = data[0] if len(data) == 1 and isinstance(data[0], (list, tuple)) else data
-        found = []
-        for number in range(len(arrays) // each if num_weights is None else num_weights):
-            weight, grad, *states = arrays[each * number : each * (number + 1)]
-            whole = states.pop() if has_copy else weight
-            lr, wd = (op.slice_axis(rates, axis=0, begin=number, end=number + 1).astype(whole.dtype) for rates in (lrs, wds))
-            _step(whole, grad, states[0] if states else None, lr, wd, momentum, rescale_grad, clip_gradient)
-            target = weight if out is None else out if isinstance(out, NDArray) else out[number]
-            if target is not whole:
-                target[:] = whole
-            found.append(target)
-        return found
+        count = len(arrays) // each if num_weights is None else num_weights
+        rates = op.slice_axis(op.stack(lrs, wds, axis=1), axis=0, begin=0, end=count).astype("float64")
+        targets = arrays[: each * count : each] if out is None else [out] if isinstance(out, NDArray) else list(out)
+        getattr(_internal, operator)(
+            rates,
+            *arrays[: each * count],
+            out=targets,
+            numbers="lr,wd",
+            num_weights=count,
+            rescale_grad=rescale_grad,
+            clip_gradient=clip_gradient,
+            **({"momentum": momentum} if has_momentum else {}),
+        )
+        return targets
 
+    operator = name.replace("preloaded", "")
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"A step on each weight: {'weight, gradient' + ', momentum' * has_momentum + ', float32 copy' * has_copy} of the "
         "first, those of the second and so on, then the learning rates and the weight decays."
     )
     return function
-
-
-def _step(
-    weight: NDArray,
-    grad: NDArray,
-    velocity: Optional[NDArray],
-    lr: NDArray,
-    wd: NDArray,
-    momentum: float,
-    rescale_grad: float,
-    clip_gradient: float,
-) -> None:
-    g = grad.astype(weight.dtype) * rescale_grad
-    g = op.clip(g, -clip_gradient, clip_gradient) if clip_gradient >= 0 else g
-    change = op.broadcast_mul(g + op.broadcast_mul(weight, wd), lr)
-    if velocity is not None:
-        velocity[:] = momentum * velocity - change
-        weight += velocity
-    else:
-        weight -= change
 
 
 preloaded_multi_sgd_update = _stepper("preloaded_multi_sgd_update", False, False)

@@ -1,0 +1,30 @@
+// A program of the server's (Explain of docs/wire.md), as a text of at most 120 columns and as a picture.
+
+#ifndef GLUOND_CLIENT_CLI_PROGRAM_TABLE_H_
+#define GLUOND_CLIENT_CLI_PROGRAM_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "gluond/v1/explain.pb.h"
+
+namespace gluond::cli {
+
+// The sums, the steps of each run, and the passes. Steps that compute constants are many, small, and done once: they are counted.
+std::string ProgramTable(const v1::ExplainResponse& program);
+
+// Steps from top to bottom with bars of their FLOP and bytes, and beside them their places in the arena, as SVG.
+std::string ProgramPicture(const v1::ExplainResponse& program);
+
+// The sums, a line each.
+std::vector<std::string> ProgramHead(const v1::ExplainResponse& program);
+// "(1,28,28)".
+std::string ShapeText(const v1::ProgramTensor& tensor);
+// The text, or its beginning and its end, in so many characters.
+std::string Shortened(const std::string& text, size_t most);
+// "1.2M".
+std::string Amount(double number);
+
+}  // namespace gluond::cli
+
+#endif  // GLUOND_CLIENT_CLI_PROGRAM_TABLE_H_
