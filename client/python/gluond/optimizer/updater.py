@@ -21,18 +21,19 @@ class Updater:
 
     def __call__(self, index: Any, grad: Union[NDArray, Sequence[NDArray]], weight: Union[NDArray, Sequence[NDArray]]) -> None:
         several = isinstance(index, (list, tuple))
+        together = several and self.optimizer._is_of_steps()
         # The weights by their names, as two steps on one weight follow each other.
         steps: Dict[bytes, WeightStep] = {}
         try:
             for number, one, slope in zip(index, weight, grad) if several else ((index, weight, grad),):
                 state = self._state(number, one)
-                of_steps = several and not self.optimizer.leaves_rows(number) and self.optimizer._is_of_steps()
-                if one._sent() in steps or not of_steps:
+                leaves_rows, name = self.optimizer.leaves_rows(number), one._sent()
+                if name in steps or leaves_rows or not together:
                     self._together.run(list(steps.values()))
                     steps.clear()
-                if of_steps:
-                    steps[one._sent()] = self.optimizer._weight_step_multi_precision(number, one, slope, state)
-                elif self.optimizer.leaves_rows(number):
+                if together and not leaves_rows:
+                    steps[name] = self.optimizer._weight_step_multi_precision(number, one, slope, state)
+                elif leaves_rows:
                     self._update_rows(number, one, slope)
                 else:
                     self.optimizer.update_multi_precision(number, one, slope, state)
