@@ -1,4 +1,4 @@
-// What compiling costs, pass by pass, for graphs of several forms and sizes: milliseconds, and how much more twice the nodes
+// The cost of compiling, pass by pass, for graphs of several forms and sizes: milliseconds, and how much more twice the nodes
 // cost. Linear passes cost about twice as much.
 //
 //   compile_bench [FORM ...] [NODES ...]      Default: all forms, 10000 20000 100000 200000.
@@ -128,7 +128,7 @@ class Stopwatch {
   Costs costs() const { return costs_; }
 
  private:
-  static double Now() {  // Of this thread's processor, so that other work on the machine counts for little.
+  static double Now() {  // The thread's own processor time: other work on the machine counts for little.
     timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);

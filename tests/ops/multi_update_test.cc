@@ -49,7 +49,7 @@ struct Calls {
   std::vector<NodePtr> singles;
   NodePtr multi;
   std::vector<HostTensor> numbers;
-  std::vector<std::vector<HostTensor>> inputs;  // Of each weight.
+  std::vector<std::vector<HostTensor>> inputs;  // Each weight's own.
 };
 
 std::vector<NodeEntry> Variables(size_t n) {

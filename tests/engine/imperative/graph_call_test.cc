@@ -333,7 +333,7 @@ TEST_F(GraphCallTest, NamesOfItsOwnAreNobodyElses) {
 class PausedCallTest : public GraphCallTest {
  protected:
   Array Call(const std::vector<Array>& inputs) { return bench_.Graph(*graph_, inputs)[0]; }
-  // Of what a dense layer has made, with the same bits as op by op.
+  // Gradients of y, which a dense layer has made, have the same bits as op by op.
   void ExpectGradients(const Array& y, const std::vector<Array>& inputs) {
     const auto gradients = bench_.Backward({y}), by_hand = bench_.Backward({DenseByHand(inputs)});
     ASSERT_EQ(gradients.size(), by_hand.size());

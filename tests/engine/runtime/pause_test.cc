@@ -219,7 +219,7 @@ TEST_F(PauseTest, TheRestHasAnOutputThatTheFirstPartMakes) {
                                           MakeNode("t_scale", "z", {square}, {{"by", "2"}})};
   auto executor = *Executor::Compile({outputs}, SignatureOf(outputs, 3), {.is_train = true, .pause_after = 1}, bench_.lane(),
                                      bench_.allocator());
-  std::vector<Tensor> kept;  // Of earlier runs, which nobody writes again.
+  std::vector<Tensor> kept;  // Outputs of earlier runs, which nobody writes again.
   for (float value : {2.f, 3.f}) {
     ASSERT_EQ(executor->RunAndWait(First(*executor, value), nullptr), absl::OkStatus());
     EXPECT_THAT(Values(executor->run().outputs[0]), Each(value * value + value));
