@@ -75,6 +75,11 @@ struct Convolution {
     if (y.Size() == 0) return absl::OkStatus();
     return VolumeForward<D>(ctx, VolumeOf(p, p.pad, x.shape, y.shape), x, in[1], in.size() < 3 ? nullptr : &in[2], {y, req[0]});
   }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    const auto& p = attrs.param<ConvolutionParam>();
+    if (out[0].Size() == 0 || req[0] == kNullOp) return absl::OkStatus();
+    return PrepareConvForward(ctx, out[0].dtype, VolumeOf(p, p.pad, in[0].shape, out[0].shape), in.size() > 2);
+  }
 };
 
 // Groups are of all channels or of one: else a block would be of several.
@@ -115,16 +120,24 @@ absl::StatusOr<bool> ConvolutionBlockedShape(const NodeAttrs& attrs, ShapeVector
   return AllKnown(*in) && AllKnown(*out);
 }
 
-// On a CPU only: a GPU's convolutions have no such blocks.
-absl::Status ConvolveBlocked(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-  const auto& p = attrs.param<BlockedConvolutionParam>();
-  const TBlob &x = in[0], &y = out[0];
-  if (y.Size() == 0) return absl::OkStatus();
-  const bool is_blocked = x.shape.ndim() == 5;
-  ConvSize size = VolumeOf(p, p.pad, is_blocked ? Unblocked(x.shape) : x.shape, Unblocked(y.shape));
+ConvSize BlockedSizeOf(const BlockedConvolutionParam& p, const Shape& x, const Shape& y) {
+  const bool is_blocked = x.ndim() == 5;
+  ConvSize size = VolumeOf(p, p.pad, is_blocked ? Unblocked(x) : x, Unblocked(y));
   if (is_blocked) size.x_block = p.block;
   size.y_block = p.block;
-  return VolumeForward<cpu>(ctx, size, x, in[1], in.size() < 3 ? nullptr : &in[2], {y, req[0]});
+  return size;
+}
+
+// On a CPU only: a GPU's convolutions have no such blocks.
+absl::Status ConvolveBlocked(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+  if (out[0].Size() == 0) return absl::OkStatus();
+  const ConvSize size = BlockedSizeOf(attrs.param<BlockedConvolutionParam>(), in[0].shape, out[0].shape);
+  return VolumeForward<cpu>(ctx, size, in[0], in[1], in.size() < 3 ? nullptr : &in[2], {out[0], req[0]});
+}
+absl::Status PrepareBlocked(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+  if (out[0].Size() == 0 || req[0] == kNullOp) return absl::OkStatus();
+  const ConvSize size = BlockedSizeOf(attrs.param<BlockedConvolutionParam>(), in[0].shape, out[0].shape);
+  return PrepareConvForward(ctx, out[0].dtype, size, in.size() > 2);
 }
 
 BlockedCall ChannelBlocks(const Node& node, absl::Span<const Shape> shapes, int64_t block) {
@@ -150,6 +163,13 @@ struct BackwardConvolution {
     const auto& p = attrs.param<ConvolutionParam>();
     const auto to = [&](size_t i) { return i < out.size() ? Target{out[i], req[i]} : Target(); };
     return VolumeBackward<D>(ctx, VolumeOf(p, p.pad, x.shape, dy.shape), dy, x, w, to(0), to(1), to(2));
+  }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs) {
+    const TBlob &dy = in[0], &x = in[1];
+    if (dy.Size() == 0) return absl::OkStatus();
+    const auto& p = attrs.param<ConvolutionParam>();
+    const auto wants = [&](size_t i) { return i < req.size() && req[i] != kNullOp; };
+    return PrepareConvBackward(ctx, dy.dtype, VolumeOf(p, p.pad, x.shape, dy.shape), wants(0), wants(1), wants(2));
   }
 };
 
@@ -184,6 +204,7 @@ GLUOND_REGISTER_OP(_blocked_Convolution)
     .set_attr<FResourceRequest>("FResourceRequest", TempSpace)
     .set_attr<TBatchInputs>("TBatchInputs", 1)
     .infer(ConvolutionBlockedShape, SameFloat32)
+    .set_attr<FPrepare>("FPrepare<cpu>", PrepareBlocked)
     .set_attr<FCompute>("FCompute<cpu>", ConvolveBlocked);
 
 GLUOND_REGISTER_OP(_backward_Convolution)

@@ -125,6 +125,12 @@ struct Deconvolution {
     RETURN_IF_ERROR(VolumeBackward<D>(ctx, size, x, y, in[1], {y, req[0]}, {}, {}));
     return in.size() < 3 ? absl::OkStatus() : AddToChannels<D>(ctx, in[2], y);
   }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    const TBlob &x = in[0], &y = out[0];
+    if (y.Size() == 0 || req[0] == kNullOp) return absl::OkStatus();
+    const ConvSize size = DeconvolutionSizeOf(attrs.param<DeconvolutionParam>(), x.shape, y.shape);
+    return PrepareConvBackward(ctx, y.dtype, size, /*wants_x=*/true, false, false);
+  }
 };
 
 // dx is the convolution of dy, dw its weight's gradient with the parts of x and dy exchanged.
@@ -140,6 +146,13 @@ struct BackwardDeconvolution {
     if (req[0] != kNullOp) RETURN_IF_ERROR(VolumeForward<D>(ctx, size, dy, w, nullptr, {out[0], req[0]}));
     if (req[1] != kNullOp) RETURN_IF_ERROR(VolumeBackward<D>(ctx, size, x, dy, w, {}, {out[1], req[1]}, {}));
     return out.size() < 3 ? absl::OkStatus() : SumChannels<D>(ctx, dy, {out[2], req[2]});
+  }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs) {
+    const TBlob &dy = in[0], &x = in[1];
+    if (dy.Size() == 0) return absl::OkStatus();
+    const ConvSize size = DeconvolutionSizeOf(attrs.param<DeconvolutionParam>(), x.shape, dy.shape);
+    if (req[0] != kNullOp) RETURN_IF_ERROR(PrepareConvForward(ctx, dy.dtype, size, false));
+    return PrepareConvBackward(ctx, dy.dtype, size, false, req[1] != kNullOp, false);
   }
 };
 

@@ -26,8 +26,11 @@ struct FullyConnectedParam : Param<FullyConnectedParam> {
 // x is m x k, W is n x k, y is m x n.
 GemmSize FullyConnectedSizeOf(const FullyConnectedParam& param, const Shape& x) {
   const int split = param.flatten ? 1 : x.ndim() - 1;
-  return {.m = x.Size(0, split), .n = param.num_hidden, .k = x.Size(split, x.ndim())};
+  return {.m = x.Size(0, split), .n = param.num_hidden, .k = x.Size(split, x.ndim()), .transpose_b = true};
 }
+// dx = dy W, dW = dy^T x.
+GemmSize DataGradientOf(const GemmSize& s) { return {.m = s.m, .n = s.k, .k = s.n}; }
+GemmSize WeightGradientOf(const GemmSize& s) { return {.m = s.n, .n = s.k, .k = s.m, .transpose_a = true}; }
 
 absl::StatusOr<bool> FullyConnectedShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out) {
   const auto& param = attrs.param<FullyConnectedParam>();
@@ -57,24 +60,28 @@ absl::StatusOr<bool> FullyConnectedShape(const NodeAttrs& attrs, ShapeVector* in
 struct FullyConnected {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    if (req[0] == kNullOp) return absl::OkStatus();
-    GemmSize size = FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), in[0].shape);
-    size.transpose_b = true;
-    RETURN_IF_ERROR(Gemm<D>(ctx, out[0].dtype, size, in[0].data, in[1].data, req[0], out[0].data));
-    return in.size() < 3 ? absl::OkStatus() : AddToRows<D>(ctx, in[2], out[0]);
+    const GemmSize size = FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), in[0].shape);
+    return Gemm<D>(ctx, out[0].dtype, size, in[0].data, in[1].data, req[0], out[0].data, in.size() < 3 ? nullptr : in[2].data);
+  }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    return PrepareGemm(ctx, out[0].dtype, FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), in[0].shape), req[0]);
   }
 };
 
-// dx = dy W, dW = dy^T x, db = sum of dy's rows.
+// Beside them, db = the sum of dy's rows.
 struct BackwardFullyConnected {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
     const TBlob &dy = in[0], &x = in[1], &w = in[2];
     const GemmSize s = FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), x.shape);
-    RETURN_IF_ERROR(Gemm<D>(ctx, dy.dtype, {.m = s.m, .n = s.k, .k = s.n}, dy.data, w.data, req[0], out[0].data));
-    RETURN_IF_ERROR(
-        Gemm<D>(ctx, dy.dtype, {.m = s.n, .n = s.k, .k = s.m, .transpose_a = true}, dy.data, x.data, req[1], out[1].data));
+    RETURN_IF_ERROR(Gemm<D>(ctx, dy.dtype, DataGradientOf(s), dy.data, w.data, req[0], out[0].data));
+    RETURN_IF_ERROR(Gemm<D>(ctx, dy.dtype, WeightGradientOf(s), dy.data, x.data, req[1], out[1].data));
     return out.size() < 3 ? absl::OkStatus() : SumColumns<D>(ctx, dy, req[2], out[2]);
+  }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs) {
+    const GemmSize s = FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), in[1].shape);
+    RETURN_IF_ERROR(PrepareGemm(ctx, in[0].dtype, DataGradientOf(s), req[0]));
+    return PrepareGemm(ctx, in[0].dtype, WeightGradientOf(s), req[1]);
   }
 };
 

@@ -36,11 +36,13 @@ struct GroupNormParam : Param<GroupNormParam> {
 };
 
 // Row r, of n elements that lie together, is group r % groups of sample r / groups.
-template <class C>
+template <class C, class X, class Y>
 struct NormalizeGroup {
   int64_t n, groups;
-  In<C> x, gamma, beta;
-  Out<C> y, mean, std;
+  X x;
+  In<C> gamma, beta;
+  Y y;
+  Out<C> mean, std;
   double eps;
   bool set_y, set_mean, set_std;
 
@@ -76,12 +78,16 @@ struct GroupNormNormalize {
     const int64_t groups = GroupsOf(p, in[0].shape), rows = in[0].shape[0] * groups;
     if (rows == 0) return absl::OkStatus();
     const bool shown = out.size() > 1;
-    return DispatchReal(out[0].dtype, [&]<class C>(C) {
+    return WithAccess(out[0].dtype, {in[0].dtype}, req[0] == kAddTo, [&](auto c, auto* in_type, auto* out_type) {
+      using C = decltype(c);
+      using X = std::remove_pointer_t<decltype(in_type)>;
+      using Y = std::remove_pointer_t<decltype(out_type)>;
       const int64_t n = in[0].Size() / rows;
-      return ForEachGroup<D>(ctx, rows, n,
-                             NormalizeGroup<C>{n, groups, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]),
-                                               shown ? Out<C>(out[1], req[1]) : Out<C>(), shown ? Out<C>(out[2], req[2]) : Out<C>(),
-                                               p.eps, req[0] != kNullOp, shown && req[1] != kNullOp, shown && req[2] != kNullOp});
+      return ForEachGroup<D>(
+          ctx, rows, n,
+          NormalizeGroup<C, X, Y>{n, groups, X(in[0]), In<C>(in[1]), In<C>(in[2]), Y(out[0], req[0]),
+                                  shown ? Out<C>(out[1], req[1]) : Out<C>(), shown ? Out<C>(out[2], req[2]) : Out<C>(), p.eps,
+                                  req[0] != kNullOp, shown && req[1] != kNullOp, shown && req[2] != kNullOp});
     });
   }
 };

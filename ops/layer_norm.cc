@@ -24,27 +24,33 @@ struct LayerNormParam : Param<LayerNormParam> {
   }
 };
 
-template <class C>
+template <class C, class X, class Y>
 struct NormalizeRow {
   RowGeometry rows;
-  In<C> x, gamma, beta;
-  Out<C> y, mean, std;
+  X x, gamma, beta;
+  Y y;
+  Out<C> mean, std;
   double eps;
   bool set_y, set_mean, set_std;
 
   template <class Group>
   HOST_DEVICE void operator()(Group g, int64_t row) const {
-    const int64_t begin = rows.begin(row), step = rows.inner;
-    const C count = static_cast<C>(rows.n);
-    const C m = g.Sum(rows.n, [&](int64_t i) { return x[begin + i * step]; }) / count;
-    const C v = g.Sum(rows.n, [&](int64_t i) {
+    rows.inner == 1 ? Normalize<true>(g, row) : Normalize<false>(g, row);
+  }
+
+ private:
+  // `dense`: a row's elements lie together, so that g++ vectorizes.
+  template <bool dense, class Group>
+  HOST_DEVICE void Normalize(Group g, int64_t row) const {
+    const int64_t begin = rows.begin(row), step = dense ? 1 : rows.inner, n = rows.n;
+    const C count = static_cast<C>(n);
+    const C m = g.Sum(n, [&](int64_t i) { return x[begin + i * step]; }) / count;
+    const C v = g.Sum(n, [&](int64_t i) {
       const C d = x[begin + i * step] - m;
       return d * d;
     }) / count;
     const C s = math::Sqrt(v + static_cast<C>(eps));
-    if (set_y) {
-      g.ForEach(rows.n, [&](int64_t i) { y.Set(begin + i * step, (x[begin + i * step] - m) / s * gamma[i] + beta[i]); });
-    }
+    if (set_y) g.ForEach(n, [&](int64_t i) { y.Set(begin + i * step, (x[begin + i * step] - m) / s * gamma[i] + beta[i]); });
     if (!g.first()) return;
     if (set_mean) mean.Set(row, m);
     if (set_std) std.Set(row, s);
@@ -57,12 +63,16 @@ struct LayerNorm {
     const auto& p = attrs.param<LayerNormParam>();
     ASSIGN_OR_RETURN(const int axis, NormalizeAxis(p.axis, in[0].shape.ndim()));
     const RowGeometry rows = RowsOf(in[0].shape, axis);
-    return DispatchReal(out[0].dtype, [&]<class C>(C) {
-      return ForEachGroup<D>(
-          ctx, rows.rows(), 4 * rows.n,  // Three passes over a row, with divisions.
-          NormalizeRow<C>{rows, In<C>(in[0]), In<C>(in[1]), In<C>(in[2]), Out<C>(out[0], req[0]), Out<C>(out[1], req[1]),
-                          Out<C>(out[2], req[2]), p.eps, req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
-    });
+    return WithAccess(
+        out[0].dtype, {in[0].dtype, in[1].dtype, in[2].dtype}, req[0] == kAddTo, [&](auto c, auto* in_type, auto* out_type) {
+          using C = decltype(c);
+          using X = std::remove_pointer_t<decltype(in_type)>;
+          using Y = std::remove_pointer_t<decltype(out_type)>;
+          return ForEachGroup<D>(
+              ctx, rows.rows(), 4 * rows.n,  // Three passes over a row, with divisions.
+              NormalizeRow<C, X, Y>{rows, X(in[0]), X(in[1]), X(in[2]), Y(out[0], req[0]), Out<C>(out[1], req[1]),
+                                    Out<C>(out[2], req[2]), p.eps, req[0] != kNullOp, req[1] != kNullOp, req[2] != kNullOp});
+        });
   }
 };
 

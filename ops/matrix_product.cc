@@ -141,23 +141,45 @@ struct Product {
     const GemmSize size = attrs.param<P>().Size(in[0].shape, in[1].shape);
     return Gemm<D>(ctx, out[0].dtype, size, in[0].data, in[1].data, req[0], out[0].data);
   }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    return PrepareGemm(ctx, out[0].dtype, attrs.param<P>().Size(in[0].shape, in[1].shape), req[0]);
+  }
 };
 
 // With A' = op(A), B' = op(B) and dC: dA' = alpha dC B'^T, dB' = alpha A'^T dC, each written the way A or B lies.
 template <class P>
 struct BackwardProduct {
+  // One of the two products: its operands are dC and the other input, or that input and dC.
+  struct Part {
+    GemmSize size;
+    bool dc_first;
+  };
+  static Part PartOf(const GemmSize& s, int i) {
+    const auto part = [&s](int64_t m, int64_t n, int64_t k, bool transpose_x, bool transpose_y, bool dc_first) -> Part {
+      return {{m, n, k, transpose_x, transpose_y, s.batch, s.alpha}, dc_first};
+    };
+    if (i == 0) {
+      return s.transpose_a ? part(s.k, s.m, s.n, s.transpose_b, true, false) : part(s.m, s.k, s.n, false, !s.transpose_b, true);
+    }
+    return s.transpose_b ? part(s.n, s.k, s.m, true, s.transpose_a, true) : part(s.k, s.n, s.m, !s.transpose_a, false, false);
+  }
+
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    const TBlob &dc = in[0], &a = in[1], &b = in[2];
-    const GemmSize s = attrs.param<P>().Size(a.shape, b.shape);
-    const auto gemm = [&](int64_t m, int64_t n, int64_t k, const TBlob& x, bool transpose_x, const TBlob& y, bool transpose_y,
-                          int i) {
-      return Gemm<D>(ctx, dc.dtype, {m, n, k, transpose_x, transpose_y, s.batch, s.alpha}, x.data, y.data, req[i], out[i].data);
-    };
-    RETURN_IF_ERROR(s.transpose_a ? gemm(s.k, s.m, s.n, b, s.transpose_b, dc, true, 0)
-                                  : gemm(s.m, s.k, s.n, dc, false, b, !s.transpose_b, 0));
-    return s.transpose_b ? gemm(s.n, s.k, s.m, dc, true, a, s.transpose_a, 1)
-                         : gemm(s.k, s.n, s.m, a, !s.transpose_a, dc, false, 1);
+    const TBlob& dc = in[0];
+    const GemmSize s = attrs.param<P>().Size(in[1].shape, in[2].shape);
+    for (int i = 0; i < 2; ++i) {
+      const auto [size, dc_first] = PartOf(s, i);
+      const TBlob& other = in[2 - i];
+      RETURN_IF_ERROR(
+          Gemm<D>(ctx, dc.dtype, size, dc_first ? dc.data : other.data, dc_first ? other.data : dc.data, req[i], out[i].data));
+    }
+    return absl::OkStatus();
+  }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs) {
+    const GemmSize s = attrs.param<P>().Size(in[1].shape, in[2].shape);
+    for (int i = 0; i < 2; ++i) RETURN_IF_ERROR(PrepareGemm(ctx, in[0].dtype, PartOf(s, i).size, req[i]));
+    return absl::OkStatus();
   }
 };
 

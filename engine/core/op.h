@@ -188,9 +188,11 @@ class OpRegistration {
     Set(key, std::any(std::move(value)));
     return *this;
   }
-  // FCompute<cpu>, from K::Run<cpu>; the plugin's build of the same file takes K::Run<gpu>.
+  // FCompute<cpu>, from K::Run<cpu>; the plugin's build of the same file takes K::Run<gpu>. FPrepare<cpu>, from K::Prepare,
+  // where K has such a function.
   template <class K>
   OpRegistration& compute(int line = __builtin_LINE()) {
+    if constexpr (requires { &K::Prepare; }) set_attr<FPrepare>("FPrepare<cpu>", &K::Prepare, line);
     return set_attr<FCompute>("FCompute<cpu>", &K::template Run<cpu>, line);
   }
   // Facts that operators share: a function that sets them, and no kernel.

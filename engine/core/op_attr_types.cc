@@ -21,6 +21,7 @@ GLUOND_DECLARE_OP_ATTR(FResourceRequest, "FResourceRequest");
 GLUOND_DECLARE_OP_ATTR(THasDeterministicOutput, "THasDeterministicOutput");
 GLUOND_DECLARE_OP_ATTR(FCompute, "FCompute<cpu>");
 GLUOND_DECLARE_OP_ATTR(FCompute, "FCompute<gpu>");
+GLUOND_DECLARE_OP_ATTR(FPrepare, "FPrepare<cpu>");
 GLUOND_DECLARE_OP_ATTR(FExecType, "FExecType");
 GLUOND_DECLARE_OP_ATTR(FSetInputVarAttrOnCompose, "FSetInputVarAttrOnCompose");
 GLUOND_DECLARE_OP_ATTR(key_var_num_args, "key_var_num_args");

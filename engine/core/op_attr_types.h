@@ -71,6 +71,10 @@ using THasDeterministicOutput = bool;
 using FCompute = std::function<absl::Status(const NodeAttrs&, const OpContext&, absl::Span<const TBlob> in,
                                             absl::Span<const OpReqType> req, absl::Span<const TBlob> out)>;
 
+// "FPrepare<cpu>": makes what the kernel will look for in ctx.kernels, from the shapes and types of a call that has no
+// memory yet: all blobs' data is null. It takes long (oneDNN generates code), and so comes before the runs, beside the lane.
+using FPrepare = FCompute;
+
 // "FExecType": kAsync: the kernel returns at once and calls ctx.on_complete later; its run is suspended meanwhile.
 enum class ExecType { kSync, kAsync };
 using FExecType = std::function<ExecType(const NodeAttrs&)>;

@@ -20,6 +20,7 @@
 namespace gluond {
 
 class Allocator;
+class KernelCache;
 
 // The compute threads of a CPU lane.
 class Threads {
@@ -104,6 +105,7 @@ struct OpContext {
   Threads* threads = nullptr;      // On a CPU.
   Scratch* scratch = nullptr;      // Null for a kAsync operator.
   Constants* constants = nullptr;  // May be null: every input may change.
+  KernelCache* kernels = nullptr;  // May be null: a kernel prepares itself for this call alone.
   Philox random;                   // This node's stream for this run.
 
   // For an operator with FExecType kAsync, and null for others, which have no scratch in turn. The kernel copies it,

@@ -42,6 +42,7 @@ OpFacts::OpFacts(const NodeAttrs& attrs) {
   gradient = op.GetAttr<FGradient>("FGradient");
   cpu_kernel = op.kernel(DeviceType::kCpu);
   gpu_kernel = op.kernel(DeviceType::kGpu);
+  cpu_prepare = op.GetAttr<FPrepare>("FPrepare<cpu>");
 }
 
 absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in, absl::Span<const OpReqType> req,

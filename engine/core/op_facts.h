@@ -39,6 +39,7 @@ struct OpFacts {
   const FGradient* gradient = nullptr;
   const FCompute* cpu_kernel = nullptr;
   const FCompute* gpu_kernel = nullptr;
+  const FPrepare* cpu_prepare = nullptr;
 
   // The facts of a call of attrs.op. Requires: attrs.parsed is set.
   explicit OpFacts(const NodeAttrs& attrs);
@@ -46,6 +47,7 @@ struct OpFacts {
   OpFacts() = default;
 
   const FCompute* kernel(DeviceType device) const { return device == DeviceType::kCpu ? cpu_kernel : gpu_kernel; }
+  const FPrepare* prepare(DeviceType device) const { return device == DeviceType::kCpu ? cpu_prepare : nullptr; }
   bool Mutates(uint32_t input) const { return absl::c_linear_search(mutated, input); }
   bool Ignores(uint32_t input) const { return absl::c_linear_search(ignored, input); }
 };

@@ -48,6 +48,9 @@ class Allocator {
   virtual Device device() const = 0;
   // 64-byte aligned, contents unspecified. RESOURCE_EXHAUSTED names the budget that is used up.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) = 0;
+  // Pays, until the result goes, for so many bytes of the host's memory that the caller has from elsewhere. The result has
+  // no data. RESOURCE_EXHAUSTED as Allocate. An allocator without a budget charges nobody.
+  virtual absl::StatusOr<std::shared_ptr<Buffer>> Charge(size_t) { return std::make_shared<Buffer>(nullptr, 0, device(), nullptr); }
 };
 
 // A TBlob is memory that a kernel reads or writes. It does not own that memory.

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
 namespace gluond {
@@ -20,6 +22,14 @@ std::string Excerpt(absl::string_view text, size_t limit = 80);
 // Whether all is UTF-8, as protobuf wants it of a string: each character in its shortest form, no surrogates, nothing above
 // U+10FFFF.
 bool IsUtf8(absl::string_view text);
+
+// `prefix`, and as many '_' behind it as it takes for none of `names`, strings, to begin with the result.
+template <class Names>
+std::string UnusedPrefix(std::string prefix, const Names& names) {
+  const auto is_used = [&](const std::string& name) { return absl::StartsWith(name, prefix); };
+  while (absl::c_any_of(names, is_used)) prefix += '_';
+  return prefix;
+}
 
 }  // namespace gluond
 

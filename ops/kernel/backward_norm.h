@@ -36,16 +36,28 @@ struct Moments {
 template <class C, class X, class Y>
 struct Row {
   NormGeometry norm;
-  X dy, x;
-  In<C> gamma;
+  X dy, x, gamma;
   Y dx;
   Moments<C>* moments;  // By row.
   bool set_dx;
 
   template <class Group>
   HOST_DEVICE void operator()(Group g, int64_t row) const {
-    const RowGeometry& rows = norm.rows;
-    const int64_t begin = rows.begin(row), step = rows.inner, n = rows.n;
+    if (norm.groups > 0) {
+      const C factor = gamma[row % norm.groups];
+      Differentiate<true>(g, row, [&](int64_t) { return factor; });
+    } else if (norm.rows.inner == 1) {
+      Differentiate<true>(g, row, [&](int64_t i) { return gamma[i]; });
+    } else {
+      Differentiate<false>(g, row, [&](int64_t i) { return gamma[i]; });
+    }
+  }
+
+ private:
+  // `dense`: a row's elements lie together, so that g++ vectorizes. `factor`: the row's elements of gamma.
+  template <bool dense, class Group, class Factor>
+  HOST_DEVICE void Differentiate(Group g, int64_t row, const Factor& factor) const {
+    const int64_t begin = norm.rows.begin(row), step = dense ? 1 : norm.rows.inner, n = norm.rows.n;
     const C count = static_cast<C>(n);
     const C mean = g.Sum(n, [&](int64_t i) { return x[begin + i * step]; }) / count;
     const C variance = g.Sum(n, [&](int64_t i) {
@@ -55,8 +67,7 @@ struct Row {
     const C inverse = 1 / math::Sqrt(variance + static_cast<C>(norm.eps));
     if (g.first()) moments[row] = {mean, inverse};
     if (!set_dx) return;
-    const int64_t group = norm.groups == 0 ? -1 : row % norm.groups;
-    const auto d = [&](int64_t i) { return gamma[group < 0 ? i : group] * dy[begin + i * step]; };
+    const auto d = [&](int64_t i) { return factor(i) * dy[begin + i * step]; };
     const auto z = [&](int64_t i) { return (x[begin + i * step] - mean) * inverse; };
     const C mean_d = g.Sum(n, d) / count;
     const C mean_dz = g.Sum(n, [&](int64_t i) { return d(i) * z(i); }) / count;
@@ -119,30 +130,30 @@ absl::Status BackwardNorm(const OpContext& ctx, const NormGeometry& norm, absl::
   using namespace backward_norm_internal;
   const TBlob &dy = in[0], &x = in[1];
   const bool set_dx = req[0] != kNullOp, set_sums = req[1] != kNullOp || req[2] != kNullOp;
-  return WithAccess(
-      x.dtype, {x.dtype, dy.dtype, out[0].dtype}, req[0] == kAddTo, [&](auto c, auto* in_type, auto* out_type) -> absl::Status {
-        using C = decltype(c);
-        using X = std::remove_pointer_t<decltype(in_type)>;
-        using Y = std::remove_pointer_t<decltype(out_type)>;
-        const int64_t rows = norm.rows.rows();
-        ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(static_cast<size_t>(rows) * sizeof(Moments<C>)));
-        auto* const moments = static_cast<Moments<C>*>(space);
-        if (set_dx || set_sums) {
-          RETURN_IF_ERROR(ForEachGroup<D>(ctx, rows, norm.rows.n,
-                                          Row<C, X, Y>{norm, X(dy), X(x), In<C>(in[2]), Y(out[0], req[0]), moments, set_dx}));
-        }
-        if (!set_sums) return absl::OkStatus();
-        const Terms<C, X> terms = {X(dy), X(x), moments};
-        const RowGeometry channels = norm.channels();
-        const ColumnSum sums[] = {{out[1], req[1]}, {out[2], req[2]}};
-        if (channels.inner > 1) {
-          return ForEachGroup<D>(ctx, channels.n, channels.outer * channels.inner,
-                                 Channel<C, X>{terms, channels, norm.groups == 0, Out<C>(out[1], req[1]), Out<C>(out[2], req[2]),
-                                               req[1] != kNullOp, req[2] != kNullOp});
-        }
-        if (norm.groups == 0) return ColumnSums<D, C>(ctx, channels.outer, channels.n, terms, sums);
-        return ColumnSums<D, C>(ctx, channels.outer, channels.n, TermsOfElements<C, X>{terms}, sums);
-      });
+  return WithAccess(x.dtype, {x.dtype, dy.dtype, in[2].dtype, out[0].dtype}, req[0] == kAddTo,
+                    [&](auto c, auto* in_type, auto* out_type) -> absl::Status {
+                      using C = decltype(c);
+                      using X = std::remove_pointer_t<decltype(in_type)>;
+                      using Y = std::remove_pointer_t<decltype(out_type)>;
+                      const int64_t rows = norm.rows.rows();
+                      ASSIGN_OR_RETURN(void* space, ctx.scratch->Get(static_cast<size_t>(rows) * sizeof(Moments<C>)));
+                      auto* const moments = static_cast<Moments<C>*>(space);
+                      if (set_dx || set_sums) {
+                        RETURN_IF_ERROR(ForEachGroup<D>(
+                            ctx, rows, norm.rows.n, Row<C, X, Y>{norm, X(dy), X(x), X(in[2]), Y(out[0], req[0]), moments, set_dx}));
+                      }
+                      if (!set_sums) return absl::OkStatus();
+                      const Terms<C, X> terms = {X(dy), X(x), moments};
+                      const RowGeometry channels = norm.channels();
+                      const ColumnSum sums[] = {{out[1], req[1]}, {out[2], req[2]}};
+                      if (channels.inner > 1) {
+                        return ForEachGroup<D>(ctx, channels.n, channels.outer * channels.inner,
+                                               Channel<C, X>{terms, channels, norm.groups == 0, Out<C>(out[1], req[1]),
+                                                             Out<C>(out[2], req[2]), req[1] != kNullOp, req[2] != kNullOp});
+                      }
+                      if (norm.groups == 0) return ColumnSums<D, C>(ctx, channels.outer, channels.n, terms, sums);
+                      return ColumnSums<D, C>(ctx, channels.outer, channels.n, TermsOfElements<C, X>{terms}, sums);
+                    });
 }
 
 }  // namespace gluond::ops

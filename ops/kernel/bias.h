@@ -1,11 +1,10 @@
-// Bias: a vector along the rows of a matrix, added to every row; and its gradient, the sum of the rows.
+// The gradient of a bias, a vector that every row of a matrix has got: the sum of the rows. (Gemm adds a bias.)
 
 #ifndef OPS_KERNEL_BIAS_H_
 #define OPS_KERNEL_BIAS_H_
 
 #include "ops/kernel/channels.h"
 #include "ops/kernel/column_sums.h"
-#include BACKEND(bias.h)
 
 namespace gluond::ops {
 
@@ -18,13 +17,6 @@ struct Element {
 };
 
 }  // namespace bias_internal
-
-// y[r, c] += bias[c].
-template <class D>
-absl::Status AddToRows(const OpContext& ctx, const TBlob& bias, const TBlob& y) {
-  if (y.Size() == 0) return absl::OkStatus();
-  return DispatchReal(y.dtype, [&](auto c) { return AddToRowsOn<decltype(c)>(D(), ctx, bias, y); });
-}
 
 // y[c] = sum_r x[r, c].
 template <class D>

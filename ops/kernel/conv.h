@@ -67,6 +67,10 @@ absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const floa
                           ConvOut dw, ConvOut dbias);
 absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const double* dy, const double* x, const double* w,
                           ConvOut dx, ConvOut dw, ConvOut dbias);
+// Preparations make what these functions will look for in ctx.kernels: see FPrepare.
+absl::Status PrepareConvForward(const OpContext& ctx, DType dtype, const ConvSize& size, bool with_bias);
+absl::Status PrepareConvBackward(const OpContext& ctx, DType dtype, const ConvSize& size, bool wants_x, bool wants_w,
+                                 bool wants_bias);
 // The block of channels that float32 convolutions compute in.
 int64_t ConvBlock();
 // True of a volume in groups of one input channel that is not mostly padding: ConvForwardDepthwise is the faster way.

@@ -1,5 +1,5 @@
 // Gemm: C = alpha op(A) op(B) for row-major matrices, op being the matrix or its transpose; one product or a batch.
-// oneDNN on a CPU (OpenBLAS for float64), cuBLAS on a GPU. The 16-bit types add up in float32.
+// On a CPU oneDNN (OpenBLAS for float64) and code of our own for few rows, cuBLAS on a GPU. The 16-bit types add up in float32.
 
 #ifndef OPS_KERNEL_GEMM_H_
 #define OPS_KERNEL_GEMM_H_
@@ -22,15 +22,20 @@ struct GemmSize {
   double alpha = 1;
 };
 
-// Honours `req` for C. Requires: a floating dtype; C overlaps neither A nor B.
+// Honours `req` for C. `bias`: a vector of n, which each row of C gets, or null. Requires: a floating dtype; C overlaps none of the
+// others.
 template <class D>
-absl::Status Gemm(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b, OpReqType req, void* c);
+absl::Status Gemm(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b, OpReqType req, void* c,
+                  const void* bias = nullptr);
 template <>
 absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b, OpReqType req,
-                       void* c);
+                       void* c, const void* bias);
 template <>
 absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b, OpReqType req,
-                       void* c);
+                       void* c, const void* bias);
+
+// PrepareGemm makes what Gemm<cpu> will look for in ctx.kernels: see FPrepare.
+absl::Status PrepareGemm(const OpContext& ctx, DType dtype, const GemmSize& size, OpReqType req);
 
 }  // namespace gluond::ops
 

@@ -179,6 +179,7 @@ absl::Status Forward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in
 template <class C>
 struct BackwardSpace {
   C *dh, *dc, *dgates, *dstate_gates;
+  C* dbias;  // A bias at a time.
 };
 
 // The gates' gradients of all steps, and those of the first state in dh and dc.
@@ -237,8 +238,13 @@ absl::Status BackwardWeights(const OpContext& ctx, const RnnSize& s, int64_t lay
       Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.inputs(layer), .k = rows, .transpose_a = true}, space.dgates, x, req, dw.input));
   RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.units, .k = rows, .transpose_a = true}, space.dstate_gates, before,
                           req, dw.state));
-  RETURN_IF_ERROR(SumColumns<D>(ctx, VectorOf(ctx, space.dgates, rows * gates), req, VectorOf(ctx, dw.input_bias, gates)));
-  return SumColumns<D>(ctx, VectorOf(ctx, space.dstate_gates, rows * gates), req, VectorOf(ctx, dw.state_bias, gates));
+  const TBlob dbias = VectorOf(ctx, space.dbias, gates);
+  RETURN_IF_ERROR(SumColumns<D>(ctx, VectorOf(ctx, space.dgates, rows * gates), kWriteTo, dbias));
+  RETURN_IF_ERROR((ConvertTo<D, C>(ctx, dbias, req, VectorOf(ctx, dw.input_bias, gates))));
+  if (space.dstate_gates != space.dgates) {
+    RETURN_IF_ERROR(SumColumns<D>(ctx, VectorOf(ctx, space.dstate_gates, rows * gates), kWriteTo, dbias));
+  }
+  return ConvertTo<D, C>(ctx, dbias, req, VectorOf(ctx, dw.state_bias, gates));
 }
 
 template <class D, class C>
@@ -263,6 +269,7 @@ absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& i
   if (s.mode == RnnMode::kGru) {
     ASSIGN_OR_RETURN(space.dstate_gates, Space<C>(ctx, s.rows() * s.gates()));
   }
+  ASSIGN_OR_RETURN(space.dbias, Space<C>(ctx, s.gates()));
   C* between[2] = {nullptr, nullptr};  // dL/d(output) of the layers below, by turns.
   for (int64_t i = 0; i < 2 && i + 1 < s.layers; ++i) {
     ASSIGN_OR_RETURN(between[i], Space<C>(ctx, s.outputs()));

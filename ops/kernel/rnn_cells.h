@@ -29,6 +29,9 @@ struct RnnStep {
 
 template <class C, RnnMode mode>
 struct RnnStepForward : RnnStep<C> {
+  // Exponentials take longer than memory does.
+  static constexpr bool kIsBoundByArithmetic = mode != RnnMode::kRelu;
+
   const C *input_bias, *state_bias;
   const C* from_state;   // gru: R h.
   C *gates, *h, *c, *y;  // `gates`: the sums without the biases, then their values.
@@ -83,6 +86,8 @@ struct RnnStepForward : RnnStep<C> {
 // go through R.
 template <class C, RnnMode mode>
 struct RnnStepBackward : RnnStep<C> {
+  static constexpr bool kIsBoundByArithmetic = false;
+
   const C *gates, *c, *new_from_state, *dy;
   C *dh, *dc, *dgates;
   C* dstate_gates;  // gru: the gradients of R h; those of W x are in dgates. The others: dgates.

@@ -19,6 +19,11 @@ struct SoftmaxOf {
     using C = std::decay_t<decltype(x[0])>;
     const C s = static_cast<C>(scale);
     const C max = g.Max(n, [&](int64_t i) { return s * x[i]; });
+    if constexpr (!log && std::is_same_v<decltype(y.y), C*>) {  // Plain memory keeps exponentials for the division.
+      const C sum = g.Sum(n, [&](int64_t i) { return y.y[i] = math::Exp(s * x[i] - max); });
+      g.ForEach(n, [&](int64_t i) { y.y[i] /= sum; });
+      return;
+    }
     const C sum = g.Sum(n, [&](int64_t i) { return math::Exp(s * x[i] - max); });
     if constexpr (log) {
       const C log_sum = math::Log(sum);

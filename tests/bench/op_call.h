@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/core/elementwise.h"
+#include "engine/core/kernel_cache.h"
 #include "engine/core/op.h"
 #include "engine/runtime/team.h"
 
@@ -71,6 +72,7 @@ class OpCall {
     ctx_.is_train = true;
     ctx_.threads = &SharedTeam();
     ctx_.scratch = &scratch_;
+    ctx_.kernels = &kernels_;
     compute_ = node_->op()->GetAttr<FCompute>("FCompute<cpu>");
   }
 
@@ -100,6 +102,7 @@ class OpCall {
   }
 
   OneBlock scratch_;
+  KernelCache kernels_{64};
   OpContext ctx_;
   NodePtr node_;
   std::vector<std::unique_ptr<float[]>> memory_;

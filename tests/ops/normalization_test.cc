@@ -122,25 +122,43 @@ OP_CASES(BackwardBatchNorm,
                  .Tolerance(4),
          });
 
-OP_CASES(LayerNorm, {
-                        OpCase{"OfRows",
-                               "LayerNorm",
-                               {{{2, 3}, {1, 2, 4, 0, -1, 3}}, kGamma, kBeta},
-                               {{"output_mean_var", "True"}},
-                               {{{2, 3}, {-1.0690415, 0.46547923, -0.33184904, -0.39223159, -0.96115796, -0.31359472}},
-                                {{2, 1}, {2.3333333, 0.66666667}},
-                                {{2, 1}, {1.2472231, 1.6996761}}}}
-                            .WithoutGradient(),
-                        OpCase{"GradientOfRows", "LayerNorm", {{{2, 3}, {1, 2, 4, 0, -1, 3}}, kGamma, kBeta}, {}}
-                            .TwiceDifferentiable()
-                            .Tolerance(4),
-                        OpCase{"OfColumns",
-                               "LayerNorm",
-                               {{{2, 3}, {1, 2, 4, 0, -1, 3}}, {{2}, {1, 2}}, {{2}, {0.5, 0}}},
-                               {{"axis", "0"}, {"eps", "0.25"}}}
-                            .TwiceDifferentiable()
-                            .Tolerance(4),
-                    });
+OP_CASES(
+    LayerNorm,
+    {
+        OpCase{"OfRows",
+               "LayerNorm",
+               {{{2, 3}, {1, 2, 4, 0, -1, 3}}, kGamma, kBeta},
+               {{"output_mean_var", "True"}},
+               {{{2, 3}, {-1.0690415, 0.46547923, -0.33184904, -0.39223159, -0.96115796, -0.31359472}},
+                {{2, 1}, {2.3333333, 0.66666667}},
+                {{2, 1}, {1.2472231, 1.6996761}}}}
+            .WithoutGradient(),
+        OpCase{"GradientOfRows", "LayerNorm", {{{2, 3}, {1, 2, 4, 0, -1, 3}}, kGamma, kBeta}, {}}.TwiceDifferentiable().Tolerance(
+            4),
+        OpCase{"OfColumns",
+               "LayerNorm",
+               {{{2, 3}, {1, 2, 4, 0, -1, 3}}, {{2}, {1, 2}}, {{2}, {0.5, 0}}},
+               {{"axis", "0"}, {"eps", "0.25"}}}
+            .TwiceDifferentiable()
+            .Tolerance(4),
+        OpCase{"OfRowsBesideVectors",
+               "LayerNorm",
+               {{{2, 19}, {0,  3.5, 1.5, 5, 3, 1,  4.5, 2.5, 0.5, 4, 2, 0, 3.5, 1.5, 5,  3, 1, 4.5, 2.5,
+                           -2, 1,   4,   0, 3, -1, 2,   -2,  1,   4, 0, 3, -1,  2,   -2, 1, 4, 0,   3}},
+                {{19}, {1, 1.5, 2, 1, 1.5, 2, 1, 1.5, 2, 1, 1.5, 2, 1, 1.5, 2, 1, 1.5, 2, 1}},
+                {{19}, {-1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1}}},
+               {},
+               {{{2, 19}, {-2.5985602, 0.8899201,  -0.31840015, 3.5326402,  -0.57975995,  -1.9446402,  2.2195201, 1.95056,
+                           -3.5708803, 0.9064001,  0.48087994,  -1.1971204, -0.40671993,  -0.98880011, 4.0652803, 2.28016,
+                           -2.4584802, 2.4390403,  0.96704,     -2.4975518, -0.038729787, 3.8918241,   1.4836028, 0.43300211,
+                           -2.0139489, 1.4647574,  -0.24632764, -1.0516397, 1.445912,     0.22540426,  3.9106695, -2.0069745,
+                           0.69713616, -1.9951035, 1.9741801,   1.1688681,  -1.0327943,   1.9553347}}}}
+            .OnlyFloats()
+            .Tolerance(4),
+        OpCase{"OfSingleElements", "LayerNorm", {{{3, 1}, {1, -2, 4}}, {{1}, {2}}, {{1}, {0.5}}}, {}, {{{3, 1}, {0.5, 0.5, 0.5}}}},
+        OpCase{"OfAnEmptyBatch", "LayerNorm", {{{0, 3}, {}}, kGamma, kBeta}, {}, {{{0, 3}, {}}}},
+        OpCase{"OfEmptyRows", "LayerNorm", {{{2, 0}, {}}, {{0}, {}}, {{0}, {}}}, {}, {{{2, 0}, {}}}},
+    });
 
 // The gradient in every type, for numbers whose squares float16 cannot hold, and whose sums bfloat16 cannot hold.
 const std::vector<double> kLarge = {1024, -512, 256, 0, -1024, 2048, 512, 1536},

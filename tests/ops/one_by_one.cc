@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "engine/core/elementwise.h"
+#include "engine/core/kernel_cache.h"
 #include "engine/core/op_facts.h"
 #include "ops/kernel/convert.h"
 
@@ -170,7 +171,9 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
   ctx.device = device;
   ctx.stream = stream;
   ctx.threads = device.type == DeviceType::kCpu ? &threads : nullptr;
+  static KernelCache& kernels = *new KernelCache(256);  // Of all cases: they meet what others have left there.
   ctx.scratch = &scratch;
+  ctx.kernels = &kernels;
   ctx.random = {7, 1, 0};
   if (node.facts().kernel(device.type) == nullptr) return absl::UnimplementedError("no kernel");
   RETURN_IF_ERROR(RunKernel(node.attrs, ctx, in, req, out));

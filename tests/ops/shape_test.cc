@@ -175,5 +175,27 @@ TEST(Transpose, LargeMatrices) {
   EXPECT_EQ((*OneByOne().Call(*node, &inputs))[0].values(), y.values);
 }
 
+// Rows below and above a vector, and long ones; the second thread's piece begins in the middle of a run of rows.
+TEST(Transpose, HeadsOfAnyWidth) {
+  const int64_t batch = 3, steps = 7, heads = 5;
+  const NodePtr node = *TryMakeNode("transpose", "y", {MakeVariable("x")}, {{"axes", "(0, 2, 1, 3)"}});
+  for (const DType type : {DType::kInt8, DType::kFloat16, DType::kFloat32, DType::kFloat64}) {
+    for (const int64_t width : {2, 3, 8, 37, 600}) {
+      Numbers x = {{batch, steps, heads, width}, {}};
+      for (int64_t i = 0; i < x.shape.Size(); ++i) x.values.push_back(static_cast<double>(i % 101));
+      std::vector<double> y;
+      for (int64_t b = 0; b < batch; ++b) {
+        for (int64_t h = 0; h < heads; ++h) {
+          for (int64_t s = 0; s < steps; ++s) {
+            for (int64_t w = 0; w < width; ++w) y.push_back(x.values[((b * steps + s) * heads + h) * width + w]);
+          }
+        }
+      }
+      std::vector<HostTensor> inputs = {HostTensor::Of(x, type)};
+      EXPECT_EQ((*OneByOne().Call(*node, &inputs))[0].values(), y) << type << " " << width;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gluond::testing

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "engine/core/kernel_cache.h"
 #include "ops/kernel/conv.h"
 #include "ops/kernel/cpu/conv_layouts.h"
 #include "ops/kernel/cpu/conv_pieces.h"
-#include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {
 namespace {
@@ -195,6 +196,8 @@ struct Pieces {
     if (dbias != nullptr) sum(&Piece::dbias, 0, cut.whole.out_channels, add_bias, dbias);
   }
 
+  size_t kept_bytes() const { return 2 * kCodeBytes + pieces.size() * kPieceBytes; }
+
   const Result result;
   const Cut cut;
   std::unique_ptr<SharedInput> shared_x, shared_w, shared_y;
@@ -205,12 +208,10 @@ struct Pieces {
   size_t bytes = 0;                    // The temporary space of the piece that takes most.
 };
 
-// Valid until the next call for the same result.
-template <Result result>
-absl::StatusOr<Pieces*> PiecesOf(const ConvSize& size, bool with_bias) {
-  thread_local PrimitiveCache<std::pair<ConvSize, bool>, Pieces> cache;
-  return cache.Get({size, with_bias},
-                   [&]() -> absl::StatusOr<std::unique_ptr<Pieces>> { return std::make_unique<Pieces>(result, size, with_bias); });
+absl::StatusOr<std::shared_ptr<Pieces>> PiecesOf(const OpContext& ctx, Result result, const ConvSize& size, bool with_bias) {
+  return Prepared<Pieces>(ctx.kernels, std::tuple(result, size, with_bias), [&]() -> absl::StatusOr<std::unique_ptr<Pieces>> {
+    return std::make_unique<Pieces>(result, size, with_bias);
+  });
 }
 
 }  // namespace
@@ -221,15 +222,29 @@ absl::Status ConvForward(const OpContext& ctx, const ConvSize& size, const float
                          float* y) {
   if (IsDepthwiseVolume(size)) return ConvForwardDepthwise(ctx, size, x, w, bias, add, y);
   constexpr absl::string_view kWhat = "Convolution";
-  Pieces* to_y = nullptr;
+  std::shared_ptr<Pieces> to_y;
   RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(to_y, PiecesOf<Result::kY>(size, bias != nullptr));
+    ASSIGN_OR_RETURN(to_y, PiecesOf(ctx, Result::kY, size, bias != nullptr));
     return absl::OkStatus();
   }));
   RETURN_IF_ERROR(to_y->LoadShared(ctx, kWhat, x, w, nullptr));
   return ForEachPiece(ctx, kWhat, to_y->cut.pieces, to_y->bytes, [&](int64_t i, PieceSpace space) {
     to_y->Run(i, x, w, bias, add, y, space);
     return absl::OkStatus();
+  });
+}
+
+absl::Status PrepareConvForward(const OpContext& ctx, DType dtype, const ConvSize& size, bool with_bias) {
+  if (dtype == DType::kFloat64 || IsDepthwiseVolume(size)) return absl::OkStatus();
+  return CallOneDnn("Convolution", [&] { return PiecesOf(ctx, Result::kY, size, with_bias).status(); });
+}
+
+absl::Status PrepareConvBackward(const OpContext& ctx, DType dtype, const ConvSize& size, bool wants_x, bool wants_w,
+                                 bool wants_bias) {
+  if (dtype == DType::kFloat64) return absl::OkStatus();
+  return CallOneDnn("_backward_Convolution", [&]() -> absl::Status {
+    if (wants_x) RETURN_IF_ERROR(PiecesOf(ctx, Result::kX, size, false).status());
+    return wants_w || wants_bias ? PiecesOf(ctx, Result::kW, size, wants_bias).status() : absl::OkStatus();
   });
 }
 
@@ -244,13 +259,13 @@ absl::Status ConvBackward(const OpContext& ctx, const ConvSize& size, const floa
   float* const dx_data = static_cast<float*>(dx.data);
   float* const dw_data = static_cast<float*>(dw.data);
   float* const dbias_data = dbias.req == kNullOp ? nullptr : static_cast<float*>(dbias.data);
-  Pieces *to_x = nullptr, *to_w = nullptr;
+  std::shared_ptr<Pieces> to_x, to_w;
   RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {
     if (wants_x) {
-      ASSIGN_OR_RETURN(to_x, PiecesOf<Result::kX>(size, false));
+      ASSIGN_OR_RETURN(to_x, PiecesOf(ctx, Result::kX, size, false));
     }
     if (wants_w) {
-      ASSIGN_OR_RETURN(to_w, PiecesOf<Result::kW>(size, dbias_data != nullptr));
+      ASSIGN_OR_RETURN(to_w, PiecesOf(ctx, Result::kW, size, dbias_data != nullptr));
       RETURN_IF_ERROR(to_w->Point(ctx, dw_data, dbias_data));
     }
     return absl::OkStatus();

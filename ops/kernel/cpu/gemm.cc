@@ -5,31 +5,84 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "cblas.h"
-#include "ops/kernel/cpu/gemm_panels.h"
+#include "engine/core/kernel_cache.h"
 #include "ops/kernel/cpu/onednn.h"
-#include "ops/kernel/primitive_cache.h"
 #include "ops/kernel/stage.h"
 
 namespace gluond::ops {
 namespace {
 
+// Some rows of A, which follow one another, times some columns of B: dense ones, or panels of two vectors. Each element's terms are
+// added up in an order that the depth decides, and for dots the instructions: not the rows and columns beside it.
+template <class C>
+struct RowsPiece {
+  const C *a, *b;
+  int64_t rows, cols, depth;
+  const C* bias;  // The columns' own; or null.
+  bool add;       // C is added to.
+  C* c;
+  int64_t pitch;  // C's rows lie so far apart.
+};
+// More rows than these pay for the packing of a constant matrix.
+constexpr int64_t kMostPanelRows = 128;
+
+template <class C>
+void StoreSum(C sum, const RowsPiece<C>& p, int64_t row, int64_t col) {
+  if (p.bias != nullptr) sum += p.bias[col];
+  C& c = p.c[row * p.pitch + col];
+  c = p.add ? c + sum : sum;
+}
+
+namespace gemm_avx2 {
+constexpr int kBytes = 32, kSums = 12;
+#include "ops/kernel/cpu/gemm_tile.h"
+}  // namespace gemm_avx2
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
+namespace gemm_avx512 {
+constexpr int kBytes = 64, kSums = 24;
+#include "ops/kernel/cpu/gemm_tile.h"
+}  // namespace gemm_avx512
+#pragma GCC pop_options
+
 using dnnl::memory;
+
+// Sets or adds to rows of `cols` elements, which lie `pitch` apart at `to` and follow one another at `from`.
+void StoreRows(const float* from, int64_t rows, int64_t cols, bool add, float* to, int64_t pitch) {
+  for (int64_t row = 0; row < rows; ++row, from += cols, to += pitch) {
+    if (!add) std::fill_n(to, cols, 0.f);
+    for (int64_t col = 0; col < cols; ++col) to[col] += from[col];
+  }
+}
+
+// A library's block of C gets its bias, which may be null, while it is in the cache.
+template <class C>
+void AddBias(const C* bias, int64_t rows, int64_t cols, C* c, int64_t pitch) {
+  if (bias == nullptr) return;
+  for (; rows > 0; --rows, c += pitch) {
+    for (int64_t col = 0; col < cols; ++col) c[col] += bias[col];
+  }
+}
 
 // A block of a product, with its arguments, so that binding pointers to them allocates nothing.
 struct Product {
-  int64_t a, b, c, rows, cols;  // Where its operands begin, and how large its block of C is.
-  bool apart;                   // It is computed in temporary space of its own.
+  int64_t a, b, c, batch, rows, cols;  // Where its operands begin, and how large its block of C is.
+  bool apart;                          // It is computed in temporary space of its own.
   dnnl::matmul primitive;
   std::unordered_map<int, memory> arguments;
 };
 struct Products {
   std::vector<Product> blocks;
   size_t bytes = 0;  // The temporary space of the block that takes most.
+
+  size_t kept_bytes() const { return 2 * kCodeBytes + blocks.size() * kPieceBytes; }
 };
 
 // The matrices of the batch in a block and, where that is one, its rows and columns of C.
@@ -44,16 +97,20 @@ int64_t PieceCount(const GemmSize& s) {
   return PiecesOf(static_cast<double>(s.batch) * (m * n * k + 8 * (m * k + k * n + m * n)), kLeastWork);
 }
 
-// Rows first: whole rows of A and C lie dense, which oneDNN's faster code asks for.
+// Rows first: whole rows of A and C lie dense, which oneDNN's faster code asks for. Each block packs its columns of B, so that blocks
+// of many rows are the faster ones. Smaller blocks are for products that would have fewer than four.
 BlockSize CutProduct(const GemmSize& s) {
-  constexpr int64_t kLeastSide = 64;
+  constexpr int64_t kSide = 64;
   const int64_t pieces = PieceCount(s);
   if (s.batch >= pieces) return {(s.batch - 1) / pieces + 1, s.m, s.n};
   BlockSize block = {1, s.m, s.n};
-  for (int64_t made = s.batch; 2 * made <= pieces; made *= 2) {
-    int64_t& side = block.rows >= 2 * kLeastSide ? block.rows : block.cols;
-    if (side < 2 * kLeastSide) break;
-    side = ((side - 1) / 2 / kLeastSide + 1) * kLeastSide;
+  int64_t made = s.batch;
+  for (const auto& [least, most] : {std::pair(4 * kSide, pieces), std::pair(2 * kSide, std::min<int64_t>(pieces, 4))}) {
+    for (; 2 * made <= most; made *= 2) {
+      int64_t& side = block.rows >= least ? block.rows : block.cols;
+      if (side < least) break;
+      side = ((side - 1) / 2 / kSide + 1) * kSide;
+    }
   }
   return block;
 }
@@ -83,6 +140,7 @@ Product MakeProduct(const GemmSize& s, bool add, const BlockSize& block) {
   return {0,
           0,
           0,
+          block.batch,
           block.rows,
           block.cols,
           apart,
@@ -118,89 +176,154 @@ std::unique_ptr<Products> MakeProducts(const GemmSize& s, bool add) {
   return products;
 }
 
-void RunProduct(const GemmSize& s, Product& product, const float* a, const float* b, bool add, float* c, PieceSpace space) {
+// C, and how it is written: `add` adds to it. `bias` may be null.
+template <class C>
+struct Result {
+  const C* bias;
+  bool add;
+  C* c;
+};
+
+void RunProduct(const GemmSize& s, Product& product, const float* a, const float* b, const Result<float>& to, PieceSpace space) {
+  float* const c = to.c + product.c;
   auto& arguments = product.arguments;
   Bind(arguments.at(DNNL_ARG_SRC), a + product.a);
   Bind(arguments.at(DNNL_ARG_WEIGHTS), b + product.b);
   if (product.apart) {
     space.Bind(arguments.at(DNNL_ARG_DST));
   } else {
-    Bind(arguments.at(DNNL_ARG_DST), c + product.c);
+    Bind(arguments.at(DNNL_ARG_DST), c);
   }
   space.Bind(arguments.at(DNNL_ARG_SCRATCHPAD));
   product.primitive.execute(CpuStream(), arguments);
-  if (!product.apart) return;
-  const float* const from = static_cast<const float*>(product.arguments.at(DNNL_ARG_DST).get_data_handle());
-  StoreRows(from, product.rows, product.cols, add, c + product.c, s.n);
+  if (product.apart) {
+    const float* const from = static_cast<const float*>(product.arguments.at(DNNL_ARG_DST).get_data_handle());
+    StoreRows(from, product.rows, product.cols, to.add, c, s.n);
+  }
+  if (to.bias != nullptr) AddBias(to.bias + product.c % s.n, product.rows * product.batch, product.cols, c, s.n);
 }
 
-// One row times each matrix, for which the packing of B would take longer than the product.
-absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
-  const int64_t block = std::min(s.n, std::max<int64_t>(64, (int64_t{1} << 19) / s.k));
-  const int64_t blocks = (s.n - 1) / block + 1;
-  return ForEachPiece(ctx, "matrix product", s.batch * blocks, 0, [&](int64_t i, PieceSpace) -> absl::Status {
-    const int64_t matrix = i / blocks, col = i % blocks * block, cols = std::min(block, s.n - col);
-    const float* const from = b + matrix * s.k * s.n + (s.transpose_b ? col * s.k : col);
-    const dnnl::status status =
-        dnnl::sgemm('N', s.transpose_b ? 'T' : 'N', 1, cols, s.k, static_cast<float>(s.alpha), a + matrix * s.k, s.k, from,
-                    s.transpose_b ? s.k : s.n, add ? 1 : 0, c + matrix * s.n + col, s.n);
-    if (status == dnnl::status::success) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("matrix product: oneDNN: status ", static_cast<int>(status)));
+constexpr absl::string_view kWhat = "matrix product";
+
+// Multiplications that are worth a piece of few rows, which takes some microseconds: B is read at the memory's speed.
+constexpr int64_t kLeastOfRows = 3 << 14;
+
+// Calls body(matrix, begin, end) for pieces of the columns of each matrix, `unit` columns or a multiple.
+template <class Body>
+void ForEachColumns(const OpContext& ctx, const GemmSize& s, int64_t unit, const Body& body) {
+  const int64_t units = (s.n - 1) / unit + 1, each = s.m * unit * s.k;
+  Parallel(ctx, s.batch * units, (kLeastOfRows - 1) / std::max<int64_t>(1, each) + 1, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t matrix = begin / units, first = begin % units, taken = std::min(end - begin, units - first);
+      body(matrix, first * unit, std::min((first + taken) * unit, s.n));
+      begin += taken;
+    }
   });
 }
 
-// The panels of `b`, which lie in *packed; null where `b` is no constant, or not to be packed. A constant's product is of
-// panels, whether these are kept or not: it has the same bits, unless there is no memory for panels at all.
-absl::StatusOr<PanelProduct*> FindPanels(const OpContext& ctx, const GemmSize& s, const float* b, const char** packed) {
-  if (ctx.constants == nullptr || !PanelProduct::Fits(s) || !ctx.constants->Contains(b)) return nullptr;
-  thread_local PrimitiveCache<std::array<int64_t, 4>, PanelProduct> cache;
-  ASSIGN_OR_RETURN(PanelProduct* const panels,
-                   cache.Get({s.m, s.n, s.k, s.transpose_b}, [&]() -> absl::StatusOr<std::unique_ptr<PanelProduct>> {
-                     return std::make_unique<PanelProduct>(s, PieceCount(s));
-                   }));
-  const auto pack = [&](void* to) {
-    panels->Pack(b, static_cast<char*>(to));
-    return absl::OkStatus();
-  };
-  if (!panels->Prepare()) return nullptr;
-  ASSIGN_OR_RETURN(const void* form, ctx.constants->Find(b, panels->form(), panels->bytes(), pack));
-  if (form == nullptr) {
-    const absl::StatusOr<void*> scratch = ctx.scratch->Get(panels->bytes());
-    if (!scratch.ok()) return nullptr;
-    RETURN_IF_ERROR(pack(*scratch));
-    form = *scratch;
-  }
-  *packed = static_cast<const char*>(form);
-  return panels;
+// Few rows, for which the packing of B would take longer than the product: B's columns lie dense, and are read once.
+bool IsOfDots(const GemmSize& s, bool constant) {
+  return s.transpose_b && s.m <= (constant ? 4 : 8) && (s.m == 1 || !s.transpose_a) && s.alpha == 1;
+}
+void MultiplyByDots(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, const Result<float>& to) {
+  ForEachColumns(ctx, s, 16, [&](int64_t matrix, int64_t begin, int64_t end) {
+    const RowsPiece<float> piece = {a + matrix * s.m * s.k,
+                                    b + (matrix * s.n + begin) * s.k,
+                                    s.m,
+                                    end - begin,
+                                    s.k,
+                                    to.bias == nullptr ? nullptr : to.bias + begin,
+                                    to.add,
+                                    to.c + matrix * s.m * s.n + begin,
+                                    s.n};
+    (HasAvx512() ? gemm_avx512::MultiplyDots<float> : gemm_avx2::MultiplyDots<float>)(piece);
+  });
 }
 
-absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, bool add, float* c) {
-  constexpr absl::string_view kWhat = "matrix product";
-  PanelProduct* panels = nullptr;
-  const char* packed = nullptr;
-  RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(panels, FindPanels(ctx, s, b, &packed));
+// One row times each matrix, whose rows lie dense.
+absl::Status RowTimesMatrix(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, const Result<float>& to) {
+  const int64_t block = std::min(s.n, std::max<int64_t>(64, (int64_t{1} << 19) / s.k));
+  const int64_t blocks = (s.n - 1) / block + 1;
+  return ForEachPiece(ctx, kWhat, s.batch * blocks, 0, [&](int64_t i, PieceSpace) -> absl::Status {
+    const int64_t matrix = i / blocks, col = i % blocks * block, cols = std::min(block, s.n - col);
+    const float* const from = b + matrix * s.k * s.n + (s.transpose_b ? col * s.k : col);
+    float* const c = to.c + matrix * s.n + col;
+    const dnnl::status status = dnnl::sgemm('N', s.transpose_b ? 'T' : 'N', 1, cols, s.k, static_cast<float>(s.alpha),
+                                            a + matrix * s.k, s.k, from, s.transpose_b ? s.k : s.n, to.add ? 1 : 0, c, s.n);
+    if (status != dnnl::status::success) {
+      return absl::InternalError(absl::StrCat("matrix product: oneDNN: status ", static_cast<int>(status)));
+    }
+    if (to.bias != nullptr) AddBias(to.bias + col, 1, cols, c, cols);
     return absl::OkStatus();
-  }));
-  if (panels != nullptr) return panels->Run(ctx, kWhat, a, packed, add, c);
-  if (s.m == 1) return RowTimesMatrix(ctx, s, a, b, add, c);
-  using Key = std::array<int64_t, 8>;
-  thread_local PrimitiveCache<Key, Products> cache;
-  const Key key = {s.m, s.n, s.k, s.batch, s.transpose_a, s.transpose_b, add, BitCast<int64_t>(s.alpha)};
-  Products* products = nullptr;
+  });
+}
+
+// Some rows times a constant matrix, which is packed once in panels of two vectors' columns, and kept by the constants. A matrix that
+// is not kept yet is packed for the call alone, so that the product has the same bits.
+// A narrow matrix would be padded to more than twice its bytes.
+bool IsOfPanels(const GemmSize& s) {
+  const int64_t least = HasAvx512() ? gemm_avx512::kLanes<float> : gemm_avx2::kLanes<float>;
+  return s.batch == 1 && s.m <= kMostPanelRows && s.n >= least && !s.transpose_a && s.alpha == 1;
+}
+// False: there is no memory for panels at all.
+absl::StatusOr<bool> MultiplyByPanels(const OpContext& ctx, const GemmSize& s, const float* a, const float* b,
+                                      const Result<float>& to) {
+  const int64_t width = 2 * (HasAvx512() ? gemm_avx512::kLanes<float> : gemm_avx2::kLanes<float>);
+  const int64_t panels = (s.n - 1) / width + 1;
+  const size_t bytes = static_cast<size_t>(panels * width * s.k) * sizeof(float);
+  const auto pack = [&](void* into) {
+    Parallel(ctx, panels, 1 + kGrain / (width * s.k), [&](int64_t begin, int64_t end) {
+      const int64_t col = begin * width, cols = std::min(end * width, s.n) - col;
+      (HasAvx512() ? gemm_avx512::PackPanels<float> : gemm_avx2::PackPanels<float>)(b + col * (s.transpose_b ? s.k : 1),
+                                                                                    s.transpose_b ? s.k : s.n, s.transpose_b, s.k,
+                                                                                    cols, static_cast<float*>(into) + col * s.k);
+    });
+    return absl::OkStatus();
+  };
+  const std::string form = absl::StrCat("matrix product ", s.k, " ", s.n, " ", s.transpose_b);
+  ASSIGN_OR_RETURN(const void* packed, ctx.constants->Find(b, form, bytes, pack));
+  if (packed == nullptr) {
+    const absl::StatusOr<void*> space = ctx.scratch->Get(bytes);
+    if (!space.ok()) return false;
+    RETURN_IF_ERROR(pack(*space));
+    packed = *space;
+  }
+  ForEachColumns(ctx, s, width, [&](int64_t, int64_t begin, int64_t end) {
+    const RowsPiece<float> piece = {a,   static_cast<const float*>(packed) + begin * s.k, s.m,    end - begin,
+                                    s.k, to.bias == nullptr ? nullptr : to.bias + begin,  to.add, to.c + begin,
+                                    s.n};
+    (HasAvx512() ? gemm_avx512::MultiplyPanels<float> : gemm_avx2::MultiplyPanels<float>)(piece);
+  });
+  return true;
+}
+
+absl::StatusOr<std::shared_ptr<Products>> ProductsOf(const OpContext& ctx, const GemmSize& s, bool add) {
+  const std::array<int64_t, 8> key = {s.m, s.n, s.k, s.batch, s.transpose_a, s.transpose_b, add, BitCast<int64_t>(s.alpha)};
+  return Prepared<Products>(ctx.kernels, key, [&]() -> absl::StatusOr<std::unique_ptr<Products>> { return MakeProducts(s, add); });
+}
+
+absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, const Result<float>& to) {
+  const bool constant = ctx.constants != nullptr && IsOfPanels(s) && ctx.constants->Contains(b);
+  if (IsOfDots(s, constant)) return MultiplyByDots(ctx, s, a, b, to), absl::OkStatus();
+  if (s.m == 1) return RowTimesMatrix(ctx, s, a, b, to);
+  if (constant) {
+    ASSIGN_OR_RETURN(const bool done, MultiplyByPanels(ctx, s, a, b, to));
+    if (done) return absl::OkStatus();
+  }
+  std::shared_ptr<Products> products;
   RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(products, cache.Get(key, [&]() -> absl::StatusOr<std::unique_ptr<Products>> { return MakeProducts(s, add); }));
+    ASSIGN_OR_RETURN(products, ProductsOf(ctx, s, to.add));
     return absl::OkStatus();
   }));
   const int64_t blocks = static_cast<int64_t>(products->blocks.size());
   return ForEachPiece(ctx, kWhat, blocks, products->bytes, [&](int64_t i, PieceSpace space) {
-    RunProduct(s, products->blocks[i], a, b, add, c, space);
+    RunProduct(s, products->blocks[i], a, b, to, space);
     return absl::OkStatus();
   });
 }
 
 // Each of our threads computes rows of C. OpenBLAS itself stays single-threaded, as it would bring a pool of its own.
-absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const double* a, const double* b, bool add, double* c) {
+absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const double* a, const double* b, const Result<double>& to) {
   if (std::max({s.m, s.n, s.k}) > std::numeric_limits<blasint>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("matrix product of [", s.m, ",", s.k, "] and [", s.k, ",", s.n,
                                                    "] in float64: want less than 2^31 rows and columns; use float32"));
@@ -213,8 +336,9 @@ absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const double* a, 
       const int64_t rows = std::min(end - begin, s.m - row);
       const double* a_rows = a + matrix * s.m * s.k + (s.transpose_a ? row : row * s.k);
       cblas_dgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans, s.transpose_b ? CblasTrans : CblasNoTrans, rows, s.n,
-                  s.k, s.alpha, a_rows, s.transpose_a ? s.m : s.k, b + matrix * s.k * s.n, s.transpose_b ? s.k : s.n, add ? 1 : 0,
-                  c + begin * s.n, s.n);
+                  s.k, s.alpha, a_rows, s.transpose_a ? s.m : s.k, b + matrix * s.k * s.n, s.transpose_b ? s.k : s.n,
+                  to.add ? 1 : 0, to.c + begin * s.n, s.n);
+      AddBias(to.bias, rows, s.n, to.c + begin * s.n, s.n);
       begin += rows;
     }
   });
@@ -224,24 +348,38 @@ absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const double* a, 
 }  // namespace
 
 template <>
-absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& s, const void* a, const void* b, OpReqType req, void* c) {
+absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& s, const void* a, const void* b, OpReqType req, void* c,
+                       const void* bias) {
   if (req == kNullOp || s.batch == 0 || s.m == 0 || s.n == 0) return absl::OkStatus();
-  const int64_t outputs = s.batch * s.m * s.n;
-  if (s.k == 0) {  // An empty sum.
-    if (req != kAddTo) std::memset(c, 0, outputs * SizeOf(dtype));
-    return absl::OkStatus();
-  }
   const auto blob = [&](const void* data, int64_t n) { return TBlob{const_cast<void*>(data), Shape({n}), dtype, ctx.device}; };
   // Debian's oneDNN multiplies the types of 16 bits only on CPUs with AVX-512.
   return DispatchReal(dtype, [&](auto t) -> absl::Status {
     using C = decltype(t);
     ASSIGN_OR_RETURN(const C* from_a, (As<cpu, C>(ctx, blob(a, s.batch * s.m * s.k))));
     ASSIGN_OR_RETURN(const C* from_b, (As<cpu, C>(ctx, blob(b, s.batch * s.k * s.n))));
+    const C* from_bias = nullptr;
+    if (bias != nullptr) {
+      ASSIGN_OR_RETURN(from_bias, (As<cpu, C>(ctx, blob(bias, s.n))));
+    }
     Stage<cpu, C> to;
-    RETURN_IF_ERROR(to.Begin(ctx, {blob(c, outputs), req}, false));
-    RETURN_IF_ERROR(Multiply(ctx, s, from_a, from_b, to.req == kAddTo, to.data));
+    RETURN_IF_ERROR(to.Begin(ctx, {blob(c, s.batch * s.m * s.n), req}, false));
+    const bool add = to.req == kAddTo;
+    if (s.k == 0) {  // Empty sums.
+      if (!add) std::fill_n(to.data, s.batch * s.m * s.n, C(0));
+      AddBias(from_bias, s.batch * s.m, s.n, to.data, s.n);
+    } else {
+      RETURN_IF_ERROR(Multiply(ctx, s, from_a, from_b, {from_bias, add, to.data}));
+    }
     return to.Finish(ctx);
   });
+}
+
+absl::Status PrepareGemm(const OpContext& ctx, DType dtype, const GemmSize& s, OpReqType req) {
+  if (req == kNullOp || s.batch == 0 || s.m == 0 || s.n == 0 || s.k == 0 || dtype == DType::kFloat64) return absl::OkStatus();
+  if (s.m == 1 || IsOfDots(s, false)) return absl::OkStatus();
+  // The second matrix is a constant more often than not, where there are any, and then is not oneDNN's.
+  if (ctx.constants != nullptr && dtype == DType::kFloat32 && IsOfPanels(s)) return absl::OkStatus();
+  return CallOneDnn(kWhat, [&] { return ProductsOf(ctx, s, dtype == DType::kFloat32 && req == kAddTo).status(); });
 }
 
 }  // namespace gluond::ops

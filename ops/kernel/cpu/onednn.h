@@ -26,6 +26,9 @@ inline const dnnl::engine& CpuEngine() {
   return engine;
 }
 
+// Bytes that a primitive's code, and the arguments of one piece, take about: oneDNN does not tell.
+constexpr size_t kCodeBytes = 16 << 10, kPieceBytes = 4 << 10;
+
 inline bool HasAvx512() {
   static const bool has = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) &
                            static_cast<unsigned>(dnnl::cpu_isa::avx512_core)) == static_cast<unsigned>(dnnl::cpu_isa::avx512_core);

@@ -3,11 +3,23 @@
 namespace gluond::ops {
 namespace {
 
+// A call costs more than a short row does, as those of an attention's heads are.
+template <class T>
+void CopyDenseRow(int64_t n, const T* x, T* y) {
+  constexpr int64_t kVector = 32 / sizeof(T), kShort = 512 / sizeof(T);
+  if (n > kShort) {
+    std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  int64_t i = 0;
+  for (; i + kVector <= n; i += kVector) std::memcpy(y + i, x + i, kVector * sizeof(T));
+  for (; i < n; ++i) y[i] = x[i];
+}
+
+// Not for rows that are dense on both sides.
 template <class T>
 void CopyRow(int64_t n, const T* x, int64_t x_stride, T* y, int64_t y_stride) {
-  if (x_stride == 1 && y_stride == 1) {
-    std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
-  } else if (x_stride == 0 && y_stride == 1) {
+  if (x_stride == 0 && y_stride == 1) {
     std::fill_n(y, n, *x);
   } else {
     for (int64_t i = 0; i < n; ++i) y[i * y_stride] = x[i * x_stride];
@@ -46,12 +58,25 @@ absl::Status CopyWalk(cpu, const OpContext& ctx, const Walk<2>& walk, const T* x
     });
     return absl::OkStatus();
   }
-  Parallel(ctx, walk.rows(), std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const auto offset = walk.Row(row);
-      CopyRow(n, x + offset.at[0], walk.row_stride(0), y + offset.at[1], walk.row_stride(1));
-    }
-  });
+  // Rows along the next axis follow each other at even steps: divisions find the first of them.
+  const int next = walk.ndim - 2;
+  const int64_t run = next < 0 ? 1 : walk.dim[next], x_step = next < 0 ? 0 : walk.stride[0][next];
+  const int64_t y_step = next < 0 ? 0 : walk.stride[1][next];
+  const auto copy = [&](const auto& copy_row) {
+    Parallel(ctx, walk.rows(), std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end;) {
+        const auto offset = walk.Row(row);
+        const int64_t rows = std::min(end - row, run - row % run);
+        for (int64_t i = 0; i < rows; ++i) copy_row(x + offset.at[0] + i * x_step, y + offset.at[1] + i * y_step);
+        row += rows;
+      }
+    });
+  };
+  if (walk.row_stride(0) == 1 && walk.row_stride(1) == 1) {
+    copy([n](const T* from, T* to) { CopyDenseRow(n, from, to); });
+  } else {
+    copy([&](const T* from, T* to) { CopyRow(n, from, walk.row_stride(0), to, walk.row_stride(1)); });
+  }
   return absl::OkStatus();
 }
 

@@ -9,16 +9,16 @@
 #include <memory>
 #include <tuple>
 
+#include "engine/core/kernel_cache.h"
 #include "ops/kernel/cuda/cudnn.h"
 #include "ops/kernel/fill.h"
-#include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {
 namespace {
 
 constexpr cudnnBatchNormMode_t kMode = CUDNN_BATCHNORM_SPATIAL;  // A mean and a variance for each channel.
 
-struct Plan {
+struct Plan : DnnPlan {
   DnnTensor x, channels;
 };
 
@@ -36,14 +36,14 @@ bool IsForDnn(const BatchNormCall& call, const TBlob& x, DType other, std::initi
   return !call.from_batch || call.shape.rows() > 1;
 }
 
-absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, const RowGeometry& s, DType dtype) {
-  thread_local PrimitiveCache<std::tuple<int64_t, int64_t, int64_t, DType, int>, Plan> cache;
-  return cache.Get({s.outer, s.n, s.inner, dtype, ctx.device.id}, [&]() -> absl::StatusOr<std::unique_ptr<Plan>> {
-    auto plan = std::make_unique<Plan>();
-    RETURN_IF_ERROR(Describe(dtype, {s.outer, s.n, s.inner, 1}, &plan->x));
-    RETURN_IF_ERROR(Describe(ChannelType(dtype), {1, s.n, 1, 1}, &plan->channels));
-    return plan;
-  });
+absl::StatusOr<std::shared_ptr<Plan>> PlanOf(const OpContext& ctx, const RowGeometry& s, DType dtype) {
+  return Prepared<Plan>(ctx.kernels, std::tuple(s.outer, s.n, s.inner, dtype, ctx.device.id),
+                        [&]() -> absl::StatusOr<std::unique_ptr<Plan>> {
+                          auto plan = std::make_unique<Plan>();
+                          RETURN_IF_ERROR(Describe(dtype, {s.outer, s.n, s.inner, 1}, &plan->x));
+                          RETURN_IF_ERROR(Describe(ChannelType(dtype), {1, s.n, 1, 1}, &plan->channels));
+                          return plan;
+                        });
 }
 
 // Temporary space of one value for each channel.
@@ -78,7 +78,7 @@ absl::Status Train(const OpContext& ctx, const BatchNormCall& call, absl::Span<c
                    void* mean, void* inverse_std) {
   const TBlob &x = in[0], &gamma = in[1], &beta = in[2], &moving_mean = in[3], &moving_var = in[4];
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, call.shape, x.dtype));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Plan> p, PlanOf(ctx, call.shape, x.dtype));
   ASSIGN_OR_RETURN(const TBlob scale, ScaleOf(ctx, call, x.dtype, gamma));
   // cuDNN computes 1 new + 0 old. The old values are zeros, as 0 times NaN would be NaN.
   TBlob new_mean = {nullptr, {call.shape.n}, ChannelType(x.dtype), ctx.device}, new_var = new_mean;
@@ -103,7 +103,7 @@ absl::Status Train(const OpContext& ctx, const BatchNormCall& call, absl::Span<c
 absl::Status Predict(const OpContext& ctx, const BatchNormCall& call, absl::Span<const TBlob> in, OpReqType req, const TBlob& y) {
   const TBlob &x = in[0], &gamma = in[1], &beta = in[2], &moving_mean = in[3], &moving_var = in[4];
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, call.shape, x.dtype));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Plan> p, PlanOf(ctx, call.shape, x.dtype));
   ASSIGN_OR_RETURN(const TBlob scale, ScaleOf(ctx, call, x.dtype, gamma));
   const Scalar one(x.dtype, 1), keep_y(x.dtype, req == kAddTo ? 1 : 0);
   return CudaStatus(
@@ -129,7 +129,7 @@ absl::Status Backward(const OpContext& ctx, const BatchNormCall& call, absl::Spa
                       absl::Span<const TBlob> out) {
   const TBlob &dy = in[0], &x = in[1], &gamma = in[2], &mean = in[3], &inverse_std = in[4];
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, call.shape, x.dtype));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Plan> p, PlanOf(ctx, call.shape, x.dtype));
   ASSIGN_OR_RETURN(const TBlob scale, ScaleOf(ctx, call, x.dtype, gamma));
   ASSIGN_OR_RETURN(const TBlob dgamma, PerChannel(ctx, call.shape, x.dtype));
   ASSIGN_OR_RETURN(const TBlob dbeta, PerChannel(ctx, call.shape, x.dtype));

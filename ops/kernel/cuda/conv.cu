@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "engine/core/gpu_math.h"
+#include "engine/core/kernel_cache.h"
 #include "ops/kernel/cuda/cudnn.h"
-#include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {
 namespace {
@@ -24,7 +24,7 @@ struct Choice {
   size_t workspace = 0;
 };
 
-struct Plan {
+struct Plan : DnnPlan {
   DType dtype;
   bool has_large_windows;  // Windows of more than 3 x 3.
   DnnTensor x, y;
@@ -66,9 +66,8 @@ cudnnMathType_t MostMath(DType dtype) {
   return half || tf32 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH;
 }
 
-absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, DType dtype, const ConvSize& size) {
-  thread_local PrimitiveCache<std::tuple<ConvSize, DType, int>, Plan> cache;
-  return cache.Get({size, dtype, ctx.device.id}, [&]() -> absl::StatusOr<std::unique_ptr<Plan>> {
+absl::StatusOr<std::shared_ptr<Plan>> PlanOf(const OpContext& ctx, DType dtype, const ConvSize& size) {
+  return Prepared<Plan>(ctx.kernels, std::tuple(size, dtype, ctx.device.id), [&]() -> absl::StatusOr<std::unique_ptr<Plan>> {
     auto plan = std::make_unique<Plan>();
     RETURN_IF_ERROR(Fill(size, dtype, plan.get()));
     return plan;
@@ -134,7 +133,8 @@ absl::Status Compute(const OpContext& ctx, DType dtype, const ConvSize& size, ab
                      Workspace* workspace, Run* run, A Plan::*a, const void* a_data, B Plan::*b, const void* b_data,
                      Result Plan::*out, ConvOut result) {
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(Plan * p, PlanOf(ctx, dtype, size));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanOf(ctx, dtype, size));
+  Plan* const p = plan.get();
   const auto ranking = [&](int most, int* count, Perf* ranked) {
     return rank(handle, p->*a, p->*b, p->conv, p->*out, most, count, ranked);
   };

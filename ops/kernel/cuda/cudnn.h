@@ -76,6 +76,11 @@ using DnnConvolution =
     DnnDescriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>;
 using DnnPooling = DnnDescriptor<cudnnPoolingDescriptor_t, cudnnCreatePoolingDescriptor, cudnnDestroyPoolingDescriptor>;
 
+// A plan is what a kernel keeps in its KernelCache: descriptors, and what cuDNN has chosen.
+struct DnnPlan {
+  static size_t kept_bytes() { return 4 << 10; }  // About: cuDNN does not tell.
+};
+
 // Creates the descriptor of a tensor of layout NCHW. Requires: a floating dtype, and sizes from 1 to 2^31 - 1.
 inline absl::Status Describe(DType dtype, const std::array<int64_t, 4>& nchw, DnnTensor* tensor) {
   RETURN_IF_ERROR(tensor->Create());

@@ -11,16 +11,16 @@
 #include <tuple>
 #include <type_traits>
 
+#include "engine/core/kernel_cache.h"
 #include "ops/kernel/convert.h"
 #include "ops/kernel/cuda/cudnn.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/pool.h"
-#include "ops/kernel/primitive_cache.h"
 
 namespace gluond::ops {
 namespace {
 
-struct Plan {
+struct Plan : DnnPlan {
   DnnTensor x, y;
   DnnPooling window;
 };
@@ -44,10 +44,9 @@ bool IsForDnn(const PoolSize& s, const TBlob& x, const TBlob& y) {
   return whole(1) && whole(2);
 }
 
-absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, const PoolSize& s, const TBlob& x) {
-  thread_local PrimitiveCache<std::tuple<PoolSize, int64_t, DType, int>, Plan> cache;
+absl::StatusOr<std::shared_ptr<Plan>> PlanOf(const OpContext& ctx, const PoolSize& s, const TBlob& x) {
   const int64_t batch = x.shape[0], channels = s.planes / batch;
-  return cache.Get({s, batch, x.dtype, ctx.device.id}, [&]() -> absl::StatusOr<std::unique_ptr<Plan>> {
+  return Prepared<Plan>(ctx.kernels, std::tuple(s, batch, x.dtype, ctx.device.id), [&]() -> absl::StatusOr<std::unique_ptr<Plan>> {
     auto plan = std::make_unique<Plan>();
     const auto i = [](int64_t n) { return static_cast<int>(n); };
     RETURN_IF_ERROR(Describe(x.dtype, {batch, channels, s.in[1], s.in[2]}, &plan->x));
@@ -64,7 +63,7 @@ absl::StatusOr<Plan*> PlanOf(const OpContext& ctx, const PoolSize& s, const TBlo
 // UNIMPLEMENTED: nothing is written.
 absl::Status ForwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob& x, OpReqType req, const TBlob& y) {
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, s, x));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Plan> p, PlanOf(ctx, s, x));
   const Scalar alpha(x.dtype, Factor(s)), beta(x.dtype, req == kAddTo ? 1 : 0);
   return CudaStatus(cudnnPoolingForward(handle, p->window, alpha.get(), p->x, x.data, beta.get(), p->y, y.data), "Pooling");
 }
@@ -72,7 +71,7 @@ absl::Status ForwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob& 
 // Requires: an average or a sum, whose gradient depends on dy alone, so that cuDNN does not read its arguments x and y.
 absl::Status BackwardByDnn(const OpContext& ctx, const PoolSize& s, const TBlob& dy, OpReqType req, const TBlob& dx) {
   ASSIGN_OR_RETURN(const cudnnHandle_t handle, DnnHandle(ctx));
-  ASSIGN_OR_RETURN(const Plan* p, PlanOf(ctx, s, dx));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Plan> p, PlanOf(ctx, s, dx));
   const Scalar alpha(dx.dtype, Factor(s)), beta(dx.dtype, req == kAddTo ? 1 : 0);
   return CudaStatus(
       cudnnPoolingBackward(handle, p->window, alpha.get(), p->y, dy.data, p->y, dy.data, p->x, dx.data, beta.get(), p->x, dx.data),

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/kernel_cache.h"
 #include "engine/core/op_context.h"
 #include "engine/runtime/team.h"
 #include "ops/kernel/convert.h"
@@ -58,11 +59,13 @@ class OneConstant final : public Constants {
 struct KernelContext {
   Team threads{2};
   HeapScratch scratch;
+  KernelCache kernels{64};
   OpContext ctx;
 
   KernelContext() {
     ctx.threads = &threads;
     ctx.scratch = &scratch;
+    ctx.kernels = &kernels;
   }
 };
 
