@@ -36,6 +36,7 @@ struct RecordedNode : Node {
   uint64_t state = 0;     // The Array's, for which the node stands.
   bool training = false;  // The mode of the call, which is its gradient's, too.
   bool is_freed = false;  // A Backward that did not retain the tape freed it.
+  uint32_t place = 0;     // Where it stands in the last walk over the tape that has met it.
 
   // Releases the values and the history. Variables stay: other tapes may begin at them.
   void Free() {

@@ -1,10 +1,11 @@
 #include "engine/imperative/backward_walk.h"
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/dtype.h"
 #include "engine/core/op.h"
@@ -20,27 +21,13 @@ constexpr char kNotRecorded[] =
     "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, "
     "you need to pass retain_graph=True to backward.";
 
-// The part of the tape that is differentiated.
-struct History {
-  std::vector<NodePtr> nodes;  // All of them RecordedNode, in topological order.
-  absl::flat_hash_set<const Node*> known;
+// Plans of more nodes, the tape's and their own, are not kept.
+constexpr int64_t kMostPlanned = 1 << 12;
 
-  void Add(const NodePtr& node) {
-    if (known.insert(node.get()).second) nodes.push_back(node);
-  }
-  absl::Status AddAllBefore(const std::vector<NodeEntry>& ys) {
-    for (const NodePtr& node : PostOrder(ys)) {
-      if (static_cast<const RecordedNode&>(*node).is_freed) return absl::FailedPreconditionError(kNotRecorded);
-      Add(node);
-    }
-    return absl::OkStatus();
-  }
-};
+// The nodes of a client's function: each is a call of its own.
+constexpr char kCustomFunctionGradient[] = "_backward_CustomFunction";
 
-// The gradient's own nodes, each after those that it reads.
-std::vector<NodePtr> NodesBeside(const History& history, const Gradients& gradients) {
-  return PostOrder(gradients, [&history](const Node* node) { return history.known.contains(node); });
-}
+RecordedNode& Recorded(const NodePtr& node) { return static_cast<RecordedNode&>(*node); }
 
 // A call of the node that does not keep the node's inputs alive.
 PreparedOpPtr PreparedAlone(const NodePtr& node, bool recordable) {
@@ -51,36 +38,8 @@ PreparedOpPtr PreparedAlone(const NodePtr& node, bool recordable) {
   return Prepared(std::move(alone), recordable);
 }
 
-// The variables whose gradients are wanted, and their marks.
-struct Variables {
-  std::vector<NodeEntry> entries;
-  std::vector<MarkPtr> marks;  // Empty where the caller named the variables.
-};
-
-absl::StatusOr<Variables> FindVariables(const History& history, absl::Span<const Array> named) {
-  Variables found;
-  for (size_t i = 0; i < named.size(); ++i) {
-    if (!named[i].entry || !history.known.contains(named[i].entry.node.get())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("cannot differentiate with respect to the ", i + 1,
-                       "-th variable because it does not require gradient, or the heads do not depend on it"));
-    }
-    found.entries.push_back(named[i].entry);
-  }
-  if (!named.empty()) return found;
-  for (const NodePtr& node : history.nodes) {
-    const MarkPtr& mark = static_cast<const RecordedNode&>(*node).mark;
-    if (mark == nullptr) continue;
-    found.entries.push_back({node, 0});
-    found.marks.push_back(mark);
-  }
-  if (!found.entries.empty()) return found;
-  return absl::FailedPreconditionError("there are no inputs in computation graph that require gradients");
-}
-
-absl::Status LostOutputError(const NodeEntry& entry) {
-  return absl::InternalError(absl::StrCat("the tape has lost output ", entry.index, " of '", entry.node->name(),
-                                          "', which the gradient needs; please report it"));
+absl::Status LostValueError(absl::string_view reader) {
+  return absl::InternalError(absl::StrCat("the tape has lost a value that ", reader, " needs; please report it"));
 }
 
 // The head gradient, or a failure if it turns out not to be like the head.
@@ -111,7 +70,187 @@ absl::StatusOr<ValuePtr> CheckHeadGradient(const std::shared_ptr<Scheduler>& sch
   return checked;
 }
 
+// Whether the call is over within a turn. The gradient of a graph takes about twice as long as the call has taken.
+bool IsShort(const PreparedOp& op, const std::vector<Array>& inputs) {
+  if (op.graph == nullptr) return true;
+  if (op.graph->graph != nullptr) return false;
+  const Value& call = *inputs[op.graph->paused_input].value;
+  return call.known() && call.failure() == nullptr && PausedCall::Of(call.tensor()).took < tuning::kReadyTurn / 2;
+}
+
 }  // namespace
+
+// The part of the tape that is differentiated, in topological order.
+class Imperative::BackwardWalk::History {
+ public:
+  absl::Status AddAllBefore(const std::vector<NodeEntry>& ys) {
+    std::vector<std::pair<const NodePtr*, size_t>> stack;  // Nodes, each with the next input to look at.
+    const auto push = [&](const NodePtr& node) {
+      if (!Contains(node)) stack.push_back({&node, 0});
+    };
+    for (const NodeEntry& y : ys) {
+      push(y.node);
+      while (!stack.empty()) {
+        auto& [node, next] = stack.back();
+        if (Recorded(*node).is_freed) return absl::FailedPreconditionError(kNotRecorded);
+        if (next < (*node)->inputs.size()) {
+          push((*node)->inputs[next++].node);
+        } else {
+          Add(*node);
+          stack.pop_back();
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+  void Add(const NodePtr& node) {
+    if (Contains(node)) return;
+    Recorded(node).place = static_cast<uint32_t>(nodes_.size());
+    nodes_.push_back(node);
+  }
+  // Requires: the node is of a tape.
+  bool Contains(const NodePtr& node) const {
+    const uint32_t place = Recorded(node).place;
+    return place < nodes_.size() && nodes_[place] == node;
+  }
+  const std::vector<NodePtr>& nodes() const { return nodes_; }
+
+  // The variables whose gradients are wanted. Those that `named` does not name have marks.
+  absl::StatusOr<std::vector<NodeEntry>> Variables(absl::Span<const Array> named, std::vector<MarkPtr>* marks) const {
+    std::vector<NodeEntry> found;
+    for (size_t i = 0; i < named.size(); ++i) {
+      if (!named[i].entry || !Contains(named[i].entry.node)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("cannot differentiate with respect to the ", i + 1,
+                         "-th variable because it does not require gradient, or the heads do not depend on it"));
+      }
+      found.push_back(named[i].entry);
+    }
+    if (!named.empty()) return found;
+    for (const NodePtr& node : nodes_) {
+      if (Recorded(node).mark == nullptr) continue;
+      found.push_back({node, 0});
+      marks->push_back(Recorded(node).mark);
+    }
+    if (!found.empty()) return found;
+    return absl::FailedPreconditionError("there are no inputs in computation graph that require gradients");
+  }
+
+ private:
+  std::vector<NodePtr> nodes_;  // All of them RecordedNode.
+};
+
+// Makes a plan of what BuildGradient makes.
+class Imperative::BackwardWalk::Planner {
+ public:
+  Planner(Imperative& imperative, const BackwardOptions& options, const History& history)
+      : imperative_(imperative), options_(options), nodes_(history.nodes()) {
+    for (uint32_t i = 0; i < nodes_.size(); ++i) places_[nodes_[i].get()] = i;
+  }
+
+  absl::StatusOr<std::shared_ptr<BackwardPlan>> Make(const std::vector<NodeEntry>& ys, const std::vector<NodeEntry>& xs,
+                                                     const Gradients& heads) {
+    ASSIGN_OR_RETURN(const Gradients gradients, Build(ys, xs, heads));
+    const auto known = [this](const Node* node) { return places_.contains(node); };
+    const std::vector<NodePtr> order = PostOrder(gradients, known);  // The gradient's own nodes, each after those that it reads.
+    auto plan = std::make_shared<BackwardPlan>();
+    const auto find = [&](const std::vector<NodeEntry>& entries) {
+      for (const NodeEntry& entry : entries) {
+        if (const auto place = places_.find(entry.node.get()); place != places_.end()) {
+          plan->recorded.push_back({place->second, entry.index});
+        }
+      }
+    };
+    find(gradients);
+    for (const NodePtr& node : order) find(node->inputs);
+    std::sort(plan->recorded.begin(), plan->recorded.end());
+    plan->recorded.erase(std::unique(plan->recorded.begin(), plan->recorded.end()), plan->recorded.end());
+    auto number = static_cast<uint32_t>(plan->recorded.size());
+    absl::flat_hash_map<const Node*, uint32_t> first_outputs;
+    for (const NodePtr& node : order) {
+      first_outputs[node.get()] = number;
+      number += node->num_outputs();
+    }
+    plan->uses.resize(number);
+    const auto use = [&](const std::vector<NodeEntry>& entries) {
+      std::vector<uint32_t> numbers;
+      for (const NodeEntry& entry : entries) {
+        const auto first = first_outputs.find(entry.node.get());
+        numbers.push_back(first != first_outputs.end() ? first->second + entry.index
+                                                       : plan->NumberOf({places_.at(entry.node.get()), entry.index}));
+        ++plan->uses[numbers.back()];
+      }
+      return numbers;
+    };
+    for (const NodePtr& node : order) {
+      const auto mode = training_.find(node.get());
+      plan->calls.push_back({nullptr, use(node->inputs), first_outputs.at(node.get()), std::vector<bool>(node->num_outputs()),
+                             mode == training_.end() ? options_.training : mode->second});
+    }
+    plan->gradients = use(gradients);
+    for (size_t i = 0; i < order.size(); ++i) {
+      BackwardPlan::Planned& call = plan->calls[i];
+      for (uint32_t o = 0; o < call.wanted.size(); ++o) call.wanted[o] = plan->uses[call.first_output + o] > 0;
+      call.op = imperative_.GradientCall(order[i], options_.create_graph);
+    }
+    return plan;
+  }
+
+ private:
+  // A call's gradient has the call's mode: that of a BatchNorm recorded in predict mode is the one of its running means.
+  absl::StatusOr<Gradients> Build(const std::vector<NodeEntry>& ys, const std::vector<NodeEntry>& xs, const Gradients& heads) {
+    const auto mode_of = [](const Node& node) { return static_cast<const RecordedNode&>(node).training; };
+    const auto is_other = [&](const NodePtr& node) { return !node->is_variable() && mode_of(*node) != options_.training; };
+    if (std::none_of(nodes_.begin(), nodes_.end(), is_other)) return BuildGradient(ys, xs, heads);
+    for (const NodePtr& node : nodes_) training_[node.get()] = options_.training;
+    return BuildGradient(ys, xs, heads, [&](const Node& node, const Gradients& made) {
+      for (const NodePtr& each : PostOrder(made, [this](const Node* known) { return training_.contains(known); })) {
+        training_[each.get()] = mode_of(node);
+      }
+    });
+  }
+
+  Imperative& imperative_;
+  const BackwardOptions& options_;
+  const std::vector<NodePtr>& nodes_;
+  absl::flat_hash_map<const Node*, uint32_t> places_;
+  absl::flat_hash_map<const Node*, bool> training_;  // Modes of the gradient's own nodes; empty: all have the options'.
+};
+
+uint32_t BackwardPlan::NumberOf(const Recorded& value) const {
+  return static_cast<uint32_t>(std::lower_bound(recorded.begin(), recorded.end(), value) - recorded.begin());
+}
+
+absl::StatusOr<BackwardPlanPtr> Imperative::BackwardWalk::Plan(const History& history, const std::vector<NodeEntry>& ys,
+                                                               const std::vector<NodeEntry>& xs, const Gradients& heads) {
+  // The form of the tape: all that its gradient depends on.
+  const std::vector<NodePtr>& nodes = history.nodes();
+  std::vector<uint64_t> form = {options_.training, options_.create_graph, ys.size(), xs.size()};
+  std::vector<std::weak_ptr<const OpFacts>> ops;
+  const auto add = [&form](const std::vector<NodeEntry>& entries) {
+    for (const NodeEntry& entry : entries) {
+      form.push_back(entry ? uint64_t{Recorded(entry.node).place} << 32 | entry.index : ~uint64_t{0});
+    }
+  };
+  add(ys), add(xs), add(heads);
+  for (const NodePtr& node : nodes) {
+    form.push_back(reinterpret_cast<uintptr_t>(node->attrs.facts.get()));
+    if (node->is_variable()) continue;
+    form.push_back(Recorded(node).training);
+    form.push_back(node->inputs.size());
+    add(node->inputs);
+  }
+  if (const BackwardPlanPtr* const found = imperative_.plans_.Find(form)) return *found;
+  ASSIGN_OR_RETURN(std::shared_ptr<BackwardPlan> plan, Planner(imperative_, options_, history).Make(ys, xs, heads));
+  const auto is_own = [](const BackwardPlan::Planned& call) { return call.op->node->op()->name() == kCustomFunctionGradient; };
+  // Sixteen edges take about as much as a node.
+  const auto n = static_cast<int64_t>(nodes.size() + plan->calls.size() + form.size() / 16);
+  if (n > kMostPlanned || std::any_of(plan->calls.begin(), plan->calls.end(), is_own)) return plan;
+  for (const NodePtr& node : nodes) plan->form.push_back(node->attrs.facts);
+  *imperative_.planned_ += n;
+  plan->counted = {nullptr, [count = imperative_.planned_, n](const void*) { *count -= n; }};
+  return imperative_.plans_.Insert(std::move(form), std::move(plan));
+}
 
 absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl::Span<const Array> head_gradients,
                                              absl::Span<const Array> variables) {
@@ -133,8 +272,7 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
   RETURN_IF_ERROR(history.AddAllBefore(ys));
   std::vector<Array> named(variables.begin(), variables.end());
   for (Array& variable : named) imperative_.tape_.Put(&variable);
-  ASSIGN_OR_RETURN(Variables xs, FindVariables(history, named));
-  marks_ = std::move(xs.marks);
+  ASSIGN_OR_RETURN(std::vector<NodeEntry> xs, history.Variables(named, &marks_));
   given.insert(given.end(), named.begin(), named.end());
 
   Gradients head_entries(ys.size());
@@ -157,72 +295,60 @@ absl::Status Imperative::BackwardWalk::Begin(absl::Span<const Array> heads, absl
     history.Add(gradient.entry.node);
     given.push_back(std::move(gradient));
   }
-  ASSIGN_OR_RETURN(gradients_, BuildGradients(history.nodes, ys, xs.entries, head_entries));
-  if (options_.create_graph) xs_ = std::move(xs.entries);
+  ASSIGN_OR_RETURN(plan_, Plan(history, ys, xs, head_entries));
+  if (options_.create_graph) xs_ = std::move(xs);
 
-  order_ = NodesBeside(history, gradients_);
-  values_.AddUses(gradients_);
-  for (const NodePtr& node : order_) values_.AddUses(node->inputs);
-  for (const NodePtr& node : history.nodes) {
-    auto& recorded = static_cast<RecordedNode&>(*node);
-    for (uint32_t i = 0; i < recorded.values.size(); ++i) {
-      if (recorded.values[i] == nullptr) continue;
-      values_.Put({node, i}, {recorded.values[i], {node, i}, recorded.mark, recorded.state});
+  left_ = plan_->uses;
+  values_.resize(left_.size());
+  for (size_t i = 0; i < plan_->recorded.size(); ++i) {
+    const auto& [place, output] = plan_->recorded[i];
+    const NodePtr& node = history.nodes()[place];
+    const RecordedNode& recorded = Recorded(node);
+    if (output < recorded.values.size() && recorded.values[output] != nullptr) {
+      values_[i] = {recorded.values[output], {node, output}, recorded.mark, recorded.state};
     }
   }
   for (Array& array : given) {
-    const NodeEntry entry = array.entry;
-    values_.Put(entry, std::move(array));
+    const BackwardPlan::Recorded value = {array.recorded().place, array.entry.index};
+    const uint32_t number = plan_->NumberOf(value);
+    if (number < plan_->recorded.size() && plan_->recorded[number] == value) values_[number] = std::move(array);
   }
   if (!retain) {
-    for (const NodePtr& node : history.nodes) static_cast<RecordedNode&>(*node).Free();
+    for (const NodePtr& node : history.nodes()) Recorded(node).Free();
   }
   return absl::OkStatus();
 }
 
-// A call's gradient has the call's mode: that of a BatchNorm recorded in predict mode is the one of its running means.
-absl::StatusOr<Gradients> Imperative::BackwardWalk::BuildGradients(const std::vector<NodePtr>& history,
-                                                                   const std::vector<NodeEntry>& ys,
-                                                                   const std::vector<NodeEntry>& xs, const Gradients& heads) {
-  const auto mode_of = [](const Node& node) { return static_cast<const RecordedNode&>(node).training; };
-  const auto is_other = [&](const NodePtr& node) { return !node->is_variable() && mode_of(*node) != options_.training; };
-  if (std::none_of(history.begin(), history.end(), is_other)) return BuildGradient(ys, xs, heads);
-  for (const NodePtr& node : history) training_[node.get()] = options_.training;
-  return BuildGradient(ys, xs, heads, [&](const Node& node, const Gradients& made) {
-    for (const NodePtr& each : PostOrder(made, [this](const Node* known) { return training_.contains(known); })) {
-      training_[each.get()] = mode_of(node);
-    }
-  });
+Array Imperative::BackwardWalk::Use(uint32_t number) {
+  Array array = --left_[number] > 0 ? values_[number] : std::move(values_[number]);
+  if (!options_.create_graph) array.entry = {};
+  return array;
 }
 
 absl::StatusOr<const Node*> Imperative::BackwardWalk::Run() {
   const auto turn_ends = Lane::Clock::now() + tuning::kBackwardTurn;
-  for (; next_ < order_.size(); ++next_) {
-    const NodePtr& node = order_[next_];
+  for (; next_ < plan_->calls.size(); ++next_) {
+    const BackwardPlan::Planned& call = plan_->calls[next_];
+    const std::string& name = call.op->node->op()->name();
     inputs_.clear();
-    inputs_.reserve(node->inputs.size());
-    for (const NodeEntry& input : node->inputs) {
-      inputs_.push_back(values_.Use(input));
-      if (!inputs_.back()) return LostOutputError(input);
-      if (!options_.create_graph) inputs_.back().entry = {};
+    inputs_.reserve(call.inputs.size());
+    for (const uint32_t input : call.inputs) {
+      inputs_.push_back(Use(input));
+      if (!inputs_.back()) return LostValueError(name);
     }
-    if (!options_.stop_at.empty() && node->op()->name() == options_.stop_at) return node.get();
-    const uint32_t num_outputs = node->num_outputs();
-    std::vector<bool> wanted(num_outputs);
-    for (uint32_t i = 0; i < num_outputs; ++i) wanted[i] = values_.IsUsed(node.get(), i);
+    if (!options_.stop_at.empty() && name == options_.stop_at) return call.op->node.get();
     Options invoke = InvokeOptions();
-    invoke.wanted = &wanted;
-    if (const auto mode = training_.find(node.get()); mode != training_.end()) invoke.training = mode->second;
-    const PreparedOpPtr op = imperative_.GradientCall(node, options_.create_graph);
-    // A whole graph takes long, so it runs later, behind requests that the client makes meanwhile, such as the loss.
-    const bool now = op->graph == nullptr && Lane::Clock::now() < turn_ends;
+    invoke.wanted = &call.wanted;
+    invoke.training = call.training;
+    // A call that takes long runs later, behind requests that the client makes meanwhile, such as the loss.
+    const bool now = IsShort(*call.op, inputs_) && Lane::Clock::now() < turn_ends;
     std::vector<Array*> states;
-    for (const uint32_t i : op->facts().mutated) states.push_back(TakeState(&inputs_[i]));
-    Results results = imperative_.Begin(op, std::move(inputs_), invoke, now);
+    for (const uint32_t i : call.op->facts().mutated) states.push_back(TakeState(&inputs_[i]));
+    Results results = imperative_.Begin(call.op, std::move(inputs_), invoke, now);
     for (size_t i = 0; i < states.size(); ++i)
       if (states[i] != nullptr) states[i]->value = results.written[i].second;
-    for (uint32_t i = 0; i < num_outputs; ++i)
-      if (wanted[i]) values_.Put({node, i}, std::move(results.outputs[i]));
+    for (uint32_t i = 0; i < call.wanted.size(); ++i)
+      if (call.wanted[i]) values_[call.first_output + i] = std::move(results.outputs[i]);
   }
   return nullptr;
 }
@@ -235,15 +361,15 @@ Array* Imperative::BackwardWalk::TakeState(Array* input) const {
 }
 
 absl::Status Imperative::BackwardWalk::Continue(std::vector<Array> outputs) {
-  const NodePtr& node = order_[next_++];
-  if (outputs.size() != node->num_outputs()) {
-    return absl::InvalidArgumentError(absl::StrCat(outputs.size(), " gradients, expected ", node->num_outputs()));
+  const BackwardPlan::Planned& call = plan_->calls[next_++];
+  if (outputs.size() != call.wanted.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(outputs.size(), " gradients, expected ", call.wanted.size()));
   }
   for (uint32_t i = 0; i < outputs.size(); ++i) {
     ASSIGN_OR_RETURN(outputs[i].value,
                      CheckHeadGradient(imperative_.scheduler_, outputs[i].value, inputs_[i].value, options_.command));
     if (!outputs[i].entry) imperative_.tape_.Put(&outputs[i]);
-    values_.Put({node, i}, std::move(outputs[i]));
+    if (call.wanted[i]) values_[call.first_output + i] = std::move(outputs[i]);
   }
   return absl::OkStatus();
 }
@@ -277,11 +403,10 @@ void Imperative::BackwardWalk::RecordDependence(Array* gradient, const NodeEntry
 absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::BackwardWalk::Take() {
   std::vector<Gradient> found;
   absl::flat_hash_map<const Mark*, size_t> by_mark;  // Several values of one array may be on the tape.
-  for (size_t i = 0; i < gradients_.size(); ++i) {
+  for (size_t i = 0; i < plan_->gradients.size(); ++i) {
     const MarkPtr mark = i < marks_.size() ? marks_[i] : nullptr;
-    Array gradient = values_.Use(gradients_[i]);
-    if (!gradient) return LostOutputError(gradients_[i]);
-    if (!options_.create_graph) gradient.entry = {};
+    Array gradient = Use(plan_->gradients[i]);
+    if (!gradient) return LostValueError("a variable's gradient");
     if (options_.create_graph) RecordDependence(&gradient, xs_[i]);
     gradient.mark = nullptr;
     const auto [it, is_first] = by_mark.try_emplace(mark.get(), found.size());
@@ -311,9 +436,9 @@ absl::StatusOr<std::vector<Imperative::Gradient>> Imperative::Backward(absl::Spa
 
 PreparedOpPtr Imperative::GradientCall(const NodePtr& node, bool recordable) {
   // A client's function is called once or twice, each by a call of its own.
-  if (!node->facts().async || node->op()->name() == "_backward_CustomFunction") return PreparedAlone(node, recordable);
-  PreparedOps& calls = recordable ? recordable_gradient_calls_ : gradient_calls_;
-  return *calls.Find(node->op()->name(), node->attrs.dict, node->num_inputs(), [&] { return PreparedAlone(node, recordable); });
+  if (!node->facts().async || node->op()->name() == kCustomFunctionGradient) return PreparedAlone(node, recordable);
+  return *gradient_calls_.Find(node->op()->name(), node->attrs.dict, node->num_inputs(),
+                               [&] { return PreparedAlone(node, /*recordable=*/true); });
 }
 
 }  // namespace gluond

@@ -1,21 +1,51 @@
 // A backward pass: the gradient of the recorded calls is a graph of the engine's operators. The graph's nodes are
-// invoked one by one, each with the values that the tape kept for the node.
+// invoked one by one, each with the values that the tape kept for the node. Training records the same calls in each
+// step: the calls of the gradient are planned once for tapes of one form.
 
 #ifndef ENGINE_IMPERATIVE_BACKWARD_WALK_H_
 #define ENGINE_IMPERATIVE_BACKWARD_WALK_H_
 
+#include <compare>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/core/op_facts.h"
 #include "engine/imperative/imperative.h"
 #include "engine/passes/gradient.h"
 
 namespace gluond {
+
+// The calls of a backward pass over tapes of one form. Immutable. Values have numbers: first those that the tape has, by
+// node and output, then the outputs of each call in turn.
+struct BackwardPlan {
+  struct Recorded {
+    uint32_t node;  // Its place in the tape.
+    uint32_t output;
+    auto operator<=>(const Recorded&) const = default;
+  };
+  struct Planned {
+    PreparedOpPtr op;
+    std::vector<uint32_t> inputs;
+    uint32_t first_output;
+    std::vector<bool> wanted;  // By output.
+    bool training;
+  };
+
+  std::vector<Recorded> recorded;  // In order.
+  std::vector<Planned> calls;
+  std::vector<uint32_t> gradients;
+  std::vector<uint32_t> uses;                      // By value: how often calls and `gradients` read it.
+  std::vector<std::weak_ptr<const OpFacts>> form;  // The tape's calls: no others have their addresses while this is here.
+  std::shared_ptr<const void> counted;             // The plan's part of Imperative::planned.
+
+  // The number that a value of the tape has, if it is among `recorded`.
+  uint32_t NumberOf(const Recorded& value) const;
+};
 
 // A walk belongs to one Imperative, which outlives it.
 class Imperative::BackwardWalk {
@@ -35,35 +65,14 @@ class Imperative::BackwardWalk {
   absl::StatusOr<std::vector<Gradient>> Take();
 
  private:
-  // The values of entries, each released after its last use.
-  class Values {
-   public:
-    void AddUses(const std::vector<NodeEntry>& entries) {
-      for (const NodeEntry& entry : entries) ++uses_[Key(entry)];
-    }
-    bool IsUsed(const Node* node, uint32_t index) const { return uses_.contains({node, index}); }
-    void Put(const NodeEntry& entry, Array array) {
-      if (uses_.contains(Key(entry))) arrays_[Key(entry)] = std::move(array);
-    }
-    // An empty array where there is no value.
-    Array Use(const NodeEntry& entry) {
-      const auto it = arrays_.find(Key(entry));
-      if (it == arrays_.end()) return {};
-      if (--uses_[Key(entry)] > 0) return it->second;
-      Array last = std::move(it->second);
-      arrays_.erase(it);
-      return last;
-    }
+  class History;
+  class Planner;
 
-   private:
-    static std::pair<const Node*, uint32_t> Key(const NodeEntry& entry) { return {entry.node.get(), entry.index}; }
-
-    absl::flat_hash_map<std::pair<const Node*, uint32_t>, int> uses_;
-    absl::flat_hash_map<std::pair<const Node*, uint32_t>, Array> arrays_;
-  };
-
-  absl::StatusOr<Gradients> BuildGradients(const std::vector<NodePtr>& history, const std::vector<NodeEntry>& ys,
-                                           const std::vector<NodeEntry>& xs, const Gradients& heads);
+  // The plan for tapes like this one, made before or now.
+  absl::StatusOr<BackwardPlanPtr> Plan(const History& history, const std::vector<NodeEntry>& ys, const std::vector<NodeEntry>& xs,
+                                       const Gradients& heads);
+  // The value, which its last user gets for itself. An empty array where there is none.
+  Array Use(uint32_t number);
   Options InvokeOptions() const;
   Options ConstantOptions() const;  // The same, but not recorded.
   Array* TakeState(Array* input) const;
@@ -73,12 +82,11 @@ class Imperative::BackwardWalk {
   const BackwardOptions options_;
   std::vector<MarkPtr> marks_;  // By gradient. Empty where the caller named the variables.
   std::vector<NodeEntry> xs_;   // By gradient, with create_graph.
-  Gradients gradients_;
-  absl::flat_hash_map<const Node*, bool> training_;  // Modes of the gradient's own nodes; empty: all have the options'.
-  std::vector<NodePtr> order_;                       // The gradient's own nodes, each after those that it reads.
-  size_t next_ = 0;                                  // The next of order_.
-  Values values_;
-  std::vector<Array> inputs_;  // The current node's.
+  BackwardPlanPtr plan_;
+  size_t next_ = 0;             // The next of its calls.
+  std::vector<Array> values_;   // By number.
+  std::vector<uint32_t> left_;  // The uses of each that are still to come.
+  std::vector<Array> inputs_;   // The current call's.
 };
 
 }  // namespace gluond

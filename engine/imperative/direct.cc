@@ -1,14 +1,19 @@
 #include "engine/imperative/direct.h"
 
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/passes/in_place.h"
+#include "engine/passes/infer.h"
 #include "engine/passes/operator_error.h"
 #include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/only_holder.h"
@@ -17,19 +22,52 @@
 namespace gluond {
 namespace {
 
-// Gives each input that the call writes memory that nobody else holds.
-absl::Status TakeWritten(const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, ConstantTensors& constants,
-                         DirectRun* run) {
+// Gives each input that the call writes memory that nobody else holds, but for those that it `leaves` as they are.
+absl::Status TakeWritten(
+    const std::vector<uint32_t>& indices, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectRun* run,
+    absl::FunctionRef<bool(uint32_t)> leaves = [](uint32_t) { return false; }) {
   run->written.clear();
   for (const uint32_t i : indices) {
-    constants.Forget(run->inputs[i]);
-    RETURN_IF_ERROR(Own(&run->inputs[i], lane.lanes(), allocator));
+    if (!leaves(i)) {
+      constants.Forget(run->inputs[i]);
+      RETURN_IF_ERROR(Own(&run->inputs[i], lane.lanes(), allocator));
+    }
     run->written.push_back(run->inputs[i]);
   }
   return absl::OkStatus();
 }
 
-absl::Status Infer(const PreparedOp& op, DirectRun* run) {
+// The operator of a call, as a key. Its address is no other's while the key is there.
+struct OpKey {
+  explicit OpKey(const NodePtr& op) : node(op.get()), keeps_address(op) {}
+  bool operator==(const OpKey& other) const { return node == other.node; }
+  template <class H>
+  friend H AbslHashValue(H h, const OpKey& key) {
+    return H::combine(std::move(h), key.node);
+  }
+  const Node* node;
+  std::weak_ptr<const Node> keeps_address;
+};
+
+// The shapes and types of an operator's last call: mostly those of the next one, too.
+struct LastCall {
+  static constexpr size_t kFewTensors = 16;
+  size_t num_tensors = 0;
+  std::vector<Signature> inputs;
+  ShapeVector out_shapes;
+  TypeVector out_types;
+
+  // A payer of calls pays for few tensors with each.
+  size_t kept_bytes() const { return num_tensors <= kFewTensors ? 0 : num_tensors * sizeof(Signature); }
+  bool IsLike(const std::vector<Tensor>& tensors) const {
+    return !out_shapes.empty() && std::equal(tensors.begin(), tensors.end(), inputs.begin(), inputs.end(),
+                                             [](const Tensor& tensor, const Signature& input) {
+                                               return tensor.dtype() == input.dtype && tensor.shape() == input.shape;
+                                             });
+  }
+};
+
+absl::Status InferAnew(const PreparedOp& op, DirectRun* run) {
   const NodeAttrs& attrs = op.node->attrs;
   run->in_shapes.clear();
   run->in_types.clear();
@@ -51,6 +89,25 @@ absl::Status Infer(const PreparedOp& op, DirectRun* run) {
   }
   if (AllKnown(run->out_shapes) && AllKnown(run->out_types)) return absl::OkStatus();
   return absl::FailedPreconditionError("its inputs do not tell the shape and type of its output");
+}
+
+absl::Status Infer(const PreparedOp& op, KernelCache& shapes, DirectRun* run) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<LastCall> last, shapes.Get<LastCall>(OpKey(op.node), [&] {
+    auto made = std::make_unique<LastCall>();
+    made->num_tensors = run->inputs.size() + op.facts().num_outputs;
+    return absl::StatusOr<std::unique_ptr<LastCall>>(std::move(made));
+  }));
+  if (last->IsLike(run->inputs)) {
+    run->out_shapes = last->out_shapes;
+    run->out_types = last->out_types;
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(InferAnew(op, run));
+  last->inputs.clear();
+  for (const Tensor& input : run->inputs) last->inputs.push_back({input.shape(), input.dtype()});
+  last->out_shapes = run->out_shapes;
+  last->out_types = run->out_types;
+  return absl::OkStatus();
 }
 
 bool Fits(const DirectRun& run, uint32_t input, uint32_t output) {
@@ -93,8 +150,9 @@ absl::Status Allocate(const PreparedOp& op, Allocator& allocator, Device device,
   return absl::OkStatus();
 }
 
-absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectRun* run) {
-  RETURN_IF_ERROR(Infer(op, run));
+absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectCaches& caches,
+                         DirectRun* run) {
+  RETURN_IF_ERROR(Infer(op, caches.shapes, run));
   if (const auto i = InputOfIdentity(op.facts(), [run](uint32_t input) { return Fits(*run, input, 0); })) {
     run->written.clear();
     run->outputs.assign(1, run->inputs[*i].Reshaped(run->out_shapes[0]));
@@ -104,6 +162,7 @@ absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator,
   RETURN_IF_ERROR(Allocate(op, allocator, lane.device(), run));
   OpContext context = lane.NewContext(run->training);
   context.random = run->random;
+  context.kernels = &caches.kernels;
   lane.LendScratch(&context);
   RETURN_IF_ERROR(RunKernel(op.node->attrs, context, run->in, run->req, run->out));
   return lane.driver().Pace(lane.stream(), 1);
@@ -111,9 +170,10 @@ absl::Status InferAndRun(const PreparedOp& op, Lane& lane, Allocator& allocator,
 
 }  // namespace
 
-absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectRun* run) {
+absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectCaches& caches,
+                         DirectRun* run) {
   run->written.clear();
-  const absl::Status status = InferAndRun(op, lane, allocator, constants, run);
+  const absl::Status status = InferAndRun(op, lane, allocator, constants, caches, run);
   if (!status.ok()) {  // A kernel that fails has written nothing.
     run->outputs.clear();
     run->written.clear();
@@ -134,13 +194,8 @@ absl::StatusOr<Run> BindGraph(const GraphCall& graph, Executor& executor, Lane& 
     }
   }
   // A prediction leaves its constants as they are, whatever the operators say that they write.
-  std::vector<uint32_t> written;
-  for (const uint32_t i : graph.written) {
-    if (!keeps || !graph.constants->contains(graph.inputs[i])) written.push_back(i);
-  }
-  RETURN_IF_ERROR(TakeWritten(written, lane, allocator, *constants, run));
-  run->written.clear();
-  for (const uint32_t i : graph.written) run->written.push_back(run->inputs[i]);
+  const auto leaves = [&](uint32_t i) { return keeps && graph.constants->contains(graph.inputs[i]); };
+  RETURN_IF_ERROR(TakeWritten(graph.written, lane, allocator, *constants, run, leaves));
   Run bound = executor.NewRun();
   for (size_t i = 0; i < run->inputs.size(); ++i) {
     const int index = executor.input_index(graph.inputs[i]);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/core/kernel_cache.h"
 #include "engine/core/philox.h"
 #include "engine/core/tensor.h"
 #include "engine/imperative/prepared_op.h"
@@ -16,7 +17,7 @@
 namespace gluond {
 
 class ConstantTensors;
-class GraphCall;
+struct GraphCall;
 
 struct DirectRun {
   std::vector<Tensor> inputs;  // The call may overwrite an input whose memory nobody else holds.
@@ -34,9 +35,17 @@ struct DirectRun {
   std::vector<OpReqType> req;
 };
 
+// Single calls on a lane find here again what kernels have prepared, and the shapes of the calls before. `payer`: as of
+// KernelCache.
+struct DirectCaches {
+  explicit DirectCaches(Allocator* payer) : kernels(512, payer), shapes(1024, payer) {}
+  KernelCache kernels, shapes;
+};
+
 // Infers, allocates and runs the kernel, on the lane's thread. Errors name the operator. Releases the inputs. `constants` hears
 // of the inputs that the call writes.
-absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectRun* run);
+absl::Status RunDirectly(const PreparedOp& op, Lane& lane, Allocator& allocator, ConstantTensors& constants, DirectCaches& caches,
+                         DirectRun* run);
 
 // A Run of the graph on the inputs. Takes run->written from the inputs, as copies: operators may fail behind those that
 // write. `before` are the tensors themselves. A prediction finds the values of the graph's constants in

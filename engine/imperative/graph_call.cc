@@ -93,20 +93,28 @@ GraphCallPtr GraphCall::Of(const NodeAttrs& attrs) {
   return call == nullptr ? nullptr : *call;
 }
 
-ExecutorKeyPtr GraphCall::KeyOf(absl::Span<const Tensor> tensors, bool training) const {
-  if (const ExecutorKeyPtr* const found = keys_[training].Find(tensors)) return *found;
-  Signatures known;
-  for (size_t i = 0; i < tensors.size(); ++i) known[inputs[i]] = {tensors[i].shape(), tensors[i].dtype()};
-  const ExecutorOptions options = {
-      .is_train = training, .pause_after = backward == nullptr ? 0 : num_visible, .constants = training ? nullptr : constants};
-  return keys_[training].Insert(tensors, ExecutorKey::Make(graph, std::move(known), options));
+ExecutorQuery GraphCall::QueryFor(absl::Span<const Tensor> tensors, bool training) const {
+  return {graph,
+          {.is_train = training, .pause_after = backward == nullptr ? 0 : num_visible, .constants = training ? nullptr : constants},
+          tensors};
 }
 
-Tensor PausedCall::Make(PausedRun run, ExecutorKeyPtr key, Device device, std::shared_ptr<const void> counted) {
+ExecutorKeyPtr GraphCall::KeyFor(absl::Span<const Tensor> tensors, bool training) const {
+  Signatures known;
+  for (size_t i = 0; i < tensors.size(); ++i) known[inputs[i]] = {tensors[i].shape(), tensors[i].dtype()};
+  return ExecutorKey::Make(QueryFor(tensors, training), std::move(known));
+}
+
+absl::StatusOr<Tensor> PausedCall::Make(PausedRun run, ExecutorKeyPtr key, Lane::Clock::duration took, Allocator& payer,
+                                        std::shared_ptr<const void> counted) {
+  const size_t num_tensors = run.run.inputs.size() + run.run.outputs.size() + run.own.size();
+  absl::StatusOr<std::shared_ptr<Buffer>> charge = payer.Charge(sizeof(PausedCall) + num_tensors * sizeof(Tensor));
+  if (!charge.ok()) return Annotate(charge.status(), "a recorded call that waits for backward");
   void* const data = run.arena == nullptr ? nullptr : run.arena->data();
   const size_t bytes = run.arena == nullptr ? 0 : run.arena->bytes();
-  auto* const call = new PausedCall{{data, bytes, device, nullptr}, std::move(run), std::move(key), std::move(counted)};
-  return Tensor(std::shared_ptr<PausedCall>(call), 0, {static_cast<int64_t>(bytes)}, DType::kUint8);
+  const std::shared_ptr<PausedCall> call(new PausedCall{
+      {data, bytes, payer.device(), nullptr}, std::move(run), std::move(key), took, std::move(counted), *std::move(charge)});
+  return Tensor(call, 0, {static_cast<int64_t>(bytes)}, DType::kUint8);
 }
 
 CachedGraph::CachedGraph(GraphCallPtr plain)
@@ -165,7 +173,7 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
   PostOrderVisit(plain_->graph->outputs, [&](const NodePtr& node) {
     if (node->is_variable()) variables[node->name()] = {node, 0};
   });
-  auto forward = std::make_shared<GraphCall>();  // A copy would have the plain graph's executors.
+  auto forward = std::make_shared<GraphCall>();
   forward->inputs = plain_->inputs;
   forward->written = plain_->written;
   forward->num_visible = plain_->num_visible;
@@ -177,12 +185,7 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
     forward->gradients.push_back(i);
     xs.push_back(variable->second);
   }
-  // A prefix that no name of the graph begins with.
-  std::string prefix = "__";
-  while (std::any_of(plain_->inputs.begin(), plain_->inputs.end(),
-                     [&](const std::string& name) { return absl::StartsWith(name, prefix); })) {
-    prefix += '_';
-  }
+  const std::string prefix = UnusedPrefix("__", plain_->inputs);
   auto backward = std::make_shared<GraphCall>();
   for (const NodeEntry& output : outputs) {
     const std::string& name = backward->inputs.emplace_back(absl::StrCat(prefix, "head", backward->inputs.size()));

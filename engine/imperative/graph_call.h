@@ -19,13 +19,12 @@
 #include "engine/imperative/prepared_op.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/executor_cache.h"
-#include "engine/runtime/signature_table.h"
+#include "engine/runtime/lane.h"
 
 namespace gluond {
 
-// The graph behind `_CachedOp` or `_backward_CachedOp`. Immutable but for the keys that it remembers.
-class GraphCall {
- public:
+// The graph behind `_CachedOp` or `_backward_CachedOp`. Immutable.
+struct GraphCall {
   // Its first outputs are the call's. The gradients of inputs follow where the call has a backward call. Null: this is one.
   std::shared_ptr<const Graph> graph;
   std::vector<std::string> inputs;  // The variables, in the order of the call's inputs.
@@ -46,23 +45,24 @@ class GraphCall {
   // The graph that `attrs` holds, or null.
   static std::shared_ptr<const GraphCall> Of(const NodeAttrs& attrs);
 
-  // The key of the executor that runs the graph on such inputs. Used by one lane only.
-  ExecutorKeyPtr KeyOf(absl::Span<const Tensor> tensors, bool training) const;
-
- private:
-  mutable SignatureTable<ExecutorKeyPtr> keys_[2];  // [training].
+  // The executor that runs the graph on such inputs.
+  ExecutorQuery QueryFor(absl::Span<const Tensor> tensors, bool training) const;
+  ExecutorKeyPtr KeyFor(absl::Span<const Tensor> tensors, bool training) const;
 };
 
 // A run that waits for its backward call, as a tensor of the arena's bytes: so the tape keeps it. The tensor's last holder may go
 // on with the run itself, others with a copy.
 struct PausedCall : Buffer {
-  // `counted` goes with the run.
-  static Tensor Make(PausedRun run, ExecutorKeyPtr key, Device device, std::shared_ptr<const void> counted);
+  // `took`: how long the run has taken so far. `counted` goes with the run. RESOURCE_EXHAUSTED: `payer` cannot pay for what the host keeps of it.
+  static absl::StatusOr<Tensor> Make(PausedRun run, ExecutorKeyPtr key, Lane::Clock::duration took, Allocator& payer,
+                                     std::shared_ptr<const void> counted);
   static PausedCall& Of(const Tensor& tensor) { return static_cast<PausedCall&>(*tensor.buffer()); }
 
   PausedRun run;
   ExecutorKeyPtr key;
+  Lane::Clock::duration took;
   std::shared_ptr<const void> counted;
+  std::shared_ptr<Buffer> charge;
 };
 
 // A graph with its GraphCalls.

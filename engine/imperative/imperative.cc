@@ -8,12 +8,10 @@ namespace gluond {
 
 // Calls of gradients that need a compiled executor are kept with it, up to this number.
 constexpr size_t kMostGradientCalls = 256;
+constexpr size_t kMostPlans = 8;
 
 Imperative::Imperative(std::shared_ptr<Scheduler> scheduler, int64_t most_nodes)
-    : scheduler_(std::move(scheduler)),
-      tape_(most_nodes),
-      gradient_calls_(kMostGradientCalls),
-      recordable_gradient_calls_(kMostGradientCalls) {}
+    : scheduler_(std::move(scheduler)), tape_(most_nodes), gradient_calls_(kMostGradientCalls), plans_(kMostPlans) {}
 
 Imperative::Results Imperative::Invoke(const PreparedOpPtr& op, std::vector<Array> inputs, const Options& options) {
   return Begin(op, std::move(inputs), options, /*now=*/true);

@@ -31,6 +31,9 @@
 
 namespace gluond {
 
+struct BackwardPlan;
+using BackwardPlanPtr = std::shared_ptr<const BackwardPlan>;
+
 class Imperative {
  public:
   // `most_nodes`: as of Tape.
@@ -84,6 +87,9 @@ class Imperative {
 
   Scheduler& scheduler() const { return *scheduler_; }
   const Tape& tape() const { return tape_; }
+  // The nodes of the plans that are kept for later backward passes, and their end.
+  int64_t planned() const { return *planned_; }
+  void ForgetPlans() { plans_.Clear(); }
 
  private:
   // `now`: as of Scheduler::Run.
@@ -94,7 +100,9 @@ class Imperative {
   const std::shared_ptr<Scheduler> scheduler_;
   const Tape tape_;
   RandomState random_;
-  PreparedOps gradient_calls_, recordable_gradient_calls_;
+  PreparedOps gradient_calls_;
+  const std::shared_ptr<int64_t> planned_ = std::make_shared<int64_t>(0);
+  LruMap<std::vector<uint64_t>, BackwardPlanPtr> plans_;  // By the form of the tape.
 };
 
 }  // namespace gluond

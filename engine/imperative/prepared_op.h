@@ -13,13 +13,13 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/core/graph.h"
+#include "engine/core/lru_map.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/op_facts.h"
-#include "engine/imperative/lru_map.h"
 
 namespace gluond {
 
-class GraphCall;
+struct GraphCall;
 
 struct PreparedOp {
   NodePtr node;                            // Only its operator, attributes and number of inputs count.

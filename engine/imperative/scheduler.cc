@@ -26,6 +26,7 @@ Scheduler::Scheduler(std::vector<Place> places, OnFailure on_failure, int64_t mo
     auto& memory = static_cast<SparingMemory&>(*place.allocator);
     memory.Spare(caches_.back().get());
     constants_.push_back(memory.constants());
+    direct_caches_.emplace_back(place.device.type == DeviceType::kCpu ? place.allocator.get() : nullptr);
   }
 }
 
@@ -126,7 +127,7 @@ bool Scheduler::StartHere(Invocation& invoked) {
   DirectPtr direct = std::move(direct_);
   if (direct == nullptr) direct = std::make_shared<DirectRun>();
   Gather(invoked, direct.get());
-  const absl::Status status = RunDirectly(op, *home().lane, *home().allocator, *constants_[0], direct.get());
+  const absl::Status status = RunDirectly(op, *home().lane, *home().allocator, *constants_[0], direct_caches_[0], direct.get());
   Finish(invoked, status, *direct);
   direct_ = std::move(direct);
   return true;
@@ -150,8 +151,9 @@ void Scheduler::StartThere(InvocationPtr invoked, const Place& place) {
   Gather(*invoked, direct.get());
   if (invoked->op->graph != nullptr) return StartGraph(std::move(invoked), std::move(direct), place);
   place.lane->Post([self = shared_from_this(), &place, invoked = std::move(invoked), direct]() mutable {
-    ConstantTensors& constants = *self->constants_[self->NumberOf(place)];
-    absl::Status status = RunDirectly(*invoked->op, *place.lane, *place.allocator, constants, direct.get());
+    const size_t number = self->NumberOf(place);
+    absl::Status status = RunDirectly(*invoked->op, *place.lane, *place.allocator, *self->constants_[number],
+                                      self->direct_caches_[number], direct.get());
     Lane& home = *self->home().lane;
     home.Post([self = std::move(self), invoked = std::move(invoked), direct = std::move(direct), status = std::move(status)] {
       self->Finish(*invoked, status, *direct);
@@ -174,7 +176,7 @@ void Scheduler::StartCopy(InvocationPtr invoked) {
   // The GPU's lane copies; between two GPUs, the lane of the source.
   const Place* const by = from.device().type == DeviceType::kCpu ? to : Find(from.device());
   by->lane->Post([self = shared_from_this(), from = std::move(from), to, by, invoked = std::move(invoked), direct]() mutable {
-    absl::StatusOr<Tensor> copy = CopyBetween(from, by->lane->lanes(), to->lane->lanes(), *to->allocator);
+    absl::StatusOr<Tensor> copy = CopyTo(from, by->lane->lanes(), *to->allocator, {.others = &to->lane->lanes()});
     if (copy.ok()) direct->outputs = {*copy};
     from = {};
     Scheduler& scheduler = *self;
@@ -188,13 +190,12 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
   ExecutorCache& cache = *caches_[NumberOf(place)];
   const GraphCall& graph = *invoked->op->graph;
   const bool goes_on = graph.graph == nullptr;
-  const ExecutorKeyPtr key =
-      goes_on ? PausedCall::Of(direct->inputs[graph.paused_input]).key : graph.KeyOf(direct->inputs, direct->training);
+  const ExecutorKeyPtr of_paused = goes_on ? PausedCall::Of(direct->inputs[graph.paused_input]).key : nullptr;
   const auto& cancellation = invoked->cancellation != nullptr ? invoked->cancellation : cancellation_;
   const auto end = [self = shared_from_this(), direct, invoked](const absl::Status& status) {
     self->AtHome([self, direct, invoked, status] { self->Finish(*invoked, self->TellOfPaused(status), *direct); });
   };
-  auto run = [this, &graph, goes_on, key, cancellation, direct, end, &place,
+  auto run = [this, &graph, goes_on, cancellation, direct, end, &place,
               constants = constants_[NumberOf(place)]](ExecutorLease lease) {
     auto executor = std::make_shared<ExecutorLease>(std::move(lease));
     std::vector<Tensor> before;
@@ -206,9 +207,9 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
       return end(run.ok() ? paused.status() : run.status());
     }
     run->cancellation = cancellation;
-    const auto done = [this, &graph, &place, key, executor, direct, before = std::move(before), end,
-                       constants](const absl::Status& status) {
-      if (status.ok()) TakeOutputs(graph, place, key, **executor, direct.get());
+    const auto done = [this, &graph, &place, executor, direct, before = std::move(before), end, constants,
+                       begin = Lane::Clock::now()](absl::Status status) {
+      if (status.ok()) status = TakeOutputs(graph, place, Lane::Clock::now() - begin, *executor, direct.get());
       if (!status.ok()) direct->written = before;
       *executor = ExecutorLease();
       constants->DropDead();  // The client may have freed arrays meanwhile.
@@ -217,10 +218,11 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
     goes_on ? (*executor)->Continue(*std::move(paused), *std::move(run), done) : (*executor)->StartHere(*std::move(run), done);
   };
   if (place.lane->IsCurrent()) {
-    if (ExecutorLease lease = cache.TakeIdle(key)) return run(std::move(lease));
+    const ExecutorQuery query = graph.QueryFor(direct->inputs, direct->training);
+    if (ExecutorLease lease = goes_on ? cache.TakeIdle(of_paused) : cache.TakeIdle(query)) return run(std::move(lease));
   }
   cache.Checkout(
-      key,
+      goes_on ? of_paused : graph.KeyFor(direct->inputs, direct->training),
       [run, &graph, direct, end](absl::StatusOr<ExecutorLease> lease) {
         if (lease.ok()) return run(*std::move(lease));
         for (const uint32_t i : graph.written) direct->written.push_back(direct->inputs[i]);
@@ -229,8 +231,9 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
       cancellation);
 }
 
-void Scheduler::TakeOutputs(const GraphCall& graph, const Place& place, const ExecutorKeyPtr& key, Executor& executor,
-                            DirectRun* direct) const {
+absl::Status Scheduler::TakeOutputs(const GraphCall& graph, const Place& place, Lane::Clock::duration took, ExecutorLease& lease,
+                                    DirectRun* direct) const {
+  Executor& executor = *lease;
   const size_t n = executor.outputs().size(), num_made = graph.backward == nullptr ? direct->wanted.size() : graph.num_visible;
   const std::vector<Tensor>& outputs = executor.run().outputs;
   const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(graph.graph == nullptr ? n - num_made : 0);
@@ -238,8 +241,10 @@ void Scheduler::TakeOutputs(const GraphCall& graph, const Place& place, const Ex
   if (graph.backward == nullptr) {
     (void)executor.TakeRun();
   } else if (direct->wanted.back()) {
-    direct->outputs.push_back(PausedCall::Make(executor.TakePaused(), key, place.device, paused_));
+    ASSIGN_OR_RETURN(Tensor call, PausedCall::Make(executor.TakePaused(), lease.key(), took, *place.allocator, paused_));
+    direct->outputs.push_back(std::move(call));
   }
+  return absl::OkStatus();
 }
 
 absl::Status Scheduler::TellOfPaused(const absl::Status& status) const {

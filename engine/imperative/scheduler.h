@@ -11,6 +11,7 @@
 #define ENGINE_IMPERATIVE_SCHEDULER_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "engine/core/device.h"
+#include "engine/core/kernel_cache.h"
 #include "engine/imperative/direct.h"
 #include "engine/imperative/prepared_op.h"
 #include "engine/imperative/value.h"
@@ -99,9 +101,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void StartThere(InvocationPtr invoked, const Place& place);
   void StartCopy(InvocationPtr invoked);
   void StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place);
-  // Moves the outputs of the executor's run to `direct`.
-  void TakeOutputs(const GraphCall& graph, const Place& place, const ExecutorKeyPtr& key, Executor& executor,
-                   DirectRun* direct) const;
+  // Moves the outputs of the executor's run, which has taken so long, to `direct`.
+  absl::Status TakeOutputs(const GraphCall& graph, const Place& place, Lane::Clock::duration took, ExecutorLease& lease,
+                           DirectRun* direct) const;
   // An error of a graph tells what takes the memory.
   absl::Status TellOfPaused(const absl::Status& status) const;
   absl::StatusOr<const Place*> PlaceOf(const Invocation& invoked) const;
@@ -123,6 +125,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // By place.
   std::vector<std::unique_ptr<ExecutorCache>> caches_;
   std::vector<std::shared_ptr<ConstantTensors>> constants_;
+  std::deque<DirectCaches> direct_caches_;  // Used on the places' lanes.
   const std::shared_ptr<const void> paused_ =
       std::make_shared<int>();  // Held by each recorded call that waits for its backward call.
   DirectPtr direct_;            // The home lane's, reused so that a kernel allocates none.

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/constants.h"
@@ -60,14 +61,23 @@ absl::Status BoundGraph::AddRest() {
   return absl::OkStatus();
 }
 
-ExecutorOptions BoundGraph::CompileOptions() const {
+size_t BoundGraph::HashOf(absl::Span<const Tensor> inputs) {
+  size_t hash = 0;
+  for (const Tensor& input : inputs) hash = absl::HashOf(hash, input.shape(), static_cast<int>(input.dtype()));
+  return hash;
+}
+
+ExecutorQuery BoundGraph::QueryFor(absl::Span<const Tensor> inputs) const {
   const bool pauses = num_first_ < outputs_.size();
-  return {.is_train = options_.is_train, .pause_after = pauses ? static_cast<uint32_t>(num_first_) : 0, .constants = constants_};
+  return {graph_,
+          {.is_train = options_.is_train,
+           .pause_after = pauses ? static_cast<uint32_t>(num_first_) : 0,
+           .constants = without_constants_.contains(HashOf(inputs)) ? nullptr : constants_},
+          inputs};
 }
 
 absl::StatusOr<Signatures> BoundGraph::CompleteSignatures(absl::Span<const Tensor> inputs) {
   Signatures known;
-  for (const BoundVariable& variable : options_.variables) known[variable.name] = variable.signature();
   for (size_t i = 0; i < inputs.size(); ++i) known[options_.inputs[i]] = {inputs[i].shape(), inputs[i].dtype()};
   const size_t count = parameters_.size();
   bool incomplete = false;
@@ -77,6 +87,7 @@ absl::StatusOr<Signatures> BoundGraph::CompleteSignatures(absl::Span<const Tenso
     incomplete = incomplete || !p.shape.known();
   }
   if (incomplete) {
+    for (const BoundVariable& variable : options_.variables) known[variable.name] = variable.signature();
     const IndexedGraph indexed(*graph_);
     ASSIGN_OR_RETURN(const Inferred inferred, InferShapeType(indexed, known));
     for (uint32_t id : indexed.variables()) {
@@ -93,22 +104,23 @@ absl::StatusOr<Signatures> BoundGraph::CompleteSignatures(absl::Span<const Tenso
   return known;
 }
 
-absl::Status BoundGraph::FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const {
+absl::Status BoundGraph::FindSources() {
+  sources_.clear();
   std::vector<std::string> uninitialized;
   absl::flat_hash_map<absl::string_view, size_t> inputs, variables;
   for (size_t i = 0; i < options_.inputs.size(); ++i) inputs.try_emplace(options_.inputs[i], i);
   for (size_t i = 0; i < options_.variables.size(); ++i) variables.try_emplace(options_.variables[i].name, i);
-  for (const Executor::Variable& variable : executor.inputs()) {
+  for (const Executor::Variable& variable : executor_->inputs()) {
     if (const auto input = inputs.find(variable.name); input != inputs.end()) {
-      sources->push_back({Compiled::Source::kInput, input->second});
+      sources_.push_back({Source::kInput, input->second});
       continue;
     }
     if (const auto other = variables.find(variable.name); other != variables.end()) {
-      sources->push_back({Compiled::Source::kVariable, other->second});
+      sources_.push_back({Source::kVariable, other->second});
       continue;
     }
     ASSIGN_OR_RETURN(const size_t parameter, parameters_.Find(variable.name));
-    sources->push_back({Compiled::Source::kParameter, parameter});
+    sources_.push_back({Source::kParameter, parameter});
     if (!parameters_[parameter].initialized) uninitialized.push_back(variable.name);
   }
   if (uninitialized.empty()) return absl::OkStatus();
@@ -123,15 +135,14 @@ absl::StatusOr<Tensor> BoundGraph::Draft(size_t parameter, ParameterMemory::Part
 }
 
 absl::Status BoundGraph::FillRun(Request* request) {
-  const std::vector<Compiled::Source>& sources = current_->sources;
   drafts_.clear();
   absl::flat_hash_map<size_t, const Tensor*> instead;
   for (const auto& [parameter, tensor] : request->instead) instead[parameter] = &tensor;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const auto [kind, index] = sources[i];
-    if (kind == Compiled::Source::kVariable && index >= num_variables_) continue;  // Continue binds it.
-    if (kind != Compiled::Source::kParameter) {
-      run_.inputs[i] = kind == Compiled::Source::kInput ? request->inputs[index] : options_.variables[index].memory();
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const auto [kind, index] = sources_[i];
+    if (kind == Source::kVariable && index >= num_variables_) continue;  // Continue binds it.
+    if (kind != Source::kParameter) {
+      run_.inputs[i] = kind == Source::kInput ? request->inputs[index] : options_.variables[index].memory();
       continue;
     }
     if (const auto tensor = instead.find(index); tensor != instead.end()) {
@@ -173,16 +184,11 @@ absl::Status BoundGraph::FillRun(Request* request) {
 
 Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_ptr<Cancellation> cancellation) {
   if (options_.is_train) memory_.ForgetConstants();
-  const Compiled* const known = compiled_.Find(inputs);
   // An executor that is not idle was cancelled in an operator that has not returned: it cannot be reused.
-  if (known != current_ || (executor_ && !executor_->idle())) executor_ = {}, run_ = {};
-  current_ = known;
-  if (known != nullptr && !executor_) executor_ = cache_.TakeIdle(known->key);
-  if (executor_) co_return absl::OkStatus();
-  Compiled compiled;
-  if (known != nullptr) {
-    compiled.key = known->key;
-  } else {
+  if (executor_ && executor_->idle() && executor_.key()->Answers(QueryFor(inputs))) co_return absl::OkStatus();
+  executor_ = {}, run_ = {};
+  executor_ = cache_.TakeIdle(QueryFor(inputs));
+  if (!executor_) {
     absl::StatusOr<Signatures> signatures;
     while (true) {
       co_await RunAside(lane_);  // Inferring shapes and making first values takes long.
@@ -194,41 +200,30 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
       if (signatures.ok()) break;
       CO_RETURN_IF_ERROR(co_await Answer(signatures.status(), lane_, cancellation));
     }
-    compiled.key = ExecutorKey::Make(graph_, *std::move(signatures), CompileOptions());
+    const ExecutorKeyPtr key = ExecutorKey::Make(QueryFor(inputs), *std::move(signatures));
+    CO_ASSIGN_OR_RETURN(executor_, co_await Callback<absl::StatusOr<ExecutorLease>>(
+                                       [&](ExecutorCache::Ready ready) { cache_.Checkout(key, std::move(ready), cancellation); }));
   }
-  CO_ASSIGN_OR_RETURN(ExecutorLease lease, co_await CheckOut(compiled.key, cancellation));
-  if (known == nullptr) {
-    CO_RETURN_IF_ERROR(FindSources(*lease, &compiled.sources));
-    current_ = &compiled_.Insert(inputs, std::move(compiled));
-  }
-  executor_ = std::move(lease);
-  co_return absl::OkStatus();
+  absl::Status found = FindSources();
+  if (!found.ok()) executor_ = {};
+  co_return found;
 }
 
 // Values that follow from constants take memory. Where there is none, a program without them predicts the same, up to rounding.
 Task<absl::Status> BoundGraph::Run(Request request) {
   if (options_.is_train) co_return co_await RunOnce(std::move(request));
   const absl::Status status = co_await RunOnce(request);
-  Compiled* const with = absl::IsResourceExhausted(status) ? compiled_.Find(request.inputs) : nullptr;
-  if (with == nullptr || with->key->options.constants == nullptr) co_return status;
-  Compiled without = {ExecutorKey::Make(graph_, with->key->known, {}), {}};
-  executor_ = {}, run_ = {};
-  CO_ASSIGN_OR_RETURN(executor_, co_await CheckOut(without.key, request.cancellation));
-  CO_RETURN_IF_ERROR(FindSources(*executor_, &without.sources));
-  *with = std::move(without);
-  current_ = with;
-  co_return co_await RunOnce(std::move(request));
-}
-
-Callback<absl::StatusOr<ExecutorLease>> BoundGraph::CheckOut(const ExecutorKeyPtr& key,
-                                                             const std::shared_ptr<Cancellation>& cancellation) {
-  return Callback<absl::StatusOr<ExecutorLease>>(
-      [=, this](ExecutorCache::Ready ready) { cache_.Checkout(key, std::move(ready), cancellation); });
+  const size_t inputs = HashOf(request.inputs);
+  if (!absl::IsResourceExhausted(status) || constants_ == nullptr || !executor_) co_return status;
+  if (!without_constants_.insert(inputs).second) co_return status;
+  const absl::Status without = co_await RunOnce(std::move(request));
+  if (!without.ok()) without_constants_.erase(inputs);  // They were not what was too large.
+  co_return without;
 }
 
 Task<absl::Status> BoundGraph::RunOnce(Request request) {
   CO_RETURN_IF_ERROR(co_await Prepare(request.inputs, request.cancellation));
-  if (run_.outputs.size() != outputs_.size()) run_ = executor_->NewRun();
+  if (run_.inputs.size() != sources_.size() || run_.outputs.size() != outputs_.size()) run_ = executor_->NewRun();
   absl::Status status = FillRun(&request);
   if (status.ok()) {
     // A run that fails leaves gradients behind that belong to no pass.
@@ -236,7 +231,7 @@ Task<absl::Status> BoundGraph::RunOnce(Request request) {
       if (parameters_[i].grad_req == GradReq::kWrite) memory_.set_fresh(i, false);
     status = co_await Callback<absl::Status>([&](Executor::Done done) { executor_->StartHere(std::move(run_), std::move(done)); });
     if (status.ok() && num_first_ < outputs_.size()) {
-      paused_ = executor_->TakePaused();
+      paused_ = executor_->TakePaused(&run_.outputs);
       co_return status;
     }
     run_ = executor_->TakeRun();
@@ -250,8 +245,8 @@ absl::Status BoundGraph::Continue() {
   if (!paused_.has_value()) return absl::OkStatus();
   gluond::Run rest = executor_->NewRun();
   for (size_t i = 0; i < rest.inputs.size(); ++i) {
-    const auto [kind, index] = current_->sources[i];
-    if (kind == Compiled::Source::kVariable && index >= num_variables_) rest.inputs[i] = options_.variables[index].memory();
+    const auto [kind, index] = sources_[i];
+    if (kind == Source::kVariable && index >= num_variables_) rest.inputs[i] = options_.variables[index].memory();
   }
   for (size_t i = num_first_; i < outputs_.size(); ++i) rest.outputs[i] = outputs_[i].memory();
   absl::Status result;
@@ -260,6 +255,11 @@ absl::Status BoundGraph::Continue() {
   run_ = executor_->TakeRun();
   EndRun();
   return result;
+}
+
+void BoundGraph::Abandon() {
+  paused_.reset();
+  EndRun();
 }
 
 void BoundGraph::EndRun() {

@@ -20,7 +20,6 @@
 #include "engine/runtime/executor_cache.h"
 #include "engine/runtime/lane.h"
 #include "engine/runtime/random_state.h"
-#include "engine/runtime/signature_table.h"
 #include "engine/runtime/task.h"
 
 namespace gluond {
@@ -87,26 +86,22 @@ class BoundGraph {
   // Runs the rest, or ends the run without that. Where the run has not paused, nothing happens. For the lane. Requires: no
   // operator of the rest waits.
   absl::Status Continue();
-  void Abandon() { paused_.reset(); }
+  void Abandon();
   // Gives the parameters what the last run has made of their states, or of their sums. A second call takes that back.
   void Swap() {
     for (const auto& [parameter, part] : drafts_) memory_.Swap(parameter, part);
   }
-  // Output i of the last run; valid until the next run.
-  const Tensor& output(size_t i) const { return (paused_.has_value() ? paused_->run : run_).outputs[i]; }
+  // Output i of the last run; valid until the next run, or Continue.
+  const Tensor& output(size_t i) const { return run_.outputs[i]; }
 
   // The parameters whose gradients the graph writes.
   const std::vector<size_t>& gradients() const { return gradients_; }
 
  private:
-  struct Compiled {
-    // A source tells which of Request::inputs, of the parameters, or of the other variables an executor's input is.
-    struct Source {
-      enum { kInput, kParameter, kVariable } kind;
-      size_t index;
-    };
-    ExecutorKeyPtr key;
-    std::vector<Source> sources;
+  // A source tells which of Request::inputs, of the parameters, or of the other variables an executor's input is.
+  struct Source {
+    enum { kInput, kParameter, kVariable } kind;
+    size_t index;
   };
 
   BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions options, ParameterMemory& memory,
@@ -115,13 +110,13 @@ class BoundGraph {
   // parameters.
   absl::StatusOr<Signatures> CompleteSignatures(absl::Span<const Tensor> inputs);
   absl::Status AddRest();
-  ExecutorOptions CompileOptions() const;
+  static size_t HashOf(absl::Span<const Tensor> inputs);
+  ExecutorQuery QueryFor(absl::Span<const Tensor> inputs) const;
   // Lets go of the run's tensors that are not values.
   void EndRun();
   Task<absl::Status> RunOnce(Request request);
-  Callback<absl::StatusOr<ExecutorLease>> CheckOut(const ExecutorKeyPtr& key, const std::shared_ptr<Cancellation>& cancellation);
-  // FAILED_PRECONDITION: a parameter has no value.
-  absl::Status FindSources(const Executor& executor, std::vector<Compiled::Source>* sources) const;
+  // Fills in sources_. FAILED_PRECONDITION: a parameter has no value.
+  absl::Status FindSources();
   absl::Status FillRun(Request* request);
   absl::StatusOr<Tensor> Draft(size_t parameter, ParameterMemory::Part part, bool copied = true);
 
@@ -134,11 +129,11 @@ class BoundGraph {
   ExecutorCache& cache_;
   Lane& lane_;
   std::shared_ptr<const Graph> graph_;
+  absl::flat_hash_set<size_t> without_constants_;  // Inputs, by HashOf, for which there was no memory for constants.
   std::shared_ptr<const absl::flat_hash_set<std::string>> constants_;  // The parameters that no run writes; null in training.
   std::vector<size_t> gradients_;
-  SignatureTable<Compiled> compiled_;
-  const Compiled* current_ = nullptr;                             // For the last prepared inputs; null if that failed.
-  ExecutorLease executor_;                                        // For current_, or empty.
+  ExecutorLease executor_;                                        // For the last prepared inputs; empty if that failed.
+  std::vector<Source> sources_;                                   // The executor's, by input.
   gluond::Run run_;                                               // The executor's last run. Holds no inputs between runs.
   std::optional<PausedRun> paused_;                               // The same, between its parts.
   std::vector<std::pair<size_t, ParameterMemory::Part>> drafts_;  // The last run's, by parameter.

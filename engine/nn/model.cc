@@ -195,7 +195,7 @@ void Model::BringToHost(std::vector<NamedTensors*> tensors, OnStatus done) {
   const auto copy = [this, tensors = std::move(tensors)]() -> absl::Status {
     for (NamedTensors* const list : tensors) {
       for (NamedTensor& each : *list) {
-        ASSIGN_OR_RETURN(each.tensor, CopyToHost(each.tensor, options_.lane->lanes(), *options_.host_allocator));
+        ASSIGN_OR_RETURN(each.tensor, CopyTo(each.tensor, options_.lane->lanes(), *options_.host_allocator));
       }
     }
     return absl::OkStatus();

@@ -9,16 +9,13 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/nn/gradients.h"
+#include "engine/nn/graph_table.h"
 #include "engine/nn/inputs.h"
-#include "engine/runtime/cancellation_scope.h"
-#include "engine/runtime/posted.h"
 #include "engine/runtime/sparing_memory.h"
 #include "engine/runtime/transfer.h"
 
 namespace gluond {
 namespace {
-
-constexpr size_t kMaxGraphs = 16;  // For different choices of outputs.
 
 std::string HeadName(size_t output) { return absl::StrCat("__head_", output); }
 
@@ -47,7 +44,9 @@ ModelRuns::ModelRuns(const ModelDefinition& definition, const std::vector<ModelO
       random_{options.seed, 0},
       predict_random_{~options.seed, 0},
       allocator_(allocator),
-      cache_(*options.lane, *options.allocator, static_cast<size_t>(options.max_compiled)) {
+      cache_(*options.lane, *options.allocator, static_cast<size_t>(options.max_compiled)),
+      graphs_(std::make_unique<GraphTable<BoundGraph>>(std::max<size_t>(1, static_cast<size_t>(options.max_compiled)), parameters_,
+                                                       *options.lane)) {
   allocator_.Spare(&cache_);
 }
 
@@ -79,7 +78,7 @@ absl::StatusOr<std::vector<size_t>> ModelRuns::FindOutputs(const std::vector<std
 absl::StatusOr<Tensor> ModelRuns::ToDevice(const Tensor& value, DType dtype) const {
   ASSIGN_OR_RETURN(Tensor converted, AsType(value, dtype, *options_.host_allocator));
   if (options_.lane->device().type == DeviceType::kCpu) return converted;
-  return CopyToDevice(converted, options_.lane->lanes(), *options_.allocator);
+  return CopyTo(converted, options_.lane->lanes(), *options_.allocator);
 }
 
 absl::StatusOr<std::vector<Tensor>> ModelRuns::PrepareInputs(NamedTensors inputs) const {
@@ -88,23 +87,6 @@ absl::StatusOr<std::vector<Tensor>> ModelRuns::PrepareInputs(NamedTensors inputs
     ASSIGN_OR_RETURN(tensors[i], ToDevice(tensors[i], definition_.inputs[i].dtype));
   }
   return tensors;
-}
-
-Task<absl::StatusOr<BoundGraph*>> ModelRuns::GraphFor(std::string purpose,
-                                                      std::function<absl::StatusOr<std::unique_ptr<BoundGraph>>()> make,
-                                                      CancellationPtr cancellation) {
-  if (const auto graph = graphs_.find(purpose); graph != graphs_.end()) co_return graph->second.get();
-  Lane& lane = *options_.lane;
-  co_await RunAside(lane);
-  absl::StatusOr<std::unique_ptr<BoundGraph>> made;
-  {
-    const CancellationScope scope(cancellation.get());
-    made = make();
-  }
-  co_await PostedTo(lane);
-  CO_RETURN_IF_ERROR(made.status());
-  if (graphs_.size() > kMaxGraphs) graphs_.clear();
-  co_return (graphs_[purpose] = *std::move(made)).get();
 }
 
 absl::StatusOr<std::unique_ptr<BoundGraph>> ModelRuns::ForwardGraph(Mode mode, const std::vector<size_t>& outputs) {
@@ -152,7 +134,7 @@ Task<absl::StatusOr<NamedTensors>> ModelRuns::Forward(NamedTensors inputs, std::
   CO_ASSIGN_OR_RETURN(request.inputs, PrepareInputs(std::move(inputs)));
   const std::string purpose = absl::StrCat(mode == Mode::kTrain ? "train" : "predict", ":", absl::StrJoin(outputs, ","));
   const auto make = [&] { return ForwardGraph(mode, outputs); };
-  CO_ASSIGN_OR_RETURN(BoundGraph* const graph, co_await GraphFor(purpose, make, cancellation));
+  CO_ASSIGN_OR_RETURN(const std::shared_ptr<BoundGraph> graph, co_await graphs_->Find(purpose, make, cancellation));
   request.cancellation = cancellation;
   request.client_time = std::make_shared<ClientTime>();
   std::shared_ptr<const RememberedForward> remembered;
@@ -180,7 +162,7 @@ absl::StatusOr<NamedTensors> ModelRuns::CollectOutputs(const BoundGraph& graph, 
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor value = graph.output(i);
     if (options_.lane->device().type != DeviceType::kCpu) {
-      ASSIGN_OR_RETURN(value, CopyToHost(value, options_.lane->lanes(), *options_.host_allocator));
+      ASSIGN_OR_RETURN(value, CopyTo(value, options_.lane->lanes(), *options_.host_allocator));
     }
     tensors.push_back({outputs_[outputs[i]].name, std::move(value)});
   }
@@ -240,11 +222,9 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
     request.instead.emplace_back(parameter, std::move(copy));
   }
   if (!head_gradients.empty()) CO_RETURN_IF_ERROR(PrepareHeads(head_gradients, &heads, &request.inputs));
-  if (graphs_version_ != parameters_.version()) graphs_.clear();
-  graphs_version_ = parameters_.version();
   const std::string purpose = absl::StrCat("backward:", absl::StrJoin(heads, ","));
   const auto make = [&] { return BackwardGraph(heads); };
-  CO_ASSIGN_OR_RETURN(BoundGraph* const graph, co_await GraphFor(purpose, make, cancellation));
+  CO_ASSIGN_OR_RETURN(const std::shared_ptr<BoundGraph> graph, co_await graphs_->Find(purpose, make, cancellation));
   CO_RETURN_IF_ERROR(co_await graph->Prepare(request.inputs, cancellation));
   BackwardReport report;
   CO_ASSIGN_OR_RETURN(report.gradients, MemoryForGradients(gradients));
@@ -268,7 +248,7 @@ Task<absl::StatusOr<BackwardReport>> ModelRuns::Backward(NamedTensors head_gradi
 
 absl::Status ModelRuns::CopyGradients(const NamedTensors& to) const {
   for (const auto& [name, values] : to) {
-    RETURN_IF_ERROR(CopyToHost(parameters_[*parameters_.Find(name)].grad, options_.lane->lanes(), values));
+    RETURN_IF_ERROR(Copy(parameters_[*parameters_.Find(name)].grad.blob(), values.blob(), options_.lane->lanes()));
   }
   return absl::OkStatus();
 }

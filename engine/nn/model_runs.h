@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/core/op_context.h"
 #include "engine/nn/bound_graph.h"
@@ -23,6 +22,8 @@
 
 namespace gluond {
 
+template <class Made>
+class GraphTable;
 class SparingMemory;
 
 enum class Mode { kPredict, kTrain };
@@ -52,6 +53,8 @@ class ModelRuns {
 
   // Parameters have changed: a remembered Forward is void.
   void ForgetForward() { forward_.reset(); }
+  // Programs compiled so far.
+  int64_t num_compiled() const { return cache_.num_compiled(); }
   // Counts training runs that succeeded.
   RandomState& random() { return random_; }
   const RandomState& random() const { return random_; }
@@ -79,9 +82,6 @@ class ModelRuns {
   std::shared_ptr<const RememberedForward> Remember(const std::vector<Tensor>& inputs) const;
   absl::StatusOr<std::unique_ptr<BoundGraph>> ForwardGraph(Mode mode, const std::vector<size_t>& outputs);
   absl::StatusOr<std::unique_ptr<BoundGraph>> BackwardGraph(const std::vector<size_t>& heads);
-  // The graph for a purpose, which `make` makes where there is none yet: beside the lane, for that takes long.
-  Task<absl::StatusOr<BoundGraph*>> GraphFor(std::string purpose, std::function<absl::StatusOr<std::unique_ptr<BoundGraph>>()> make,
-                                             CancellationPtr cancellation);
   absl::StatusOr<NamedTensors> CollectOutputs(const BoundGraph& graph, const std::vector<size_t>& outputs) const;
   absl::Status CopyGradients(const NamedTensors& to) const;
 
@@ -97,8 +97,7 @@ class ModelRuns {
   std::shared_ptr<const ClientTime> client_time_;
   SparingMemory& allocator_;
   ExecutorCache cache_;
-  absl::flat_hash_map<std::string, std::unique_ptr<BoundGraph>> graphs_;  // By purpose.
-  uint64_t graphs_version_ = 0;
+  const std::unique_ptr<GraphTable<BoundGraph>> graphs_;
 };
 
 }  // namespace gluond

@@ -50,7 +50,7 @@ absl::StatusOr<Tensor> ParameterMemory::Draft(size_t parameter, Part part, bool 
   if (!draft.defined() || !IsOnlyHolder(draft.buffer())) {
     ASSIGN_OR_RETURN(draft, Tensor::Empty(*device_, now.shape(), now.dtype()));
   }
-  if (copied) RETURN_IF_ERROR(lane_.driver().Copy(draft.data(), now.data(), now.bytes(), lane_.stream()));
+  if (copied) RETURN_IF_ERROR(Copy(now.blob(), draft.blob(), lane_.lanes()));
   return draft;
 }
 
@@ -64,7 +64,7 @@ absl::Status ParameterMemory::Fill(size_t parameter, const Spec& initializer, ui
       Annotate(Initializers().Make(initializer.type, initializer.attrs, target), absl::StrCat("parameter '", p.name, "'")));
   ASSIGN_OR_RETURN(Memory memory, MemoryFor(parameter, p.shape));
   ASSIGN_OR_RETURN(const Tensor converted, AsType(values, p.dtype, *host_));
-  RETURN_IF_ERROR(CopyToDevice(converted, lane_.lanes(), memory.data));
+  RETURN_IF_ERROR(Copy(converted.blob(), memory.data.blob(), lane_.lanes()));
   store_.SetTensors(parameter, std::move(memory.data), std::move(memory.grad));
   store_.SetDeferred(parameter, {});
   fresh_[parameter] = false;
@@ -131,7 +131,7 @@ absl::Status ParameterMemory::Set(const NamedTensors& values) {
     memory.push_back(std::move(one));
   }
   for (size_t k = 0; k < values.size(); ++k) {
-    RETURN_IF_ERROR(CopyToDevice(values[k].tensor, lane_.lanes(), memory[k].data));
+    RETURN_IF_ERROR(Copy(values[k].tensor.blob(), memory[k].data.blob(), lane_.lanes()));
   }
   for (size_t k = 0; k < values.size(); ++k) {
     RETURN_IF_ERROR(store_.MergeShape(indices[k], values[k].tensor.shape()));
@@ -200,7 +200,7 @@ absl::StatusOr<NamedTensors> ParameterMemory::Read(std::vector<std::string> name
   NamedTensors tensors;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const Tensor tensor, Find(name, gradients));
-    ASSIGN_OR_RETURN(Tensor copy, CopyToHost(tensor, lane_.lanes(), *host_));
+    ASSIGN_OR_RETURN(Tensor copy, CopyTo(tensor, lane_.lanes(), *host_));
     tensors.push_back({name, std::move(copy)});
   }
   return tensors;

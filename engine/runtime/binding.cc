@@ -4,9 +4,10 @@
 #include <memory>
 #include <tuple>
 
-#include "engine/core/op_facts.h"
+#include "absl/algorithm/container.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/only_holder.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 namespace {
@@ -20,13 +21,14 @@ absl::Status CheckTensor(const Tensor& tensor, const Shape& shape, DType dtype, 
 
 }  // namespace
 
-Binding::Binding(Program& program, Device device, DeviceDriver& driver, Allocator& allocator)
-    : program_(program), device_(device), driver_(driver), allocator_(allocator), own_(program.outputs.size()) {
+Binding::Binding(Program& program, const Lanes& lanes, Allocator& allocator)
+    : program_(program), lanes_(lanes), allocator_(allocator), own_(program.outputs.size()) {
   const size_t num_ranges = program.inputs.size() + program.outputs.size();
   targets_.reserve(program.outputs.size());
   copies_.reserve(program.outputs.size());
   ranges_.reserve(num_ranges);
-  open_.reserve(num_ranges);
+  open_read_.reserve(num_ranges);
+  open_written_.reserve(num_ranges);
 }
 
 absl::Status Binding::Bind(const Program::Part& part, Run* run) {
@@ -65,7 +67,7 @@ std::vector<Tensor> Binding::TakeFirst() const {
   std::vector<Tensor> own(program_.num_first);
   for (uint32_t k = 0; k < program_.num_first; ++k) {
     const ProgramOutput& place = program_.output_places[k];
-    if (place.kind != ProgramOutput::kOwnSlot || !own_[k].defined()) continue;
+    if (!place.read_rest || !own_[k].defined()) continue;
     if (program_.slots[place.slot].memory == own_[k].data()) own[k] = own_[k];
   }
   return own;
@@ -114,7 +116,7 @@ absl::Status Binding::CheckInputs(const Run& run) const {
     if (!run.inputs[i].defined()) {
       return absl::InvalidArgumentError(absl::StrCat("input '", variable.name, "' has no value"));
     }
-    absl::Status status = CheckTensor(run.inputs[i], variable.shape, variable.dtype, device_);
+    absl::Status status = CheckTensor(run.inputs[i], variable.shape, variable.dtype, lanes_.device());
     if (!status.ok()) return Annotate(status, absl::StrCat("input '", variable.name, "'"));
   }
   return absl::OkStatus();
@@ -140,7 +142,7 @@ absl::Status Binding::CheckOutputs(Run* run) {
     target.staged = place.read && target.req != kWriteTo;
     if (target.req == kNullOp) continue;
     if (run->outputs[k].defined()) {
-      absl::Status status = CheckTensor(run->outputs[k], program_.outputs[k].shape, program_.outputs[k].dtype, device_);
+      absl::Status status = CheckTensor(run->outputs[k], program_.outputs[k].shape, program_.outputs[k].dtype, lanes_.device());
       if (!status.ok()) return Annotate(status, absl::StrCat("output ", k));
       target.to = run->outputs[k].data();
     } else if (target.req == kAddTo) {
@@ -152,10 +154,11 @@ absl::Status Binding::CheckOutputs(Run* run) {
   return absl::OkStatus();
 }
 
-// Visits the pairs that overlap, in the order of addresses.
+// Visits the pairs that overlap of which one is written, in the order of addresses. Any number of variables may be one tensor.
 absl::Status Binding::CheckOverlaps(const Run& run) {
   ranges_.clear();
-  open_.clear();
+  open_read_.clear();
+  open_written_.clear();
   const auto add = [this](const Tensor& tensor, bool output, uint32_t index) {
     const char* const begin = static_cast<const char*>(tensor.data());
     if (tensor.bytes() > 0) ranges_.push_back({begin, begin + tensor.bytes(), output, index});
@@ -169,10 +172,17 @@ absl::Status Binding::CheckOverlaps(const Run& run) {
   std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) {
     return std::tie(a.begin, a.output, a.index) < std::tie(b.begin, b.output, b.index);
   });
+  const auto ends_later = [](const Range& a, const Range& b) { return a.end > b.end; };
   for (const Range& range : ranges_) {
-    std::erase_if(open_, [&range](const Range& before) { return before.end <= range.begin; });
-    for (const Range& before : open_) RETURN_IF_ERROR(OnOverlap(before, range));
-    open_.push_back(range);
+    for (std::vector<Range>* const open : {&open_read_, &open_written_}) {
+      for (; !open->empty() && open->front().end <= range.begin; open->pop_back()) absl::c_pop_heap(*open, ends_later);
+    }
+    for (const Range& before : open_written_) RETURN_IF_ERROR(OnOverlap(before, range));
+    const bool written = IsWritten(range);
+    for (size_t i = 0; written && i < open_read_.size(); ++i) RETURN_IF_ERROR(OnOverlap(open_read_[i], range));
+    std::vector<Range>& open = written ? open_written_ : open_read_;
+    open.push_back(range);
+    absl::c_push_heap(open, ends_later);
   }
   return absl::OkStatus();
 }
@@ -185,7 +195,6 @@ absl::Status Binding::OnOverlap(const Range& a, const Range& b) {
   if (!a.output && !b.output) {
     const Executor::Variable& one = program_.inputs[a.index];
     const Executor::Variable& two = program_.inputs[b.index];
-    if (!one.mutated && !two.mutated) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("inputs '", one.name, "' and '", two.name,
                                                    "' overlap, and an "
                                                    "operator writes '",
@@ -270,24 +279,20 @@ absl::Status Binding::AddCopy(uint32_t k, const void* from, Run* run) {
     ASSIGN_OR_RETURN(to, OwnMemory(k));
     run->outputs[k] = own_[k];
   }
-  if (target.req == kAddTo && program_.copy == nullptr) {
+  if (target.req == kAddTo && !CanAdd(lanes_.device())) {
     return absl::FailedPreconditionError(
-        absl::StrCat("output ", k, ": adding to it takes operator _copy, which has no kernel for ", device_.ToString()));
+        absl::StrCat("output ", k, ": adding to it takes operator _copy, which has no kernel for ", lanes_.device().ToString()));
   }
   copies_.push_back({from, to, target.req, k});
   return absl::OkStatus();
 }
 
 absl::Status Binding::CopyOutputs(const OpContext& context, ConstantTensors* constants) {
-  for (const Copy& copy : copies_) {
+  for (const OutputCopy& copy : copies_) {
     const Signature& signature = program_.outputs[copy.output];
-    const TBlob out = {copy.to, signature.shape, signature.dtype, device_};
-    if (copy.req == kAddTo) {
-      const TBlob in = {const_cast<void*>(copy.from), signature.shape, signature.dtype, device_};
-      RETURN_IF_ERROR(RunKernel(program_.copy->attrs, context, {&in, 1}, {&copy.req, 1}, {&out, 1}));
-    } else if (copy.from != copy.to) {
-      RETURN_IF_ERROR(driver_.Copy(copy.to, copy.from, out.bytes(), context.stream));
-    }
+    const TBlob in = {const_cast<void*>(copy.from), signature.shape, signature.dtype, lanes_.device()};
+    const TBlob out = {copy.to, signature.shape, signature.dtype, lanes_.device()};
+    RETURN_IF_ERROR(Copy(in, out, lanes_, {.add_in = copy.req == kAddTo ? &context : nullptr}));
   }
   if (constants != nullptr && !constants_.empty() &&
       constants->OfferValues(program_.constants_text, constant_inputs_, constants_)) {

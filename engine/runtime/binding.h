@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/core/device.h"
 #include "engine/core/op_context.h"
 #include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/lane.h"
 #include "engine/runtime/program.h"
 
 namespace gluond {
@@ -19,12 +19,12 @@ namespace gluond {
 class Binding {
  public:
   // All must outlive it.
-  Binding(Program& program, Device device, DeviceDriver& driver, Allocator& allocator);
+  Binding(Program& program, const Lanes& lanes, Allocator& allocator);
 
   // Checks what the part of `run` needs, points the program's blobs to that memory, and fills in the outputs that are lent.
   // The first part comes first. INVALID_ARGUMENT: see Executor::Start. RESOURCE_EXHAUSTED: no memory for an output.
   absl::Status Bind(const Program::Part& part, Run* run);
-  // The memory of ours in which the first outputs of this run lie, by output, to be given to the binding of its rest. After Bind.
+  // The memory of ours in which lie those first outputs of this run that the rest reads, by output, for that binding. After Bind.
   std::vector<Tensor> TakeFirst() const;
   // The first outputs of a run that goes on. Before Bind of the rest.
   void PutFirst(std::vector<Tensor> own, const Run& run);
@@ -50,7 +50,7 @@ class Binding {
     bool staged = false;    // Computed in memory of our own, then copied.
     bool in_place = false;  // Computed in the memory of an input.
   };
-  struct Copy {
+  struct OutputCopy {
     const void* from;
     void* to;
     OpReqType req;
@@ -70,14 +70,14 @@ class Binding {
   absl::Status CheckOutputs(Run* run);
   absl::Status CheckOverlaps(const Run& run);
   absl::Status OnOverlap(const Range& a, const Range& b);
+  bool IsWritten(const Range& range) const { return range.output || program_.inputs[range.index].mutated; }
   absl::Status BindConstants(const Run& run);
   absl::Status BindOwnSlot(uint32_t output, Run* run);
   absl::Status AddCopy(uint32_t output, const void* from, Run* run);
   absl::StatusOr<void*> OwnMemory(uint32_t output);
 
   Program& program_;
-  const Device device_;
-  DeviceDriver& driver_;
+  const Lanes& lanes_;
   Allocator& allocator_;
   std::vector<Tensor> own_;  // By output: memory that is lent, or computed in. Made when first needed.
 
@@ -89,9 +89,9 @@ class Binding {
   // The current run's; kept for their capacity.
   std::vector<const void*> constant_inputs_;
   std::vector<Target> targets_;
-  std::vector<Copy> copies_;
+  std::vector<OutputCopy> copies_;
   std::vector<Range> ranges_;
-  std::vector<Range> open_;
+  std::vector<Range> open_read_, open_written_;  // Those that reach the current one; heaps, the end that comes first in front.
 };
 
 }  // namespace gluond

@@ -25,6 +25,8 @@ class DeviceAllocator final : public Allocator {
   const std::shared_ptr<Budget>& budget() const { return budget_; }
   // RESOURCE_EXHAUSTED: the budget or the device has no more.
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override;
+  // Also where the budget is shared, none of its parts pays: what is charged may be kept for whoever comes next.
+  absl::StatusOr<std::shared_ptr<Buffer>> Charge(size_t bytes) override;
 
  private:
   DeviceAllocator(Device device, DeviceDriver* driver, std::shared_ptr<Budget> budget, bool shared)

@@ -10,6 +10,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/runtime/row_chain.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 namespace {
@@ -37,8 +38,9 @@ void Execution::Event::Do() {
 Execution::Execution(std::unique_ptr<Program> program, const ExecutorOptions& options, Lane& lane, Allocator& allocator)
     : program_(std::move(program)),
       lane_(lane),
-      binding_(*program_, lane.device(), lane.driver(), allocator),
+      binding_(*program_, lane.lanes(), allocator),
       context_(lane.NewContext(options.is_train)) {
+  context_.kernels = &program_->kernels;
   const std::vector<Step>& steps = program_->steps;
   if (std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.async; })) {
     calls_.resize(steps.size());
@@ -95,7 +97,7 @@ void Execution::BeginPart(const Program::Part& part, const std::shared_ptr<Buffe
   Advance();
 }
 
-PausedRun Execution::TakePaused() {
+PausedRun Execution::TakePaused(std::vector<Tensor>* outputs) {
   PausedRun paused;
   paused.own = binding_.TakeFirst();
   paused.arena = program_->arena.Hold(std::exchange(arena_, nullptr));
@@ -105,6 +107,10 @@ PausedRun Execution::TakePaused() {
   paused.run.cancellation = nullptr;
   for (size_t i = 0; i < paused.run.inputs.size(); ++i) {
     if (!program_->read_rest[i]) paused.run.inputs[i] = Tensor();
+  }
+  if (outputs != nullptr) *outputs = paused.run.outputs;
+  for (uint32_t k = 0; k < program_->num_first; ++k) {
+    if (!program_->output_places[k].read_rest) paused.run.outputs[k] = Tensor();
   }
   return paused;
 }
@@ -122,7 +128,9 @@ absl::StatusOr<PausedRun> Execution::Copy(const PausedRun& paused) {
   ASSIGN_OR_RETURN(std::shared_ptr<Buffer> arena, Annotate(program_->arena.Take(/*keeps=*/true), "a copy of the arena of a graph"));
   copy.arena = program_->arena.Hold(std::move(arena));
   if (copy.arena != nullptr) {
-    RETURN_IF_ERROR(lane_.driver().Copy(copy.arena->data(), paused.arena->data(), program_->arena.bytes(), lane_.stream()));
+    const Shape bytes = {static_cast<int64_t>(program_->arena.bytes())};
+    const Tensor from(paused.arena, 0, bytes, DType::kUint8), to(copy.arena, 0, bytes, DType::kUint8);
+    RETURN_IF_ERROR(gluond::Copy(from.blob(), to.blob(), lane_.lanes()));
   }
   return copy;
 }
@@ -168,7 +176,7 @@ void Execution::Advance() {
       // Where there is no space for it, the steps run whole.
       if (const auto space = context_.scratch->Get(static_cast<size_t>(at_once) * ChunkSpace(*chain)); space.ok()) {
         uint32_t failed = next_;
-        absl::Status status = ComputeByRows(*program_, context_, at_once, *space, chain, run_.cancellation.get(), &failed);
+        absl::Status status = ComputeByRows(program_.get(), context_, at_once, *space, chain, run_.cancellation.get(), &failed);
         if (!status.ok()) return Finish(At(failed, status));
         next_ = chain->last - 1;
         continue;
@@ -264,9 +272,8 @@ absl::Status Execution::EndAsync(std::shared_ptr<AsyncCall> call, absl::Status s
 absl::Status Execution::CopyStaged(const Step& step, bool back) {
   for (uint32_t i = step.first_staged; i < step.first_staged + step.num_staged; ++i) {
     const StagedInput& input = program_->staged[i];
-    void *to = input.copy.data(), *from = input.memory;
-    if (back) std::swap(to, from);
-    RETURN_IF_ERROR(lane_.driver().Copy(to, from, input.copy.bytes(), lane_.stream()));
+    const TBlob copy = input.copy.blob(), there = {input.memory, copy.shape, copy.dtype, copy.device};
+    RETURN_IF_ERROR(gluond::Copy(back ? copy : there, back ? there : copy, lane_.lanes()));
   }
   return absl::OkStatus();
 }

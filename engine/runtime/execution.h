@@ -33,7 +33,7 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   void StartHere(Run run, Executor::Done done);
   bool idle() const;
   Run TakeRun();
-  PausedRun TakePaused();
+  PausedRun TakePaused(std::vector<Tensor>* outputs);
   absl::StatusOr<PausedRun> Copy(const PausedRun& paused);
   void Continue(PausedRun paused, Run rest, Executor::Done done);
   ~Execution() override { LetGoOfArena(); }

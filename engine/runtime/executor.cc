@@ -40,7 +40,7 @@ void Executor::StartHere(Run run, Done done) { execution_->StartHere(std::move(r
 const Run& Executor::run() const { return execution_->run(); }
 Run Executor::TakeRun() { return idle() ? execution_->TakeRun() : Run(); }
 bool Executor::idle() const { return execution_->idle(); }
-PausedRun Executor::TakePaused() { return execution_->TakePaused(); }
+PausedRun Executor::TakePaused(std::vector<Tensor>* outputs) { return execution_->TakePaused(outputs); }
 absl::StatusOr<PausedRun> Executor::Copy(const PausedRun& paused) { return execution_->Copy(paused); }
 void Executor::Continue(PausedRun paused, Run rest, Done done) {
   execution_->Continue(std::move(paused), std::move(rest), std::move(done));
@@ -64,6 +64,8 @@ absl::Status Executor::RunAndWait(Run run, std::vector<Tensor>* outputs) {
 }
 
 int64_t Executor::arena_bytes() const { return static_cast<int64_t>(execution_->program().arena.bytes()); }
-int64_t Executor::held_bytes() const { return arena_bytes() + execution_->binding().own_bytes(); }
+int64_t Executor::own_bytes() const {
+  return execution_->binding().own_bytes() + (execution_->program().shares_arena ? 0 : arena_bytes());
+}
 
 }  // namespace gluond

@@ -72,7 +72,7 @@ struct Run {
 // A run that waits between its parts (ExecutorOptions::pause_after): all that the rest needs of the first part. Its memory
 // is its own, and goes with it.
 struct PausedRun {
-  Run run;                        // The inputs that the rest reads, and the first outputs.
+  Run run;                        // The inputs and first outputs that the rest reads.
   std::vector<Tensor> own;        // By first output: memory of an executor that holds it.
   std::shared_ptr<Buffer> arena;  // Null: the program needs none.
   size_t layout = 0;              // The program's that lays the arena out.
@@ -82,7 +82,7 @@ class Executor {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // Runs the passes (engine/compile/pipeline.h) and allocates the arena. Any thread; takes milliseconds. `arena` is shared by
+  // Runs the passes (engine/compile/pipeline.h), allocates the arena and prepares the kernels. Any thread; takes long. `arena` is shared by
   // programs of which one runs at a time; null: the program has an arena of its own.
   //
   // The i-th node that draws random numbers, in the graph's topological order, draws from Philox stream i. So the same graph
@@ -128,8 +128,8 @@ class Executor {
 
   // The run that has paused (ExecutorOptions::pause_after). Such a run is started without the inputs that only its rest reads,
   // and without places for the outputs of the rest; `done` is called at the pause. The first outputs are there then, and the
-  // executor is idle. A caller that wants the rest takes the run before the next one starts.
-  PausedRun TakePaused();
+  // executor is idle. A caller that wants the rest takes the run before the next one starts, and `outputs`, which may be null.
+  PausedRun TakePaused(std::vector<Tensor>* outputs = nullptr);
   // A run that may go on as well: its values are copied, but for inputs and first outputs, which the rest leaves as they are.
   // RESOURCE_EXHAUSTED: there is no memory. FAILED_PRECONDITION: as Continue. Requires: the caller is the lane.
   absl::StatusOr<PausedRun> Copy(const PausedRun& paused);
@@ -142,10 +142,11 @@ class Executor {
   // Start, and wait; `outputs` may be null. For callers that are not a lane or a gRPC thread (tests, tools).
   absl::Status RunAndWait(Run run, std::vector<Tensor>* outputs);
 
-  // Its part of the arena.
+  // Its part of the arena, which others may share.
   int64_t arena_bytes() const;
-  // Memory that the executor keeps between runs: that part, and outputs that it has lent. Requires: idle().
-  int64_t held_bytes() const;
+  // Memory that the executor alone keeps between runs: outputs that it has lent, and an arena that it does not share.
+  // Requires: idle().
+  int64_t own_bytes() const;
 
  private:
   explicit Executor(std::shared_ptr<Execution> execution);

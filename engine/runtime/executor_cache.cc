@@ -1,8 +1,8 @@
 #include "engine/runtime/executor_cache.h"
 
-#include <algorithm>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "engine/core/mutex.h"
@@ -15,7 +15,9 @@ namespace gluond {
 namespace {
 
 struct KeyHash {
+  using is_transparent = void;
   size_t operator()(const ExecutorKeyPtr& key) const { return key->hash; }
+  size_t operator()(const ExecutorQuery& query) const { return query.hash(); }
 };
 
 bool SameOptions(const ExecutorOptions& a, const ExecutorOptions& b) {
@@ -23,26 +25,35 @@ bool SameOptions(const ExecutorOptions& a, const ExecutorOptions& b) {
 }
 
 struct KeyEqual {
+  using is_transparent = void;
   bool operator()(const ExecutorKeyPtr& a, const ExecutorKeyPtr& b) const {
     if (a == b) return true;
-    if (a->hash != b->hash || a->graph != b->graph || !SameOptions(a->options, b->options) || a->known.size() != b->known.size()) {
-      return false;
-    }
-    return std::all_of(a->known.begin(), a->known.end(), [&b](const auto& one) {
-      const auto other = b->known.find(one.first);
-      return other != b->known.end() && other->second.shape == one.second.shape && other->second.dtype == one.second.dtype;
-    });
+    return a->hash == b->hash && a->graph == b->graph && SameOptions(a->options, b->options) &&
+           absl::c_equal(a->inputs, b->inputs,
+                         [](const Signature& x, const Signature& y) { return x.shape == y.shape && x.dtype == y.dtype; });
   }
+  bool operator()(const ExecutorKeyPtr& key, const ExecutorQuery& query) const { return key->Answers(query); }
 };
 
 }  // namespace
 
-ExecutorKeyPtr ExecutorKey::Make(std::shared_ptr<const Graph> graph, Signatures known, const ExecutorOptions& options) {
+size_t ExecutorQuery::hash() const {
   size_t hash = absl::HashOf(graph.get(), options.is_train);
-  for (const auto& [name, signature] : known) {  // In any order: the sum is the same.
-    hash += absl::HashOf(name, signature.shape, static_cast<int>(signature.dtype));
-  }
-  return std::make_shared<const ExecutorKey>(ExecutorKey{std::move(graph), std::move(known), options, hash});
+  for (const Tensor& input : inputs) hash = absl::HashOf(hash, input.shape(), static_cast<int>(input.dtype()));
+  return hash;
+}
+
+ExecutorKeyPtr ExecutorKey::Make(const ExecutorQuery& query, Signatures known) {
+  std::vector<Signature> inputs;
+  for (const Tensor& input : query.inputs) inputs.push_back({input.shape(), input.dtype()});
+  return std::make_shared<const ExecutorKey>(
+      ExecutorKey{query.graph, query.options, std::move(inputs), std::move(known), query.hash()});
+}
+
+bool ExecutorKey::Answers(const ExecutorQuery& query) const {
+  return graph == query.graph && SameOptions(options, query.options) &&
+         absl::c_equal(inputs, query.inputs,
+                       [](const Signature& x, const Tensor& y) { return x.shape == y.shape() && x.dtype == y.dtype(); });
 }
 
 // The cache and its leases share an ExecutorPool.
@@ -59,10 +70,11 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
 
   Lane& lane() const { return lane_; }
 
-  // Empty when none is idle.
-  ExecutorLease Take(const ExecutorKeyPtr& key) {
+  // Empty when none is idle. `wanted`: a key or a query.
+  template <class Wanted>
+  ExecutorLease Take(const Wanted& wanted) {
     MutexLock lock(mu_);
-    const auto it = by_key_.find(key);
+    const auto it = by_key_.find(wanted);
     if (it == by_key_.end() || it->second.empty()) return {};
     List pooled;
     pooled.splice(pooled.begin(), idle_, it->second.back());
@@ -88,8 +100,8 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
     // An operator that a failed run has left still uses its memory: it is not for others.
     if (!executor.idle()) return Forget(pooled.front().key);
     (void)executor.TakeRun();
-    const int64_t bytes = pooled.front().idle_bytes = executor.held_bytes();
-    if (bytes > max_idle_bytes_ / 4) return Forget(pooled.front().key);
+    const int64_t bytes = pooled.front().idle_bytes = executor.own_bytes();
+    if (std::max(executor.arena_bytes(), bytes) > max_idle_bytes_ / 4) return Forget(pooled.front().key);
     {
       MutexLock lock(mu_);
       std::vector<List::iterator>& same = by_key_[pooled.front().key];
@@ -100,11 +112,13 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
     Trim(max_idle_);
   }
 
-  // Drops the idle executors that were used least recently, but for `keep`, or fewer where these hold too much memory.
+  // Drops the idle executors that were used least recently, but for `keep`, or fewer where these hold too much memory. The
+  // arena counts, which they share, and by a quarter at most: another one's run may have needed more.
   void Trim(size_t keep) {
     List dropped;  // Destroyed after the lock is released.
+    const int64_t most = max_idle_bytes_ - std::min(static_cast<int64_t>(arena_->bytes()), max_idle_bytes_ / 4);
     MutexLock lock(mu_);
-    while (idle_.size() > keep || idle_bytes_ > max_idle_bytes_) {
+    while (idle_.size() > keep || idle_bytes_ > most) {
       const auto last = std::prev(idle_.end());
       idle_bytes_ -= last->idle_bytes;
       const auto same = by_key_.find(last->key);
@@ -189,6 +203,7 @@ void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Ca
 }
 
 ExecutorLease ExecutorCache::TakeIdle(const ExecutorKeyPtr& key) { return pool_->Take(key); }
+ExecutorLease ExecutorCache::TakeIdle(const ExecutorQuery& query) { return pool_->Take(query); }
 
 void ExecutorCache::Clear() { pool_->Trim(0); }
 int64_t ExecutorCache::num_compiled() const { return pool_->num_compiled(); }

@@ -1,8 +1,9 @@
 // ExecutorCache: compiled executors of one lane, kept for the next run of the same graph with the same signature and
 // mode. Thread-safe.
 //
-//   auto key = ExecutorKey::Make(graph, signatures, {.is_train = true});   // Once; looking it up again is cheap.
-//   cache.Checkout(key, [=](absl::StatusOr<ExecutorLease> lease) {         // Called on the lane's thread.
+//   const ExecutorQuery query = {graph, {.is_train = true}, inputs};
+//   if (ExecutorLease lease = cache.TakeIdle(query)) ...
+//   cache.Checkout(ExecutorKey::Make(query, signatures), [=](absl::StatusOr<ExecutorLease> lease) {  // On the lane's thread.
 //     if (!lease.ok()) return Fail(lease.status());
 //     auto executor = std::make_shared<ExecutorLease>(*std::move(lease));
 //     (*executor)->StartHere(std::move(run), [executor](absl::Status status) { ... (*executor)->run().outputs ... });
@@ -23,9 +24,12 @@
 #include <list>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/core/graph.h"
+#include "engine/core/tensor.h"
 #include "engine/passes/infer.h"
 #include "engine/runtime/cancellation.h"
 #include "engine/runtime/executor.h"
@@ -33,16 +37,26 @@
 
 namespace gluond {
 
-// An executor is compiled for a key. Two keys are equal when they name the same Graph object, equal signatures and
-// modes.
+// The question for an executor of that Graph object for inputs like these. The caller's inputs, in an order of the caller's,
+// decide the signatures of all variables.
+struct ExecutorQuery {
+  std::shared_ptr<const Graph> graph;
+  ExecutorOptions options;
+  absl::Span<const Tensor> inputs;
+
+  size_t hash() const;
+};
+
+// An executor is compiled for a key, which answers one query.
 struct ExecutorKey {
   std::shared_ptr<const Graph> graph;
-  Signatures known;
   ExecutorOptions options;
+  std::vector<Signature> inputs;
+  Signatures known;  // The variables', by name.
   size_t hash;
 
-  static std::shared_ptr<const ExecutorKey> Make(std::shared_ptr<const Graph> graph, Signatures known,
-                                                 const ExecutorOptions& options);
+  static std::shared_ptr<const ExecutorKey> Make(const ExecutorQuery& query, Signatures known);
+  bool Answers(const ExecutorQuery& query) const;
 };
 using ExecutorKeyPtr = std::shared_ptr<const ExecutorKey>;
 
@@ -59,6 +73,7 @@ class ExecutorLease {
   explicit operator bool() const { return !pooled_.empty(); }
   Executor* operator->() const { return pooled_.front().executor.get(); }
   Executor& operator*() const { return *operator->(); }
+  const ExecutorKeyPtr& key() const { return pooled_.front().key; }
 
  private:
   friend class ExecutorPool;
@@ -80,16 +95,17 @@ class ExecutorCache {
   using Ready = std::function<void(absl::StatusOr<ExecutorLease>)>;
 
   // Keeps at most `max_idle` executors that nobody uses, with at most `max_idle_bytes` of memory; the least recently
-  // used one goes first. An executor that holds more than a quarter of these bytes is not kept at all: the others
-  // stay.
+  // used one goes first. An executor that holds, or needs of the arena, more than a quarter of these bytes is not kept
+  // at all: the others stay.
   ExecutorCache(Lane& lane, Allocator& allocator, size_t max_idle = 32,
                 int64_t max_idle_bytes = std::numeric_limits<int64_t>::max());
 
   // Calls `ready` on the lane's thread with an executor for `key`: an idle one, or one that is compiled now beside the
   // lane. `cancellation`, which may be null, ends the compiling, and the wait for a client's answer.
   void Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Cancellation> cancellation = nullptr);
-  // An idle executor for `key`, now; empty where there is none. For the lane's thread.
+  // An idle executor, now; empty where there is none. For the lane's thread.
   ExecutorLease TakeIdle(const ExecutorKeyPtr& key);
+  ExecutorLease TakeIdle(const ExecutorQuery& query);
 
   // Drops the executors that nobody uses.
   void Clear();

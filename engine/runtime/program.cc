@@ -8,6 +8,7 @@
 #include "engine/compile/pipeline.h"
 #include "engine/compile/unit.h"
 #include "engine/core/affine.h"
+#include "engine/core/interruption.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
@@ -15,13 +16,23 @@
 #include "engine/passes/in_place.h"
 #include "engine/passes/pass_work.h"
 #include "engine/passes/plan_memory.h"
+#include "engine/runtime/row_chain.h"
 
 namespace gluond {
 namespace {
 
+// Constants of a program that has no values yet: any matrix may be one.
+class AnyConstant final : public Constants {
+ public:
+  bool Contains(const void*) override { return true; }
+  absl::StatusOr<const void*> Find(const void*, absl::string_view, size_t, absl::FunctionRef<absl::Status(void*)>) override {
+    return nullptr;
+  }
+};
+
 class Compiler {
  public:
-  Compiler(Unit& unit, const Inferred& inferred)
+  Compiler(Unit& unit, const Inferred& inferred, Allocator& allocator)
       : graph_(unit.indexed()),
         inferred_(inferred),
         plan_(unit.plan),
@@ -29,13 +40,14 @@ class Compiler {
         is_train_(unit.options().is_train),
         num_constants_(unit.num_constants()),
         device_(unit.options().device),
-        program_(std::make_unique<Program>()),
+        program_(std::make_unique<Program>(device_.type == DeviceType::kCpu ? &allocator : nullptr)),
         slot_of_(graph_.num_entries(), Program::kNever),
         step_of_(graph_.num_nodes(), Program::kNever) {}
 
   absl::StatusOr<std::unique_ptr<Program>> Compile(Allocator& allocator, std::shared_ptr<SharedArena> arena, uint32_t pause_after) {
     if (plan_.arena_bytes > 0) {
-      if (arena == nullptr || HasAsyncStep()) arena = std::make_shared<SharedArena>(allocator);
+      program_->shares_arena = arena != nullptr && !HasAsyncStep();
+      if (!program_->shares_arena) arena = std::make_shared<SharedArena>(allocator);
       auto claim = ArenaClaim::Make(std::move(arena), static_cast<size_t>(plan_.arena_bytes));
       if (!claim.ok()) return Annotate(claim.status(), "the arena of a graph");
       program_->arena = *std::move(claim);
@@ -53,7 +65,6 @@ class Compiler {
     for (size_t k = num_constants_; k < graph_.outputs().size(); ++k) AddOutput(graph_.outputs()[k], OwnerOf(graph_.outputs()[k]));
     Divide(pause_after);
     HashLayout();
-    AddCopy();
     return std::move(program_);
   }
 
@@ -72,7 +83,6 @@ class Compiler {
       program_->inputs.push_back({name, inferred_.shapes[entry], inferred_.types[entry], false});
       program_->input_index[name] = index;
     }
-    program_->last_reader.assign(program_->inputs.size(), Program::kNever);
     program_->read_at_end.assign(program_->inputs.size(), false);
     program_->slots.resize(program_->inputs.size());
   }
@@ -84,6 +94,7 @@ class Compiler {
       slot_of_[output.entry] = static_cast<uint32_t>(program_->slots.size());
       program_->slots.emplace_back();
     }
+    program_->last_reader.assign(program_->slots.size(), Program::kNever);
   }
 
   // Slots point into the blobs: these must not move.
@@ -147,7 +158,7 @@ class Compiler {
     for (const IndexedGraph::Input& input : indexed.inputs) {
       AddBlob(input.entry, &program_->ins);
       const uint32_t slot = SlotOf(input.entry);
-      if (slot < program_->inputs.size()) program_->last_reader[slot] = index;
+      if (slot != Program::kNever) program_->last_reader[slot] = index;
     }
     for (uint32_t i = 0; i < step.num_out; ++i) {
       AddBlob(indexed.first_entry + i, &program_->outs);
@@ -282,10 +293,16 @@ class Compiler {
       if (step_of_[id] != Program::kNever) p.pause = std::max(p.pause, step_of_[id] + 1);
       if (node->is_variable()) p.read_first[slot_of_[graph_[id].first_entry]] = true;
     });
-    for (uint32_t v = 0; v < p.inputs.size(); ++v)
-      p.read_rest[v] = p.last_reader[v] != Program::kNever && p.last_reader[v] >= p.pause;
+    const auto reads = [&p](uint32_t slot) { return p.last_reader[slot] != Program::kNever && p.last_reader[slot] >= p.pause; };
+    for (uint32_t v = 0; v < p.inputs.size(); ++v) p.read_rest[v] = reads(v);
+    for (uint32_t k = 0; k < pause_after; ++k) {
+      ProgramOutput& place = p.output_places[k];
+      place.read_rest = place.kind == ProgramOutput::kOwnSlot && reads(place.slot);
+    }
     for (uint32_t k = pause_after; k < p.outputs.size(); ++k) {
-      if (p.output_places[k].kind == ProgramOutput::kVariable) p.read_rest[p.output_places[k].slot] = true;
+      const ProgramOutput& place = p.output_places[k];
+      if (place.kind == ProgramOutput::kVariable) p.read_rest[place.slot] = true;
+      if (place.kind == ProgramOutput::kRepeat) p.output_places[place.first].read_rest = true;
     }
   }
 
@@ -298,12 +315,6 @@ class Compiler {
       for (const TBlob& blob : *blobs) p.layout = absl::HashOf(p.layout, blob.shape, static_cast<int>(blob.dtype));
     }
     for (const ArenaUse& each : p.arena_uses) p.layout = absl::HashOf(p.layout, each.offset);
-  }
-
-  void AddCopy() {
-    const Op* const op = Op::Find("_copy");
-    if (op == nullptr || op->kernel(device_.type) == nullptr) return;
-    program_->copy = MakeNode("_copy", "copy", {MakeVariable("data")}).node;
   }
 
   const IndexedGraph& graph_;
@@ -340,12 +351,36 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
       {.device = lane.device(), .is_train = options.is_train, .num_first = options.pause_after, .constants = options.constants});
   RETURN_IF_ERROR(RunPasses(Stage::kPlan, options.left_out, &unit));
   ASSIGN_OR_RETURN(const Inferred* const inferred, unit.inferred());
-  Compiler compiler(unit, *inferred);
+  Compiler compiler(unit, *inferred, allocator);
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program, compiler.Compile(allocator, std::move(arena), options.pause_after));
   program->chains = std::move(unit.chains);
   std::erase_if(program->chains,
                 [&](const RowChain& chain) { return chain.first < program->pause && chain.last > program->pause; });
+  OpContext context = lane.NewContext(options.is_train);
+  AnyConstant constants;
+  if (options.constants != nullptr && !options.constants->empty()) context.constants = &constants;
+  RETURN_IF_ERROR(program->Prepare(context));
   return program;
+}
+
+absl::Status Program::Prepare(const OpContext& context) {
+  OpContext own = context;
+  own.kernels = &kernels;
+  auto chain = chains.begin();
+  for (uint32_t i = 0; i < steps.size(); ++i) {
+    if (chain != chains.end() && i == chain->first) {
+      RETURN_IF_ERROR(PrepareByRows(this, *chain, context));
+      i = chain++->last - 1;
+      continue;
+    }
+    const Step& step = steps[i];
+    const FPrepare* const prepare = step.node->facts().prepare(context.device.type);
+    if (prepare == nullptr) continue;
+    RETURN_IF_ERROR(CheckInterrupted());
+    (void)(*prepare)(step.node->attrs, own, {ins.data() + step.first_in, step.num_in}, {reqs.data() + step.first_out, step.num_out},
+                     {outs.data() + step.first_out, step.num_out});
+  }
+  return absl::OkStatus();
 }
 
 bool Program::MayOverwrite(const ProgramOutput& o, uint32_t v) const {

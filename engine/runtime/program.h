@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "engine/core/graph.h"
+#include "engine/core/kernel_cache.h"
 #include "engine/core/op_attr_types.h"
 #include "engine/core/tensor.h"
 #include "engine/passes/row_chains.h"
@@ -70,6 +71,7 @@ struct ProgramOutput {
   uint32_t req = 0;                // Index in Program::reqs.
   bool async = false;              // The step may write it after the run has been cancelled.
   bool read = false;               // By other steps: the slot must hold this value, and nothing that it was added to.
+  bool read_rest = false;          // By the rest of a run, whose first part makes it.
   std::vector<uint32_t> in_place;  // Variables whose last reader is the step, which may overwrite them as it reads.
 };
 
@@ -81,12 +83,25 @@ struct ProgramConstant {
 
 struct Program {
   static constexpr uint32_t kNever = static_cast<uint32_t>(-1);
+  // Far more than a large network's kernels; bounds what operators keep whose sizes vary from run to run.
+  static constexpr size_t kMostKernels = 1024;
+
+  // `payer`: as of KernelCache.
+  explicit Program(Allocator* payer) : kernels(kMostKernels, payer), kernels_payer(payer) {}
 
   // See Executor::Compile. `arena` may be null. A program with async steps has one of its own in any case: their operators
   // may write to it while others run.
   static absl::StatusOr<std::unique_ptr<Program>> Compile(const Graph& graph, const Signatures& known,
                                                           const ExecutorOptions& options, const Lane& lane, Allocator& allocator,
                                                           std::shared_ptr<SharedArena> arena);
+
+  // Makes what the kernels will look for. CANCELLED or DEADLINE_EXCEEDED: nobody waits for the program any more. The runs tell
+  // what cannot be made, and some may not need it.
+  absl::Status Prepare(const OpContext& context);
+  // Has caches for so many chunks at once.
+  void GrowChunkKernels(int chunks) {
+    while (chunk_kernels.size() < static_cast<size_t>(chunks)) chunk_kernels.emplace_back(kMostKernels, kernels_payer);
+  }
 
   // Where the arena lies in the next run. Null: nothing lies there.
   void BindArena(void* to) {
@@ -122,20 +137,20 @@ struct Program {
   std::vector<uint32_t> constant_inputs;  // The variables that they follow from.
   std::string constants_text;             // How they follow: programs of equal texts have equal constants.
   std::vector<RowChain> chains;           // In the order of their steps.
-  std::vector<Slot> slots;                // The variables', then those of outputs and constants.
-  std::vector<uint32_t> last_reader;      // By variable: a step, or kNever.
-  std::vector<bool> read_at_end;          // By variable: it is an output.
-  std::vector<bool> read_first;           // By variable: the first part of a run needs it.
-  std::vector<bool> read_rest;            // By variable: the rest needs it.
-  size_t layout = 0;                      // Equal for programs of which each may go on with a run of the other.
+  KernelCache kernels;                    // The steps', of which one runs at a time.
+  std::deque<KernelCache> chunk_kernels;  // The chains' steps, by chunks that are computed at once.
+  Allocator* const kernels_payer;
+  std::vector<Slot> slots;            // The variables', then those of outputs and constants.
+  std::vector<uint32_t> last_reader;  // By slot: a step, or kNever.
+  std::vector<bool> read_at_end;      // By variable: it is an output.
+  std::vector<bool> read_first;       // By variable: the first part of a run needs it.
+  std::vector<bool> read_rest;        // By variable: the rest needs it.
+  size_t layout = 0;                  // Equal for programs of which each may go on with a run of the other.
 
   ArenaClaim arena;
+  bool shares_arena = false;
   std::vector<ArenaUse> arena_uses;
   void* arena_memory = nullptr;  // In this run.
-
-  // Operator _copy adds outputs that cannot be written with kAddTo where they are made. Null: it is not linked, or has
-  // no kernel for the device.
-  NodePtr copy;
 
   std::vector<NodePtr> nodes;  // Keeps them alive.
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "engine/core/interruption.h"
 #include "engine/core/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
@@ -56,41 +57,59 @@ struct Range {
 // A Worker computes chunks, one after the other: it has their memory, and the blobs of the step under way.
 class Worker {
  public:
-  Worker(const Program& program, const RowChain& chain, const OpContext& context, char* space, ChunkScratch* scratch)
+  Worker(const Program& program, const RowChain& chain, const OpContext& context, KernelCache* kernels, char* space,
+         ChunkScratch* scratch)
       : program_(program), chain_(chain), context_(context), space_(space), scratch_(scratch) {
     context_.threads = nullptr;
     context_.scratch = scratch;
+    context_.kernels = kernels;
   }
 
   // Rows [begin, end). Returns the step that failed, too.
   std::pair<absl::Status, uint32_t> Compute(int64_t begin, int64_t end) {
-    const uint32_t first_in = program_.steps[chain_.first].first_in, first_out = program_.steps[chain_.first].first_out;
     for (uint32_t i = chain_.first; i < chain_.last; ++i) {
-      const Step& step = program_.steps[i];
-      ins_.clear();
-      outs_.clear();
-      reqs_.clear();
-      for (uint32_t k = step.first_in; k < step.first_in + step.num_in; ++k) {
-        ins_.push_back(Part(program_.ins[k], chain_.ins[k - first_in], begin, end));
-      }
-      for (uint32_t k = step.first_out; k < step.first_out + step.num_out; ++k) {
-        const Operand& out = chain_.outs[k - first_out];
-        outs_.push_back(Part(program_.outs[k], out, begin, end));
-        reqs_.push_back(out.kind == Operand::kLocal ? out.req : program_.reqs[k]);
-      }
+      Bind(program_.steps[i], begin, end);
       scratch_->Reset();
-      absl::Status status = RunKernel(step.node->attrs, context_, ins_, reqs_, outs_);
+      absl::Status status = RunKernel(program_.steps[i].node->attrs, context_, ins_, reqs_, outs_);
       if (!status.ok()) return {std::move(status), i};
     }
     return {absl::OkStatus(), chain_.first};
   }
 
+  // Prepares the kernels for so many rows. An error is CANCELLED or DEADLINE_EXCEEDED.
+  absl::Status Prepare(int64_t rows) {
+    for (uint32_t i = chain_.first; i < chain_.last; ++i) {
+      const Node& node = *program_.steps[i].node;
+      const FPrepare* const prepare = node.facts().prepare(context_.device.type);
+      if (prepare == nullptr) continue;
+      RETURN_IF_ERROR(CheckInterrupted());
+      Bind(program_.steps[i], 0, rows);
+      (void)(*prepare)(node.attrs, context_, ins_, reqs_, outs_);
+    }
+    return absl::OkStatus();
+  }
+
  private:
+  // The step's operands for rows [begin, end).
+  void Bind(const Step& step, int64_t begin, int64_t end) {
+    const uint32_t first_in = program_.steps[chain_.first].first_in, first_out = program_.steps[chain_.first].first_out;
+    ins_.clear();
+    outs_.clear();
+    reqs_.clear();
+    for (uint32_t k = step.first_in; k < step.first_in + step.num_in; ++k) {
+      ins_.push_back(Part(program_.ins[k], chain_.ins[k - first_in], begin, end));
+    }
+    for (uint32_t k = step.first_out; k < step.first_out + step.num_out; ++k) {
+      const Operand& out = chain_.outs[k - first_out];
+      outs_.push_back(Part(program_.outs[k], out, begin, end));
+      reqs_.push_back(out.kind == Operand::kLocal ? out.req : program_.reqs[k]);
+    }
+  }
   TBlob Part(TBlob blob, const Operand& operand, int64_t begin, int64_t end) const {
     if (operand.kind == Operand::kWhole) return blob;
     blob.shape[0] = end - begin;
     if (operand.kind == Operand::kLocal) {
-      blob.data = space_ + operand.offset;
+      blob.data = space_ == nullptr ? nullptr : space_ + operand.offset;
     } else if (blob.data != nullptr) {
       blob.data = static_cast<char*>(blob.data) + begin * operand.row_bytes;
     }
@@ -143,9 +162,20 @@ int ChunksAtOnce(const RowChain& chain, const OpContext& context) {
   return static_cast<int>(std::min<int64_t>({chain.chunks, threads, 64}));
 }
 
-absl::Status ComputeByRows(const Program& program, const OpContext& context, int at_once, void* space, RowChain* chain,
+absl::Status PrepareByRows(Program* program, const RowChain& chain, const OpContext& context) {
+  program->GrowChunkKernels(1);
+  Worker worker(*program, chain, context, &program->chunk_kernels[0], nullptr, nullptr);
+  // Some chunks have one row more where the rows do not divide evenly.
+  for (int64_t rows = chain.rows / chain.chunks; rows <= (chain.rows - 1) / chain.chunks + 1; ++rows) {
+    RETURN_IF_ERROR(worker.Prepare(rows));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ComputeByRows(Program* program, const OpContext& context, int at_once, void* space, RowChain* chain,
                            const Cancellation* cancellation, uint32_t* failed) {
   const size_t bytes = ChunkSpace(*chain);
+  program->GrowChunkKernels(at_once);
   std::atomic<uint64_t> free = ~uint64_t{0} >> (64 - at_once);  // A bit for each part of the space.
   Mutex mu, scratch_mu;
   absl::Status status;  // Guarded by mu, as are *failed and chain->scratch_bytes.
@@ -155,7 +185,7 @@ absl::Status ComputeByRows(const Program& program, const OpContext& context, int
     const int slot = std::countr_zero(seen);
     char* const own = static_cast<char*>(space) + bytes * static_cast<size_t>(slot);
     ChunkScratch scratch(own + chain->local_bytes, bytes - chain->local_bytes, &scratch_mu, context.scratch);
-    Worker worker(program, *chain, context, own, &scratch);
+    Worker worker(*program, *chain, context, &program->chunk_kernels[static_cast<size_t>(slot)], own, &scratch);
     std::pair<absl::Status, uint32_t> done = {absl::OkStatus(), chain->first};
     for (int64_t i = begin; i < end && done.first.ok(); ++i) {
       if (cancellation != nullptr) done.first = cancellation->Check();

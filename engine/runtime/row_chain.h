@@ -22,9 +22,12 @@ bool MayComputeByRows(const Program& program, const RowChain& chain, bool has_co
 int ChunksAtOnce(const RowChain& chain, const OpContext& context);
 inline size_t ChunkSpace(const RowChain& chain) { return chain.local_bytes + chain.scratch_bytes; }
 
+// Program::Prepare, for the chain's steps in chunks that one thread computes. Other threads find the library's code made.
+absl::Status PrepareByRows(Program* program, const RowChain& chain, const OpContext& context);
+
 // Runs the chain's steps, `at_once` chunks at a time, in as many times ChunkSpace and context.scratch. `cancellation`, which
 // may be null, is asked before each chunk. A failure names its step in *failed.
-absl::Status ComputeByRows(const Program& program, const OpContext& context, int at_once, void* space, RowChain* chain,
+absl::Status ComputeByRows(Program* program, const OpContext& context, int at_once, void* space, RowChain* chain,
                            const Cancellation* cancellation, uint32_t* failed);
 
 }  // namespace gluond

@@ -133,18 +133,14 @@ absl::Status CheckColumn(const Column& column, const ModelInput& input) {
 
 }  // namespace
 
-absl::StatusOr<Tensor> Staging::Reuse(Tensor* kept, const Shape& shape, DType dtype, Allocator& allocator) {
-  if (!kept->defined() || kept->shape() != shape || kept->dtype() != dtype) {
-    ASSIGN_OR_RETURN(*kept, Tensor::Empty(allocator, shape, dtype));
-  }
-  return *kept;
+absl::StatusOr<Tensor> Staging::Host(size_t input, const Shape& shape, DType dtype) {
+  return Reuse(&host_[input], shape, dtype, *options_.host_allocator);
 }
 
 absl::StatusOr<Tensor> Staging::ToDevice(size_t input, const Tensor& value) {
   if (options_.lane->device().type == DeviceType::kCpu) return value;
-  ASSIGN_OR_RETURN(Tensor copy, Reuse(&device_[input], value.shape(), value.dtype(), *options_.allocator));
-  RETURN_IF_ERROR(CopyToDevice(value, options_.lane->lanes(), copy));
-  return copy;
+  RETURN_IF_ERROR(CopyInto(&device_[input], value, options_.lane->lanes(), *options_.allocator));
+  return device_[input];
 }
 
 std::unique_ptr<BatchSource> SentBatch(std::vector<Tensor> tensors, const std::vector<ModelInput>& inputs, Staging* staging) {

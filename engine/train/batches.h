@@ -32,15 +32,11 @@ class Staging {
  public:
   Staging(const Model& model, size_t num_inputs) : options_(model.options()), host_(num_inputs), device_(num_inputs) {}
 
-  absl::StatusOr<Tensor> Host(size_t input, const Shape& shape, DType dtype) {
-    return Reuse(&host_[input], shape, dtype, *options_.host_allocator);
-  }
+  absl::StatusOr<Tensor> Host(size_t input, const Shape& shape, DType dtype);
   // A copy on the device of `value`, which lies on the host.
   absl::StatusOr<Tensor> ToDevice(size_t input, const Tensor& value);
 
  private:
-  static absl::StatusOr<Tensor> Reuse(Tensor* kept, const Shape& shape, DType dtype, Allocator& allocator);
-
   const ModelOptions& options_;
   std::vector<Tensor> host_, device_;
 };

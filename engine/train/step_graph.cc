@@ -1,18 +1,24 @@
 #include "engine/train/step_graph.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
+#include "engine/core/text.h"
 #include "engine/nn/gradients.h"
+#include "engine/nn/graph_table.h"
 #include "engine/nn/loss.h"
-#include "engine/runtime/cancellation_scope.h"
-#include "engine/runtime/posted.h"
 
 namespace gluond {
 namespace {
 
-constexpr size_t kMostUpdateGraphs = 8;
+// A client may step with other parameters each time, as a net with optional parts does. Each graph holds a program.
+constexpr size_t kMostGraphs = 16;
+
+std::string StepPurpose(bool train, bool weighted) {
+  return absl::StrCat(train ? "train" : "evaluate", weighted ? ":weighted" : "");
+}
 
 // Values that the host reads, exactly, whatever their type.
 NodeEntry Reported(const NodeEntry& x) { return MakeNode("Cast", "report", {x}, {{"dtype", "float64"}}); }
@@ -21,17 +27,23 @@ NodeEntry Reported(const NodeEntry& x) { return MakeNode("Cast", "report", {x}, 
 
 StepGraphs::StepGraphs(Model& model, const TrainerOptions& options, const std::vector<ModelInput>& inputs, size_t prediction,
                        Updater& updater)
-    : model_(model), trainer_(options), inputs_(inputs), prediction_(prediction), updater_(updater) {
+    : model_(model),
+      trainer_(options),
+      inputs_(inputs),
+      prediction_(prediction),
+      updater_(updater),
+      graphs_(std::make_unique<GraphTable<StepGraph>>(kMostGraphs, model.parameters(), *model.options().lane)) {
   std::vector<std::string> names;
   for (const ModelInput& input : inputs_) names.push_back(input.name);
   for (size_t i = 0; i < model_.parameters().size(); ++i) names.push_back(model_.parameters()[i].name);
-  while (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return absl::StartsWith(name, prefix_); })) {
-    prefix_ += '_';
-  }
+  prefix_ = UnusedPrefix(std::move(prefix_), names);
 }
 
+StepGraphs::~StepGraphs() = default;
+
 absl::Status StepGraphs::MakeFirst() {
-  ASSIGN_OR_RETURN(steps_[true][false], MakeStep(/*train=*/true, /*weighted=*/false));
+  ASSIGN_OR_RETURN(StepGraphPtr made, MakeStep(/*train=*/true, /*weighted=*/false));
+  graphs_->Put(StepPurpose(/*train=*/true, /*weighted=*/false), std::move(made));
   return absl::OkStatus();
 }
 
@@ -68,13 +80,11 @@ absl::StatusOr<StepGraphs::Nodes> StepGraphs::StepNodes(bool train, bool weighte
 }
 
 absl::StatusOr<StepGraphPtr> StepGraphs::MakeStep(bool train, bool weighted) const {
-  const uint64_t version = model_.parameters().version();  // Read first: a change meanwhile makes this graph an old one.
   ASSIGN_OR_RETURN(Nodes nodes, StepNodes(train, weighted, model_.parameters()));
-  return Bind(version, std::move(nodes));
+  return Bind(std::move(nodes));
 }
 
 absl::StatusOr<StepGraphPtr> StepGraphs::MakeUpdate(std::vector<size_t> parameters) const {
-  const uint64_t version = model_.parameters().version();
   Nodes nodes;
   nodes.options.is_train = true;
   nodes.parameters = std::move(parameters);
@@ -85,12 +95,11 @@ absl::StatusOr<StepGraphPtr> StepGraphs::MakeUpdate(std::vector<size_t> paramete
   const bool has_squares = WantsNorm(trainer_) && !nodes.gradients.empty();
   nodes.first = {{has_squares ? Reported(MakeNode("multi_sum_sq", "gradient_norm", nodes.gradients))
                               : MakeNode("_zeros", "report", {}, {{"shape", "(1,)"}, {"dtype", "float64"}})}};
-  return Bind(version, std::move(nodes));
+  return Bind(std::move(nodes));
 }
 
-absl::StatusOr<StepGraphPtr> StepGraphs::Bind(uint64_t version, Nodes nodes) const {
+absl::StatusOr<StepGraphPtr> StepGraphs::Bind(Nodes nodes) const {
   auto made = std::make_shared<StepGraph>();
-  made->version = version;
   std::vector<GraphOutput> first = nodes.first;
   BoundGraphOptions options = std::move(nodes.options);
   if (!nodes.parameters.empty()) {
@@ -118,33 +127,14 @@ std::vector<ModelInput> StepGraphs::Inputs(bool weighted) const {
 }
 
 Task<absl::StatusOr<StepGraphPtr>> StepGraphs::OfStep(bool train, bool weighted, std::shared_ptr<Cancellation> cancellation) {
-  StepGraphPtr& known = steps_[train][weighted];
-  if (known == nullptr || known->version != model_.parameters().version()) {
-    Lane& lane = *model_.options().lane;
-    co_await RunAside(lane);
-    absl::StatusOr<StepGraphPtr> made;
-    {
-      const CancellationScope scope(cancellation.get());
-      made = MakeStep(train, weighted);
-    }
-    co_await PostedTo(lane);
-    CO_RETURN_IF_ERROR(made.status());
-    known = *std::move(made);
-  }
-  co_return known;
+  return graphs_->Find(
+      StepPurpose(train, weighted), [this, train, weighted] { return MakeStep(train, weighted); }, std::move(cancellation));
 }
 
-absl::StatusOr<StepGraphPtr> StepGraphs::OfUpdate(std::vector<size_t> parameters) {
-  std::erase_if(updates_, [version = model_.parameters().version()](const auto& each) { return each.second->version != version; });
-  const auto found = std::find_if(updates_.begin(), updates_.end(), [&](const auto& each) { return each.first == parameters; });
-  if (found != updates_.end()) {
-    std::rotate(updates_.begin(), found, found + 1);
-    return updates_.front().second;
-  }
-  ASSIGN_OR_RETURN(StepGraphPtr made, MakeUpdate(parameters));
-  if (updates_.size() >= kMostUpdateGraphs) updates_.pop_back();
-  updates_.insert(updates_.begin(), {std::move(parameters), made});
-  return made;
+Task<absl::StatusOr<StepGraphPtr>> StepGraphs::OfUpdate(std::vector<size_t> parameters) {
+  std::string purpose = absl::StrCat("update:", absl::StrJoin(parameters, ","));
+  return graphs_->Find(
+      std::move(purpose), [this, parameters = std::move(parameters)] { return MakeUpdate(parameters); }, nullptr);
 }
 
 }  // namespace gluond

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -24,6 +23,9 @@
 
 namespace gluond {
 
+template <class Made>
+class GraphTable;
+
 inline constexpr char kLabel[] = "label", kSampleWeight[] = "sample_weight";
 
 // Whether the gradients' norm decides what a step does.
@@ -33,7 +35,6 @@ inline bool WantsNorm(const TrainerOptions& options) { return NormDecides(option
 
 struct StepGraph {
   std::unique_ptr<BoundGraph> graph;
-  uint64_t version = 0;  // The parameter store's: which gradients the graph makes depends on it.
   Updater::Numbers numbers;
 };
 using StepGraphPtr = std::shared_ptr<StepGraph>;
@@ -43,13 +44,14 @@ class StepGraphs {
   // `inputs`: the trainer's. References must outlive the graphs.
   StepGraphs(Model& model, const TrainerOptions& options, const std::vector<ModelInput>& inputs, size_t prediction,
              Updater& updater);
+  ~StepGraphs();
 
   // Makes the graph of a step on batches without weights. INVALID_ARGUMENT: see Trainer::Create.
   absl::Status MakeFirst();
-  // The graph of a step, or of an evaluation, for batches with or without sample weights. A new one is made beside the lane.
+  // The graph of a step, or of an evaluation, for batches with or without sample weights.
   Task<absl::StatusOr<StepGraphPtr>> OfStep(bool train, bool weighted, std::shared_ptr<Cancellation> cancellation);
   // The graph that updates these parameters from the gradients that they have.
-  absl::StatusOr<StepGraphPtr> OfUpdate(std::vector<size_t> parameters);
+  Task<absl::StatusOr<StepGraphPtr>> OfUpdate(std::vector<size_t> parameters);
   // See Trainer::ReportStep. Any thread.
   absl::StatusOr<ProgramReport> Report(const absl::flat_hash_map<std::string, Shape>& given) const;
 
@@ -65,7 +67,7 @@ class StepGraphs {
   absl::StatusOr<GraphRest> Rest(const Nodes& nodes, const ParameterStore& parameters, JointUpdate* joint) const;
   absl::StatusOr<StepGraphPtr> MakeStep(bool train, bool weighted) const;
   absl::StatusOr<StepGraphPtr> MakeUpdate(std::vector<size_t> parameters) const;
-  absl::StatusOr<StepGraphPtr> Bind(uint64_t version, Nodes nodes) const;
+  absl::StatusOr<StepGraphPtr> Bind(Nodes nodes) const;
   // The inputs without "sample_weight" where batches have none.
   std::vector<ModelInput> Inputs(bool weighted) const;
 
@@ -75,9 +77,7 @@ class StepGraphs {
   const size_t prediction_;
   Updater& updater_;
   std::string prefix_ = "__";  // No input and no parameter has a name that begins so.
-  StepGraphPtr steps_[2][2];   // [train][weighted].
-  // The last ones, by the parameters that they update.
-  std::vector<std::pair<std::vector<size_t>, StepGraphPtr>> updates_;
+  const std::unique_ptr<GraphTable<StepGraph>> graphs_;
 };
 
 }  // namespace gluond

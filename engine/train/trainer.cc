@@ -135,10 +135,7 @@ absl::Status Trainer::AwaitDevice() const {
 absl::StatusOr<Tensor> Trainer::OnHost(const Tensor& value, Tensor* copy) const {
   const ModelOptions& options = model_->options();
   if (options.lane->device().type == DeviceType::kCpu) return value;
-  if (!copy->defined() || copy->shape() != value.shape() || copy->dtype() != value.dtype()) {
-    ASSIGN_OR_RETURN(*copy, Tensor::Empty(*options.host_allocator, value.shape(), value.dtype()));
-  }
-  RETURN_IF_ERROR(CopyToHost(value, options.lane->lanes(), *copy));
+  RETURN_IF_ERROR(CopyInto(copy, value, options.lane->lanes(), *options.host_allocator));
   return *copy;
 }
 
@@ -203,7 +200,7 @@ Task<absl::StatusOr<StepReport>> Trainer::StepNow(int64_t batch_size, bool ignor
                      "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
   }
   const auto divisor = static_cast<double>(batch_size);
-  CO_ASSIGN_OR_RETURN(const StepGraphPtr step, parts_->graphs->OfUpdate(fresh));
+  CO_ASSIGN_OR_RETURN(const StepGraphPtr step, co_await parts_->graphs->OfUpdate(fresh));
   BoundGraph& graph = *step->graph;
   BoundGraph::Request request;
   request.random = model_->runs().random();

@@ -149,8 +149,7 @@ absl::Status Updater::SetNumbers(const Numbers& numbers, double lr, double resca
     ConvertValues(&of_parameter[place.index].value, DType::kFloat64, to, place.type, 1);
     to += sizeof(double);
   }
-  return numbers.device.buffer() == numbers.host.buffer() ? absl::OkStatus()
-                                                          : CopyToDevice(numbers.host, lane_.lanes(), numbers.device);
+  return Copy(numbers.host.blob(), numbers.device.blob(), lane_.lanes());
 }
 
 void Updater::Count(absl::Span<const size_t> parameters) {
@@ -215,13 +214,13 @@ absl::Status Updater::CopyStates(const NamedTensors& states, const std::vector<T
     Tensor value = states[k].tensor;
     if (value.dtype() != to(k).dtype()) {
       if (value.device() != host.device()) {
-        ASSIGN_OR_RETURN(value, CopyToHost(value, lane_.lanes(), host));
+        ASSIGN_OR_RETURN(value, CopyTo(value, lane_.lanes(), host));
       }
       ASSIGN_OR_RETURN(value, AsType(value, to(k).dtype(), host));
     }
     values.push_back(std::move(value));
   }
-  for (size_t k = 0; k < states.size(); ++k) RETURN_IF_ERROR(CopyToDevice(values[k], lane_.lanes(), to(k)));
+  for (size_t k = 0; k < states.size(); ++k) RETURN_IF_ERROR(Copy(values[k].blob(), to(k).blob(), lane_.lanes()));
   return absl::OkStatus();
 }
 

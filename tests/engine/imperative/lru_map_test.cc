@@ -1,6 +1,6 @@
 // Bounded tables: of anything, and of calls.
 
-#include "engine/imperative/lru_map.h"
+#include "engine/core/lru_map.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

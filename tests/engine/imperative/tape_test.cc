@@ -126,7 +126,7 @@ TEST(Tape, HasALimit) {
 
 // Only what is asked for is computed: the data's gradient of a first layer would cost as much as the weight's.
 TEST(Gradients, OnlyThoseWantedAreComputed) {
-  ImperativeBench bench(/*budget=*/300'000);
+  ImperativeBench bench(/*budget=*/400'000);
   const Array w = bench.Marked(bench.Of(std::vector<float>(1000, 0.1f), {1, 1000}));
   const Array y = bench.Call("FullyConnected", {{"num_hidden", "1"}, {"no_bias", "True"}},
                              bench.Of(std::vector<float>(64'000, 1), {64, 1000}), w);

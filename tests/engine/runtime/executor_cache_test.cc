@@ -43,9 +43,7 @@ GLUOND_REGISTER_OP(t_shape)
 
 class ExecutorCacheTest : public testing::Test {
  protected:
-  ExecutorKeyPtr KeyOf(int64_t n, bool is_train = false) {
-    return ExecutorKey::Make(graph_, SignatureOf(graph_->outputs, n), {.is_train = is_train});
-  }
+  ExecutorKeyPtr KeyOf(int64_t n, bool is_train = false) { return bench_.KeyOf(graph_, n, {.is_train = is_train}); }
 
   // Doubles n ones by an executor of the cache.
   std::future<std::vector<float>> Double(ExecutorCache& cache, const ExecutorKeyPtr& key, int64_t n) {
@@ -86,11 +84,29 @@ TEST_F(ExecutorCacheTest, AlternatingSignaturesAreCompiledOnce) {
   EXPECT_EQ(cache.num_idle(), 3u);
 }
 
+TEST_F(ExecutorCacheTest, AQueryFindsWhatWasCompiledForInputsLikeThese) {
+  ExecutorCache cache(bench_.lane(), bench_.allocator());
+  Double(cache, KeyOf(3), 3).get();
+  bench_.Drain();
+  const Tensor x = bench_.Filled(3, 1), reshaped = x.Reshaped({1, 3}), whole(x.buffer(), 0, {3}, DType::kInt32);
+  const std::vector<Tensor> twice = {x, x};
+  const auto finds = [&](absl::Span<const Tensor> inputs, bool is_train = false) {
+    return static_cast<bool>(cache.TakeIdle(ExecutorQuery{graph_, {.is_train = is_train}, inputs}));
+  };
+  EXPECT_TRUE(finds({&x, 1}));
+  EXPECT_FALSE(finds({&x, 1}, /*is_train=*/true));
+  EXPECT_FALSE(finds({&reshaped, 1}));
+  EXPECT_FALSE(finds({&whole, 1}));
+  EXPECT_FALSE(finds(twice));
+  EXPECT_FALSE(finds({}));
+  EXPECT_TRUE(finds({&x, 1})) << "the lease has come back";
+}
+
 TEST_F(ExecutorCacheTest, ModesAndGraphsDiffer) {
   ExecutorCache cache(bench_.lane(), bench_.allocator());
   Double(cache, KeyOf(3, false), 3).get();
   Double(cache, KeyOf(3, true), 3).get();
-  const auto copy = ExecutorKey::Make(std::make_shared<const Graph>(*graph_), KeyOf(3)->known, {});
+  const auto copy = bench_.KeyOf(std::make_shared<const Graph>(*graph_), 3);
   Double(cache, copy, 3).get();
   EXPECT_EQ(cache.num_compiled(), 3);
 }
@@ -173,7 +189,7 @@ TEST_F(ExecutorCacheTest, ACancelledCompilationEndsSoon) {
     y = MakeNode("t_scale", "s", {y}, {{"by", "2"}});
   }
   const auto graph = std::make_shared<const Graph>(Graph{{y}});
-  const auto key = ExecutorKey::Make(graph, SignatureOf(graph->outputs, 3), {});
+  const auto key = bench_.KeyOf(graph, 3);
   ExecutorCache cache(bench_.lane(), bench_.allocator());
   const auto checkout = [&] {
     std::promise<absl::Status> status;
@@ -196,7 +212,8 @@ TEST_F(ExecutorCacheTest, ACancelledCompilationEndsSoon) {
 TEST_F(ExecutorCacheTest, ReportsWhatDoesNotCompile) {
   ExecutorCache cache(bench_.lane(), bench_.allocator());
   std::promise<absl::Status> status;
-  cache.Checkout(ExecutorKey::Make(graph_, {}, {}), [&](absl::StatusOr<ExecutorLease> lease) { status.set_value(lease.status()); });
+  cache.Checkout(ExecutorKey::Make({graph_, {}, {}}, {}),
+                 [&](absl::StatusOr<ExecutorLease> lease) { status.set_value(lease.status()); });
   EXPECT_EQ(status.get_future().get().code(), absl::StatusCode::kFailedPrecondition);
 }
 

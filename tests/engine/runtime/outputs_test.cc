@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "tests/engine/runtime/test_ops.h"
@@ -190,6 +192,43 @@ TEST_F(OutputsTest, RefusesMemoryThatCannotWork) {
   EXPECT_THAT(refusal(*bench_.Compile({x_, y_}), {x, y}, {y, x}), HasSubstr("which is an output, too; copy it first"));
   EXPECT_EQ(refusal(*bench_.Compile({MakeNode("t_bump", "bump", {x_, y_})}), {x, x}, {y}),
             "inputs 'x' and 'y' overlap, and an operator writes 'y'");
+}
+
+// The time of a run whose variables are one tensor is the time of one whose variables are not.
+TEST_F(OutputsTest, ManyVariablesMayBeOneTensor) {
+  constexpr size_t kVariables = 16'000;
+  std::vector<NodeEntry> terms;
+  for (size_t i = 0; i < kVariables; ++i) terms.push_back(MakeVariable(absl::StrCat("v", i)));
+  for (size_t i = 0; i + 1 < terms.size(); i += 2) terms.push_back(MakeNode("t_add", "sum", {terms[i], terms[i + 1]}));
+  auto executor = bench_.Compile({terms.back()});
+  std::vector<Tensor> separate;
+  for (size_t i = 0; i < kVariables; ++i) separate.push_back(bench_.Filled(3, 1));
+  const auto time = [&](const std::vector<Tensor>& inputs) {
+    auto best = std::chrono::steady_clock::duration::max();
+    for (int i = 0; i < 3; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_EQ(Do(*executor, inputs, {}), absl::OkStatus());
+      best = std::min(best, std::chrono::steady_clock::now() - begin);
+    }
+    EXPECT_THAT(Values(executor->run().outputs[0]), Each(kVariables));
+    return best;
+  };
+  const auto once = time(separate);
+  EXPECT_LT(time(std::vector<Tensor>(kVariables, separate[0])), 4 * once);
+}
+
+// Each pair that matters is seen among many that do not.
+TEST_F(OutputsTest, AnOutputIsSeenBehindManyVariables) {
+  const std::vector<NodeEntry> outputs = {MakeNode("t_scale", "z", {sum_}, {{"by", "2"}}), MakeNode("t_square", "w", {y_})};
+  auto executor = bench_.Compile(outputs);
+  for (const int64_t at : {0, 1, 3, 4}) {  // The output lies in x, over its end, behind it, and apart from it.
+    const Tensor base = bench_.Filled(8, 3);
+    const Tensor x(base.buffer(), 0, {3}, DType::kFloat32);
+    const Tensor z(base.buffer(), static_cast<size_t>(at) * sizeof(float), {3}, DType::kFloat32);
+    ASSERT_EQ(Do(*executor, {x, x}, {z, Tensor()}), absl::OkStatus());
+    EXPECT_THAT(Values(executor->run().outputs[0]), Each(12)) << at;
+    EXPECT_THAT(Values(executor->run().outputs[1]), Each(9)) << at;
+  }
 }
 
 }  // namespace

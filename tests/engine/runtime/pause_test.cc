@@ -139,7 +139,7 @@ TEST_F(PauseTest, AnExecutorThatLaysTheArenaOutOtherwiseRefuses) {
 
 TEST_F(PauseTest, ARunThatGoesLeavesNothingBehind) {
   ExecutorCache cache(bench_.lane(), bench_.allocator());
-  const auto key = ExecutorKey::Make(graph_, SignatureOf(graph_->outputs, 3), ExecutorOptions{.is_train = true, .pause_after = 1});
+  const auto key = bench_.KeyOf(graph_, 3, {.is_train = true, .pause_after = 1});
   PausedRun kept;
   for (int i = 0; i < 3; ++i) {
     bool paused = false;

@@ -190,11 +190,11 @@ TEST_F(RowChainTest, ACancelledRunEndsBetweenChunks) {
     context.threads = nullptr;
     RowChain& chain = program->chains[0];
     std::vector<char> space(ChunkSpace(chain) + 64);
-    EXPECT_EQ(ComputeByRows(*program, context, 1, space.data(), &chain, cancellation.get(), &failed), absl::OkStatus());
+    EXPECT_EQ(ComputeByRows(program.get(), context, 1, space.data(), &chain, cancellation.get(), &failed), absl::OkStatus());
     EXPECT_EQ(result.back(), std::tanh(0.5f));
     cancellation->Cancel();
     result.front() = 7;
-    EXPECT_EQ(ComputeByRows(*program, context, 1, space.data(), &chain, cancellation.get(), &failed).code(),
+    EXPECT_EQ(ComputeByRows(program.get(), context, 1, space.data(), &chain, cancellation.get(), &failed).code(),
               absl::StatusCode::kCancelled);
     EXPECT_EQ(result.front(), 7);
   });

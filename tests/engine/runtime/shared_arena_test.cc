@@ -109,7 +109,7 @@ TEST_F(SharedArenaTest, ExecutorsOfACacheComputeInTheSameMemory) {
   int64_t needed = 0;
   std::vector<ExecutorLease> leases;
   for (const int64_t n : {100, 4000, 1000, 2000}) {
-    const auto key = ExecutorKey::Make(graph, SignatureOf(graph->outputs, n), {});
+    const auto key = bench_.KeyOf(graph, n);
     std::promise<absl::StatusOr<ExecutorLease>> found;
     cache.Checkout(key, [&](absl::StatusOr<ExecutorLease> lease) { found.set_value(std::move(lease)); });
     absl::StatusOr<ExecutorLease> lease = found.get_future().get();

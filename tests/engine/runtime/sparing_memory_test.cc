@@ -65,7 +65,7 @@ TEST_F(SparingMemoryTest, IdleExecutorsGo) {
   const NodeEntry x = MakeVariable("x");
   const auto graph = std::make_shared<const Graph>(Graph{{MakeNode("t_square", "y", {MakeNode("t_square", "z", {x})})}});
   std::promise<void> done;
-  cache.Checkout(ExecutorKey::Make(graph, SignatureOf(graph->outputs, kHalf / 4), {}), [&](absl::StatusOr<ExecutorLease> lease) {
+  cache.Checkout(bench_.KeyOf(graph, kHalf / 4), [&](absl::StatusOr<ExecutorLease> lease) {
     EXPECT_EQ(lease.status(), absl::OkStatus());
     lease = ExecutorLease();
     done.set_value();

@@ -195,6 +195,11 @@ std::unique_ptr<Executor> Bench::Compile(const std::vector<NodeEntry>& outputs, 
   return OrDie(Executor::Compile(Graph{outputs}, SignatureOf(outputs, n), {.is_train = is_train}, *lane_, *allocator_));
 }
 
+ExecutorKeyPtr Bench::KeyOf(const std::shared_ptr<const Graph>& graph, int64_t n, const ExecutorOptions& options) {
+  const Tensor input = Filled(n, 0);
+  return ExecutorKey::Make({graph, options, {&input, 1}}, SignatureOf(graph->outputs, n));
+}
+
 void Bench::Drain() {
   std::promise<void> drained;
   lane_->Post([&drained] { drained.set_value(); });

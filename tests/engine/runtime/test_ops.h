@@ -27,6 +27,7 @@
 #include "engine/runtime/budget.h"
 #include "engine/runtime/device_allocator.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/executor_cache.h"
 #include "engine/runtime/lane.h"
 
 namespace gluond {
@@ -49,6 +50,8 @@ class Bench {
   Tensor Filled(int64_t n, float value);
   // Compiles for variables of n elements; the test ends if that fails.
   std::unique_ptr<Executor> Compile(const std::vector<NodeEntry>& outputs, int64_t n = 3, bool is_train = false);
+  // For variables of n elements.
+  ExecutorKeyPtr KeyOf(const std::shared_ptr<const Graph>& graph, int64_t n, const ExecutorOptions& options = {});
   // Returns when the lane has done all that was posted before.
   void Drain();
 

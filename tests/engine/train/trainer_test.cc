@@ -326,6 +326,42 @@ TEST_F(TrainerTest, ParametersStepAndRestByTurns) {
   expect(by_hand("y", 1), "v", -0.225, 0.8 - 0.3 - 0.35);
 }
 
+TEST_F(TrainerTest, EachSetOfParametersIsCompiledOnce) {
+  constexpr int kOutputs = 4;
+  const NodeEntry data = MakeVariable("data");
+  ModelDefinition definition = {{{"data", {-1, 1}}}, {}, {}, {}};
+  NamedTensors ones;
+  for (int i = 0; i < kOutputs; ++i) {
+    Parameter& parameter = definition.parameters.emplace_back();
+    parameter.name = absl::StrCat("w", i);
+    parameter.shape = {1, 1};
+    definition.outputs.push_back(MakeNode("FullyConnected", parameter.name, {data, MakeVariable(parameter.name)},
+                                          {{"num_hidden", "1"}, {"no_bias", "True"}}));
+    definition.output_names.push_back(absl::StrCat("y", i));
+    ones.push_back({parameter.name, Make<float>({1, 1}, {1})});
+  }
+  const auto model = *Model::Create(std::move(definition), Options());
+  ASSERT_OK(Set(*model, ones));
+  auto trainer = MakeTrainer(model, {.loss = {}, .optimizer = {"sgd", {{"learning_rate", "0.1"}}}});
+  int64_t compiled = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (int set = 1; set < 1 << kOutputs; ++set) {
+      NamedTensors heads;
+      for (int i = 0; i < kOutputs; ++i) {
+        if ((set >> i & 1) != 0) heads.push_back({absl::StrCat("y", i), Make<float>({1, 1}, {1})});
+      }
+      ASSERT_OK(Forward(*model, {{"data", Make<float>({1, 1}, {1})}}));
+      ASSERT_OK(Backward(*model, heads));
+      ASSERT_OK(Step(*trainer, 1, /*ignore_stale_grad=*/true));
+    }
+    if (round == 0) compiled = model->runs().num_compiled();
+  }
+  EXPECT_GE(compiled, 2 * ((1 << kOutputs) - 1)) << "gradients and updates";
+  EXPECT_EQ(model->runs().num_compiled(), compiled);
+  const NamedTensors values = *Get(*model);
+  for (const NamedTensor& value : values) EXPECT_NEAR(value.tensor.data<float>()[0], 1 - 0.1 * (1 << kOutputs), 1e-5);
+}
+
 // A model is served while it is trained: a prediction waits for one step, not for all steps of a call.
 TEST_F(TrainerTest, PredictsBetweenTwoStepsOfACall) {
   auto model = MakeModel(Mlp(32, 10), {{"data", {-1, 1, 28, 28}}});

@@ -1,0 +1,186 @@
+// What kernels need long to make is there before a program runs, is paid for, and goes with the program.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/core/kernel_cache.h"
+#include "engine/core/op.h"
+#include "engine/core/op_facts.h"
+#include "engine/passes/gradient.h"
+#include "engine/runtime/budget.h"
+#include "engine/runtime/cancellation.h"
+#include "engine/runtime/cancellation_scope.h"
+#include "engine/runtime/device_allocator.h"
+#include "engine/runtime/executor.h"
+#include "engine/runtime/lane.h"
+#include "tests/engine/compile/all_passes.h"
+
+namespace gluond {
+namespace {
+
+using testing::HasSubstr;
+
+template <class T>
+T OrDie(absl::StatusOr<T> value) {
+  return std::move(value).value();
+}
+
+// Memory that counts what is charged: values that caches keep.
+class CountedCharges final : public Allocator {
+ public:
+  explicit CountedCharges(Allocator& memory) : memory_(memory) {}
+  Device device() const override { return memory_.device(); }
+  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override { return memory_.Allocate(bytes); }
+  absl::StatusOr<std::shared_ptr<Buffer>> Charge(size_t bytes) override {
+    ++charges;
+    return refuses ? absl::ResourceExhaustedError("no charges") : memory_.Charge(bytes);
+  }
+  std::atomic<int> charges = 0;
+  bool refuses = false;
+
+ private:
+  Allocator& memory_;
+};
+
+// t_fails_to_prepare: a kernel whose preparation fails.
+struct FailsToPrepare {
+  template <class D>
+  static absl::Status Run(const NodeAttrs&, const OpContext&, absl::Span<const TBlob>, absl::Span<const OpReqType>,
+                          absl::Span<const TBlob>) {
+    return absl::OkStatus();
+  }
+  static absl::Status Prepare(const NodeAttrs&, const OpContext&, absl::Span<const TBlob> in, absl::Span<const OpReqType>,
+                              absl::Span<const TBlob> out) {
+    EXPECT_EQ(in[0].data, nullptr);
+    EXPECT_EQ(out[0].shape, in[0].shape);
+    return absl::UnimplementedError("the library has no code for it");
+  }
+};
+GLUOND_REGISTER_OP(t_fails_to_prepare)
+    .describe("For this test.")
+    .add_argument("data", "NDArray", "Anything.")
+    .set_attr<FInferShape>("FInferShape",
+                           [](const NodeAttrs&, ShapeVector* in, ShapeVector* out) -> absl::StatusOr<bool> {
+                             (*out)[0] = (*in)[0];
+                             return (*in)[0].known();
+                           })
+    .compute<FailsToPrepare>();
+
+class PrepareTest : public testing::Test {
+ protected:
+  const AllPasses all_passes_;
+
+  std::unique_ptr<Executor> Compile(const std::vector<NodeEntry>& outputs, const Shape& data, bool is_train) {
+    return OrDie(Executor::Compile(Graph{outputs}, {{"data", {data, DType::kFloat32}}}, {.is_train = is_train}, *lane_, memory_));
+  }
+  // The values for numbers that depend on the inputs' shapes only.
+  std::vector<std::vector<float>> Run(Executor& executor) {
+    gluond::Run run = executor.NewRun();
+    for (size_t k = 0; k < run.inputs.size(); ++k) {
+      run.inputs[k] = OrDie(Tensor::Empty(*allocator_, executor.inputs()[k].shape, DType::kFloat32));
+      for (int64_t i = 0; i < run.inputs[k].Size(); ++i) run.inputs[k].data<float>()[i] = static_cast<float>(i % 7) - 3;
+    }
+    std::vector<Tensor> results;
+    const absl::Status status = executor.RunAndWait(std::move(run), &results);
+    EXPECT_TRUE(status.ok()) << status;
+    std::vector<std::vector<float>> values;
+    for (const Tensor& result : results) values.emplace_back(result.data<float>(), result.data<float>() + result.Size());
+    return values;
+  }
+
+  NodeEntry Layer(const std::string& op, const std::string& name, const NodeEntry& x, AttrDict attrs) {
+    return MakeNode(op, name, {x, MakeVariable(name + "_weight"), MakeVariable(name + "_bias")}, attrs);
+  }
+  // Of images: convolutions, in groups and turned round, a dense layer, and products.
+  std::vector<NodeEntry> Network() {
+    NodeEntry y = Layer("Convolution", "a", data_, {{"kernel", "(3,3)"}, {"num_filter", "16"}, {"pad", "(1,1)"}});
+    y = MakeNode("Activation", "relu", {y}, {{"act_type", "relu"}});
+    y = Layer("Convolution", "b", y, {{"kernel", "(3,3)"}, {"num_filter", "16"}, {"num_group", "16"}});
+    y = Layer("Deconvolution", "c", y, {{"kernel", "(2,2)"}, {"num_filter", "8"}, {"stride", "(2,2)"}, {"no_bias", "False"}});
+    const NodeEntry dense = Layer("FullyConnected", "d", y, {{"num_hidden", "40"}});
+    return {dense, MakeNode("dot", "e", {dense, MakeVariable("e_weight", {{"__shape__", "(40,24)"}})}),
+            MakeNode("batch_dot", "f", {y, y}, {{"transpose_b", "True"}})};
+  }
+
+  std::shared_ptr<Budget> budget_ = std::make_shared<Budget>("the test", int64_t{1} << 30, "--max_tensor_bytes");
+  std::unique_ptr<DeviceAllocator> allocator_ = OrDie(DeviceAllocator::Create(Device(), budget_));
+  CountedCharges memory_{*allocator_};
+  std::shared_ptr<Lane> lane_ = OrDie(Lane::Create({}, {.threads = 2}, *allocator_));
+  const NodeEntry data_ = MakeVariable("data");
+};
+
+TEST_F(PrepareTest, RegistryIsRight) { EXPECT_EQ(CheckRegistry(), absl::OkStatus()); }
+
+TEST_F(PrepareTest, APredictionFindsEverything) {
+  lane_ = OrDie(Lane::Create({}, {.threads = 1}, *allocator_));  // A second thread would have a cache for its chunks.
+  for (const int64_t rows : {1, 3, 37}) {                        // The last ones are computed in chunks.
+    SCOPED_TRACE(rows);
+    const int before = memory_.charges;
+    const auto executor = Compile(Network(), {rows, 3, 12, 12}, /*is_train=*/false);
+    const int prepared = memory_.charges;
+    EXPECT_GT(prepared - before, 3);
+    const auto first = Run(*executor);
+    EXPECT_EQ(memory_.charges, prepared) << "a kernel was made during the run";
+    EXPECT_EQ(Run(*executor), first);
+  }
+}
+
+TEST_F(PrepareTest, AStepFindsEverything) {
+  const std::vector<NodeEntry> ys = Network();
+  std::vector<NodeEntry> xs = {data_}, outputs = ys;
+  for (const char* name : {"a_weight", "a_bias", "b_weight", "b_bias", "c_weight", "c_bias", "d_weight", "d_bias", "e_weight"}) {
+    PostOrderVisit(ys, [&](const NodePtr& node) {
+      if (node->is_variable() && node->name() == name) xs.push_back({node, 0});
+    });
+  }
+  const Gradients gradients = OrDie(BuildGradient(ys, xs, Gradients(ys.size())));
+  outputs.insert(outputs.end(), gradients.begin(), gradients.end());
+  const auto executor = Compile(outputs, {5, 3, 12, 12}, /*is_train=*/true);
+  const int prepared = memory_.charges;
+  EXPECT_GT(prepared, 12);
+  const auto first = Run(*executor);
+  EXPECT_EQ(memory_.charges, prepared) << "a kernel was made during the run";
+  EXPECT_EQ(Run(*executor), first);
+}
+
+TEST_F(PrepareTest, WhatIsKeptGoesWithTheProgram) {
+  const int64_t before = budget_->used();
+  auto executor = Compile(Network(), {4, 3, 12, 12}, /*is_train=*/true);
+  EXPECT_GT(budget_->used() - before, executor->arena_bytes() + (32 << 10));
+  executor = nullptr;
+  EXPECT_EQ(budget_->used(), before);
+}
+
+TEST_F(PrepareTest, ABudgetThatIsFullCostsNothing) {
+  const auto want = Run(*Compile(Network(), {4, 3, 12, 12}, /*is_train=*/true));
+  memory_.refuses = true;
+  const auto executor = Compile(Network(), {4, 3, 12, 12}, /*is_train=*/true);
+  const int prepared = memory_.charges;
+  EXPECT_EQ(Run(*executor), want);
+  EXPECT_EQ(memory_.charges, prepared) << "the budget was asked again";
+}
+
+TEST_F(PrepareTest, WhatCannotBePreparedIsForTheRunToTell) {
+  const auto executor = Compile({MakeNode("t_fails_to_prepare", "poor", {data_})}, {3}, /*is_train=*/false);
+  EXPECT_EQ(Run(*executor).size(), 1u);
+}
+
+TEST_F(PrepareTest, NobodyPreparesForACallThatIsCancelled) {
+  Cancellation cancellation;
+  cancellation.Cancel();
+  const CancellationScope scope(&cancellation);
+  // Less than the passes' own work between two questions.
+  const auto executor =
+      Executor::Compile(Graph{{Network()[0]}}, {{"data", {{2, 3, 12, 12}, DType::kFloat32}}}, {}, *lane_, memory_);
+  EXPECT_EQ(executor.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(memory_.charges, 0);
+}
+
+}  // namespace
+}  // namespace gluond
