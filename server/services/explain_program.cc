@@ -46,10 +46,29 @@ absl::StatusOr<Explained> FindExplained(const v1::ExplainRequest& request, const
   return Explained(version, &version->model());
 }
 
+// Leaves out what explain.proto says, as far as it must.
+void FitProgram(int64_t most_bytes, v1::ExplainResponse* response) {
+  const auto fits = [&] { return static_cast<int64_t>(response->ByteSizeLong()) <= most_bytes; };
+  if (fits()) return;
+  for (v1::ProgramStep& step : *response->mutable_steps()) step.clear_inputs();
+  if (fits()) return;
+  for (v1::ProgramPass& pass : *response->mutable_passes()) pass.clear_changes();
+  if (fits()) return;
+  constexpr int64_t kStepHead = 8;  // The most bytes before a step.
+  google::protobuf::RepeatedPtrField<v1::ProgramStep> steps;
+  steps.Swap(response->mutable_steps());
+  int64_t room = most_bytes - static_cast<int64_t>(response->ByteSizeLong());
+  for (v1::ProgramStep& step : steps) {
+    room -= static_cast<int64_t>(step.ByteSizeLong()) + kStepHead;
+    if (room < 0) break;
+    response->add_steps()->Swap(&step);
+  }
+}
+
 }  // namespace
 
 absl::Status ExplainProgram(const v1::ExplainRequest& request, const Models& models, const VersionTable& served,
-                            const std::shared_ptr<Budget>& memory, v1::ExplainResponse* response) {
+                            const std::shared_ptr<Budget>& memory, int64_t most_bytes, v1::ExplainResponse* response) {
   ASSIGN_OR_RETURN(const Explained hosted, FindExplained(request, models, served, response));
   ASSIGN_OR_RETURN(const InputShapes shapes, InputShapesFromProto(request.inputs()));
   const Model& model = hosted->model();
@@ -77,6 +96,7 @@ absl::Status ExplainProgram(const v1::ExplainRequest& request, const Models& mod
     if (absl::c_any_of(inputs, is_it)) ProgramTensorToProto(variable, response->add_inputs());
   }
   ProgramToProto(*report, response);
+  FitProgram(most_bytes, response);
   return absl::OkStatus();
 }
 

@@ -15,9 +15,9 @@ namespace gluond::server {
 class VersionTable;
 
 // Takes as long as compiling does, and no turn on a lane. `memory` pays meanwhile. Errors: those of the .proto, and those
-// of a question to a client (engine/core/pending_fact.h).
+// of a question to a client (engine/core/pending_fact.h). The response takes at most `most_bytes`.
 absl::Status ExplainProgram(const v1::ExplainRequest& request, const Models& models, const VersionTable& served,
-                            const std::shared_ptr<Budget>& memory, v1::ExplainResponse* response);
+                            const std::shared_ptr<Budget>& memory, int64_t most_bytes, v1::ExplainResponse* response);
 
 }  // namespace gluond::server
 

@@ -103,7 +103,7 @@ class Invoker {
     Invocation invocation(std::move(call), [num_visible](size_t i) { return i < num_visible; });
     for (Tensor input : invoked.inputs) {
       if (!on_host) {
-        ASSIGN_OR_RETURN(input, CopyToDevice(input, *place.lanes, *place.allocator));
+        ASSIGN_OR_RETURN(input, CopyTo(input, *place.lanes, *place.allocator));
       }
       invocation.in.push_back(std::make_shared<Value>(std::move(input)));
     }
@@ -119,7 +119,7 @@ class Invoker {
       for (const ValuePtr& output : outputs) {
         if (output->failure() != nullptr) return done(output->failure()->status);
         absl::StatusOr<Tensor> result = output->tensor();
-        if (!on_host) result = CopyToHost(*result, *bench->place->lanes, *devices_.host().allocator);
+        if (!on_host) result = CopyTo(*result, *bench->place->lanes, *devices_.host().allocator);
         if (!result.ok()) return done(result.status());
         found.push_back(*std::move(result));
       }

@@ -243,7 +243,8 @@ class ModelService final : public RawService {
     absl::Status explained;
     {
       const CancellationScope scope(call.cancellation().get());
-      explained = ExplainProgram(call.request(), models_, served_, runner().memory, &call.response());
+      explained =
+          ExplainProgram(call.request(), models_, served_, runner().memory, runner().limits.max_message_bytes, &call.response());
     }
     if (!Again(explained, [this, call] { Explain(call); })) call.Finish(explained);
   }

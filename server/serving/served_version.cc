@@ -132,7 +132,7 @@ Task<absl::StatusOr<NamedTensors>> ServedVersion::Keep(const NamedTensors& value
   NamedTensors kept;
   std::vector<Tensor> tensors;
   for (const NamedTensor& value : values) {
-    CO_ASSIGN_OR_RETURN(Tensor copy, CopyToDevice(value.tensor, place.serving_lanes(), *allocator));
+    CO_ASSIGN_OR_RETURN(Tensor copy, CopyTo(value.tensor, place.serving_lanes(), *allocator));
     tensors.push_back(copy);
     kept.push_back({value.name, std::move(copy)});
   }

@@ -14,9 +14,13 @@ absl::Status TooManyOfSession(absl::string_view what, size_t count) {
 }
 
 absl::StatusOr<Array*> SessionArrays::Find(uint64_t name) {
-  const auto it = arrays_.find(name);
-  if (it != arrays_.end() && it->second) return &it->second;
+  if (Array* const found = FindOrNull(name)) return found;
   return Invalid("there is no array ", name, ": it was freed, or never made");
+}
+
+Array* SessionArrays::FindOrNull(uint64_t name) {
+  const auto it = arrays_.find(name);
+  return it != arrays_.end() && it->second ? &it->second : nullptr;
 }
 
 absl::StatusOr<std::vector<Array>> SessionArrays::Get(const Names& names) {
@@ -33,8 +37,11 @@ absl::StatusOr<std::vector<Array>> SessionArrays::Take(const Names& names, const
                                                        const std::vector<uint32_t>& written, bool recording) {
   std::vector<Array> arrays;
   arrays.reserve(static_cast<size_t>(names.size()));
+  taken_.clear();
   for (const uint64_t name : names) {
-    ASSIGN_OR_RETURN(Array * array, Find(name));
+    Array* const array = FindOrNull(name);
+    if (array == nullptr) return Find(name).status();
+    taken_.push_back(array);
     if (recording) imperative_.tape().Put(array);
     Array& taken = arrays.emplace_back();
     taken.value = array->value;
@@ -42,39 +49,32 @@ absl::StatusOr<std::vector<Array>> SessionArrays::Take(const Names& names, const
     taken.entry = array->entry;
     taken.mark = array->mark;
   }
-  const auto leave = [this](uint64_t name) {
-    const auto it = arrays_.find(name);
-    if (it == arrays_.end()) return;
-    it->second.value.reset();
-    it->second.entry = {};
+  const auto leave = [](Array* array) {
+    array->value.reset();
+    array->entry = {};
   };
-  for (const uint64_t name : replaced) leave(name);
+  for (const uint64_t name : replaced) {
+    if (Array* const array = FindOrNull(name)) leave(array);
+  }
   for (const uint32_t i : written) {
     if (i >= arrays.size()) continue;
     arrays[i].state = names[static_cast<int>(i)];
-    leave(arrays[i].state);
+    leave(taken_[i]);
   }
   return arrays;
 }
 
-SessionArrays::KindPtr SessionArrays::KindOf(uint64_t name) const {
+SessionArrays::Before SessionArrays::BeforeCall(uint64_t name) const {
   const auto it = arrays_.find(name);
-  if (it == arrays_.end() || it->second.value == nullptr) return nullptr;
+  if (it == arrays_.end() || it->second.value == nullptr) return {};
   const ValuePtr& value = it->second.value;
-  auto kind = std::make_shared<Kind>();
-  const auto settle = [](const Value& known, Kind* kind) {
-    kind->settled = true;
-    if (known.failure() != nullptr) return;
-    kind->shape = known.tensor().shape();
-    kind->dtype = known.tensor().dtype();
+  const auto kind_of = [](const Value& known) {
+    return known.failure() != nullptr ? Kind() : Kind{known.tensor().shape(), known.tensor().dtype()};
   };
-  if (value->known()) {
-    settle(*value, kind.get());
-  } else {
-    kind->before = value;
-    value->Await([value, kind, settle] { settle(*value, kind.get()); });
-  }
-  return kind;
+  if (value->known()) return {.is_new = false, .kind = kind_of(*value)};
+  const auto later = std::make_shared<Kind>();
+  value->Await([value, later, kind_of] { *later = kind_of(*value); });
+  return {.is_new = false, .unknown = value, .later = later};
 }
 
 void SessionArrays::Set(uint64_t name, Array array, uint64_t command) {
@@ -107,13 +107,13 @@ ValuePtr Checked(const ValuePtr& value, const SessionArrays::Kind& kind, Schedul
 }
 
 // The same when both are known.
-void CheckLater(ValuePtr value, SessionArrays::KindPtr kind, ValuePtr checked, std::shared_ptr<Scheduler> scheduler,
+void CheckLater(ValuePtr value, const SessionArrays::Before& before, ValuePtr checked, std::shared_ptr<Scheduler> scheduler,
                 uint64_t command) {
-  const ValuePtr before = kind->settled ? nullptr : kind->before.lock();
-  if (const ValuePtr& unknown = value->known() ? before : value; unknown != nullptr && !unknown->known()) {
-    return unknown->Await([=] { CheckLater(value, kind, checked, scheduler, command); });
+  const ValuePtr earlier = before.unknown.lock();
+  if (const ValuePtr& unknown = value->known() ? earlier : value; unknown != nullptr && !unknown->known()) {
+    return unknown->Await([=] { CheckLater(value, before, checked, scheduler, command); });
   }
-  const ValuePtr result = Checked(value, *kind, *scheduler, command);
+  const ValuePtr result = Checked(value, before.later != nullptr ? *before.later : before.kind, *scheduler, command);
   if (result->failure() != nullptr) {
     Value::Fail(checked, result->failure(), scheduler->queue());
   } else {
@@ -123,12 +123,12 @@ void CheckLater(ValuePtr value, SessionArrays::KindPtr kind, ValuePtr checked, s
 
 }  // namespace
 
-void SessionArrays::Replace(uint64_t name, const KindPtr& kind, Array array, uint64_t command) {
-  if (kind != nullptr && array.value->known() && kind->settled) {
-    array.value = Checked(array.value, *kind, imperative_.scheduler(), command);
-  } else if (kind != nullptr) {
+void SessionArrays::Replace(uint64_t name, const Before& before, Array array, uint64_t command) {
+  if (!before.is_new && before.later == nullptr && array.value->known()) {
+    array.value = Checked(array.value, before.kind, imperative_.scheduler(), command);
+  } else if (!before.is_new) {
     auto checked = std::make_shared<Value>();
-    CheckLater(std::move(array.value), kind, checked, imperative_.scheduler().shared_from_this(), command);
+    CheckLater(std::move(array.value), before, checked, imperative_.scheduler().shared_from_this(), command);
     array.value = std::move(checked);
   }
   Set(name, std::move(array), command);

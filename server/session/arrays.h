@@ -26,6 +26,7 @@ class SessionArrays {
 
   // INVALID_ARGUMENT: no array has the name.
   absl::StatusOr<Array*> Find(uint64_t name);
+  Array* FindOrNull(uint64_t name);
   bool Contains(uint64_t name) const { return arrays_.contains(name); }
   int64_t size() const { return static_cast<int64_t>(arrays_.size()); }
   absl::StatusOr<std::vector<Array>> Get(const Names& names);
@@ -36,27 +37,32 @@ class SessionArrays {
   absl::StatusOr<std::vector<Array>> Take(const Names& names, const Names& replaced, const std::vector<uint32_t>& written,
                                           bool recording);
 
-  // The shape and type that an array in use has or will have, for Replace. Does not keep its value.
+  // The shape and type that an array in use has. Unknown: its value has failed, so anything may take its place.
   struct Kind {
-    bool settled = false;         // The array has a known value, whose shape and type follow.
-    std::weak_ptr<Value> before;  // Otherwise its value, which is not known yet.
-    Shape shape;                  // Unknown: the value has failed, so anything may take its place.
+    Shape shape;
     DType dtype = DType::kUnknown;
   };
-  using KindPtr = std::shared_ptr<const Kind>;
-  // Null: the name is new. To be called before the call that replaces it.
-  KindPtr KindOf(uint64_t name) const;
+  // An array before a call replaces it. Does not keep its value.
+  struct Before {
+    bool is_new = true;
+    Kind kind = {};
+    // Where the value is not known yet: it, and its kind from then on.
+    std::weak_ptr<Value> unknown = {};
+    std::shared_ptr<const Kind> later = nullptr;
+  };
+  Before BeforeCall(uint64_t name) const;
 
   // Gives `name` (0: none) the array; one in use stays marked, and is then a variable that has no history.
   void Set(uint64_t name, Array array, uint64_t command);
-  // The same for the output of a call, which must be of `kind` where that is not null.
-  void Replace(uint64_t name, const KindPtr& kind, Array array, uint64_t command);
+  // The same for the output of a call, which must be of the kind that the name has had.
+  void Replace(uint64_t name, const Before& before, Array array, uint64_t command);
   void Erase(uint64_t name) { arrays_.erase(name); }
 
  private:
   Imperative& imperative_;
   const size_t most_;
   absl::flat_hash_map<uint64_t, Array> arrays_;
+  std::vector<Array*> taken_;  // Used in Take alone.
 };
 
 }  // namespace gluond::server

@@ -1,7 +1,6 @@
 #include "server/session/program.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/imperative.h"
+#include "engine/runtime/transfer.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "server/codec/describe_operator.h"
 #include "server/codec/tensor_codec.h"
@@ -178,7 +178,13 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
 
   // Arrays, however small, calls and the tape take memory that no tensor's budget counts.
   absl::Status PayForObjects() {
-    return memory_.Cover(kArrayBytes * arrays_->size() + kTapeBytes * imperative_->tape().size() + calls_.bytes());
+    const auto bytes = [this] {
+      const int64_t nodes = imperative_->tape().size() + imperative_->planned();
+      return kArrayBytes * arrays_->size() + kTapeBytes * nodes + calls_.bytes();
+    };
+    if (absl::Status paid = memory_.Cover(bytes()); paid.ok() || imperative_->planned() == 0) return paid;
+    imperative_->ForgetPlans();
+    return memory_.Cover(bytes());
   }
 
   // Calls.
@@ -226,22 +232,22 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
       return Invalid("the call has ", facts.num_visible, " outputs, got ", outputs.size(), " names for them");
     }
     // Most names are new.
-    kinds_.clear();
+    before_.clear();
     bool replaces = false;
     for (const uint64_t name : outputs) {
-      kinds_.push_back(arrays_->KindOf(name));
-      replaces = replaces || kinds_.back() != nullptr;
+      before_.push_back(arrays_->BeforeCall(name));
+      replaces = replaces || !before_.back().is_new;
     }
     ASSIGN_OR_RETURN(std::vector<Array> arrays, arrays_->Take(inputs, replaces ? outputs : kNone, facts.mutated, recording));
     Imperative::Results results = call(std::move(arrays));
+    // A call's values become known together, those that it has written last.
+    if (!results.outputs.empty()) answers_->Watch(results.outputs.back().value);
+    if (!results.written.empty()) answers_->Watch(results.written.back().second);
     for (auto& [i, value] : results.written) {
-      answers_->Watch(value);
       arrays_->Set(inputs[static_cast<int>(i)], {std::move(value), {}, nullptr}, number_);
     }
     for (int i = 0; i < outputs.size(); ++i) {
-      Array& output = results.outputs[static_cast<size_t>(i)];
-      answers_->Watch(output.value);
-      arrays_->Replace(outputs[i], kinds_[static_cast<size_t>(i)], std::move(output), number_);
+      arrays_->Replace(outputs[i], before_[static_cast<size_t>(i)], std::move(results.outputs[static_cast<size_t>(i)]), number_);
     }
     return absl::OkStatus();
   }
@@ -257,12 +263,10 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   // large message.
   absl::StatusOr<Array> Received(const v1::Command::Put& put, const Attachments& attachments) {
     ASSIGN_OR_RETURN(const Device device, DeviceOf(put.device()));
-    Allocator& host = *imperative_->scheduler().Find(Device())->allocator;
-    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(put.tensor(), attachments, host));
+    const Scheduler::Place& host = *imperative_->scheduler().Find(Device());
+    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(put.tensor(), attachments, *host.allocator));
     if (attachments.Find(put.tensor().raw()) != nullptr) {
-      ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(host, tensor.shape(), tensor.dtype()));
-      if (copy.bytes() > 0) std::memcpy(copy.data(), tensor.data(), copy.bytes());
-      tensor = std::move(copy);
+      ASSIGN_OR_RETURN(tensor, gluond::CopyTo(tensor, host.lane->lanes(), *host.allocator));
     }
     return CopyTo({std::make_shared<Value>(std::move(tensor)), {}, nullptr}, device, /*recording=*/false);
   }
@@ -373,7 +377,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   int64_t inferring_ = 0;                         // Commands that wait for a client's rules.
   uint64_t number_ = 0;                           // The number of the command that is taken up.
   std::pair<uint64_t, ValuePtr> shared_failure_;  // The failure of that command.
-  std::vector<SessionArrays::KindPtr> kinds_;     // Used in Run alone.
+  std::vector<SessionArrays::Before> before_;     // Used in Run alone.
 };
 
 const SessionArrays::Names ArrayProgram::kNone;

@@ -8,10 +8,27 @@ namespace {
 
 using Models = v1::ModelService::Stub;
 
+constexpr int kDeepCalls = 4000;
+
 class ExplainTest : public ServingTest {
  protected:
   v1::ExplainResponse Explain(const std::string& json, StatusCode expected = StatusCode::OK) {
     return Call(models_, &Models::Explain, json, expected);
+  }
+  template <class Change>
+  void Restart(Change change) {
+    DropStubs();
+    Limits limits;
+    change(&limits);
+    StartServer(limits);
+    MakeStubs();
+  }
+  void DefineDeep() {
+    std::string nodes = R"({"name": "n0", "op": "relu", "inputs": ["data"]})";
+    for (int i = 1; i < kDeepCalls; ++i)
+      absl::StrAppend(&nodes, R"(, {"name": "n)", i, R"(", "op": "relu", "inputs": ["n)", i - 1, R"("]})");
+    Call(models_, &Models::DefineModel, R"({"model": "deep", "graph": {"nodes": [)" + nodes + R"(]},
+        "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})");
   }
   void DefineImages() {
     Call(models_, &Models::DefineModel, R"({"model": "images", "block": {"block": "HybridSequential", "children": [
@@ -112,19 +129,32 @@ TEST_F(ExplainTest, HugeShapesTakeNoMemory) {
   Explain(R"({"model": "mlp", "inputs": [{"name": "data", "shape": ["281474976710656", 4]}]})", StatusCode::INVALID_ARGUMENT);
 }
 
+// A message holds the sums of any program, and as many steps as there is room for.
+TEST_F(ExplainTest, AProgramThatIsTooLargeForAMessageIsToldInPart) {
+  DefineDeep();
+  const v1::ExplainResponse whole = Explain(R"({"model": "deep"})");
+  EXPECT_EQ(whole.steps_size(), kDeepCalls);
+  EXPECT_EQ(whole.steps(1).inputs_size(), 1);
+  const auto size = static_cast<int64_t>(whole.ByteSizeLong());
+  for (const int64_t most : {size - 1, size / 2}) {
+    Restart([most](Limits* limits) { limits->max_message_bytes = most; });
+    DefineDeep();
+    const v1::ExplainResponse part = Explain(R"({"model": "deep"})");
+    EXPECT_LE(static_cast<int64_t>(part.ByteSizeLong()), most);
+    EXPECT_EQ(part.totals().flop(), whole.totals().flop());
+    EXPECT_EQ(part.passes_size(), whole.passes_size());
+    EXPECT_EQ(part.steps(1).inputs_size(), 0);
+    EXPECT_EQ(part.steps(1).outputs_size(), 1);
+    EXPECT_EQ(part.steps_size() == kDeepCalls, most == size - 1);
+    EXPECT_GT(part.steps_size(), kDeepCalls / 4);
+  }
+}
+
 // A chain of so many calls takes more to look at than the server has.
 TEST_F(ExplainTest, AProgramThatIsTooMuchToLookAtIsRefused) {
-  DropStubs();
-  Limits limits;
-  limits.max_memory_bytes = 24 << 20;
-  StartServer(limits);
-  MakeStubs();
+  Restart([](Limits* limits) { limits->max_memory_bytes = 24 << 20; });
   DefineMlp("mlp");
-  std::string nodes = R"({"name": "n0", "op": "relu", "inputs": ["data"]})";
-  for (int i = 1; i < 4000; ++i)
-    absl::StrAppend(&nodes, R"(, {"name": "n)", i, R"(", "op": "relu", "inputs": ["n)", i - 1, R"("]})");
-  Call(models_, &Models::DefineModel, R"({"model": "deep", "graph": {"nodes": [)" + nodes + R"(]},
-      "variables": [{"name": "data", "kind": "INPUT", "shape": [-1, 4]}]})");
+  DefineDeep();
   Explain(R"({"model": "deep"})", StatusCode::RESOURCE_EXHAUSTED);
   ExpectMessage("--max_memory_bytes");
   EXPECT_EQ(Explain(R"({"model": "mlp"})").steps_size(), 3);

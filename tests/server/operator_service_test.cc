@@ -8,28 +8,28 @@
 namespace gluond::server {
 namespace {
 
-using Stub = v1::OperatorService::Stub;
+using OperatorStub = v1::OperatorService::Stub;
 using grpc::StatusCode;
 
 class OperatorServiceTest : public ServiceTest {
  protected:
   v1::InvokeResponse Invoke(const std::string& json, StatusCode expected = StatusCode::OK) {
-    return Call(operators_, &Stub::Invoke, json, expected);
+    return Call(operators_, &OperatorStub::Invoke, json, expected);
   }
 };
 
 TEST_F(OperatorServiceTest, ListsWhatTheRegistryHas) {
-  const auto all = Call(operators_, &Stub::ListOperators, "{}");
+  const auto all = Call(operators_, &OperatorStub::ListOperators, "{}");
   EXPECT_GT(all.operators_size(), 100);
   for (int i = 1; i < all.operators_size(); ++i) EXPECT_LT(all.operators(i - 1).name(), all.operators(i).name());
-  const auto some = Call(operators_, &Stub::ListOperators, R"({"contains": "FULLYCON", "full": true})");
+  const auto some = Call(operators_, &OperatorStub::ListOperators, R"({"contains": "FULLYCON", "full": true})");
   ASSERT_EQ(some.operators_size(), 1);
   EXPECT_EQ(some.operators(0).name(), "FullyConnected");
   EXPECT_EQ(some.operators(0).inputs(1).name(), "weight");
 }
 
 TEST_F(OperatorServiceTest, ListsByPages) {
-  const auto all = Call(operators_, &Stub::ListOperators, R"({"internal": true, "full": true})");
+  const auto all = Call(operators_, &OperatorStub::ListOperators, R"({"internal": true, "full": true})");
   EXPECT_EQ(all.next_page_token(), "");
   const auto info = Call(info_, &v1::ServerService::Stub::GetServerInfo, "{}");
   EXPECT_EQ(all.registry_hash(), info.registry_hash());
@@ -39,7 +39,7 @@ TEST_F(OperatorServiceTest, ListsByPages) {
   std::string token;
   int entries = 0, pages = 0;
   do {
-    const auto page = Call(operators_, &Stub::ListOperators,
+    const auto page = Call(operators_, &OperatorStub::ListOperators,
                            absl::StrCat(R"({"internal": true, "page_size": 50, "page_token": ")", token, R"("})"));
     ASSERT_LE(page.operators_size(), 50);
     for (const v1::Operator& op : page.operators()) {
@@ -51,41 +51,41 @@ TEST_F(OperatorServiceTest, ListsByPages) {
   } while (!token.empty());
   EXPECT_EQ(entries, all.operators_size());
   EXPECT_EQ(pages, (entries + 49) / 50);
-  Call(operators_, &Stub::ListOperators, R"({"page_size": -1})", StatusCode::INVALID_ARGUMENT);
+  Call(operators_, &OperatorStub::ListOperators, R"({"page_size": -1})", StatusCode::INVALID_ARGUMENT);
   ExpectMessage("page_size");
-  Call(operators_, &Stub::ListOperators, R"({"page_token": "nonsense"})", StatusCode::INVALID_ARGUMENT);
+  Call(operators_, &OperatorStub::ListOperators, R"({"page_token": "nonsense"})", StatusCode::INVALID_ARGUMENT);
   ExpectMessage("page_token");
 }
 
 TEST_F(OperatorServiceTest, DescribesOne) {
-  const auto op = Call(operators_, &Stub::DescribeOperator, R"({"op": "Activation"})").operator_();
+  const auto op = Call(operators_, &OperatorStub::DescribeOperator, R"({"op": "Activation"})").operator_();
   EXPECT_TRUE(op.differentiable());
   EXPECT_EQ(op.devices(0), "cpu");
   ASSERT_EQ(op.parameters_size(), 1);
   EXPECT_EQ(op.parameters(0).name(), "act_type");
   EXPECT_TRUE(op.parameters(0).required());
   EXPECT_EQ(op.parameters(0).values(0), "relu");
-  Call(operators_, &Stub::DescribeOperator, R"({"op": "Activatoin"})", StatusCode::NOT_FOUND);
+  Call(operators_, &OperatorStub::DescribeOperator, R"({"op": "Activatoin"})", StatusCode::NOT_FOUND);
   ExpectMessage("Activation");
 }
 
 TEST_F(OperatorServiceTest, ListsComponents) {
   using Family = v1::ListComponentsRequest;
-  const auto optimizers = Call(operators_, &Stub::ListComponents, R"({"family": "OPTIMIZER"})");
+  const auto optimizers = Call(operators_, &OperatorStub::ListComponents, R"({"family": "OPTIMIZER"})");
   EXPECT_EQ(optimizers.components(0).name(), "sgd");
   EXPECT_EQ(optimizers.components(0).aliases(0), "ccsgd");
   EXPECT_EQ(optimizers.components(0).arguments(0).name(), "learning_rate");
   EXPECT_EQ(optimizers.components(0).arguments(0).default_value(), "0.01");
   EXPECT_EQ(optimizers.components(0).arguments(2).default_value(), "None");
   std::set<int> families;
-  const auto all = Call(operators_, &Stub::ListComponents, "{}");
+  const auto all = Call(operators_, &OperatorStub::ListComponents, "{}");
   for (const auto& entry : all.components()) {
     EXPECT_FALSE(entry.description().empty()) << entry.name();
     families.insert(entry.family());
   }
   EXPECT_THAT(families, testing::ElementsAre(Family::OPTIMIZER, Family::LOSS, Family::INITIALIZER, Family::METRIC,
                                              Family::LR_SCHEDULE, Family::BLOCK));
-  Call(operators_, &Stub::ListComponents, R"({"family": 9})", StatusCode::INVALID_ARGUMENT);
+  Call(operators_, &OperatorStub::ListComponents, R"({"family": 9})", StatusCode::INVALID_ARGUMENT);
   ExpectMessage("family is 9; want 0 (all) to 6");
 }
 
@@ -107,7 +107,7 @@ TEST_F(OperatorServiceTest, AnswersInTheFormThatIsAsked) {
   raw.set_op("_copy");
   raw.add_inputs()->add_shape(1);
   raw.mutable_inputs(0)->set_raw("abcd");
-  EXPECT_EQ(Call(operators_, &Stub::Invoke, raw).outputs(0).raw(), "abcd");
+  EXPECT_EQ(Call(operators_, &OperatorStub::Invoke, raw).outputs(0).raw(), "abcd");
 }
 
 TEST_F(OperatorServiceTest, LargeTensorsPassWhole) {
@@ -118,7 +118,7 @@ TEST_F(OperatorServiceTest, LargeTensorsPassWhole) {
   raw->resize(4'000'012);
   for (size_t i = 0; i < raw->size(); ++i) (*raw)[i] = static_cast<char>(i % 251 % 127);
   for (int i = 0; i < 3; ++i) {
-    const auto reply = Call(operators_, &Stub::Invoke, request);
+    const auto reply = Call(operators_, &OperatorStub::Invoke, request);
     ASSERT_EQ(reply.outputs_size(), 1);
     EXPECT_EQ(reply.outputs(0).raw(), *raw);
   }
@@ -188,7 +188,7 @@ TEST_F(OperatorServiceTest, PartsOfGradientsAreNotCalled) {
   const std::string two = R"({"op": "_backward_tanh", "inputs": [{"shape": [2], "fill": {}}, {"shape": [2], "fill": {}}]})";
   Invoke(two, StatusCode::INVALID_ARGUMENT);
   ExpectMessage("a part of gradients");
-  Call(operators_, &Stub::CheckGradient, two, StatusCode::INVALID_ARGUMENT);
+  Call(operators_, &OperatorStub::CheckGradient, two, StatusCode::INVALID_ARGUMENT);
   ExpectMessage("a part of gradients");
 }
 
@@ -202,31 +202,31 @@ TEST_F(OperatorServiceTest, EachFailureIsOneLineOfJson) {
 
 TEST_F(OperatorServiceTest, ChecksGradients) {
   const std::string good = R"({"op": "sigmoid", "inputs": [{"shape": [2, 3], "fill": {"normal": {"seed": "1"}}}]})";
-  const auto report = Call(operators_, &Stub::CheckGradient, good);
+  const auto report = Call(operators_, &OperatorStub::CheckGradient, good);
   EXPECT_TRUE(report.passed());
   ASSERT_EQ(report.inputs_size(), 1);
   EXPECT_LT(report.inputs(0).error(), 1e-5);
-  const auto two = Call(operators_, &Stub::CheckGradient, R"({"op": "dot", "inputs": [
+  const auto two = Call(operators_, &OperatorStub::CheckGradient, R"({"op": "dot", "inputs": [
       {"shape": [2, 3], "fill": {"normal": {"seed": "1"}}}, {"shape": [3, 2], "fill": {"normal": {"seed": "2"}}}]})");
   EXPECT_TRUE(two.passed());
   EXPECT_EQ(two.inputs_size(), 2);
   // At its kink the rule of relu (0) and the central difference (1/2) differ.
-  const auto kink = Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [1], "fill": {}}]})");
+  const auto kink = Call(operators_, &OperatorStub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [1], "fill": {}}]})");
   EXPECT_FALSE(kink.passed());
-  Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [20000], "fill": {}}]})",
+  Call(operators_, &OperatorStub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [20000], "fill": {}}]})",
        StatusCode::INVALID_ARGUMENT);
   ExpectMessage("the inputs have 20000 elements; want at most 10000");
-  Call(operators_, &Stub::CheckGradient, R"({"op": "tile", "attributes": {"reps": [1000001]}, "inputs": [
+  Call(operators_, &OperatorStub::CheckGradient, R"({"op": "tile", "attributes": {"reps": [1000001]}, "inputs": [
       {"shape": [1], "fill": {}}]})",
        StatusCode::INVALID_ARGUMENT);
   ExpectMessage("the outputs have 1000001 elements; want at most 1000000");
   for (const std::string wrong : {R"("epsilon": -1)", R"("epsilon": 0)", R"("tolerance": -1)"}) {
-    Call(operators_, &Stub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [1], "fill": {}}], )" + wrong + "}",
+    Call(operators_, &OperatorStub::CheckGradient, R"({"op": "relu", "inputs": [{"shape": [1], "fill": {}}], )" + wrong + "}",
          StatusCode::INVALID_ARGUMENT);
     ExpectMessage("want 0 < epsilon < 1");
   }
   const std::string exact = R"({"op": "sigmoid", "tolerance": 0, "inputs": [{"shape": [9], "fill": {"normal": {}}}]})";
-  EXPECT_FALSE(Call(operators_, &Stub::CheckGradient, exact).passed()) << "a tolerance of 0 is none at all";
+  EXPECT_FALSE(Call(operators_, &OperatorStub::CheckGradient, exact).passed()) << "a tolerance of 0 is none at all";
 }
 
 TEST_F(OperatorServiceTest, TheServerTellsWhatItIs) {

@@ -13,13 +13,13 @@ namespace {
 constexpr uint64_t kCommands = 399;  // The last one is answered: all have been executed then.
 
 // Every seventh command asks for the result of all before it.
-v1::Command CommandOf(uint64_t number) {
+v1::Command NumberedCommand(uint64_t number) {
   if (number == 3) return Put(2, std::string(20'000, 'x'));
   if (number % 35 == 0) return Fetch({1, 2});
   return number % 7 == 0 ? Fetch({1}) : Mix(1);
 }
 
-const Script kScript = {CommandOf, kCommands, kCommands / 7};
+const Script kScript = {NumberedCommand, kCommands, kCommands / 7};
 
 TEST_F(SessionTest, CutAnywhereAnyNumberOfTimesTheResultIsThatOfACalmRun) {
   EXPECT_GT(ExpectCutsDoNotMatter(*stub_, kScript, 40), 10);
@@ -32,13 +32,13 @@ TEST_F(SessionTest, AnotherStreamMayTakeOverWhileTheFirstStillSends) {
     ClientStream first(*stub_);
     const std::string session = first.Open();
     std::thread sender([&] {
-      for (uint64_t n = 1; n <= kCommands && first.Send(n, {CommandOf(n)}); ++n) continue;
+      for (uint64_t n = 1; n <= kCommands && first.Send(n, {NumberedCommand(n)}); ++n) continue;
     });
     std::this_thread::sleep_for(std::chrono::microseconds(200 * round));
     ClientStream second(*stub_);
     EXPECT_EQ(second.Open(session), session);
     std::thread second_sender([&second, n = second.received() + 1]() mutable {
-      for (; n <= kCommands; ++n) EXPECT_TRUE(second.Send(n, {CommandOf(n)}));
+      for (; n <= kCommands; ++n) EXPECT_TRUE(second.Send(n, {NumberedCommand(n)}));
     });
     for (const auto& [number, value] : expected) {
       const v1::Reply reply = second.NextReply();
