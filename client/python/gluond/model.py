@@ -7,7 +7,8 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 from . import ndarray as nd, symbol as sym
 from ._array.save import load_named
 from .kvstore.base import KVStoreBase
-from .kvstore.kvstore import create
+from .kvstore.kvstore import KVStore, create
+from .optimizer.updater import takes_lists
 
 __all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
 
@@ -92,7 +93,12 @@ def _trained(param_arrays: OfDevices, grad_arrays: OfDevices) -> Iterator[Tuple[
 
 def _update_params_on_kvstore(param_arrays: OfDevices, grad_arrays: OfDevices, kvstore: Any, param_names: Sequence[str]) -> None:
     """The store's optimizer updates the weights by the sums of the devices' gradients."""
-    for number, weights, grads in _trained(param_arrays, grad_arrays):
+    trained = list(_trained(param_arrays, grad_arrays))
+    if isinstance(kvstore, KVStore):
+        names = [param_names[number] for number, _, _ in trained]
+        kvstore.pushpull(names, [grads for _, _, grads in trained], out=[weights for _, weights, _ in trained])
+        return
+    for number, weights, grads in trained:
         kvstore.pushpull(param_names[number], grads, out=weights, priority=-number)
 
 
@@ -105,8 +111,14 @@ def _update_params(
     param_names: Sequence[str] = (),
 ) -> None:
     """The updater updates each device's weights, by the sums of the devices' gradients if there is a store."""
+    updates: List[Tuple[int, "nd.NDArray", "nd.NDArray"]] = []
     for number, weights, grads in _trained(param_arrays, grad_arrays):
         if kvstore:
             kvstore.pushpull(param_names[number], grads, priority=-number)
-        for device, (weight, grad) in enumerate(zip(weights, grads)):
-            updater(number * num_device + device, grad, weight)
+        updates += [(number * num_device + device, grad, weight) for device, (weight, grad) in enumerate(zip(weights, grads))]
+    if updates and takes_lists(updater):
+        indices, gradients, arrays = zip(*updates)
+        updater(indices, gradients, arrays)
+        return
+    for update in updates:
+        updater(*update)

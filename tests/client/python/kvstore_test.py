@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import unittest.mock
 
 import gluond as mx
 import numpy as np
@@ -52,6 +53,16 @@ class StoreTest(ArrayCase):
         out = [[full(0), full(0)], full(0)]
         store.pull(["a", "b"], out=out)
         self.assertEqual([array.asnumpy()[0, 0] for array in (*out[0], out[1])], [7, 7, 3])
+
+    def test_an_optimizer_updates_many_keys_by_one_call(self):
+        store = mx.kv.create()
+        keys = ["a", "b", "c"]
+        store.init(keys, [full(1), full(2), full(3)])
+        store.set_optimizer(mx.optimizer.SGD(learning_rate=1))
+        with unittest.mock.patch.object(store._updater, "_together", wraps=store._updater._together) as together:
+            store.push(keys, [[full(1), full(1)], full(0), full(5)])
+        self.assertEqual(len(together.run.call_args.args[0]), 3)
+        self.assertEqual([self.stored(store, key).asnumpy()[0, 0] for key in keys], [-1, 2, -2])
 
     def test_pushpull_and_broadcast_are_two_calls_in_one(self):
         store = mx.kv.create()

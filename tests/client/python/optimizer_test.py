@@ -1,6 +1,7 @@
 """Optimizers against their formulas, in numpy."""
 
 import unittest
+import unittest.mock
 
 import gluond as mx
 import numpy as np
@@ -254,6 +255,84 @@ class FormulaTest(ArrayCase):
         optimizer.get_updater(Watched(learning_rate=1))([4, 7], [nd.ones(2), nd.ones(3)], weights)
         self.assertEqual(seen, [4, 7])
         self.assert_equal(weights[1], [-1, -1, -1])
+
+    def test_an_own_optimizer_that_aggregates_gets_lists(self):
+        seen = []
+
+        class Listed(optimizer.SGD):
+            def update(self, index, weight, grad, state):
+                seen.append(index)
+                for each in zip(index, weight, grad, state):
+                    super().update(*each)
+
+        listed = Listed(learning_rate=1, momentum=0.5)
+        listed.aggregate_num = 2
+        update = optimizer.get_updater(listed)
+        weights = [nd.zeros(2), nd.zeros(3, dtype="float64"), nd.zeros(1), nd.zeros(4)]
+        update([4, 5, 6, 7], [nd.ones_like(each) for each in weights], weights)
+        update(4, nd.ones(2), weights[0])
+        self.assertEqual(seen, [[4, 6], [7], [5], [4]])
+        self.assert_equal(weights[0], [-2.5, -2.5])
+        self.assert_equal(weights[1], [-1, -1, -1])
+
+    def test_lists_of_float16_have_float32_masters(self):
+        class Listed(optimizer.Optimizer):
+            def create_state(self, index, weight):
+                return nd.zeros_like(weight)
+
+            def update(self, index, weight, grad, state):
+                for each, slope in zip(weight, grad):
+                    each -= slope * self.lr
+
+        listed = Listed(learning_rate=2**-12, multi_precision=True)
+        listed.aggregate_num = 4
+        update = optimizer.get_updater(listed)
+        weights = [nd.ones(2, dtype="float16"), nd.ones(3, dtype="float16"), nd.ones(1)]
+        for _ in range(4):  # A step alone is too small for float16.
+            update([0, 1, 2], [nd.ones_like(each) for each in weights], weights)
+        for weight in weights:
+            self.assert_equal(weight, [1 - 2**-10] * weight.size)
+
+    def test_a_list_leaves_the_rows_without_a_gradient(self):
+        class Listed(optimizer.SGD):
+            def update(self, index, weight, grad, state):
+                for each in zip(index, weight, grad, state):
+                    super().update(*each)
+
+        listed = Listed(learning_rate=1, wd=0.5, multi_precision=False)
+        listed.aggregate_num = 4
+        listed.leaves_rows = lambda index: index == 1
+        weights = [nd.ones((2, 1)), nd.ones((2, 1))]
+        grads = [nd.array([[0], [1]]), nd.array([[0], [1]])]
+        optimizer.get_updater(listed)([0, 1], grads, weights)
+        self.assert_equal(weights[0].reshape(-1), [0.5, -0.5])
+        self.assert_equal(weights[1].reshape(-1), [1, -0.5])
+
+    def test_an_updater_of_the_programs_own_gets_single_weights(self):
+        seen = []
+
+        class Logged(optimizer.Updater):
+            def __call__(self, index, grad, weight):
+                seen.append(index)
+                super().__call__(index, grad, weight)
+
+        store = mx.kv.create("local")
+        store.init([3, 4], [nd.ones(2), nd.ones(2)])
+        store.set_updater(Logged(optimizer.SGD(learning_rate=1)))
+        store.push([3, 4], [nd.ones(2), nd.ones(2)])
+        self.assertEqual(seen, [3, 4])
+
+    def test_numbers_that_did_not_arrive_are_sent_again(self):
+        weights = [nd.ones(2), nd.ones(3)]
+        grads = [nd.ones(2), nd.ones(3)]
+        update = optimizer.get_updater(optimizer.SGD(learning_rate=1))
+        with unittest.mock.patch.object(nd, "array", lambda *_, **__: nd.dot(nd.zeros((2, 3)), nd.zeros((2, 3)))):
+            update([0, 1], grads, weights)
+        with self.assertRaises(mx.MXNetError):
+            weights[0].asnumpy()
+        weights = [nd.ones(2), nd.ones(3)]
+        update([0, 1], grads, weights)
+        self.assert_equal(weights[1], [0, 0, 0])
 
     def test_half_precision_alone_is_warned_about(self):
         with self.assertWarnsRegex(UserWarning, "Accumulating with float16"):

@@ -132,20 +132,12 @@ def is_fresh(variable: Array) -> bool:
 
 def require_fresh(variables: Sequence[Array]) -> None:
     """An error at the next point of waiting, unless the gradients of all are fresh; it names the first by its index."""
-    _submit(
-        variables[0]._session,
-        encoding.FRESH,
-        command_pb2.Command.Fresh(variables=[number_of(each._sent()) for each in variables], require=True),
-    )
+    variables[0]._session.submit(encoding.fresh([each._sent() for each in variables], encoding.REQUIRE))
 
 
 def clear_fresh(variables: Sequence[Array]) -> None:
     """Marks the gradients as used: they are fresh again after the next backward()."""
-    _submit(
-        variables[0]._session,
-        encoding.FRESH,
-        command_pb2.Command.Fresh(variables=[number_of(each._sent()) for each in variables], clear=True),
-    )
+    variables[0]._session.submit(encoding.fresh([each._sent() for each in variables], encoding.CLEAR))
 
 
 def only_if_fresh(variable: Array) -> Within:

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from .._proto import checkpoint_pb2, dataset_pb2, model_pb2, parameters_pb2, tensor_pb2, trainer_pb2, training_pb2
 from ..base import MXNetError
-from ..context import Context, current_context
+from ..context import Context
 from ..gluon._hybrid_block import HybridBlock
 from ..gluon._symbol_block import SymbolBlock
 from ..gluon.trainer import Trainer as GluonTrainer
-from . import arrays, calls, components, datasets, descriptions, graphs, inference, methods, program, training, values, versions
+from . import (
+    arrays,
+    blocks,
+    calls,
+    components,
+    datasets,
+    descriptions,
+    graphs,
+    inference,
+    methods,
+    program,
+    training,
+    values,
+    versions,
+)
 from .calls import CallError
 from .datasets import Dataset
 from .descriptions import ModelDescription, TrainerDescription
 from .program import Program
+from .trainers import fill_trainer
 from .training import Callback, Epochs, History, Step
 from .values import Arrays
 from .versions import VersionDescription
@@ -27,13 +41,6 @@ __all__ = ["CheckpointDescription", "Model", "models"]
 
 # Bytes of a message for what is not values.
 _MARGIN = 1 << 16
-# The Blocks that are some model's, with its name and version.
-_opened: "weakref.WeakKeyDictionary[HybridBlock, Tuple[str, int]]" = weakref.WeakKeyDictionary()
-
-
-def remember(block: HybridBlock, model: str, version: int) -> None:
-    """The block is this version of a model."""
-    _opened[block] = (model, version)
 
 
 class CheckpointDescription(NamedTuple):
@@ -414,12 +421,7 @@ class Model:
     def block(self, ctx: Optional[Context] = None) -> SymbolBlock:
         """A SymbolBlock of the model's graph, with its parameters' values: copies, to run, to look at and to train here.
         `store` writes them back."""
-        proto, found = arrays.take(self.name, self._get().parameters)
-        block = _block_of(proto)
-        for name, parameter in block.collect_params().items():
-            parameter._load_init(found[name], ctx or current_context(), cast_dtype=True, dtype_source="saved")
-        remember(block, self.name, proto.version)
-        return block
+        return blocks.take(self.name, self._get().parameters, ctx)
 
     def store(self, block: HybridBlock, force: bool = False) -> None:
         """Gives the model's parameters the values of a Block's of the same names.
@@ -427,29 +429,7 @@ class Model:
         The Block is one that `block()` has given, or that `save_as_model` has saved. MXNetError: the model's parameters
         have changed since then, by a step or another client. force: stores nevertheless, any Block.
         """
-        known, version = _opened.get(block, ("", 0))
-        if not force and known != self.name:
-            raise MXNetError(
-                f"the Block '{block.name}' is neither of this model's block() nor saved as model '{self.name}'; "
-                "store it with force=True"
-            )
-        own = block.collect_params()
-        given = arrays.of_parameters({each.name: own[each.name] for each in self._get().parameters if each.name in own})
-        if not given:
-            raise MXNetError(f"model '{self.name}' and the Block '{block.name}' have no parameter of the same name")
-        remember(block, self.name, arrays.store(self.name, given, None if force else version))
-
-
-def _block_of(proto: Any) -> SymbolBlock:
-    """The Block of a Model with its graph; its parameters have no values."""
-    described = descriptions.of_model(proto)
-    by_name = descriptions.by_name(described.parameters)
-    outputs, inputs = graphs.symbol_of(proto.graph, by_name, [each.name for each in described.inputs])
-    block = SymbolBlock(outputs, inputs)
-    for name, parameter in block.collect_params().items():
-        if by_name[name].kind == "parameter":
-            parameter.grad_req = by_name[name].grad_req
-    return block
+        blocks.store(self.name, self._get().parameters, block, force)
 
 
 def _fill(target: Any, arrays: Mapping[str, np.ndarray]) -> None:
@@ -460,38 +440,6 @@ def _fill(target: Any, arrays: Mapping[str, np.ndarray]) -> None:
 def _pair(validation: Any) -> Tuple[Any, Any]:
     data, label = validation if isinstance(validation, tuple) else (validation, None)
     return data, label
-
-
-def fill_trainer(
-    request: Any,
-    loss: Any,
-    optimizer: Any,
-    optimizer_params: Optional[Mapping[str, Any]] = None,
-    lr_scheduler: Any = None,
-    metrics: Any = None,
-    loss_output: Optional[str] = None,
-    prediction: Optional[str] = None,
-    clip_global_norm: Optional[float] = None,
-    skip_nonfinite: bool = True,
-) -> None:
-    """Fills a CreateTrainerRequest."""
-    if (loss is None) == (loss_output is None):
-        raise MXNetError("a trainer wants a loss, or the name of an output that is the loss (loss_output)")
-    if loss is not None:
-        request.loss.CopyFrom(components.loss(loss))
-    else:
-        request.loss_output = loss_output
-    made, schedule = components.optimizer(optimizer, optimizer_params)
-    request.optimizer.CopyFrom(made)
-    if lr_scheduler is not None:
-        schedule = components.scheduler(lr_scheduler, lr_scheduler.base_lr)
-    if schedule is not None:
-        request.lr_scheduler.CopyFrom(schedule)
-    request.metrics.extend(components.metrics(metrics))
-    request.prediction = prediction or ""
-    if clip_global_norm is not None:
-        request.clip_global_norm = clip_global_norm
-    request.skip_nonfinite = skip_nonfinite
 
 
 def models() -> List[Model]:

@@ -13,8 +13,10 @@ from ..base import MXNetError
 from ..gluon.trainer import Trainer
 from ..symbol import _server
 from . import arrays, graphs, states
+from .blocks import remember
 from .graphs import Traced
-from .model import Model, fill_trainer, remember
+from .model import Model
+from .trainers import fill_trainer
 
 
 def save_as_model(

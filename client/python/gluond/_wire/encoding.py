@@ -233,6 +233,15 @@ def free(array_names: Sequence[bytes], calls: Sequence[int] = ()) -> bytes:
     return command(FREE, body)
 
 
+_FRESH = tag(command_pb2.Command.Fresh, "variables")
+REQUIRE, CLEAR = (tag(command_pb2.Command.Fresh, each) + b"\1" for each in ("require", "clear"))
+
+
+def fresh(array_names: Iterable[bytes], what: bytes) -> bytes:
+    """Looks whether the gradients are fresh, by REQUIRE, or marks them as used, by CLEAR."""
+    return command(FRESH, delimited(_FRESH, b"".join(array_names)) + what)
+
+
 _SHAPE, _DTYPE, _RAW = (tag(tensor_pb2.Tensor, each) for each in ("shape", "dtype", "raw"))
 _PUT_ARRAY, _PUT_TENSOR, _PUT_DEVICE = (tag(command_pb2.Command.Put, each) for each in ("array", "tensor", "device"))
 

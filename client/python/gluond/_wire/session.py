@@ -58,6 +58,7 @@ class Session:
         self.channel = Calls(self.new_channel)
         self._opening = threading.RLock()
         self._opened: Optional[Pipeline] = None
+        self.failures = 0  # How often the program was told that a call of its has failed.
         self._refused = 0  # gRPC's code of the server that opens no session.
         # Names of arrays that are freed in this process; append() is all that a finalizer may do.
         self.dead_arrays: Any = []
@@ -182,6 +183,7 @@ class Session:
     def _checked(self, reply: Any) -> Any:
         if reply.failures or self._pipeline.unasked:
             unasked, self._pipeline.unasked = self._pipeline.unasked, []
+            self.failures += 1
             raise self._error([*unasked, *reply.failures], reply.number)
         return reply
 

@@ -14,7 +14,7 @@ from .._array.array import NDArray
 from .._files import write_whole
 from ..base import MXNetError
 from ..optimizer._optimizer import Optimizer
-from ..optimizer.updater import get_updater
+from ..optimizer.updater import get_updater, takes_lists
 from .base import KVStoreBase, registry
 
 __all__ = ["KVStore", "create"]
@@ -53,13 +53,19 @@ class KVStore(KVStoreBase):
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """The sum of the arrays of each key becomes its value, or is given to the updater or the optimizer."""
-        for name, arrays in _grouped(key, value).items():
-            stored = self._stored(name)
-            total = _sum(arrays)
-            if self._updater is None:
-                self._values[name] = total
-            else:
-                self._updater(name, total.as_in_context(stored.context), stored)
+        groups = _grouped(key, value)
+        stored = {name: self._stored(name) for name in groups}
+        totals = {name: _sum(arrays) for name, arrays in groups.items()}
+        if self._updater is None:
+            self._values.update(totals)
+            return
+        grads = [totals[name].as_in_context(weight.context) for name, weight in stored.items()]
+        updater: Any = self._updater
+        if takes_lists(updater):
+            updater(list(stored), grads, list(stored.values()))
+            return
+        for (name, weight), grad in zip(stored.items(), grads):
+            updater(name, grad, weight)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copies the values into `out`. All arrays are dense, so that `ignore_sparse` makes no difference."""

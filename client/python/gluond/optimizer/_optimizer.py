@@ -23,7 +23,8 @@ class Optimizer:
     updates. With `multi_precision`, float16 weights have a float32 copy, which is what is updated. `param_idx2name` and
     `param_dict` (index to Parameter) are where multipliers come from.
 
-    An own optimizer overrides `create_state` and `update`, and is registered with `@mx.optimizer.register`.
+    An own optimizer overrides `create_state` and `update`, and is registered with `@mx.optimizer.register`. One that sets
+    `aggregate_num` gets lists of so many weights of one dtype at once, with lists of their indices, gradients and states.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Optimizer:
         self.wd = wd
         self.clip_gradient = clip_gradient
         self.multi_precision = multi_precision
+        self.aggregate_num = 0
         self.begin_num_update = begin_num_update
         self.num_update = begin_num_update
         self._index_update_count: Dict[int, int] = {}
@@ -102,12 +104,17 @@ class Optimizer:
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """As `update`, on the float32 copy where there is one."""
-        if self.multi_precision and self._is_half(weight):
+        if not self.multi_precision or not self._is_half(weight):
+            self.update(index, weight, grad, state)
+        elif isinstance(weight, (list, tuple)):  # An update of the program's own takes lists.
+            masters, inner = [list(column) for column in zip(*state)]  # type: ignore[arg-type]
+            self.update(index, masters, [each.astype("float32") for each in grad], inner)  # type: ignore[arg-type]
+            for master, half in zip(masters, weight):
+                ndarray.cast(master, dtype="float16", out=half)
+        else:
             master, inner = state
             self.update(index, master, grad.astype("float32"), inner)
             ndarray.cast(master, dtype="float16", out=weight)
-        else:
-            self.update(index, weight, grad, state)
 
     # Optimizers that are one operator say which, so that the steps of many weights can be one call.
 
@@ -124,10 +131,8 @@ class Optimizer:
 
     def _is_of_steps(self) -> bool:
         """Whether its updates are what its steps say. A class or an object with an update of its own goes its own way."""
-        library = __name__.partition(".")[0]
-        for update in (self.update, self.update_multi_precision):
-            if getattr(update, "__module__", "").partition(".")[0] != library:
-                return False
+        if self._has_own_update():
+            return False
         for kind in type(self).__mro__[: type(self).__mro__.index(Optimizer)]:
             if "_weight_step" in vars(kind):
                 return True
@@ -135,9 +140,18 @@ class Optimizer:
                 return False
         return False
 
+    def _takes_lists(self) -> bool:
+        """Whether an update of the program's own takes lists."""
+        return self.aggregate_num > 0 and self._has_own_update()
+
+    def _has_own_update(self) -> bool:
+        library, updates = __name__.partition(".")[0], (self.update, self.update_multi_precision)
+        return any(getattr(update, "__module__", "").partition(".")[0] != library for update in updates)
+
     @staticmethod
-    def _is_half(weight: NDArray) -> bool:
-        return np.dtype(weight.dtype) == np.float16
+    def _is_half(weight: Any) -> bool:
+        """Whether the weight, or those of a list, are float16."""
+        return np.dtype((weight[0] if isinstance(weight, (list, tuple)) else weight).dtype) == np.float16
 
     def leaves_rows(self, index: Any) -> bool:
         """Whether rows of a weight without a gradient stay as they are: MXNet's rule for gradients that are row_sparse."""

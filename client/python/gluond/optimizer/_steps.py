@@ -5,7 +5,7 @@ step: the server prepares the call once.
 """
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -24,10 +24,15 @@ class WeightStep(NamedTuple):
     numbers: Dict[str, float]  # Attributes that may change from step to step.
     attributes: Dict[str, Any]
     half: Optional[NDArray] = None  # Becomes the weight, in float16.
+    # The rest of the step, by what the operator makes of the weight. The operator then leaves the weight as it is.
+    then: Optional[Callable[[NDArray], "WeightStep"]] = None
 
     def run(self) -> None:
         """The step of this weight alone."""
-        getattr(ndarray, self.operator)(*self.arrays, out=self.arrays[0], **self.numbers, **self.attributes)
+        out = self.arrays[0] if self.then is None else None
+        made = getattr(ndarray, self.operator)(*self.arrays, out=out, **self.numbers, **self.attributes)
+        if self.then is not None:
+            self.then(made).run()
         self._round()
 
     def _round(self) -> None:
@@ -35,43 +40,72 @@ class WeightStep(NamedTuple):
             ndarray.cast(self.arrays[0], dtype="float16", out=self.half)
 
 
+# By kind: the last run's numbers, where they are, and the session's failures at that time.
+_Sent = Dict[Any, Tuple[np.ndarray, NDArray, int]]
+
+
 class Together:
     """Runs the steps of many weights, those of one kind as one call."""
 
     def __init__(self) -> None:
-        self._last: Dict[Any, Tuple[np.ndarray, NDArray]] = {}  # The last run's numbers of each kind, and where they are.
+        self._last: _Sent = {}
 
     def run(self, steps: Sequence[WeightStep]) -> None:
         """As each step's run(), with the same results. Requires: no weight is in two steps."""
-        kinds: Dict[Any, List[WeightStep]] = {}
-        for step in steps:
-            weight = step.arrays[0]
-            attributes = tuple(sorted(step.attributes.items()))
-            kind = (step.operator, weight.context, np.dtype(weight.dtype), tuple(step.numbers), attributes)
-            kinds.setdefault(kind, []).append(step)
         before, self._last = self._last, {}
+        self._run(steps, before)
+
+    def _run(self, steps: Sequence[WeightStep], before: _Sent) -> None:
+        kinds: Dict[Any, List[WeightStep]] = {}
+        alike: List[WeightStep] = []  # Steps of the last kind; mostly there is one kind.
+        for step in steps:
+            if not alike or not _is_alike(alike[0], step):
+                weight = step.arrays[0]
+                attributes = tuple(sorted(step.attributes.items()))
+                alike = kinds.setdefault(
+                    (step.operator, weight.context, weight.dtype, tuple(step.numbers), attributes, step.then is None), []
+                )
+            alike.append(step)
         for kind, alike in kinds.items():
             most = (_MOST_INPUTS - 1) // len(alike[0].arrays)
             for first in range(0, len(alike), most):
                 self._call((kind, first), alike[first : first + most], before)
 
-    def _call(self, kind: Any, alike: Sequence[WeightStep], before: Dict[Any, Tuple[np.ndarray, NDArray]]) -> None:
-        getattr(ndarray._internal, f"_multi_{alike[0].operator}")(
+    def _call(self, kind: Any, alike: Sequence[WeightStep], before: _Sent) -> None:
+        operator, rest = alike[0].operator, [step.then for step in alike if step.then is not None]
+        made = getattr(ndarray._internal, f"_multi_{operator}")(
             self._numbers(kind, alike, before),
             *[array for step in alike for array in step.arrays],
-            out=[step.arrays[0] for step in alike],
+            out=None if rest else [step.arrays[0] for step in alike],
             numbers=",".join(alike[0].numbers),
             num_weights=len(alike),
             **alike[0].attributes,
         )
+        if rest:
+            self._run([then(each) for then, each in zip(rest, made if isinstance(made, list) else [made])], before)
         for step in alike:
             step._round()
 
-    def _numbers(self, kind: Any, steps: Sequence[WeightStep], before: Dict[Any, Tuple[np.ndarray, NDArray]]) -> NDArray:
+    def _numbers(self, kind: Any, steps: Sequence[WeightStep], before: _Sent) -> NDArray:
         numbers = np.array([list(step.numbers.values()) for step in steps], np.float64)
         weight = steps[0].arrays[0]
-        known, array = before.get(kind, (None, None))
-        if array is None or array._session is not weight._session or not np.array_equal(known, numbers):
+        session, failures = weight._session, weight._session.failures
+        known, array, failures_before = before.get(kind, (None, None, 0))
+        # A failure since then may have been that of sending the numbers.
+        if array is None or array._session is not session or failures != failures_before or not np.array_equal(known, numbers):
             array = ndarray.array(numbers, ctx=weight.context, dtype="float64")
-        self._last[kind] = numbers, array
+        self._last[kind] = numbers, array, failures
         return array
+
+
+def _is_alike(a: WeightStep, b: WeightStep) -> bool:
+    """Whether both are of one kind, as far as this can be told at once."""
+    x, y = a.arrays[0], b.arrays[0]
+    return (
+        a.operator == b.operator
+        and x._context is y._context
+        and x.dtype is y.dtype
+        and a.attributes == b.attributes
+        and tuple(a.numbers) == tuple(b.numbers)
+        and (a.then is None) == (b.then is None)
+    )

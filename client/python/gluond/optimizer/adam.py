@@ -148,25 +148,17 @@ class LAMB(_TwoMoments):
         self.upper_bound = upper_bound
         self.bias_correction = bias_correction
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """Four operators; the norms stay on the server."""
+    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
         t, lr, wd = self._begin(index)
-        mean, variance = state
-        direction = ndarray.lamb_update_phase1(
-            weight,
-            grad,
-            mean,
-            variance,
-            wd=wd,
-            t=t,
-            beta1=self.beta1,
-            beta2=self.beta2,
-            epsilon=self.epsilon,
-            bias_correction=self.bias_correction,
-            rescale_grad=float(self.rescale_grad),
-            **self._clip(),
-        )
-        bounds = {
+        bounds: Dict[str, Any] = {
             name: float(bound) for name, bound in (("lower_bound", self.lower_bound), ("upper_bound", self.upper_bound)) if bound
         }
-        ndarray.lamb_update_phase2(weight, direction, ndarray.norm(weight), ndarray.norm(direction), out=weight, lr=lr, **bounds)
+
+        def scaled(direction: NDArray) -> WeightStep:
+            """By the norms, which stay on the server."""
+            arrays = (weight, direction, ndarray.norm(weight), ndarray.norm(direction))
+            return WeightStep("lamb_update_phase2", arrays, {"lr": lr}, bounds)
+
+        numbers = {"wd": wd, "t": t, "rescale_grad": float(self.rescale_grad)}
+        attributes: Dict[str, Any] = {**self._averages(), "bias_correction": self.bias_correction, **self._clip()}
+        return WeightStep("lamb_update_phase1", (weight, grad, *state), numbers, attributes, then=scaled)

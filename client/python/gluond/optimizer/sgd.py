@@ -37,11 +37,14 @@ class SGD(Optimizer):
         return self._call("sgd_", index, (weight, grad), state, ())
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One operator."""
-        if self.multi_precision and self._is_half(weight):
-            self._weight_step_multi_precision(index, weight, grad, state).run()
-        else:
+        """One operator. Lists, of an optimizer that is made of this one, are updated weight by weight in float16."""
+        if not self.multi_precision or not self._is_half(weight):
             self.update(index, weight, grad, state)
+        elif isinstance(weight, (list, tuple)):
+            for arguments in zip(index, weight, grad, state):  # type: ignore[arg-type]
+                self._weight_step_multi_precision(*arguments).run()
+        else:
+            self._weight_step_multi_precision(index, weight, grad, state).run()
 
     def _weight_step_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
         if self.multi_precision and self._is_half(weight):

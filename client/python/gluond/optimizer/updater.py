@@ -1,7 +1,7 @@
 """Updater: an optimizer together with the states of the weights it has updated."""
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Sequence, Union
+from typing import Any, Dict, Iterator, List, Sequence, Union
 
 from .. import ndarray
 from .._array.array import NDArray
@@ -21,24 +21,54 @@ class Updater:
 
     def __call__(self, index: Any, grad: Union[NDArray, Sequence[NDArray]], weight: Union[NDArray, Sequence[NDArray]]) -> None:
         several = isinstance(index, (list, tuple))
-        together = several and self.optimizer._is_of_steps()
+        if not several:
+            index, grad, weight = [index], [grad], [weight]  # type: ignore[list-item]
+        if several and self.optimizer._is_of_steps():
+            self._update_together(index, grad, weight)
+        elif self.optimizer._takes_lists():
+            self._update_lists(index, grad, weight)
+        else:
+            for number, slope, one in zip(index, grad, weight):
+                self._update_alone(number, slope, one)
+
+    def _update_alone(self, index: Any, grad: Any, weight: Any) -> None:
+        state = self._state(index, weight)
+        if self.optimizer.leaves_rows(index):
+            self._update_rows(index, weight, grad)
+        else:
+            self.optimizer.update_multi_precision(index, weight, grad, state)
+
+    def _update_together(self, indices: Sequence[Any], grads: Any, weights: Any) -> None:
         # The weights by their names, as two steps on one weight follow each other.
         steps: Dict[bytes, WeightStep] = {}
         try:
-            for number, one, slope in zip(index, weight, grad) if several else ((index, weight, grad),):
-                state = self._state(number, one)
-                leaves_rows, name = self.optimizer.leaves_rows(number), one._sent()
-                if name in steps or leaves_rows or not together:
+            for index, grad, weight in zip(indices, grads, weights):
+                state = self._state(index, weight)
+                leaves_rows, name = self.optimizer.leaves_rows(index), weight._sent()
+                if name in steps or leaves_rows:
                     self._together.run(list(steps.values()))
                     steps.clear()
-                if together and not leaves_rows:
-                    steps[name] = self.optimizer._weight_step_multi_precision(number, one, slope, state)
-                elif leaves_rows:
-                    self._update_rows(number, one, slope)
+                if leaves_rows:
+                    self._update_rows(index, weight, grad)
                 else:
-                    self.optimizer.update_multi_precision(number, one, slope, state)
+                    steps[name] = self.optimizer._weight_step_multi_precision(index, weight, grad, state)
         finally:  # Steps that are counted are taken, whatever the next one raises.
             self._together.run(list(steps.values()))
+
+    def _update_lists(self, indices: Sequence[Any], grads: Any, weights: Any) -> None:
+        """As MXNet calls an optimizer that takes lists."""
+        alike: Dict[Any, List[Any]] = {}
+        for index, grad, weight in zip(indices, grads, weights):
+            state = self._state(index, weight)
+            if self.optimizer.leaves_rows(index):
+                self._update_rows(index, weight, grad, in_lists=True)
+            else:
+                alike.setdefault((weight.context, weight.dtype), []).append((index, weight, grad, state))
+        most = self.optimizer.aggregate_num
+        for updates in alike.values():
+            for first in range(0, len(updates), most):
+                lists: List[Any] = [list(column) for column in zip(*updates[first : first + most])]
+                self.optimizer.update_multi_precision(*lists)
 
     def _state(self, index: Any, weight: NDArray) -> State:
         if index not in self.states:
@@ -48,11 +78,12 @@ class Updater:
             self._loaded.discard(index)
         return self.states[index]
 
-    def _update_rows(self, index: Any, weight: NDArray, grad: NDArray) -> None:
+    def _update_rows(self, index: Any, weight: NDArray, grad: NDArray, in_lists: bool = False) -> None:
         """Updates the rows that have a gradient, and gives all others back what they were."""
         has_gradient = (grad != 0).reshape((grad.shape[0], -1)).max(axis=1)
         kept = [(array, array.copy()) for array in [weight, *_arrays(self.states[index])]]
-        self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
+        arguments = (index, weight, grad, self.states[index])
+        self.optimizer.update_multi_precision(*([each] if in_lists else each for each in arguments))  # type: ignore[arg-type]
         for array, before in kept:
             if array.shape[0] == grad.shape[0]:
                 array[:] = ndarray.where(has_gradient, array, before)
@@ -73,6 +104,11 @@ def _arrays(state: State) -> Iterator[NDArray]:
             yield from _arrays(part)
     elif state is not None:
         yield state
+
+
+def takes_lists(updater: Any) -> bool:
+    """Whether the updater is an Updater that a subclass has not changed: only such a one is known to take lists."""
+    return getattr(type(updater), "__call__", None) is Updater.__call__
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
