@@ -25,7 +25,7 @@ BUDGET = {
     "engine/imperative": Row(0, 0, 0, 37, 43),
     "engine/nn": Row(0, 0, 0, 31, 52),
     "engine/passes": Row(0, 0, 0, 20, 23),
-    "engine/runtime": Row(0, 0, 0, 11, 40),
+    "engine/runtime": Row(0, 0, 0, 11, 43),
     "engine/store": Row(0, 0, 0, 50, 58),
     "engine/train": Row(0, 0, 0, 18, 58),
     "ops": Row(0, 0, 0, 30, 37),
