@@ -171,7 +171,8 @@ absl::StatusOr<std::vector<HostTensor>> OneByOne::Call(const Node& node, std::ve
   ctx.device = device;
   ctx.stream = stream;
   ctx.threads = device.type == DeviceType::kCpu ? &threads : nullptr;
-  static KernelCache& kernels = *new KernelCache(256);  // Of all cases: they meet what others have left there.
+  // All cases share one cache: each meets there what others have left.
+  static KernelCache& kernels = *new KernelCache(256);
   ctx.scratch = &scratch;
   ctx.kernels = &kernels;
   ctx.random = {7, 1, 0};

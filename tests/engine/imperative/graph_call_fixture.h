@@ -1,4 +1,4 @@
-// What the tests of graph calls share: graphs that are called like operators, and the same calls one by one.
+// The tests of graph calls share this fixture: graphs that are called like operators, and the same calls one by one.
 
 #ifndef TESTS_ENGINE_IMPERATIVE_GRAPH_CALL_FIXTURE_H_
 #define TESTS_ENGINE_IMPERATIVE_GRAPH_CALL_FIXTURE_H_

@@ -1,4 +1,4 @@
-// What kernels need long to make is there before a program runs, is paid for, and goes with the program.
+// Kernels that take long to make are there before their program runs, are paid for, and go with the program.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -97,7 +97,7 @@ class PrepareTest : public testing::Test {
   NodeEntry Layer(const std::string& op, const std::string& name, const NodeEntry& x, AttrDict attrs) {
     return MakeNode(op, name, {x, MakeVariable(name + "_weight"), MakeVariable(name + "_bias")}, attrs);
   }
-  // Of images: convolutions, in groups and turned round, a dense layer, and products.
+  // The network has convolutions of images, in groups and turned round, a dense layer, and products.
   std::vector<NodeEntry> Network() {
     NodeEntry y = Layer("Convolution", "a", data_, {{"kernel", "(3,3)"}, {"num_filter", "16"}, {"pad", "(1,1)"}});
     y = MakeNode("Activation", "relu", {y}, {{"act_type", "relu"}});
