@@ -55,7 +55,7 @@ absl::Status Explain(const Arguments& arguments) {
   options.AddExample("gluond explain lenet:stable --input=data=32,1,28,28");
   options.AddExample("gluond explain lenet --mode=train --svg=step.svg");
   options.AddPositional("MODEL[:VERSION]", &model, "The model, or a published version of it by number or label.");
-  options.Add("mode", &mode, "`predict`, or `train` for a training step's forward, loss and backward.");
+  options.Add("mode", &mode, "`predict`, or `train` for a training step, from its forward pass to the update.");
   options.Add(
       "input", &inputs,
       "An input's shape: NAME=SIZE,SIZE,..., and more of them after semicolons. Default: the declared shapes, with one row.");

@@ -27,6 +27,8 @@ class LenetTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def start(self, *arguments):
+        # A program that is started with SIGINT ignored, as a shell does in the background, ignores it, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         # Every process that it starts has the folder in its environment, and so is found.
         return subprocess.Popen(
             [sys.executable, LENET, f"--out={self.folder}/out", *arguments],

@@ -338,5 +338,53 @@ class ChangingTest(unittest.TestCase):
         self.assertGreater((executor.outputs[0].asnumpy().argmax(axis=1) == label).mean(), 0.95)
 
 
+class StayingTest(unittest.TestCase):
+    """What stays the same from run to run is told to the server, which keeps what follows from it."""
+
+    def staying(self, executor):
+        variables = executor._running._define(executor._parameters).variables
+        return {variables[place].name for place in executor._parameters}
+
+    def test_of_simple_bind_all_whose_shapes_were_not_given(self):
+        executor = classifier().simple_bind(mx.cpu(), data=(4, 5), softmax_label=(4,), grad_req="null")
+        self.assertEqual(self.staying(executor), {"fc_weight", "fc_bias"})
+        self.assertEqual(self.staying(executor.reshape(data=(2, 5), softmax_label=(2,))), {"fc_weight", "fc_bias"})
+
+    def test_of_bind_what_has_gradients_and_then_what_forward_is_not_given(self):
+        net = classifier()
+        arrays = {"data": (4, 5), "fc_weight": (3, 5), "fc_bias": (3,), "softmax_label": (4,)}
+        arrays = {name: mx.nd.ones(shape) for name, shape in arrays.items()}
+        executor = net.bind(mx.cpu(), arrays, args_grad={"fc_weight": mx.nd.zeros((3, 5))})
+        self.assertEqual(self.staying(executor), {"fc_weight"})
+        executor.forward(data=mx.nd.ones((4, 5)))
+        self.assertEqual(self.staying(executor), {"fc_weight", "fc_bias", "softmax_label"})
+        executor.forward(softmax_label=mx.nd.ones(4))
+        self.assertEqual(self.staying(executor), {"fc_weight", "fc_bias"})
+        self.assertEqual(self.staying(net.bind(mx.cpu(), arrays)), set())
+
+    def test_of_a_module_its_parameters(self):
+        module = mx.mod.Module(classifier())
+        module.bind([("data", (4, 5))], [("softmax_label", (4,))])
+        module.init_params()
+        other = mx.mod.Module(classifier())
+        other.bind([("data", (2, 5))], [("softmax_label", (2,))], for_training=False, shared_module=module)
+        for each in (module, other):
+            self.assertEqual(self.staying(each._exec_group.executor), {"fc_weight", "fc_bias"})
+
+    def test_predictions_follow_what_is_written_meanwhile(self):
+        net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=2, no_bias=True, name="conv")
+        executor = mx.sym.BatchNorm(net, fix_gamma=False, eps=0, name="bn").simple_bind(mx.cpu(), data=(1, 1, 1, 1))
+        for name, value in (("conv_weight", 2), ("bn_gamma", 3), ("bn_beta", 1)):
+            executor.arg_dict[name][:] = value
+        executor.aux_dict["bn_moving_var"][:] = 4
+        for _ in range(3):
+            self.assertEqual(executor.forward(data=mx.nd.full((1, 1, 1, 1), 5))[0].asnumpy().ravel().tolist(), [16, 16])
+        executor.aux_dict["bn_moving_mean"][:] = 2
+        self.assertEqual(executor.forward(data=mx.nd.full((1, 1, 1, 1), 5))[0].asnumpy().ravel().tolist(), [13, 13])
+        executor.arg_dict["conv_weight"][:] = mx.nd.array([4, 6]).reshape((2, 1, 1, 1))
+        for _ in range(3):
+            self.assertEqual(executor.forward(data=mx.nd.full((1, 1, 1, 1), 5))[0].asnumpy().ravel().tolist(), [28, 43])
+
+
 if __name__ == "__main__":
     case_runner.main()

@@ -1,15 +1,21 @@
 """After any number of interrupts (Ctrl-C) a process computes on, and can fork: DataLoader's workers, multiprocessing, os.fork."""
 
+import _thread
+import collections
 import contextlib
 import ctypes
 import faulthandler
+import functools
 import hashlib
+import io
 import multiprocessing
+import operator
 import os
 import signal
 import threading
 import time
 import unittest
+import weakref
 
 import gluond as mx
 import numpy as np
@@ -44,6 +50,58 @@ def interrupted(wait, times):
         waits.clear()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class Ending:
+    def __init__(self, ended):
+        self.ended = ended
+
+    def __del__(self):
+        self.ended.append(True)
+
+
+class FinalizerTest(unittest.TestCase):
+    """An interrupt that comes at the first step of a finalizer is raised after it, and the finalizer runs."""
+
+    def interrupt_at_the_end_of(self, things):
+        steps = [_thread.interrupt_main, things.clear]
+        with self.assertRaises(KeyboardInterrupt):
+            collections.deque(map(operator.methodcaller("__call__"), steps), maxlen=0)  # Python's code has no part in it.
+            time.sleep(30)
+
+    def test_of_an_array(self):
+        arrays = [nd.ones(3) + 1]
+        arrays[0].asnumpy()
+        name, session = arrays[0]._name, arrays[0]._session
+        self.interrupt_at_the_end_of(arrays)
+        self.assertIn(name, session.dead_arrays)
+
+    def test_of_a_class_of_the_program(self):
+        ended = []
+        self.interrupt_at_the_end_of([Ending(ended)])
+        self.assertEqual(ended, [True])
+
+    def test_of_a_weak_reference(self):
+        ended, things = [], [Ending([])]
+        weakref.finalize(things[0], ended.append, True)
+        things[0].ended = ended
+        self.interrupt_at_the_end_of(things)
+        self.assertEqual(ended, [True, True])
+
+    def test_a_program_that_dies_of_the_signal_does_not(self):
+        def interrupt(*unused):
+            raise KeyboardInterrupt
+
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, interrupt))
+        ended, words = [], io.StringIO()
+        things = [Ending(ended)]
+        steps = [functools.partial(_thread.interrupt_main, signal.SIGALRM), things.clear]
+        with contextlib.redirect_stderr(words):
+            collections.deque(map(operator.methodcaller("__call__"), steps), maxlen=0)
+            time.sleep(0.05)
+        self.assertEqual(ended, [])
+        self.assertIn("Exception ignored in: <function Ending.__del__", words.getvalue())
 
 
 class InterruptAndForkTest(unittest.TestCase):

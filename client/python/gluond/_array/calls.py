@@ -159,9 +159,13 @@ class Array:
         raise NotImplementedError
 
     def __del__(self) -> None:
-        name = self._name
+        try:
+            name = self._name
+            where = self._where if name is None else ON_SERVER
+        except AttributeError:  # An interrupt came while the array was being made.
+            return
         if name is None:
-            self._where.free(self)
+            where.free(self)
         else:
             self._session.dead_arrays.append(name)
 

@@ -154,8 +154,8 @@ class Model:
             print(model.program({"data": (32, 1, 28, 28)}))
             model.program(mode="train_step").save("step.svg")
 
-        inputs: shapes by name. Default: the declared ones, with one row. mode: 'predict', or 'train_step' for forward, loss and
-        backward. version: number or label of a published version ('' for the stable one), in the model's place.
+        inputs: shapes by name. Default: the declared ones, with one row. mode: 'predict', or 'train_step' for a step from
+        its forward pass to the update. version: number or label of a published version ('' for the stable one), in the model's place.
         """
         return program.explain(self.name, inputs, mode, version)
 

@@ -68,7 +68,8 @@ class ExecutorGroup:
         for name in self.param_names:
             if gradients[name] is not None and shared.grad_dict.get(name) is not None:
                 gradients[name] = shared.grad_dict[name]
-        return symbol.bind(context, arguments, gradients, requests, states)
+        inputs = [desc.name for desc in self.data_shapes + self.label_shapes]
+        return symbol.bind(context, arguments, gradients, requests, states).with_inputs(inputs)
 
     # Arrays.
 

@@ -64,7 +64,9 @@ class Binding(Outputs):
             return zeros_of(kinds[node].shape or (), ctx=ctx, dtype=kinds[node].dtype or "float32")
 
         gradients = [zeros(node) if request != "null" else None for node, request in zip(arguments, requests)]
-        return Executor(self, ctx, [zeros(node) for node in arguments], gradients, requests, [zeros(node) for node in auxiliaries])
+        states = [zeros(node) for node in auxiliaries]
+        executor = Executor(self, ctx, [zeros(node) for node in arguments], gradients, requests, states)
+        return executor.with_inputs(kwargs) if kwargs else executor
 
     def bind(
         self,

@@ -34,8 +34,8 @@ class CachedOp:
         self._symbol = symbol
         self._inputs = len(symbol.list_inputs())
         self._outputs = len(symbol)
-        symbol._set_parameters(given.get("param_indices", ()))
-        variables = symbol._define().variables
+        self._parameters = tuple(given.get("param_indices", ()))
+        variables = symbol._define(self._parameters).variables
         auxiliaries, custom = set(symbol._variables()[1]), symbol._custom_states()
         self._auxiliary = [place for place, node in enumerate(variables) if node in auxiliaries]
         self._custom_states = [place for place, node in enumerate(variables) if node in custom]
@@ -57,7 +57,7 @@ class CachedOp:
         states = [args[place] for place in (self._auxiliary if frame().training else self._custom_states)]
         write(
             [*states, *(() if out is None else outputs)],
-            lambda: self._symbol._define().run(
+            lambda: self._symbol._define(self._parameters).run(
                 session, [array._sent() for array in args], [array._sent() for array in outputs], frame().flags
             ),
         )

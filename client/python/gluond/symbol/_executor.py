@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -59,6 +59,8 @@ class Executor:
         self._monitored: Optional[MonitoredSymbol] = None
         self._watch: Optional[Tuple[Callable[[str, NDArray], Any], bool]] = None  # The callback, and whether inputs are told.
         self._probes: List[NDArray] = []  # The zeros that the monitored symbol reads.
+        # Names of the arguments that change from run to run; None where nobody has said.
+        self._inputs: Optional[FrozenSet[str]] = None
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
         self._recorded: Optional[List[NDArray]] = None  # The outputs of the last run with their histories, if it was recorded.
@@ -69,7 +71,27 @@ class Executor:
     def _runs(self, symbol: Outputs) -> None:
         """From now on the graph of `symbol` is run."""
         self._running = symbol
-        self._order = [self._places[node] for node in symbol._define().variables]
+        variables = symbol._define().variables
+        self._order = [self._places[node] for node in variables]
+        arguments, last = len(self.arg_arrays), len(self.arg_arrays) + len(self.aux_arrays)
+
+        def stays(place: int) -> bool:
+            """Whether the array mostly stays the same from run to run, as a parameter does."""
+            if place >= arguments:
+                return place < last
+            if self._inputs is None:
+                return self.grad_arrays[place] is not None
+            return self._names[place] not in self._inputs
+
+        self._parameters = tuple(number for number, place in enumerate(self._order) if stays(place))
+
+    def with_inputs(self, names: Iterable[str]) -> "Executor":
+        """This executor, whose arguments of these names change from run to run. The server keeps what follows from the others."""
+        inputs = frozenset(names).union(self._inputs or ())
+        if inputs != self._inputs:
+            self._inputs = inputs
+            self._runs(self._running)
+        return self
 
     def set_monitor_callback(self, callback: Callable[[str, NDArray], Any], monitor_all: bool = False) -> None:
         """`callback(name, array)` is called for each operator's outputs after each run, and for gradients; see MonitoredSymbol.
@@ -143,6 +165,7 @@ class Executor:
                 if arrays[name].shape != value.shape:
                     raise ValueError(f"Shape not match! Argument {name}, need: {arrays[name].shape}, " f"received: {value.shape}")
                 arrays[name][:] = value
+            self.with_inputs(kwargs)
         return self._run(recording=bool(is_train) and self._marked.any, training=bool(is_train))
 
     def _run(self, recording: bool, training: bool) -> List[NDArray]:
@@ -155,7 +178,7 @@ class Executor:
         outputs = [blank(NDArray, session, context, None, None) for _ in range(len(self._running))]
         write(
             self.aux_arrays if training else self._custom_states,
-            lambda: self._running._define().run(
+            lambda: self._running._define(self._parameters).run(
                 session,
                 [names[place] for place in self._order],
                 [output._name for output in outputs],
@@ -248,7 +271,8 @@ class Executor:
         grads = [None if grad is None else fitted(name, grad) for name, grad in zip(self._names, self.grad_arrays)]
         arguments = [fitted(name, array) for name, array in zip(self._names, self.arg_arrays)]
         states = [fitted(name, array) for name, array in zip(self._state_names, self.aux_arrays)]
-        return Executor(self._symbol, self._ctx, arguments, grads, self._requests, states).watched_as(self)
+        executor = Executor(self._symbol, self._ctx, arguments, grads, self._requests, states).watched_as(self)
+        return executor if self._inputs is None else executor.with_inputs(self._inputs)
 
     def debug_str(self) -> str:
         """The graph as text for people."""

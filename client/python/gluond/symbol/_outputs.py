@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from ..base import MXNetError
 from . import _graph
@@ -13,12 +13,11 @@ from ._graph import Entry, Node
 class Outputs:
     """Symbol is one."""
 
-    __slots__ = ("_entries", "_definition", "_parameters", "__weakref__")
+    __slots__ = ("_entries", "_definitions", "__weakref__")
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries: List[Entry] = list(entries)
-        self._definition: Optional[Definition] = None
-        self._parameters: Tuple[int, ...] = ()
+        self._definitions: Dict[Tuple[int, ...], Definition] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -65,17 +64,17 @@ class Outputs:
             )
         return self._entries[0]
 
-    def _set_parameters(self, places: Sequence[int]) -> None:
-        """Says which of `list_inputs()` stay the same from one run to the next, but for training."""
-        if self._parameters != tuple(places):
-            self._parameters = tuple(places)
-            self._definition = None
+    def _define(self, parameters: Optional[Tuple[int, ...]] = None) -> Definition:
+        """The graph as the server knows it; made at its first use.
 
-    def _define(self) -> Definition:
-        """The graph as the server knows it; made at its first use."""
-        if self._definition is None or self._definition.is_outdated():
-            self._definition = Definition(self._entries, self._parameters)
-        return self._definition
+        parameters: which of `list_inputs()` stay the same from one run to the next, but for training. None: whatever was said.
+        """
+        if parameters is None:
+            parameters = next(iter(self._definitions), ())
+        definition = self._definitions.get(parameters)
+        if definition is None or definition.is_outdated():
+            definition = self._definitions[parameters] = Definition(self._entries, parameters)
+        return definition
 
     def debug_str(self) -> str:
         """The graph as text for people, node by node."""

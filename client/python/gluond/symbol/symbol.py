@@ -129,7 +129,7 @@ class Symbol(SymbolArithmetic, SymbolFluent, Binding):
             raise TypeError(f"{len(args)} symbols for {len(arguments)} arguments: {', '.join(arguments)}")
         named = {**dict(zip(arguments, args)), **kwargs}
         self._entries = _compose.substitute(self._entries, {key: value._entry(key) for key, value in named.items()}, name)
-        self._definition = None
+        self._definitions = {}
 
     def __copy__(self) -> "Symbol":
         return Symbol(_graph.copy(self._entries))
