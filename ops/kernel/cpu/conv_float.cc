@@ -1,6 +1,6 @@
 // float32 convolution by oneDNN, in the layout inside that is fastest there (conv_layouts.h), the reorders from and to
 // NCHW included, and in pieces (conv_pieces.h). Gradients of small filters are cut by images, too, and added up.
-// Layouts and generated code are chosen once for each geometry.
+// Layouts, algorithms and generated code are chosen once for each geometry.
 
 #include <algorithm>
 #include <memory>
@@ -21,21 +21,33 @@ using namespace conv_internal;
 // A convolution makes y of x and w; backward, the gradient of x is made of w and dy, and that of w of x and dy.
 enum class Result { kY, kX, kW };
 
-dnnl::primitive_desc DescOf(Result result, const Layouts& l, bool with_bias) {
-  constexpr dnnl::algorithm kDirect = dnnl::algorithm::convolution_direct;
+constexpr dnnl::algorithm kDirect = dnnl::algorithm::convolution_direct, kWinograd = dnnl::algorithm::convolution_winograd;
+
+// Null where oneDNN does not have the algorithm.
+dnnl::primitive_desc DescOf(Result result, const Layouts& l, bool with_bias, dnnl::algorithm algorithm) {
+  const bool is_optional = algorithm == kWinograd;
   const memory::desc bias = with_bias ? l.bias : memory::desc();
-  const dnnl::convolution_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, kDirect, l.x, l.w, bias, l.y, l.stride, l.dilate, l.pad, l.pad}, UserScratchpad(),
-      CpuEngine());
+  const auto forward = [&](dnnl::algorithm by) {
+    return dnnl::convolution_forward::primitive_desc(
+        {dnnl::prop_kind::forward_training, by, l.x, l.w, bias, l.y, l.stride, l.dilate, l.pad, l.pad}, UserScratchpad(),
+        CpuEngine(), /*allow_empty=*/by == kWinograd);
+  };
   switch (result) {
-    case Result::kY: return forward;
+    case Result::kY: return forward(algorithm);
     case Result::kX:
-      return dnnl::convolution_backward_data::primitive_desc({kDirect, l.x, l.w, l.y, l.stride, l.dilate, l.pad, l.pad},
-                                                             UserScratchpad(), CpuEngine(), forward);
+      return dnnl::convolution_backward_data::primitive_desc({algorithm, l.x, l.w, l.y, l.stride, l.dilate, l.pad, l.pad},
+                                                             UserScratchpad(), CpuEngine(), forward(kDirect), is_optional);
     case Result::kW: break;
   }
-  return dnnl::convolution_backward_weights::primitive_desc({kDirect, l.x, l.w, bias, l.y, l.stride, l.dilate, l.pad, l.pad},
-                                                            UserScratchpad(), CpuEngine(), forward);
+  return dnnl::convolution_backward_weights::primitive_desc({algorithm, l.x, l.w, bias, l.y, l.stride, l.dilate, l.pad, l.pad},
+                                                            UserScratchpad(), CpuEngine(), forward(kDirect), is_optional);
+}
+
+// Null, too, where a thread would take too much temporary space: some sizes of images have no divisors that fit a cache.
+dnnl::primitive_desc WinogradDesc(Result result, const ConvSize& piece, const ConvSize& whole, bool with_bias) {
+  constexpr size_t kMostBytes = 16 << 20;
+  dnnl::primitive_desc desc = DescOf(result, Layouts(piece, whole, Inside::kBlocked), with_bias, kWinograd);
+  return desc && desc.scratchpad_desc().get_size() <= kMostBytes ? desc : dnnl::primitive_desc();
 }
 
 FewChannels FewChannelsFor(Result result) {
@@ -46,8 +58,7 @@ FewChannels FewChannelsFor(Result result) {
 
 Axis AxisOf(Result result, const ConvSize& s) {
   // Pieces of images have gradients of all filters, which should be less to write and to read than the data.
-  const int64_t pieces = std::min(s.batch, Cut::PieceCount(s));
-  const bool by_images = result != Result::kW || s.w_size() * pieces * 2 < s.x_size() + s.y_size();
+  const bool by_images = result != Result::kW || s.w_size() * Cut(s, Axis::kBatch).pieces * 2 < s.x_size() + s.y_size();
   if (s.batch > 1 && by_images) return Axis::kBatch;
   if (s.groups > 1) return Axis::kGroups;
   return result == Result::kX ? Axis::kIn : Axis::kOut;
@@ -65,8 +76,13 @@ struct Pieces {
 
   Pieces(Result made, const ConvSize& size, bool with_bias)
       : result(made), cut(size, AxisOf(made, size)), reorders_filters(made != Result::kW), filter_form(cut) {
+    const auto winograd = [&](const ConvSize& piece) { return WinogradDesc(result, piece, size, with_bias); };
+    // Equal images have equal bits: all pieces are computed by one algorithm.
+    const bool is_winograd =
+        AxisOf(made, size) == Axis::kBatch && WinogradImages(size) > 0 && winograd(cut.part) && winograd(cut.last);
     const auto make = [&](const ConvSize& piece) {
-      return BestDesc(piece, size, FewChannelsFor(result), [&](const Layouts& l) { return DescOf(result, l, with_bias); });
+      if (is_winograd) return winograd(piece);
+      return BestDesc(piece, size, FewChannelsFor(result), [&](const Layouts& l) { return DescOf(result, l, with_bias, kDirect); });
     };
     MakePieces(cut, make, [&](const dnnl::primitive_desc& desc, const ConvSize& piece) {
       const auto inner = [&](int argument) { return desc.query_md(dnnl::query::exec_arg_md, argument); };

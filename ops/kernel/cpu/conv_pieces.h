@@ -8,6 +8,7 @@
 #define OPS_KERNEL_CPU_CONV_PIECES_H_
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -28,6 +29,21 @@ using dnnl::memory;
 // Which axis is cut.
 enum class Axis { kBatch, kGroups, kOut, kIn };
 
+// The least images of a piece by Winograd's algorithm, or 0 where a convolution and its gradients are computed directly. The rule
+// is of shapes and instructions alone. tests/bench/spatial_bench measured it; docs/decisions.md has the figures. A piece transforms
+// the filters anew, so it has enough tiles of 4 x 4 outputs. Pieces that grow leave enough of them for threads. One image is
+// direct, as it is cut by channels. More channels would take too much temporary space.
+inline int64_t WinogradImages(const ConvSize& s) {
+  constexpr int64_t kLeastChannels = 64, kMostChannels = 128, kLeastSide = 20, kLeastTiles = 96, kLeastPieces = 8;
+  constexpr std::array<int64_t, 3> kOnes = {1, 1, 1}, kWindow = {1, 3, 3};
+  const auto fits = [](int64_t channels) { return channels >= kLeastChannels && channels <= kMostChannels && channels % 16 == 0; };
+  if (!HasAvx512() || s.groups != 1 || s.kernel != kWindow || s.stride != kOnes || s.dilate != kOnes) return 0;
+  if (!s.flat() || s.pad[1] > 1 || s.pad[2] > 1 || !fits(s.in_channels) || !fits(s.out_channels)) return 0;
+  if (s.out[1] < kLeastSide || s.out[2] < kLeastSide) return 0;
+  const int64_t tiles = ((s.out[1] + 3) / 4) * ((s.out[2] + 3) / 4), images = (kLeastTiles - 1) / tiles + 1;
+  return s.batch >= (images == 1 ? 2 : images * kLeastPieces) ? images : 0;
+}
+
 // Pieces of a convolution, all alike but the last. Piece i's operands begin i steps after the whole one's; all pieces
 // read an operand whole where its step is 0.
 struct Cut {
@@ -40,7 +56,8 @@ struct Cut {
     switch (axis) {
       case Axis::kBatch:
         // Rather more pieces than fewer: of 7 pieces of two images each, two threads have 8 images and 6.
-        std::tie(part.batch, last.batch) = CutInto(size.batch, std::max<int64_t>(1, size.batch / PieceCount(size)));
+        std::tie(part.batch, last.batch) =
+            CutInto(size.batch, std::max({int64_t{1}, WinogradImages(size), size.batch / PieceCount(size)}));
         x_step = part.x_size();
         y_step = part.y_size();
         return;

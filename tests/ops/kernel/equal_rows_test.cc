@@ -50,21 +50,39 @@ TEST(EqualRows, OfAProductHaveEqualResults) {
   }
 }
 
-TEST(EqualRows, OfAConvolutionAreImages) {
+void ExpectEqualImages(const ConvSize& s, const std::string& where) {
   KernelContext context;
+  Values x(DType::kFloat32, Repeated(Rough(s.x_size() / s.batch, 0.7), s.batch)), w(DType::kFloat32, Rough(s.w_size(), 1.3));
+  Values y(DType::kFloat32, std::vector<double>(static_cast<size_t>(s.y_size())));
+  ASSERT_TRUE(VolumeForward<cpu>(context.ctx, s, x.blob(), w.blob(), nullptr, {y.blob(), kWriteTo}).ok());
+  ExpectEqualParts(y, s.batch, s.y_size() / s.batch, absl::StrCat(s.batch, " images, ", where));
+}
+
+TEST(EqualRows, OfAConvolutionAreImages) {
   for (const int64_t batch : {3, 8, 16}) {
     for (const int64_t in : {1, 3, 16}) {
       for (const int64_t out : {5, 16, 64}) {
         for (const int64_t kernel : {1, 3}) {
-          ConvSize s = {
-              batch, 1, in, out, {1, 14, 14}, {1, 14, 14}, {1, kernel, kernel}, {1, 1, 1}, {1, 1, 1}, {0, kernel / 2, kernel / 2}};
-          Values x(DType::kFloat32, Repeated(Rough(s.x_size() / batch, 0.7), batch)), w(DType::kFloat32, Rough(s.w_size(), 1.3));
-          Values y(DType::kFloat32, std::vector<double>(static_cast<size_t>(s.y_size())));
-          ASSERT_TRUE(VolumeForward<cpu>(context.ctx, s, x.blob(), w.blob(), nullptr, {y.blob(), kWriteTo}).ok());
-          ExpectEqualParts(y, batch, s.y_size() / batch, absl::StrCat(batch, " images, ", in, " to ", out, ", kernel ", kernel));
+          ExpectEqualImages(
+              {batch, 1, in, out, {1, 14, 14}, {1, 14, 14}, {1, kernel, kernel}, {1, 1, 1}, {1, 1, 1}, {0, kernel / 2, kernel / 2}},
+              absl::StrCat(in, " to ", out, ", kernel ", kernel));
         }
       }
     }
+  }
+}
+
+// By Winograd's algorithm: pieces have one, two, three or four images, and the last one fewer.
+TEST(EqualRows, OfAConvolutionInTilesAreImages) {
+  const auto expect = [](int64_t batch, int64_t channels, int64_t side) {
+    const std::array<int64_t, 3> area = {1, side, side}, ones = {1, 1, 1};
+    ExpectEqualImages({batch, 1, channels, channels, area, area, {1, 3, 3}, ones, ones, {0, 1, 1}}, absl::StrCat("side ", side));
+  };
+  for (const int64_t channels : {64, 128}) {
+    for (const int64_t batch : {2, 3, 8}) expect(batch, channels, 40);
+    for (const int64_t batch : {17, 33}) expect(batch, channels, 28);
+    expect(25, channels, 24);
+    expect(35, channels, 20);
   }
 }
 
