@@ -1,5 +1,6 @@
 #include "engine/compile/pipeline.h"
 
+#include "absl/strings/str_cat.h"
 #include "engine/core/interruption.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/assign_streams.h"
@@ -45,7 +46,10 @@ constexpr Pass kPasses[] = {
        ASSIGN_OR_RETURN(const Inferred* const inferred, unit->inferred());
        absl::StatusOr<std::vector<NodeEntry>> entries =
            ConstantEntries(unit->indexed(), *inferred, *unit->options().constants, unit->options().device.type);
-       if (absl::IsResourceExhausted(entries.status())) return absl::OkStatus();  // They are computed in each run.
+       if (absl::IsResourceExhausted(entries.status())) {
+         unit->note = absl::StrCat("each run computes what follows from constants: ", entries.status().message());
+         return absl::OkStatus();
+       }
        RETURN_IF_ERROR(entries.status());
        unit->LeadWith(*std::move(entries));
        return absl::OkStatus();

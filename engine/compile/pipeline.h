@@ -1,10 +1,12 @@
 // The passes that make a program of a graph, in one list. A pass is required, or optional: without it a program computes the
-// same (up to rounding, where the pass says so), with more work. Passes know operators by their facts, never by their names.
+// same, up to rounding, with more work. Passes know operators by their facts, and not by their names; block_channels alone has
+// some by name, until layouts take its place.
 //
 //   Unit unit(graph, signatures, {.device = device});
 //   RETURN_IF_ERROR(RunPasses(Stage::kPlan, LeftOutPasses(), &unit));
 //
-// A pass fails where the graph is wrong, and never in silence: its error is the compilation's.
+// A pass fails where the graph is wrong, and never in silence: its error is the compilation's. Unit::note tells what an
+// optional pass leaves undone, and reports show that.
 
 #ifndef ENGINE_COMPILE_PIPELINE_H_
 #define ENGINE_COMPILE_PIPELINE_H_

@@ -53,6 +53,7 @@ class PassWatcher {
     report.calls_before = report.calls_after = num_calls_;
     if (turn != PassTurn::kRan) return;
     AddChanges(&report);
+    if (!unit_.note.empty()) AddEffect(&report, std::exchange(unit_.note, {}));
     if (unit_.num_constants() != num_constants_) {
       num_constants_ = unit_.num_constants();
       AddEffect(&report, absl::StrCat(num_constants_, " values follow from constants and are kept"));

@@ -57,6 +57,9 @@ class Unit {
   // By node: whether only those outputs need the node.
   const std::vector<bool>& computes_constants();
 
+  // Why a pass has left something undone, for reports: set by the pass, and taken by whoever watches.
+  std::string note;
+
   MemoryPlan plan;
   std::vector<RowChain> chains;
 

@@ -24,6 +24,7 @@ struct DirectRun {
   std::vector<bool> wanted;    // By output.
   bool training = false;
   Philox random;
+  std::vector<Tensor> again;  // The inputs of a graph whose run may have to be made again, without constants.
   // Results.
   std::vector<Tensor> outputs;
   std::vector<Tensor> written;  // By OpFacts::mutated. A call that has failed leaves the inputs here as they were.

@@ -99,10 +99,10 @@ ExecutorQuery GraphCall::QueryFor(absl::Span<const Tensor> tensors, bool trainin
           tensors};
 }
 
-ExecutorKeyPtr GraphCall::KeyFor(absl::Span<const Tensor> tensors, bool training) const {
+ExecutorKeyPtr GraphCall::KeyFor(const ExecutorQuery& query) const {
   Signatures known;
-  for (size_t i = 0; i < tensors.size(); ++i) known[inputs[i]] = {tensors[i].shape(), tensors[i].dtype()};
-  return ExecutorKey::Make(QueryFor(tensors, training), std::move(known));
+  for (size_t i = 0; i < query.inputs.size(); ++i) known[inputs[i]] = {query.inputs[i].shape(), query.inputs[i].dtype()};
+  return ExecutorKey::Make(query, std::move(known));
 }
 
 absl::StatusOr<Tensor> PausedCall::Make(PausedRun run, ExecutorKeyPtr key, Lane::Clock::duration took, Allocator& payer,
@@ -161,8 +161,10 @@ PreparedOpPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
   if (const PreparedOpPtr* const found = differentiable_.Find(wanted)) return *found;
   absl::StatusOr<GraphCallPtr> call = WithGradient(wanted);
   if (!call.ok()) {
+    const bool interrupted = absl::IsCancelled(call.status()) || absl::IsDeadlineExceeded(call.status());
     auto without = std::make_shared<GraphCall>(*plain_);
     without->no_gradient = call.status();
+    if (interrupted) return PrepareGraph("_CachedOp", std::move(without));  // The next caller may wait for the gradient.
     call = std::move(without);
   }
   return differentiable_.Insert(wanted, PrepareGraph("_CachedOp", *std::move(call)));

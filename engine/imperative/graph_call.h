@@ -47,7 +47,7 @@ struct GraphCall {
 
   // The executor that runs the graph on such inputs.
   ExecutorQuery QueryFor(absl::Span<const Tensor> tensors, bool training) const;
-  ExecutorKeyPtr KeyFor(absl::Span<const Tensor> tensors, bool training) const;
+  ExecutorKeyPtr KeyFor(const ExecutorQuery& query) const;
 };
 
 // A run that waits for its backward call, as a tensor of the arena's bytes: so the tape keeps it. The tensor's last holder may go

@@ -8,6 +8,7 @@
 #include "engine/imperative/copy_op.h"
 #include "engine/imperative/graph_call.h"
 #include "engine/passes/operator_error.h"
+#include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/sparing_memory.h"
 #include "engine/runtime/transfer.h"
 
@@ -186,7 +187,7 @@ void Scheduler::StartCopy(InvocationPtr invoked) {
   });
 }
 
-void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place) {
+void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place, bool skips_constants) {
   ExecutorCache& cache = *caches_[NumberOf(place)];
   const GraphCall& graph = *invoked->op->graph;
   const bool goes_on = graph.graph == nullptr;
@@ -195,10 +196,14 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
   const auto end = [self = shared_from_this(), direct, invoked](const absl::Status& status) {
     self->AtHome([self, direct, invoked, status] { self->Finish(*invoked, self->TellOfPaused(status), *direct); });
   };
-  auto run = [this, &graph, goes_on, cancellation, direct, end, &place,
+  ExecutorQuery query = graph.QueryFor(direct->inputs, direct->training);
+  if (query.options.constants != nullptr && (skips_constants || cache.SkipsConstants(query))) query.options.constants = nullptr;
+  auto run = [this, &graph, goes_on, cancellation, direct, end, &place, &cache, invoked,
               constants = constants_[NumberOf(place)]](ExecutorLease lease) {
     auto executor = std::make_shared<ExecutorLease>(std::move(lease));
     std::vector<Tensor> before;
+    const auto& of_graph = executor->key()->options.constants;
+    if (of_graph != nullptr && !of_graph->empty()) direct->again = direct->inputs;
     Tensor call = goes_on ? std::move(direct->inputs[graph.paused_input]) : Tensor();
     absl::StatusOr<gluond::Run> run = BindGraph(graph, **executor, *place.lane, *place.allocator, constants, direct.get(), &before);
     absl::StatusOr<PausedRun> paused = goes_on && run.ok() ? TakePaused(std::move(call), **executor) : PausedRun();
@@ -207,22 +212,29 @@ void Scheduler::StartGraph(InvocationPtr invoked, DirectPtr direct, const Place&
       return end(run.ok() ? paused.status() : run.status());
     }
     run->cancellation = cancellation;
-    const auto done = [this, &graph, &place, executor, direct, before = std::move(before), end, constants,
+    const auto done = [this, &graph, &place, &cache, executor, direct, before = std::move(before), end, invoked, constants,
                        begin = Lane::Clock::now()](absl::Status status) {
       if (status.ok()) status = TakeOutputs(graph, place, Lane::Clock::now() - begin, *executor, direct.get());
       if (!status.ok()) direct->written = before;
       *executor = ExecutorLease();
+      direct->inputs = std::exchange(direct->again, {});
+      if (IsByConstants(status)) {
+        cache.SkipConstants(graph.QueryFor(direct->inputs, direct->training));
+        return StartGraph(invoked, direct, place, /*skips_constants=*/true);
+      }
+      direct->inputs.clear();
       constants->DropDead();  // The client may have freed arrays meanwhile.
       end(status);
     };
-    goes_on ? (*executor)->Continue(*std::move(paused), *std::move(run), done) : (*executor)->StartHere(*std::move(run), done);
+    if (!goes_on) return (*executor)->StartHere(*std::move(run), done);
+    absl::Status ready = (*executor)->Ready(*std::move(paused), *std::move(run));
+    ready.ok() ? (*executor)->Continue(done) : done(std::move(ready));
   };
   if (place.lane->IsCurrent()) {
-    const ExecutorQuery query = graph.QueryFor(direct->inputs, direct->training);
     if (ExecutorLease lease = goes_on ? cache.TakeIdle(of_paused) : cache.TakeIdle(query)) return run(std::move(lease));
   }
   cache.Checkout(
-      goes_on ? of_paused : graph.KeyFor(direct->inputs, direct->training),
+      goes_on ? of_paused : graph.KeyFor(query),
       [run, &graph, direct, end](absl::StatusOr<ExecutorLease> lease) {
         if (lease.ok()) return run(*std::move(lease));
         for (const uint32_t i : graph.written) direct->written.push_back(direct->inputs[i]);

@@ -100,7 +100,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void Start(InvocationPtr invoked);
   void StartThere(InvocationPtr invoked, const Place& place);
   void StartCopy(InvocationPtr invoked);
-  void StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place);
+  // `skips_constants`: there was no memory for the values that follow from the graph's constants.
+  void StartGraph(InvocationPtr invoked, DirectPtr direct, const Place& place, bool skips_constants = false);
   // Moves the outputs of the executor's run, which has taken so long, to `direct`.
   absl::Status TakeOutputs(const GraphCall& graph, const Place& place, Lane::Clock::duration took, ExecutorLease& lease,
                            DirectRun* direct) const;

@@ -3,7 +3,6 @@
 #include <iterator>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/constants.h"
@@ -11,6 +10,7 @@
 #include "engine/passes/validate.h"
 #include "engine/runtime/await_fact.h"
 #include "engine/runtime/cancellation_scope.h"
+#include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/posted.h"
 
 namespace gluond {
@@ -61,18 +61,12 @@ absl::Status BoundGraph::AddRest() {
   return absl::OkStatus();
 }
 
-size_t BoundGraph::HashOf(absl::Span<const Tensor> inputs) {
-  size_t hash = 0;
-  for (const Tensor& input : inputs) hash = absl::HashOf(hash, input.shape(), static_cast<int>(input.dtype()));
-  return hash;
-}
-
 ExecutorQuery BoundGraph::QueryFor(absl::Span<const Tensor> inputs) const {
   const bool pauses = num_first_ < outputs_.size();
   return {graph_,
           {.is_train = options_.is_train,
            .pause_after = pauses ? static_cast<uint32_t>(num_first_) : 0,
-           .constants = without_constants_.contains(HashOf(inputs)) ? nullptr : constants_},
+           .constants = skips_constants_ ? nullptr : constants_},
           inputs};
 }
 
@@ -212,13 +206,12 @@ Task<absl::Status> BoundGraph::Prepare(std::vector<Tensor> inputs, std::shared_p
 // Values that follow from constants take memory. Where there is none, a program without them predicts the same, up to rounding.
 Task<absl::Status> BoundGraph::Run(Request request) {
   if (options_.is_train) co_return co_await RunOnce(std::move(request));
-  const absl::Status status = co_await RunOnce(request);
-  const size_t inputs = HashOf(request.inputs);
-  if (!absl::IsResourceExhausted(status) || constants_ == nullptr || !executor_) co_return status;
-  if (!without_constants_.insert(inputs).second) co_return status;
-  const absl::Status without = co_await RunOnce(std::move(request));
-  if (!without.ok()) without_constants_.erase(inputs);  // They were not what was too large.
-  co_return without;
+  skips_constants_ = cache_.SkipsConstants(QueryFor(request.inputs));
+  absl::Status status = co_await RunOnce(request);
+  if (!IsByConstants(status)) co_return status;
+  cache_.SkipConstants(QueryFor(request.inputs));
+  skips_constants_ = true;
+  co_return co_await RunOnce(std::move(request));
 }
 
 Task<absl::Status> BoundGraph::RunOnce(Request request) {
@@ -241,7 +234,7 @@ Task<absl::Status> BoundGraph::RunOnce(Request request) {
   co_return status;
 }
 
-absl::Status BoundGraph::Continue() {
+absl::Status BoundGraph::ReadyRest() {
   if (!paused_.has_value()) return absl::OkStatus();
   gluond::Run rest = executor_->NewRun();
   for (size_t i = 0; i < rest.inputs.size(); ++i) {
@@ -249,16 +242,25 @@ absl::Status BoundGraph::Continue() {
     if (kind == Source::kVariable && index >= num_variables_) rest.inputs[i] = options_.variables[index].memory();
   }
   for (size_t i = num_first_; i < outputs_.size(); ++i) rest.outputs[i] = outputs_[i].memory();
-  absl::Status result;
-  executor_->Continue(*std::move(paused_), std::move(rest), [&result](absl::Status status) { result = std::move(status); });
+  is_ready_ = true;
+  absl::Status ready = executor_->Ready(*std::move(paused_), std::move(rest));
+  if (ready.ok()) ready = lane_.ReserveScratch();
+  if (!ready.ok()) Abandon();
   paused_.reset();
-  run_ = executor_->TakeRun();
-  EndRun();
+  return ready;
+}
+
+absl::Status BoundGraph::Continue() {
+  if (!is_ready_) return absl::OkStatus();
+  absl::Status result;
+  executor_->Continue([&result](absl::Status status) { result = std::move(status); });
+  Abandon();  // The run has ended.
   return result;
 }
 
 void BoundGraph::Abandon() {
   paused_.reset();
+  if (std::exchange(is_ready_, false)) run_ = executor_->TakeRun();
   EndRun();
 }
 

@@ -83,15 +83,18 @@ class BoundGraph {
   // Prepares and runs, as far as the pause, if there is one. In training the auxiliary states and the sums of grad_req add stay
   // as they are until Swap.
   Task<absl::Status> Run(Request request);
-  // Runs the rest, or ends the run without that. Where the run has not paused, nothing happens. For the lane. Requires: no
-  // operator of the rest waits.
+  // Has the memory for the rest, so that Continue asks for none within the same piece of the lane's work, but for scratch space of
+  // more than Lane::kReservedScratch. Where the run has not paused, nothing happens. RESOURCE_EXHAUSTED: there is none; the run has
+  // ended, and nothing of the rest is written.
+  absl::Status ReadyRest();
+  // Runs the rest that is ready, or ends the run without that. For the lane. Requires: no operator of the rest waits.
   absl::Status Continue();
   void Abandon();
   // Gives the parameters what the last run has made of their states, or of their sums. A second call takes that back.
   void Swap() {
     for (const auto& [parameter, part] : drafts_) memory_.Swap(parameter, part);
   }
-  // Output i of the last run; valid until the next run, or Continue.
+  // Output i of the last run; valid until the next run, Continue or Abandon.
   const Tensor& output(size_t i) const { return run_.outputs[i]; }
 
   // The parameters whose gradients the graph writes.
@@ -110,7 +113,6 @@ class BoundGraph {
   // parameters.
   absl::StatusOr<Signatures> CompleteSignatures(absl::Span<const Tensor> inputs);
   absl::Status AddRest();
-  static size_t HashOf(absl::Span<const Tensor> inputs);
   ExecutorQuery QueryFor(absl::Span<const Tensor> inputs) const;
   // Lets go of the run's tensors that are not values.
   void EndRun();
@@ -129,13 +131,14 @@ class BoundGraph {
   ExecutorCache& cache_;
   Lane& lane_;
   std::shared_ptr<const Graph> graph_;
-  absl::flat_hash_set<size_t> without_constants_;  // Inputs, by HashOf, for which there was no memory for constants.
   std::shared_ptr<const absl::flat_hash_set<std::string>> constants_;  // The parameters that no run writes; null in training.
+  bool skips_constants_ = false;                                       // The run under way leaves them out.
   std::vector<size_t> gradients_;
   ExecutorLease executor_;                                        // For the last prepared inputs; empty if that failed.
   std::vector<Source> sources_;                                   // The executor's, by input.
   gluond::Run run_;                                               // The executor's last run. Holds no inputs between runs.
-  std::optional<PausedRun> paused_;                               // The same, between its parts.
+  std::optional<PausedRun> paused_;                               // The same, between its parts,
+  bool is_ready_ = false;                                         // or the executor has it, with the rest bound.
   std::vector<std::pair<size_t, ParameterMemory::Part>> drafts_;  // The last run's, by parameter.
 };
 

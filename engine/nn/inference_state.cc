@@ -15,6 +15,7 @@
 #include "engine/core/text.h"
 #include "engine/passes/constants.h"
 #include "engine/passes/rewrite.h"
+#include "engine/runtime/cancellation_scope.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/posted.h"
 
@@ -34,10 +35,17 @@ bool IsFinite(const Tensor& tensor) {
 
 // The values of the entries, which follow from `values` alone.
 Task<absl::StatusOr<std::vector<Tensor>>> Compute(const std::vector<NodeEntry>& entries, const Signatures& known,
-                                                  const Values& values, Lane& lane, Allocator& allocator) {
+                                                  const Values& values, Lane& lane, Allocator& allocator,
+                                                  const std::shared_ptr<Cancellation>& cancellation) {
   const Graph graph{entries};
-  CO_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Compile(graph, known, {}, lane, allocator));
+  absl::StatusOr<std::unique_ptr<Executor>> compiled;
+  {
+    const CancellationScope scope(cancellation.get());
+    compiled = Executor::Compile(graph, known, {}, lane, allocator);
+  }
+  CO_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, std::move(compiled));
   Run run = executor->NewRun();
+  run.cancellation = cancellation;
   for (size_t i = 0; i < run.inputs.size(); ++i) run.inputs[i] = values.at(executor->inputs()[i].name);
   const absl::Status computed = co_await Callback<absl::Status>(
       [&executor, &run](Callback<absl::Status>::Done done) { executor->Start(std::move(run), std::move(done)); });
@@ -125,7 +133,8 @@ class StandIns {
 
 }  // namespace
 
-Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device device, Lane& lane, Allocator& allocator) {
+Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device device, Lane& lane, Allocator& allocator,
+                                                  std::shared_ptr<Cancellation> cancellation) {
   co_await PostedAside(lane);
   Values values;
   for (const NamedTensor& each : state.parameters) values[each.name] = each.tensor;
@@ -136,15 +145,20 @@ Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device devic
   const Signatures known = SignaturesOf(state);
   InferenceState made;
   Unit unit(given, known, {.device = device, .open_shapes = true, .checks_values = true, .constants = constants});
-  made.why_not = RunPasses(Stage::kRewrite, LeftOutPasses(), &unit);
-  if (made.why_not.ok()) made.why_not = unit.inferred().status();
+  absl::StatusOr<std::vector<NodeEntry>> entries;
+  {
+    const CancellationScope scope(cancellation.get());
+    made.why_not = RunPasses(Stage::kRewrite, LeftOutPasses(), &unit);
+    if (made.why_not.ok()) made.why_not = unit.inferred().status();
+    if (made.why_not.ok()) entries = ConstantEntries(unit.indexed(), **unit.inferred(), *constants, DeviceType::kCpu);
+  }
   if (made.why_not.ok()) {
-    const absl::StatusOr<std::vector<NodeEntry>> entries =
-        ConstantEntries(unit.indexed(), **unit.inferred(), *constants, DeviceType::kCpu);
     const StandIns stand_ins(unit.graph(), entries.value_or(std::vector<NodeEntry>()));
     absl::StatusOr<std::vector<Tensor>> computed = std::vector<Tensor>();
     if (!entries.ok()) computed = entries.status();
-    if (entries.ok() && !entries->empty()) computed = co_await Compute(*entries, known, values, lane, allocator);
+    if (entries.ok() && !entries->empty()) {
+      computed = co_await Compute(*entries, known, values, lane, allocator, cancellation);
+    }
     made.why_not = computed.status();
     if (computed.ok()) {
       for (size_t i = 0; i < computed->size(); ++i) values[stand_ins.names()[i]] = (*computed)[i];
@@ -153,6 +167,7 @@ Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device devic
       co_return made;
     }
   }
+  if (cancellation != nullptr) CO_RETURN_IF_ERROR(cancellation->Check());  // That is no reason to keep the old graph.
   CO_ASSIGN_OR_RETURN(made.state, WithOutputs(state, state.definition.outputs, values));
   co_return made;
 }

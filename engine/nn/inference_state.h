@@ -9,8 +9,11 @@
 #ifndef ENGINE_NN_INFERENCE_STATE_H_
 #define ENGINE_NN_INFERENCE_STATE_H_
 
+#include <memory>
+
 #include "absl/status/statusor.h"
 #include "engine/nn/model.h"
+#include "engine/runtime/cancellation.h"
 #include "engine/runtime/lane.h"
 #include "engine/runtime/task.h"
 
@@ -25,8 +28,10 @@ struct InferenceState {
 
 // `state` has all its values, on the host; the predictions are for `device`. Works beside `lane`, a CPU's, and computes on it:
 // no thread waits for the turn there. New values are made by `allocator`; the others are the tensors of `state`. Those that
-// would make the parameters much larger are not made. INVALID_ARGUMENT: the state has no value of a parameter.
-Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device device, Lane& lane, Allocator& allocator);
+// would make the parameters much larger are not made. INVALID_ARGUMENT: the state has no value of a parameter. CANCELLED or
+// DEADLINE_EXCEEDED: as `cancellation` says, which may be null.
+Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device device, Lane& lane, Allocator& allocator,
+                                                  std::shared_ptr<Cancellation> cancellation = nullptr);
 
 }  // namespace gluond
 

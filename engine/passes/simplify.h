@@ -1,5 +1,6 @@
 // Simplify: the same values from fewer nodes. Dead code goes (only nodes that the outputs need are kept), and equal
-// calls (same operator, attributes and inputs; no state, no random numbers, no mutated inputs) become one.
+// calls (same operator, attributes and inputs; no state, no random numbers, no mutated inputs) become one. Sums of them may
+// round in another way: a call may compute its output onto another term (kAddTo), and no call does so onto its own.
 
 #ifndef ENGINE_PASSES_SIMPLIFY_H_
 #define ENGINE_PASSES_SIMPLIFY_H_

@@ -40,10 +40,10 @@ absl::Status Binding::Bind(const Program::Part& part, Run* run) {
   for (uint32_t i = 0; i < run->inputs.size(); ++i) {
     if (IsBound(i)) program_.slots[i].Bind(run->inputs[i].data());
   }
-  RETURN_IF_ERROR(BindConstants(*run));
   for (uint32_t k = part.first_output; k < part.last_output; ++k) {
     if (places[k].kind == ProgramOutput::kOwnSlot) RETURN_IF_ERROR(BindOwnSlot(k, run));
   }
+  RETURN_IF_ERROR(BindConstants(*run));  // Behind the outputs, which no run can do without.
   // Variables are copied before anything is copied over them.
   copies_.clear();
   for (uint32_t k = part.first_output; k < part.last_output; ++k) {
@@ -96,7 +96,10 @@ absl::Status Binding::BindConstants(const Run& run) {
     const ProgramConstant& constant = program_.constants[i];
     if (kept_ == nullptr) {
       absl::StatusOr<Tensor> memory = Tensor::Empty(allocator_, constant.signature.shape, constant.signature.dtype);
-      if (!memory.ok()) return Annotate(memory.status(), "what follows from the parameters");
+      if (!memory.ok()) {
+        absl::Status refused = Annotate(memory.status(), "what follows from the parameters");
+        return absl::IsResourceExhausted(refused) ? ByConstants(std::move(refused)) : refused;
+      }
       constants_.push_back(*std::move(memory));
       if (constants != nullptr) constants->Add(constants_.back(), keeps);
     }

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/cord.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond {
@@ -11,7 +12,16 @@ namespace {
 // A filter has one layout for a lone sample, and perhaps another for many.
 constexpr int64_t kForms = 2;
 
+constexpr char kByConstants[] = "gluond/by_constants";  // A payload of statuses.
+
 }  // namespace
+
+absl::Status ByConstants(absl::Status status) {
+  status.SetPayload(kByConstants, absl::Cord());
+  return status;
+}
+
+bool IsByConstants(const absl::Status& status) { return status.GetPayload(kByConstants).has_value(); }
 
 ConstantTensors::ConstantTensors(const std::vector<Tensor>& tensors, std::shared_ptr<Allocator> allocator)
     : allocator_(std::move(allocator)), keep_at_once_(true) {

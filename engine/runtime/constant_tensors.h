@@ -21,6 +21,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/core/mutex.h"
@@ -28,6 +29,11 @@
 #include "engine/core/tensor.h"
 
 namespace gluond {
+
+// Marks an error by which there was no memory for values that follow from constants. The same run without
+// ExecutorOptions::constants needs less memory, and has the same results up to rounding.
+absl::Status ByConstants(absl::Status status);
+bool IsByConstants(const absl::Status& status);
 
 class ConstantTensors final : public Constants {
  public:

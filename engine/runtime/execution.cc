@@ -79,10 +79,11 @@ void Execution::Begin() {
   absl::StatusOr<std::shared_ptr<Buffer>> arena = program_->arena.Take(pauses);
   if (!arena.ok()) return Finish(Annotate(arena.status(), "the arena of a graph"));
   arena_ = *std::move(arena);
-  BeginPart(program_->first(), arena_);
+  if (absl::Status status = BindPart(program_->first(), arena_); !status.ok()) return Finish(std::move(status));
+  BeginPart();
 }
 
-void Execution::BeginPart(const Program::Part& part, const std::shared_ptr<Buffer>& arena) {
+absl::Status Execution::BindPart(const Program::Part& part, const std::shared_ptr<Buffer>& arena) {
   part_ = part;
   next_ = part.first_step;
   left_.reset();
@@ -91,7 +92,10 @@ void Execution::BeginPart(const Program::Part& part, const std::shared_ptr<Buffe
   context_.constants = run_.constants.get();
   context_.client_time = run_.client_time != nullptr ? run_.client_time : own_time_;
   program_->BindArena(arena == nullptr ? nullptr : arena->data());
-  if (absl::Status status = binding_.Bind(part_, &run_); !status.ok()) return Finish(std::move(status));
+  return binding_.Bind(part_, &run_);
+}
+
+void Execution::BeginPart() {
   ExpectOutputs();
   Pin(true);
   Advance();
@@ -135,9 +139,10 @@ absl::StatusOr<PausedRun> Execution::Copy(const PausedRun& paused) {
   return copy;
 }
 
-void Execution::Continue(PausedRun paused, Run rest, Executor::Done done) {
+absl::Status Execution::Ready(PausedRun paused, Run rest) {
   lane_.CheckHeld();
-  if (absl::Status status = idle() ? CheckLayout(paused) : Busy(); !status.ok()) return done(std::move(status));
+  if (!idle()) return Busy();
+  RETURN_IF_ERROR(CheckLayout(paused));
   const Program::Part part = program_->rest();
   Run& run = paused.run;
   for (size_t i = 0; i < rest.inputs.size() && i < run.inputs.size(); ++i) {
@@ -155,11 +160,19 @@ void Execution::Continue(PausedRun paused, Run rest, Executor::Done done) {
   run.cancellation = std::move(rest.cancellation);
   run.on_output = std::move(rest.on_output);
   if (rest.client_time != nullptr) run.client_time = std::move(rest.client_time);
-  if (!Accept(run, done)) return;
   LetGoOfArena();
+  run_ = std::move(run);
   held_ = std::move(paused.arena);
   binding_.PutFirst(std::move(paused.own), run_);
-  BeginPart(part, held_);
+  absl::Status bound = BindPart(part, held_);
+  if (!bound.ok()) EndRun();
+  return bound;
+}
+
+void Execution::Continue(Executor::Done done) {
+  lane_.CheckHeld();
+  Run run = std::move(run_);
+  if (Accept(run, done)) BeginPart();
 }
 
 void Execution::Advance() {

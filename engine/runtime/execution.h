@@ -35,7 +35,8 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   Run TakeRun();
   PausedRun TakePaused(std::vector<Tensor>* outputs);
   absl::StatusOr<PausedRun> Copy(const PausedRun& paused);
-  void Continue(PausedRun paused, Run rest, Executor::Done done);
+  absl::Status Ready(PausedRun paused, Run rest);
+  void Continue(Executor::Done done);
   ~Execution() override { LetGoOfArena(); }
 
   void OnComplete() override { resume_.Post(); }
@@ -59,8 +60,10 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   // Takes over the run, or refuses it: then `done` is told, in place of this run's.
   bool Accept(Run& run, Executor::Done& done);
   void Begin();
-  // Begins the part on the run's arena.
-  void BeginPart(const Program::Part& part, const std::shared_ptr<Buffer>& arena);
+  // Puts the run's memory where the part uses it.
+  absl::Status BindPart(const Program::Part& part, const std::shared_ptr<Buffer>& arena);
+  // Computes the part that is bound.
+  void BeginPart();
   absl::Status CheckLayout(const PausedRun& paused) const;
   void Resume();
   void Stop();

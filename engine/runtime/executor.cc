@@ -42,9 +42,8 @@ Run Executor::TakeRun() { return idle() ? execution_->TakeRun() : Run(); }
 bool Executor::idle() const { return execution_->idle(); }
 PausedRun Executor::TakePaused(std::vector<Tensor>* outputs) { return execution_->TakePaused(outputs); }
 absl::StatusOr<PausedRun> Executor::Copy(const PausedRun& paused) { return execution_->Copy(paused); }
-void Executor::Continue(PausedRun paused, Run rest, Done done) {
-  execution_->Continue(std::move(paused), std::move(rest), std::move(done));
-}
+absl::Status Executor::Ready(PausedRun paused, Run rest) { return execution_->Ready(std::move(paused), std::move(rest)); }
+void Executor::Continue(Done done) { execution_->Continue(std::move(done)); }
 
 absl::Status Executor::RunAndWait(Run run, std::vector<Tensor>* outputs) {
   Mutex mu;

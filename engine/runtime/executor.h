@@ -116,7 +116,7 @@ class Executor {
   // The same within this call, as far as the first kAsync node, unless that completes at once. Requires: the caller is
   // the lane. From a `done`, Start is better: it lets others' work pass, and a chain of StartHere would nest.
   void StartHere(Run run, Done done);
-  // The last run, with the outputs that the executor lent. Readable from `done` on, until the next Start or Continue.
+  // The last run, with the outputs that the executor lent. Readable from `done` on, until the next Start or Ready.
   const Run& run() const;
   // The same, moved out: the executor lets go of its tensors, and its vectors may serve the next Start. Empty while the
   // executor is not idle().
@@ -133,11 +133,15 @@ class Executor {
   // A run that may go on as well: its values are copied, but for inputs and first outputs, which the rest leaves as they are.
   // RESOURCE_EXHAUSTED: there is no memory. FAILED_PRECONDITION: as Continue. Requires: the caller is the lane.
   absl::StatusOr<PausedRun> Copy(const PausedRun& paused);
-  // Does the rest of a run of this executor, or of another one of the same key. `rest`: as for Start, with the outputs of the
-  // rest. An input that the first part has had stays, unless it is given again. Where the run was copied, each input that the
-  // rest writes is given again. FAILED_PRECONDITION: the other executor's operators have inferred other shapes. Within this
-  // call, as StartHere. Requires: idle(), and the caller is the lane.
-  void Continue(PausedRun paused, Run rest, Done done);
+  // Binds the rest of a run of this executor, or of another one of the same key: all its memory is there then, but for operators'
+  // scratch space. `rest`: as for Start, with the outputs of the rest. An input that the first part has had stays, unless it is
+  // given again. Where the run was copied, each input that the rest writes is given again. RESOURCE_EXHAUSTED: no memory for an
+  // output; nothing has been written. FAILED_PRECONDITION: the other executor's operators have inferred other shapes. Requires:
+  // idle(), and the caller is the lane.
+  absl::Status Ready(PausedRun paused, Run rest);
+  // Does the rest that is ready, unless TakeRun or another run has come in between. Within this call, as StartHere. Requires: the
+  // caller is the lane.
+  void Continue(Done done);
 
   // Start, and wait; `outputs` may be null. For callers that are not a lane or a gRPC thread (tests, tools).
   absl::Status RunAndWait(Run run, std::vector<Tensor>* outputs);

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "engine/core/lru_map.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/await_fact.h"
@@ -128,6 +129,18 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
     }
   }
 
+  bool SkipsConstants(const ExecutorQuery& query) {
+    MutexLock lock(mu_);
+    int* const left = without_.size() == 0 ? nullptr : without_.Find(query.hash());
+    return left != nullptr && *left > 0 && (*left)-- > 0;
+  }
+  void SkipConstants(const ExecutorQuery& query) {
+    MutexLock lock(mu_);
+    const size_t hash = query.hash();
+    int* const left = without_.Find(hash);
+    (left != nullptr ? *left : without_.Insert(hash, 0)) = ExecutorCache::kRunsWithout;
+  }
+
   int64_t num_compiled() const {
     MutexLock lock(mu_);
     return num_compiled_;
@@ -157,6 +170,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   // An entry is kept, empty, while its executors are out, so that giving one back allocates nothing.
   absl::flat_hash_map<ExecutorKeyPtr, std::vector<List::iterator>, KeyHash, KeyEqual> by_key_ ABSL_GUARDED_BY(mu_);
   int64_t num_compiled_ ABSL_GUARDED_BY(mu_) = 0;
+  LruMap<size_t, int> without_ ABSL_GUARDED_BY(mu_){64};  // By a query's hash: the runs that still leave out its constants.
 };
 
 ExecutorLease& ExecutorLease::operator=(ExecutorLease&& other) {
@@ -204,6 +218,9 @@ void ExecutorCache::Checkout(ExecutorKeyPtr key, Ready ready, std::shared_ptr<Ca
 
 ExecutorLease ExecutorCache::TakeIdle(const ExecutorKeyPtr& key) { return pool_->Take(key); }
 ExecutorLease ExecutorCache::TakeIdle(const ExecutorQuery& query) { return pool_->Take(query); }
+
+bool ExecutorCache::SkipsConstants(const ExecutorQuery& query) { return pool_->SkipsConstants(query); }
+void ExecutorCache::SkipConstants(const ExecutorQuery& query) { pool_->SkipConstants(query); }
 
 void ExecutorCache::Clear() { pool_->Trim(0); }
 int64_t ExecutorCache::num_compiled() const { return pool_->num_compiled(); }

@@ -14,6 +14,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/in_place.h"
+#include "engine/passes/operator_error.h"
 #include "engine/passes/pass_work.h"
 #include "engine/passes/plan_memory.h"
 #include "engine/runtime/row_chain.h"
@@ -374,13 +375,20 @@ absl::Status Program::Prepare(const OpContext& context) {
       continue;
     }
     const Step& step = steps[i];
-    const FPrepare* const prepare = step.node->facts().prepare(context.device.type);
-    if (prepare == nullptr) continue;
-    RETURN_IF_ERROR(CheckInterrupted());
-    (void)(*prepare)(step.node->attrs, own, {ins.data() + step.first_in, step.num_in}, {reqs.data() + step.first_out, step.num_out},
-                     {outs.data() + step.first_out, step.num_out});
+    RETURN_IF_ERROR(PrepareCall(*step.node, own, {ins.data() + step.first_in, step.num_in},
+                                {reqs.data() + step.first_out, step.num_out}, {outs.data() + step.first_out, step.num_out}));
   }
   return absl::OkStatus();
+}
+
+absl::Status Program::PrepareCall(const Node& node, const OpContext& context, absl::Span<const TBlob> in,
+                                  absl::Span<const OpReqType> req, absl::Span<const TBlob> out) {
+  const FPrepare* const prepare = node.facts().prepare(context.device.type);
+  if (prepare == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckInterrupted());
+  const absl::Status prepared = (*prepare)(node.attrs, context, in, req, out);
+  if (prepared.ok() || absl::IsUnimplemented(prepared) || absl::IsResourceExhausted(prepared)) return absl::OkStatus();
+  return OperatorError(node, prepared);
 }
 
 bool Program::MayOverwrite(const ProgramOutput& o, uint32_t v) const {

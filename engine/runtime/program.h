@@ -95,9 +95,12 @@ struct Program {
                                                           const ExecutorOptions& options, const Lane& lane, Allocator& allocator,
                                                           std::shared_ptr<SharedArena> arena);
 
-  // Makes what the kernels will look for. CANCELLED or DEADLINE_EXCEEDED: nobody waits for the program any more. The runs tell
-  // what cannot be made, and some may not need it.
+  // Makes what the kernels will look for. CANCELLED or DEADLINE_EXCEEDED: nobody waits for the program any more. Otherwise a
+  // preparation's error, with the node in front.
   absl::Status Prepare(const OpContext& context);
+  // The same for one call. The runs tell what a library does not have, or has no memory for: some may not need it.
+  static absl::Status PrepareCall(const Node& node, const OpContext& context, absl::Span<const TBlob> in,
+                                  absl::Span<const OpReqType> req, absl::Span<const TBlob> out);
   // Has caches for so many chunks at once.
   void GrowChunkKernels(int chunks) {
     while (chunk_kernels.size() < static_cast<size_t>(chunks)) chunk_kernels.emplace_back(kMostKernels, kernels_payer);

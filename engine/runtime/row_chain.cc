@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
-#include "engine/core/interruption.h"
 #include "engine/core/mutex.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
@@ -76,15 +75,11 @@ class Worker {
     return {absl::OkStatus(), chain_.first};
   }
 
-  // Prepares the kernels for so many rows. An error is CANCELLED or DEADLINE_EXCEEDED.
+  // Prepares the kernels for so many rows. Errors as Program::Prepare's.
   absl::Status Prepare(int64_t rows) {
     for (uint32_t i = chain_.first; i < chain_.last; ++i) {
-      const Node& node = *program_.steps[i].node;
-      const FPrepare* const prepare = node.facts().prepare(context_.device.type);
-      if (prepare == nullptr) continue;
-      RETURN_IF_ERROR(CheckInterrupted());
       Bind(program_.steps[i], 0, rows);
-      (void)(*prepare)(node.attrs, context_, ins_, reqs_, outs_);
+      RETURN_IF_ERROR(Program::PrepareCall(*program_.steps[i].node, context_, ins_, reqs_, outs_));
     }
     return absl::OkStatus();
   }

@@ -131,10 +131,11 @@ Task<absl::StatusOr<StepGraphPtr>> StepGraphs::OfStep(bool train, bool weighted,
       StepPurpose(train, weighted), [this, train, weighted] { return MakeStep(train, weighted); }, std::move(cancellation));
 }
 
-Task<absl::StatusOr<StepGraphPtr>> StepGraphs::OfUpdate(std::vector<size_t> parameters) {
+Task<absl::StatusOr<StepGraphPtr>> StepGraphs::OfUpdate(std::vector<size_t> parameters,
+                                                        std::shared_ptr<Cancellation> cancellation) {
   std::string purpose = absl::StrCat("update:", absl::StrJoin(parameters, ","));
   return graphs_->Find(
-      std::move(purpose), [this, parameters = std::move(parameters)] { return MakeUpdate(parameters); }, nullptr);
+      std::move(purpose), [this, parameters = std::move(parameters)] { return MakeUpdate(parameters); }, std::move(cancellation));
 }
 
 }  // namespace gluond

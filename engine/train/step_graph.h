@@ -51,7 +51,7 @@ class StepGraphs {
   // The graph of a step, or of an evaluation, for batches with or without sample weights.
   Task<absl::StatusOr<StepGraphPtr>> OfStep(bool train, bool weighted, std::shared_ptr<Cancellation> cancellation);
   // The graph that updates these parameters from the gradients that they have.
-  Task<absl::StatusOr<StepGraphPtr>> OfUpdate(std::vector<size_t> parameters);
+  Task<absl::StatusOr<StepGraphPtr>> OfUpdate(std::vector<size_t> parameters, std::shared_ptr<Cancellation> cancellation);
   // See Trainer::ReportStep. Any thread.
   absl::StatusOr<ProgramReport> Report(const absl::flat_hash_map<std::string, Shape>& given) const;
 

@@ -106,6 +106,7 @@ absl::Status Trainer::Decide(StepGraph& step, absl::Span<const size_t> parameter
     finite = finite && std::isfinite(report->gradient_norm);
   }
   report->learning_rate = learning_rate();
+  RETURN_IF_ERROR(step.graph->ReadyRest());  // Before the verdict: nothing after it can be refused memory.
   if (NormDecides(options_) && !finite) {
     step.graph->Abandon();
     RETURN_IF_ERROR(ForgetSums(parameters));
@@ -114,7 +115,6 @@ absl::Status Trainer::Decide(StepGraph& step, absl::Span<const size_t> parameter
     const bool clips = options_.clip_global_norm > 0 && report->gradient_norm > options_.clip_global_norm;
     const double scale = clips ? options_.clip_global_norm / report->gradient_norm : 1;
     RETURN_IF_ERROR(parts_->updater.SetNumbers(step.numbers, report->learning_rate, 1 / divisor * scale));
-    RETURN_IF_ERROR(model_->options().lane->ReserveScratch());
     RETURN_IF_ERROR(step.graph->Continue());
     step.graph->Swap();
     parts_->updater.Count(parameters);
@@ -174,13 +174,15 @@ std::vector<std::string> Trainer::Stale(absl::Span<const size_t> fresh) const {
   return stale;
 }
 
-void Trainer::Step(int64_t batch_size, bool ignore_stale_grad, OnStep done) {
+void Trainer::Step(int64_t batch_size, bool ignore_stale_grad, CancellationPtr cancellation, OnStep done) {
   model_->strand().Run<absl::StatusOr<StepReport>>(
-      [self = shared_from_this(), batch_size, ignore_stale_grad] { return self->StepNow(batch_size, ignore_stale_grad); },
+      [self = shared_from_this(), batch_size, ignore_stale_grad, cancellation = std::move(cancellation)] {
+        return self->StepNow(batch_size, ignore_stale_grad, cancellation);
+      },
       std::move(done));
 }
 
-Task<absl::StatusOr<StepReport>> Trainer::StepNow(int64_t batch_size, bool ignore_stale_grad) {
+Task<absl::StatusOr<StepReport>> Trainer::StepNow(int64_t batch_size, bool ignore_stale_grad, CancellationPtr cancellation) {
   model_->runs().set_client_time(nullptr);
   if (batch_size < 1) {
     co_return absl::InvalidArgumentError(absl::StrCat("batch_size is ", batch_size, "; want 1 or more"));
@@ -200,12 +202,13 @@ Task<absl::StatusOr<StepReport>> Trainer::StepNow(int64_t batch_size, bool ignor
                      "the last step. Call Forward and Backward first, or set ignore_stale_grad"));
   }
   const auto divisor = static_cast<double>(batch_size);
-  CO_ASSIGN_OR_RETURN(const StepGraphPtr step, co_await parts_->graphs->OfUpdate(fresh));
+  CO_ASSIGN_OR_RETURN(const StepGraphPtr step, co_await parts_->graphs->OfUpdate(fresh, cancellation));
   BoundGraph& graph = *step->graph;
   BoundGraph::Request request;
   request.random = model_->runs().random();
   request.random.seed ^= kUpdateSeed;
-  CO_RETURN_IF_ERROR(co_await graph.Prepare({}, nullptr));
+  request.cancellation = cancellation;
+  CO_RETURN_IF_ERROR(co_await graph.Prepare({}, cancellation));
   CO_RETURN_IF_ERROR(parts_->updater.MakeWritable(fresh));
   CO_RETURN_IF_ERROR(co_await graph.Run(std::move(request)));
   const size_t num_squares = WantsNorm(options_) ? fresh.size() : 0;

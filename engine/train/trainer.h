@@ -131,7 +131,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
 
   // Updates from the gradients in the parameters (Model::Backward), divided by batch_size.
   // FAILED_PRECONDITION: a gradient is stale and `ignore_stale_grad` is false; the message names the parameters.
-  void Step(int64_t batch_size, bool ignore_stale_grad, OnStep done);
+  void Step(int64_t batch_size, bool ignore_stale_grad, CancellationPtr cancellation, OnStep done);
 
   // Forward, backward and step in one run. `inputs` as inputs().
   void TrainStep(NamedTensors inputs, TrainStepOptions options, CancellationPtr cancellation, OnStep done);
@@ -198,7 +198,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   std::vector<std::string> Stale(absl::Span<const size_t> fresh) const;
   using OpenSource = std::function<absl::StatusOr<std::unique_ptr<BatchSource>>()>;
   void Run(bool train, OpenSource open, double divisor, CancellationPtr cancellation, OnStep done);
-  Task<absl::StatusOr<StepReport>> StepNow(int64_t batch_size, bool ignore_stale_grad);
+  Task<absl::StatusOr<StepReport>> StepNow(int64_t batch_size, bool ignore_stale_grad, CancellationPtr cancellation);
   std::pair<ModelState, TrainerState> SnapshotNow() const;
   absl::Status SetStatesNow(const NamedTensors& states, std::optional<int64_t> step);
 

@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kHearing{250};
 constexpr int64_t kTimesOpen = 2, kTimesUnread = 8;
 
 // A client whose last answer came no longer ago is between two calls: the next one may be under way.
-constexpr std::chrono::seconds kBetweenCalls{2};
+constexpr std::chrono::seconds kBetweenCalls{10};
 
 // Whether `are` has held for longer than kHearing; `since` remembers from when on.
 bool Last(bool are, std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point* since) {

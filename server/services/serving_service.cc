@@ -88,7 +88,7 @@ class ServingService final : public RawService {
     const v1::PublishModelRequest& request = call.request();
     const std::string name = request.served().empty() ? facts.source : request.served();
     publisher_.Publish(name, std::move(state), std::move(facts), {request.labels().begin(), request.labels().end()},
-                       call.Then([call](v1::ServedVersion version) {
+                       call.cancellation(), call.Then([call](v1::ServedVersion version) {
                          *call.response().mutable_version() = std::move(version);
                          call.Finish();
                        }),

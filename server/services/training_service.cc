@@ -258,7 +258,7 @@ class TrainingService final : public RawService {
     const auto watch = Stopwatch::Start(runner(), hosted->model());
     Change<absl::StatusOr<StepReport>>(
         call, hosted, HostedModel::Counts::kVersion,
-        [&](auto done) { trainer->Step(request.batch_size(), request.ignore_stale_grad(), std::move(done)); },
+        [&](auto done) { trainer->Step(request.batch_size(), request.ignore_stale_grad(), call.cancellation(), std::move(done)); },
         [call, trainer, watch](const StepReport& report) {
           call.Settles();
           ToProto(report, call.response().mutable_report());

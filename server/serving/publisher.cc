@@ -32,9 +32,10 @@ Publisher::Publisher(Runner& runner, Devices& devices, std::unique_ptr<Checkpoin
       table_(runner.limits.max_served_versions, runner.tenants, store_ != nullptr) {}
 
 Task<absl::StatusOr<ServedVersionPtr>> Publisher::Make(const std::string& name, int64_t number, ModelState state,
-                                                       const ServingOptions& options) {
+                                                       const ServingOptions& options, std::shared_ptr<Cancellation> cancellation) {
   const ServedVersion::Shared shared{runner_, devices_, alarm_};
-  CO_ASSIGN_OR_RETURN(ServedVersionPtr made, co_await ServedVersion::Create(shared, name, number, std::move(state), options));
+  CO_ASSIGN_OR_RETURN(ServedVersionPtr made,
+                      co_await ServedVersion::Create(shared, name, number, std::move(state), options, std::move(cancellation)));
   if (const absl::Status& why = made->why_not_rewritten(); !why.ok()) {
     log_(EventLine("version_not_rewritten", LogLevel::kWarning,
                    absl::StrCat("version ", number, " of '", name, "' computes its model's graph as it is: ", why.message())));
@@ -53,8 +54,8 @@ absl::Status Publisher::SaveIndex(const std::string& name, const Routes& routes)
 // Publishing.
 
 Task<absl::Status> Publisher::MakeAndKeep(const std::string& name, const VersionTable::Reserved& reserved, ModelState state,
-                                          const ServingOptions& options) {
-  CO_ASSIGN_OR_RETURN(ServedVersionPtr made, co_await Make(name, reserved.number, state, options));
+                                          const ServingOptions& options, std::shared_ptr<Cancellation> cancellation) {
+  CO_ASSIGN_OR_RETURN(ServedVersionPtr made, co_await Make(name, reserved.number, state, options, std::move(cancellation)));
   table_.SetServed(name, reserved.number, std::move(made));
   if (store_ != nullptr) {
     co_await PostedToDisk(runner_.dispatch);
@@ -66,7 +67,9 @@ Task<absl::Status> Publisher::MakeAndKeep(const std::string& name, const Version
 }
 
 Task<absl::StatusOr<v1::ServedVersion>> Publisher::PublishNow(std::string name, ModelState state, VersionFacts facts,
-                                                              std::vector<std::string> labels, std::optional<uint64_t> rewound_to) {
+                                                              std::vector<std::string> labels,
+                                                              std::shared_ptr<Cancellation> cancellation,
+                                                              std::optional<uint64_t> rewound_to) {
   CO_RETURN_IF_ERROR(CheckServedName(name, &runner_.tenants));
   for (const std::string& label : labels) CO_RETURN_IF_ERROR(CheckLabel(label));
   CO_ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));
@@ -76,15 +79,16 @@ Task<absl::StatusOr<v1::ServedVersion>> Publisher::PublishNow(std::string name, 
   CO_ASSIGN_OR_RETURN(facts.options.operator_owners,
                       OwnersOf(state.definition.outputs, std::string(TenantPrefix(name)), devices_.custom_host()));
   CO_ASSIGN_OR_RETURN(const VersionTable::Reserved reserved, table_.Reserve(name, facts, labels));
-  const absl::Status kept = co_await MakeAndKeep(name, reserved, std::move(state), facts.options);
+  const absl::Status kept = co_await MakeAndKeep(name, reserved, std::move(state), facts.options, std::move(cancellation));
   co_return table_.EndPublish(name, reserved, kept);
 }
 
 void Publisher::Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
-                        std::function<void(absl::StatusOr<v1::ServedVersion>)> done, std::optional<uint64_t> rewound_to) {
+                        std::shared_ptr<Cancellation> cancellation, std::function<void(absl::StatusOr<v1::ServedVersion>)> done,
+                        std::optional<uint64_t> rewound_to) {
   const auto make = [this, name, kept = std::make_shared<ModelState>(std::move(state)), facts = std::move(facts),
-                     labels = std::move(labels),
-                     rewound_to] { return PublishNow(name, std::move(*kept), facts, labels, rewound_to); };
+                     labels = std::move(labels), cancellation = std::move(cancellation),
+                     rewound_to] { return PublishNow(name, std::move(*kept), facts, labels, cancellation, rewound_to); };
   turns_.RunTask<absl::StatusOr<v1::ServedVersion>>(name, make, std::move(done));
 }
 

@@ -2,7 +2,7 @@
 //
 //   Publisher publisher(runner, devices, std::move(store), log);
 //   publisher.Load(loads);                                                   // Before the first call.
-//   publisher.Publish("digits", state, facts, {"stable"}, [](absl::StatusOr<v1::ServedVersion> version) { ... });
+//   publisher.Publish("digits", state, facts, {"stable"}, cancellation, [](absl::StatusOr<v1::ServedVersion> version) { ... });
 //   ASSIGN_OR_RETURN(ServedVersionPtr version, publisher.table().Choose("digits", /*version=*/"", request_id));
 //   publisher.Stop();
 //
@@ -48,7 +48,8 @@ class Publisher {
   // `rewound_to`: the version to which a crash has taken the source back. A version of a later one that the same call has
   // published is the answer: a crash takes back the call's number and not the version.
   void Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
-               std::function<void(absl::StatusOr<v1::ServedVersion>)> done, std::optional<uint64_t> rewound_to = {});
+               std::shared_ptr<Cancellation> cancellation, std::function<void(absl::StatusOr<v1::ServedVersion>)> done,
+               std::optional<uint64_t> rewound_to = {});
   void Route(const std::string& name, VersionTable::Change change,
              std::function<void(absl::StatusOr<VersionTable::Versions>)> done);
   using Done = std::function<void(const absl::Status&)>;
@@ -75,14 +76,15 @@ class Publisher {
  private:
   // Ends on any thread.
   Task<absl::StatusOr<ServedVersionPtr>> Make(const std::string& name, int64_t number, ModelState state,
-                                              const ServingOptions& options);
+                                              const ServingOptions& options, std::shared_ptr<Cancellation> cancellation = nullptr);
   // Writes the index of a name with these routes.
   absl::Status SaveIndex(const std::string& name, const Routes& routes);
 
   Task<absl::StatusOr<v1::ServedVersion>> PublishNow(std::string name, ModelState state, VersionFacts facts,
-                                                     std::vector<std::string> labels, std::optional<uint64_t> rewound_to);
+                                                     std::vector<std::string> labels, std::shared_ptr<Cancellation> cancellation,
+                                                     std::optional<uint64_t> rewound_to);
   Task<absl::Status> MakeAndKeep(const std::string& name, const VersionTable::Reserved& reserved, ModelState state,
-                                 const ServingOptions& options);
+                                 const ServingOptions& options, std::shared_ptr<Cancellation> cancellation);
 
   absl::Status Forget(const std::string& name, int64_t number);
   // Keeps a name's next number alone, where all its versions are retired.

@@ -67,26 +67,27 @@ ServedVersion::ServedVersion(const Shared& shared, int64_t number, const Serving
     : shared_(shared), number_(number), options_(options), queue_(options, shared.runner.limits.max_requests) {}
 
 Task<absl::StatusOr<ServedVersionPtr>> ServedVersion::Create(Shared shared, std::string served, int64_t number, ModelState state,
-                                                             ServingOptions options) {
+                                                             ServingOptions options, std::shared_ptr<Cancellation> cancellation) {
   CO_ASSIGN_OR_RETURN(Place* const place, shared.devices.Find(options.device));
   CO_RETURN_IF_ERROR(CheckValues(state));
   ServedVersionPtr version(new ServedVersion(shared, number, options));
   const std::shared_ptr<Lane> lane = shared.devices.host().serving_lanes().Take();
-  const absl::Status made = co_await version->Make(std::move(state), *place, served, *lane);
+  const absl::Status made = co_await version->Make(std::move(state), *place, served, *lane, cancellation);
   co_await PostedAside(*lane);
   CO_RETURN_IF_ERROR(made);
   co_return version;
 }
 
-Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std::string& served, Lane& host_lane) {
+Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std::string& served, Lane& host_lane,
+                                       const std::shared_ptr<Cancellation>& cancellation) {
   const std::string name = absl::StrCat(served, " version ", number_);
   const CustomHostPtr custom_host =
       HostsOf(shared_.devices.custom_host(), std::string(TenantPrefix(served)), options_.operator_owners);
   if (!options_.operator_owners.empty()) {  // The model's own graph has its operators computed by whoever shares them.
     CO_ASSIGN_OR_RETURN(state.definition.outputs, ComputedBy(custom_host, state.definition.outputs));
   }
-  CO_ASSIGN_OR_RETURN(InferenceState made,
-                      co_await ForInference(std::move(state), place.device, host_lane, *shared_.devices.host().allocator));
+  CO_ASSIGN_OR_RETURN(InferenceState made, co_await ForInference(std::move(state), place.device, host_lane,
+                                                                 *shared_.devices.host().allocator, cancellation));
   why_not_rewritten_ = made.why_not;
   state = std::move(made.state);
   CO_ASSIGN_OR_RETURN(state.parameters, co_await Keep(state.parameters, place, name));

@@ -45,9 +45,10 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   // preferred size and as max_batch_size, so that the first requests find all compiled. Calls no client: what a client
   // computes is compiled when the first request comes. Works on the lanes and beside them, and ends beside them.
   // INVALID_ARGUMENT: an option that does not fit the model. FAILED_PRECONDITION: a parameter that outputs need has no
-  // value. RESOURCE_EXHAUSTED: no memory.
+  // value. RESOURCE_EXHAUSTED: no memory. `cancellation` ends the passes.
   static Task<absl::StatusOr<std::shared_ptr<ServedVersion>>> Create(Shared shared, std::string served, int64_t number,
-                                                                     ModelState state, ServingOptions options);
+                                                                     ModelState state, ServingOptions options,
+                                                                     std::shared_ptr<Cancellation> cancellation = nullptr);
 
   int64_t number() const { return number_; }
   const ServingOptions& options() const { return options_; }
@@ -84,7 +85,8 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
 
   // Puts the values into memory of the version's device, once for all instances.
   Task<absl::StatusOr<NamedTensors>> Keep(const NamedTensors& values, Place& place, const std::string& owner);
-  Task<absl::Status> Make(ModelState state, Place& place, const std::string& served, Lane& host_lane);
+  Task<absl::Status> Make(ModelState state, Place& place, const std::string& served, Lane& host_lane,
+                          const std::shared_ptr<Cancellation>& cancellation);
   Task<absl::Status> AddInstance(const ModelState& state, Place& place, const CustomHostPtr& custom_host, const std::string& served,
                                  const std::string& name);
   absl::Status CheckBatching() const;

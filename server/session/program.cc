@@ -12,6 +12,7 @@
 #include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/imperative.h"
+#include "engine/runtime/cancellation_scope.h"
 #include "engine/runtime/transfer.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "server/codec/describe_operator.h"
@@ -332,7 +333,10 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
 
   // A rule may have to ask a client first.
   void InferGraph(uint64_t number, std::shared_ptr<CachedGraph> graph, std::shared_ptr<const v1::Command::InferGraph> infer) {
-    absl::StatusOr<v1::GraphType> type = server::InferGraph(*graph, *infer, budget_);
+    absl::StatusOr<v1::GraphType> type = [&] {
+      const CancellationScope scope(shared_.cancellation.get());  // A later call's, too.
+      return server::InferGraph(*graph, *infer, budget_);
+    }();
     const auto again = [weak = weak_from_this(), number, graph, infer, lane = imperative_->scheduler().home().lane] {
       lane->Post([weak, number, graph, infer, lane] {
         lane->ContinueAside([weak, number, graph, infer] {

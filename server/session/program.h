@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/runtime/budget.h"
+#include "engine/runtime/cancellation.h"
 #include "gluond/v1/session.pb.h"
 #include "server/durable/saved_sessions.h"
 #include "server/hosted/devices.h"
@@ -54,6 +55,7 @@ class SessionProgram {
     SessionMay may = nullptr;                             // Null: everybody may.
     std::string client = {};                              // The client's name for itself.
     std::string host = {};  // The credential of the client of the session's own custom operators (OpenSession.host); empty: none.
+    std::shared_ptr<Cancellation> cancellation = nullptr;  // The session's end cancels it; null: nobody does.
   };
   // `lane` is a lane of `home` that the session has alone.
   static std::shared_ptr<SessionProgram> Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits, Answer answer);

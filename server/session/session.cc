@@ -247,6 +247,7 @@ void Session::Release() {
 void Session::EndLocked(const absl::Status& status) {
   if (ended_) return;
   ended_ = true;
+  options_.cancellation->Cancel();
   options_.on_end();  // Before the client can know, and open another one.
   if (stream_ != nullptr) stream_->Finish(status);
   Release();

@@ -32,6 +32,7 @@
 #include "absl/status/status.h"
 #include "engine/core/mutex.h"
 #include "engine/runtime/budget.h"
+#include "engine/runtime/cancellation.h"
 #include "engine/runtime/lane.h"
 #include "gluond/v1/session.pb.h"
 #include "google/protobuf/arena.h"
@@ -68,6 +69,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   struct Options {
     std::string id;
     std::function<std::shared_ptr<SessionProgram>(Lane&, SessionProgram::Answer)> create_program;
+    // Cancelled when the session ends: graphs that its commands make are then nobody's.
+    std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
     std::function<void()> on_end;   // Called once, with the session's mutex held.
     std::function<void()> on_away;  // Called likewise when Sweep finds that the client is away (see `away`).
   };

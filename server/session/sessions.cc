@@ -131,8 +131,8 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
   Session::Options options;
   options.id = id;
   options.create_program = [this, place, client = open.client_id(), reach = stream.reach(), host = open.host(),
-                            changed = ToAuditLog(id, stream),
-                            may = AsksOwners(id, stream)](Lane& lane, SessionProgram::Answer answer) {
+                            changed = ToAuditLog(id, stream), may = AsksOwners(id, stream),
+                            cancellation = options.cancellation](Lane& lane, SessionProgram::Answer answer) {
     auto tell = [this, reach, answer = std::move(answer)](v1::Reply reply, Attachments attachments, int64_t bytes) {
       CountFailures(reply, log_);
       if (!reach.is_everything()) Unqualify(reach, &reply);
@@ -145,6 +145,7 @@ absl::StatusOr<std::shared_ptr<Session>> Sessions::Create(const v1::OpenSession&
     shared.may = may;
     shared.client = client;
     shared.host = host;
+    shared.cancellation = cancellation;
     return create_program_(shared, *place, lane, limits_, std::move(tell));
   };
   options.on_end = [this, id] {

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "engine/runtime/cancellation_scope.h"
 #include "server/session/session.h"
 #include "server/session/stream.h"
 
@@ -64,6 +65,7 @@ bool Session::TakesLong(const Batch& batch) const {
 }
 
 void Session::Execute(const Batch& batch) {
+  const CancellationScope scope(options_.cancellation.get());
   program_->Execute(batch.message->request->first_number() + static_cast<uint64_t>(batch.index), batch.command(),
                     batch.message->attachments);
 }

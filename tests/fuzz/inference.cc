@@ -60,7 +60,7 @@ struct Bench {
       facts.options.default_priority = 2;
       facts.options.allow_timeout_override = true;
       const absl::Status published = server::WaitFor([&](auto done) {
-        publisher->Publish(name, Doubling(), facts, {"stable"},
+        publisher->Publish(name, Doubling(), facts, {"stable"}, /*cancellation=*/nullptr,
                            [done](const absl::StatusOr<v1::ServedVersion>& version) { done(version.status()); });
       });
       Require(published.ok(), published.ToString());

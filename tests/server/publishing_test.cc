@@ -100,7 +100,7 @@ TEST(TenantsVersionsTest, WhatAVersionComputesIsItsTenantsWork) {
   const std::map<std::string, std::string> group_of = {{"acme/m", "acme"}, {"globex/m", "globex"}, {"m", ""}};
   for (const auto& [name, group] : group_of) {
     ASSERT_EQ(WaitFor([&, name = name](auto done) {
-                publisher.Publish(name, state, {}, {},
+                publisher.Publish(name, state, {}, {}, /*cancellation=*/nullptr,
                                   [done](const absl::StatusOr<v1::ServedVersion>& made) { done(made.status()); });
               }),
               absl::OkStatus());

@@ -75,5 +75,42 @@ TEST_F(SessionEndToEndTest, AnEndedSessionGivesItsMemoryBack) {
   Eventually([&] { return server_->devices().tensor_bytes() == before; });
 }
 
+// Each keeps its values for a gradient that nobody asks for: some 16,000 bytes.
+TEST_F(SessionEndToEndTest, AThousandRecordedGraphsThatNobodyDifferentiatesHarmNobodyElse) {
+  Limits limits;
+  limits.max_session_bytes = 4 << 20;
+  Restart(limits);
+  const int64_t before = server_->devices().tensor_bytes();
+  ClientStream stream(*stub_), other(*stub_);
+  stream.Open();
+  std::vector<v1::Command> commands = {Json<v1::Command>(R"({"define_graph": {"graph": 1, "inputs": ["x"], "definition": {
+          "nodes": [{"name": "s", "op": "square", "inputs": ["x"]}, {"name": "y", "op": "sin", "inputs": ["s"]}],
+          "outputs": ["y"]}}})"),
+                                       PutFloats(1, 2000, 0),
+                                       Json<v1::Command>(R"({"mark": {"arrays": [{"variable": 1, "gradient": 2}]}})")};
+  for (int i = 0; i < 1000; ++i) {
+    commands.push_back(Json<v1::Command>(
+        absl::StrCat(R"({"run_graph": {"graph": 1, "inputs": [1], "outputs": [)", 100 + i, R"(], "recording": true}})")));
+  }
+  for (const uint64_t array : {100, 1099}) commands.push_back(Fetch({array}));
+  stream.Send(1, commands);
+  EXPECT_EQ(stream.NextValue().size(), 8000u);
+  const v1::Reply refused = stream.NextReply();
+  ASSERT_EQ(refused.failures_size(), 1) << refused.DebugString();
+  EXPECT_EQ(refused.failures(0).status().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(refused.failures(0).status().message().find("recorded calls of graphs keep their memory for backward"),
+            std::string::npos)
+      << refused.failures(0).status().message();
+  EXPECT_GT(server_->devices().tensor_bytes(), before + (3 << 20));
+  other.Open();
+  other.Send(1, {PutFloats(1, 1 << 19, 0), Fetch({1})});
+  EXPECT_EQ(other.NextValue().size(), 2u << 20);
+  for (ClientStream* each : {&stream, &other}) {
+    each->WritesDone();
+    EXPECT_TRUE(each->Finish().ok());
+  }
+  Eventually([&] { return server_->devices().tensor_bytes() == before; });
+}
+
 }  // namespace
 }  // namespace gluond::server

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/interruption.h"
 #include "gluond/v1/session.grpc.pb.h"
 #include "server/start/protocol.h"
 #include "tests/server/service_fixture.h"
@@ -28,6 +29,7 @@ struct Probe {
   std::atomic<int> long_every = 0;   // One command in so many takes long; 0: none does.
   std::atomic<int64_t> executed_beside = 0;
   std::atomic<int64_t> ended_beside = 0;  // Programs.
+  std::atomic<int64_t> interrupted = 0;   // Commands that have seen the session's end.
   std::atomic<int64_t> tensor_bytes = 0;  // Each program that begins from now on holds so many.
 };
 
@@ -35,7 +37,7 @@ struct Probe {
 inline bool IsBesideLanes() { return ThreadName() == "cpu-beside"; }
 
 // Arrays are bytes. Put sets one; Invoke mixes its own number into one; Fetch and WaitAll answer; Seed sleeps so many
-// microseconds; Prepare does not end before the test sets Probe.pending to 0; SaveSession saves nothing, and says that it
+// microseconds; InferGraph ends when nobody wants it any more; Prepare does not end before the test sets Probe.pending to 0; SaveSession saves nothing, and says that it
 // has.
 class TestProgram final : public SessionProgram {
  public:
@@ -66,6 +68,10 @@ class TestProgram final : public SessionProgram {
       case v1::Command::kFetch: return Fetch(command.fetch(), std::move(reply));
       case v1::Command::kWaitAll: return answer_(std::move(reply), {}, 0);
       case v1::Command::kSeed: return std::this_thread::sleep_for(std::chrono::microseconds(command.seed().seed()));
+      case v1::Command::kInferGraph:
+        while (CheckInterrupted().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ++probe_.interrupted;
+        return;
       case v1::Command::kPrepare: ++probe_.pending; return;
       case v1::Command::kSaveSession:
         reply.mutable_saved()->set_name(command.save_session().name());

@@ -108,6 +108,20 @@ TEST_F(SessionTest, LargeCommandsAndTheEndAreBesideTheLane) {
   EXPECT_EQ(probe_.ended_beside, 1);
 }
 
+TEST_F(SessionTest, TheEndInterruptsALongCommand) {
+  Restart(ShortLease());
+  probe_.long_every = 1;
+  v1::Command endless;
+  endless.mutable_infer_graph()->set_graph(1);
+  ClientStream stream(*stub_);
+  stream.Open();
+  stream.Send(1, {endless});
+  Eventually([this] { return probe_.executed == 1; });
+  stream.ExpectEnd(StatusCode::DEADLINE_EXCEEDED, "--session_lease_seconds");
+  Eventually([this] { return probe_.programs == 0; });
+  EXPECT_EQ(probe_.interrupted, 1);
+}
+
 TEST_F(SessionTest, ManyCommandsWithoutAnAnswerAreConfirmed) {
   ClientStream stream(*stub_);
   stream.Open();

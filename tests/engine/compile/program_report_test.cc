@@ -151,6 +151,20 @@ NodeEntry ConvolutionOf(const NodeEntry& x) {
                   {{"kernel", "(3, 3)"}, {"num_filter", "16"}, {"pad", "(1, 1)"}});
 }
 
+// A value of 4 MiB from a parameter of 4 bytes.
+TEST(ProgramReportTest, TellsWhatAPassLeavesUndone) {
+  const Shape wide = {1024, 1024};
+  const NodeEntry w = MakeNode("broadcast_to", "wide", {MakeVariable("w")}, {{"shape", "(1024, 1024)"}});
+  const UnitOptions options = {.constants =
+                                   std::make_shared<const absl::flat_hash_set<std::string>>(absl::flat_hash_set<std::string>{"w"})};
+  const absl::StatusOr<ProgramReport> report =
+      ReportProgram({{MakeNode("elemwise_add", "y", {MakeVariable("x"), w})}},
+                    {{"x", {wide, DType::kFloat32}}, {"w", {{1, 1}, DType::kFloat32}}}, options, PassSet());
+  ASSERT_EQ(report.status(), absl::OkStatus());
+  EXPECT_EQ(report->constant_bytes, 0);
+  EXPECT_THAT(PassOf(*report, "keep_constants").effect, HasSubstr("would take much more"));
+}
+
 TEST(ProgramReportTest, TellsWhatEachPassDid) {
   const NodeEntry y = NormOf(ConvolutionOf(MakeVariable("x")));
   const ProgramReport report = Reported({y}, Given({2, 16, 6, 6}), false, "-simplify,-block_channels");

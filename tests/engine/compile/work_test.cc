@@ -3,10 +3,20 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
 #include "engine/compile/pipeline.h"
 #include "engine/core/interruption.h"
 #include "engine/passes/gradient.h"
 #include "engine/passes/pass_work.h"
+#include "engine/runtime/budget.h"
+#include "engine/runtime/device_allocator.h"
+#include "engine/runtime/executor.h"
+#include "engine/runtime/lane.h"
 
 namespace gluond {
 namespace {
@@ -128,6 +138,30 @@ INSTANTIATE_TEST_SUITE_P(Graphs, WorkTest,
                                                   {"Layers", LayersOf, false},
                                                   {"LayersBackward", LayersOf, true}}),
                          [](const auto& form) { return std::string(form.param.name); });
+
+// The largest web that a client may want: its tensors lie where those were that nobody reads any more.
+TEST(WebTest, AHundredThousandNodesOf64ReadersRunInTheMemoryOf64) {
+  constexpr int64_t kNodes = 100'000, kTensorBytes = 1024;
+  const Shape shape = {kTensorBytes / 4};
+  const auto budget = std::make_shared<Budget>("the test", 80 * kTensorBytes, "--none");
+  const std::shared_ptr<DeviceAllocator> allocator = *DeviceAllocator::Create(Device(), budget);
+  const std::shared_ptr<Lane> lane = *Lane::Create(Device(), {.threads = 1}, *allocator);
+  const auto executor = Executor::Compile({{WebOf(kNodes)}}, {{"x", {shape, DType::kInt32}}}, {}, *lane, *allocator);
+  ASSERT_EQ(executor.status(), absl::OkStatus());
+  gluond::Run run = (*executor)->NewRun();
+  run.inputs = {*Tensor::Empty(*allocator, shape, DType::kInt32)};
+  for (int32_t i = 0; i < shape[0]; ++i) run.inputs[0].data<int32_t>()[i] = 2 * i + 1;
+  std::vector<Tensor> results;
+  ASSERT_EQ((*executor)->RunAndWait(std::move(run), &results), absl::OkStatus());
+  std::vector<uint32_t> sums = {1};  // Of x = 1; integers wrap around.
+  for (size_t i = 0; i < kNodes; ++i) {
+    const size_t first = sums.size() < 64 ? 0 : sums.size() - 64;
+    sums.push_back(std::accumulate(sums.begin() + static_cast<std::ptrdiff_t>(first), sums.end(), uint32_t{0}));
+  }
+  for (uint32_t i = 0; i < static_cast<uint32_t>(shape[0]); ++i) {
+    ASSERT_EQ(static_cast<uint32_t>(results[0].data<int32_t>()[i]), (2 * i + 1) * sums.back()) << i;
+  }
+}
 
 }  // namespace
 }  // namespace gluond

@@ -378,6 +378,38 @@ TEST_F(KeptGraphTest, ArraysThatAreFreedTakeTheirFormsAlong) {
   EXPECT_LT(bench_.used(), before);
 }
 
+// As a model's predictions (predict_test.cc): memory for a run, and not for what the run would keep.
+TEST_F(KeptGraphTest, WithoutMemoryForConstantsACallPredictsTheSame) {
+  constexpr int64_t kWidth = 64;
+  NodeEntry y = MakeVariable("x");
+  std::vector<std::string> names = {"x"};
+  std::vector<uint32_t> parameters;
+  std::vector<Array> inputs = {bench_.Of(std::vector<float>(2 * kWidth, 0.5f), {2, kWidth})};
+  for (int layer = 0; layer < 4; ++layer) {
+    std::vector<NodeEntry> entries = {y};
+    for (const char* name : {"w", "b", "gamma", "beta", "mean", "var"}) {
+      parameters.push_back(static_cast<uint32_t>(names.size()));
+      entries.push_back(MakeVariable(names.emplace_back(absl::StrCat(name, layer))));
+      const int64_t rows = name[0] == 'w' ? kWidth : 1;
+      std::vector<float> values(static_cast<size_t>(rows * kWidth));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(1 + (i * 7 + layer) % 13);
+      inputs.push_back(rows > 1 ? bench_.Of(values, {kWidth, kWidth}) : bench_.Of(values, {kWidth}));
+    }
+    y = Apply("FullyConnected", {entries[0], entries[1], entries[2]}, {{"num_hidden", absl::StrCat(kWidth)}});
+    y = Apply("BatchNorm", {y, entries[3], entries[4], entries[5], entries[6]}, {{"fix_gamma", "False"}});
+  }
+  const auto graph = *CachedGraph::Create({{y}}, names, parameters), plain = *CachedGraph::Create({{y}}, names);
+  const std::vector<float> want = bench_.Values(bench_.Graph(*plain, inputs)[0]);
+  const int64_t left = bench_.budget().limit() - bench_.used() - (40 << 10);  // Folded, the four weights take 64 KiB.
+  ASSERT_TRUE(bench_.budget().Charge(left).ok());
+  for (int i = 0; i < 3; ++i) {
+    const Array got = bench_.Graph(*graph, inputs)[0];
+    ASSERT_EQ(bench_.failures().size(), 0u) << bench_.failures()[0]->status;
+    EXPECT_THAT(bench_.Values(got), Pointwise(FloatNear(1e-3f), want));
+  }
+  bench_.budget().Refund(left);
+}
+
 TEST_F(KeptGraphTest, AStateMayBeAnotherInput) {
   inputs_[5] = inputs_[4];  // The mean is the shift.
   EXPECT_THAT(Predicted(), Pointwise(FloatNear(1e-5f), Wanted()));

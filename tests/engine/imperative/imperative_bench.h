@@ -67,6 +67,7 @@ class ImperativeBench {
   Lane& lane() { return *lane_; }
   // Bytes of tensors in use, on both places.
   int64_t used() { return budget_->used(); }
+  Budget& budget() { return *budget_; }
   // What on_failure has heard.
   const std::vector<FailurePtr>& failures() const { return failures_; }
 

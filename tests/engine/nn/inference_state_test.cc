@@ -398,6 +398,17 @@ TEST_F(InferenceStateTest, ValuesThatAreNotFiniteAreNotFolded) {
   EXPECT_TRUE(absl::IsFailedPrecondition(made.why_not)) << made.why_not;
 }
 
+TEST_F(InferenceStateTest, ACallThatIsGivenUpKeepsNoOldGraph) {
+  const ModelState state = State({Normalize(Convolve(MakeVariable("x"), "w"))}, kImages);
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+  const absl::StatusOr<InferenceState> made = Await<absl::StatusOr<InferenceState>>([&](auto done) {
+    RunTask<absl::StatusOr<InferenceState>>([=, this] { return ForInference(state, Device(), *lane_, *memory_, cancellation); },
+                                            done);
+  });
+  EXPECT_TRUE(absl::IsCancelled(made.status())) << made.status();
+}
+
 TEST_F(InferenceStateTest, ModelsShareAdoptedValuesUntilOneWrites) {
   const ModelState state = Made(State({Convolve(MakeVariable("x"), "w")}, kImages));
   const int64_t before = budget_->used();

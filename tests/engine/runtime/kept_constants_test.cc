@@ -79,6 +79,22 @@ TEST_F(KeptConstantsTest, TheSecondRunKeepsThemAndTheThirdComputesNone) {
   }
 }
 
+// A run that lacks their memory may be made again without them, and no other run.
+TEST_F(KeptConstantsTest, AnErrorTellsWhetherTheirMemoryIsTheReason) {
+  const auto executor = Compile({MakeNode("t_add", "y", {x, Derived(w)})}), plain = Compile({MakeNode("t_call", "z", {x})});
+  absl::StatusOr<Tensor> all =
+      Tensor::Empty(bench_.allocator(), {bench_.budget().limit() - bench_.budget().used() - 30}, DType::kUint8);
+  ASSERT_TRUE(all.ok()) << all.status();  // Two vectors are left, for an input and an output.
+  EXPECT_THAT(Predict(*executor), ElementsAre());
+  EXPECT_EQ(failed_.code(), absl::StatusCode::kResourceExhausted) << failed_;
+  EXPECT_TRUE(IsByConstants(failed_)) << failed_;
+  *all = Tensor();
+  status_ = absl::ResourceExhaustedError("the operator's own");
+  EXPECT_THAT(Predict(*plain), ElementsAre());
+  EXPECT_EQ(failed_.code(), absl::StatusCode::kResourceExhausted) << failed_;
+  EXPECT_FALSE(IsByConstants(failed_)) << failed_;
+}
+
 TEST_F(KeptConstantsTest, WithoutThePassEachRunComputesThem) {
   const auto executor = Compile({MakeNode("t_add", "y", {x, Derived(w)})}, *PassSet::Parse("-keep_constants"));
   for (int i = 1; i < 5; ++i) {

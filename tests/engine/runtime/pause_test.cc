@@ -59,7 +59,8 @@ class PauseTest : public testing::Test {
   absl::Status Continue(Executor& executor, PausedRun paused, gluond::Run rest) {
     absl::Status result = absl::UnknownError("not ended");
     bench_.lane().Post([&] {
-      executor.Continue(std::move(paused), std::move(rest), [&result](absl::Status status) { result = std::move(status); });
+      result = executor.Ready(std::move(paused), std::move(rest));
+      if (result.ok()) executor.Continue([&result](absl::Status status) { result = std::move(status); });
     });
     bench_.Drain();
     return result;
@@ -122,6 +123,31 @@ TEST_F(PauseTest, ACopyThatHasNoRoomIsRefused) {
   bench_.Drain();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("a copy of the arena of a graph"));
+}
+
+TEST_F(PauseTest, WhatIsReadyNeedsNoMoreMemory) {
+  auto executor = Compile();
+  const Tensor w = bench_.Filled(3, 5);
+  PausedRun refused = Pause(*executor, 1), taken = Pause(*executor, 2);
+  gluond::Run rest = Rest(*executor, 10, w), same = Rest(*executor, 10, w);
+  absl::Status without_room, ready, status;
+  bench_.lane().Post([&] {
+    const auto fill = [this] {
+      return Tensor::Empty(bench_.allocator(), {bench_.budget().limit() - bench_.budget().used()}, DType::kUint8);
+    };
+    absl::StatusOr<Tensor> all = fill();
+    without_room = executor->Ready(std::move(refused), std::move(rest));
+    all = absl::CancelledError();
+    ready = executor->Ready(std::move(taken), std::move(same));
+    all = fill();
+    executor->Continue([&](absl::Status done) { status = std::move(done); });
+  });
+  bench_.Drain();
+  EXPECT_EQ(without_room.code(), absl::StatusCode::kResourceExhausted) << without_room;
+  EXPECT_EQ(ready, absl::OkStatus());
+  EXPECT_EQ(status, absl::OkStatus());
+  EXPECT_THAT(Values(w), Each(15)) << "one of the two runs has written it";
+  EXPECT_THAT(Values(executor->run().outputs[1]), Each(2 * 2 + 10 + 4 * 2 * 2));
 }
 
 // As where a client's operator infers other shapes the second time.

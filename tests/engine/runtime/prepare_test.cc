@@ -59,8 +59,9 @@ struct FailsToPrepare {
                               absl::Span<const TBlob> out) {
     EXPECT_EQ(in[0].data, nullptr);
     EXPECT_EQ(out[0].shape, in[0].shape);
-    return absl::UnimplementedError("the library has no code for it");
+    return status;
   }
+  static inline absl::Status status = absl::UnimplementedError("the library has no code for it");
 };
 GLUOND_REGISTER_OP(t_fails_to_prepare)
     .describe("For this test.")
@@ -169,6 +170,16 @@ TEST_F(PrepareTest, ABudgetThatIsFullCostsNothing) {
 TEST_F(PrepareTest, WhatCannotBePreparedIsForTheRunToTell) {
   const auto executor = Compile({MakeNode("t_fails_to_prepare", "poor", {data_})}, {3}, /*is_train=*/false);
   EXPECT_EQ(Run(*executor).size(), 1u);
+}
+
+TEST_F(PrepareTest, AnyOtherErrorOfAPreparationIsTheCompilations) {
+  const absl::Status before = std::exchange(FailsToPrepare::status, absl::InternalError("the library is broken"));
+  const absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Compile(
+      Graph{{MakeNode("t_fails_to_prepare", "poor", {data_})}}, {{"data", {{3}, DType::kFloat32}}}, {}, *lane_, memory_);
+  FailsToPrepare::status = before;
+  EXPECT_EQ(executor.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(executor.status().message()), HasSubstr("poor"));
+  EXPECT_THAT(std::string(executor.status().message()), HasSubstr("the library is broken"));
 }
 
 TEST_F(PrepareTest, NobodyPreparesForACallThatIsCancelled) {

@@ -51,8 +51,9 @@ class TrainerTest : public ModelTest {
   static absl::StatusOr<StepReport> TrainSteps(Trainer& trainer, DatasetSteps steps) {
     return Await<absl::StatusOr<StepReport>>([&](auto done) { trainer.TrainSteps(steps, nullptr, done); });
   }
-  static absl::StatusOr<StepReport> Step(Trainer& trainer, int64_t batch_size, bool ignore_stale_grad = false) {
-    return Await<absl::StatusOr<StepReport>>([&](auto done) { trainer.Step(batch_size, ignore_stale_grad, done); });
+  static absl::StatusOr<StepReport> Step(Trainer& trainer, int64_t batch_size, bool ignore_stale_grad = false,
+                                         std::shared_ptr<Cancellation> cancellation = nullptr) {
+    return Await<absl::StatusOr<StepReport>>([&](auto done) { trainer.Step(batch_size, ignore_stale_grad, cancellation, done); });
   }
   static absl::StatusOr<EvaluateReport> Evaluate(Trainer& trainer, std::shared_ptr<const Dataset> dataset, int64_t batch_size,
                                                  int64_t first = 0, int64_t count = 0) {
