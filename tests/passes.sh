@@ -1,5 +1,5 @@
 #!/bin/bash
-# The engine's tests, the seeds' and the Python client's, with each optional pass of the compiler left out in turn. The last line is
+# The engine's tests, the seeds', the Python client's and the networks of tests/bench, with each optional pass of the compiler left out in turn. The last line is
 # `N passed, N failed`, in passes.
 #
 #   tests/passes.sh [PASS...]     such as fold_affine; none: all
@@ -7,10 +7,11 @@ set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 passes=("$@")
 [[ $# -gt 0 ]] || mapfile -t passes < <(grep -o '{"[a-z_]*", Stage::k[A-Za-z]*, kOptional' engine/compile/pipeline.cc | cut -d'"' -f2)
+tests=(//tests/engine/... //tests/seeds/... //tests/client/python/... //tests/bench:tiny_test)
 passed=0 failed=0
 for pass in "${passes[@]}"; do
   echo "== without $pass"
-  if bazel test --test_env="GLUOND_PASSES=-$pass" --test_output=errors --keep_going //tests/engine/... //tests/seeds/... //tests/client/python/...; then
+  if bazel test --test_env="GLUOND_PASSES=-$pass" --test_output=errors --keep_going "${tests[@]}"; then
     passed=$((passed + 1))
   else
     failed=$((failed + 1))

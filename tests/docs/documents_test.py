@@ -72,15 +72,14 @@ class DocumentsTest(unittest.TestCase):
     def test_an_operator_has_its_four_commands(self):
         operators = (ROOT / "docs/operators.md").read_text()
         for command in (
-            "bazel test //tests/ops:swish_test",
+            "bazel test //tests/ops:ops_test --test_filter='*Swish*'",
             "bazel build //server:gluond-server",
-            "bazel test //tests/ops:coverage_test",
+            "bazel test //tests/ops:ops_test",
             "bazel build --config=cuda //ops:libgluond_cuda.so",
         ):
-            self.assertRegex(operators, rf"(?m)^{command} +# ")
+            self.assertRegex(operators, rf"(?m)^{re.escape(command)} +# ")
             folder, target = re.search(r"//(\S+):(\S+)", command).groups()
-            build = (ROOT / folder / "BUILD").read_text()
-            self.assertIn(re.sub("swish_test", "glob(", target), build, f"{folder}/BUILD does not build {target}")
+            self.assertIn(target, (ROOT / folder / "BUILD").read_text(), f"{folder}/BUILD does not build {target}")
 
 
 if __name__ == "__main__":

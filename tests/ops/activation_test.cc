@@ -5,7 +5,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::activation {
 namespace {
 
 const Numbers kX = {{4}, {-2, -0.5, 0.25, 3}};
@@ -79,4 +79,4 @@ TEST(Activation, RefusesAnUnknownType) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::activation

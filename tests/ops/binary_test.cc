@@ -3,7 +3,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::binary {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -134,4 +134,4 @@ TEST(Elemwise, LongTensors) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::binary

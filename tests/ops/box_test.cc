@@ -6,7 +6,7 @@
 #include "engine/core/interruption.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::box {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -193,4 +193,4 @@ TEST(Boxes, RefuseWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::box

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::channel_blocks {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -182,4 +182,4 @@ TEST(ChannelBlocksTest, WhatDoesNotFillBlocksIsRefused) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::channel_blocks

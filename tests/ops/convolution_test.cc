@@ -5,7 +5,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::convolution {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
@@ -236,4 +236,4 @@ TEST(Pooling, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::convolution

@@ -6,7 +6,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::ctc_loss {
 namespace {
 
 // (4 steps, 3 sequences, 5 classes), multiples of 1/8.
@@ -114,4 +114,4 @@ TEST(CTCLoss, LongSequencesDoNotUnderflow) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::ctc_loss

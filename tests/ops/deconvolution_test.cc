@@ -5,7 +5,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::deconvolution {
 namespace {
 
 // Multiples of 1/8: no two neighbours are equal, and each has few bits.
@@ -265,4 +265,4 @@ TEST(UpSampling, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::deconvolution

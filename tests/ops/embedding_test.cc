@@ -2,7 +2,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::embedding {
 namespace {
 
 const Numbers kTable = {{3, 2}, {1, 2, 3, 4, 5, 6}};
@@ -37,4 +37,4 @@ TEST(Embedding, RefusesATableOfAnotherShape) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::embedding

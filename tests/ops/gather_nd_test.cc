@@ -2,7 +2,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::gather_nd {
 namespace {
 
 const Numbers kX = {{2, 3}, {1, 2, 3, 4, 5, 6}}, kCube = {{2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}};
@@ -88,4 +88,4 @@ TEST(GatherNd, RefusesShapesThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::gather_nd

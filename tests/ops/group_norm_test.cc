@@ -3,7 +3,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::group_norm {
 namespace {
 
 const Numbers kX = {{2, 4, 3}, {-1.875, -1,   -0.125, 0.75,   1.625, -1.375, -0.5,   0.375, 1.25,  -1.75, -0.875, 0,
@@ -192,4 +192,4 @@ TEST(LRN, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::group_norm

@@ -4,7 +4,7 @@
 #include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::identity {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -90,4 +90,4 @@ TEST(Identity, CastPassesTheGradientBackInTheTypeOfItsInput) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::identity

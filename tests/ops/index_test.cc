@@ -2,7 +2,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::index {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -54,4 +54,4 @@ TEST(Index, RefusesToTakeFromNothing) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::index

@@ -6,7 +6,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::init {
 namespace {
 
 OP_CASES(Init,
@@ -112,4 +112,4 @@ TEST(Random, WantsAFloatingPointType) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::init

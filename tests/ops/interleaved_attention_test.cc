@@ -2,7 +2,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::interleaved_attention {
 namespace {
 
 const Numbers kParts = {{3, 2, 12},
@@ -84,4 +84,4 @@ TEST(InterleavedAttention, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::interleaved_attention

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::label {
 namespace {
 
 using ::testing::Contains;
@@ -133,4 +133,4 @@ TEST(PickThatRaises, TakesWhatIsThere) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::label

@@ -2,7 +2,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::large_elementwise {
 namespace {
 
 const Shape kSize = {3, 701};
@@ -92,4 +92,4 @@ LARGE_OP_CASES(OfAttributes,
                });
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::large_elementwise

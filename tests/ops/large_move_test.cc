@@ -3,7 +3,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::large_move {
 namespace {
 
 const Numbers kX = Shuffled({3, 701}, 0, 1), kCube = Shuffled({5, 23, 19}, 0, 1);
@@ -101,4 +101,4 @@ LARGE_OP_CASES(
     });
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::large_move

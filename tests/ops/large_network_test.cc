@@ -2,7 +2,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::large_network {
 namespace {
 
 const Numbers kImages = Shuffled({2, 3, 29, 31}, 0, 1);
@@ -138,4 +138,4 @@ LARGE_OP_CASES(Linalg, {
                        });
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::large_network

@@ -2,7 +2,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::large_reduce {
 namespace {
 
 const Numbers kRows = Shuffled({2, 2503}, 0.25, 2), kColumns = Shuffled({2503, 2}, 0.25, 2);
@@ -128,4 +128,4 @@ LARGE_OP_CASES(Sort, {
                      });
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::large_reduce

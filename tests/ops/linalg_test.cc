@@ -8,7 +8,7 @@
 #include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::linalg {
 namespace {
 
 const Numbers kT = {{3, 3}, {2, 7, -3, 0.5, 3, 7, -1, 0.25, 1.5}};
@@ -366,4 +366,4 @@ TEST(Linalg, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::linalg

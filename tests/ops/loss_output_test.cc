@@ -6,7 +6,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::loss_output {
 namespace {
 
 const Numbers kX = {{2, 3}, {-1.875, -1, -0.125, 0.75, 1.625, -1.375}};
@@ -127,4 +127,4 @@ TEST(LossOutputs, InferTheLabels) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::loss_output

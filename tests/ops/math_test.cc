@@ -5,7 +5,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::math {
 namespace {
 
 // The distance of neighbouring float32 numbers at `v`.
@@ -57,4 +57,4 @@ TEST(Math, Erf) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::math

@@ -3,7 +3,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::matrix_product {
 namespace {
 
 const Numbers kA = {{2, 3}, {0, 0.5, 1, 1.5, 2, 2.5}};
@@ -153,4 +153,4 @@ TEST(Dot, AddsUpSixteenBitsInFloat32) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::matrix_product

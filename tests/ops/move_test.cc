@@ -5,7 +5,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::move {
 namespace {
 
 const std::vector<double> kSix = {1, 2, 3, 4, 5, 6}, kEight = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -148,4 +148,4 @@ TEST(Tile, OfTheHighestRank) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::move

@@ -9,7 +9,7 @@
 #include "engine/core/op_facts.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::multi_update {
 namespace {
 
 constexpr absl::string_view kPrefix = "_multi_";
@@ -268,4 +268,4 @@ TEST(MultiUpdates, WantARowForEachWeightOfOneType) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::multi_update

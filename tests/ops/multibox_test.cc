@@ -3,7 +3,7 @@
 #include "engine/core/interruption.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::multibox {
 namespace {
 
 // The formatter would give each number of these tables a line.
@@ -259,4 +259,4 @@ TEST(MultiBox, RefusesWhatDoesNotFit) {
 // clang-format on
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::multibox

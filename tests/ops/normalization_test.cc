@@ -5,7 +5,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::normalization {
 namespace {
 
 const Numbers kX = {{2, 3, 2}, {0, 0.25, 1, 2.25, 4, 6.25, 9, 12.25, 16, 20.25, 25, 30.25}};
@@ -269,4 +269,4 @@ TEST(Dropout, AlwaysMeansAlways) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::normalization

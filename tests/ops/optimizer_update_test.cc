@@ -3,7 +3,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::optimizer_update {
 namespace {
 
 const Numbers kW = {{3}, {1, -2, 0.5}}, kG = {{3}, {0.5, 1, -3}};
@@ -224,4 +224,4 @@ TEST(Optimizers, EveryElementIsUpdated) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::optimizer_update

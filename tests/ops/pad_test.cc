@@ -2,7 +2,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::pad {
 namespace {
 
 const Numbers kX = {{2, 3}, {1, 2, 3, 4, 5, 6}}, kCube = {{2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}};
@@ -81,4 +81,4 @@ TEST(Pad, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::pad

@@ -5,7 +5,7 @@
 #include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::reduce {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -149,4 +149,4 @@ TEST(Reduce, RefusesAnAxisThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::reduce

@@ -2,7 +2,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::resize {
 namespace {
 
 const Numbers kX = {{1, 2, 3, 4}, {0,   1.75, 0.25, 2,    0.5, 2.25, 0.75, 2.5,  1,   2.75, 1.25, 3,
@@ -222,4 +222,4 @@ TEST(AdaptiveAvgPooling2D, RefusesSizesThatAreNone) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::resize

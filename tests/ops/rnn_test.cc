@@ -7,7 +7,7 @@
 #include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::rnn {
 namespace {
 
 // Multiples of 1/8, or of 1/16 with `half`: no two neighbours are equal, and each has few bits.
@@ -271,4 +271,4 @@ TEST(RnnParamConcat, InfersUnknownSizes) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::rnn

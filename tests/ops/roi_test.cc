@@ -4,7 +4,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::roi {
 namespace {
 
 const Numbers kImages = {
@@ -205,4 +205,4 @@ TEST(Rois, TakeCoordinatesThatAreNone) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::roi

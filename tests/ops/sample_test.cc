@@ -9,7 +9,7 @@
 #include "ops/kernel/distributions.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::sample {
 namespace {
 
 const Covers kCovered({"_random_uniform_like",
@@ -317,4 +317,4 @@ TEST(Shuffle, TheGradientGoesBackToWhereTheSliceCameFrom) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::sample

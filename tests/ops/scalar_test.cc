@@ -1,6 +1,6 @@
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::scalar {
 namespace {
 
 const AttrDict kTwo = {{"scalar", "2"}}, kThree = {{"scalar", "3"}};
@@ -56,4 +56,4 @@ TEST(Scalar, RefusesWhatIsNoNumber) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::scalar

@@ -5,7 +5,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::sequence {
 namespace {
 
 const Numbers kX = {{3, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}};  // Three steps, two sequences.
@@ -91,4 +91,4 @@ TEST(Sequences, LengthsMayHaveAnyType) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::sequence

@@ -3,7 +3,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::shape {
 namespace {
 
 const std::vector<double> kSix = {1, 2, 3, 4, 5, 6}, kEight = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -198,4 +198,4 @@ TEST(Transpose, HeadsOfAnyWidth) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::shape

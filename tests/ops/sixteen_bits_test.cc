@@ -4,7 +4,7 @@
 #include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::sixteen_bits {
 namespace {
 
 constexpr int64_t kMany = 4096;
@@ -139,4 +139,4 @@ OP_CASES(WideSums,
          });
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::sixteen_bits

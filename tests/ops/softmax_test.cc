@@ -7,7 +7,7 @@
 #include "engine/passes/gradient.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::softmax {
 namespace {
 
 const Numbers kX = {{2, 3}, {1, 2, 3, 0.5, -1, 2}};
@@ -211,4 +211,4 @@ TEST(Labels, WhatIsNoClassIsAnErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::softmax

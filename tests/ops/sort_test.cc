@@ -4,7 +4,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::sort {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -63,4 +63,4 @@ TEST(Topk, RefusesWhatItCannotReturn) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::sort

@@ -5,7 +5,7 @@
 #include "engine/core/elementwise.h"
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::sum_of_squares {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
@@ -64,4 +64,4 @@ TEST(AllFinite, GoesOnFromTheOutputWhenAskedTo) {
 }
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::sum_of_squares

@@ -5,7 +5,7 @@
 
 #include "tests/ops/op_case.h"
 
-namespace gluond::testing {
+namespace gluond::testing::unary {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -129,4 +129,4 @@ OP_CASES(
     });
 
 }  // namespace
-}  // namespace gluond::testing
+}  // namespace gluond::testing::unary
