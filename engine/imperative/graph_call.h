@@ -53,7 +53,8 @@ struct GraphCall {
 // A run that waits for its backward call, as a tensor of the arena's bytes: so the tape keeps it. The tensor's last holder may go
 // on with the run itself, others with a copy.
 struct PausedCall : Buffer {
-  // `took`: how long the run has taken so far. `counted` goes with the run. RESOURCE_EXHAUSTED: `payer` cannot pay for what the host keeps of it.
+  // `took`: how long the run has taken so far. `counted` goes with the run. RESOURCE_EXHAUSTED: `payer` cannot pay for what the
+  // host keeps of it.
   static absl::StatusOr<Tensor> Make(PausedRun run, ExecutorKeyPtr key, Lane::Clock::duration took, Allocator& payer,
                                      std::shared_ptr<const void> counted);
   static PausedCall& Of(const Tensor& tensor) { return static_cast<PausedCall&>(*tensor.buffer()); }

@@ -65,9 +65,9 @@ class ParameterMemory {
     ForgetConstants();
     return Annotate(gluond::Own(&store_.data(parameter), lane_.lanes(), *device_), kHeld);
   }
-  // A draft is a copy of what a parameter has, or with `copied` false memory for it, for a run to write. Swap gives the parameter the draft in place of what it
-  // has, which becomes the draft: a second Swap takes the first one back. A later Draft ends this one, and takes its
-  // memory if nobody else holds it. Errors as Own's.
+  // A draft is a copy of what a parameter has, or with `copied` false memory for it, for a run to write. Swap gives the parameter
+  // the draft in place of what it has, which becomes the draft: a second Swap takes the first one back. A later Draft ends this
+  // one, and takes its memory if nobody else holds it. Errors as Own's.
   enum class Part { kValues, kGradient };
   absl::StatusOr<Tensor> Draft(size_t parameter, Part part, bool copied = true);
   void Swap(size_t parameter, Part part) {

@@ -19,9 +19,9 @@ namespace gluond {
 absl::flat_hash_set<std::string> UnwrittenBy(const Graph& graph, absl::flat_hash_set<std::string> parameters);
 
 // The entries that follow from the variables of `constants` alone, by pure calls, and that other calls or the graph's outputs
-// read. Where these read the same bytes in another shape, the entry is the one before the change of shape. A call that has no kernel
-// on the device depends on more, and so does one whose result some call writes. RESOURCE_EXHAUSTED: they would take more than
-// twice the bytes of these variables, and a megabyte, or a size is unknown.
+// read. Where these read the same bytes in another shape, the entry is the one before the change of shape. A call that has no
+// kernel on the device depends on more, and so does one whose result some call writes. RESOURCE_EXHAUSTED: they would take more
+// than twice the bytes of these variables, and a megabyte, or a size is unknown.
 absl::StatusOr<std::vector<NodeEntry>> ConstantEntries(const IndexedGraph& graph, const Inferred& inferred,
                                                        const absl::flat_hash_set<std::string>& constants, DeviceType device);
 

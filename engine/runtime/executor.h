@@ -82,8 +82,8 @@ class Executor {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // Runs the passes (engine/compile/pipeline.h), allocates the arena and prepares the kernels. Any thread; takes long. `arena` is shared by
-  // programs of which one runs at a time; null: the program has an arena of its own.
+  // Runs the passes (engine/compile/pipeline.h), allocates the arena and prepares the kernels. Any thread; takes long. `arena` is
+  // shared by programs of which one runs at a time; null: the program has an arena of its own.
   //
   // The i-th node that draws random numbers, in the graph's topological order, draws from Philox stream i. So the same graph
   // always draws the same numbers, whatever the passes do.
