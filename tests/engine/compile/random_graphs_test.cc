@@ -221,7 +221,7 @@ class RandomGraphsTest : public testing::Test {
 
   const std::shared_ptr<Budget> budget_ = std::make_shared<Budget>("the test", int64_t{1} << 30, "--none");
   const std::shared_ptr<DeviceAllocator> allocator_ = *DeviceAllocator::Create(Device(), budget_);
-  // Of one, two and three threads.
+  // Teams of one, two and three threads.
   const std::vector<std::shared_ptr<Lane>> lanes_ = {LaneOf(1), LaneOf(2), LaneOf(3)};
   std::map<std::string, int> changed_;  // By pass: graphs.
 

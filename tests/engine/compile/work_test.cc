@@ -153,7 +153,7 @@ TEST(WebTest, AHundredThousandNodesOf64ReadersRunInTheMemoryOf64) {
   for (int32_t i = 0; i < shape[0]; ++i) run.inputs[0].data<int32_t>()[i] = 2 * i + 1;
   std::vector<Tensor> results;
   ASSERT_EQ((*executor)->RunAndWait(std::move(run), &results), absl::OkStatus());
-  std::vector<uint32_t> sums = {1};  // Of x = 1; integers wrap around.
+  std::vector<uint32_t> sums = {1};  // Values for x = 1; integers wrap around.
   for (size_t i = 0; i < kNodes; ++i) {
     const size_t first = sums.size() < 64 ? 0 : sums.size() - 64;
     sums.push_back(std::accumulate(sums.begin() + static_cast<std::ptrdiff_t>(first), sums.end(), uint32_t{0}));
