@@ -23,11 +23,15 @@ def python(code):
     return f"python - <<'END'\n{code}END\n"
 
 
+# Servers that a document leaves are ended, and the shell waits for them: they write into its folder until they have ended.
+_BEGIN = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n"
+
+
 def script(text):
     """For bash, which ends at the first error."""
     played = blocks(text)
     if "<!-- one program -->" in text:
         shell = [code for language, code in played if language == "sh"]
         program = "\n".join(code for language, code in played if language == "python")
-        return "set -euo pipefail\n" + "".join(shell) + python(program)
-    return "set -euo pipefail\n" + "".join(code if language == "sh" else python(code) for language, code in played)
+        return _BEGIN + "".join(shell) + python(program)
+    return _BEGIN + "".join(code if language == "sh" else python(code) for language, code in played)

@@ -66,11 +66,25 @@ class PlayedTest(unittest.TestCase):
         text = "```sh\na\n```\n<!-- not played: it is long. -->\n```sh\nb\n```\n```\noutput\n```\n```python\nc\n```\n"
         self.assertEqual(played.blocks(text), [("sh", "a\n"), ("python", "c\n")])
         self.assertEqual(played.left_out(text), ["it is long."])
-        self.assertEqual(played.script(text), "set -euo pipefail\na\npython - <<'END'\nc\nEND\n")
-        self.assertEqual(
+        self.assertRegex(played.script(text), r"^set -euo pipefail\n.*\na\npython - <<'END'\nc\nEND\n$")
+        self.assertRegex(
             played.script("<!-- one program -->\n" + text + "```python\nd\n```\n"),
-            "set -euo pipefail\na\npython - <<'END'\nc\n\nd\nEND\n",
+            r"^set -euo pipefail\n.*\na\npython - <<'END'\nc\n\nd\nEND\n$",
         )
+
+    def test_the_shell_waits_for_what_a_document_leaves_running(self):
+        leaves = """```sh
+bash -c 'trap "sleep 0.3; touch ended; exit" TERM; touch ready; while :; do sleep 0.01; done' &
+until [ -e ready ]; do sleep 0.01; done
+```
+"""
+        for last, status in (("", 0), ("```sh\nkill %1\n```\n", 0), ("```sh\nfalse\n```\n", 1)):
+            with tempfile.TemporaryDirectory() as folder:
+                ran = subprocess.run(
+                    ["bash", "-m", "-c", played.script(leaves + last)], cwd=folder, check=False, capture_output=True, timeout=60
+                )
+                self.assertEqual(ran.returncode, status, ran.stderr)
+                self.assertTrue((pathlib.Path(folder) / "ended").exists(), last)
 
 
 if __name__ == "__main__":
