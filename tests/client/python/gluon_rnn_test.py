@@ -1,6 +1,6 @@
 """Recurrent cells and layers against numpy and against each other, operator by operator and as graphs."""
 
-import unittest
+import unittest.mock
 
 import gluond as mx
 import numpy as np
@@ -317,6 +317,28 @@ class LayerTest(ArrayCase):
             self.assertEqual([state.shape for state in states], [(4, BATCH, 2), (4, BATCH, HIDDEN)])
             for place, state in enumerate(last):
                 self.assert_close(states[place % 2][place // 2], state.asnumpy())
+
+    def test_a_layer_waits_for_no_answer(self):
+        net = ready(rnn.LSTM(HIDDEN, 2, input_size=INPUTS))
+        net.hybridize()
+        x = nd.array(X)
+        net(x).asnumpy()
+        with unittest.mock.patch.object(type(x._session), "request", side_effect=AssertionError("it has asked")):
+            out, states = net(x, [nd.ones((2, BATCH, HIDDEN)) for _ in range(2)])
+            again, _ = net(out.slice_axis(axis=2, begin=0, end=INPUTS), states)
+            own = net(x)
+        self.assertEqual([each.shape for each in (again, own, *states)], [(STEPS, BATCH, HIDDEN)] * 2 + [(2, BATCH, HIDDEN)] * 2)
+        with self.assertRaisesRegex(mx.MXNetError, r"(?s)RNN.*'state': Shape inconsistent.*In layer"):
+            net(out.slice_axis(axis=2, begin=0, end=INPUTS), [each.slice_axis(axis=1, begin=0, end=1) for each in states])[
+                0
+            ].asnumpy()
+
+    def test_an_empty_batch(self):
+        net = ready(rnn.GRU(HIDDEN, 2, input_size=INPUTS))
+        x = nd.array(X[:, :0])
+        for _ in range(2):
+            self.assertEqual(net(x).shape, (STEPS, 0, HIDDEN))
+            net.hybridize()
 
     def test_wrong_states_are_told(self):
         net = ready(rnn.RNN(HIDDEN, input_size=INPUTS))

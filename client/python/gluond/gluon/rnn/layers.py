@@ -145,7 +145,7 @@ class _RNNLayer(HybridBlock):
             states = _OwnStates(zeros_for(inputs, info["shape"], 1, self._layout.find("N")) for info in self.state_info())
         else:
             states = list(states) if isinstance(states, (list, tuple)) else [states]
-        self._check_states(inputs, states)
+            self._check_states(inputs, states)
         return super().__call__(inputs, states, *([sequence_length] if self._use_sequence_length else ()))
 
     def forward(self, inputs: Any, states: Any, *args: Any) -> Any:
@@ -167,12 +167,14 @@ class _RNNLayer(HybridBlock):
             raise ValueError(
                 f"{type(self).__name__} has {count} recurrent state(s){' [h, c]' if count == 2 else ''}, " f"got {len(states)}"
             )
-        if module_of(inputs) is symbol:
+        # Shapes that only the server knows are looked at there: no wait here.
+        shapes = [getattr(each, "_shape", None) for each in (inputs, *states)]
+        if shapes[0] is None:
             return
-        batch = inputs.shape[self._layout.find("N")]
-        for info, state in zip(self.state_info(batch), states):
-            if state.shape != info["shape"]:
-                raise ValueError(f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}.")
+        batch = shapes[0][self._layout.find("N")]
+        for info, shape in zip(self.state_info(batch), shapes[1:]):
+            if shape not in (None, info["shape"]):
+                raise ValueError(f"Invalid recurrent state shape. Expecting {info['shape']}, got {shape}.")
 
     def hybrid_forward(
         self, F: Any, inputs: Any, states: List[Any], sequence_length: Any = None, **params: Any  # noqa: N803

@@ -74,8 +74,12 @@ def reverse_steps(steps: Sequence[Tensor], valid_length: Optional[Tensor]) -> Li
 def zeros_for(like: Tensor, shape: Sequence[int], batch_axis: int, like_axis: int) -> Tensor:
     """Zeros of `shape`, but along `batch_axis` as many as `like` (N, C, ...) or (T, N, C) has on `like_axis`.
 
-    So the size of the batch need not be known, as it is not in a graph.
+    The size of the batch need not be known, as it is not in a graph, and of an array that only the server knows.
     """
+    known = like._shape if isinstance(like, NDArray) else None
+    if known and known[like_axis] != 0 and like._dtype is not None:  # `zeros` takes 0 for an unknown size.
+        sizes = (known[like_axis] if axis == batch_axis else size for axis, size in enumerate(shape))
+        return ndarray.zeros(tuple(sizes), like.context, like.dtype)
     F = module_of(like)  # noqa: N806
     rank = 3 if like_axis == 1 else 2
     row = like if rank == 3 else F.reshape(like, shape=(0, -1))
