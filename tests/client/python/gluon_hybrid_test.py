@@ -341,15 +341,15 @@ class DeferredTest(ArrayCase):
         with self.assertWarnsRegex(UserWarning, "Parameter unused_w is not used by any computation"):
             self.assert_equal(net(nd.ones(1)), [2])
 
-    def test_a_graph_waits_for_the_question_for_its_result_if_answers_have_come_at_once(self):
+    def test_a_graph_waits_for_the_question_for_its_result_where_that_has_come_soon(self):
         net = nn.Dense(2)
         net.initialize()
         net.hybridize()
         x = nd.ones((1, 3))
         expected = net(x).asnumpy()
         for seconds, messages in ((1e9, 1), (0, 2)):
-            with self.subTest(seconds=seconds), unittest.mock.patch.object(pipeline, "LIGHT_SECONDS", seconds):
-                for _ in range(2):  # The first answer tells how long it takes.
+            with self.subTest(seconds=seconds), unittest.mock.patch.object(pipeline, "SOON_SECONDS", seconds):
+                for _ in range(2):  # The first question tells how soon it comes.
                     x.asnumpy()
                     with unittest.mock.patch.object(Batches, "note_sent", autospec=True, side_effect=Batches.note_sent) as sent:
                         np.testing.assert_array_equal(net(x).asnumpy(), expected)

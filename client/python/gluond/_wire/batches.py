@@ -23,8 +23,8 @@ LONG_BYTES = 1 << 16
 DEAD_ARRAYS = 8
 # Bytes that a name takes in a Free, with its share of the bytes around the names.
 _FREED_BYTES = 32
-# A longer command does not wait for others.
-_LIGHT_BYTES = 1 << 10
+# A longer command does not wait for others. Shorter ones are copied faster than a message is sent.
+_LIGHT_BYTES = 1 << 16
 
 
 def leaves_at_once(command: bytes, tail: Any) -> bool:

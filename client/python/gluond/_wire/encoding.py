@@ -171,8 +171,8 @@ class CallFrame:
     given to the constructor.
     """
 
-    # is_light: whether the call is known to take no longer than a round trip (see Pipeline.submit).
-    __slots__ = ("head", "middle", "is_light")
+    # is_asked_soon: whether a question has followed the last call soon (see Pipeline.submit).
+    __slots__ = ("head", "middle", "is_asked_soon")
 
     def __init__(self, kind: bytes, call: int, inputs: int, outputs: int, extra: int = 0) -> None:
         head = _CALL + varint(call)
@@ -182,7 +182,7 @@ class CallFrame:
         size = len(head) + len(self.middle) + (inputs + outputs) * NAME_SIZE + _FLAGS_SIZE + extra
         body = kind + varint(size)
         self.head = _COMMANDS + varint(len(body) + size) + body + head
-        self.is_light = False
+        self.is_asked_soon = False
 
 
 _FETCHED, _BEGIN, _END = (tag(command_pb2.Command.Fetch, each) for each in ("arrays", "begin", "end"))

@@ -53,8 +53,8 @@ AROUND = 64
 MOST_BYTES = 64 << 20
 # So many small commands leave without waiting for more; twice as many the next time, up to a limit, if nothing is asked meanwhile.
 FEW, MOST_FEW = 8, 128
-# A graph is light if its run and the next answer together take no longer than this.
-LIGHT_SECONDS = 0.001
+# A question that comes so soon after a graph's run may travel with it: a message of its own takes about as long.
+SOON_SECONDS = 0.0002
 # After an answer a program is likely to ask again within this time.
 LIKELY_SECONDS = 0.02
 FIRST_CONTACT_SECONDS = 2.0
@@ -101,7 +101,7 @@ class Pipeline:
         self._warned = False
         self._few = 0  # Commands that wait for others, ...
         self._most_few = FEW  # ... and how many may.
-        self._graphs: List[Tuple[CallFrame, float]] = []  # Run since the last answer, and when they were given.
+        self._graphs: List[Tuple[CallFrame, float]] = []  # Run since the last question, and when they were given.
         self._waiters: Dict[int, Waiter] = {}
         # Failures of commands that have no answer in this client, and none that it can wait for.
         self.unasked: List[Any] = []
@@ -141,8 +141,8 @@ class Pipeline:
         graph: Optional[CallFrame] = None,
     ) -> None:
         """Appends a command. `tail`: the rest of it, bytes-like, copied before this returns. later: the command may
-        wait until another one leaves. graph: the graph that the command runs. The command leaves at once unless the
-        graph is known to be light: the server then computes while this program gives more commands."""
+        wait until another one leaves. graph: the graph that the command runs. The command leaves at once unless a
+        question has followed it soon: the server then computes while this program gives more commands."""
         frame, layer, layer_call = sys._getframe(1), None, LayerCall.code
         code = frame.f_code
         while INSIDE[code.co_filename] and frame.f_back is not None:
@@ -181,6 +181,7 @@ class Pipeline:
             if waiter is not None:
                 waiter.number = self._batches.next_number()
                 self._waiters[waiter.number] = waiter
+                self._judge_graphs()
             self._batches.append(command, tail, from_where)
             if graph is not None and len(self._graphs) < FEW:
                 self._graphs.append((graph, time.perf_counter()))
@@ -193,7 +194,7 @@ class Pipeline:
             if self._few > self._most_few:
                 self._most_few = min(2 * self._most_few, MOST_FEW)
                 return True
-            return leaves_at_once(command, tail) or graph is not None and not graph.is_light
+            return leaves_at_once(command, tail) or graph is not None and not graph.is_asked_soon
 
     def _wait_for_room(self) -> None:
         while self._batches.closed_bytes > MOST_BYTES and self._stopped is None:
@@ -247,16 +248,14 @@ class Pipeline:
         self._await(waiter, math.inf)
         if waiter.reply is None:
             raise self._stopped or MXNetError("the session has ended")
-        if self._graphs:
-            self._judge_graphs()
         return waiter.reply
 
     def _judge_graphs(self) -> None:
-        """Called when an answer has come, and so all earlier commands have ended: decides which graphs are light."""
-        now = time.perf_counter()
-        with self._lock:
+        """Called with a question, and the lock."""
+        if self._graphs:
+            now = time.perf_counter()
             for graph, given in self._graphs:
-                graph.is_light = now - given < LIGHT_SECONDS
+                graph.is_asked_soon = now - given < SOON_SECONDS
             self._graphs.clear()
 
     def _forget(self, waiter: Waiter) -> None:
