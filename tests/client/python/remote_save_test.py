@@ -69,6 +69,30 @@ class SaveTest(ArrayCase):
         with self.assertWarnsRegex(UserWarning, "embedding.*weight.*sparse_grad=True.*updates all of its rows"):
             net.save_as_model("sparse", loss=LOSS, trainer=trainer, replace=True)
 
+    def test_outputs_of_one_operator(self):
+        net = gluon.rnn.LSTM(4, 2, input_size=3)
+        net.initialize()
+        net.hybridize()
+        x, state = nd.random.normal(shape=(5, 2, 3)), [nd.random.normal(shape=(2, 2, 4)) for _ in range(2)]
+        output, (hidden, cell) = net(x, state)
+        model = net.save_as_model("recurrent", replace=True)
+        found = model.predict([each.asnumpy() for each in (x, *state)])
+        for wanted, given in zip((output, hidden, cell), found):
+            self.assert_equal(wanted, given)
+
+    def test_an_output_that_others_read(self):
+        class Halves(gluon.HybridBlock):
+            def hybrid_forward(self, F, x):
+                first, second = F.split(x, num_outputs=2, axis=1)
+                return second, first, F.relu(second) - first
+
+        net = Halves()
+        net.hybridize()
+        x = nd.random.normal(shape=(3, 4))
+        wanted = net(x)
+        for one, other in zip(wanted, net.save_as_model("halves", replace=True).predict(x.asnumpy())):
+            self.assert_equal(one, other)
+
     def test_the_model_computes_as_the_network(self):
         trained = Trained()
         model = trained.save(metrics="accuracy")

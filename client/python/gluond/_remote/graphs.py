@@ -160,14 +160,12 @@ def _name_outputs(graph: Any) -> List[str]:
         for old, new in zip(graph.outputs, wanted)
         if ":" not in old and list(graph.outputs).count(old) == 1 and new not in taken
     }
-    for node in graph.nodes:
-        for place, reference in enumerate(node.inputs):
+    for references in (*(node.inputs for node in graph.nodes), graph.outputs):
+        for place, reference in enumerate(references):
             name, colon, index = reference.partition(":")
-            if name in renamed:
-                node.inputs[place] = renamed[name] + colon + index
+            references[place] = renamed.get(name, name) + colon + index
+    for node in graph.nodes:
         node.name = renamed.get(node.name, node.name)
-    for place, old in enumerate(graph.outputs):
-        graph.outputs[place] = renamed.get(old, old)
     return wanted
 
 
