@@ -23,6 +23,9 @@ using GraphCallPtr = std::shared_ptr<const GraphCall>;
 
 constexpr size_t kMostKept = 8;  // Differentiable calls of a graph.
 
+// Gradients have about so many nodes for each of the forward graph: these are paid for before any is made.
+constexpr int64_t kGradientNodes = 2;
+
 PreparedOpPtr PrepareGraph(const char* op, GraphCallPtr call) {
   std::vector<NodeEntry> inputs;
   for (const std::string& name : call->inputs) inputs.push_back(MakeVariable(name));
@@ -44,12 +47,16 @@ absl::StatusOr<Gradients> GraphGradient(const NodePtr& node, const Gradients& he
   return gradients;
 }
 
-// The variables that the nodes of `gradients` write which are none of `outputs`.
-absl::flat_hash_set<std::string> WrittenBeside(absl::Span<const NodeEntry> outputs, absl::Span<const NodeEntry> gradients) {
-  absl::flat_hash_set<const Node*> known;
-  PostOrderVisit(outputs, [&known](const NodePtr& node) { known.insert(node.get()); });
+// A graph with what pays for its nodes, for all who hold the graph.
+struct PaidGraph {
+  Graph graph;
+  std::shared_ptr<const void> charge;
+};
+
+// The variables that the nodes write.
+absl::flat_hash_set<std::string> WrittenBy(absl::Span<const NodePtr> nodes) {
   absl::flat_hash_set<std::string> written;
-  for (const NodePtr& node : PostOrder(gradients, [&known](const Node* each) { return known.contains(each); })) {
+  for (const NodePtr& node : nodes) {
     for (const uint32_t i : node->facts().mutated) {
       if (i < node->num_inputs() && node->inputs[i].node->is_variable()) written.insert(node->inputs[i].node->name());
     }
@@ -117,8 +124,9 @@ absl::StatusOr<Tensor> PausedCall::Make(PausedRun run, ExecutorKeyPtr key, Lane:
   return Tensor(call, 0, {static_cast<int64_t>(bytes)}, DType::kUint8);
 }
 
-CachedGraph::CachedGraph(GraphCallPtr plain)
+CachedGraph::CachedGraph(GraphCallPtr plain, PayForNodes pay)
     : plain_(std::move(plain)),
+      pay_(std::move(pay)),
       plain_call_(PrepareGraph("_CachedOp", plain_)),
       auxiliary_(plain_->inputs.size()),
       differentiable_(kMostKept) {
@@ -126,7 +134,7 @@ CachedGraph::CachedGraph(GraphCallPtr plain)
 }
 
 absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, std::vector<std::string> inputs,
-                                                                 absl::Span<const uint32_t> parameters) {
+                                                                 absl::Span<const uint32_t> parameters, PayForNodes pay) {
   RETURN_IF_ERROR(Validate(graph));
   const absl::flat_hash_set<std::string> named(inputs.begin(), inputs.end());
   if (named.size() != inputs.size()) return absl::InvalidArgumentError("`inputs` names a variable twice");
@@ -154,27 +162,35 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
                  [&](const NodePtr& node) { call->begins_gradient = call->begins_gradient || node->facts().begins_gradient; });
   call->graph = std::make_shared<Graph>(std::move(graph));
   call->inputs = std::move(inputs);
-  return std::shared_ptr<CachedGraph>(new CachedGraph(std::move(call)));
+  return std::shared_ptr<CachedGraph>(new CachedGraph(std::move(call), std::move(pay)));
 }
 
 PreparedOpPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
   if (const PreparedOpPtr* const found = differentiable_.Find(wanted)) return *found;
   absl::StatusOr<GraphCallPtr> call = WithGradient(wanted);
   if (!call.ok()) {
-    const bool interrupted = absl::IsCancelled(call.status()) || absl::IsDeadlineExceeded(call.status());
+    const absl::Status& why = call.status();
+    const bool passes = absl::IsCancelled(why) || absl::IsDeadlineExceeded(why) || absl::IsResourceExhausted(why);
     auto without = std::make_shared<GraphCall>(*plain_);
-    without->no_gradient = call.status();
-    if (interrupted) return PrepareGraph("_CachedOp", std::move(without));  // The next caller may wait for the gradient.
+    without->no_gradient = why;
+    if (passes) return PrepareGraph("_CachedOp", std::move(without));  // The next caller may wait for the gradient.
     call = std::move(without);
   }
   return differentiable_.Insert(wanted, PrepareGraph("_CachedOp", *std::move(call)));
 }
 
 absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& wanted) const {
+  absl::flat_hash_set<const Node*> known;
   absl::flat_hash_map<std::string, NodeEntry> variables;
   PostOrderVisit(plain_->graph->outputs, [&](const NodePtr& node) {
+    known.insert(node.get());
     if (node->is_variable()) variables[node->name()] = {node, 0};
   });
+  const auto pay = [this](int64_t nodes) -> absl::StatusOr<std::shared_ptr<const void>> {
+    if (pay_ == nullptr) return nullptr;
+    return Annotate(pay_(nodes), absl::StrCat("the ", nodes, " nodes of a graph's gradients"));
+  };
+  ASSIGN_OR_RETURN(std::shared_ptr<const void> charge, pay(kGradientNodes * static_cast<int64_t>(known.size())));
   auto forward = std::make_shared<GraphCall>();
   forward->inputs = plain_->inputs;
   forward->written = plain_->written;
@@ -197,7 +213,10 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
   backward->num_visible = static_cast<uint32_t>(gradients.size());
   backward->paused_input = plain_->num_visible;
   backward->inputs.emplace_back();
-  const absl::flat_hash_set<std::string> rewritten = WrittenBeside(outputs, gradients);
+  const std::vector<NodePtr> added = PostOrder(gradients, [&known](const Node* node) { return known.contains(node); });
+  charge = nullptr;
+  ASSIGN_OR_RETURN(charge, pay(static_cast<int64_t>(added.size())));
+  const absl::flat_hash_set<std::string> rewritten = WrittenBy(added);
   for (uint32_t i = 0; i < plain_->inputs.size(); ++i) {
     if (!rewritten.contains(plain_->inputs[i])) continue;
     forward->rewritten.push_back(i);
@@ -205,7 +224,8 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
     backward->inputs.push_back(plain_->inputs[i]);
   }
   outputs.insert(outputs.end(), gradients.begin(), gradients.end());
-  forward->graph = std::make_shared<Graph>(Graph{std::move(outputs)});
+  const auto paid = std::make_shared<const PaidGraph>(PaidGraph{{std::move(outputs)}, std::move(charge)});
+  forward->graph = {paid, &paid->graph};
   if (!gradients.empty()) forward->backward = std::move(backward);
   return forward;
 }

@@ -6,6 +6,7 @@
 #define ENGINE_IMPERATIVE_GRAPH_CALL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,13 +67,16 @@ struct PausedCall : Buffer {
   std::shared_ptr<Buffer> charge;
 };
 
+// Pays for so many nodes as long as the result is held. RESOURCE_EXHAUSTED: there is no memory for them.
+using PayForNodes = std::function<absl::StatusOr<std::shared_ptr<const void>>(int64_t nodes)>;
+
 // A graph with its GraphCalls.
 class CachedGraph {
  public:
   // `parameters`: places in `inputs`. INVALID_ARGUMENT: as Validate, `inputs` are not just the graph's variables, or a
-  // parameter is none of them.
+  // parameter is none of them. `pay`, which may be null, pays for what Differentiable makes, and may call ForgetCalls.
   static absl::StatusOr<std::shared_ptr<CachedGraph>> Create(Graph graph, std::vector<std::string> inputs,
-                                                             absl::Span<const uint32_t> parameters = {});
+                                                             absl::Span<const uint32_t> parameters = {}, PayForNodes pay = nullptr);
 
   const Graph& graph() const { return *plain_->graph; }
   const std::vector<std::string>& inputs() const { return plain_->inputs; }
@@ -80,15 +84,18 @@ class CachedGraph {
   bool is_auxiliary(size_t input) const { return auxiliary_[input]; }
 
   // A call without a gradient, or one that pauses before the gradients of the inputs in `wanted`. If an operator has no
-  // gradient, Backward says so. Calls are kept for the next time.
+  // gradient, or nobody can pay for it, Backward says so. Calls are kept for the next time.
   const PreparedOpPtr& plain() const { return plain_call_; }
   PreparedOpPtr Differentiable(const std::vector<bool>& wanted);
+  // Lets go of the differentiable calls. Their nodes stay where the tape or an executor has them.
+  void ForgetCalls() { differentiable_.Clear(); }
 
  private:
-  explicit CachedGraph(std::shared_ptr<const GraphCall> plain);
+  CachedGraph(std::shared_ptr<const GraphCall> plain, PayForNodes pay);
   absl::StatusOr<std::shared_ptr<const GraphCall>> WithGradient(const std::vector<bool>& wanted) const;
 
   const std::shared_ptr<const GraphCall> plain_;
+  const PayForNodes pay_;
   const PreparedOpPtr plain_call_;
   std::vector<bool> auxiliary_;  // By input.
   LruMap<std::vector<bool>, PreparedOpPtr> differentiable_;

@@ -41,6 +41,10 @@ void Scheduler::DropConstants() {
   for (const std::shared_ptr<ConstantTensors>& constants : constants_) constants->DropDead();
 }
 
+void Scheduler::ForgetExecutors() {
+  for (const auto& cache : caches_) cache->Clear();
+}
+
 int64_t Scheduler::num_compiled() const {
   int64_t n = 0;
   for (const auto& cache : caches_) n += cache->num_compiled();

@@ -82,6 +82,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   int64_t pending() const { return pending_ + queue_->size(); }
   // Lets go of arrays that are nobody else's, and of what was made of them.
   void DropConstants();
+  // Lets go of the executors that nobody uses.
+  void ForgetExecutors();
   // The number of executors of graphs and of operators that wait.
   int64_t num_compiled() const;
   const Place& home() const { return places_[0]; }

@@ -119,7 +119,7 @@ void ConstantTensors::Unpin() {
 }
 
 void ConstantTensors::DropFormsLocked(Entry& entry) {
-  for (const auto& [form, buffer] : entry.forms) left_ += buffer == nullptr ? 0 : static_cast<int64_t>(buffer->bytes());
+  for (const auto& [name, form] : entry.forms) left_ += form.memory == nullptr ? 0 : static_cast<int64_t>(form.memory->bytes());
   entry.forms.clear();
 }
 
@@ -133,21 +133,19 @@ absl::StatusOr<const void*> ConstantTensors::Find(const void* data, absl::string
   MutexLock lock(mu_);
   const auto entry = entries_.find(data);
   if (entry == entries_.end() || !IsKept(entry->second)) return nullptr;
-  auto& forms = entry->second.forms;
-  if (const auto known = forms.find(form); known != forms.end()) {
-    return known->second == nullptr ? nullptr : known->second->data();
+  Form& known = entry->second.forms.try_emplace(form).first->second;
+  if (known.memory != nullptr) return known.memory->data();
+  if (known.without.OneMore()) return nullptr;
+  absl::StatusOr<std::shared_ptr<Buffer>> made = std::shared_ptr<Buffer>();
+  if (static_cast<int64_t>(bytes) <= left_) made = allocator_->Allocate(bytes);
+  if (!made.ok() || *made == nullptr) {
+    known.without.Begin();
+    return nullptr;
   }
-  std::shared_ptr<Buffer> made;
-  if (static_cast<int64_t>(bytes) <= left_) {
-    absl::StatusOr<std::shared_ptr<Buffer>> buffer = allocator_->Allocate(bytes);
-    if (buffer.ok()) {
-      RETURN_IF_ERROR(make((*buffer)->data()));
-      made = *std::move(buffer);
-      left_ -= static_cast<int64_t>(made->bytes());
-    }
-  }
-  forms.emplace(form, made);
-  return made == nullptr ? nullptr : made->data();
+  RETURN_IF_ERROR(make((*made)->data()));
+  known.memory = *std::move(made);
+  left_ -= static_cast<int64_t>(known.memory->bytes());
+  return known.memory->data();
 }
 
 ConstantTensors::Values ConstantTensors::FindValues(absl::string_view text, absl::Span<const void* const> from) {

@@ -35,6 +35,21 @@ namespace gluond {
 absl::Status ByConstants(absl::Status status);
 bool IsByConstants(const absl::Status& status);
 
+// UsesWithout counts the uses of a thing for which there was no memory. They do without; the next one tries again. Memory that is
+// full for a moment shall not slow uses for long, and a try without success costs something.
+class UsesWithout {
+ public:
+  static constexpr int kMost = 256;
+
+  // The next kMost uses do without.
+  void Begin() { left_ = kMost; }
+  // Whether one more use does without.
+  bool OneMore() { return left_ > 0 && left_-- > 0; }
+
+ private:
+  int left_ = 0;
+};
+
 class ConstantTensors final : public Constants {
  public:
   // Values that follow from constants.
@@ -74,10 +89,14 @@ class ConstantTensors final : public Constants {
   bool OfferValues(absl::string_view text, absl::Span<const void* const> from, const std::vector<Tensor>& values);
 
  private:
+  struct Form {
+    std::shared_ptr<Buffer> memory;  // Null: there was none.
+    UsesWithout without;
+  };
   struct Entry {
     Tensor tensor;
-    int64_t since = 0;                                                // The run in which the tensor came.
-    absl::flat_hash_map<std::string, std::shared_ptr<Buffer>> forms;  // Null: there was no memory.
+    int64_t since = 0;  // The run in which the tensor came.
+    absl::flat_hash_map<std::string, Form> forms;
   };
   // Texts are long: looking one up copies nothing.
   struct KeyView {

@@ -10,6 +10,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/runtime/await_fact.h"
 #include "engine/runtime/cancellation_scope.h"
+#include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/shared_arena.h"
 
 namespace gluond {
@@ -131,14 +132,14 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
 
   bool SkipsConstants(const ExecutorQuery& query) {
     MutexLock lock(mu_);
-    int* const left = without_.size() == 0 ? nullptr : without_.Find(query.hash());
-    return left != nullptr && *left > 0 && (*left)-- > 0;
+    UsesWithout* const without = without_.size() == 0 ? nullptr : without_.Find(query.hash());
+    return without != nullptr && without->OneMore();
   }
   void SkipConstants(const ExecutorQuery& query) {
     MutexLock lock(mu_);
     const size_t hash = query.hash();
-    int* const left = without_.Find(hash);
-    (left != nullptr ? *left : without_.Insert(hash, 0)) = ExecutorCache::kRunsWithout;
+    UsesWithout* const without = without_.Find(hash);
+    (without != nullptr ? *without : without_.Insert(hash, {})).Begin();
   }
 
   int64_t num_compiled() const {
@@ -170,7 +171,7 @@ class ExecutorPool : public std::enable_shared_from_this<ExecutorPool> {
   // An entry is kept, empty, while its executors are out, so that giving one back allocates nothing.
   absl::flat_hash_map<ExecutorKeyPtr, std::vector<List::iterator>, KeyHash, KeyEqual> by_key_ ABSL_GUARDED_BY(mu_);
   int64_t num_compiled_ ABSL_GUARDED_BY(mu_) = 0;
-  LruMap<size_t, int> without_ ABSL_GUARDED_BY(mu_){64};  // By a query's hash: the runs that still leave out its constants.
+  LruMap<size_t, UsesWithout> without_ ABSL_GUARDED_BY(mu_){64};  // Runs without the constants, by a query's hash.
 };
 
 ExecutorLease& ExecutorLease::operator=(ExecutorLease&& other) {

@@ -108,11 +108,9 @@ class ExecutorCache {
   ExecutorLease TakeIdle(const ExecutorQuery& query);
 
   // Whether a run like this is to leave out the query's constants, as programs without them take less memory. Counts the run.
-  // SkipConstants tells of one for whose constants there was no memory (IsByConstants); the next kRunsWithout leave them out.
+  // SkipConstants tells of one for whose constants there was no memory (IsByConstants); the next ones leave them out (UsesWithout).
   bool SkipsConstants(const ExecutorQuery& query);
   void SkipConstants(const ExecutorQuery& query);
-  // Memory that is full for a moment shall not slow a graph for long. A try without success costs a run that ends early.
-  static constexpr int kRunsWithout = 256;
 
   // Drops the executors that nobody uses.
   void Clear();

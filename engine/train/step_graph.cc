@@ -63,7 +63,9 @@ absl::StatusOr<StepGraphs::Nodes> StepGraphs::StepNodes(bool train, bool weighte
   if (!train) return nodes;
   ASSIGN_OR_RETURN(std::vector<GraphOutput> made, GradientOutputs({loss}, {NodeEntry()}, parameters));
   for (GraphOutput& output : made) {
-    if (parameters[output.parameter].grad_req == GradReq::kAdd) {
+    // The strand may be changing it: Trainer::Create is no work of the strand. Such a graph is not used then (GraphTable).
+    ASSIGN_OR_RETURN(const Parameter parameter, parameters.Get(parameters[output.parameter].name));
+    if (parameter.grad_req == GradReq::kAdd) {
       nodes.options.variables.push_back(updater_.Gradient(output.parameter, prefix_));
       output = {MakeVariable(nodes.options.variables.back().name) + output.entry, GraphOutput::kGradientSum, output.parameter};
     }

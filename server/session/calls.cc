@@ -22,15 +22,16 @@ namespace {
 // Bytes that a call, and an argument of it, take at least.
 constexpr int64_t kCallBytes = 256, kArgumentBytes = 64;
 
-absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGraph& define, int64_t max_nodes,
-                                                     Reservation memory) {
+absl::StatusOr<std::shared_ptr<CachedGraph>> ToGraph(const v1::Command::DefineGraph& define, int64_t max_nodes, Reservation memory,
+                                                     PayForNodes pay) {
   RETURN_IF_ERROR(memory.Grow((kNodeBytes + kMakingNodeBytes) * define.definition().nodes_size()));
   ASSIGN_OR_RETURN(GraphSpec spec, GraphFromProto(define.definition(), {}));
   std::vector<ModelInput> inputs;
   for (std::string& name : spec.inputs) inputs.push_back({std::move(name), {}, DType::kUnknown});
   ASSIGN_OR_RETURN(ModelDefinition definition, ExpandNodes(spec.nodes, std::move(inputs), spec.outputs, {}, max_nodes));
   const std::vector<uint32_t> parameters(define.parameters().begin(), define.parameters().end());
-  return CachedGraph::Create({std::move(definition.outputs)}, {define.inputs().begin(), define.inputs().end()}, parameters);
+  return CachedGraph::Create({std::move(definition.outputs)}, {define.inputs().begin(), define.inputs().end()}, parameters,
+                             std::move(pay));
 }
 
 absl::StatusOr<Signature> ToSignature(const v1::ArrayType& type) {
@@ -91,7 +92,7 @@ absl::Status SessionCalls::Define(const v1::Command::DefineGraph& define) {
   if (define.graph() == 0) return absl::InvalidArgumentError("DefineGraph.graph is 0; name it by another number");
   Erase(graphs_, define.graph());
   if (std::ssize(graphs_) >= limits_.max_session_arrays) return TooManyOfSession("graphs", graphs_.size());
-  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, limits_.max_graph_nodes, Reservation(memory_));
+  absl::StatusOr<std::shared_ptr<CachedGraph>> graph = ToGraph(define, limits_.max_graph_nodes, Reservation(memory_), pay_);
   Defined& defined = graphs_[define.graph()];
   defined.status = graph.status();
   defined.large = define.definition().nodes_size() > kLargeNodes;
@@ -115,6 +116,11 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> SessionCalls::FindGraph(uint64_t na
 void SessionCalls::Free(const v1::Command::Free& free) {
   for (const uint64_t name : free.calls()) Erase(calls_, name);
   for (const uint64_t name : free.graphs()) Erase(graphs_, name);
+}
+
+void SessionCalls::ForgetGradients() {
+  for (const auto& [name, defined] : graphs_)
+    if (defined.graph != nullptr) defined.graph->ForgetCalls();
 }
 
 bool SessionCalls::IsLarge(uint64_t graph) const {

@@ -23,8 +23,9 @@ class SessionCalls {
  public:
   static constexpr int kLargeNodes = 256;  // A graph of more nodes is a large one.
 
-  // `memory` pays for the work of making graphs.
-  SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory) : limits_(limits), memory_(std::move(memory)) {}
+  // `memory` pays for the work of making graphs, and `pay` for the nodes of their gradients.
+  SessionCalls(const Limits& limits, std::shared_ptr<Budget> memory, PayForNodes pay)
+      : limits_(limits), memory_(std::move(memory)), pay_(std::move(pay)) {}
 
   // Mistakes in a call are told when it is used. RESOURCE_EXHAUSTED: there are too many calls, or they take too much.
   absl::Status Prepare(const v1::Command::Prepare& prepare);
@@ -35,10 +36,12 @@ class SessionCalls {
   absl::StatusOr<std::shared_ptr<CachedGraph>> FindGraph(uint64_t name) const;
 
   void Free(const v1::Command::Free& free);
+  // Lets go of the gradients that graphs keep for the next time.
+  void ForgetGradients();
 
   // Whether the graph, if there is one, takes long to look at.
   bool IsLarge(uint64_t graph) const;
-  // Roughly the memory that calls and graphs take.
+  // Roughly the memory that calls, and graphs without gradients, take.
   int64_t bytes() const { return bytes_; }
 
  private:
@@ -63,6 +66,7 @@ class SessionCalls {
 
   const Limits limits_;
   const std::shared_ptr<Budget> memory_;
+  const PayForNodes pay_;
   absl::flat_hash_map<uint64_t, Prepared> calls_;
   absl::flat_hash_map<uint64_t, Defined> graphs_;
   int64_t bytes_ = 0;

@@ -17,6 +17,7 @@
 #include "google/protobuf/unknown_field_set.h"
 #include "server/codec/describe_operator.h"
 #include "server/codec/tensor_codec.h"
+#include "server/hosted/graph_memory.h"
 #include "server/session/answers.h"
 #include "server/session/arrays.h"
 #include "server/session/calls.h"
@@ -74,7 +75,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
         budget_(Budget::PartOf(devices_.memory())),
         memory_(budget_),
-        calls_(limits, budget_) {
+        calls_(limits, budget_, [this](int64_t nodes) { return PayForGradients(nodes); }) {
     broken_ = Open(home, lane, limits);
   }
 
@@ -179,13 +180,28 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
 
   // Arrays, however small, calls and the tape take memory that no tensor's budget counts.
   absl::Status PayForObjects() {
-    const auto bytes = [this] {
+    return Pay([this] {
       const int64_t nodes = imperative_->tape().size() + imperative_->planned();
-      return kArrayBytes * arrays_->size() + kTapeBytes * nodes + calls_.bytes();
-    };
-    if (absl::Status paid = memory_.Cover(bytes()); paid.ok() || imperative_->planned() == 0) return paid;
+      return memory_.Cover(kArrayBytes * arrays_->size() + kTapeBytes * nodes + calls_.bytes());
+    });
+  }
+
+  // The nodes of a graph's gradients stay while anything has them: what is kept for the next time, the tape, or an executor.
+  absl::StatusOr<std::shared_ptr<const void>> PayForGradients(int64_t nodes) {
+    const auto paid = std::make_shared<Reservation>(budget_);
+    RETURN_IF_ERROR(Pay([&] { return paid->Grow(kNodeBytes * nodes); }));
+    return paid;
+  }
+
+  // Charges, if need be after letting go of what is kept only for the next time.
+  template <class Charge>
+  absl::Status Pay(Charge charge) {
+    absl::Status paid = charge();
+    if (paid.ok()) return paid;
     imperative_->ForgetPlans();
-    return memory_.Cover(bytes());
+    calls_.ForgetGradients();
+    imperative_->scheduler().ForgetExecutors();
+    return charge();
   }
 
   // Calls.
@@ -206,15 +222,16 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   }
 
   absl::Status Invoke(const v1::Command::Invoke& invoke) {
+    bool is_stale = false;
     if (invoke.when_fresh() != 0) {
       ASSIGN_OR_RETURN(const Array* const array, arrays_->Find(invoke.when_fresh()));
-      if (array->mark == nullptr || !array->mark->fresh) return absl::OkStatus();
+      is_stale = array->mark == nullptr || !array->mark->fresh;
     }
     ASSIGN_OR_RETURN(const PreparedOpPtr call, calls_.Find(invoke.call(), static_cast<size_t>(invoke.inputs_size())));
     Imperative::Options options = OptionsOf(invoke.recording(), invoke.training());
     ASSIGN_OR_RETURN(options.device, DeviceOf(invoke.device()));
-    return Run(invoke.inputs(), invoke.outputs(), call->facts(), options.recording,
-               [&](std::vector<Array> inputs) { return imperative_->Invoke(call, std::move(inputs), options); });
+    const auto run = [&](std::vector<Array> inputs) { return imperative_->Invoke(call, std::move(inputs), options); };
+    return Run(invoke.inputs(), invoke.outputs(), call->facts(), options.recording, run, is_stale);
   }
 
   absl::Status RunGraph(const v1::Command::RunGraph& run) {
@@ -227,27 +244,34 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     });
   }
 
+  // Arrays that are there stay as they are with `only_new`.
   template <class Call>
-  absl::Status Run(const Names& inputs, const Names& outputs, const OpFacts& facts, bool recording, Call call) {
+  absl::Status Run(const Names& inputs, const Names& outputs, const OpFacts& facts, bool recording, Call call,
+                   bool only_new = false) {
     if (static_cast<uint32_t>(outputs.size()) > facts.num_visible) {
       return Invalid("the call has ", facts.num_visible, " outputs, got ", outputs.size(), " names for them");
     }
     // Most names are new.
     before_.clear();
-    bool replaces = false;
+    bool replaces = false, makes = false;
     for (const uint64_t name : outputs) {
       before_.push_back(arrays_->BeforeCall(name));
-      replaces = replaces || !before_.back().is_new;
+      (before_.back().is_new ? makes : replaces) = true;
     }
-    ASSIGN_OR_RETURN(std::vector<Array> arrays, arrays_->Take(inputs, replaces ? outputs : kNone, facts.mutated, recording));
+    if (only_new && !makes) return absl::OkStatus();
+    static const std::vector<uint32_t> kNothing;  // An input that is not moved out is copied where the call writes it.
+    ASSIGN_OR_RETURN(std::vector<Array> arrays, arrays_->Take(inputs, replaces && !only_new ? outputs : kNone,
+                                                              only_new ? kNothing : facts.mutated, recording));
     Imperative::Results results = call(std::move(arrays));
     // A call's values become known together, those that it has written last.
     if (!results.outputs.empty()) answers_->Watch(results.outputs.back().value);
     if (!results.written.empty()) answers_->Watch(results.written.back().second);
     for (auto& [i, value] : results.written) {
+      if (only_new) continue;
       arrays_->Set(inputs[static_cast<int>(i)], {std::move(value), {}, nullptr}, number_);
     }
     for (int i = 0; i < outputs.size(); ++i) {
+      if (only_new && !before_[static_cast<size_t>(i)].is_new) continue;
       arrays_->Replace(outputs[i], before_[static_cast<size_t>(i)], std::move(results.outputs[static_cast<size_t>(i)]), number_);
     }
     return absl::OkStatus();

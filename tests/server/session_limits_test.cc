@@ -6,12 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "server/hosted/graph_memory.h"
 #include "tests/server/session_program_fixture.h"
 
 namespace gluond::server {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::SizeIs;
 using Code = absl::StatusCode;
 
@@ -107,6 +110,78 @@ TEST_F(SessionProgramTest, LimitsBytes) {
   replies_.clear(), attachments_.clear();
   Call("square", {1}, {3});
   EXPECT_THAT(Values(3), SizeIs(1000));
+}
+
+// A chain that reads eight inputs again and again, as graph 1, whose inputs are the arrays 1 to 8.
+class LongGraphTest : public SessionProgramTest {
+ protected:
+  static constexpr int kInputs = 8, kNodes = 4000;
+
+  void Define(int64_t memory) {
+    Limits limits;
+    limits.max_memory_bytes = memory;
+    Open(limits);
+    v1::Command command;
+    v1::Command::DefineGraph& define = *command.mutable_define_graph();
+    define.set_graph(1);
+    std::string last = "x0";
+    for (int i = 0; i < kNodes; ++i) {
+      v1::Node& node = *define.mutable_definition()->add_nodes();
+      node.set_name(absl::StrCat("n", i));
+      node.set_op("elemwise_mul");
+      node.add_inputs(last);
+      node.add_inputs(absl::StrCat("x", i % kInputs));
+      last = node.name();
+    }
+    define.mutable_definition()->add_outputs(last);
+    for (int i = 0; i < kInputs; ++i) define.add_inputs(absl::StrCat("x", i));
+    Do(command);
+    ExpectNothingNoted();
+    for (uint64_t i = 1; i <= kInputs; ++i) Put(i, {1});
+  }
+  // The gradient of the graph for the input that is marked; each input is another graph.
+  v1::Reply Differentiate(uint64_t input) {
+    Put(input, {1});
+    Do(absl::StrCat(R"("mark": {"arrays": [{"variable": )", input, R"(, "gradient": 20}]})"));
+    Do(R"("run_graph": {"graph": 1, "inputs": [1, 2, 3, 4, 5, 6, 7, 8], "outputs": [9], "recording": true})");
+    Do(R"("backward": {"heads": [9]})");
+    Put(input, {1});  // It is marked no more.
+    v1::Reply reply = Fetch({20});
+    Do(R"("free": {"arrays": [9, 20]})");
+    return reply;
+  }
+  int64_t used() const { return devices_->memory()->used(); }
+};
+
+TEST_F(LongGraphTest, GradientsOfGraphsAreCharged) {
+  Define(int64_t{1} << 30);
+  int64_t before = used();
+  for (uint64_t input = 1; input <= kInputs; ++input) {
+    EXPECT_THAT(Differentiate(input).failures(), IsEmpty());
+    EXPECT_GT(used(), before + kNodes / 2 * kNodeBytes) << input;
+    before = used();
+    EXPECT_THAT(Differentiate(input).failures(), IsEmpty());
+    EXPECT_LT(used(), before + kNodes / 2 * kNodeBytes) << "the same graph";
+  }
+}
+
+TEST_F(LongGraphTest, GradientsThatAreKeptMakeRoomForOthers) {
+  Define(int64_t{16} << 20);
+  for (int turn = 0; turn < 3; ++turn) {
+    for (uint64_t input = 1; input <= kInputs; ++input) EXPECT_THAT(Differentiate(input).failures(), IsEmpty()) << input;
+  }
+}
+
+TEST_F(LongGraphTest, AGradientThatNobodyCanPayForIsRefused) {
+  Define(int64_t{16} << 20);
+  Budget& memory = *devices_->memory();
+  const int64_t others = memory.limit() - memory.used() - (1 << 20);
+  ASSERT_EQ(memory.Charge(others), absl::OkStatus());
+  const v1::Failure refused = TheFailure(Differentiate(2));
+  ExpectFailure(refused, Code::kResourceExhausted, "--max_memory_bytes");
+  EXPECT_THAT(refused.status().message(), HasSubstr("nodes of a graph's gradients"));
+  memory.Refund(others);
+  EXPECT_THAT(Differentiate(2).failures(), IsEmpty()) << "the session goes on";
 }
 
 TEST_F(SessionProgramTest, LimitsTheTape) {

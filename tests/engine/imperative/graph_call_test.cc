@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -259,6 +260,39 @@ TEST_F(GraphCallTest, SaysWhichOperatorHasNoGradient) {
   const Array y = bench_.Graph(*graph, {v})[0];
   EXPECT_THAT(bench_.Values(y), ElementsAre(3));
   EXPECT_THAT(bench_.BackwardStatus({y}, {v}).message(), HasSubstr("'t_no_gradient' has no FGradient"));
+}
+
+TEST_F(GraphCallTest, SomebodyPaysForItsGradientAsLongAsAnythingHasIt) {
+  std::atomic<int64_t> paid = 0;
+  std::atomic<bool> refuses = true;
+  const auto pay = [&](int64_t nodes) -> absl::StatusOr<std::shared_ptr<const void>> {
+    if (refuses) return absl::ResourceExhaustedError("too much");
+    paid += nodes;
+    return std::shared_ptr<const void>(&paid, [&paid, nodes](const void*) { paid -= nodes; });
+  };
+  const auto graph = *CachedGraph::Create({{Apply("sin", {MakeVariable("x")})}}, {"x"}, {}, pay);
+  const Array v = Marked({0.5}, {1}, 1);
+  Array y = bench_.Graph(*graph, {v})[0];
+  EXPECT_THAT(bench_.Values(y), ElementsAre(std::sin(0.5f)));
+  const absl::Status refused = bench_.BackwardStatus({y});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  refuses = false;
+  y = bench_.Graph(*graph, {v})[0];
+  EXPECT_GE(paid, 2);
+  const int64_t of_one = paid;
+  EXPECT_THAT(bench_.Values(bench_.Backward({y})[1]), ElementsAre(FloatNear(std::cos(0.5f), 1e-6f)));
+  y = bench_.Graph(*graph, {v})[0];
+  bench_.OnLane([&] { graph->ForgetCalls(); });
+  EXPECT_EQ(paid, of_one) << "the tape has it";
+  EXPECT_THAT(bench_.Values(bench_.Backward({y})[1]), ElementsAre(FloatNear(std::cos(0.5f), 1e-6f)));
+  y = {};
+  bench_.Settle();
+  EXPECT_EQ(paid, of_one) << "an executor has it";
+  bench_.OnLane([&] {
+    bench_.imperative().ForgetPlans();
+    bench_.scheduler().ForgetExecutors();
+  });
+  EXPECT_EQ(paid, 0);
 }
 
 TEST_F(GraphCallTest, GraphsThatAreDeepOrDenseHaveGradients) {

@@ -5,6 +5,7 @@
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 #include "engine/nn/node_spec.h"
+#include "engine/runtime/constant_tensors.h"
 #include "tests/engine/compile/all_passes.h"
 #include "tests/engine/nn/model_fixture.h"
 
@@ -68,7 +69,7 @@ class PredictTest : public ModelTest {
     return Predicted(*other);
   }
 
-  const Tensor images_ = MakeNoise({3, 3, 8, 8}, 9);
+  const Tensor images_ = MakeNoise({3, 3, 8, 8}, 9), rows_ = MakeNoise({16, 256}, 9);
 };
 
 TEST_F(PredictTest, EachPredictionHasTheSameBits) {
@@ -138,8 +139,24 @@ TEST_F(PredictTest, WithoutMemoryToKeepAnythingThePredictionIsTheSameUpToRoundin
   budget_->Refund(left);
   const auto is_kept = [&] { return Values((*Predict(*model, {{"data", images_}}))[0].tensor) == want; };
   int runs = 0;
-  while (!is_kept() && runs <= ExecutorCache::kRunsWithout) ++runs;
-  EXPECT_LE(runs, ExecutorCache::kRunsWithout) << "with memory, constants are kept again";
+  while (!is_kept() && runs <= UsesWithout::kMost) ++runs;
+  EXPECT_LE(runs, UsesWithout::kMost) << "with memory, constants are kept again";
+}
+
+TEST_F(PredictTest, AFormForWhichThereWasNoMemoryIsMadeLaterAndChangesNoBit) {
+  const std::shared_ptr<Model> model = MakeModel({"Dense", "", {{"units", "256"}}}, {{"data", {-1, 256}, DType::kFloat32}}, 1);
+  EXPECT_OK(Initialize(*model));
+  const auto predicted = [&] { return Bytes((*Predict(*model, {{"data", rows_}}))[0].tensor); };
+  const std::string first = predicted();
+  const int64_t left = budget_->limit() - budget_->used() - (int64_t{1} << 16);  // The packed weight takes 256 KiB.
+  ASSERT_OK(budget_->Charge(left));
+  EXPECT_EQ(predicted(), first);
+  budget_->Refund(left);
+  const int64_t without = budget_->used();
+  for (int i = 0; i < UsesWithout::kMost; ++i) ASSERT_EQ(predicted(), first) << i;
+  EXPECT_LT(budget_->used(), without + (int64_t{1} << 16));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(predicted(), first);  // The first uses of constants do not keep them.
+  EXPECT_GE(budget_->used(), without + (int64_t{1} << 18));
 }
 
 // Only for want of memory for constants is a run made again.

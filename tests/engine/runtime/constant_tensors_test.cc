@@ -95,14 +95,21 @@ TEST_F(ConstantTensorsTest, FormsTakeTwiceTheTensorsAtMost) {
   EXPECT_NE(Find(weight_, "a"), nullptr);
   EXPECT_NE(Find(weight_, "b"), nullptr);
   EXPECT_EQ(Find(weight_, "c"), nullptr);
-  EXPECT_EQ(Find(weight_, "c", 0), nullptr) << "what was refused once is not tried again";
+  EXPECT_EQ(Find(weight_, "c", 0), nullptr) << "what was refused is not tried again at once";
   EXPECT_EQ(made_, 2);
 }
 
-TEST_F(ConstantTensorsTest, WhereTheBudgetIsUsedUpThereIsNoForm) {
-  ASSERT_EQ(budget_->Charge(budget_->limit() - budget_->used()), absl::OkStatus());
+TEST_F(ConstantTensorsTest, AFormForWhichThereWasNoMemoryIsMadeLater) {
+  const int64_t left = budget_->limit() - budget_->used();
+  ASSERT_EQ(budget_->Charge(left), absl::OkStatus());
   EXPECT_EQ(Find(weight_, "a"), nullptr);
+  budget_->Refund(left);
+  for (int i = 0; i < UsesWithout::kMost; ++i) ASSERT_EQ(Find(weight_, "a"), nullptr) << "a try for each use would cost too much";
   EXPECT_EQ(made_, 0);
+  const void* const form = Find(weight_, "a");
+  EXPECT_NE(form, nullptr);
+  EXPECT_EQ(Find(weight_, "a"), form);
+  EXPECT_EQ(made_, 1);
 }
 
 TEST_F(ConstantTensorsTest, AFormThatCouldNotBeMadeIsTriedAgain) {
