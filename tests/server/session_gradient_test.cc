@@ -246,5 +246,26 @@ TEST_F(SessionProgramTest, FreshGradients) {
   ExpectPoisoned(5, Code::kInvalidArgument, "no array 44");
 }
 
+TEST_F(SessionProgramTest, AStaleCallMakesNewArraysAndLeavesThoseThatItWrites) {
+  Put(1, {1});
+  Put(2, {8});
+  Put(3, {4});
+  Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}]})");
+  Prepare(1, "sgd_mom_update", R"("lr": "0.5", "momentum": "0.5")");
+  Invoke(1, {1, 2, 3}, {4}, R"(, "when_fresh": 1)");
+  EXPECT_THAT(Values(4), ElementsAre(-1));
+  EXPECT_THAT(Values(3), ElementsAre(4)) << "the momentum";
+  Invoke(1, {1, 2, 3}, {}, R"(, "when_fresh": 1)");
+  Invoke(1, {1, 2, 3}, {1}, R"(, "when_fresh": 1)");
+  EXPECT_THAT(Values(1), ElementsAre(1));
+  EXPECT_THAT(Values(3), ElementsAre(4));
+  Record("square", {1}, {5});
+  Do(R"("backward": {"heads": [5]})");
+  Invoke(1, {1, 2, 3}, {6}, R"(, "when_fresh": 1)");
+  EXPECT_THAT(Values(6), ElementsAre(-1));
+  EXPECT_THAT(Values(3), ElementsAre(-2));
+  ExpectNothingNoted();
+}
+
 }  // namespace
 }  // namespace gluond::server

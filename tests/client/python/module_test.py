@@ -1,13 +1,15 @@
 """Modules: symbols trained batch by batch. The figures are those of MXNet 1.9.1 for the same data."""
 
 import collections
+import gc
 import os
 import tempfile
 import unittest
 
 import gluond as mx
 import numpy as np
-from gluond import nd
+from gluond import autograd, gluon, nd
+from gluond._remote import calls, methods
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
@@ -301,6 +303,90 @@ class GradientTest(ArrayCase):
         self.assertEqual(metric.get()[1], 2)
         module.init_optimizer()
         self.assertIs(module._kvstore._updater, module._updater)
+
+
+def peak():
+    """The most bytes of tensors that the server has held at once."""
+    info = calls.current().call(methods.GET_SERVER_INFO, methods.GET_SERVER_INFO.request())
+    return next(device.memory_peak_bytes for device in info.devices if device.name == "cpu")
+
+
+class MemoryTest(ArrayCase):
+    """What a run keeps for its gradients is large here, and everything else small."""
+
+    ROWS, LAYERS = 1 << 14, 8
+    LAYER_BYTES = ROWS * 64 * 4
+
+    def network(self):
+        net = mx.sym.Variable("data")
+        for _ in range(self.LAYERS):
+            net = mx.sym.tanh(mx.sym.FullyConnected(net, num_hidden=64))
+        return mx.sym.LinearRegressionOutput(mx.sym.sum(net, axis=1), mx.sym.Variable("label"))
+
+    def batches(self, count=3):
+        return mx.io.NDArrayIter(nd.ones((count * self.ROWS, 2)), nd.ones(count * self.ROWS), self.ROWS, label_name="label")
+
+    def by_gluon(self):
+        net = gluon.SymbolBlock(self.network(), [mx.sym.Variable("data"), mx.sym.Variable("label")])
+        net.initialize()
+        net.hybridize()
+        trainer = gluon.Trainer(net.collect_params(), "sgd")
+        for each in self.batches():
+            with autograd.record():
+                loss = net(*each.data, *each.label)
+            loss.backward()
+            trainer.step(self.ROWS)
+
+    def by_fit(self):
+        mx.mod.Module(self.network(), label_names=["label"]).fit(self.batches(), eval_metric="mse", num_epoch=2)
+
+    def by_hand(self):
+        module = mx.mod.Module(self.network(), label_names=["label"])
+        module.bind(self.batches().provide_data, self.batches().provide_label)
+        module.init_params()
+        each = next(self.batches())
+        for _ in range(4):
+            module.forward(each)
+            module.backward()
+
+    def test_a_step_has_one_run_and_a_run_that_is_kept_is_copied_once(self):
+        peaks = [peak()]
+        for train in (self.by_gluon, self.by_fit, self.by_hand):
+            train()
+            nd.waitall()
+            gc.collect()
+            peaks.append(peak())
+        run, more_by_fit, more_by_hand = np.diff(peaks)
+        self.assertGreater(run, self.LAYERS * self.LAYER_BYTES / 2)
+        self.assertLess(more_by_fit, run / 2)
+        self.assertLess(more_by_hand, run * 1.5)
+
+    def test_a_second_backward_says_what_keeps_the_run(self):
+        module = linear()
+        net = mx.mod.Module(mx.sym.MakeLoss(module.symbol), label_names=[])
+        net.bind([("data", (2, 3))], inputs_need_grad=True)
+        net.init_params(mx.init.One())
+        net.forward_backward(batch(np.ones((2, 3))))
+        with self.assertRaisesRegex(mx.MXNetError, "freed.*forward_backward.*call forward"):
+            net.backward()
+        self.assert_equal(net.get_outputs()[0], [[3], [3]])
+        self.assert_equal(net.get_input_grads()[0], np.ones((2, 3)))
+        net.forward(batch(np.ones((2, 3))))
+        for _ in range(2):
+            net.backward()
+        self.assert_equal(net._exec_group.grad_arrays[0][0], [[2, 2, 2]])
+
+    def test_a_backward_of_the_programs_own_may_come_twice(self):
+        class Twice(mx.mod.Module):
+            def backward(self, out_grads=None):
+                super().backward([nd.ones((2, 1))])
+                super().backward([nd.ones((2, 1)) * 10])
+
+        module = Twice(linear().symbol, label_names=[])
+        module.bind([("data", (2, 3))], grad_req="add")
+        module.init_params(mx.init.One())
+        module.forward_backward(batch(np.ones((2, 3))))
+        self.assert_equal(module._exec_group.grad_arrays[0][0], [[22, 22, 22]])
 
 
 class GroupTest(ArrayCase):

@@ -158,6 +158,100 @@ class StaleTest(ArrayCase):
             self.assert_equal(self.unused.weight.data(), [[1, 1]])
 
 
+def values(state):
+    """The bytes of a state's arrays."""
+    if isinstance(state, (list, tuple)):
+        return [each for part in state for each in values(part)]
+    return [] if state is None else [state.asnumpy().tobytes()]
+
+
+class EveryOptimizerTest(ArrayCase):
+    """What an update that is not made leaves as it is, with each optimizer that has a name."""
+
+    # Arguments with which an optimizer has more states.
+    MORE = {name: {"momentum": 0.9} for name in ("sgd", "ccsgd", "nag", "lars", "dcasgd")}
+    MORE["rmsprop"] = {"centered": True}
+
+    def check_each(self, check):
+        library = mx.optimizer.Optimizer.__module__.partition(".")[0]
+        for name, kind in sorted(mx.optimizer.Optimizer.opt_registry.items()):
+            if kind.__module__.partition(".")[0] != library:  # Another test's.
+                continue
+            for dtype in ("float32", "float16"):
+                for arguments in ({}, self.MORE[name]) if name in self.MORE else ({},):
+                    with self.subTest(name, dtype=dtype, **arguments):
+                        self.begin(name, dtype, {"multi_precision": True, **arguments})
+                        check()
+
+    def begin(self, name, dtype, arguments):
+        """Makes three parameters and their trainer, and trains them all for a step."""
+        self.params = [gluon.Parameter(each, shape=(2, 3), dtype=dtype) for each in "abc"]
+        for param in self.params:
+            param.initialize(mx.init.Uniform(1))
+        self.trainer = gluon.Trainer(self.params, name, arguments)
+        self.backward(self.params)
+        self.trainer.step(1)
+
+    def backward(self, params):
+        with autograd.record():
+            loss = sum((param.data() ** 2).sum() for param in params)
+        loss.backward()
+
+    def now(self):
+        """The bytes of each parameter's weight and states."""
+        states = self.trainer._updaters[0].states
+        return [[param.data().asnumpy().tobytes(), *values(states[place])] for place, param in enumerate(self.params)]
+
+    def test_a_parameter_that_is_left_out_keeps_weight_and_states(self):
+        def check():
+            a, b, c = self.now()
+            self.backward(self.params[::2])
+            self.trainer.step(1, ignore_stale_grad=True)
+            after = self.now()
+            self.assertEqual(after[1], b)
+            for before, used in ((a, after[0]), (c, after[2])):
+                self.assertNotEqual(before, used)
+            self.backward(self.params)
+            self.trainer.step(1)
+            self.assertNotEqual(self.now()[1], b)
+
+        self.check_each(check)
+
+    def test_a_step_that_is_refused_changes_nothing(self):
+        def check():
+            before = self.now()
+            self.backward(self.params[:2])
+            with self.assertRaisesRegex(UserWarning, "`c`.*has not been updated by backward"):
+                self.trainer.step(1)
+                nd.waitall()
+            self.assertEqual(self.now(), before)
+            self.backward(self.params)
+            self.trainer.step(1)
+            for x, y in zip(before, self.now()):
+                self.assertNotEqual(x, y)
+
+        self.check_each(check)
+
+    def test_an_own_one_that_calls_as_mxnets(self):
+        class Own(mx.optimizer.Optimizer):
+            def create_state(self, index, weight):
+                state = nd.zeros(weight.shape), nd.zeros(weight.shape)
+                state[0][:] = 1
+                return state
+
+            def update(self, index, weight, grad, state):
+                step = nd.lamb_update_phase1(weight, grad, *state, t=1, wd=0.5)
+                nd.lamb_update_phase2(weight, step, weight.norm(), step.norm(), lr=0.1, out=weight)
+
+        self.begin(Own(), "float32", None)
+        self.trainer._updaters[0].states.clear()
+        self.backward(self.params[:1])
+        self.trainer.step(1, ignore_stale_grad=True)
+        for place, kept in enumerate((False, True, True)):
+            mean, var = self.trainer._updaters[0].states[place]
+            self.assertEqual([mean.asnumpy().min() == 1, var.asnumpy().max() == 0], [kept, kept])
+
+
 class StatesTest(ArrayCase):
     def test_training_goes_on_where_it_was(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -273,9 +273,9 @@ def invoke(call: Call, inputs: Sequence[Any], out: Any = None, tail: bytes = b""
     else:
         outputs = out if isinstance(out, (list, tuple)) else (out,)
         check_outputs(call, inputs, outputs)
-        if frame().when_fresh:
-            tail = frame().when_fresh
-            call = intern(call.op, dict(call.attributes), call.inputs, call.outputs, len(tail), call.auxiliary)
+    if frame().when_fresh and (out is not None or call.auxiliary):
+        tail = frame().when_fresh
+        call = intern(call.op, dict(call.attributes), call.inputs, call.outputs, len(tail), call.auxiliary)
     ready = call.ready
     if ready[0] is not session:
         ready = call.prepare(session)

@@ -141,9 +141,14 @@ def clear_fresh(variables: Sequence[Array]) -> None:
 
 
 def only_if_fresh(variable: Array) -> Within:
-    """Within, writes to existing arrays (`out=`, `x[:] = y`, `x += y`) have no effect unless the variable's gradient is
-    fresh. New arrays are made in any case."""
+    """Within, writes to existing arrays (`out=`, `x[:] = y`, `x += y`, an operator's states) have no effect unless the
+    variable's gradient is fresh. New arrays are made in any case."""
     return Within(when_fresh=WHEN_FRESH + variable._sent())
+
+
+def in_any_case() -> Within:
+    """Within, writes have their effect whatever only_if_fresh() is around."""
+    return Within(when_fresh=b"")
 
 
 def begin(heads: Any, head_grads: Any, retain_graph: bool, create_graph: bool = False) -> Tuple[command_pb2.Command.Backward, Any]:

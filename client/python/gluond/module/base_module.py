@@ -67,9 +67,22 @@ class BaseModule:
     # Over many batches.
 
     def forward_backward(self, data_batch: Any) -> None:
-        """`forward` for training, and `backward`."""
+        """`forward` for training, and `backward`, which cannot be called again then: its memory is freed."""
         self.forward(data_batch, is_train=True)
-        self.backward()
+        self._call_backward(None, once=True)
+
+    def _call_backward(self, out_grads: Any, once: bool) -> None:
+        """`backward`; no other follows it with `once`. A `backward` of the program's own is called as it is."""
+        if once and getattr(self.backward, "__module__", "").partition(".")[0] == __name__.partition(".")[0]:
+            self._compute_gradients(out_grads, once)
+        elif out_grads is None:
+            self.backward()
+        else:
+            self.backward(out_grads)
+
+    def _compute_gradients(self, out_grads: Any, once: bool) -> None:
+        """The work of `backward`. A kind of module that keeps nothing for a second backward need not have this."""
+        self.backward(out_grads)
 
     def fit(
         self,

@@ -206,7 +206,10 @@ class BucketingModule(BaseModule):
 
     def backward(self, out_grads: Any = None) -> None:
         """Computes the gradients of the last batch."""
-        self._curr_module.backward(out_grads)
+        self._compute_gradients(out_grads, once=False)
+
+    def _compute_gradients(self, out_grads: Any, once: bool) -> None:
+        self._curr_module._call_backward(out_grads, once)
 
     def update(self) -> None:
         """Changes the parameters by the gradients of the last batch."""

@@ -362,11 +362,19 @@ class Module(BaseModule):
 
     def backward(self, out_grads: Union[None, NDArray, Sequence[NDArray]] = None) -> None:
         """Computes the gradients; `out_grads` is dL/d(output) for each output, where these are no losses."""
+        self._compute_gradients(out_grads, once=False)
+
+    def _compute_gradients(self, out_grads: Any, once: bool) -> None:
         self._expect()
         if not self.for_training:
             raise AssertionError("re-bind with for_training=True to run backward")
         grads = [out_grads] if isinstance(out_grads, NDArray) else list(out_grads or [])
-        self._bound().executor.backward([grad.as_in_context(self._context) for grad in grads] or None)
+        here = [grad.as_in_context(self._context) for grad in grads] or None
+        executor = self._bound().executor
+        if once:
+            executor.backward_once(here)
+        else:
+            executor.backward(here)
 
     def update(self) -> None:
         """Changes the parameters by their gradients. Waits for nothing."""

@@ -182,9 +182,12 @@ class SequentialModule(BaseModule):
 
     def backward(self, out_grads: Any = None) -> None:
         """Computes the gradients, from the last module to the first."""
+        self._compute_gradients(out_grads, once=False)
+
+    def _compute_gradients(self, out_grads: Any, once: bool) -> None:
         self._expect()
         for place in reversed(range(len(self._modules))):
-            self._modules[place].backward(out_grads)
+            self._modules[place]._call_backward(out_grads, once)
             out_grads = self._modules[place].get_input_grads() if place > 0 else None
 
     def update(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List, Sequence, Union
 
 from .. import ndarray
+from .._array import tape
 from .._array.array import NDArray
 from . import _states
 from ._optimizer import Optimizer, State
@@ -72,7 +73,8 @@ class Updater:
 
     def _state(self, index: Any, weight: NDArray) -> State:
         if index not in self.states:
-            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
+            with tape.in_any_case():  # A state that a skipped update makes is the next one's.
+                self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
         elif index in self._loaded:
             self.states[index] = _states.on_context(self.states[index], weight.context)
             self._loaded.discard(index)

@@ -64,6 +64,7 @@ class Executor:
         self._runs(symbol)
         self._outputs: Optional[List[NDArray]] = None
         self._recorded: Optional[List[NDArray]] = None  # The outputs of the last run with their histories, if it was recorded.
+        self._is_used_up = False  # Whether backward_once() has come since.
         self._marked = MarkedArguments(self.arg_arrays, self.grad_arrays, self._requests)
         self._heads = HeadGradients(symbol)
         self._merges = os.environ.get("MXNET_ELIMINATE_COMMON_EXPR") != "0"
@@ -172,6 +173,9 @@ class Executor:
         inputs = [*self.arg_arrays, *self.aux_arrays]
         session = inputs[0]._session if inputs else connect.current()
         context = inputs[0].context if inputs else self._ctx or current_context()
+        if self._recorded is not None:  # The run that it keeps is freed before the next one, not when the client comes to it.
+            session.submit(encoding.free([output._sent() for output in self._recorded]))
+        self._recorded, self._is_used_up = None, False
         arguments = self._marked.read() if recording else [array._sent() for array in [*self.arg_arrays, *self._probes]]
         first = len(self.arg_arrays)
         names = [*arguments[:first], *[array._sent() for array in self.aux_arrays], *arguments[first:]]
@@ -201,13 +205,28 @@ class Executor:
         """Computes the gradients of the last `forward` into `grad_arrays`.
 
         out_grads: dL/d(output), for each output, in order or by name; not needed where all outputs are losses.
+        It may be called again, with others.
         """
+        self._compute(out_grads, is_train, keeps=True)
+
+    def backward_once(self, out_grads: Any = None) -> None:
+        """`backward` for the last time since `forward`. The server goes on with the run, and needs no memory for a copy."""
+        self._compute(out_grads, is_train=True, keeps=False)
+
+    def _compute(self, out_grads: Any, is_train: bool, keeps: bool) -> None:
+        if self._is_used_up:
+            raise MXNetError(
+                "Executor.backward: the run of the last forward is freed, as forward_backward() and fit() compute gradients once. "
+                "For another backward call forward(is_train=True) and backward(), which keeps the run."
+            )
         if self._marked.any and self._recorded is None:  # The last run was for prediction.
             self._run(recording=True, training=False)
         if not self._marked.any:  # MXNet wants no head gradients then.
             return
         gradients = self._heads.check(out_grads, self._output_names, self._outputs or [])
-        self._marked.backward(self._recorded or [], gradients, bool(is_train))
+        self._marked.backward(self._recorded or [], gradients, bool(is_train), keeps)
+        if not keeps:
+            self._recorded, self._is_used_up = None, True
         if self._monitored is not None and self._watch is not None:
             written = {
                 name: grad for name, grad, request in zip(self._names, self.grad_arrays, self._requests) if request == "write"

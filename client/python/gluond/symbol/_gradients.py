@@ -153,12 +153,14 @@ class MarkedArguments:
                 gradient._written_by_server()
         session.submit(encoding.message(encoding.MARK, command))
 
-    def backward(self, outputs: Sequence[NDArray], head_gradients: Sequence[Optional[NDArray]], training: bool) -> None:
-        """Computes the gradients, from the recorded outputs."""
+    def backward(
+        self, outputs: Sequence[NDArray], head_gradients: Sequence[Optional[NDArray]], training: bool, keeps: bool
+    ) -> None:
+        """Computes the gradients, from the recorded outputs. keeps: the server goes on with a copy of their run."""
         command = command_pb2.Command.Backward(
             heads=[encoding.number_of(output._sent()) for output in outputs],
             head_gradients=[0 if gradient is None else encoding.number_of(gradient._sent()) for gradient in head_gradients],
-            retain_graph=True,
+            retain_graph=keeps,
             training=training,
         )
         written = [
