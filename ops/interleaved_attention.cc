@@ -37,6 +37,11 @@ struct HeadSize {
     strides[2] = batch * heads * parts * size;
     strides[3] = 1;
   }
+
+  GemmSize Scores() const {
+    return {length, length, size, false, true, matrices(), size > 0 ? 1 / std::sqrt(static_cast<double>(size)) : 1};
+  }
+  GemmSize WeightedValues() const { return {length, size, length, false, false, matrices()}; }
 };
 
 // One part of all heads, as matrices that follow one another: (batch, heads, length, size). Temporary space.
@@ -58,9 +63,10 @@ struct QueryKey {
     const HeadSize s(attrs.param<InterleavedParam>().heads, in[0].shape);
     ASSIGN_OR_RETURN(const TBlob query, TakePart<D>(ctx, s, kQuery, in[0]));
     ASSIGN_OR_RETURN(const TBlob key, TakePart<D>(ctx, s, kKey, in[0]));
-    const double scale = s.size > 0 ? 1 / std::sqrt(static_cast<double>(s.size)) : 1;
-    return Gemm<D>(ctx, out[0].dtype, {s.length, s.length, s.size, false, true, s.matrices(), scale}, query.data, key.data, req[0],
-                   out[0].data);
+    return Gemm<D>(ctx, out[0].dtype, s.Scores(), query.data, key.data, req[0], out[0].data);
+  }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
+    return PrepareGemm(ctx, out[0].dtype, HeadSize(attrs.param<InterleavedParam>().heads, in[0].shape).Scores(), req[0]);
   }
 };
 
@@ -72,12 +78,15 @@ struct ValueAttention {
     ASSIGN_OR_RETURN(const TBlob value, TakePart<D>(ctx, s, kValues, in[0]));
     ASSIGN_OR_RETURN(void* const space, ctx.scratch->Get(value.bytes()));
     const TBlob by_head = {space, s.ByHead(), value.dtype, value.device};
-    RETURN_IF_ERROR(Gemm<D>(ctx, value.dtype, {s.length, s.size, s.length, false, false, s.matrices()}, in[1].data, value.data,
-                            kWriteTo, by_head.data));
+    RETURN_IF_ERROR(Gemm<D>(ctx, value.dtype, s.WeightedValues(), in[1].data, value.data, kWriteTo, by_head.data));
     StridedCopy copy{.dims = by_head.shape};
     DenseStrides(by_head.shape, copy.x_strides);
     s.InterleavedStrides(1, copy.y_strides);
     return CopyStrided<D>(ctx, copy, by_head, req[0], out[0]);
+  }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs) {
+    if (req[0] == kNullOp) return absl::OkStatus();
+    return PrepareGemm(ctx, in[0].dtype, HeadSize(attrs.param<InterleavedParam>().heads, in[0].shape).WeightedValues(), kWriteTo);
   }
 };
 

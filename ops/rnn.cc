@@ -138,6 +138,13 @@ RnnInputs InputsOf(const RNNParam& p, Blobs in) {
   return inputs;
 }
 
+// PrepareProduct prepares a product of a layer whose tensors have this type: those of 16 bits are computed in float32.
+absl::Status PrepareProduct(const OpContext& ctx, DType dtype, const GemmSize& size, OpReqType req) {
+  return PrepareGemm(ctx, dtype == DType::kFloat64 ? dtype : DType::kFloat32, size, req);
+}
+// A lone step's weights are not packed: UnitProduct.
+bool PacksStates(const RnnSize& s) { return s.steps > 1; }
+
 struct RNN {
   template <class D>
   static absl::Status Run(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
@@ -145,6 +152,16 @@ struct RNN {
     const auto output = [&](size_t i) { return Target{out[i], req[i]}; };
     return RnnForward<D>(ctx, RnnSizeOf(p, in[kRnnData].shape), InputsOf(p, in), output(0), p.state_outputs ? output(1) : Target(),
                          p.state_outputs && p.lstm() ? output(2) : Target(), output(out.size() - 1));
+  }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests, Blobs) {
+    if (ctx.constants != nullptr) return absl::OkStatus();  // The weights are constants more often than not, and are packed then.
+    const RnnSize s = RnnSizeOf(attrs.param<RNNParam>(), in[kRnnData].shape);
+    const DType dtype = in[kRnnData].dtype;
+    for (int64_t layer = 0; layer < s.layers; ++layer) {
+      RETURN_IF_ERROR(PrepareProduct(ctx, dtype, s.GatesOfInput(layer), kWriteTo));
+    }
+    return PacksStates(s) ? absl::OkStatus()
+                          : PrepareProduct(ctx, dtype, s.GatesOfState(), s.mode == RnnMode::kGru ? kWriteTo : kAddTo);
   }
 };
 
@@ -159,6 +176,22 @@ struct BackwardRNN {
     return RnnBackward<D>(ctx, RnnSizeOf(p, in[kRnnData].shape), InputsOf(p, in), in[RnnNumInputs(attrs)], heads[0],
                           heads.size() > 1 ? heads[1] : TBlob(), heads.size() > 2 ? heads[2] : TBlob(), output(kRnnData),
                           output(kParameters), output(kState), p.lstm() ? output(kCell) : Target());
+  }
+  static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs) {
+    const RnnSize s = RnnSizeOf(attrs.param<RNNParam>(), in[kRnnData].shape);
+    const DType dtype = in[kRnnData].dtype;
+    // Gradients of 16 bits are computed beside their tensors.
+    const auto request = [&](size_t i) { return SizeOf(dtype) == 2 && req[i] != kNullOp ? kWriteTo : req[i]; };
+    const auto prepare = [&](const GemmSize& size, OpReqType how) { return PrepareProduct(ctx, dtype, size, how); };
+    if (!PacksStates(s)) RETURN_IF_ERROR(prepare(s.OfState(), kAddTo));
+    for (int64_t layer = 0; layer < s.layers; ++layer) {
+      const OpReqType of_input = layer > 0 ? kWriteTo : request(kRnnData);
+      RETURN_IF_ERROR(prepare(s.OfInput(layer), of_input));
+      if (s.directions > 1 && of_input != kNullOp) RETURN_IF_ERROR(prepare(s.OfInput(layer), kAddTo));
+      RETURN_IF_ERROR(prepare(s.OfInputWeights(layer), request(kParameters)));
+      RETURN_IF_ERROR(prepare(s.OfStateWeights(), request(kParameters)));
+    }
+    return absl::OkStatus();
   }
 };
 

@@ -3,7 +3,6 @@
 #include "engine/core/status_macros.h"
 #include "ops/kernel/bias.h"
 #include "ops/kernel/fill.h"
-#include "ops/kernel/gemm.h"
 #include "ops/kernel/rnn_cells.h"
 #include "ops/kernel/stage.h"
 #include "ops/kernel/unit_product.h"
@@ -75,7 +74,7 @@ absl::Status ForwardDirection(const OpContext& ctx, const RnnSize& s, const RnnI
                               const C* parameters, UnitProduct<D, C>* by_state, const C* x, C* from_state, C* y) {
   const int64_t gates = s.gates();
   const Weights<const C> w(s, parameters, layer, d.reverse ? 1 : 0);
-  UnitProduct<D, C> by_input({.m = s.rows(), .n = gates, .k = s.inputs(layer), .transpose_b = true}, s.units);
+  UnitProduct<D, C> by_input(s.GatesOfInput(layer), s.units);
   RETURN_IF_ERROR(by_input.Load(ctx, parameters, w.input - parameters, 1));
   RETURN_IF_ERROR(by_input.Multiply(ctx, x, kWriteTo, d.gates));
   RETURN_IF_ERROR(by_state->Load(ctx, parameters, w.state - parameters, s.steps));
@@ -144,7 +143,7 @@ absl::Status Forward(const OpContext& ctx, const RnnSize& s, const RnnInputs& in
   if (s.mode == RnnMode::kGru) {
     ASSIGN_OR_RETURN(from_state, Space<C>(ctx, s.batch * s.gates()));
   }
-  UnitProduct<D, C> by_state({.m = s.batch, .n = s.gates(), .k = s.units, .transpose_b = true}, s.units);
+  UnitProduct<D, C> by_state(s.GatesOfState(), s.units);
 
   for (int64_t layer = 0; layer < s.layers; ++layer) {
     C* y = layer + 1 < s.layers ? reserve + s.OutputAt(layer) : y_stage.data;
@@ -234,10 +233,8 @@ absl::Status BackwardWeights(const OpContext& ctx, const RnnSize& s, int64_t lay
                              const BackwardSpace<C>& space, const Weights<C>& dw, OpReqType req) {
   const int64_t gates = s.gates(), rows = s.rows();
   const C* before = d.h + (d.reverse ? s.state() : 0);  // The states before every step, one after the other.
-  RETURN_IF_ERROR(
-      Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.inputs(layer), .k = rows, .transpose_a = true}, space.dgates, x, req, dw.input));
-  RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = gates, .n = s.units, .k = rows, .transpose_a = true}, space.dstate_gates, before,
-                          req, dw.state));
+  RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, s.OfInputWeights(layer), space.dgates, x, req, dw.input));
+  RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, s.OfStateWeights(), space.dstate_gates, before, req, dw.state));
   const TBlob dbias = VectorOf(ctx, space.dbias, gates);
   RETURN_IF_ERROR(SumColumns<D>(ctx, VectorOf(ctx, space.dgates, rows * gates), kWriteTo, dbias));
   RETURN_IF_ERROR((ConvertTo<D, C>(ctx, dbias, req, VectorOf(ctx, dw.input_bias, gates))));
@@ -274,7 +271,7 @@ absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& i
   for (int64_t i = 0; i < 2 && i + 1 < s.layers; ++i) {
     ASSIGN_OR_RETURN(between[i], Space<C>(ctx, s.outputs()));
   }
-  UnitProduct<D, C> by_state({.m = s.batch, .n = s.units, .k = s.gates()}, s.units);
+  UnitProduct<D, C> by_state(s.OfState(), s.units);
 
   for (int64_t layer = s.layers - 1; layer >= 0; --layer) {
     C* dx = layer > 0 ? between[(layer - 1) % 2] : dx_stage.data;
@@ -300,8 +297,7 @@ absl::Status Backward(const OpContext& ctx, const RnnSize& s, const RnnInputs& i
       RETURN_IF_ERROR(end(dstate_out, space.dh));
       if (s.lstm()) RETURN_IF_ERROR(end(dcell_out, space.dc));
       if (dx_req != kNullOp) {
-        RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, {.m = s.rows(), .n = s.inputs(layer), .k = s.gates()}, space.dgates, w.input,
-                                direction > 0 ? kAddTo : dx_req, dx));
+        RETURN_IF_ERROR(Gemm<D>(ctx, DTypeOf<C>, s.OfInput(layer), space.dgates, w.input, direction > 0 ? kAddTo : dx_req, dx));
       }
       if (dparameters.req != kNullOp) {
         RETURN_IF_ERROR(

@@ -15,6 +15,7 @@
 #include "engine/core/op_attr_types.h"
 #include "engine/core/op_context.h"
 #include "engine/core/tensor.h"
+#include "ops/kernel/gemm.h"
 #include "ops/kernel/stage.h"
 
 namespace gluond::ops {
@@ -58,6 +59,15 @@ struct RnnSize {
     return (layers - 1) * (p > 0 ? 2 : 1) * outputs() + (layer * directions + direction) * direction_reserve();
   }
   int64_t reserve() const { return DirectionAt(layers, 0); }
+
+  // The products of a layer: the input's and the state's parts of the gates; and the gradients of the input, of a state, and of
+  // the weights of both.
+  GemmSize GatesOfInput(int64_t layer) const { return {.m = rows(), .n = gates(), .k = inputs(layer), .transpose_b = true}; }
+  GemmSize GatesOfState() const { return {.m = batch, .n = gates(), .k = units, .transpose_b = true}; }
+  GemmSize OfState() const { return {.m = batch, .n = units, .k = gates()}; }
+  GemmSize OfInput(int64_t layer) const { return {.m = rows(), .n = inputs(layer), .k = gates()}; }
+  GemmSize OfInputWeights(int64_t layer) const { return {.m = gates(), .n = inputs(layer), .k = rows(), .transpose_a = true}; }
+  GemmSize OfStateWeights() const { return {.m = gates(), .n = units, .k = rows(), .transpose_a = true}; }
 };
 
 // A tensor that is not there has no data.

@@ -98,7 +98,7 @@ class PrepareTest : public testing::Test {
   NodeEntry Layer(const std::string& op, const std::string& name, const NodeEntry& x, AttrDict attrs) {
     return MakeNode(op, name, {x, MakeVariable(name + "_weight"), MakeVariable(name + "_bias")}, attrs);
   }
-  // The network has convolutions of images, in groups and turned round, a dense layer, and products.
+  // The network has convolutions of images, in groups and turned round, a dense layer, products, attention and recurrent layers.
   std::vector<NodeEntry> Network() {
     NodeEntry y = Layer("Convolution", "a", data_, {{"kernel", "(3,3)"}, {"num_filter", "16"}, {"pad", "(1,1)"}});
     y = MakeNode("Activation", "relu", {y}, {{"act_type", "relu"}});
@@ -106,7 +106,27 @@ class PrepareTest : public testing::Test {
     y = Layer("Deconvolution", "c", y, {{"kernel", "(2,2)"}, {"num_filter", "8"}, {"stride", "(2,2)"}, {"no_bias", "False"}});
     const NodeEntry dense = Layer("FullyConnected", "d", y, {{"num_hidden", "40"}});
     return {dense, MakeNode("dot", "e", {dense, MakeVariable("e_weight", {{"__shape__", "(40,24)"}})}),
-            MakeNode("batch_dot", "f", {y, y}, {{"transpose_b", "True"}})};
+            MakeNode("batch_dot", "f", {y, y}, {{"transpose_b", "True"}}), Attention(), Recurrent()};
+  }
+
+  // 144 places in as many sequences as the data has rows, each of two heads of 20.
+  NodeEntry Attention() {
+    const NodeEntry x =
+        MakeNode("tile", "long", {MakeNode("transpose", "turned", {Places()}, {{"axes", "(1,0,2)"}})}, {{"reps", "(1,1,40)"}});
+    const AttrDict heads = {{"heads", "2"}};
+    const NodeEntry scores = MakeNode("_contrib_interleaved_matmul_selfatt_qk", "scores", {x}, heads);
+    return MakeNode("_contrib_interleaved_matmul_selfatt_valatt", "values", {x, scores}, heads);
+  }
+  NodeEntry Recurrent() {
+    const NodeEntry zeros = MakeNode("_zeros", "state", {}, {{"shape", "(4,144,8)"}});
+    const NodeEntry y = MakeNode("RNN", "r", {Places(), MakeVariable("r_weight"), zeros},
+                                 {{"mode", "rnn_tanh"}, {"state_size", "8"}, {"num_layers", "2"}, {"bidirectional", "True"}});
+    return y;
+  }
+  // (rows, 144, 3): the data's pixels one after the other.
+  NodeEntry Places() {
+    return MakeNode("Reshape", "places", {MakeNode("transpose", "last", {data_}, {{"axes", "(0,2,3,1)"}})},
+                    {{"shape", "(0,-3,0)"}});
   }
 
   std::shared_ptr<Budget> budget_ = std::make_shared<Budget>("the test", int64_t{1} << 30, "--max_tensor_bytes");
@@ -135,7 +155,8 @@ TEST_F(PrepareTest, APredictionFindsEverything) {
 TEST_F(PrepareTest, AStepFindsEverything) {
   const std::vector<NodeEntry> ys = Network();
   std::vector<NodeEntry> xs = {data_}, outputs = ys;
-  for (const char* name : {"a_weight", "a_bias", "b_weight", "b_bias", "c_weight", "c_bias", "d_weight", "d_bias", "e_weight"}) {
+  for (const char* name :
+       {"a_weight", "a_bias", "b_weight", "b_bias", "c_weight", "c_bias", "d_weight", "d_bias", "e_weight", "r_weight"}) {
     PostOrderVisit(ys, [&](const NodePtr& node) {
       if (node->is_variable() && node->name() == name) xs.push_back({node, 0});
     });
