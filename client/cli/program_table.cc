@@ -50,7 +50,8 @@ std::string OperatorText(const std::string& op, const char* none) { return op.em
 std::string PassRows(const v1::ExplainResponse& program) {
   Table rows = {{"pass", "calls", "what it did"}};
   for (const v1::ProgramPass& pass : program.passes()) {
-    rows.push_back({pass.name(), absl::StrCat(pass.calls_before(), " > ", pass.calls_after()), EffectText(pass)});
+    rows.push_back({absl::StrCat(pass.name(), pass.once() ? ", once" : ""),
+                    absl::StrCat(pass.calls_before(), " > ", pass.calls_after()), EffectText(pass)});
     const int shown = std::min(pass.changes_size(), kMostChanges);
     for (int i = 0; i < shown; ++i) {
       const v1::ProgramPass::Change& change = pass.changes(i);

@@ -40,7 +40,7 @@ constexpr Pass kPasses[] = {
      }},
     {"simplify", Stage::kRewrite, kOptional, Pass::For::kAll,
      [](Unit* unit) -> absl::Status { return unit->Replace(Simplify(unit->graph())); }},
-    {"keep_constants", Stage::kPlan, kOptional, Pass::For::kPredictions,
+    {kKeepConstants, Stage::kPlan, kOptional, Pass::For::kPredictions,
      [](Unit* unit) -> absl::Status {
        if (!unit->has_constants()) return absl::OkStatus();
        ASSIGN_OR_RETURN(const Inferred* const inferred, unit->inferred());

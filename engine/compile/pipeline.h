@@ -31,6 +31,9 @@ struct Pass {
   absl::Status (*run)(Unit* unit);
 };
 
+// The pass that keeps what follows from constants. ForInference (engine/nn) does its work for programs of all shapes.
+inline constexpr absl::string_view kKeepConstants = "keep_constants";
+
 // All of them, in the order in which they run.
 absl::Span<const Pass> Passes();
 

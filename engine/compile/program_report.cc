@@ -4,8 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/container/btree_map.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/flop.h"
@@ -18,134 +16,15 @@ namespace gluond {
 namespace {
 
 using Place = ProgramReport::Place;
-using PassReport = ProgramReport::PassReport;
-
-// A call as a pass can change it. Renewed nodes with other inputs are the same calls.
-struct ChangedCall {
-  std::string name;
-  const Op* op = nullptr;
-  std::string attributes;
-
-  template <class H>
-  friend H AbslHashValue(H h, const ChangedCall& key) {
-    return H::combine(std::move(h), key.name, key.op, key.attributes);
-  }
-  friend bool operator==(const ChangedCall& a, const ChangedCall& b) {
-    return a.op == b.op && a.name == b.name && a.attributes == b.attributes;
-  }
-};
-ChangedCall KeyOf(const Node& node) {
-  ChangedCall key{node.name(), node.op(), ""};
-  for (const auto& [name, value] : node.attrs.dict) absl::StrAppend(&key.attributes, name, "=", value.size(), ":", value, ",");
-  return key;
-}
-
-// The passes' work, as it shows in the unit after each of them.
-class PassWatcher {
- public:
-  explicit PassWatcher(Unit& unit) : unit_(unit), calls_(Calls()) {}
-
-  void After(const Pass& pass, PassTurn turn) {
-    PassReport& report = reports_.emplace_back();
-    report.name = std::string(pass.name);
-    report.optional = pass.optional;
-    report.turn = turn;
-    report.calls_before = report.calls_after = num_calls_;
-    if (turn != PassTurn::kRan) return;
-    AddChanges(&report);
-    if (!unit_.note.empty()) AddEffect(&report, std::exchange(unit_.note, {}));
-    if (unit_.num_constants() != num_constants_) {
-      num_constants_ = unit_.num_constants();
-      AddEffect(&report, absl::StrCat(num_constants_, " values follow from constants and are kept"));
-    }
-    if (unit_.plan.offset.size() != num_planned_) {
-      num_planned_ = unit_.plan.offset.size();
-      AddEffect(&report, absl::StrCat("an arena of ", unit_.plan.arena_bytes, " bytes; tensors have ", unit_.plan.unshared_bytes));
-    }
-    if (!unit_.chains.empty()) {
-      uint32_t steps = 0;
-      for (const RowChain& chain : unit_.chains) steps += chain.last - chain.first;
-      AddEffect(&report, absl::StrCat(unit_.chains.size(), " chains of ", steps, " steps"));
-    }
-  }
-
-  std::vector<PassReport> Take() { return std::move(reports_); }
-  // The last pass that has made the call or changed it; empty: none.
-  std::string PassOf(const Node& node) const {
-    const auto made = made_by_.find(KeyOf(node));
-    return made == made_by_.end() ? "" : made->second;
-  }
-
- private:
-  using CallCounts = absl::flat_hash_map<ChangedCall, int64_t>;
-
-  CallCounts Calls() {
-    CallCounts calls;
-    num_calls_ = 0;
-    PostOrderVisit(unit_.graph().outputs, [&](const NodePtr& node) {
-      if (node->is_variable()) return;
-      ++calls[KeyOf(*node)];
-      ++num_calls_;
-    });
-    return calls;
-  }
-
-  static void AddEffect(PassReport* report, const std::string& effect) {
-    absl::StrAppend(&report->effect, report->effect.empty() ? "" : "; ", effect);
-  }
-
-  void AddChanges(PassReport* report) {
-    const CallCounts before = std::exchange(calls_, Calls());
-    report->calls_after = num_calls_;
-    struct Calls {
-      std::vector<const Op*> gone, made;
-    };
-    absl::btree_map<std::string, Calls> changes;
-    const auto count = [](const CallCounts& calls, const ChangedCall& key) {
-      const auto found = calls.find(key);
-      return found == calls.end() ? 0 : found->second;
-    };
-    for (const auto& [key, number] : before) {
-      for (int64_t i = count(calls_, key); i < number; ++i) changes[key.name].gone.push_back(key.op);
-    }
-    for (const auto& [key, number] : calls_) {
-      for (int64_t i = count(before, key); i < number; ++i) changes[key.name].made.push_back(key.op);
-      if (count(before, key) < number) made_by_[key] = report->name;
-    }
-    int64_t gone = 0, made = 0, changed = 0;
-    std::vector<ProgramReport::Change> news;
-    for (const auto& [name, calls] : changes) {
-      for (size_t i = 0; i < std::max(calls.gone.size(), calls.made.size()); ++i) {
-        const Op* const was = i < calls.gone.size() ? calls.gone[i] : nullptr;
-        const Op* const is = i < calls.made.size() ? calls.made[i] : nullptr;
-        ++(is == nullptr ? gone : was == nullptr ? made : changed);
-        (was == nullptr ? news : report->changes)
-            .push_back({name, was == nullptr ? "" : was->name(), is == nullptr ? "" : is->name()});
-      }
-    }
-    report->num_changes = gone + made + changed;
-    report->changes.insert(report->changes.end(), news.begin(), news.end());
-    if (report->changes.size() > ProgramReport::kMostChanges) report->changes.resize(ProgramReport::kMostChanges);
-    if (report->num_changes > 0) AddEffect(report, absl::StrCat(gone, " calls gone, ", changed, " changed, ", made, " new"));
-  }
-
-  Unit& unit_;
-  int64_t num_calls_ = 0;
-  CallCounts calls_;
-  absl::flat_hash_map<ChangedCall, std::string> made_by_;
-  uint32_t num_constants_ = 0;
-  size_t num_planned_ = 0;
-  std::vector<PassReport> reports_;
-};
 
 class Reporter {
  public:
-  Reporter(Unit& unit, const Inferred& inferred, const PassWatcher& watcher)
+  Reporter(Unit& unit, const Inferred& inferred, const PassHistory& history)
       : graph_(unit.indexed()),
         inferred_(inferred),
         plan_(unit.plan),
         unit_(unit),
-        watcher_(watcher),
+        history_(history),
         last_(graph_.num_entries(), 0),
         is_constant_(graph_.num_entries(), false) {
     for (uint32_t k = 0; k < unit.num_constants(); ++k) is_constant_[graph_.outputs()[k].entry] = true;
@@ -241,7 +120,7 @@ class Reporter {
     ProgramReport::Step step;
     step.name = node.name();
     step.op = node.op()->name();
-    step.pass = watcher_.PassOf(node);
+    step.pass = history_.PassOf(node);
     step.computes_constants = unit_.computes_constants()[id];
     ShapeVector in, out;
     int64_t elements = 0;
@@ -274,7 +153,7 @@ class Reporter {
   const Inferred& inferred_;
   const MemoryPlan& plan_;
   Unit& unit_;
-  const PassWatcher& watcher_;
+  const PassHistory& history_;
   std::vector<uint32_t> last_;  // By entry: the last step that needs it.
   std::vector<bool> is_constant_;
 };
@@ -282,15 +161,16 @@ class Reporter {
 }  // namespace
 
 absl::StatusOr<ProgramReport> ReportProgram(const Graph& graph, const Signatures& known, const UnitOptions& options,
-                                            PassSet left_out) {
+                                            PassSet left_out, PassHistory before) {
   RETURN_IF_ERROR(Validate(graph));
   Unit unit(graph, known, options);
-  PassWatcher watcher(unit);
+  PassWatcher watcher(unit, std::move(before));
   RETURN_IF_ERROR(RunPasses(Stage::kPlan, left_out, &unit, [&](const Pass& pass, PassTurn turn) { watcher.After(pass, turn); }));
   ASSIGN_OR_RETURN(const Inferred* const inferred, unit.inferred());
+  PassHistory history = watcher.Take();
   ProgramReport report;
-  Reporter(unit, *inferred, watcher).Fill(&report);
-  report.passes = watcher.Take();
+  Reporter(unit, *inferred, history).Fill(&report);
+  report.passes = std::move(history.passes);
   return report;
 }
 

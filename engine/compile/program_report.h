@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/compile/pass_set.h"
-#include "engine/compile/pipeline.h"
+#include "engine/compile/pass_watcher.h"
 #include "engine/compile/unit.h"
 #include "engine/core/graph.h"
 #include "engine/core/shape.h"
@@ -52,20 +52,6 @@ struct ProgramReport {
     uint32_t first = 0, last = 0;
     int64_t rows = 0, chunks = 0;
   };
-  struct Change {
-    std::string node;
-    std::string before, after;  // Operators. Empty: there was, or is, no such call.
-  };
-  struct PassReport {
-    std::string name;
-    bool optional = false;
-    PassTurn turn = PassTurn::kRan;
-    int64_t calls_before = 0, calls_after = 0;
-    std::vector<Change> changes;  // The first kMostChanges: new calls come last.
-    int64_t num_changes = 0;
-    std::string effect;  // In words; empty: it has changed nothing.
-  };
-  static constexpr size_t kMostChanges = 100;
 
   std::vector<Tensor> variables;
   std::vector<Step> steps;
@@ -85,9 +71,9 @@ struct ProgramReport {
   int64_t peak_bytes = 0;
 };
 
-// Errors as RunPasses'. INVALID_ARGUMENT: the tensors together have more than 2^62 bytes.
+// `before`: what has been done to `graph`. Errors as RunPasses'. INVALID_ARGUMENT: the tensors together have more than 2^62 bytes.
 absl::StatusOr<ProgramReport> ReportProgram(const Graph& graph, const Signatures& known, const UnitOptions& options,
-                                            PassSet left_out);
+                                            PassSet left_out, PassHistory before = {});
 
 }  // namespace gluond
 

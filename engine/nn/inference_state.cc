@@ -144,13 +144,16 @@ Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device devic
   const auto constants = std::make_shared<const Names>(UnwrittenBy(given, std::move(names)));
   const Signatures known = SignaturesOf(state);
   InferenceState made;
-  Unit unit(given, known, {.device = device, .open_shapes = true, .checks_values = true, .constants = constants});
-  absl::StatusOr<std::vector<NodeEntry>> entries;
+  const bool keeps = !LeftOutPasses().Contains(kKeepConstants);
+  Unit unit(given, known, {.device = device, .open_shapes = true, .checks_values = keeps, .constants = constants});
+  PassWatcher watcher(unit);
+  absl::StatusOr<std::vector<NodeEntry>> entries = std::vector<NodeEntry>();
   {
     const CancellationScope scope(cancellation.get());
-    made.why_not = RunPasses(Stage::kRewrite, LeftOutPasses(), &unit);
+    made.why_not =
+        RunPasses(Stage::kRewrite, LeftOutPasses(), &unit, [&](const Pass& pass, PassTurn turn) { watcher.After(pass, turn); });
     if (made.why_not.ok()) made.why_not = unit.inferred().status();
-    if (made.why_not.ok()) entries = ConstantEntries(unit.indexed(), **unit.inferred(), *constants, DeviceType::kCpu);
+    if (made.why_not.ok() && keeps) entries = ConstantEntries(unit.indexed(), **unit.inferred(), *constants, DeviceType::kCpu);
   }
   if (made.why_not.ok()) {
     const StandIns stand_ins(unit.graph(), entries.value_or(std::vector<NodeEntry>()));
@@ -163,11 +166,18 @@ Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device devic
     if (computed.ok()) {
       for (size_t i = 0; i < computed->size(); ++i) values[stand_ins.names()[i]] = (*computed)[i];
       CO_ASSIGN_OR_RETURN(std::vector<NodeEntry> outputs, stand_ins.In(unit.graph()));
-      CO_ASSIGN_OR_RETURN(made.state, WithOutputs(state, std::move(outputs), values));
+      CO_ASSIGN_OR_RETURN(made.state, WithOutputs(state, outputs, values));
+      if (!computed->empty()) unit.note = absl::StrCat(computed->size(), " values that follow from parameters became parameters");
+      CO_RETURN_IF_ERROR(unit.Replace(Graph{std::move(outputs)}));
+      watcher.After({kKeepConstants, Stage::kRewrite, /*optional=*/true, Pass::For::kPredictions, nullptr},
+                    keeps ? PassTurn::kRan : PassTurn::kLeftOut);
+      made.history = watcher.Take();
       co_return made;
     }
   }
   if (cancellation != nullptr) CO_RETURN_IF_ERROR(cancellation->Check());  // That is no reason to keep the old graph.
+  made.history = watcher.Take();
+  made.history.TakeBack(made.why_not.message());
   CO_ASSIGN_OR_RETURN(made.state, WithOutputs(state, state.definition.outputs, values));
   co_return made;
 }

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "engine/compile/pass_watcher.h"
 #include "engine/nn/model.h"
 #include "engine/runtime/cancellation.h"
 #include "engine/runtime/lane.h"
@@ -24,6 +25,7 @@ struct InferenceState {
   // Where the state has its old graph: the reason. A pass has failed, there is no memory for new values, one of them is not
   // finite, or the clients that compute an operator are away.
   absl::Status why_not;
+  PassHistory history;  // The passes have made the new graph.
 };
 
 // `state` has all its values, on the host; the predictions are for `device`. Works beside `lane`, a CPU's, and computes on it:

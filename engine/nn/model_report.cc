@@ -43,7 +43,8 @@ absl::Status AddInputs(const std::vector<ModelInput>& inputs, const InputShapes&
 }  // namespace
 
 absl::StatusOr<ProgramReport> ReportModel(const Model& model, const Graph& graph, UnitOptions options,
-                                          const std::vector<ModelInput>& inputs, const InputShapes& given, Signatures known) {
+                                          const std::vector<ModelInput>& inputs, const InputShapes& given, Signatures known,
+                                          PassHistory before) {
   RETURN_IF_ERROR(AddInputs(inputs, given, &known));
   std::string open;
   for (const ModelInput& input : inputs) {
@@ -59,14 +60,14 @@ absl::StatusOr<ProgramReport> ReportModel(const Model& model, const Graph& graph
   if (!options.is_train) {
     options.constants = std::make_shared<const absl::flat_hash_set<std::string>>(UnwrittenBy(graph, std::move(names)));
   }
-  absl::StatusOr<ProgramReport> report = ReportProgram(graph, known, options, LeftOutPasses());
+  absl::StatusOr<ProgramReport> report = ReportProgram(graph, known, options, LeftOutPasses(), std::move(before));
   if (!absl::IsFailedPrecondition(report.status()) || open.empty()) return report;
   return absl::FailedPreconditionError(
       absl::StrCat(report.status().message(), ". Tell the whole shapes of the inputs; open are: ", open));
 }
 
-absl::StatusOr<ProgramReport> ReportModel(const Model& model, const InputShapes& given) {
-  return ReportModel(model, Graph{model.definition().outputs}, UnitOptions(), model.inputs(), given);
+absl::StatusOr<ProgramReport> ReportModel(const Model& model, const InputShapes& given, PassHistory before) {
+  return ReportModel(model, Graph{model.definition().outputs}, UnitOptions(), model.inputs(), given, {}, std::move(before));
 }
 
 }  // namespace gluond

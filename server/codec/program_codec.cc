@@ -41,13 +41,14 @@ void StepToProto(const ProgramReport::Step& step, v1::ProgramStep* proto) {
   proto->set_computes_constants(step.computes_constants);
 }
 
-void PassToProto(const ProgramReport::PassReport& pass, v1::ProgramPass* proto) {
+void PassToProto(const PassReport& pass, v1::ProgramPass* proto) {
   proto->set_name(pass.name);
   proto->set_optional(pass.optional);
+  proto->set_once(pass.once);
   proto->set_turn(TurnToProto(pass.turn));
   proto->set_calls_before(pass.calls_before);
   proto->set_calls_after(pass.calls_after);
-  for (const ProgramReport::Change& change : pass.changes) {
+  for (const PassReport::Change& change : pass.changes) {
     v1::ProgramPass::Change* const its = proto->add_changes();
     its->set_node(change.node);
     its->set_before(change.before);
@@ -82,7 +83,7 @@ void ProgramTensorToProto(const ProgramReport::Tensor& tensor, v1::ProgramTensor
 
 void ProgramToProto(const ProgramReport& report, v1::ExplainResponse* proto) {
   for (const ProgramReport::Step& step : report.steps) StepToProto(step, proto->add_steps());
-  for (const ProgramReport::PassReport& pass : report.passes) PassToProto(pass, proto->add_passes());
+  for (const PassReport& pass : report.passes) PassToProto(pass, proto->add_passes());
   for (const ProgramReport::Chain& chain : report.chains) {
     v1::ProgramChain* const its = proto->add_chains();
     its->set_first(static_cast<int32_t>(chain.first));

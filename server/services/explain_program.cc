@@ -1,6 +1,7 @@
 #include "server/services/explain_program.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -21,8 +22,11 @@ constexpr int64_t kExplainedTensorBytes = 1024;
 // A step of training has about so many calls for each call of the model.
 constexpr int64_t kCallsOfATrainStep = 4;
 
-// The model that is looked at, which goes on until the handle goes.
-using Explained = std::shared_ptr<const HostedModel>;
+// The model that is looked at, which goes on until the handle goes, and what was done to its graph.
+struct Explained {
+  std::shared_ptr<const HostedModel> hosted;
+  PassHistory history;
+};
 
 absl::StatusOr<Explained> FindExplained(const v1::ExplainRequest& request, const Models& models, const VersionTable& served,
                                         v1::ExplainResponse* response) {
@@ -35,7 +39,8 @@ absl::StatusOr<Explained> FindExplained(const v1::ExplainRequest& request, const
   if (request.served().empty()) {
     if (!request.version().empty()) return InField("version", Invalid("a model has no versions; name them in `served`"));
     response->set_name(request.model());
-    return models.Use(request.model());
+    ASSIGN_OR_RETURN(const std::shared_ptr<const HostedModel> hosted, models.Use(request.model()));
+    return Explained{hosted, {}};
   }
   if (request.mode() != v1::ExplainRequest::PREDICT) {
     return InField("mode", Invalid("a published version only predicts; leave `mode` out, or name a `model`"));
@@ -43,7 +48,7 @@ absl::StatusOr<Explained> FindExplained(const v1::ExplainRequest& request, const
   ASSIGN_OR_RETURN(const ServedVersionPtr version, served.Choose(request.served(), request.version(), std::nullopt));
   response->set_name(request.served());
   response->set_version(version->number());
-  return Explained(version, &version->model());
+  return Explained{{version, &version->model()}, version->history()};
 }
 
 // Leaves out what explain.proto says, as far as it must.
@@ -69,9 +74,9 @@ void FitProgram(int64_t most_bytes, v1::ExplainResponse* response) {
 
 absl::Status ExplainProgram(const v1::ExplainRequest& request, const Models& models, const VersionTable& served,
                             const std::shared_ptr<Budget>& memory, int64_t most_bytes, v1::ExplainResponse* response) {
-  ASSIGN_OR_RETURN(const Explained hosted, FindExplained(request, models, served, response));
+  ASSIGN_OR_RETURN(Explained explained, FindExplained(request, models, served, response));
   ASSIGN_OR_RETURN(const InputShapes shapes, InputShapesFromProto(request.inputs()));
-  const Model& model = hosted->model();
+  const Model& model = explained.hosted->model();
   const bool trains = request.mode() == v1::ExplainRequest::TRAIN_STEP;
   Reservation meanwhile(Budget::PartOf(memory));
   int64_t bytes = 0;
@@ -82,11 +87,11 @@ absl::Status ExplainProgram(const v1::ExplainRequest& request, const Models& mod
   absl::StatusOr<ProgramReport> report = absl::InternalError("");
   std::vector<ModelInput> inputs = model.inputs();
   if (trains) {
-    ASSIGN_OR_RETURN(const std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
+    ASSIGN_OR_RETURN(const std::shared_ptr<Trainer> trainer, explained.hosted->NeedTrainer());
     report = trainer->ReportStep(shapes);
     inputs = trainer->inputs();
   } else {
-    report = ReportModel(model, shapes);
+    report = ReportModel(model, shapes, std::move(explained.history));
   }
   RETURN_IF_ERROR(report.status());
   response->set_device(model.options().lane->device().ToString());

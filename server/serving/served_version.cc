@@ -89,6 +89,7 @@ Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std
   CO_ASSIGN_OR_RETURN(InferenceState made, co_await ForInference(std::move(state), place.device, host_lane,
                                                                  *shared_.devices.host().allocator, cancellation));
   why_not_rewritten_ = made.why_not;
+  history_ = std::make_shared<const PassHistory>(std::move(made.history));
   state = std::move(made.state);
   CO_ASSIGN_OR_RETURN(state.parameters, co_await Keep(state.parameters, place, name));
   for (int64_t i = 0; i < options_.instances; ++i) {

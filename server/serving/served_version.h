@@ -30,6 +30,10 @@
 #include "server/serving/options.h"
 #include "server/serving/statistics.h"
 
+namespace gluond {
+struct PassHistory;
+}  // namespace gluond
+
 namespace gluond::server {
 
 class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
@@ -59,6 +63,8 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   const Statistics& statistics() const { return statistics_; }
   // Where the version computes the model's graph as it is: the reason (engine/nn/inference_state.h).
   const absl::Status& why_not_rewritten() const { return why_not_rewritten_; }
+  // The passes that made the version's graph of the model's (engine/compile/pass_watcher.h).
+  const PassHistory& history() const { return *history_; }
   // Requests that wait for an instance.
   int64_t waiting() const {
     MutexLock lock(mu_);
@@ -112,6 +118,7 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   const Shared shared_;
   const int64_t number_;
   absl::Status why_not_rewritten_;
+  std::shared_ptr<const PassHistory> history_;
   const ServingOptions options_;
   std::shared_ptr<Budget> values_;              // Pays for the parameters, and for the forms in which kernels want them.
   std::shared_ptr<ConstantTensors> constants_;  // The parameters.

@@ -91,6 +91,24 @@ TEST_F(ExplainTest, TellsWhatAPublishedVersionServes) {
   EXPECT_EQ(version.version(), 1);
   EXPECT_EQ(version.totals().constant_bytes(), 0) << "that has been done when it was published";
   EXPECT_LT(version.steps_size(), model.steps_size());
+  const auto pass_of = [&version](absl::string_view name, bool once) {
+    for (const v1::ProgramPass& pass : version.passes()) {
+      if (pass.name() == name && pass.once() == once) return pass;
+    }
+    ADD_FAILURE() << "no pass " << name;
+    return v1::ProgramPass();
+  };
+  EXPECT_TRUE(version.passes(0).once()) << "what publishing has done comes first";
+  const v1::ProgramPass folded = pass_of("fold_affine", true), kept = pass_of("keep_constants", true);
+  EXPECT_THAT(folded.effect(), HasSubstr("1 calls gone"));
+  EXPECT_GT(kept.calls_before(), kept.calls_after());
+  EXPECT_THAT(kept.effect(), HasSubstr("values that follow from parameters became parameters"));
+  EXPECT_EQ(pass_of("fold_affine", false).effect(), "") << "there is nothing left";
+  EXPECT_EQ(pass_of("validate", false).calls_before(), kept.calls_after());
+  EXPECT_EQ(pass_of("validate", true).calls_before(), 3) << "the model's own graph";
+  int made_by_passes = 0;
+  for (const v1::ProgramStep& step : version.steps()) made_by_passes += step.made_by().empty() ? 0 : 1;
+  EXPECT_GT(made_by_passes, 0);
   EXPECT_EQ(Explain(R"({"served": "images", )" + shape).version(), 1);
   Explain(R"({"served": "images", "version": "2"})", StatusCode::NOT_FOUND);
   Explain(R"({"served": "images", "mode": "TRAIN_STEP"})", StatusCode::INVALID_ARGUMENT);

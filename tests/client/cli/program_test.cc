@@ -56,6 +56,12 @@ TEST(ProgramTableTest, ShowsSumsStepsAndPasses) {
   EXPECT_FALSE(Has(text, "done_once"));
 }
 
+TEST(ProgramTableTest, TellsWhichPassesRanOnce) {
+  v1::ExplainResponse program = ToyProgram();
+  program.mutable_passes(0)->set_once(true);
+  EXPECT_TRUE(Has(ProgramTable(program), "validate, once  3 > 3  no change\n"));
+}
+
 TEST(ProgramTableTest, HasAtMost120Columns) {
   v1::ExplainResponse program = ToyProgram();
   v1::ProgramStep& step = *program.mutable_steps(0);

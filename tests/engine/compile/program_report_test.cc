@@ -34,8 +34,8 @@ Signatures Given(const Shape& shape) { return {{"x", {shape, DType::kFloat32}}};
 
 double FlopOf(const NodeEntry& y, Signatures known) { return Reported({y}, std::move(known)).steps.front().flop; }
 
-const ProgramReport::PassReport& PassOf(const ProgramReport& report, absl::string_view name) {
-  for (const ProgramReport::PassReport& pass : report.passes) {
+const PassReport& PassOf(const ProgramReport& report, absl::string_view name) {
+  for (const PassReport& pass : report.passes) {
     if (pass.name == name) return pass;
   }
   ADD_FAILURE() << "no pass " << name;
@@ -170,7 +170,7 @@ TEST(ProgramReportTest, TellsWhatEachPassDid) {
   const ProgramReport report = Reported({y}, Given({2, 16, 6, 6}), false, "-simplify,-block_channels");
   ASSERT_EQ(report.passes.size(), Passes().size());
   for (size_t i = 0; i < Passes().size(); ++i) EXPECT_EQ(report.passes[i].name, Passes()[i].name);
-  const ProgramReport::PassReport& fold = PassOf(report, "fold_affine");
+  const PassReport& fold = PassOf(report, "fold_affine");
   EXPECT_EQ(fold.turn, PassTurn::kRan);
   EXPECT_EQ(fold.calls_before, 2);
   EXPECT_GT(fold.calls_after, 2) << "calls of constants are new";

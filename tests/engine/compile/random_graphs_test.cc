@@ -165,7 +165,7 @@ class RandomGraphsTest : public testing::Test {
         ReportProgram({outputs}, ImagesOf(rows), {.is_train = is_train, .constants = ConstantsOf(outputs, is_train)}, PassSet());
     EXPECT_EQ(report.status(), absl::OkStatus());
     std::vector<std::string> passes;
-    for (const ProgramReport::PassReport& pass : report->passes) {
+    for (const PassReport& pass : report->passes) {
       if (!pass.optional || pass.turn != PassTurn::kRan) continue;
       passes.push_back(pass.name);
       changed_[pass.name] += pass.effect.empty() ? 0 : 1;

@@ -396,6 +396,24 @@ TEST_F(InferenceStateTest, ValuesThatAreNotFiniteAreNotFolded) {
   const InferenceState made = MadeFor(state, Device());
   EXPECT_EQ(Count(made.state, "BatchNorm"), 1) << "60,000 / sqrt(0.001) is no float16";
   EXPECT_TRUE(absl::IsFailedPrecondition(made.why_not)) << made.why_not;
+  EXPECT_TRUE(made.history.made_by.empty());
+  ASSERT_FALSE(made.history.passes.empty());
+  for (const PassReport& pass : made.history.passes) {
+    EXPECT_EQ(pass.calls_after, 2) << pass.name;
+    EXPECT_TRUE(pass.changes.empty()) << pass.name;
+    if (pass.name != "fold_affine") continue;
+    EXPECT_EQ(pass.effect, "taken back: a constant is not finite");
+  }
+}
+
+TEST_F(InferenceStateTest, WhatFollowsFromConstantsStaysWhereThatPassIsLeftOut) {
+  const ModelState state = State({Normalize(Convolve(MakeVariable("x"), "w"))}, kImages);
+  SetLeftOutPasses(*PassSet::Parse("-keep_constants"));
+  const ModelState made = Made(state);
+  SetLeftOutPasses({});
+  EXPECT_EQ(Count(made, "BatchNorm"), 0) << "folded";
+  EXPECT_GT(made.parameters.size(), Made(state).parameters.size());
+  ExpectSamePredictions(state, made, kImages, 1e-5);
 }
 
 TEST_F(InferenceStateTest, ACallThatIsGivenUpKeepsNoOldGraph) {

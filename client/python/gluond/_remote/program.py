@@ -132,7 +132,13 @@ def _passes(proto: Any) -> List[str]:
     turns = {explain_pb2.ProgramPass.LEFT_OUT: "left out", explain_pb2.ProgramPass.OF_OTHER_PROGRAMS: "for other programs"}
     rows: List[Tuple[str, ...]] = [("pass", "calls", "what it did")]
     for run in proto.passes:
-        rows.append((run.name, f"{run.calls_before} > {run.calls_after}", turns.get(run.turn) or run.effect or "no change"))
+        rows.append(
+            (
+                run.name + (", once" if run.once else ""),
+                f"{run.calls_before} > {run.calls_after}",
+                turns.get(run.turn) or run.effect or "no change",
+            )
+        )
         shown = run.changes[:_MOST_CHANGES]
         for change in shown:
             before, after = _short(change.before or "new", 20), _short(change.after or "gone", 20)
