@@ -27,7 +27,8 @@ namespace gluond::server {
 
 class Stores {
  public:
-  // All outlive Stop; the folder is this server's alone until then. FAILED_PRECONDITION: it is no folder, or another server's.
+  // The arguments outlive Stop. No other server has the folder until Stop. FAILED_PRECONDITION: the path is no folder, or another
+  // server has the folder.
   static absl::StatusOr<std::unique_ptr<Stores>> Open(const ServerOptions& options, Runner& runner, Devices& devices,
                                                       Models& models, Datasets& datasets);
   // Looks whether the options' folder could be opened, and changes nothing.

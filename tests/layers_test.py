@@ -153,6 +153,14 @@ class LayersTest(unittest.TestCase):
         self.assertGreaterEqual(len(list(sources(root))), AT_LEAST)
         self.assertEqual(list(breaches(root)), [])
 
+    def test_a_call_and_its_way_name_nothing_of_gRPC(self):
+        root = pathlib.Path(os.path.realpath(__file__)).parent.parent
+        for name in "pipeline.cc", "unary_call.h", "unary_call.cc", "call.h", "stream.h", "stream.cc":
+            text = (root / "server/rpc" / name).read_text()
+            with self.subTest(name=name):
+                self.assertEqual(re.findall(r"\bgrpc(?:_core)?::\w*|\bgrpc_\w+", COMMENT_OR_STRING.sub("", text)), [])
+                self.assertEqual([each for each in imports(name, text) if each.startswith("grpc")], [])
+
     def test_the_tables_have_no_cycle(self):
         below = {room: set(names) for room, names in MAY_IMPORT.items()}
         below.update(

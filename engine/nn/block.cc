@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
+#include "engine/core/error_info.h"
 #include "engine/core/op.h"
 #include "engine/nn/cell.h"
 
@@ -130,9 +131,8 @@ NodeEntry BlockScope::NewParameter(absl::string_view name, Parameter parameter) 
 
 absl::Status BlockScope::Count() const {
   if (++expanded_->num_nodes <= expanded_->max_nodes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the tree expands to more than the ", expanded_->max_nodes,
-                                                   " operators of --max_graph_nodes; make it smaller, or its sequences "
-                                                   "shorter"));
+  return OverLimit("--max_graph_nodes", "the tree expands to more than the ", expanded_->max_nodes,
+                   " operators of --max_graph_nodes; make it smaller, or its sequences shorter");
 }
 
 absl::StatusOr<NodeEntry> BlockScope::Call(absl::string_view op, absl::string_view suffix, std::vector<NodeEntry> inputs,

@@ -10,8 +10,9 @@
 
 namespace gluond {
 
-// The graph as it is where that would leave out few copies. Its outputs stay as they are, and its calls' names. Does not
-// change `graph`'s nodes. `indexed` and `inferred` are the graph's; what is unknown is left as it is.
+// A graph that computes in blocks of channels, or `graph` where blocks would leave out few copies. Outputs keep their layout, and
+// calls their names. The nodes of `graph` do not change. `indexed` and `inferred` belong to `graph`; calls of unknown shapes stay
+// as they are.
 absl::StatusOr<Graph> BlockChannels(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred);
 
 }  // namespace gluond

@@ -2,10 +2,10 @@
 // (spiffe://acme/trainer), an e-mail address, an issuer's `auth0|5f7c`. A name is any UTF-8 without control characters, of 1 to
 // 256 bytes, and stands for nothing but itself.
 //
-// Inside, names are joined to others: a tenant's before a caller's, a caller's before that of one of his clients. So each is a
-// segment there, as of a URI's path (RFC 3986): letters, digits and - . _ ~ : @ stand for themselves, other bytes are
-// percent-encoded, '/' above all. Two names never meet in one joined name, and those of letters, digits, '-', '_' and '.' are
-// inside what they are outside.
+// Inside, names are joined: the name of a tenant stands before the name of a caller, and the name of a caller before the name of
+// a client. So each name is a segment there, like the segments of a URI's path (RFC 3986): letters, digits and - . _ ~ : @ stand
+// for themselves, other bytes are percent-encoded, '/' above all. Two names never meet in one joined name. A name of letters,
+// digits, '-', '_' and '.' is the same inside and outside.
 //
 //   CallersName("acme/ann")          "acme/ann": ann of the tenant acme
 //   CallersName("spiffe://acme/ann") "spiffe:%2F%2Facme%2Fann": nobody's tenant, as no tenant can be called `spiffe:`

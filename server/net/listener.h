@@ -102,7 +102,7 @@ class Listener {
 
   void Loop();
   void Accept(int listening);
-  bool MayConnect(int fd) const;  // By the kernel's word on who is at the other end of a Unix socket.
+  bool MayConnect(int fd) const;  // The kernel tells which user is at the other end of a Unix socket.
   void Add(Descriptor accepted, std::string network, std::string name);
   // Hands connections that are due to gRPC. Returns the milliseconds until the next one is; -1: none waits.
   int HandOver();

@@ -6,6 +6,9 @@
 // is one that for a quarter of a second leaves eight times as many answers unread as it may have calls open. Behind a proxy a
 // connection may have many clients. A connection with more than twice as many open calls as it may have loses none of them, and
 // further calls are refused.
+//
+// gRPC 1.60 answers some resets with a ping, which slows the client down (grpc/grpc, pull request 34637). No release is known that
+// bounds the answers that a client leaves unread.
 
 #ifndef SERVER_NET_PEERS_H_
 #define SERVER_NET_PEERS_H_

@@ -66,7 +66,7 @@ class Dispatch {
   // threads.
   static constexpr int64_t kLargeMessage = 256 << 10;
   static Weight OfMessage(int64_t bytes) { return bytes > kLargeMessage ? Weight::kHeavy : Weight::kLight; }
-  // A call's weight: the method's, but heavy for a large request, and for one that takes its turn among all peers'.
+  // The weight of a call: the method's weight, but kHeavy for a large request, and where the call takes a turn among all peers.
   static Weight OfCall(Weight method, int64_t bytes, bool takes_turn);
 
   // Does light work before it returns, and other work in its peer's turn.

@@ -9,7 +9,8 @@
 namespace gluond::server {
 namespace {
 
-// gRPC's C interface knows how a message was compressed, and of its C++ interface this class alone lets one ask.
+// gRPC's C interface knows how a message was compressed, and of its C++ interface this class alone lets one ask. No release is known
+// whose ByteBuffer tells the compression, and which would make this class needless.
 class ReceivedMessage final : public grpc::ProtoBufferReader {
  public:
   using ProtoBufferReader::ProtoBufferReader;

@@ -170,7 +170,7 @@ void UnaryCall::Weigh(const CallPtr& self) {
 
 void UnaryCall::Order(const CallPtr& self) {
   const uint64_t number = OptionsOf(*this).sequence();
-  if (number == 0) return service_.answer(self);
+  if (number == 0) return Run(self);
   if (!method().numbered) {
     return Finish(
         absl::InvalidArgumentError("an upload takes no sequence: its chunks say where they belong; leave `call.sequence` out"));
@@ -181,7 +181,7 @@ void UnaryCall::Order(const CallPtr& self) {
   auto run = [self](std::unique_ptr<Sequences::Turn> turn) {
     self->turn_ = std::move(turn);
     FINISH_IF_ERROR(*self, self->cancellation_->Check());
-    self->service_.answer(self);
+    self->Run(self);
   };
   runner().sequences.Arrive({.client = numbered_.client,
                              .model = numbered_.model,
@@ -191,5 +191,7 @@ void UnaryCall::Order(const CallPtr& self) {
                              .replay = [self](const std::string& answer) { self->FinishWithStoredAnswer(answer); },
                              .refuse = [self](const absl::Status& status) { self->Finish(status); }});
 }
+
+void UnaryCall::Run(const CallPtr& self) { service_.answer(self); }
 
 }  // namespace gluond::server

@@ -139,8 +139,8 @@ class Sequences {
       return applied == other.applied && silent == other.silent && in_part == other.in_part;
     }
   };
-  // Calls `paused` when no numbered call on the model runs any more, on this thread or on another caller's; none begins
-  // until Resume. Several pauses of a model come one after the other.
+  // Calls `paused` when no numbered call on the model runs any more, on this thread or on the thread of another call. No
+  // numbered call on the model begins until Resume. Several pauses of a model come one after the other.
   using Paused = std::function<void(Numbers numbers)>;
   void Pause(const std::string& model, Paused paused);
   void Resume(const std::string& model);

@@ -58,8 +58,8 @@ class Shares {
     Part part_;
   };
 
-  // RESOURCE_EXHAUSTED names the limit and its flag, or the quota. A peer, and a tenant, that holds nothing always gets what
-  // it asks for: the size of one thing has limits of its own. `tenant`: the caller's; null: he is of none.
+  // RESOURCE_EXHAUSTED names the limit and its flag, or the quota. A peer or a tenant without holdings always gets the amount:
+  // other limits bound the size of one thing. `tenant`: the caller's tenant; null: the caller has none.
   absl::StatusOr<Permit> Enter(const PeerPtr& peer, int64_t amount, const TenantPtr& tenant = nullptr);
 
   // All holdings.

@@ -8,8 +8,8 @@
 namespace gluond::server {
 namespace {
 
-// A client's deadline passes so much before the server's, which began to count when it had read the call: of many at
-// once, late.
+// The deadline of a call may pass so much earlier at the client than here. The server counts from the moment when it has read the
+// call, and reads late where many calls come at once.
 constexpr std::chrono::seconds kEarly{1};
 
 // A client has so long for any reply, and so much more for a large one.

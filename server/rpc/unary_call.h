@@ -91,6 +91,7 @@ class UnaryCall final : public Stream {
   void Qualify(const CallPtr& self);
   void Weigh(const CallPtr& self);
   void Order(const CallPtr& self);
+  void Run(const CallPtr& self);
   void GoOn(const CallPtr& self, Weight weight, void (UnaryCall::*step)(const CallPtr& self));
 
   // Takes the call's part of the limits. RESOURCE_EXHAUSTED: there is none left.

@@ -1,6 +1,8 @@
 // Inflate undoes the compression of a gRPC message. gRPC 1.51 itself would inflate a message to any size before anybody
 // could refuse it, so it is told to leave messages as they came.
 //
+// Needless with a release of gRPC that bounds what a message inflates to (grpc/grpc, pull request 43034 of 2026).
+//
 //   ASSIGN_OR_RETURN(const Slices message, Inflate(received, Encoding::kGzip, most_bytes, too_large, charge));
 
 #ifndef SERVER_WIRE_INFLATE_H_

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "engine/core/error_info.h"
 #include "engine/nn/node_spec.h"
 #include "tests/engine/nn/model_fixture.h"
 
@@ -342,6 +343,7 @@ TEST_F(BlockTest, HasNoMoreOperatorsThanItsLimit) {
     const absl::Status status = ExpandBlock(net, {{"data", {-1, -1, 3}}}, {.max_nodes = 1000}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << cell.type;
     EXPECT_NE(status.message().find("1000 operators of --max_graph_nodes"), absl::string_view::npos) << status;
+    EXPECT_EQ(InfoOf(status).value_or(ErrorInfo()).reason, reason::kLimit);
   }
 }
 
