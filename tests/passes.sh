@@ -1,6 +1,6 @@
 #!/bin/bash
-# The engine's tests, the seeds', the Python client's and the networks of tests/bench, with each optional pass of the compiler left out in turn. The last line is
-# `N passed, N failed`, in passes.
+# The engine's tests, the seeds', the Python client's and the networks of tests/bench, with each optional pass of the compiler left
+# out in turn. The last line is `N passed, N failed`, in passes.
 #
 #   tests/passes.sh [PASS...]     such as fold_affine; none: all
 set -uo pipefail
@@ -11,7 +11,7 @@ tests=(//tests/engine/... //tests/seeds/... //tests/client/python/... //tests/be
 passed=0 failed=0
 for pass in "${passes[@]}"; do
   echo "== without $pass"
-  if bazel test --test_env="GLUOND_PASSES=-$pass" --test_output=errors --keep_going "${tests[@]}"; then
+  if bazel test --test_env="GLUOND_PASSES=-$pass" --test_output=errors --keep_going --build_tests_only "${tests[@]}"; then
     passed=$((passed + 1))
   else
     failed=$((failed + 1))
