@@ -6,7 +6,14 @@
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 passes=("$@")
-[[ $# -gt 0 ]] || mapfile -t passes < <(grep -o '{"[a-z_]*", Stage::k[A-Za-z]*, kOptional' engine/compile/pipeline.cc | cut -d'"' -f2)
+# The list's names are texts, or constants of its header.
+names() {
+  grep -oP '\{\K("[a-z_]+"|k\w+)(?=, Stage::k\w+, kOptional)' engine/compile/pipeline.cc | while read -r name; do
+    [[ $name == \"* ]] || name=$(grep -oP "$name = \K\"[a-z_]+\"" engine/compile/pipeline.h)
+    echo "${name//\"/}"
+  done
+}
+[[ $# -gt 0 ]] || mapfile -t passes < <(names)
 tests=(//tests/engine/... //tests/seeds/... //tests/client/python/... //tests/bench:tiny_test)
 passed=0 failed=0
 for pass in "${passes[@]}"; do
