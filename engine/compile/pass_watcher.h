@@ -1,7 +1,8 @@
 // PassWatcher tells what each pass has done, as the work shows in the unit after the pass.
 //
 //   PassWatcher watcher(unit);
-//   RETURN_IF_ERROR(RunPasses(Stage::kPlan, LeftOutPasses(), &unit, [&](const Pass& pass, PassTurn turn) { watcher.After(pass, turn); }));
+//   RETURN_IF_ERROR(RunPasses(Stage::kPlan, LeftOutPasses(), &unit,
+//                             [&](const Pass& pass, PassTurn turn) { watcher.After(pass, turn); }));
 //   const PassHistory history = watcher.Take();
 
 #ifndef ENGINE_COMPILE_PASS_WATCHER_H_

@@ -66,10 +66,11 @@ class PlayedTest(unittest.TestCase):
         text = "```sh\na\n```\n<!-- not played: it is long. -->\n```sh\nb\n```\n```\noutput\n```\n```python\nc\n```\n"
         self.assertEqual(played.blocks(text), [("sh", "a\n"), ("python", "c\n")])
         self.assertEqual(played.left_out(text), ["it is long."])
-        self.assertRegex(played.script(text), r"^set -euo pipefail\n.*\na\npython - <<'END'\nc\nEND\n$")
-        self.assertRegex(
+        begin = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n"
+        self.assertEqual(played.script(text), begin + "a\npython - <<'END'\nc\nEND\n")
+        self.assertEqual(
             played.script("<!-- one program -->\n" + text + "```python\nd\n```\n"),
-            r"^set -euo pipefail\n.*\na\npython - <<'END'\nc\n\nd\nEND\n$",
+            begin + "a\npython - <<'END'\nc\n\nd\nEND\n",
         )
 
     def test_the_shell_waits_for_what_a_document_leaves_running(self):

@@ -17,19 +17,18 @@ from .source_lines import Origin, SourceLines
 # A batch is closed at this size, so that the server begins while the rest is still being made.
 BATCH_BYTES = 1 << 20
 BATCH_COMMANDS = 4096
-# From this length on, the bytes that follow a command travel in a message of their own.
+# From this length on, the bytes that follow a command travel in a message of their own, and a command does not wait for others.
+# Shorter ones are copied faster than a message is sent.
 LONG_BYTES = 1 << 16
 # Temporaries that wait for their Free, at most.
 DEAD_ARRAYS = 8
 # Bytes that a name takes in a Free, with its share of the bytes around the names.
 _FREED_BYTES = 32
-# A longer command does not wait for others. Shorter ones are copied faster than a message is sent.
-_LIGHT_BYTES = 1 << 16
 
 
 def leaves_at_once(command: bytes, tail: Any) -> bool:
     """Whether a command, with the tail that follows it, does not wait for other commands."""
-    return len(command) >= _LIGHT_BYTES or tail is not None and tail.nbytes >= _LIGHT_BYTES
+    return len(command) >= LONG_BYTES or tail is not None and tail.nbytes >= LONG_BYTES
 
 
 class Batch:
