@@ -30,8 +30,8 @@ class RawService {
   struct Row {
     Method method;
     UnaryMethod unary{};  // A stream of many messages has the type of the request alone.
+    std::function<std::shared_ptr<Stream>(Stream::Opening)> start = nullptr;  // Streams of many messages have one.
     std::unique_ptr<CallCounts> counts = std::make_unique<CallCounts>();
-    std::function<std::shared_ptr<Stream>(Stream::Opening)> start{};
   };
 
   virtual ~RawService() = default;
@@ -53,10 +53,8 @@ class RawService {
   // A method with one message from its client, and one answer or several (Call::TrySend), of which Finish gives the last.
   template <class Service, class Request, class Response>
   void Add(const char* method, Service* service, void (Service::*answer)(Call<Request, Response>)) {
-    Row& row = AddRow(method);
-    row.unary = {&Request::default_instance(), &Response::default_instance(), /*has_large_fill=*/nullptr,
-                 [service, answer](CallPtr call) { (service->*answer)(Call<Request, Response>(std::move(call))); }};
-    row.start = [this, &row](Stream::Opening opening) { return Stream::Make<UnaryCall>(runner_, row.unary, opening); };
+    AddRow(method).unary = {&Request::default_instance(), &Response::default_instance(), /*has_large_fill=*/nullptr,
+                            [service, answer](CallPtr call) { (service->*answer)(Call<Request, Response>(std::move(call))); }};
   }
 
   // The same with a list or a map of tensors in its request: &v1::ForwardRequest::inputs.

@@ -166,7 +166,9 @@ void Router::Accept(std::shared_ptr<GrpcCall> call) {
                                    .caller = caller.identity,
                                    .reach = caller.reach};
   if (status.ok()) {
-    const std::shared_ptr<Stream> stream = arrival.row.start(opening);
+    const RawService::Row& row = arrival.row;
+    const std::shared_ptr<Stream> stream =
+        row.start != nullptr ? row.start(opening) : Stream::Make<UnaryCall>(runner_, row.unary, opening);
     runner_.open_calls.Add(stream.get());
     return stream->Begin();
   }

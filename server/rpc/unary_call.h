@@ -83,7 +83,7 @@ class UnaryCall final : public Stream {
   void FinishWithStoredAnswer(const std::string& answer);
 
  private:
-  // The way from the bytes of the message to the method's own code (pipeline.cc): the call is admitted, parsed, qualified, weighed,
+  // The way from the bytes of the message to the method's own code: the call is admitted, parsed, qualified, weighed,
   // put in its client's order, and run. Each step ends the call or goes on with the next, on a thread that dispatch.h chooses.
   // `self` is a handle.
   void Admit(const CallPtr& self);
