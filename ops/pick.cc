@@ -89,6 +89,21 @@ struct UnpickElement {
   }
 };
 
+// The same where the elements of a row lie side by side.
+template <class C>
+struct UnpickRow {
+  int64_t n;
+  PickedIndex index;
+  In<C> dy;
+  Out<C> dx;
+  template <class Group>
+  HOST_DEVICE void operator()(Group g, int64_t row) const {
+    const int64_t picked = index[row];
+    const C others = picked < 0 ? std::numeric_limits<C>::quiet_NaN() : C(0), value = dy[row];
+    g.ForEach(n, [&](int64_t k) { dx.Set(row * n + k, k == picked ? value : others); });
+  }
+};
+
 template <class D>
 absl::Status PickRows(const OpContext& ctx, const RowGeometry& rows, IndexMode mode, Blobs x, OpReqType req, const TBlob& y) {
   if (req == kNullOp) return absl::OkStatus();
@@ -123,6 +138,10 @@ struct BackwardPick {
     const PickedIndex index(static_cast<IndexMode>(attrs.param<PickParam>().mode), x[1], rows.n);
     RETURN_IF_ERROR(CheckPicked<D>(index, x[1].Size()));
     return DispatchCompute(dx[0].dtype, [&]<class C>(C) {
+      if (rows.inner == 1) {
+        const UnpickRow<C> f{rows.n, index, In<C>(x[0]), Out<C>(dx[0], req[0])};
+        return ForEachGroup<D>(ctx, x[0].Size(), rows.n, f);
+      }
       return ForEach<D>(ctx, dx[0].Size(), UnpickElement<C>{rows, index, In<C>(x[0]), Out<C>(dx[0], req[0])});
     });
   }
