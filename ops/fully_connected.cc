@@ -64,7 +64,8 @@ struct FullyConnected {
     return Gemm<D>(ctx, out[0].dtype, size, in[0].data, in[1].data, req[0], out[0].data, in.size() < 3 ? nullptr : in[2].data);
   }
   static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return PrepareGemm(ctx, out[0].dtype, FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), in[0].shape), req[0]);
+    return PrepareGemm(ctx, out[0].dtype, FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), in[0].shape), in[1].data,
+                       req[0]);
   }
 };
 
@@ -80,8 +81,8 @@ struct BackwardFullyConnected {
   }
   static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs) {
     const GemmSize s = FullyConnectedSizeOf(attrs.param<FullyConnectedParam>(), in[1].shape);
-    RETURN_IF_ERROR(PrepareGemm(ctx, in[0].dtype, DataGradientOf(s), req[0]));
-    return PrepareGemm(ctx, in[0].dtype, WeightGradientOf(s), req[1]);
+    RETURN_IF_ERROR(PrepareGemm(ctx, in[0].dtype, DataGradientOf(s), in[2].data, req[0]));
+    return PrepareGemm(ctx, in[0].dtype, WeightGradientOf(s), in[1].data, req[1]);
   }
 };
 

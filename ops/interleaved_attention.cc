@@ -66,7 +66,7 @@ struct QueryKey {
     return Gemm<D>(ctx, out[0].dtype, s.Scores(), query.data, key.data, req[0], out[0].data);
   }
   static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return PrepareGemm(ctx, out[0].dtype, HeadSize(attrs.param<InterleavedParam>().heads, in[0].shape).Scores(), req[0]);
+    return PrepareGemm(ctx, out[0].dtype, HeadSize(attrs.param<InterleavedParam>().heads, in[0].shape).Scores(), nullptr, req[0]);
   }
 };
 
@@ -86,7 +86,8 @@ struct ValueAttention {
   }
   static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs) {
     if (req[0] == kNullOp) return absl::OkStatus();
-    return PrepareGemm(ctx, in[0].dtype, HeadSize(attrs.param<InterleavedParam>().heads, in[0].shape).WeightedValues(), kWriteTo);
+    return PrepareGemm(ctx, in[0].dtype, HeadSize(attrs.param<InterleavedParam>().heads, in[0].shape).WeightedValues(), nullptr,
+                       kWriteTo);
   }
 };
 

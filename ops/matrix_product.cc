@@ -142,7 +142,7 @@ struct Product {
     return Gemm<D>(ctx, out[0].dtype, size, in[0].data, in[1].data, req[0], out[0].data);
   }
   static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs out) {
-    return PrepareGemm(ctx, out[0].dtype, attrs.param<P>().Size(in[0].shape, in[1].shape), req[0]);
+    return PrepareGemm(ctx, out[0].dtype, attrs.param<P>().Size(in[0].shape, in[1].shape), in[1].data, req[0]);
   }
 };
 
@@ -178,7 +178,10 @@ struct BackwardProduct {
   }
   static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests req, Blobs) {
     const GemmSize s = attrs.param<P>().Size(in[1].shape, in[2].shape);
-    for (int i = 0; i < 2; ++i) RETURN_IF_ERROR(PrepareGemm(ctx, in[0].dtype, PartOf(s, i).size, req[i]));
+    for (int i = 0; i < 2; ++i) {
+      const auto [size, dc_first] = PartOf(s, i);
+      RETURN_IF_ERROR(PrepareGemm(ctx, in[0].dtype, size, dc_first ? in[2 - i].data : in[0].data, req[i]));
+    }
     return absl::OkStatus();
   }
 };

@@ -140,7 +140,7 @@ RnnInputs InputsOf(const RNNParam& p, Blobs in) {
 
 // PrepareProduct prepares a product of a layer whose tensors have this type: those of 16 bits are computed in float32.
 absl::Status PrepareProduct(const OpContext& ctx, DType dtype, const GemmSize& size, OpReqType req) {
-  return PrepareGemm(ctx, dtype == DType::kFloat64 ? dtype : DType::kFloat32, size, req);
+  return PrepareGemm(ctx, dtype == DType::kFloat64 ? dtype : DType::kFloat32, size, nullptr, req);
 }
 // A lone step's weights are not packed: UnitProduct.
 bool PacksStates(const RnnSize& s) { return s.steps > 1; }
@@ -154,9 +154,10 @@ struct RNN {
                          p.state_outputs && p.lstm() ? output(2) : Target(), output(out.size() - 1));
   }
   static absl::Status Prepare(const NodeAttrs& attrs, const OpContext& ctx, Blobs in, Requests, Blobs) {
-    if (ctx.constants != nullptr) return absl::OkStatus();  // The weights are constants more often than not, and are packed then.
     const RnnSize s = RnnSizeOf(attrs.param<RNNParam>(), in[kRnnData].shape);
     const DType dtype = in[kRnnData].dtype;
+    // Constant weights are packed (UnitProduct). Weights of 16 bits are copied before, and the copy is no constant.
+    if (SizeOf(dtype) > 2 && ctx.constants != nullptr && ctx.constants->Contains(in[kParameters].data)) return absl::OkStatus();
     for (int64_t layer = 0; layer < s.layers; ++layer) {
       RETURN_IF_ERROR(PrepareProduct(ctx, dtype, s.GatesOfInput(layer), kWriteTo));
     }

@@ -1,7 +1,6 @@
 #include "engine/nn/inference_state.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,13 +9,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "engine/compile/pipeline.h"
-#include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/passes/constants.h"
 #include "engine/passes/rewrite.h"
 #include "engine/runtime/cancellation_scope.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/finite.h"
 #include "engine/runtime/posted.h"
 
 namespace gluond {
@@ -24,14 +23,6 @@ namespace {
 
 using Values = absl::flat_hash_map<std::string, Tensor>;
 using Names = absl::flat_hash_set<std::string>;
-
-bool IsFinite(const Tensor& tensor) {
-  if (!IsFloating(tensor.dtype())) return true;
-  return DispatchType(tensor.dtype(), [&](auto t) {
-    const auto* const values = tensor.data<decltype(t)>();
-    return std::all_of(values, values + tensor.Size(), [](auto value) { return std::isfinite(Convert<double>(value)); });
-  });
-}
 
 // The values of the entries, which follow from `values` alone.
 Task<absl::StatusOr<std::vector<Tensor>>> Compute(const std::vector<NodeEntry>& entries, const Signatures& known,
@@ -52,7 +43,7 @@ Task<absl::StatusOr<std::vector<Tensor>>> Compute(const std::vector<NodeEntry>& 
   co_await PostedAside(lane);
   CO_RETURN_IF_ERROR(computed);
   std::vector<Tensor> outputs = executor->run().outputs;
-  if (!std::all_of(outputs.begin(), outputs.end(), IsFinite)) {
+  if (!AreFinite(outputs)) {
     co_return absl::FailedPreconditionError("a constant is not finite");
   }
   co_return outputs;

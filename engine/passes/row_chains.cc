@@ -24,14 +24,17 @@ constexpr int64_t kMostWholeBytes = 1 << 20;
 constexpr int64_t kMostRowBytes = 1 << 19;
 // Bytes that all steps read and write for a chunk, about: enough to be worth a thread's way to it.
 constexpr int64_t kChunkBytes = 1 << 19;
+// Bytes that one step reads and writes for a chunk, on average: a call of a kernel takes as long as some thousands of them.
+constexpr int64_t kStepBytes = 1 << 12;
 // Where there are more, their number is a multiple of this, so that as many threads have equal parts.
 constexpr int64_t kEven = 4;
 
 int64_t RowBytes(const Shape& shape, DType dtype) { return shape.Size(1, shape.ndim()) * SizeOf(dtype); }
 
-int64_t ChunksOf(int64_t rows, int64_t row_bytes) {
-  // A row has kChunkBytes at most for each of its steps, so that the product is far from any limit.
-  const int64_t wanted = std::max<int64_t>(1, std::min(rows, rows * row_bytes / kChunkBytes));
+int64_t ChunksOf(int64_t rows, int64_t row_bytes, int64_t steps) {
+  // A row has kMostRowBytes at most for each of its steps, so that the product is far from any limit.
+  const int64_t bytes = rows * row_bytes;
+  const int64_t wanted = std::max<int64_t>(1, std::min({rows, bytes / kChunkBytes, bytes / (steps * kStepBytes)}));
   return std::min(rows, wanted <= kEven ? wanted : (wanted - 1) / kEven * kEven + kEven);
 }
 
@@ -142,7 +145,7 @@ class Finder {
     for (uint32_t step = first; step < last; ++step) {
       ForEachBatch(step, [&](uint32_t entry) { row_bytes += RowBytes(inferred_.shapes[entry], inferred_.types[entry]); });
     }
-    chain.chunks = ChunksOf(chain.rows, row_bytes);
+    chain.chunks = ChunksOf(chain.rows, row_bytes, last - first);
     ArenaLayout space;
     Locals locals;
     const auto give_back = [&](const ChainOperand& local) {

@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/finite.h"
 #include "engine/runtime/only_holder.h"
 #include "engine/runtime/transfer.h"
 
@@ -86,10 +87,12 @@ void Binding::PutFirst(std::vector<Tensor> own, const Run& run) {
 absl::Status Binding::BindConstants(const Run& run) {
   kept_ = nullptr;
   constants_.clear();
-  if (program_.constants.empty()) return absl::OkStatus();
+  ConstantTensors* const constants = run.constants.get();
+  run_constants_.Begin(constants);
+  for (const uint32_t i : program_.constant_variables) run_constants_.Add(run.inputs[i].data());
+  if (program_.constants.empty()) return run_constants_.Sort(), absl::OkStatus();
   constant_inputs_.clear();
   for (const uint32_t i : program_.constant_inputs) constant_inputs_.push_back(run.inputs[i].data());
-  ConstantTensors* const constants = run.constants.get();
   if (constants != nullptr) kept_ = constants->FindValues(program_.constants_text, constant_inputs_);
   const bool keeps = constants != nullptr && constants->KeepsValues(constant_inputs_);
   for (size_t i = 0; i < program_.constants.size(); ++i) {
@@ -103,9 +106,20 @@ absl::Status Binding::BindConstants(const Run& run) {
       constants_.push_back(*std::move(memory));
       if (constants != nullptr) constants->Add(constants_.back(), keeps);
     }
-    program_.slots[constant.slot].Bind((kept_ == nullptr ? constants_[i] : (*kept_)[i]).data());
+    void* const data = (kept_ == nullptr ? constants_[i] : (*kept_)[i]).data();
+    run_constants_.Add(data);
+    program_.slots[constant.slot].Bind(data);
   }
+  run_constants_.Sort();
   return absl::OkStatus();
+}
+
+absl::Status Binding::CheckConstants(const OpContext& context) const {
+  const absl::StatusOr<bool> finite =
+      lanes_.device().type == DeviceType::kCpu ? AreFinite(constants_) : AreFiniteOn(lanes_, constants_, context, allocator_);
+  if (!finite.ok()) return ByConstants(finite.status());
+  if (*finite) return absl::OkStatus();
+  return ByConstants(absl::FailedPreconditionError("a number that follows from the parameters is not finite"));
 }
 
 absl::Status Binding::CheckInputs(const Run& run) const {

@@ -30,6 +30,10 @@ class Binding {
   void PutFirst(std::vector<Tensor> own, const Run& run);
   // Whether the program's constants are there, so that the steps that compute them need not run. After Bind.
   bool has_constants() const { return kept_ != nullptr; }
+  // The constants that the run's kernels know; null: none. After Bind.
+  Constants* constants() { return run_constants_.empty() ? nullptr : &run_constants_; }
+  // To be called when the constants have been computed. IsByConstants: one is not finite. On a GPU, waits for them.
+  absl::Status CheckConstants(const OpContext& context) const;
   // The step that puts output `k` where the caller wants it; Program::kNever: CopyOutputs does. After Bind of its part.
   uint32_t MadeBy(uint32_t k) const;
   // To be called when all steps of the part have run. Offers the constants that they have computed to the run's ConstantTensors.
@@ -83,6 +87,7 @@ class Binding {
 
   ConstantTensors::Values kept_;   // The program's constants, or null: the run computes them,
   std::vector<Tensor> constants_;  // in this memory.
+  RunConstants run_constants_;
 
   Program::Part part_;  // Bound last.
 

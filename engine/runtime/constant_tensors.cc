@@ -1,5 +1,6 @@
 #include "engine/runtime/constant_tensors.h"
 
+#include <functional>
 #include <iterator>
 
 #include "absl/algorithm/container.h"
@@ -123,11 +124,6 @@ void ConstantTensors::DropFormsLocked(Entry& entry) {
   entry.forms.clear();
 }
 
-bool ConstantTensors::Contains(const void* data) {
-  MutexLock lock(mu_);
-  return entries_.contains(data);
-}
-
 absl::StatusOr<const void*> ConstantTensors::Find(const void* data, absl::string_view form, size_t bytes,
                                                   absl::FunctionRef<absl::Status(void*)> make) {
   MutexLock lock(mu_);
@@ -174,6 +170,20 @@ bool ConstantTensors::OfferValues(absl::string_view text, absl::Span<const void*
   if (!is_new) return false;  // Another run has kept them meanwhile.
   kept->second = std::make_shared<const std::vector<Tensor>>(values);
   return true;
+}
+
+void RunConstants::Begin(ConstantTensors* made) {
+  made_ = made;
+  data_.clear();
+}
+
+void RunConstants::Sort() { absl::c_sort(data_, std::less<>()); }
+
+bool RunConstants::Contains(const void* data) { return absl::c_binary_search(data_, data, std::less<>()); }
+
+absl::StatusOr<const void*> RunConstants::Find(const void* data, absl::string_view form, size_t bytes,
+                                               absl::FunctionRef<absl::Status(void*)> make) {
+  return Contains(data) ? made_->Find(data, form, bytes, make) : nullptr;
 }
 
 }  // namespace gluond

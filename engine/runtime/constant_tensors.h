@@ -50,7 +50,7 @@ class UsesWithout {
   int left_ = 0;
 };
 
-class ConstantTensors final : public Constants {
+class ConstantTensors {
  public:
   // Values that follow from constants.
   using Values = std::shared_ptr<const std::vector<Tensor>>;
@@ -76,9 +76,9 @@ class ConstantTensors final : public Constants {
   void Pin();
   void Unpin();
 
-  bool Contains(const void* data) override;
+  // See Constants::Find. Null also where the tensor is none of these.
   absl::StatusOr<const void*> Find(const void* data, absl::string_view form, size_t bytes,
-                                   absl::FunctionRef<absl::Status(void*)> make) override;
+                                   absl::FunctionRef<absl::Status(void*)> make);
 
   // The values that programs with that text (Program::constants_text) compute of the tensors at `from`. Null: they are not
   // kept.
@@ -146,6 +146,26 @@ class ConstantTensors final : public Constants {
   int64_t left_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes that forms may take.
   int64_t run_ ABSL_GUARDED_BY(mu_) = 0;
   int pins_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+// The constants of one run: the inputs that its program takes for constants, and what follows from them alone. Another program's
+// constants are data here, so that kernels do the same whatever other programs there are.
+class RunConstants final : public Constants {
+ public:
+  // Another run's follow. `made`: what has been made of constants; null: the run has none.
+  void Begin(ConstantTensors* made);
+  void Add(const void* data) { data_.push_back(data); }
+  // All have been added.
+  void Sort();
+  bool empty() const { return made_ == nullptr || data_.empty(); }
+
+  bool Contains(const void* data) override;
+  absl::StatusOr<const void*> Find(const void* data, absl::string_view form, size_t bytes,
+                                   absl::FunctionRef<absl::Status(void*)> make) override;
+
+ private:
+  ConstantTensors* made_ = nullptr;
+  std::vector<const void*> data_;
 };
 
 }  // namespace gluond

@@ -89,10 +89,11 @@ absl::Status Execution::BindPart(const Program::Part& part, const std::shared_pt
   left_.reset();
   context_.random.seed = run_.seed;
   context_.random.run = run_.random_run;
-  context_.constants = run_.constants.get();
   context_.client_time = run_.client_time != nullptr ? run_.client_time : own_time_;
   program_->BindArena(arena == nullptr ? nullptr : arena->data());
-  return binding_.Bind(part_, &run_);
+  absl::Status bound = binding_.Bind(part_, &run_);
+  context_.constants = binding_.constants();
+  return bound;
 }
 
 void Execution::BeginPart() {
@@ -183,6 +184,11 @@ void Execution::Advance() {
       if (!status.ok()) return Finish(At(next_, status));
     }
     if (steps[next_].computes_constants && binding_.has_constants()) continue;
+    // Before anybody is told of an output.
+    if (next_ == program_->after_constants && next_ > 0) {
+      lane_.LendScratch(&context_);
+      if (absl::Status status = binding_.CheckConstants(context_); !status.ok()) return Finish(std::move(status));
+    }
     if (RowChain* const chain = ChainAt(next_)) {
       lane_.LendScratch(&context_);
       const int at_once = ChunksAtOnce(*chain, context_);

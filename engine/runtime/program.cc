@@ -1,6 +1,7 @@
 #include "engine/runtime/program.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -22,13 +23,29 @@
 namespace gluond {
 namespace {
 
-// Constants of a program that has no values yet: any matrix may be one.
-class AnyConstant final : public Constants {
+// Constants of a program that has no values yet: each lies, meanwhile, at its slot.
+class ConstantSlots final : public Constants {
  public:
-  bool Contains(const void*) override { return true; }
+  explicit ConstantSlots(Program& program) : program_(program) {
+    for (const uint32_t i : program.constant_variables) Bind(i, &program.slots[i]);
+    for (const ProgramConstant& constant : program.constants) Bind(constant.slot, &program.slots[constant.slot]);
+  }
+  ~ConstantSlots() override {
+    for (const uint32_t i : program_.constant_variables) Bind(i, nullptr);
+    for (const ProgramConstant& constant : program_.constants) Bind(constant.slot, nullptr);
+  }
+  bool Contains(const void* data) override {
+    const std::less<> less;
+    return !less(data, program_.slots.data()) && less(data, program_.slots.data() + program_.slots.size());
+  }
   absl::StatusOr<const void*> Find(const void*, absl::string_view, size_t, absl::FunctionRef<absl::Status(void*)>) override {
     return nullptr;
   }
+
+ private:
+  void Bind(uint32_t slot, void* to) { program_.slots[slot].Bind(to); }
+
+  Program& program_;
 };
 
 class Compiler {
@@ -40,6 +57,7 @@ class Compiler {
         computes_constants_(unit.computes_constants()),
         is_train_(unit.options().is_train),
         num_constants_(unit.num_constants()),
+        constants_(unit.options().constants.get()),
         device_(unit.options().device),
         program_(std::make_unique<Program>(device_.type == DeviceType::kCpu ? &allocator : nullptr)),
         slot_of_(graph_.num_entries(), Program::kNever),
@@ -83,6 +101,7 @@ class Compiler {
       slot_of_[entry] = static_cast<uint32_t>(index);
       program_->inputs.push_back({name, inferred_.shapes[entry], inferred_.types[entry], false});
       program_->input_index[name] = index;
+      if (constants_ != nullptr && constants_->contains(name)) program_->constant_variables.push_back(slot_of_[entry]);
     }
     program_->read_at_end.assign(program_->inputs.size(), false);
     program_->slots.resize(program_->inputs.size());
@@ -152,6 +171,7 @@ class Compiler {
     step.node = &node;
     step.async = node.facts().async;
     step.computes_constants = computes_constants_[id];
+    if (step.computes_constants) program_->after_constants = index + 1;
     step.first_in = static_cast<uint32_t>(program_->ins.size());
     step.num_in = node.num_inputs();
     step.first_out = static_cast<uint32_t>(program_->outs.size());
@@ -324,6 +344,7 @@ class Compiler {
   const std::vector<bool>& computes_constants_;
   const bool is_train_;
   const uint32_t num_constants_;
+  const absl::flat_hash_set<std::string>* const constants_;  // Null: none.
   const Device device_;
   std::unique_ptr<Program> program_;
   std::vector<uint32_t> slot_of_;                     // By entry: of variables and of outputs that have memory of their own.
@@ -358,8 +379,8 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
   std::erase_if(program->chains,
                 [&](const RowChain& chain) { return chain.first < program->pause && chain.last > program->pause; });
   OpContext context = lane.NewContext(options.is_train);
-  AnyConstant constants;
-  if (options.constants != nullptr && !options.constants->empty()) context.constants = &constants;
+  ConstantSlots constants(*program);
+  if (!program->constant_variables.empty()) context.constants = &constants;
   RETURN_IF_ERROR(program->Prepare(context));
   return program;
 }

@@ -137,11 +137,13 @@ struct Program {
   std::vector<Signature> outputs;
   std::vector<ProgramOutput> output_places;
   std::vector<ProgramConstant> constants;
-  std::vector<uint32_t> constant_inputs;  // The variables that they follow from.
-  std::string constants_text;             // How they follow: programs of equal texts have equal constants.
-  std::vector<RowChain> chains;           // In the order of their steps.
-  KernelCache kernels;                    // The steps', of which one runs at a time.
-  std::deque<KernelCache> chunk_kernels;  // The chains' steps, by chunks that are computed at once.
+  std::vector<uint32_t> constant_inputs;     // The variables that they follow from.
+  uint32_t after_constants = 0;              // The first step after those that compute them.
+  std::vector<uint32_t> constant_variables;  // All that are constants.
+  std::string constants_text;                // How they follow: programs of equal texts have equal constants.
+  std::vector<RowChain> chains;              // In the order of their steps.
+  KernelCache kernels;                       // The steps', of which one runs at a time.
+  std::deque<KernelCache> chunk_kernels;     // The chains' steps, by chunks that are computed at once.
   Allocator* const kernels_payer;
   std::vector<Slot> slots;            // The variables', then those of outputs and constants.
   std::vector<uint32_t> last_reader;  // By slot: a step, or kNever.

@@ -158,11 +158,14 @@ int ChunksAtOnce(const RowChain& chain, const OpContext& context) {
 }
 
 absl::Status PrepareByRows(Program* program, const RowChain& chain, const OpContext& context) {
-  program->GrowChunkKernels(1);
-  Worker worker(*program, chain, context, &program->chunk_kernels[0], nullptr, nullptr);
-  // Some chunks have one row more where the rows do not divide evenly.
-  for (int64_t rows = chain.rows / chain.chunks; rows <= (chain.rows - 1) / chain.chunks + 1; ++rows) {
-    RETURN_IF_ERROR(worker.Prepare(rows));
+  const int at_once = ChunksAtOnce(chain, context);
+  program->GrowChunkKernels(at_once);
+  for (int chunk = 0; chunk < at_once; ++chunk) {
+    Worker worker(*program, chain, context, &program->chunk_kernels[static_cast<size_t>(chunk)], nullptr, nullptr);
+    // Some chunks have one row more where the rows do not divide evenly.
+    for (int64_t rows = chain.rows / chain.chunks; rows <= (chain.rows - 1) / chain.chunks + 1; ++rows) {
+      RETURN_IF_ERROR(worker.Prepare(rows));
+    }
   }
   return absl::OkStatus();
 }

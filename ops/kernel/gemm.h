@@ -34,8 +34,8 @@ template <>
 absl::Status Gemm<gpu>(const OpContext& ctx, DType dtype, const GemmSize& size, const void* a, const void* b, OpReqType req,
                        void* c, const void* bias);
 
-// PrepareGemm makes what Gemm<cpu> will look for in ctx.kernels: see FPrepare.
-absl::Status PrepareGemm(const OpContext& ctx, DType dtype, const GemmSize& size, OpReqType req);
+// PrepareGemm makes what Gemm<cpu> will look for in ctx.kernels: see FPrepare. `b` may be null, for a matrix that no constant is.
+absl::Status PrepareGemm(const OpContext& ctx, DType dtype, const GemmSize& size, const void* b, OpReqType req);
 
 }  // namespace gluond::ops
 

@@ -265,36 +265,48 @@ bool IsOfPanels(const GemmSize& s) {
   const int64_t least = HasAvx512() ? gemm_avx512::kLanes<float> : gemm_avx2::kLanes<float>;
   return s.batch == 1 && s.m <= kMostPanelRows && s.n >= least && !s.transpose_a && s.alpha == 1;
 }
-// False: there is no memory for panels at all.
-absl::StatusOr<bool> MultiplyByPanels(const OpContext& ctx, const GemmSize& s, const float* a, const float* b,
-                                      const Result<float>& to) {
+bool IsOfConstantPanels(const OpContext& ctx, const GemmSize& s, const void* b) {
+  return ctx.constants != nullptr && IsOfPanels(s) && ctx.constants->Contains(b);
+}
+// One panel is multiplied at a time where there is no space for all.
+absl::Status MultiplyByPanels(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, const Result<float>& to) {
   const int64_t width = 2 * (HasAvx512() ? gemm_avx512::kLanes<float> : gemm_avx2::kLanes<float>);
   const int64_t panels = (s.n - 1) / width + 1;
-  const size_t bytes = static_cast<size_t>(panels * width * s.k) * sizeof(float);
-  const auto pack = [&](void* into) {
-    Parallel(ctx, panels, 1 + kGrain / (width * s.k), [&](int64_t begin, int64_t end) {
-      const int64_t col = begin * width, cols = std::min(end * width, s.n) - col;
-      (HasAvx512() ? gemm_avx512::PackPanels<float> : gemm_avx2::PackPanels<float>)(b + col * (s.transpose_b ? s.k : 1),
-                                                                                    s.transpose_b ? s.k : s.n, s.transpose_b, s.k,
-                                                                                    cols, static_cast<float*>(into) + col * s.k);
+  const auto bytes_of = [&](int64_t count) { return static_cast<size_t>(count * width * s.k) * sizeof(float); };
+  const auto pack = [&](int64_t first, int64_t count, void* into) {
+    Parallel(ctx, count, 1 + kGrain / (width * s.k), [&](int64_t begin, int64_t end) {
+      const int64_t col = (first + begin) * width, cols = std::min((first + end) * width, s.n) - col;
+      (HasAvx512() ? gemm_avx512::PackPanels<float>
+                   : gemm_avx2::PackPanels<float>)(b + col * (s.transpose_b ? s.k : 1), s.transpose_b ? s.k : s.n, s.transpose_b,
+                                                   s.k, cols, static_cast<float*>(into) + begin * width * s.k);
     });
-    return absl::OkStatus();
+  };
+  const auto multiply = [&](int64_t first, int64_t count, const void* packed) {
+    const int64_t col = first * width;
+    GemmSize part = s;
+    part.n = std::min(col + count * width, s.n) - col;
+    ForEachColumns(ctx, part, width, [&](int64_t, int64_t begin, int64_t end) {
+      const RowsPiece<float> piece = {a,   static_cast<const float*>(packed) + begin * s.k,      s.m,    end - begin,
+                                      s.k, to.bias == nullptr ? nullptr : to.bias + col + begin, to.add, to.c + col + begin,
+                                      s.n};
+      (HasAvx512() ? gemm_avx512::MultiplyPanels<float> : gemm_avx2::MultiplyPanels<float>)(piece);
+    });
   };
   const std::string form = absl::StrCat("matrix product ", s.k, " ", s.n, " ", s.transpose_b);
-  ASSIGN_OR_RETURN(const void* packed, ctx.constants->Find(b, form, bytes, pack));
-  if (packed == nullptr) {
-    const absl::StatusOr<void*> space = ctx.scratch->Get(bytes);
-    if (!space.ok()) return false;
-    RETURN_IF_ERROR(pack(*space));
-    packed = *space;
+  ASSIGN_OR_RETURN(const void* const kept, ctx.constants->Find(b, form, bytes_of(panels), [&](void* space) {
+    pack(0, panels, space);
+    return absl::OkStatus();
+  }));
+  if (kept != nullptr) return multiply(0, panels, kept), absl::OkStatus();
+  int64_t count = panels;
+  absl::StatusOr<void*> space = ctx.scratch->Get(bytes_of(count));
+  if (!space.ok()) space = ctx.scratch->Get(bytes_of(count = 1));
+  RETURN_IF_ERROR(space.status());
+  for (int64_t first = 0; first < panels; first += count) {
+    pack(first, count, *space);
+    multiply(first, count, *space);
   }
-  ForEachColumns(ctx, s, width, [&](int64_t, int64_t begin, int64_t end) {
-    const RowsPiece<float> piece = {a,   static_cast<const float*>(packed) + begin * s.k, s.m,    end - begin,
-                                    s.k, to.bias == nullptr ? nullptr : to.bias + begin,  to.add, to.c + begin,
-                                    s.n};
-    (HasAvx512() ? gemm_avx512::MultiplyPanels<float> : gemm_avx2::MultiplyPanels<float>)(piece);
-  });
-  return true;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<Products>> ProductsOf(const OpContext& ctx, const GemmSize& s, bool add) {
@@ -303,13 +315,10 @@ absl::StatusOr<std::shared_ptr<Products>> ProductsOf(const OpContext& ctx, const
 }
 
 absl::Status Multiply(const OpContext& ctx, const GemmSize& s, const float* a, const float* b, const Result<float>& to) {
-  const bool constant = ctx.constants != nullptr && IsOfPanels(s) && ctx.constants->Contains(b);
+  const bool constant = IsOfConstantPanels(ctx, s, b);
   if (IsOfDots(s, constant)) return MultiplyByDots(ctx, s, a, b, to), absl::OkStatus();
   if (s.m == 1) return RowTimesMatrix(ctx, s, a, b, to);
-  if (constant) {
-    ASSIGN_OR_RETURN(const bool done, MultiplyByPanels(ctx, s, a, b, to));
-    if (done) return absl::OkStatus();
-  }
+  if (constant) return MultiplyByPanels(ctx, s, a, b, to);
   std::shared_ptr<Products> products;
   RETURN_IF_ERROR(CallOneDnn(kWhat, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(products, ProductsOf(ctx, s, to.add));
@@ -374,11 +383,10 @@ absl::Status Gemm<cpu>(const OpContext& ctx, DType dtype, const GemmSize& s, con
   });
 }
 
-absl::Status PrepareGemm(const OpContext& ctx, DType dtype, const GemmSize& s, OpReqType req) {
+absl::Status PrepareGemm(const OpContext& ctx, DType dtype, const GemmSize& s, const void* b, OpReqType req) {
   if (req == kNullOp || s.batch == 0 || s.m == 0 || s.n == 0 || s.k == 0 || dtype == DType::kFloat64) return absl::OkStatus();
-  if (s.m == 1 || IsOfDots(s, false)) return absl::OkStatus();
-  // The second matrix is a constant more often than not, where there are any, and then is not oneDNN's.
-  if (ctx.constants != nullptr && dtype == DType::kFloat32 && IsOfPanels(s)) return absl::OkStatus();
+  const bool constant = dtype == DType::kFloat32 && IsOfConstantPanels(ctx, s, b);
+  if (s.m == 1 || constant || IsOfDots(s, constant)) return absl::OkStatus();
   return CallOneDnn(kWhat, [&] { return ProductsOf(ctx, s, dtype == DType::kFloat32 && req == kAddTo).status(); });
 }
 

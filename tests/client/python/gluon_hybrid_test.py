@@ -355,6 +355,44 @@ class DeferredTest(ArrayCase):
                         np.testing.assert_array_equal(net(x).asnumpy(), expected)
                 self.assertLessEqual(sent.call_count, messages)  # The question may come before the first one leaves.
 
+    def test_a_call_has_the_same_bits_whatever_other_networks_do_with_its_arrays(self):
+        class Times(gluon.HybridBlock):
+            """x w, where w is data, and a layer behind it, which has parameters."""
+
+            def __init__(self):
+                super().__init__()
+                with self.name_scope():
+                    self.layer = nn.Dense(3, in_units=256)
+
+            def hybrid_forward(self, F, x, w):
+                return self.layer(F.FullyConnected(x, w, no_bias=True, num_hidden=256))
+
+        random = np.random.RandomState(0)
+        for rows in (5, 6, 8):
+            with self.subTest(rows=rows):
+                x = nd.array(random.randn(rows, 512))
+                owner, reader = nn.Dense(256, in_units=512, use_bias=False), Times()
+                for net in (owner, reader):
+                    net.initialize()
+                    net.hybridize()
+                w = owner.weight.data()
+                before = reader(x, w).asnumpy()
+                for _ in range(3):
+                    owner(x).asnumpy()
+                np.testing.assert_array_equal(reader(x, w).asnumpy(), before)
+
+    def test_layers_whose_product_is_too_large_for_the_type_are_not_folded(self):
+        net = nn.HybridSequential()
+        net.add(nn.Dense(4, in_units=4, use_bias=False), nn.BatchNorm(in_channels=4, epsilon=0))
+        net.initialize()
+        net[0].weight.set_data(nd.array(np.eye(4) * 1e30))
+        net[1].gamma.set_data(nd.full(4, 1e10))
+        net.hybridize()
+        for value in (0, 1e-12):
+            x = nd.full((2, 4), value)
+            for _ in range(3):
+                np.testing.assert_allclose(net(x).asnumpy(), np.full((2, 4), value * 1e40), rtol=1e-5)
+
     def test_the_second_batch_must_fit(self):
         net = nn.Dense(2)
         net.initialize()

@@ -54,7 +54,10 @@ class DescribeTest(ArrayCase):
         self.assertIn("training step of data (5,4), label (5)\n", str(step))
         self.assertGreater(step.proto.totals.flop, program.proto.totals.flop)
         model.publish("stable")
-        self.assertIn("m:1 on cpu", str(model.program(version="stable")))
+        version = str(model.program(version="stable"))
+        self.assertIn("m:1 on cpu", version)
+        self.assertRegex(version, r"(?m)^keep_constants, once +\d+ > \d+ +\S")
+        self.assertNotIn(", once", str(model.program()))
         self.assertIn("m:1 on cpu", str(model.program(version="")))
         with self.assertRaisesRegex(mx.MXNetError, "there is no input 'dat'; did you mean 'data'"):
             model.program({"dat": (5, 4)})

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <utility>
 
 #include "engine/runtime/constant_tensors.h"
@@ -93,6 +94,17 @@ TEST_F(KeptConstantsTest, AnErrorTellsWhetherTheirMemoryIsTheReason) {
   EXPECT_THAT(Predict(*plain), ElementsAre());
   EXPECT_EQ(failed_.code(), absl::StatusCode::kResourceExhausted) << failed_;
   EXPECT_FALSE(IsByConstants(failed_)) << failed_;
+}
+
+TEST_F(KeptConstantsTest, ARunWhoseConstantsAreNotFiniteIsToBeMadeWithoutThem) {
+  const auto executor = Compile({MakeNode("t_add", "y", {x, Derived(w)})});
+  Write(w_, std::numeric_limits<float>::max());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Predict(*executor), ElementsAre());
+    EXPECT_TRUE(IsByConstants(failed_)) << failed_;
+  }
+  Write(w_, 3);
+  EXPECT_THAT(Predict(*executor), ElementsAre(7, 7, 7));
 }
 
 TEST_F(KeptConstantsTest, WithoutThePassEachRunComputesThem) {

@@ -144,8 +144,8 @@ TEST_F(PauseTest, WhatIsReadyNeedsNoMoreMemory) {
   });
   bench_.Drain();
   EXPECT_EQ(without_room.code(), absl::StatusCode::kResourceExhausted) << without_room;
-  EXPECT_EQ(ready, absl::OkStatus());
-  EXPECT_EQ(status, absl::OkStatus());
+  ASSERT_EQ(ready, absl::OkStatus());
+  ASSERT_EQ(status, absl::OkStatus());
   EXPECT_THAT(Values(w), Each(15)) << "one of the two runs has written it";
   EXPECT_THAT(Values(executor->run().outputs[1]), Each(2 * 2 + 10 + 4 * 2 * 2));
 }

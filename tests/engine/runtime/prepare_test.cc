@@ -16,6 +16,7 @@
 #include "engine/runtime/budget.h"
 #include "engine/runtime/cancellation.h"
 #include "engine/runtime/cancellation_scope.h"
+#include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/device_allocator.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/lane.h"
@@ -80,12 +81,16 @@ class PrepareTest : public testing::Test {
   std::unique_ptr<Executor> Compile(const std::vector<NodeEntry>& outputs, const Shape& data, bool is_train) {
     return OrDie(Executor::Compile(Graph{outputs}, {{"data", {data, DType::kFloat32}}}, {.is_train = is_train}, *lane_, memory_));
   }
-  // The values for numbers that depend on the inputs' shapes only.
-  std::vector<std::vector<float>> Run(Executor& executor) {
+  // The values for numbers that depend on the inputs' shapes only. `constant`: the name of an input that stays the same.
+  std::vector<std::vector<float>> Run(Executor& executor, const std::string& constant = "") {
     gluond::Run run = executor.NewRun();
     for (size_t k = 0; k < run.inputs.size(); ++k) {
       run.inputs[k] = OrDie(Tensor::Empty(*allocator_, executor.inputs()[k].shape, DType::kFloat32));
       for (int64_t i = 0; i < run.inputs[k].Size(); ++i) run.inputs[k].data<float>()[i] = static_cast<float>(i % 7) - 3;
+      if (executor.inputs()[k].name == constant) {
+        run.constants = std::make_shared<ConstantTensors>(std::vector<Tensor>{run.inputs[k]},
+                                                          OrDie(DeviceAllocator::Create(Device(), budget_)));
+      }
     }
     std::vector<Tensor> results;
     const absl::Status status = executor.RunAndWait(std::move(run), &results);
@@ -105,8 +110,12 @@ class PrepareTest : public testing::Test {
     y = Layer("Convolution", "b", y, {{"kernel", "(3,3)"}, {"num_filter", "16"}, {"num_group", "16"}});
     y = Layer("Deconvolution", "c", y, {{"kernel", "(2,2)"}, {"num_filter", "8"}, {"stride", "(2,2)"}, {"no_bias", "False"}});
     const NodeEntry dense = Layer("FullyConnected", "d", y, {{"num_hidden", "40"}});
-    return {dense, MakeNode("dot", "e", {dense, MakeVariable("e_weight", {{"__shape__", "(40,24)"}})}),
-            MakeNode("batch_dot", "f", {y, y}, {{"transpose_b", "True"}}), Attention(), Recurrent()};
+    return {dense,
+            MakeNode("dot", "e", {dense, MakeVariable("e_weight", {{"__shape__", "(40,24)"}})}),
+            MakeNode("dot", "g", {dense, dense}, {{"transpose_b", "True"}}),
+            MakeNode("batch_dot", "f", {y, y}, {{"transpose_b", "True"}}),
+            Attention(),
+            Recurrent()};
   }
 
   // 144 places in as many sequences as the data has rows, each of two heads of 20.
@@ -139,8 +148,7 @@ class PrepareTest : public testing::Test {
 TEST_F(PrepareTest, RegistryIsRight) { EXPECT_EQ(CheckRegistry(), absl::OkStatus()); }
 
 TEST_F(PrepareTest, APredictionFindsEverything) {
-  lane_ = OrDie(Lane::Create({}, {.threads = 1}, *allocator_));  // A second thread would have a cache for its chunks.
-  for (const int64_t rows : {1, 3, 37}) {                        // The last ones are computed in chunks.
+  for (const int64_t rows : {1, 3, 37}) {  // The last ones are computed in chunks, by two threads.
     SCOPED_TRACE(rows);
     const int before = memory_.charges;
     const auto executor = Compile(Network(), {rows, 3, 12, 12}, /*is_train=*/false);
@@ -150,6 +158,19 @@ TEST_F(PrepareTest, APredictionFindsEverything) {
     EXPECT_EQ(memory_.charges, prepared) << "a kernel was made during the run";
     EXPECT_EQ(Run(*executor), first);
   }
+}
+
+TEST_F(PrepareTest, AProductKnowsWhetherItsSecondMatrixIsAConstant) {
+  const NodeEntry dense = Layer("FullyConnected", "d", data_, {{"num_hidden", "40"}});
+  const NodeEntry square = MakeNode("dot", "g", {dense, dense}, {{"transpose_b", "True"}});
+  const absl::flat_hash_set<std::string> constants = {"d_weight"};
+  const auto executor =
+      OrDie(Executor::Compile({{dense, square}}, {{"data", {{37, 24}, DType::kFloat32}}},
+                              {.constants = std::make_shared<const absl::flat_hash_set<std::string>>(constants)}, *lane_, memory_));
+  const int prepared = memory_.charges;
+  EXPECT_GT(prepared, 0) << "of data";
+  Run(*executor, "d_weight");
+  EXPECT_EQ(memory_.charges, prepared) << "a kernel was made during the run";
 }
 
 TEST_F(PrepareTest, AStepFindsEverything) {

@@ -122,6 +122,16 @@ TEST_F(RowChainTest, AConvolutionalNetworkIsOneChainUpToItsDenseLayer) {
   }
 }
 
+TEST_F(RowChainTest, AChainOfManySmallStepsIsNoMoreChunksThanAShortOne) {
+  NodeEntry y = data_;
+  for (int i = 0; i < 8000; ++i) y = MakeNode("tanh", "t", {y});
+  for (const RowChain& chain : Compile({y}, {64, 4})->chains) EXPECT_LE(chain.chunks, 1);
+  NodeEntry large = data_;
+  for (int i = 0; i < 8; ++i) large = MakeNode("tanh", "t", {large});
+  ASSERT_EQ(Compile({large}, {64, 16 << 10})->chains.size(), 1u);
+  EXPECT_EQ(Compile({large}, {64, 16 << 10})->chains[0].chunks, 64);
+}
+
 TEST_F(RowChainTest, WhatOthersReadLiesWhereTheyLook) {
   const NodeEntry first = Relu("r", Convolve("a", data_, 16));
   const NodeEntry second = MakeNode("elemwise_add", "sum", {Convolve("b", first, 16), first});

@@ -270,6 +270,14 @@ TEST_F(FailedStepTest, AStepThatIsGivenUpChangesNothing) {
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
   EXPECT_EQ(StateOf(bench, true), before);
   EXPECT_OK(Step(*bench.trainer, 6).status());
+  // Graph and executor are there now: the run alone is left to give up.
+  ASSERT_OK(ForwardOnce(bench));
+  ASSERT_OK(Backward(*bench.model, {}, {"fc1_weight"}).status());
+  const std::string between = StateOf(bench, true);
+  const absl::Status run = Step(*bench.trainer, 6, false, cancellation).status();
+  EXPECT_TRUE(absl::IsCancelled(run)) << run;
+  EXPECT_EQ(StateOf(bench, true), between);
+  EXPECT_OK(Step(*bench.trainer, 6).status());
 }
 
 TEST_F(FailedStepTest, ByAMetricItChangesNothing) {

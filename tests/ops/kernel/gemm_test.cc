@@ -130,6 +130,45 @@ TEST(ConstantMatrix, HasTheSameBitsKeptAndNot) {
   }
 }
 
+// Space for little at once.
+class LittleScratch final : public Scratch {
+ public:
+  explicit LittleScratch(size_t most) : most_(most) {}
+  absl::StatusOr<void*> Get(size_t bytes) override {
+    if (bytes > most_) return absl::ResourceExhaustedError("no space");
+    return heap_.Get(bytes);
+  }
+
+ private:
+  const size_t most_;
+  HeapScratch heap_;
+};
+
+TEST(ConstantMatrix, HasTheSameBitsWithLittleSpace) {
+  KernelContext context;
+  const GemmSize size = {.m = 9, .n = 330, .k = 500, .transpose_b = true};
+  const auto sines = [](int64_t n, double step) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < n; ++i) values.push_back(std::sin(step * static_cast<double>(i)));
+    return values;
+  };
+  Values x(DType::kFloat32, sines(size.m * size.k, 0.7)), matrix(DType::kFloat32, sines(size.n * size.k, 1.3)),
+      bias(DType::kFloat32, sines(size.n, 0.3)), all(DType::kFloat32, sines(size.m * size.n, 0.1)), parts = all;
+  UnkeptConstant constant;
+  context.ctx.constants = &constant;
+  for (const OpReqType req : {kWriteTo, kAddTo}) {
+    const auto multiply = [&](Scratch& scratch, Values& c) {
+      context.ctx.scratch = &scratch;
+      return Gemm<cpu>(context.ctx, DType::kFloat32, size, x.data(), matrix.data(), req, c.data(), bias.data());
+    };
+    LittleScratch little(32 * 500 * sizeof(float)), none(0);
+    ASSERT_EQ(multiply(context.scratch, all), absl::OkStatus());
+    ASSERT_EQ(multiply(little, parts), absl::OkStatus());
+    EXPECT_EQ(std::memcmp(all.data(), parts.data(), static_cast<size_t>(size.m * size.n) * sizeof(float)), 0);
+    EXPECT_EQ(multiply(none, parts).code(), absl::StatusCode::kResourceExhausted);
+  }
+}
+
 TEST(ConstantMatrix, ANarrowOneIsNotKeptInAFormOfManyTimesItsBytes) {
   KernelContext context;
   for (const bool transpose : {false, true}) {
