@@ -61,16 +61,18 @@ absl::Status SessionGradients::Mark(const v1::Command::Mark& mark, uint64_t comm
   return absl::OkStatus();
 }
 
-absl::Status SessionGradients::Fresh(const v1::Command::Fresh& fresh) {
+absl::StatusOr<v1::Freshness> SessionGradients::Fresh(const v1::Command::Fresh& fresh) {
   constexpr size_t kMostNamed = 16;
+  v1::Freshness told;
   std::vector<uint64_t> stale;
   for (const uint64_t name : fresh.variables()) {
     ASSIGN_OR_RETURN(const Array* array, arrays_.Find(name));
     const bool is_fresh = array->mark != nullptr && array->mark->fresh;
+    told.add_fresh(is_fresh);
     if (!is_fresh && stale.size() < kMostNamed) stale.push_back(name);
     if (fresh.clear() && array->mark != nullptr) array->mark->fresh = false;
   }
-  if (!fresh.require() || stale.empty()) return absl::OkStatus();
+  if (!fresh.require() || stale.empty()) return told;
   for (const uint64_t name : fresh.variables()) {
     ASSIGN_OR_RETURN(const Array* array, arrays_.Find(name));
     if (array->mark != nullptr) array->mark->fresh = false;

@@ -23,7 +23,7 @@ class SessionGradients {
   ~SessionGradients();
 
   absl::Status Mark(const v1::Command::Mark& mark, uint64_t command);
-  absl::Status Fresh(const v1::Command::Fresh& fresh);
+  absl::StatusOr<v1::Freshness> Fresh(const v1::Command::Fresh& fresh);
   // To the end, or with `out_grads` up to the first function; Continue goes on from a function.
   absl::StatusOr<v1::BackwardState> Backward(const v1::Command::Backward& backward, uint64_t command);
   absl::StatusOr<v1::BackwardState> Continue(const v1::Command::ContinueBackward& go_on, uint64_t command);

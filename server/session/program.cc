@@ -53,9 +53,9 @@ bool IsLargeArray(const v1::Tensor& tensor) {
 
 class ArrayProgram final : public SessionProgram, public std::enable_shared_from_this<ArrayProgram> {
  public:
-  // kSilent: no Reply has the command's number. kAtStops: Replies have the number where Backward has `out_grads`. kAnswered:
-  // one has the number. kAudited: the audit log has a line, too.
-  enum Report { kSilent, kAtStops, kAnswered, kAudited };
+  // kSilent: no Reply has the command's number. kWhereAsked: one has, where Backward has `out_grads` or Fresh has `tell`.
+  // kAnswered: one has the number. kAudited: the audit log has a line, too.
+  enum Report { kSilent, kWhereAsked, kAnswered, kAudited };
 
   // A row of kKinds: everything that depends on the kind of a command. A new command is one row more.
   struct Kind {
@@ -379,6 +379,10 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
 
   // Gradients.
 
+  void Fresh(const v1::Command::Fresh& fresh) {
+    absl::StatusOr<v1::Freshness> told = gradients_->Fresh(fresh);
+    fresh.tell() ? answers_->Result(std::move(told), &v1::Reply::mutable_fresh, number_) : Note(told.status());
+  }
   void Backward(const v1::Command::Backward& backward) {
     absl::StatusOr<v1::BackwardState> state = gradients_->Backward(backward, number_);
     if (backward.out_grads_size() > 0) return answers_->Result(std::move(state), &v1::Reply::mutable_backward, number_);
@@ -438,7 +442,7 @@ constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
      .names = [](auto& c) { return Longest(c.mark().arrays()); },
      .run = [](auto& p, auto& c, auto&) { p.Note(p.gradients_->Mark(c.mark(), p.number_)); }},
     {.number = v1::Command::kBackward,
-     .report = kAtStops,
+     .report = kWhereAsked,
      .names =
          [](auto& c) {
            const auto& b = c.backward();
@@ -447,8 +451,9 @@ constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
      .takes_long = [](auto& p, auto&) { return p.imperative_.has_value() && p.imperative_->tape().size() > kLongTape; },
      .run = [](auto& p, auto& c, auto&) { p.Backward(c.backward()); }},
     {.number = v1::Command::kFresh,
+     .report = kWhereAsked,
      .names = [](auto& c) { return Longest(c.fresh().variables()); },
-     .run = [](auto& p, auto& c, auto&) { p.Note(p.gradients_->Fresh(c.fresh())); }},
+     .run = [](auto& p, auto& c, auto&) { p.Fresh(c.fresh()); }},
     {.number = v1::Command::kDefineGraph,
      .takes_long =
          [](auto& p, auto& c) {
@@ -518,7 +523,8 @@ const ArrayProgram::Kind& ArrayProgram::KindOf(const v1::Command& command) {
 
 bool SessionProgram::IsAnswered(const v1::Command& command) {
   const ArrayProgram::Report report = ArrayProgram::KindOf(command).report;
-  return report == ArrayProgram::kAtStops ? command.backward().out_grads_size() > 0 : report >= ArrayProgram::kAnswered;
+  return report == ArrayProgram::kWhereAsked ? command.backward().out_grads_size() > 0 || command.fresh().tell()
+                                             : report >= ArrayProgram::kAnswered;
 }
 
 std::shared_ptr<SessionProgram> SessionProgram::Create(const Shared& shared, Place& home, Lane& lane, const Limits& limits,

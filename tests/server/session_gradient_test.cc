@@ -223,6 +223,8 @@ TEST_F(SessionProgramTest, FreshGradients) {
   Do(R"("mark": {"arrays": [{"variable": 1, "gradient": 11}, {"variable": 2, "gradient": 12}]})");
   Record("square", {1}, {3});
   Do(R"("backward": {"heads": [3]})");
+  const std::string tell = R"("fresh": {"variables": [2, 1], "tell": true})";
+  EXPECT_THAT(Ask(tell).fresh().fresh(), ElementsAre(false, true));
   Do(R"("fresh": {"variables": [1], "require": true})");
   ExpectNothingNoted();
   Prepare(1, "_plus_scalar", R"("scalar": "1")");
@@ -231,7 +233,8 @@ TEST_F(SessionProgramTest, FreshGradients) {
   Invoke(1, {2}, {2}, R"(, "when_fresh": 3)");
   EXPECT_THAT(Values(1), ElementsAre(2));
   EXPECT_THAT(Values(2), ElementsAre(1)) << "not fresh, or not marked: nothing is done";
-  Do(R"("fresh": {"variables": [1], "clear": true})");
+  EXPECT_THAT(Ask(R"("fresh": {"variables": [1], "clear": true, "tell": true})").fresh().fresh(), ElementsAre(true));
+  EXPECT_THAT(Ask(tell).fresh().fresh(), ElementsAre(false, false));
   Invoke(1, {1}, {1}, R"(, "when_fresh": 1)");
   EXPECT_THAT(Values(1), ElementsAre(2));
   Record("square", {1}, {3});
@@ -242,6 +245,7 @@ TEST_F(SessionProgramTest, FreshGradients) {
   EXPECT_THAT(Values(1), ElementsAre(2)) << "an update of both does nothing";
   Do(R"("fresh": {"variables": [44]})");
   ExpectNoted(Code::kInvalidArgument, "no array 44");
+  EXPECT_EQ(Ask(R"("fresh": {"variables": [44], "tell": true})").failures_size(), 1);
   Invoke(1, {1}, {5}, R"(, "when_fresh": 44)");
   ExpectPoisoned(5, Code::kInvalidArgument, "no array 44");
 }
@@ -259,6 +263,12 @@ TEST_F(SessionProgramTest, AStaleCallMakesNewArraysAndLeavesThoseThatItWrites) {
   Invoke(1, {1, 2, 3}, {1}, R"(, "when_fresh": 1)");
   EXPECT_THAT(Values(1), ElementsAre(1));
   EXPECT_THAT(Values(3), ElementsAre(4));
+  Put(7, {5});
+  Put(8, {1, 2});
+  Prepare(2, "SliceChannel", R"("num_outputs": "2", "axis": "0")");
+  Invoke(2, {8}, {7, 9}, R"(, "when_fresh": 1)");
+  EXPECT_THAT(Values(7), ElementsAre(5)) << "it was there";
+  EXPECT_THAT(Values(9), ElementsAre(2)) << "it is new";
   Record("square", {1}, {5});
   Do(R"("backward": {"heads": [5]})");
   Invoke(1, {1, 2, 3}, {6}, R"(, "when_fresh": 1)");

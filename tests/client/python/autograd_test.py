@@ -236,8 +236,9 @@ class FreshTest(ArrayCase):
             y = x * 2
         y.backward()
         lost = nd.dot(nd.ones((2, 3)), nd.ones((2, 3)))
+        self.assertTrue(x._fresh_grad)
         with self.assertRaisesRegex(mx.MXNetError, "do not fit"):
-            x._fresh_grad
+            nd.waitall()
         del lost
 
     def test_writes_happen_only_if_it_is(self):

@@ -5,9 +5,11 @@ rounding, with the same parameters; or the class stands in a list here with the 
 """
 
 import inspect
+import time
 import unittest
 
 import gluond as mx
+import grpc
 import numpy as np
 from gluond import gluon, nd
 from gluond._proto import model_pb2, parameters_pb2, trainer_pb2, training_pb2
@@ -263,9 +265,15 @@ def names_in(*modules):
 
 
 def call(service, method, request, response, **fields):
-    """A call with a request of these fields, as JSON."""
+    """A call with a request of these fields, as JSON, when the server is open."""
     rpc = connect.current().channel.unary_unary(f"/gluond.v1.{service}/{method}", request.SerializeToString, response.FromString)
-    return rpc(json_format.ParseDict(fields, request()), timeout=120)
+    while True:
+        try:
+            return rpc(json_format.ParseDict(fields, request()), timeout=120)
+        except grpc.RpcError as error:
+            if "is loading its models" not in error.details():
+                raise
+        time.sleep(0.05)
 
 
 def model_call(method, **fields):

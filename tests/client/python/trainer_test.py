@@ -205,10 +205,13 @@ class EveryOptimizerTest(ArrayCase):
     def test_a_parameter_that_is_left_out_keeps_weight_and_states(self):
         def check():
             a, b, c = self.now()
+            counts = dict(self.trainer._optimizer._index_update_count)
             self.backward(self.params[::2])
             self.trainer.step(1, ignore_stale_grad=True)
             after = self.now()
             self.assertEqual(after[1], b)
+            counted = {place: count + (place != 1) for place, count in counts.items()}
+            self.assertEqual(self.trainer._optimizer._index_update_count, counted)
             for before, used in ((a, after[0]), (c, after[2])):
                 self.assertNotEqual(before, used)
             self.backward(self.params)
@@ -247,9 +250,12 @@ class EveryOptimizerTest(ArrayCase):
         self.trainer._updaters[0].states.clear()
         self.backward(self.params[:1])
         self.trainer.step(1, ignore_stale_grad=True)
-        for place, kept in enumerate((False, True, True)):
-            mean, var = self.trainer._updaters[0].states[place]
-            self.assertEqual([mean.asnumpy().min() == 1, var.asnumpy().max() == 0], [kept, kept])
+        self.assertEqual(sorted(self.trainer._updaters[0].states), [0])
+        with self.assertRaisesRegex(UserWarning, "`a`.*has not been updated by backward"):
+            self.trainer.step(1)
+            nd.waitall()
+        for mean, var in list(self.trainer._updaters[0].states.values())[1:]:
+            self.assertEqual([mean.asnumpy().min(), var.asnumpy().max()], [1, 0])
 
 
 class StatesTest(ArrayCase):

@@ -303,7 +303,7 @@ class NDArray(Arithmetic, NumpyProtocols, Indexing, Fluent, Array):
     @property
     def _fresh_grad(self) -> bool:
         """Whether backward() has written the gradient since the last Trainer step. Waits."""
-        return tape.is_fresh(self)
+        return tape.are_fresh([self])[0]
 
     @_fresh_grad.setter
     def _fresh_grad(self, state: bool) -> None:

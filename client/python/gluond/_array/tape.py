@@ -12,7 +12,6 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 from .._proto import command_pb2
 from .._wire import encoding
 from .._wire.encoding import WHEN_FRESH, number_of
-from .._wire.errors import StaleGradientError
 from .._wire.frame import Within, change, frame
 from .._wire.operator_errors import OperatorError, short
 from .._wire.source_lines import INSIDE
@@ -117,17 +116,13 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Union[str, Sequenc
         _mark(variable, gradient, request)
 
 
-# A gradient is fresh if backward() has written it since it was last used. Only the server knows; only `is_fresh` waits.
+# A gradient is fresh if backward() has written it since it was last used. Only the server knows; only `are_fresh` waits.
 
 
-def is_fresh(variable: Array) -> bool:
-    """Whether the gradient has been written since the last clear_fresh. Waits for the answer."""
-    try:
-        require_fresh([variable])
-        variable._session.wait_all()
-    except StaleGradientError:
-        return False
-    return True
+def are_fresh(variables: Sequence[Array]) -> List[bool]:
+    """Which gradients have been written since the last clear_fresh. Waits for the answer, not for the gradients."""
+    command = encoding.fresh([each._sent() for each in variables], encoding.TELL)
+    return list(variables[0]._session.request(command).fresh.fresh)
 
 
 def require_fresh(variables: Sequence[Array]) -> None:

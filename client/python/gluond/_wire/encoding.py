@@ -234,11 +234,11 @@ def free(array_names: Sequence[bytes], calls: Sequence[int] = ()) -> bytes:
 
 
 _FRESH = tag(command_pb2.Command.Fresh, "variables")
-REQUIRE, CLEAR = (tag(command_pb2.Command.Fresh, each) + b"\1" for each in ("require", "clear"))
+REQUIRE, CLEAR, TELL = (tag(command_pb2.Command.Fresh, each) + b"\1" for each in ("require", "clear", "tell"))
 
 
 def fresh(array_names: Iterable[bytes], what: bytes) -> bytes:
-    """Looks whether the gradients are fresh, by REQUIRE, or marks them as used, by CLEAR."""
+    """Looks whether the gradients are fresh, by REQUIRE; asks for it, by TELL; or marks them as used, by CLEAR."""
     return command(FRESH, delimited(_FRESH, b"".join(array_names)) + what)
 
 

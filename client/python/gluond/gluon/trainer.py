@@ -1,6 +1,7 @@
-"""Trainer: applies an optimizer to Parameters. A step sends commands and waits for nothing."""
+"""Trainer: applies an optimizer to Parameters. A step sends commands and waits for nothing, unless it is to leave out stale gradients."""
 from __future__ import annotations
 
+import itertools
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .. import ndarray
@@ -117,7 +118,7 @@ class Trainer:
         """Sums gradients over devices, divides them by `batch_size`, and updates. After `backward()`.
 
         A gradient that no backward has written since the last step is an error, raised where the program waits next. With
-        `ignore_stale_grad` such parameters stay as they are, and nothing is raised.
+        `ignore_stale_grad` such parameters stay as they are, and nothing is raised; the step waits until the server tells which.
         """
         self._optimizer.rescale_grad = self._scale / batch_size
         self._allreduce()
@@ -156,9 +157,11 @@ class Trainer:
             indices = [index for index, _ in trained]
             grads = [param.list_grad()[position] for _, param in trained]
             if ignore_stale_grad:
-                for index, grad, weight in zip(indices, grads, weights):
-                    with tape.only_if_fresh(weight):
-                        updater(index, grad, weight)
+                # An update counts: what is left out must not be counted either.
+                fresh = tape.are_fresh(weights)
+                if any(fresh):
+                    lists: Tuple[List[Any], ...] = (indices, grads, weights)
+                    updater(*(list(itertools.compress(each, fresh)) for each in lists))
             else:
                 self._describe(trained, weights)
                 tape.require_fresh(weights)
