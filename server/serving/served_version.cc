@@ -15,6 +15,7 @@
 #include "engine/core/text.h"
 #include "engine/nn/inference_state.h"
 #include "engine/nn/inputs.h"
+#include "engine/runtime/cancellation_scope.h"
 #include "engine/runtime/device_allocator.h"
 #include "engine/runtime/posted.h"
 #include "engine/runtime/tenant_name.h"
@@ -93,20 +94,22 @@ Task<absl::Status> ServedVersion::Make(ModelState state, Place& place, const std
   state = std::move(made.state);
   CO_ASSIGN_OR_RETURN(state.parameters, co_await Keep(state.parameters, place, name));
   for (int64_t i = 0; i < options_.instances; ++i) {
-    CO_RETURN_IF_ERROR(co_await AddInstance(state, place, custom_host, served, name));
+    CO_RETURN_IF_ERROR(co_await AddInstance(state, place, custom_host, served, name, cancellation));
   }
   CO_RETURN_IF_ERROR(CheckBatching());
   if (NeedsClients(state)) co_return absl::OkStatus();
-  for (const int64_t rows : UsualRows()) CO_RETURN_IF_ERROR(co_await WarmUp(rows));
+  for (const int64_t rows : UsualRows()) CO_RETURN_IF_ERROR(co_await WarmUp(rows, cancellation));
   co_return absl::OkStatus();
 }
 
 Task<absl::Status> ServedVersion::AddInstance(const ModelState& state, Place& place, const CustomHostPtr& custom_host,
-                                              const std::string& served, const std::string& name) {
+                                              const std::string& served, const std::string& name,
+                                              const std::shared_ptr<Cancellation>& cancellation) {
   const std::shared_ptr<Lane> lane = place.serving_lanes().Take();
   co_await PostedAside(*lane);  // Making a model takes long.
   HostedModelPtr instance;
   {
+    const CancellationScope scope(cancellation.get());
     const ScopedCustomHost scoped_host(custom_host);
     CO_ASSIGN_OR_RETURN(instance, HostedModel::Create(name, state.definition, state.random.seed, place, shared_.devices.host(),
                                                       shared_.runner.limits.max_model_bytes,
@@ -164,7 +167,7 @@ absl::Status ServedVersion::CheckBatching() const {
   return absl::OkStatus();
 }
 
-Task<absl::Status> ServedVersion::WarmUp(int64_t rows) {
+Task<absl::Status> ServedVersion::WarmUp(int64_t rows, const std::shared_ptr<Cancellation>& cancellation) {
   for (const HostedModelPtr& instance : instances_) {
     NamedTensors inputs;
     for (const ModelInput& input : instance->model().inputs()) {
@@ -176,7 +179,7 @@ Task<absl::Status> ServedVersion::WarmUp(int64_t rows) {
       inputs.push_back({input.name, std::move(zeros)});
     }
     const absl::Status status = co_await Callback<absl::Status>([&](Callback<absl::Status>::Done done) {
-      instance->model().Predict(std::move(inputs), {}, nullptr,
+      instance->model().Predict(std::move(inputs), {}, cancellation,
                                 [done = std::move(done)](absl::StatusOr<NamedTensors> outputs) { done(outputs.status()); });
     });
     CO_RETURN_IF_ERROR(Annotate(status, "computing with zeros, to warm up"));

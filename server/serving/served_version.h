@@ -94,11 +94,11 @@ class ServedVersion : public std::enable_shared_from_this<ServedVersion> {
   Task<absl::Status> Make(ModelState state, Place& place, const std::string& served, Lane& host_lane,
                           const std::shared_ptr<Cancellation>& cancellation);
   Task<absl::Status> AddInstance(const ModelState& state, Place& place, const CustomHostPtr& custom_host, const std::string& served,
-                                 const std::string& name);
+                                 const std::string& name, const std::shared_ptr<Cancellation>& cancellation);
   absl::Status CheckBatching() const;
   // The numbers of rows for which it is compiled before the first request.
   std::vector<int64_t> UsualRows() const;
-  Task<absl::Status> WarmUp(int64_t rows);
+  Task<absl::Status> WarmUp(int64_t rows, const std::shared_ptr<Cancellation>& cancellation);
   absl::Status Check(InferRequest* request) const;
   absl::Status CheckOutput(const std::string& name) const;
 
