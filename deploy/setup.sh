@@ -27,6 +27,7 @@ libyaml-cpp-dev          the file of what the server serves
 libgoogle-perftools-dev  tcmalloc, the server's allocator
 libssl-dev               certificates, keys and hashes
 libjwt-dev               the signatures of JSON Web Tokens
+libgloo-dev              the plugin by which a group of servers adds up gradients
 zlib1g-dev               compressed messages, and image files that the client reads
 libgtest-dev             tests
 libgmock-dev             tests
@@ -36,6 +37,7 @@ python3-protobuf         the same
 python3-numpy            the same
 python3-crc32c           the same
 python3-cryptography     tests that sign tokens
+python3-yaml             the test of the manifests for Kubernetes
 mypy                     the test of the Python package's types
 dataset-fashion-mnist    70,000 real images, for the quickstart and the tests
 END

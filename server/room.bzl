@@ -18,6 +18,7 @@ _MAY_IMPORT = {
     "session": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"],
     "serving": ["start", "config", "identity", "net", "codec", "rpc", "hosted", "custom", "durable"],
     "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"],
+    "group": ["start"],
     "sight": ["start", "config", "identity", "net", "rpc", "hosted", "custom", "serving"],
 }
 

@@ -35,6 +35,7 @@ BUDGET = {
     "server/config": Row(0, 2, 0, 5, 5),
     "server/custom": Row(7, 9, 17, 24, 72),
     "server/durable": Row(6, 3, 14, 105, 107),
+    "server/group": Row(0, 0, 0, 4, 9),
     "server/hosted": Row(4, 4, 25, 70, 77),
     "server/identity": Row(2, 0, 0, 5, 17),
     "server/net": Row(7, 0, 0, 6, 9),

@@ -57,6 +57,7 @@ SERVER = {
     "session": {"start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"},
     "serving": {"start", "config", "identity", "net", "codec", "rpc", "hosted", "custom", "durable"},
     "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"},
+    "group": {"start"},
     "sight": {"start", "config", "identity", "net", "rpc", "hosted", "custom", "serving"},
 }
 for _room, _below in SERVER.items():
@@ -131,6 +132,8 @@ def breaches(root):
                 yield f"{path}: imports {imported}; name it from the root"
             elif imported.split("/")[0] in tops and room_of(imported) not in MAY_IMPORT[room] | {room}:
                 yield f"{path}: {room} may not import {imported}"
+            elif imported.startswith("gloo/") and not path.startswith("server/group/gloo/"):
+                yield f"{path}: only the plugin server/group/gloo may import {imported}"
             elif LIBRARY_HEADER.search(imported) and room != "ops/kernel":
                 yield f"{path}: only ops/kernel may import {imported}"
             elif room.startswith("ops") and (folder := BACKEND.match(imported)) and not path.startswith(folder.group()):
@@ -195,6 +198,7 @@ class PlantedBreachTest(unittest.TestCase):
             ("server/a.cc", '#include "client/cpp/client.h"\n'),
             ("server/codec/a.cc", '#include "server/rpc/call.h"\n'),
             ("server/wire/a.h", '#include "server/server.h"\n'),
+            ("server/group/a.cc", "#include <gloo/context.h>\n"),
             ("deploy/a.py", "import os, server.main as main\n"),
             ("bazel/a.cc", '#include "engine/core/shape.h"\n'),
             ("engine/core/a.h", '#include "bazel/commit.h"\n'),
@@ -273,6 +277,7 @@ class PlantedBreachTest(unittest.TestCase):
             ("ops/kernel/backend.h", "#ifdef GLUOND_GPU  // The GPU's.\n#endif\n"),
             ("ops/kernel/map.h", "// GLUOND_GPU\n#include BACKEND(map.h)\n"),
             ("server/start/a.cc", '#include "ops/kernel/cuda/plugin.h"\n'),
+            ("server/group/gloo/a.cc", "#include <gloo/context.h>\n"),
             ("ops/kernel/gemm.cc", '#include "oneapi/dnnl/dnnl.hpp"\nF<<<1, 2>>>(cublasHandle_t());\n'),
             ("server/a.cc", '// cuDNN is found by dlopen.\nauto text = "libcudnn.so.9 is missing";\n'),
             ("server/hosted/a.cc", '#include "engine/store/manifest.h"\n#include "gluond/v1/model.pb.h"\n'),

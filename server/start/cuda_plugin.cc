@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -11,6 +10,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "ops/kernel/cuda/plugin.h"
+#include "server/start/plugin_file.h"
 
 namespace gluond::server {
 namespace {
@@ -21,22 +21,6 @@ template <class... Args>
 absl::Status NoGpu(const Args&... why) {
   // Texts of the loader and the driver may have several lines.
   return Unavailable("no GPU: ", absl::StrReplaceAll(absl::StrCat(why...), {{"\n", " "}}));
-}
-
-absl::StatusOr<std::string> FindPlugin(const std::string& path) {
-  std::error_code error;
-  if (!path.empty()) {
-    if (std::filesystem::is_regular_file(path, error)) return path;
-    return NoGpu("--cuda_plugin: there is no file '", Excerpt(path), "'");
-  }
-  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* folder : {"", "../lib", "../ops"}) {
-    const std::filesystem::path candidate = here / folder / kPlugin;
-    if (std::filesystem::is_regular_file(candidate, error)) return candidate.string();
-  }
-  return NoGpu(
-      kPlugin,
-      " is neither beside this program nor in ../lib or ../ops; build it with --config=cuda, or name it with --cuda_plugin");
 }
 
 // Reads the build id from the file's bytes: loading it would run its code.
@@ -55,7 +39,7 @@ absl::Status CheckBuild(const std::string& path) {
 }  // namespace
 
 absl::Status LoadCudaPlugin(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string file, FindPlugin(path));
+  ASSIGN_OR_RETURN(const std::string file, FindPlugin(path, "no GPU: --cuda_plugin", kPlugin, "../ops"));
   RETURN_IF_ERROR(CheckBuild(file));
   // Its kernels register themselves while it loads, so it stays until exit.
   void* const plugin = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
