@@ -88,7 +88,7 @@ FIELDS = [
         ],
     ),
 ]
-# What kustomize 5 has: no `bases`, `patchesStrategicMerge`, `commonLabels` or `vars`.
+# The keys of kustomize 5, which has no `bases`, `patchesStrategicMerge`, `commonLabels` or `vars`.
 KEYS = {"apiVersion", "kind", "resources", "components", "configMapGenerator", "patches", "images"}
 
 

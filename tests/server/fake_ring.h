@@ -28,7 +28,7 @@
 
 namespace gluond::server {
 
-// What makes the transports of one ring.
+// RingNetwork makes the transports of one ring.
 class RingNetwork {
  public:
   virtual ~RingNetwork() = default;

@@ -15,7 +15,7 @@
 namespace gluond::server::group_walk {
 namespace {
 
-// What the walk has seen of all states, by their numbers.
+// The states that have been reached, by their numbers.
 class Walk {
  public:
   explicit Walk(const World& first) : first_(first) { Reach(first, 0, {}); }

@@ -51,8 +51,8 @@ inline History Prefix(const History& history, int size) {
 
 struct Down {
   FromLeader::Any message;
-  uint8_t batch = 0;  // Of a Command.
-  History state;      // Of a State.
+  uint8_t batch = 0;  // A Command's.
+  History state;      // A State's.
 };
 
 struct Connection {
@@ -71,12 +71,12 @@ struct Process {
   bool lives = true;
   bool drains = false;
   bool applies = false;                      // While it works.
-  uint8_t batch = 0;                         // Of the command that it computes.
-  int64_t ranks = 0;                         // Of its ring.
+  uint8_t batch = 0;                         // The batch of the command that the process computes.
+  int64_t ranks = 0;                         // The ranks of the process's ring.
   std::optional<History> taken = {};         // A state on its way to the engine.
   std::vector<Connection> connections = {};  // The last one may be that of its Join.
 
-  // Of its Join, if there is one.
+  // The connection of the process's Join; null: there is none.
   Connection* connection() { return connections.empty() || !connections.back().member_hears ? nullptr : &connections.back(); }
 };
 
@@ -101,7 +101,7 @@ struct Move {
   Kind kind;
   int process = 0;
   int n = 0;                // The messages that the member hears first; or the connection, or the steps.
-  Outcome outcome = kNone;  // Of the ring's work that the member does then.
+  Outcome outcome = kNone;  // The end of the ring's work that the member does then.
   bool is_sure = true;      // It comes in the end if nothing else happens: no fault, and no luck.
 
   std::string Describe() const;

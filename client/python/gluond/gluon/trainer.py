@@ -1,4 +1,4 @@
-"""Trainer: applies an optimizer to Parameters. A step sends commands and waits for nothing, unless it is to leave out stale gradients."""
+"""Trainer: applies an optimizer to Parameters. A step sends commands, and waits only where it is to leave out stale gradients."""
 from __future__ import annotations
 
 import itertools
