@@ -60,6 +60,14 @@ absl::StatusOr<PassSet> PassSet::Parse(absl::string_view text) {
   return set;
 }
 
+std::string PassSet::ToString() const {
+  std::vector<std::string> names;
+  for (const Pass& pass : Passes()) {
+    if (Contains(pass.name)) names.push_back(absl::StrCat("-", pass.name));
+  }
+  return absl::StrJoin(names, ",");
+}
+
 bool PassSet::Contains(absl::string_view pass) const { return (bits_ & BitOf(pass)) != 0; }
 
 PassSet LeftOutPasses() { return ProcessPasses(); }

@@ -4,6 +4,7 @@
 #define ENGINE_COMPILE_PASS_SET_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -17,6 +18,8 @@ class PassSet {
   static absl::StatusOr<PassSet> Parse(absl::string_view text);
 
   bool Contains(absl::string_view pass) const;
+  // As Parse takes it.
+  std::string ToString() const;
   friend bool operator==(const PassSet& a, const PassSet& b) { return a.bits_ == b.bits_; }
 
  private:

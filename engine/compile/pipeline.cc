@@ -20,17 +20,17 @@ constexpr bool kRequired = false, kOptional = true;
 constexpr Pass kPasses[] = {
     {"validate", Stage::kRewrite, kRequired, Pass::For::kAll,
      [](Unit* unit) -> absl::Status {
-       RETURN_IF_ERROR(Validate(unit->graph()));
-       return CheckKernels(unit->graph(), unit->options().device.type);
+       RETURN_IF_ERROR(Validate(unit->order()));
+       return CheckKernels(unit->order(), unit->options().device.type);
      }},
     {"assign_streams", Stage::kRewrite, kRequired, Pass::For::kAll,
-     [](Unit* unit) -> absl::Status { return unit->Replace(AssignStreams(unit->graph())); }},
+     [](Unit* unit) -> absl::Status { return unit->Replace(AssignStreams(unit->order())); }},
     {"fold_affine", Stage::kRewrite, kOptional, Pass::For::kPredictions,
      [](Unit* unit) -> absl::Status {
        if (!unit->has_constants()) return absl::OkStatus();
        ASSIGN_OR_RETURN(const Inferred* const inferred, unit->inferred());
        return unit->Replace(
-           FoldAffine(unit->graph(), unit->indexed(), *inferred, *unit->options().constants, unit->options().checks_values));
+           FoldAffine(unit->order(), unit->indexed(), *inferred, *unit->options().constants, unit->options().checks_values));
      }},
     {"block_channels", Stage::kRewrite, kOptional, Pass::For::kCpuPredictions,
      [](Unit* unit) -> absl::Status {
@@ -39,7 +39,7 @@ constexpr Pass kPasses[] = {
        return unit->Replace(BlockChannels(unit->graph(), unit->indexed(), *inferred));
      }},
     {"simplify", Stage::kRewrite, kOptional, Pass::For::kAll,
-     [](Unit* unit) -> absl::Status { return unit->Replace(Simplify(unit->graph())); }},
+     [](Unit* unit) -> absl::Status { return unit->Replace(Simplify(unit->order())); }},
     {kKeepConstants, Stage::kPlan, kOptional, Pass::For::kPredictions,
      [](Unit* unit) -> absl::Status {
        if (!unit->has_constants()) return absl::OkStatus();

@@ -10,7 +10,6 @@
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
-#include "engine/passes/validate.h"
 
 namespace gluond {
 namespace {
@@ -162,7 +161,6 @@ class Reporter {
 
 absl::StatusOr<ProgramReport> ReportProgram(const Graph& graph, const Signatures& known, const UnitOptions& options,
                                             PassSet left_out, PassHistory before) {
-  RETURN_IF_ERROR(Validate(graph));
   Unit unit(graph, known, options);
   PassWatcher watcher(unit, std::move(before));
   RETURN_IF_ERROR(RunPasses(Stage::kPlan, left_out, &unit, [&](const Pass& pass, PassTurn turn) { watcher.After(pass, turn); }));

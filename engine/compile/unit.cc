@@ -16,13 +16,19 @@ void Unit::Set(Graph graph) {
   const auto same = [](const NodeEntry& a, const NodeEntry& b) { return a.node == b.node && a.index == b.index; };
   if (absl::c_equal(graph.outputs, graph_.outputs, same)) return;
   graph_ = std::move(graph);
+  order_ = nullptr;
   indexed_ = nullptr;
   inferred_ = nullptr;
   computes_constants_.clear();
 }
 
+const NodeOrder& Unit::order() {
+  if (order_ == nullptr) order_ = std::make_unique<const NodeOrder>(graph_);
+  return *order_;
+}
+
 const IndexedGraph& Unit::indexed() {
-  if (indexed_ == nullptr) indexed_ = std::make_unique<const IndexedGraph>(graph_, options_.num_first);
+  if (indexed_ == nullptr) indexed_ = std::make_unique<const IndexedGraph>(order(), options_.num_first);
   return *indexed_;
 }
 
@@ -50,16 +56,18 @@ void Unit::LeadWith(std::vector<NodeEntry> entries) {
 
 const std::vector<bool>& Unit::computes_constants() {
   if (!computes_constants_.empty()) return computes_constants_;
-  computes_constants_.resize(indexed().num_nodes());
-  const auto mark = [this](const std::vector<NodePtr>& nodes, bool computes) {
-    for (const NodePtr& node : nodes) computes_constants_[indexed_->id(node.get())] = computes;
+  const IndexedGraph& graph = indexed();
+  const auto outputs = absl::MakeConstSpan(graph.outputs());
+  std::vector<bool> makes_constant(graph.num_nodes());
+  for (const IndexedGraph::Input& constant : outputs.first(num_constants_)) makes_constant[constant.node] = true;
+  computes_constants_.assign(graph.num_nodes(), true);
+  const auto need = [&](absl::Span<const IndexedGraph::Input> entries) {
+    for (const IndexedGraph::Input& each : entries) computes_constants_[each.node] = makes_constant[each.node];
   };
-  const auto outputs = absl::MakeConstSpan(graph_.outputs);
-  const auto constants = outputs.subspan(0, num_constants_);
-  absl::flat_hash_set<const Node*> makers;
-  for (const NodeEntry& constant : constants) makers.insert(constant.node.get());
-  mark(PostOrder(constants), true);
-  mark(PostOrder(outputs.subspan(num_constants_), [&](const Node* node) { return makers.contains(node); }), false);
+  need(outputs.subspan(num_constants_));
+  for (uint32_t id = graph.num_nodes(); id-- > 0;) {
+    if (!computes_constants_[id]) need(graph[id].inputs);
+  }
   return computes_constants_;
 }
 

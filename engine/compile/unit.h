@@ -45,7 +45,8 @@ class Unit {
   const Graph& graph() const { return graph_; }
   // Takes what a pass has made of the graph, or the pass's error.
   absl::Status Replace(absl::StatusOr<Graph> graph);
-  // The graph as arrays, until it is replaced.
+  // The graph's nodes, and the graph as arrays: until it is replaced.
+  const NodeOrder& order();
   const IndexedGraph& indexed();
   // The shapes and types of all entries, or with open_shapes of those that follow. Errors as InferShapeType's.
   absl::StatusOr<const Inferred*> inferred();
@@ -71,6 +72,7 @@ class Unit {
   const UnitOptions options_;
   uint32_t num_constants_ = 0;
   // These are of the graph as it is, and made when first asked for.
+  std::unique_ptr<const NodeOrder> order_;
   std::unique_ptr<const IndexedGraph> indexed_;
   std::unique_ptr<const Inferred> inferred_;
   std::vector<bool> computes_constants_;

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
@@ -90,92 +89,110 @@ NodeEntry operator*(double a, const NodeEntry& b) { return Scalar("_mul_scalar",
 NodeEntry operator/(const NodeEntry& a, double b) { return Scalar("_div_scalar", a, b); }
 NodeEntry operator-(const NodeEntry& a) { return MakeNode("negative", "negative", {a}); }
 
-std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs, absl::FunctionRef<bool(const Node*)> skip) {
-  struct Frame {
-    NodePtr node;
-    size_t next = 0;  // The next input to look at.
-  };
-  std::vector<NodePtr> order;
-  absl::flat_hash_set<const Node*> seen;
-  std::vector<Frame> stack;
-  const auto push = [&](const NodePtr& node) {
-    if (node != nullptr && !skip(node.get()) && seen.insert(node.get()).second) stack.push_back({node});
-  };
-  for (const NodeEntry& output : outputs) {
-    push(output.node);
-    while (!stack.empty()) {
-      Frame& top = stack.back();
-      if (top.next < top.node->inputs.size()) {
-        push(top.node->inputs[top.next++].node);
-      } else {
-        order.push_back(std::move(top.node));
-        stack.pop_back();
-      }
-    }
-  }
-  return order;
+uint32_t& NodeNumbers::operator[](const Node* node) {
+  const uintptr_t grain = reinterpret_cast<uintptr_t>(node) / kGrain;
+  const auto [page, is_new] = pages_.try_emplace(grain / kGrainsOfPage);
+  if (is_new) page->second.fill(kNone);
+  return page->second[grain % kGrainsOfPage];
 }
 
-IndexedGraph::IndexedGraph(const Graph& graph, size_t num_first) {
-  // Numbers in the order of the walk first: pointers are looked up once, however often the graph is looked at.
-  std::vector<NodePtr> found = PostOrder(graph.outputs);
-  ids_.reserve(found.size());
-  std::vector<uint32_t> first_input(found.size() + 1), inputs, depths(found.size());
-  for (uint32_t i = 0; i < found.size(); ++i) {
-    for (const NodeEntry& e : found[i]->inputs) {
-      const uint32_t from = ids_.at(e.node.get());
-      inputs.push_back(from);
-      depths[i] = std::max(depths[i], depths[from] + 1);
+uint32_t NodeNumbers::at(const Node* node) const {
+  const uintptr_t grain = reinterpret_cast<uintptr_t>(node) / kGrain;
+  const auto page = pages_.find(grain / kGrainsOfPage);
+  return page == pages_.end() ? kNone : page->second[grain % kGrainsOfPage];
+}
+
+NodeOrder::NodeOrder(const Graph& graph) : NodeOrder(graph.outputs, [](const Node*) { return false; }) {}
+
+NodeOrder::NodeOrder(absl::Span<const NodeEntry> entries, absl::FunctionRef<bool(const Node*)> skip) {
+  constexpr uint32_t kOnPath = NodeNumbers::kNone - 1;
+  struct Frame {
+    const NodePtr* node;
+    size_t next;   // The next input to look at.
+    size_t first;  // Where in `found` the numbers of its inputs begin.
+  };
+  std::vector<Frame> path;
+  std::vector<uint32_t> found;
+  const auto meet = [&](const NodePtr& node) {
+    if (node == nullptr || skip(node.get())) return found.push_back(NodeNumbers::kNone);
+    uint32_t& number = numbers[node.get()];
+    if (number != NodeNumbers::kNone) return found.push_back(number == kOnPath ? NodeNumbers::kNone : number);
+    number = kOnPath;
+    path.push_back({&node, 0, found.size()});
+  };
+  for (const NodeEntry& entry : entries) {
+    meet(entry.node);
+    while (!path.empty()) {
+      Frame& top = path.back();
+      const NodePtr& node = *top.node;
+      if (top.next < node->inputs.size()) {
+        meet(node->inputs[top.next++].node);
+        continue;
+      }
+      const auto first = found.begin() + static_cast<std::ptrdiff_t>(top.first);
+      inputs.insert(inputs.end(), first, found.end());
+      first_input.push_back(static_cast<uint32_t>(inputs.size()));
+      found.erase(first, found.end());
+      found.push_back(numbers[node.get()] = size());
+      nodes.push_back(node);
+      path.pop_back();
     }
-    first_input[i + 1] = static_cast<uint32_t>(inputs.size());
-    ids_[found[i].get()] = i;
+    outputs.push_back({found.back(), entry.index});
+    found.pop_back();
+  }
+}
+
+std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs, absl::FunctionRef<bool(const Node*)> skip) {
+  return NodeOrder(outputs, skip).nodes;
+}
+
+IndexedGraph::IndexedGraph(const NodeOrder& order, size_t num_first) {
+  std::vector<uint32_t> depths(order.size());
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    for (const uint32_t from : order.inputs_of(i)) depths[i] = std::max(depths[i], depths[from] + 1);
   }
   // The outputs with the shortest way to the variables come first. A parameter's gradient thus runs as soon as the gradients
   // that it needs are there, whatever the order in which it is asked for, and these need not be kept.
   std::vector<uint32_t> roots;
-  for (const NodeEntry& e : graph.outputs) roots.push_back(ids_.at(e.node.get()));
+  for (const NodeOrder::Output& output : order.outputs) roots.push_back(output.node);
   const auto is_nearer = [&](uint32_t a, uint32_t b) { return depths[a] < depths[b]; };
   const auto rest = roots.begin() + static_cast<std::ptrdiff_t>(num_first);
   std::stable_sort(roots.begin(), rest, is_nearer);
   std::stable_sort(rest, roots.end(), is_nearer);
   constexpr uint32_t kUnseen = static_cast<uint32_t>(-1), kSeen = kUnseen - 1;
-  std::vector<uint32_t> becomes(found.size(), kUnseen);
-  nodes_.reserve(found.size());
+  std::vector<uint32_t> becomes(order.size(), kUnseen);
+  nodes_.reserve(order.size());
+  inputs_.reserve(order.inputs.size());  // Nodes point into it.
   const auto add = [&](uint32_t i) {
     const uint32_t id = becomes[i] = num_nodes();
     IndexedNode& indexed = nodes_.emplace_back();
-    indexed.node = std::move(found[i]);
-    indexed.inputs.reserve(indexed.node->inputs.size());
-    for (uint32_t k = first_input[i]; k < first_input[i + 1]; ++k) {
-      const uint32_t from = becomes[inputs[k]], index = indexed.node->inputs[k - first_input[i]].index;
-      indexed.inputs.push_back({from, index, nodes_[from].first_entry + index});
-    }
+    indexed.node = order.nodes[i];
+    ids_[indexed.node.get()] = id;
+    const absl::Span<const uint32_t> from = order.inputs_of(i);
+    for (size_t k = 0; k < from.size(); ++k) inputs_.push_back(InputFrom(becomes[from[k]], indexed.node->inputs[k].index));
+    indexed.inputs = absl::MakeConstSpan(inputs_).last(from.size());
     indexed.first_entry = num_entries_;
     num_entries_ += indexed.node->num_outputs();
     if (indexed.node->is_variable()) variables_.push_back(id);
   };
-  std::vector<std::pair<uint32_t, uint32_t>> stack;  // A node, and the place of its next input in `inputs`.
+  std::vector<std::pair<uint32_t, uint32_t>> stack;  // A node, and the place of its next input in order.inputs.
   const auto enter = [&](uint32_t i) {
-    if (becomes[i] == kUnseen) becomes[i] = kSeen, stack.emplace_back(i, first_input[i]);
+    if (becomes[i] == kUnseen) becomes[i] = kSeen, stack.emplace_back(i, order.first_input[i]);
   };
   for (const uint32_t root : roots) {
     enter(root);
     while (!stack.empty()) {
       const auto [i, next] = stack.back();
-      if (next < first_input[i + 1]) {
+      if (next < order.first_input[i + 1]) {
         ++stack.back().second;
-        enter(inputs[next]);
+        enter(order.inputs[next]);
       } else {
         add(i);
         stack.pop_back();
       }
     }
   }
-  for (auto& [node, id] : ids_) id = becomes[id];
-  for (const NodeEntry& e : graph.outputs) {
-    const uint32_t from = ids_.at(e.node.get());
-    outputs_.push_back({from, e.index, nodes_[from].first_entry + e.index});
-  }
+  for (const NodeOrder::Output& output : order.outputs) outputs_.push_back(InputFrom(becomes[output.node], output.index));
 }
 
 }  // namespace gluond

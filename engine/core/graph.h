@@ -11,6 +11,7 @@
 #ifndef ENGINE_CORE_GRAPH_H_
 #define ENGINE_CORE_GRAPH_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -77,7 +78,51 @@ NodeEntry operator*(double a, const NodeEntry& b);
 NodeEntry operator/(const NodeEntry& a, double b);
 NodeEntry operator-(const NodeEntry& a);
 
-// The nodes that the outputs need, inputs first. The walk does not enter a node for which `skip` is true.
+// Numbers of nodes, by address. Nodes that were made one after the other lie near each other in memory, and so do their numbers
+// here. A walk along the graph thus finds most numbers in the processor's cache; a table hashed by address scatters them.
+class NodeNumbers {
+ public:
+  static constexpr uint32_t kNone = static_cast<uint32_t>(-1);
+
+  // The node's number, to be read or set: kNone at first. Valid until the next call.
+  uint32_t& operator[](const Node* node);
+  // kNone: the node has none.
+  uint32_t at(const Node* node) const;
+  bool Has(const Node* node) const { return at(node) != kNone; }
+
+ private:
+  // No two nodes begin in the same grain.
+  static constexpr uintptr_t kGrain = 64, kGrainsOfPage = 64;
+  static_assert(sizeof(Node) >= kGrain);
+
+  absl::flat_hash_map<uintptr_t, std::array<uint32_t, kGrainsOfPage>> pages_;
+};
+
+// The nodes that some entries need, inputs first. A node's number is its place: whoever walks the graph keeps what is known of
+// nodes in vectors.
+struct NodeOrder {
+  struct Output {
+    uint32_t node;  // kNone: `skip` is true for it, or the entry has none, or it closes a cycle, as Validate tells.
+    uint32_t index;
+  };
+
+  NodeOrder(const Graph& graph);  // NOLINT: passes take a graph, too.
+  // The walk does not enter a node for which `skip` is true.
+  NodeOrder(absl::Span<const NodeEntry> outputs, absl::FunctionRef<bool(const Node*)> skip);
+
+  uint32_t size() const { return static_cast<uint32_t>(nodes.size()); }
+  // The numbers of a node's inputs, as in `outputs`.
+  absl::Span<const uint32_t> inputs_of(uint32_t node) const {
+    return absl::MakeConstSpan(inputs).subspan(first_input[node], first_input[node + 1] - first_input[node]);
+  }
+
+  std::vector<NodePtr> nodes;
+  std::vector<Output> outputs;
+  std::vector<uint32_t> first_input = {0};  // By node: where in `inputs` its own begin.
+  std::vector<uint32_t> inputs;
+  NodeNumbers numbers;
+};
+
 std::vector<NodePtr> PostOrder(
     absl::Span<const NodeEntry> outputs, absl::FunctionRef<bool(const Node*)> skip = [](const Node*) { return false; });
 
@@ -91,7 +136,9 @@ void PostOrderVisit(absl::Span<const NodeEntry> outputs, Visit visit) {
 class IndexedGraph {
  public:
   // The nodes that the first `num_first` outputs need come before all others.
-  explicit IndexedGraph(const Graph& graph, size_t num_first = 0);
+  explicit IndexedGraph(const NodeOrder& order, size_t num_first = 0);
+  explicit IndexedGraph(const Graph& graph, size_t num_first = 0) : IndexedGraph(NodeOrder(graph), num_first) {}
+  IndexedGraph(IndexedGraph&&) = default;
 
   struct Input {
     uint32_t node;
@@ -100,7 +147,7 @@ class IndexedGraph {
   };
   struct IndexedNode {
     NodePtr node;
-    std::vector<Input> inputs;
+    absl::Span<const Input> inputs;
     uint32_t first_entry;  // Output i is entry first_entry + i.
   };
 
@@ -110,15 +157,18 @@ class IndexedGraph {
   const std::vector<IndexedNode>& nodes() const { return nodes_; }
   const std::vector<uint32_t>& variables() const { return variables_; }  // Node ids, in topological order.
   const std::vector<Input>& outputs() const { return outputs_; }
-  uint32_t id(const Node* node) const { return ids_.at(node); }
+  uint32_t id(const Node* node) const { return ids_.at(node); }  // Requires: the graph has it.
   uint32_t entry(uint32_t node, uint32_t index) const { return nodes_[node].first_entry + index; }
   uint32_t entry(const NodeEntry& e) const { return entry(id(e.node.get()), e.index); }
 
  private:
+  Input InputFrom(uint32_t node, uint32_t index) const { return {node, index, entry(node, index)}; }
+
   std::vector<IndexedNode> nodes_;
+  std::vector<Input> inputs_;  // Nodes' inputs, one node after the other.
   std::vector<uint32_t> variables_;
   std::vector<Input> outputs_;
-  absl::flat_hash_map<const Node*, uint32_t> ids_;
+  NodeNumbers ids_;
   uint32_t num_entries_ = 0;
 };
 

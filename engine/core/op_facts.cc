@@ -60,13 +60,13 @@ absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVecto
   return rule == nullptr ? SameType(attrs, in, out) : (*rule)(attrs, in, out);
 }
 
-absl::flat_hash_set<std::string> MutatedVariables(absl::Span<const NodeEntry> outputs) {
+absl::flat_hash_set<std::string> MutatedVariables(absl::Span<const NodePtr> nodes) {
   absl::flat_hash_set<std::string> mutated;
-  PostOrderVisit(outputs, [&mutated](const NodePtr& node) {
+  for (const NodePtr& node : nodes) {
     for (const uint32_t i : node->facts().mutated) {
       if (i < node->num_inputs() && node->inputs[i].node->is_variable()) mutated.insert(node->inputs[i].node->name());
     }
-  });
+  }
   return mutated;
 }
 

@@ -60,8 +60,8 @@ absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<
 absl::StatusOr<bool> InferShape(const NodeAttrs& attrs, ShapeVector* in, ShapeVector* out);
 absl::StatusOr<bool> InferType(const NodeAttrs& attrs, TypeVector* in, TypeVector* out);
 
-// The names of the variables that the graph's operators write.
-absl::flat_hash_set<std::string> MutatedVariables(absl::Span<const NodeEntry> outputs);
+// The names of the variables that the nodes write.
+absl::flat_hash_set<std::string> MutatedVariables(absl::Span<const NodePtr> nodes);
 
 }  // namespace gluond
 

@@ -151,47 +151,45 @@ class Imperative::BackwardWalk::Planner {
   absl::StatusOr<std::shared_ptr<BackwardPlan>> Make(const std::vector<NodeEntry>& ys, const std::vector<NodeEntry>& xs,
                                                      const Gradients& heads) {
     ASSIGN_OR_RETURN(const Gradients gradients, Build(ys, xs, heads));
-    const auto known = [this](const Node* node) { return places_.contains(node); };
-    const std::vector<NodePtr> order = PostOrder(gradients, known);  // The gradient's own nodes, each after those that it reads.
+    // The gradient's own nodes, each after those that it reads.
+    const NodeOrder order(gradients, [this](const Node* node) { return places_.Has(node); });
     auto plan = std::make_shared<BackwardPlan>();
     const auto find = [&](const std::vector<NodeEntry>& entries) {
       for (const NodeEntry& entry : entries) {
-        if (const auto place = places_.find(entry.node.get()); place != places_.end()) {
-          plan->recorded.push_back({place->second, entry.index});
-        }
+        if (places_.Has(entry.node.get())) plan->recorded.push_back({places_.at(entry.node.get()), entry.index});
       }
     };
     find(gradients);
-    for (const NodePtr& node : order) find(node->inputs);
+    for (const NodePtr& node : order.nodes) find(node->inputs);
     std::sort(plan->recorded.begin(), plan->recorded.end());
     plan->recorded.erase(std::unique(plan->recorded.begin(), plan->recorded.end()), plan->recorded.end());
     auto number = static_cast<uint32_t>(plan->recorded.size());
-    absl::flat_hash_map<const Node*, uint32_t> first_outputs;
-    for (const NodePtr& node : order) {
-      first_outputs[node.get()] = number;
+    std::vector<uint32_t> first_outputs;
+    for (const NodePtr& node : order.nodes) {
+      first_outputs.push_back(number);
       number += node->num_outputs();
     }
     plan->uses.resize(number);
     const auto use = [&](const std::vector<NodeEntry>& entries) {
       std::vector<uint32_t> numbers;
       for (const NodeEntry& entry : entries) {
-        const auto first = first_outputs.find(entry.node.get());
-        numbers.push_back(first != first_outputs.end() ? first->second + entry.index
-                                                       : plan->NumberOf({places_.at(entry.node.get()), entry.index}));
+        const uint32_t own = order.numbers.at(entry.node.get());
+        numbers.push_back(own != NodeNumbers::kNone ? first_outputs[own] + entry.index
+                                                    : plan->NumberOf({places_.at(entry.node.get()), entry.index}));
         ++plan->uses[numbers.back()];
       }
       return numbers;
     };
-    for (const NodePtr& node : order) {
-      const auto mode = training_.find(node.get());
-      plan->calls.push_back({nullptr, use(node->inputs), first_outputs.at(node.get()), std::vector<bool>(node->num_outputs()),
-                             mode == training_.end() ? options_.training : mode->second});
+    for (uint32_t i = 0; i < order.size(); ++i) {
+      const Node& node = *order.nodes[i];
+      plan->calls.push_back({nullptr, use(node.inputs), first_outputs[i], std::vector<bool>(node.num_outputs()),
+                             training_.Has(&node) ? training_.at(&node) == 1 : options_.training});
     }
     plan->gradients = use(gradients);
     for (size_t i = 0; i < order.size(); ++i) {
       BackwardPlan::Planned& call = plan->calls[i];
       for (uint32_t o = 0; o < call.wanted.size(); ++o) call.wanted[o] = plan->uses[call.first_output + o] > 0;
-      call.op = imperative_.GradientCall(order[i], options_.create_graph);
+      call.op = imperative_.GradientCall(order.nodes[i], options_.create_graph);
     }
     return plan;
   }
@@ -204,7 +202,7 @@ class Imperative::BackwardWalk::Planner {
     if (std::none_of(nodes_.begin(), nodes_.end(), is_other)) return BuildGradient(ys, xs, heads);
     for (const NodePtr& node : nodes_) training_[node.get()] = options_.training;
     return BuildGradient(ys, xs, heads, [&](const Node& node, const Gradients& made) {
-      for (const NodePtr& each : PostOrder(made, [this](const Node* known) { return training_.contains(known); })) {
+      for (const NodePtr& each : PostOrder(made, [this](const Node* known) { return training_.Has(known); })) {
         training_[each.get()] = mode_of(node);
       }
     });
@@ -213,8 +211,8 @@ class Imperative::BackwardWalk::Planner {
   Imperative& imperative_;
   const BackwardOptions& options_;
   const std::vector<NodePtr>& nodes_;
-  absl::flat_hash_map<const Node*, uint32_t> places_;
-  absl::flat_hash_map<const Node*, bool> training_;  // Modes of the gradient's own nodes; empty: all have the options'.
+  NodeNumbers places_;
+  NodeNumbers training_;  // Modes of the gradient's own nodes, 0 or 1; empty: all have the options'.
 };
 
 uint32_t BackwardPlan::NumberOf(const Recorded& value) const {

@@ -53,17 +53,6 @@ struct PaidGraph {
   std::shared_ptr<const void> charge;
 };
 
-// The variables that the nodes write.
-absl::flat_hash_set<std::string> WrittenBy(absl::Span<const NodePtr> nodes) {
-  absl::flat_hash_set<std::string> written;
-  for (const NodePtr& node : nodes) {
-    for (const uint32_t i : node->facts().mutated) {
-      if (i < node->num_inputs() && node->inputs[i].node->is_variable()) written.insert(node->inputs[i].node->name());
-    }
-  }
-  return written;
-}
-
 uint32_t NumInputs(const NodeAttrs& attrs) { return static_cast<uint32_t>(GraphCall::Of(attrs)->inputs.size()); }
 uint32_t NumVisible(const NodeAttrs& attrs) { return GraphCall::Of(attrs)->num_visible; }
 uint32_t NumOutputs(const NodeAttrs& attrs) { return NumVisible(attrs) + (GraphCall::Of(attrs)->backward != nullptr ? 1 : 0); }
@@ -135,15 +124,15 @@ CachedGraph::CachedGraph(GraphCallPtr plain, PayForNodes pay)
 
 absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, std::vector<std::string> inputs,
                                                                  absl::Span<const uint32_t> parameters, PayForNodes pay) {
-  RETURN_IF_ERROR(Validate(graph));
+  const NodeOrder order(graph);
+  RETURN_IF_ERROR(Validate(order));
   const absl::flat_hash_set<std::string> named(inputs.begin(), inputs.end());
   if (named.size() != inputs.size()) return absl::InvalidArgumentError("`inputs` names a variable twice");
-  std::string missing;
-  PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
-    if (node->is_variable() && !named.contains(node->name())) missing = node->name();
-  });
-  if (!missing.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(missing), "' of the graph is not in `inputs`"));
+  auto call = std::make_shared<GraphCall>();
+  for (const NodePtr& node : order.nodes) {
+    call->begins_gradient = call->begins_gradient || node->facts().begins_gradient;
+    if (!node->is_variable() || named.contains(node->name())) continue;
+    return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(node->name()), "' of the graph is not in `inputs`"));
   }
   absl::flat_hash_set<std::string> names;
   for (const uint32_t i : parameters) {
@@ -152,14 +141,11 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
     }
     names.insert(inputs[i]);
   }
-  auto call = std::make_shared<GraphCall>();
   call->constants = std::make_shared<const absl::flat_hash_set<std::string>>(UnwrittenBy(graph, std::move(names)));
-  const absl::flat_hash_set<std::string> written = MutatedVariables(graph.outputs);
+  const absl::flat_hash_set<std::string> written = MutatedVariables(order.nodes);
   for (uint32_t i = 0; i < inputs.size(); ++i)
     if (written.contains(inputs[i])) call->written.push_back(i);
   call->num_visible = static_cast<uint32_t>(graph.outputs.size());
-  PostOrderVisit(graph.outputs,
-                 [&](const NodePtr& node) { call->begins_gradient = call->begins_gradient || node->facts().begins_gradient; });
   call->graph = std::make_shared<Graph>(std::move(graph));
   call->inputs = std::move(inputs);
   return std::shared_ptr<CachedGraph>(new CachedGraph(std::move(call), std::move(pay)));
@@ -180,12 +166,11 @@ PreparedOpPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
 }
 
 absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& wanted) const {
-  absl::flat_hash_set<const Node*> known;
+  const NodeOrder known(*plain_->graph);
   absl::flat_hash_map<std::string, NodeEntry> variables;
-  PostOrderVisit(plain_->graph->outputs, [&](const NodePtr& node) {
-    known.insert(node.get());
+  for (const NodePtr& node : known.nodes) {
     if (node->is_variable()) variables[node->name()] = {node, 0};
-  });
+  }
   const auto pay = [this](int64_t nodes) -> absl::StatusOr<std::shared_ptr<const void>> {
     if (pay_ == nullptr) return nullptr;
     return Annotate(pay_(nodes), absl::StrCat("the ", nodes, " nodes of a graph's gradients"));
@@ -213,10 +198,10 @@ absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& 
   backward->num_visible = static_cast<uint32_t>(gradients.size());
   backward->paused_input = plain_->num_visible;
   backward->inputs.emplace_back();
-  const std::vector<NodePtr> added = PostOrder(gradients, [&known](const Node* node) { return known.contains(node); });
+  const std::vector<NodePtr> added = PostOrder(gradients, [&known](const Node* node) { return known.numbers.Has(node); });
   charge = nullptr;
   ASSIGN_OR_RETURN(charge, pay(static_cast<int64_t>(added.size())));
-  const absl::flat_hash_set<std::string> rewritten = WrittenBy(added);
+  const absl::flat_hash_set<std::string> rewritten = MutatedVariables(added);
   for (uint32_t i = 0; i < plain_->inputs.size(); ++i) {
     if (!rewritten.contains(plain_->inputs[i])) continue;
     forward->rewritten.push_back(i);

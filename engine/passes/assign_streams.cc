@@ -8,9 +8,9 @@
 
 namespace gluond {
 
-absl::StatusOr<Graph> AssignStreams(const Graph& graph) {
+absl::StatusOr<Graph> AssignStreams(const NodeOrder& order) {
   uint32_t next = 0;
-  return Rewrite(graph, [&next](const NodePtr&, NodePtr node) {
+  return Rewrite(order, [&next](const NodePtr&, NodePtr node) {
     if (!node->facts().random) return node;
     const uint32_t stream = next++;
     if (node->attrs.random_stream == stream) return node;

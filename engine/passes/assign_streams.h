@@ -10,8 +10,8 @@
 namespace gluond {
 
 // Calls are numbered in the order of the outputs as the caller gave them. So a graph that begins with another graph's
-// outputs draws as the other graph does, in whatever order the two run. Does not change `graph`'s nodes.
-absl::StatusOr<Graph> AssignStreams(const Graph& graph);
+// outputs draws as the other graph does, in whatever order the two run. Does not change the graph's nodes.
+absl::StatusOr<Graph> AssignStreams(const NodeOrder& order);
 
 }  // namespace gluond
 

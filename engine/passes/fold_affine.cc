@@ -67,10 +67,10 @@ class Folder {
 
 }  // namespace
 
-absl::StatusOr<Graph> FoldAffine(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred,
+absl::StatusOr<Graph> FoldAffine(const NodeOrder& order, const IndexedGraph& indexed, const Inferred& inferred,
                                  const absl::flat_hash_set<std::string>& constants, bool narrow) {
   Folder folder(indexed, inferred, constants, narrow);
-  return Rewrite(graph, [&](const NodePtr& old, NodePtr node) {
+  return Rewrite(order, [&](const NodePtr& old, NodePtr node) {
     NodePtr absorbed = node->is_variable() ? nullptr : folder.Absorbed(indexed.id(old.get()), *node);
     return absorbed == nullptr ? std::move(node) : absorbed;
   });

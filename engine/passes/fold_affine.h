@@ -20,7 +20,7 @@ namespace gluond {
 // too, where a scale, a weight or a bias depends on more than the variables named by `constants`. A weight of 16 bits may
 // not hold the product with its scale: it stays but for `narrow`, if the caller looks at the values. Does not change
 // `graph`'s nodes. `indexed` and `inferred` are the graph's; what is unknown is left as it is.
-absl::StatusOr<Graph> FoldAffine(const Graph& graph, const IndexedGraph& indexed, const Inferred& inferred,
+absl::StatusOr<Graph> FoldAffine(const NodeOrder& order, const IndexedGraph& indexed, const Inferred& inferred,
                                  const absl::flat_hash_set<std::string>& constants, bool narrow);
 
 }  // namespace gluond

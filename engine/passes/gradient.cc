@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
@@ -26,29 +26,25 @@ struct Visited {
 class ReverseAccumulation {
  public:
   ReverseAccumulation(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs, const OnDifferentiated& differentiated)
-      : order_(PostOrder(ys)), differentiated_(differentiated) {
-    for (const NodePtr& node : order_) visited_[node.get()].terms.resize(node->num_outputs());
+      : order_(ys, [](const Node*) { return false; }), differentiated_(differentiated), visited_(order_.size()) {
+    for (uint32_t i = 0; i < order_.size(); ++i) visited_[i].terms.resize(order_.nodes[i]->num_outputs());
     for (const NodeEntry& x : xs) {
       if (Visited* v = Find(x)) v->leads_to_x = true;
     }
-    for (const NodePtr& node : order_) {
-      Visited& v = visited_[node.get()];
-      for (const NodeEntry& input : node->inputs) v.leads_to_x = v.leads_to_x || Find(input)->leads_to_x;
-    }
+    for (uint32_t i = 0; i < order_.size(); ++i)
+      visited_[i].leads_to_x = visited_[i].leads_to_x || AnyLeadsToX(order_.inputs_of(i));
   }
 
   // Adds a contribution, where an x can see it.
-  void Contribute(const NodeEntry& entry, NodeEntry gradient) {
-    if (Visited* v = Find(entry); v->leads_to_x) v->terms[entry.index].push_back(std::move(gradient));
-  }
+  void Contribute(const NodeEntry& entry, NodeEntry gradient) { Contribute(Find(entry), entry.index, std::move(gradient)); }
   bool LeadsToX(const NodeEntry& entry) { return Find(entry)->leads_to_x; }
 
   // Every node is visited after all nodes that use its outputs.
   absl::Status Run() {
     PassWork work;
-    for (size_t i = order_.size(); i-- > 0;) {
-      RETURN_IF_ERROR(work.Add(1 + order_[i]->inputs.size()));
-      if (!order_[i]->is_variable()) RETURN_IF_ERROR(Differentiate(order_[i]));
+    for (uint32_t i = order_.size(); i-- > 0;) {
+      RETURN_IF_ERROR(work.Add(1 + order_.inputs_of(i).size()));
+      if (!order_.nodes[i]->is_variable()) RETURN_IF_ERROR(Differentiate(i));
     }
     return absl::OkStatus();
   }
@@ -56,17 +52,28 @@ class ReverseAccumulation {
   // The sum of the contributions; an entry without a node when there are none.
   NodeEntry Sum(const NodeEntry& entry) {
     Visited* v = Find(entry);
-    if (v == nullptr || v->terms[entry.index].empty()) return {};
-    Gradients& terms = v->terms[entry.index];
+    return v == nullptr ? NodeEntry() : Sum(*v, entry);
+  }
+
+ private:
+  static void Contribute(Visited* to, uint32_t index, NodeEntry gradient) {
+    if (to->leads_to_x) to->terms[index].push_back(std::move(gradient));
+  }
+  bool AnyLeadsToX(absl::Span<const uint32_t> nodes) const {
+    return absl::c_any_of(nodes, [this](uint32_t node) { return visited_[node].leads_to_x; });
+  }
+
+  static NodeEntry Sum(Visited& v, const NodeEntry& entry) {
+    Gradients& terms = v.terms[entry.index];
+    if (terms.empty()) return {};
     if (terms.size() > 1) terms = {Add(entry, terms)};
     return terms[0];
   }
 
- private:
   // nullptr: no y depends on the entry's node.
   Visited* Find(const NodeEntry& entry) {
-    const auto it = visited_.find(entry.node.get());
-    return it == visited_.end() ? nullptr : &it->second;
+    const uint32_t number = order_.numbers.at(entry.node.get());
+    return number == NodeNumbers::kNone ? nullptr : &visited_[number];
   }
 
   static NodeEntry Add(const NodeEntry& entry, const Gradients& terms) {
@@ -78,15 +85,15 @@ class ReverseAccumulation {
   }
 
   // Passes the gradients of the node's outputs on to its inputs.
-  absl::Status Differentiate(const NodePtr& node) {
-    bool inputs_lead_to_x = false;
-    for (const NodeEntry& input : node->inputs) inputs_lead_to_x = inputs_lead_to_x || LeadsToX(input);
-    if (!inputs_lead_to_x) return absl::OkStatus();
+  absl::Status Differentiate(uint32_t number) {
+    const absl::Span<const uint32_t> from = order_.inputs_of(number);
+    if (!AnyLeadsToX(from)) return absl::OkStatus();
 
+    const NodePtr& node = order_.nodes[number];
     Gradients heads(node->num_outputs());
     bool any = false;
     for (uint32_t i = 0; i < heads.size(); ++i) {
-      heads[i] = Sum({node, i});
+      heads[i] = Sum(visited_[number], {node, i});
       any = any || heads[i];
     }
     if (!any && !node->facts().begins_gradient) return absl::OkStatus();
@@ -108,14 +115,14 @@ class ReverseAccumulation {
     }
     if (differentiated_) differentiated_(*node, *inputs);
     for (uint32_t i = 0; i < node->num_inputs(); ++i) {
-      if ((*inputs)[i]) Contribute(node->inputs[i], std::move((*inputs)[i]));
+      if ((*inputs)[i]) Contribute(&visited_[from[i]], node->inputs[i].index, std::move((*inputs)[i]));
     }
     return absl::OkStatus();
   }
 
-  const std::vector<NodePtr> order_;
+  const NodeOrder order_;
   const OnDifferentiated& differentiated_;
-  absl::flat_hash_map<const Node*, Visited> visited_;
+  std::vector<Visited> visited_;
 };
 
 }  // namespace

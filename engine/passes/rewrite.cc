@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/pass_work.h"
 
@@ -19,24 +18,26 @@ NodePtr WithInputs(const NodePtr& node, std::vector<NodeEntry> inputs) {
   return copy;
 }
 
-absl::StatusOr<Graph> Rewrite(const Graph& graph, absl::FunctionRef<NodePtr(const NodePtr& old, NodePtr renewed)> change) {
-  const std::vector<NodePtr> order = PostOrder(graph.outputs);
-  absl::flat_hash_map<const Node*, NodePtr> becomes;
+absl::StatusOr<Graph> Rewrite(const NodeOrder& order, absl::FunctionRef<NodePtr(const NodePtr& old, NodePtr renewed)> change) {
+  std::vector<NodePtr> becomes;
   becomes.reserve(order.size());
-  const auto stays = [&becomes](const NodeEntry& e) { return becomes.at(e.node.get()) == e.node; };
-  const auto renewed = [&becomes](const std::vector<NodeEntry>& entries) {
-    std::vector<NodeEntry> renewed;
-    renewed.reserve(entries.size());
-    for (const NodeEntry& e : entries) renewed.push_back({becomes.at(e.node.get()), e.index});
-    return renewed;
-  };
   PassWork work;
-  for (const NodePtr& node : order) {
-    RETURN_IF_ERROR(work.Add(1 + node->inputs.size()));
-    const bool same = absl::c_all_of(node->inputs, stays);
-    becomes[node.get()] = change(node, same ? node : WithInputs(node, renewed(node->inputs)));
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    const NodePtr& node = order.nodes[i];
+    const absl::Span<const uint32_t> from = order.inputs_of(i);
+    RETURN_IF_ERROR(work.Add(1 + from.size()));
+    NodePtr renewed = node;
+    if (absl::c_any_of(from, [&](uint32_t input) { return becomes[input] != order.nodes[input]; })) {
+      renewed = std::make_shared<Node>();
+      renewed->attrs = node->attrs;
+      renewed->inputs.reserve(from.size());
+      for (size_t k = 0; k < from.size(); ++k) renewed->inputs.push_back({becomes[from[k]], node->inputs[k].index});
+    }
+    becomes.push_back(change(node, std::move(renewed)));
   }
-  return Graph{renewed(graph.outputs)};
+  Graph graph;
+  for (const NodeOrder::Output& output : order.outputs) graph.outputs.push_back({becomes[output.node], output.index});
+  return graph;
 }
 
 }  // namespace gluond

@@ -107,7 +107,7 @@ class Finder {
   }
 
   int64_t WholeBytes(uint32_t step) const {
-    const std::vector<IndexedGraph::Input>& inputs = graph_[nodes_[step]].inputs;
+    const absl::Span<const IndexedGraph::Input> inputs = graph_[nodes_[step]].inputs;
     int64_t bytes = 0;
     for (uint32_t i = 0; i < inputs.size(); ++i) {
       const uint32_t entry = inputs[i].entry;
@@ -122,7 +122,7 @@ class Finder {
     uint32_t step = first;
     if (rows < 2) return step;
     for (int64_t whole = 0; step < nodes_.size() && RowsOf(step) == rows; ++step) {
-      const std::vector<IndexedGraph::Input>& inputs = graph_[nodes_[step]].inputs;
+      const absl::Span<const IndexedGraph::Input> inputs = graph_[nodes_[step]].inputs;
       RETURN_IF_ERROR(work_.Add(1 + inputs.size()));
       for (uint32_t i = 0; i < inputs.size(); ++i) {
         if (IsBatch(step, i)) continue;

@@ -42,8 +42,8 @@ absl::flat_hash_set<Entry> MutatedEntries(absl::Span<const NodePtr> nodes) {
 
 }  // namespace
 
-absl::StatusOr<Graph> Simplify(const Graph& graph) {
-  const absl::flat_hash_set<Entry> mutated = MutatedEntries(PostOrder(graph.outputs));
+absl::StatusOr<Graph> Simplify(const NodeOrder& order) {
+  const absl::flat_hash_set<Entry> mutated = MutatedEntries(order.nodes);
   const auto touches_mutated = [&mutated](const Node& node) {
     if (mutated.empty()) return false;
     for (uint32_t i = 0; i < node.num_outputs(); ++i) {
@@ -52,8 +52,9 @@ absl::StatusOr<Graph> Simplify(const Graph& graph) {
     return absl::c_any_of(node.inputs, [&](const NodeEntry& e) { return mutated.contains(Entry(e.node.get(), e.index)); });
   };
   absl::flat_hash_set<NodePtr, CallHash, EqualCalls> calls;
+  calls.reserve(order.size());  // To grow is to read all calls anew.
   // The first node that makes the same call, or this one.
-  return Rewrite(graph, [&](const NodePtr& old, NodePtr node) {
+  return Rewrite(order, [&](const NodePtr& old, NodePtr node) {
     if (node->is_variable() || !node->facts().pure || touches_mutated(*old)) return node;
     return *calls.insert(std::move(node)).first;
   });

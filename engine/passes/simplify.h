@@ -10,8 +10,8 @@
 
 namespace gluond {
 
-// Does not change `graph`'s nodes; nodes whose inputs changed are copied.
-absl::StatusOr<Graph> Simplify(const Graph& graph);
+// Does not change the graph's nodes; nodes whose inputs changed are copied.
+absl::StatusOr<Graph> Simplify(const NodeOrder& order);
 
 }  // namespace gluond
 

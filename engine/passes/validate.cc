@@ -2,9 +2,10 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -30,16 +31,16 @@ std::string List(const std::vector<std::string>& names) {
 
 // `user()` says who reads the entry: a text is made for an error only.
 template <class User>
-absl::Status CheckEntry(const NodeEntry& entry, bool client_graph, const User& user) {
-  const uint32_t count = entry.node->num_outputs();
-  if (entry.index >= count) {
+absl::Status CheckEntry(const Node& node, uint32_t index, bool client_graph, const User& user) {
+  const uint32_t count = node.num_outputs();
+  if (index >= count) {
     return absl::InvalidArgumentError(
-        absl::StrCat(user(), " is output ", entry.index, " of ", Describe(*entry.node), ", which has ", count, " outputs"));
+        absl::StrCat(user(), " is output ", index, " of ", Describe(node), ", which has ", count, " outputs"));
   }
-  if (!client_graph || entry.node->is_variable()) return absl::OkStatus();
-  const uint32_t visible = entry.node->facts().num_visible;
-  if (entry.index < visible) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(user(), " is output ", entry.index, " of ", Describe(*entry.node),
+  if (!client_graph || node.is_variable()) return absl::OkStatus();
+  const uint32_t visible = node.facts().num_visible;
+  if (index < visible) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(user(), " is output ", index, " of ", Describe(node),
                                                  ", which is hidden; use one of its first ", visible, " outputs"));
 }
 
@@ -55,106 +56,80 @@ absl::Status CheckNode(const Node& node, bool client_graph) {
   }
   for (uint32_t i = 0; i < node.num_inputs(); ++i) {
     const auto user = [&] { return absl::StrCat("input ", i, " of ", Describe(node)); };
-    RETURN_IF_ERROR(CheckEntry(node.inputs[i], client_graph, user));
+    RETURN_IF_ERROR(CheckEntry(*node.inputs[i].node, node.inputs[i].index, client_graph, user));
   }
   return absl::OkStatus();
 }
 
-// Depth first, without recursion. A node on the path that is met again closes a cycle.
-class Walk {
- public:
-  explicit Walk(int64_t max_nodes) : max_nodes_(max_nodes) {}
-
-  absl::Status From(const NodePtr& root) {
-    RETURN_IF_ERROR(Enter(root.get()));
-    while (!path_.empty()) {
-      RETURN_IF_ERROR(work_.Add(1));
-      Frame& top = path_.back();
-      const Node& node = *top.node;
-      const size_t next = top.next++;
-      if (next == node.inputs.size()) {
-        on_path_[top.node] = false;
-        order_.push_back(top.node);
-        path_.pop_back();
-        continue;
-      }
-      const Node* input = node.inputs[next].node.get();
-      if (input == nullptr) {
-        return absl::InvalidArgumentError(absl::StrCat("input ", next, " of ", Describe(node), " is missing"));
-      }
-      RETURN_IF_ERROR(Enter(input));
+// `last` reads `first`, which needs `last`: names the nodes between them.
+absl::Status Cycle(const Node* first, const Node* last) {
+  std::vector<std::pair<const Node*, size_t>> path = {{first, 0}};  // A node, and its next input to look at.
+  absl::flat_hash_set<const Node*> seen = {first};
+  while (path.back().first != last) {
+    auto& [node, next] = path.back();
+    if (next == node->inputs.size()) {
+      path.pop_back();
+      continue;
     }
-    return absl::OkStatus();
+    const Node* const input = node->inputs[next++].node.get();
+    if (input != nullptr && seen.insert(input).second) path.emplace_back(input, 0);
   }
+  std::vector<std::string> names;
+  for (size_t i = path.size(); i-- > 0;) names.push_back(Describe(*path[i].first));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the graph has a cycle of ", names.size(), " nodes: ", List(names), "; a node cannot need its own result"));
+}
 
-  // Every node met, after those that it needs.
-  const std::vector<const Node*>& order() const { return order_; }
-
- private:
-  struct Frame {
-    const Node* node;
-    size_t next;
-  };
-
-  absl::Status Enter(const Node* node) {
-    const auto [it, is_new] = on_path_.try_emplace(node, true);
-    if (is_new) {
-      path_.push_back({node, 0});
-      if (static_cast<int64_t>(on_path_.size()) <= max_nodes_) return absl::OkStatus();
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the graph has more than ", max_nodes_, " nodes, the limit on graph nodes; split it, or raise the limit"));
-    }
-    return it->second ? Cycle(node) : absl::OkStatus();
-  }
-
-  absl::Status Cycle(const Node* closing) const {
-    std::vector<std::string> names;
-    for (size_t i = path_.size(); i-- > 0;) {
-      names.push_back(Describe(*path_[i].node));
-      if (path_[i].node == closing) break;
-    }
-    return absl::InvalidArgumentError(
-        absl::StrCat("the graph has a cycle of ", names.size(), " nodes: ", List(names), "; a node cannot need its own result"));
-  }
-
-  const int64_t max_nodes_;
-  PassWork work_;
-  std::vector<Frame> path_;
-  absl::flat_hash_map<const Node*, bool> on_path_;  // Every node met; true while it is on the path.
-  std::vector<const Node*> order_;
-};
+absl::Status CheckInputs(const NodeOrder& order, uint32_t number) {
+  const absl::Span<const uint32_t> from = order.inputs_of(number);
+  const auto none = absl::c_find(from, NodeNumbers::kNone);
+  if (none == from.end()) return absl::OkStatus();
+  const Node& node = *order.nodes[number];
+  const auto i = static_cast<size_t>(none - from.begin());
+  if (node.inputs[i].node != nullptr) return Cycle(node.inputs[i].node.get(), &node);
+  return absl::InvalidArgumentError(absl::StrCat("input ", i, " of ", Describe(node), " is missing"));
+}
 
 }  // namespace
 
-absl::Status Validate(const Graph& graph, const GraphLimits& limits) {
-  Walk walk(limits.max_nodes);
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    if (graph.outputs[i].node == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("output ", i, " of the graph is missing"));
-    }
-    RETURN_IF_ERROR(walk.From(graph.outputs[i].node));
+absl::Status Validate(const Graph& graph, const GraphLimits& limits) { return Validate(NodeOrder(graph), limits); }
+
+absl::Status Validate(const NodeOrder& order, const GraphLimits& limits) {
+  if (int64_t{order.size()} > limits.max_nodes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the graph has more than ", limits.max_nodes,
+                                                     " nodes, the limit on graph nodes; split it, or raise the limit"));
   }
+  for (size_t i = 0; i < order.outputs.size(); ++i) {
+    if (order.outputs[i].node != NodeNumbers::kNone) continue;
+    return absl::InvalidArgumentError(absl::StrCat("output ", i, " of the graph is missing"));
+  }
+  PassWork work;
   absl::flat_hash_set<absl::string_view> variables, nodes;
-  for (const Node* node : walk.order()) {
-    RETURN_IF_ERROR(CheckNode(*node, limits.client_graph));
-    if (!node->is_variable() && !limits.client_graph) continue;
-    if (!(node->is_variable() ? variables : nodes).insert(node->name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("there is another ", node->is_variable() ? "variable" : "node",
-                                                     " of the name of ", Describe(*node), "; rename one of them"));
+  for (uint32_t number = 0; number < order.size(); ++number) {
+    const Node& node = *order.nodes[number];
+    RETURN_IF_ERROR(work.Add(1 + node.inputs.size()));
+    RETURN_IF_ERROR(CheckInputs(order, number));
+    RETURN_IF_ERROR(CheckNode(node, limits.client_graph));
+    if (!node.is_variable() && !limits.client_graph) continue;
+    if (!(node.is_variable() ? variables : nodes).insert(node.name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat("there is another ", node.is_variable() ? "variable" : "node",
+                                                     " of the name of ", Describe(node), "; rename one of them"));
     }
   }
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    RETURN_IF_ERROR(CheckEntry(graph.outputs[i], limits.client_graph, [i] { return absl::StrCat("output ", i, " of the graph"); }));
+  for (size_t i = 0; i < order.outputs.size(); ++i) {
+    const auto [number, index] = order.outputs[i];
+    const auto user = [i] { return absl::StrCat("output ", i, " of the graph"); };
+    RETURN_IF_ERROR(CheckEntry(*order.nodes[number], index, limits.client_graph, user));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckKernels(const Graph& graph, DeviceType device) {
+absl::Status CheckKernels(const NodeOrder& order, DeviceType device) {
   std::map<std::string, std::vector<std::string>> missing;  // Nodes by operator.
-  PostOrderVisit(graph.outputs, [&](const NodePtr& node) {
-    if (node->is_variable() || node->op()->kernel(device) != nullptr) return;
+  for (const NodePtr& node : order.nodes) {
+    if (node->is_variable() || node->op()->kernel(device) != nullptr) continue;
     missing[node->op()->name()].push_back(absl::StrCat("'", Excerpt(node->name()), "'"));
-  });
+  }
   if (missing.empty()) return absl::OkStatus();
   const absl::string_view name = device == DeviceType::kCpu ? "CPU" : "GPU";
   return absl::InvalidArgumentError(absl::StrCat("no ", name, " kernel for ",

@@ -20,10 +20,11 @@ struct GraphLimits {
 // INVALID_ARGUMENT: an entry without a node, a cycle (named node by node, shortened), an output index that the node
 // does not have, or two variables of one name. A wrong number of inputs is INVALID_ARGUMENT, too, and so is a
 // mistake that `limits.client_graph` names. RESOURCE_EXHAUSTED: more than limits.max_nodes.
+absl::Status Validate(const NodeOrder& order, const GraphLimits& limits = {});
 absl::Status Validate(const Graph& graph, const GraphLimits& limits = {});
 
 // INVALID_ARGUMENT lists every operator of the graph that has no kernel on `device`, with the nodes that use it.
-absl::Status CheckKernels(const Graph& graph, DeviceType device);
+absl::Status CheckKernels(const NodeOrder& order, DeviceType device);
 
 }  // namespace gluond
 

@@ -9,8 +9,7 @@
 #include "server/codec/duration.h"
 #include "server/custom/scope.h"
 #include "server/rpc/calls_under_way.h"
-#include "server/wire/parse_message.h"
-#include "server/wire/wire_cut.h"
+#include "server/wire/wire_message.h"
 
 namespace gluond::server {
 
@@ -64,7 +63,7 @@ bool HostStream::Encode(uint64_t call, Slices* message) {
   v1::HostResponse response;
   Attachments attachments;
   if (!hosts_.ToMessage(call, &response, &attachments)) return false;
-  *message = Weave(response.SerializeAsString(), *response.GetDescriptor(), attachments);
+  *message = SerializeMessage(response, attachments);
   const auto bytes = static_cast<int64_t>(Bytes(*message).size());
   const int64_t most = limits().max_message_bytes;
   if (bytes <= most) return true;

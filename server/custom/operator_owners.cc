@@ -1,13 +1,12 @@
 #include "server/custom/operator_owners.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/custom_spec.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
+#include "engine/passes/rewrite.h"
 #include "server/custom/hosts.h"
 
 namespace gluond::server {
@@ -84,24 +83,19 @@ CustomHostPtr HostsOf(const CustomHostPtr& hosts, const std::string& tenant, Ope
 
 absl::StatusOr<std::vector<NodeEntry>> ComputedBy(const CustomHostPtr& host, const std::vector<NodeEntry>& outputs) {
   const ScopedCustomHost scoped(host);
-  absl::flat_hash_map<const Node*, NodePtr> becomes;
-  const auto moved = [&becomes](std::vector<NodeEntry> entries) {
-    for (NodeEntry& entry : entries) entry.node = becomes.at(entry.node.get());
-    return entries;
-  };
-  for (const NodePtr& node : PostOrder(outputs)) {
-    const auto stays = [&becomes](const NodeEntry& input) { return becomes.at(input.node.get()) == input.node; };
-    ASSIGN_OR_RETURN(const std::string op_type, SharedName(*node));
-    NodePtr now = node;
-    if (!op_type.empty() || !std::all_of(node->inputs.begin(), node->inputs.end(), stays)) {
-      now = std::make_shared<Node>();
-      now->attrs = node->attrs;
-      now->inputs = moved(node->inputs);
-    }
-    if (!op_type.empty()) RETURN_IF_ERROR(now->op()->ParseAttrs(&now->attrs));
-    becomes[node.get()] = std::move(now);
-  }
-  return moved(outputs);
+  absl::Status status;
+  ASSIGN_OR_RETURN(Graph moved, Rewrite(Graph{outputs}, [&status](const NodePtr& old, NodePtr node) {
+                     const absl::StatusOr<std::string> op_type = SharedName(*old);
+                     status.Update(op_type.status());
+                     if (!op_type.ok() || op_type->empty()) return node;
+                     auto copy = std::make_shared<Node>();
+                     copy->attrs = node->attrs;
+                     copy->inputs = node->inputs;
+                     status.Update(copy->op()->ParseAttrs(&copy->attrs));
+                     return copy;
+                   }));
+  RETURN_IF_ERROR(status);
+  return std::move(moved.outputs);
 }
 
 }  // namespace gluond::server

@@ -257,7 +257,7 @@ TEST_F(RandomGraphsTest, GradientsAreTheSameWithoutAPass) {
   for (int seed = 0; seed < kGraphs; ++seed) {
     const std::vector<NodeEntry> ys = {MakeNode("tanh", "loss", {GraphMaker(static_cast<uint64_t>(seed)).Make()[0]})};
     std::vector<NodeEntry> xs;
-    const absl::flat_hash_set<std::string> written = MutatedVariables(ys);
+    const absl::flat_hash_set<std::string> written = MutatedVariables(PostOrder(ys));
     PostOrderVisit(ys, [&](const NodePtr& node) {
       if (node->is_variable() && !written.contains(node->name())) xs.push_back({node, 0});
     });

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 GLUOND_REGISTER_OP(neg);
 GLUOND_REGISTER_OP(elemwise_mul).set_num_inputs(2);
@@ -45,6 +46,38 @@ TEST(Graph, ReportsWrongCalls) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("operator 'elemwise_mul' takes 2 inputs (data0, data1), got 1"));
   EXPECT_EQ(TryMakeNode("neg", "n", {x}, {{"axis", "1"}}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(NodeOrder, NumbersEachNodeAfterItsInputs) {
+  const NodeEntry x = MakeVariable("x"), two = MakeNode("two_out", "two", {x}), y = NodeEntry{two.node, 1} * x;
+  const NodeOrder order(Graph{{y, x, {two.node, 1}}});
+  EXPECT_THAT(order.nodes, ElementsAre(x.node, two.node, y.node));
+  EXPECT_THAT(order.inputs_of(0), IsEmpty());
+  EXPECT_THAT(order.inputs_of(1), ElementsAre(0));
+  EXPECT_THAT(order.inputs_of(2), ElementsAre(1, 0));
+  EXPECT_EQ(order.outputs[0].node, 2u);
+  EXPECT_EQ(order.outputs[1].node, 0u);
+  EXPECT_EQ(order.outputs[2].node, 1u);
+  EXPECT_EQ(order.outputs[2].index, 1u);
+  EXPECT_EQ(order.numbers.at(two.node.get()), 1u);
+  EXPECT_FALSE(order.numbers.Has(MakeVariable("other").node.get()));
+}
+
+TEST(NodeOrder, DoesNotEnterWhatIsSkipped) {
+  const NodeEntry x = MakeVariable("x"), h = MakeNode("neg", "h", {x}), y = MakeNode("neg", "y", {h});
+  const NodeOrder order({y, h, NodeEntry()}, [&h](const Node* node) { return node == h.node.get(); });
+  EXPECT_THAT(order.nodes, ElementsAre(y.node));
+  EXPECT_THAT(order.inputs_of(0), ElementsAre(NodeNumbers::kNone));
+  EXPECT_EQ(order.outputs[1].node, NodeNumbers::kNone);
+  EXPECT_EQ(order.outputs[2].node, NodeNumbers::kNone);
+}
+
+// More of them than a page of numbers has, in whatever order they lie in memory.
+TEST(NodeNumbers, KeepsTheNumbersOfManyNodesApart) {
+  std::vector<NodeEntry> nodes;
+  NodeNumbers numbers;
+  for (uint32_t i = 0; i < 1000; ++i) numbers[nodes.emplace_back(MakeVariable("x")).node.get()] = i;
+  for (uint32_t i = 0; i < 1000; ++i) EXPECT_EQ(numbers.at(nodes[i].node.get()), i);
 }
 
 TEST(IndexedGraph, NumbersNodesAndEntries) {

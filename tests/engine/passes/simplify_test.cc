@@ -11,7 +11,7 @@ namespace {
 using testing::Call;
 
 bool Merges(const NodeEntry& a, const NodeEntry& b) {
-  const Graph simple = *Simplify({{a, b}});
+  const Graph simple = *Simplify(Graph{{a, b}});
   return simple.outputs[0].node == simple.outputs[1].node;
 }
 
@@ -28,7 +28,7 @@ TEST(Simplify, MergesCallsWhoseInputsBecomeEqual) {
   const NodeEntry x = MakeVariable("x");
   const NodeEntry a = Call("cube", "a2", {Call("negative", "a1", {x})});
   const NodeEntry b = Call("cube", "b2", {Call("negative", "b1", {x})});
-  const Graph simple = *Simplify({{a + b}});
+  const Graph simple = *Simplify(Graph{{a + b}});
   EXPECT_EQ(IndexedGraph(simple).num_nodes(), 4u);
   EXPECT_EQ(testing::Evaluate(simple, {{"x", {2}}}), testing::Evaluate({{a + b}}, {{"x", {2}}}));
 }
@@ -47,21 +47,21 @@ TEST(Simplify, LeavesRandomMutatingAndAsyncCallsAlone) {
 
 TEST(Simplify, LeavesReadersOfAMutatedVariableAlone) {
   const NodeEntry x = MakeVariable("x"), before = -x, bump = Call("bump", "bump", {x}), after = -x;
-  const Graph simple = *Simplify({{before, bump, after}});
+  const Graph simple = *Simplify(Graph{{before, bump, after}});
   EXPECT_NE(simple.outputs[0].node, simple.outputs[2].node);
 }
 
 TEST(Simplify, DropsDeadCodeAndKeepsTheGivenNodes) {
   const NodeEntry x = MakeVariable("x"), y = -x;
   Call("cube", "dead", {y});
-  const Graph simple = *Simplify({{y}});
+  const Graph simple = *Simplify(Graph{{y}});
   EXPECT_EQ(simple.outputs[0].node, y.node);
   EXPECT_EQ(IndexedGraph(simple).num_nodes(), 2u);
 }
 
 TEST(Simplify, DoesNotChangeTheGivenGraph) {
   const NodeEntry x = MakeVariable("x"), a = -x, b = -x, y = Call("cube", "y", {b});
-  const Graph simple = *Simplify({{a, y}});
+  const Graph simple = *Simplify(Graph{{a, y}});
   EXPECT_EQ(y.node->inputs[0].node, b.node);
   EXPECT_EQ(simple.outputs[1].node->inputs[0].node, a.node);
 }
@@ -76,7 +76,7 @@ TEST(Simplify, IsLinearInChainsAndWideGraphs) {
     wide.push_back(Call("cube", "c", {x}));
   }
   EXPECT_TRUE(Merges(a, b));
-  EXPECT_EQ(IndexedGraph(*Simplify({wide})).num_nodes(), 2u);
+  EXPECT_EQ(IndexedGraph(*Simplify(Graph{wide})).num_nodes(), 2u);
 }
 
 }  // namespace

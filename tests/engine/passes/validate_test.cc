@@ -101,7 +101,7 @@ TEST(CheckKernels, ListsOperatorsWithoutAKernelAndTheirNodes) {
   const Graph graph{{Call("negative", "y", {Call("dense", "fc2", {h, w}, {{"units", "4"}})})}};
   ExpectInvalid(CheckKernels(graph, DeviceType::kCpu), HasSubstr("no CPU kernel for dense (nodes 'fc1', 'fc2')"));
   ExpectInvalid(CheckKernels(graph, DeviceType::kGpu), AllOf(HasSubstr("dense"), HasSubstr("negative (nodes 'y')")));
-  EXPECT_EQ(CheckKernels({{Call("negative", "y", {x})}}, DeviceType::kCpu), absl::OkStatus());
+  EXPECT_EQ(CheckKernels(Graph{{Call("negative", "y", {x})}}, DeviceType::kCpu), absl::OkStatus());
 }
 
 }  // namespace
