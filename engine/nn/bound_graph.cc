@@ -156,6 +156,7 @@ absl::Status BoundGraph::FillRun(Request* request) {
     const GraphOutput& output = outputs_[i];
     run_.outputs[i] = Tensor();  // A caller who has the last run's values keeps them.
     if (output.kind == GraphOutput::kUnwanted) run_.output_reqs[i] = kNullOp;
+    if (output.kind == GraphOutput::kMemory && i < num_first_) run_.outputs[i] = output.memory();
     if (output.kind == GraphOutput::kGradientSum) {
       ASSIGN_OR_RETURN(run_.outputs[i], Draft(output.parameter, ParameterMemory::Part::kGradient, /*copied=*/false));
     }
@@ -172,6 +173,7 @@ absl::Status BoundGraph::FillRun(Request* request) {
   run_.random_run = request->random.runs;
   run_.cancellation = std::move(request->cancellation);
   run_.client_time = std::move(request->client_time);
+  run_.on_output = std::move(request->on_output);
   run_.constants = options_.is_train ? nullptr : memory_.Constants();
   return absl::OkStatus();
 }
@@ -265,6 +267,7 @@ void BoundGraph::Abandon() {
 }
 
 void BoundGraph::EndRun() {
+  run_.on_output = nullptr;
   for (Tensor& input : run_.inputs) input = Tensor();  // The values' owner may write them in place now.
   for (size_t i = 0; i < run_.outputs.size(); ++i) {
     if (outputs_[i].kind != GraphOutput::kValue) run_.outputs[i] = Tensor();

@@ -74,7 +74,8 @@ class BoundGraph {
     std::vector<std::pair<size_t, Tensor>> instead;
     RandomState random;
     std::shared_ptr<Cancellation> cancellation;
-    std::shared_ptr<ClientTime> client_time;  // May be null.
+    std::shared_ptr<ClientTime> client_time;            // May be null.
+    std::function<void(uint32_t)> on_output = nullptr;  // May be null. See gluond::Run. Not after the pause.
   };
   // Compiles for inputs like these, unless that is done; the server may have to ask a client for the shapes of its
   // operators first. Begins and ends on the lane; until the end, no other function may be called. FAILED_PRECONDITION:

@@ -8,7 +8,7 @@
 namespace gluond {
 
 void MarkAuxiliary(ModelDefinition* definition) {
-  const absl::flat_hash_set<std::string> mutated = MutatedVariables(definition->outputs);
+  const absl::flat_hash_set<std::string> mutated = MutatedVariables(PostOrder(definition->outputs));
   for (Parameter& parameter : definition->parameters) {
     if (!mutated.contains(parameter.name)) continue;
     parameter.auxiliary = true;

@@ -36,8 +36,11 @@ Model::Model(ModelDefinition definition, const ModelOptions& options)
       strand_(*options.lane) {}
 
 absl::StatusOr<std::shared_ptr<Model>> Model::Create(ModelDefinition definition, const ModelOptions& options) {
-  RETURN_IF_ERROR(Validate(Graph{definition.outputs}));
-  RETURN_IF_ERROR(CheckKernels(Graph{definition.outputs}, options.lane->device().type));
+  {
+    const NodeOrder order(Graph{definition.outputs});
+    RETURN_IF_ERROR(Validate(order));
+    RETURN_IF_ERROR(CheckKernels(order, options.lane->device().type));
+  }
   std::shared_ptr<Model> model(new Model(std::move(definition), options));
   for (const Parameter& parameter : model->definition_.parameters) {
     RETURN_IF_ERROR(model->memory_.Add(parameter));
@@ -49,7 +52,7 @@ absl::StatusOr<std::shared_ptr<Model>> Model::Create(ModelDefinition definition,
 
 // An input's memory belongs to the caller, so no operator may write it.
 absl::Status Model::CheckInputsAreOnlyRead() const {
-  const absl::flat_hash_set<std::string> mutated = MutatedVariables(definition_.outputs);
+  const absl::flat_hash_set<std::string> mutated = MutatedVariables(PostOrder(definition_.outputs));
   for (const ModelInput& input : definition_.inputs) {
     if (!mutated.contains(input.name)) continue;
     return absl::InvalidArgumentError(absl::StrCat("the input '", Excerpt(input.name),

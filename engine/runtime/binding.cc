@@ -255,10 +255,12 @@ absl::StatusOr<void*> Binding::OwnMemory(uint32_t k) {
   return own_[k].data();
 }
 
-uint32_t Binding::MadeBy(uint32_t k) const {
+uint32_t Binding::FinalAfter(uint32_t k) const {
   const ProgramOutput& place = program_.output_places[k];
   const bool copied = targets_[k].staged && targets_[k].to != nullptr;
-  return copied || place.kind != ProgramOutput::kOwnSlot ? Program::kNever : place.step;
+  if (copied || place.kind != ProgramOutput::kOwnSlot) return Program::kNever;
+  const uint32_t reader = program_.last_reader[place.slot];
+  return reader == Program::kNever || reader >= part_.last_step ? place.step : std::max(place.step, reader);
 }
 
 absl::Status Binding::BindOwnSlot(uint32_t k, Run* run) {

@@ -34,8 +34,9 @@ class Binding {
   Constants* constants() { return run_constants_.empty() ? nullptr : &run_constants_; }
   // To be called when the constants have been computed. IsByConstants: one is not finite. On a GPU, waits for them.
   absl::Status CheckConstants(const OpContext& context) const;
-  // The step that puts output `k` where the caller wants it; Program::kNever: CopyOutputs does. After Bind of its part.
-  uint32_t MadeBy(uint32_t k) const;
+  // The step of the part after which output `k` is where the caller wants it, and nobody reads it; Program::kNever: CopyOutputs
+  // puts it there. After Bind of the part.
+  uint32_t FinalAfter(uint32_t k) const;
   // To be called when all steps of the part have run. Offers the constants that they have computed to the run's ConstantTensors.
   absl::Status CopyOutputs(const OpContext& context, ConstantTensors* constants);
 

@@ -229,7 +229,7 @@ void Execution::ExpectOutputs() {
   expected_.clear();
   if (!run_.on_output) return;
   for (uint32_t k = part_.first_output; k < part_.last_output; ++k) {
-    if (run_.output_reqs.empty() || run_.output_reqs[k] != kNullOp) expected_.emplace_back(binding_.MadeBy(k), k);
+    if (run_.output_reqs.empty() || run_.output_reqs[k] != kNullOp) expected_.emplace_back(binding_.FinalAfter(k), k);
   }
   std::sort(expected_.rbegin(), expected_.rend());
 }

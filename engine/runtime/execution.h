@@ -115,7 +115,7 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
   Executor::Done done_;
   Program::Part part_;                                   // Which part of the run goes on.
   std::vector<std::pair<uint32_t, uint32_t>> expected_;  // The part's outputs that the caller has to be told of, the next one
-                                                         // last, each after the step that makes it.
+                                                         // last, each after the step behind which it is final.
   uint32_t next_ = 0;                                    // The next step.
   std::shared_ptr<AsyncCall> suspended_;                 // The call that the run waits for.
   std::shared_ptr<AsyncCall> left_;  // The call that failed the last run: while in use, it has the run's memory.

@@ -65,7 +65,8 @@ struct Run {
   // May be null. It knows which of the inputs are constants now. (ExecutorOptions::constants are those that may be some.)
   std::shared_ptr<ConstantTensors> constants;
   // May be null. The lane's thread calls it with the number of a wanted output as soon as the device has the operators that
-  // make the value. Nothing of the run changes the value later.
+  // make the value, and those that read it. Nothing of the run changes the value later, and only the rest of a run that pauses
+  // reads it.
   std::function<void(uint32_t output)> on_output;
 };
 

@@ -304,16 +304,12 @@ class Compiler {
     p.read_rest.assign(p.inputs.size(), false);
     if (pause_after == 0) return;
     p.pause = 0;
-    std::vector<NodeEntry> first;
-    for (uint32_t k = 0; k < pause_after; ++k) {
-      const IndexedGraph::Input& output = graph_.outputs()[num_constants_ + k];
-      first.push_back({graph_[output.node].node, output.index});
-    }
-    PostOrderVisit(first, [&](const NodePtr& node) {
-      const uint32_t id = graph_.id(node.get());
+    uint32_t end = 0;
+    for (uint32_t k = 0; k < pause_after; ++k) end = std::max(end, graph_.outputs()[num_constants_ + k].node + 1);
+    for (uint32_t id = 0; id < end; ++id) {
       if (step_of_[id] != Program::kNever) p.pause = std::max(p.pause, step_of_[id] + 1);
-      if (node->is_variable()) p.read_first[slot_of_[graph_[id].first_entry]] = true;
-    });
+      if (graph_[id].node->is_variable()) p.read_first[slot_of_[graph_[id].first_entry]] = true;
+    }
     const auto reads = [&p](uint32_t slot) { return p.last_reader[slot] != Program::kNever && p.last_reader[slot] >= p.pause; };
     for (uint32_t v = 0; v < p.inputs.size(); ++v) p.read_rest[v] = reads(v);
     for (uint32_t k = 0; k < pause_after; ++k) {

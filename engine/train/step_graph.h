@@ -4,6 +4,9 @@
 // Outputs before the pause are a report, the prediction if there are metrics, and gradients. The report is float64: the losses of
 // the batch and, if the norm is wanted, the sum of squares of each gradient. An update alone has only the squares. After the
 // pause come the parameters and their states, whose numbers are in memory of the graph's own.
+//
+// A step in shards (sharded_step.h) has two graphs: one computes a shard, and leaves its gradients as parts of ShardSums; the other
+// updates from the sums.
 
 #ifndef ENGINE_TRAIN_STEP_GRAPH_H_
 #define ENGINE_TRAIN_STEP_GRAPH_H_
@@ -25,6 +28,7 @@ namespace gluond {
 
 template <class Made>
 class GraphTable;
+class ShardSums;
 
 inline constexpr char kLabel[] = "label", kSampleWeight[] = "sample_weight";
 
@@ -36,6 +40,7 @@ inline bool WantsNorm(const TrainerOptions& options) { return NormDecides(option
 struct StepGraph {
   std::unique_ptr<BoundGraph> graph;
   Updater::Numbers numbers;
+  std::vector<size_t> parameters;  // A shard's: whose gradients the last outputs are, as backward makes them.
 };
 using StepGraphPtr = std::shared_ptr<StepGraph>;
 
@@ -52,6 +57,11 @@ class StepGraphs {
   Task<absl::StatusOr<StepGraphPtr>> OfStep(bool train, bool weighted, std::shared_ptr<Cancellation> cancellation);
   // The graph that updates these parameters from the gradients that they have.
   Task<absl::StatusOr<StepGraphPtr>> OfUpdate(std::vector<size_t> parameters, std::shared_ptr<Cancellation> cancellation);
+  // The graph of a shard. `sums`, which outlive the graphs, have the gradient of `parameters[i]` as item i.
+  Task<absl::StatusOr<StepGraphPtr>> OfShard(bool weighted, const ShardSums& sums, std::shared_ptr<Cancellation> cancellation);
+  // The graph that updates these parameters from those sums.
+  Task<absl::StatusOr<StepGraphPtr>> OfSums(std::vector<size_t> parameters, const ShardSums& sums,
+                                            std::shared_ptr<Cancellation> cancellation);
   // See Trainer::ReportStep. Any thread.
   absl::StatusOr<ProgramReport> Report(const absl::flat_hash_map<std::string, Shape>& given) const;
 
@@ -63,10 +73,16 @@ class StepGraphs {
     std::vector<size_t> parameters;
     std::vector<NodeEntry> gradients;  // By parameter.
   };
+  // Adds the inputs, and what tells of the loss, which it returns.
+  absl::StatusOr<NodeEntry> AddLoss(bool train, bool weighted, Nodes* nodes) const;
+  // Adds what tells of the gradients of an update alone.
+  void AddSquares(Nodes* nodes) const;
   absl::StatusOr<Nodes> StepNodes(bool train, bool weighted, const ParameterStore& parameters) const;
   absl::StatusOr<GraphRest> Rest(const Nodes& nodes, const ParameterStore& parameters, JointUpdate* joint) const;
   absl::StatusOr<StepGraphPtr> MakeStep(bool train, bool weighted) const;
   absl::StatusOr<StepGraphPtr> MakeUpdate(std::vector<size_t> parameters) const;
+  absl::StatusOr<StepGraphPtr> MakeShard(bool weighted, const ShardSums& sums) const;
+  absl::StatusOr<StepGraphPtr> MakeUpdateOfSums(std::vector<size_t> parameters, const ShardSums& sums) const;
   absl::StatusOr<StepGraphPtr> Bind(Nodes nodes) const;
   // The inputs without "sample_weight" where batches have none.
   std::vector<ModelInput> Inputs(bool weighted) const;

@@ -92,7 +92,8 @@ class Trainer::StepLoop {
     if (train_) {
       const absl::Span<const double> squares(loss.data<double>() + num_losses, num_squares);
       StepReport next = report_;
-      RETURN_IF_ERROR(trainer_.Decide(*step_, graph.gradients(), squares, divisor, std::isfinite(sum), &next));
+      ASSIGN_OR_RETURN(const bool updates, trainer_.Decide(*step_, squares, divisor, std::isfinite(sum), &next));
+      RETURN_IF_ERROR(trainer_.Take(*step_, graph.gradients(), updates));
       report_ = std::move(next);
       trainer_.Progressed(batch_.samples, sum / static_cast<double>(loss.Size()), report_.gradient_norm);
       if (source_->position() != nullptr) parts_.position = *source_->position();
@@ -105,17 +106,7 @@ class Trainer::StepLoop {
   }
 
   StepReport Report() {
-    report_.step = trainer_.step();
-    report_.loss = loss_.mean();
-    report_.loss_sum = loss_;
-    report_.samples = samples_;
-    report_.epoch = parts_.position.epoch;
-    report_.next_row = parts_.position.row;
-    for (size_t i = 0; i < metrics_.size(); ++i) {
-      const auto& [name, metric] = parts_.metrics[i];
-      report_.metrics.push_back({name, metric->Value(metrics_[i])});
-    }
-    report_.metric_sums = metrics_;
+    trainer_.Summarize(loss_, metrics_, samples_, &report_);
     if (train_ && step_ != nullptr) report_.stale = trainer_.Stale(step_->graph->gradients());
     return std::move(report_);
   }
@@ -177,6 +168,20 @@ void Trainer::TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnSte
     return DatasetBatches(std::move(options), inputs_, num_optional_, &parts_->staging);
   };
   Run(/*train=*/true, open, /*divisor=*/0, std::move(cancellation), std::move(done));
+}
+
+void Trainer::Summarize(const MetricSum& loss, std::vector<MetricSum> metrics, int64_t samples, StepReport* report) const {
+  report->step = step();
+  report->loss = loss.mean();
+  report->loss_sum = loss;
+  report->samples = samples;
+  report->epoch = parts_->position.epoch;
+  report->next_row = parts_->position.row;
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    const auto& [name, metric] = parts_->metrics[i];
+    report->metrics.push_back({name, metric->Value(metrics[i])});
+  }
+  report->metric_sums = std::move(metrics);
 }
 
 namespace {

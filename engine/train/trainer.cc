@@ -10,17 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
-#include "engine/runtime/random_stream.h"
 #include "engine/runtime/transfer.h"
 #include "engine/train/trainer_parts.h"
 
 namespace gluond {
-namespace {
-
-// Step draws other random numbers than the model's own nodes.
-constexpr uint64_t kUpdateSeed = NameHash("update");
-
-}  // namespace
 
 Trainer::Trainer(std::shared_ptr<Model> model, TrainerOptions options) : model_(std::move(model)), options_(std::move(options)) {}
 
@@ -98,8 +91,8 @@ absl::Status Trainer::SetLearningRate(double learning_rate) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Decide(StepGraph& step, absl::Span<const size_t> parameters, absl::Span<const double> squares, double divisor,
-                             bool loss_is_finite, StepReport* report) {
+absl::StatusOr<bool> Trainer::Decide(StepGraph& step, absl::Span<const double> squares, double divisor, bool loss_is_finite,
+                                     StepReport* report) {
   bool finite = loss_is_finite;
   if (WantsNorm(options_)) {
     report->gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / divisor;
@@ -107,14 +100,22 @@ absl::Status Trainer::Decide(StepGraph& step, absl::Span<const size_t> parameter
   }
   report->learning_rate = learning_rate();
   RETURN_IF_ERROR(step.graph->ReadyRest());  // Before the verdict: nothing after it can be refused memory.
+  report->nonfinite = report->nonfinite || !finite;
   if (NormDecides(options_) && !finite) {
+    ++report->skipped;
+    return false;
+  }
+  const bool clips = options_.clip_global_norm > 0 && report->gradient_norm > options_.clip_global_norm;
+  const double scale = clips ? options_.clip_global_norm / report->gradient_norm : 1;
+  RETURN_IF_ERROR(parts_->updater.SetNumbers(step.numbers, report->learning_rate, 1 / divisor * scale));
+  return true;
+}
+
+absl::Status Trainer::Take(StepGraph& step, absl::Span<const size_t> parameters, bool updates) {
+  if (!updates) {
     step.graph->Abandon();
     RETURN_IF_ERROR(ForgetSums(parameters));
-    ++report->skipped;
   } else {
-    const bool clips = options_.clip_global_norm > 0 && report->gradient_norm > options_.clip_global_norm;
-    const double scale = clips ? options_.clip_global_norm / report->gradient_norm : 1;
-    RETURN_IF_ERROR(parts_->updater.SetNumbers(step.numbers, report->learning_rate, 1 / divisor * scale));
     RETURN_IF_ERROR(step.graph->Continue());
     step.graph->Swap();
     parts_->updater.Count(parameters);
@@ -122,7 +123,6 @@ absl::Status Trainer::Decide(StepGraph& step, absl::Span<const size_t> parameter
     MutexLock lock(mu_);
     ++step_;
   }
-  report->nonfinite = report->nonfinite || !finite;
   for (size_t i : parameters) model_->memory().set_fresh(i, false);
   return absl::OkStatus();
 }
@@ -217,7 +217,8 @@ Task<absl::StatusOr<StepReport>> Trainer::StepNow(int64_t batch_size, bool ignor
   absl::Status status = squares.status();
   if (status.ok()) {
     const absl::Span<const double> values(num_squares > 0 ? squares->data<double>() : nullptr, num_squares);
-    status = Decide(*step, fresh, values, divisor, /*loss_is_finite=*/true, &report);
+    const absl::StatusOr<bool> updates = Decide(*step, values, divisor, /*loss_is_finite=*/true, &report);
+    status = updates.ok() ? Take(*step, fresh, *updates) : updates.status();
   }
   graph.Abandon();  // Unless the run has gone on to its end.
   if (status.ok()) status = AwaitDevice();

@@ -31,7 +31,9 @@
 
 namespace gluond {
 
+class GradientReducer;
 struct ProgramReport;
+struct ShardedStep;
 struct StepGraph;
 template <class T>
 class Task;
@@ -141,6 +143,26 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // memory. A call that goes on from there meets the error with nothing applied.
   void TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnStep done);
 
+  // A step that several processes compute together (sharded_step.h), in two parts. ComputeStep does all that can fail, and has
+  // changed nothing that a step changes. Then ApplyStep applies the step, or DropStep does not. `inputs`: this process's rows
+  // alone, perhaps none. `reducer` adds up over the processes; null: this is the only one. Metrics that are means of batches count
+  // each shard as a batch. Parameters of grad_req write keep the gradients that they have.
+  //
+  // An OK ComputeStep holds the strand: later calls wait for the word, which the caller owes. INVALID_ARGUMENT: as Check and
+  // CheckSharded, another number of rows, or another number of losses.
+  void ComputeStep(NamedTensors inputs, ShardedStep step, std::shared_ptr<GradientReducer> reducer, CancellationPtr cancellation,
+                   OnStatus done);
+  // FAILED_PRECONDITION: no computed step waits. Other errors: an operator of the update has failed, and the state is half the
+  // step's. The report is that of the whole batch. Any thread.
+  void ApplyStep(OnStep done);
+  void DropStep(OnStatus done);
+  // Whether steps may be computed in shards. FAILED_PRECONDITION: the model is not on a CPU. INVALID_ARGUMENT: an input, the loss
+  // or an operator does not fit, by name. Any thread.
+  absl::Status CheckSharded() const;
+  // The bytes that ComputeStep keeps for so many shards, beside what a step of one shard takes. INVALID_ARGUMENT: a parameter's
+  // shape is not known yet. Any thread.
+  absl::StatusOr<int64_t> ShardedBytes(int64_t count) const;
+
   // Loss and metrics in kPredict mode.
   void Evaluate(NamedTensors inputs, CancellationPtr cancellation, OnEvaluate done);
   // Over the rows [first, first + count) of a dataset in their own order; count 0: to the end.
@@ -179,15 +201,27 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   void SetStates(NamedTensors states, std::optional<int64_t> step, OnStatus done);
 
  private:
-  class StepLoop;  // One call: batch after batch.
-  struct Parts;    // State that the strand owns.
+  class StepLoop;    // One call: batch after batch.
+  class ShardedRun;  // One step in shards.
+  struct Parts;      // State that the strand owns.
+  // The fate of a computed step: one of the two is there.
+  struct Word {
+    OnStep applied;
+    OnStatus dropped;
+  };
 
   Trainer(std::shared_ptr<Model> model, TrainerOptions options);
   absl::Status Initialize();
-  // Decides at the pause of a step whether the rest of the run updates `parameters`, and reports. `squares` are the sums of the
-  // gradients' squares, which the run has made if WantsNorm.
-  absl::Status Decide(StepGraph& step, absl::Span<const size_t> parameters, absl::Span<const double> squares, double divisor,
-                      bool loss_is_finite, StepReport* report);
+  // Decides at the pause of a step whether the rest of the run updates its parameters, and reports. The rest is ready then.
+  // `squares` are the sums of the gradients' squares, which the run has made if WantsNorm.
+  absl::StatusOr<bool> Decide(StepGraph& step, absl::Span<const double> squares, double divisor, bool loss_is_finite,
+                              StepReport* report);
+  // Does what was decided: updates `parameters`, or skips the step.
+  absl::Status Take(StepGraph& step, absl::Span<const size_t> parameters, bool updates);
+  // Writes what a call's sums tell.
+  void Summarize(const MetricSum& loss, std::vector<MetricSum> metrics, int64_t samples, StepReport* report) const;
+  // False: no computed step waits.
+  bool Tell(Word word);
   // A step that is reported as a success has really ended.
   absl::Status AwaitDevice() const;
   // A tensor of the device, or its copy on the host, in `copy`.
@@ -213,6 +247,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   int64_t step_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<double> learning_rate_ ABSL_GUARDED_BY(mu_);
   Progress progress_ ABSL_GUARDED_BY(mu_);
+  std::function<void(Word)> on_word_ ABSL_GUARDED_BY(mu_);  // Null: no computed step waits.
 };
 
 }  // namespace gluond

@@ -1,0 +1,117 @@
+#include "engine/train/shard_sums.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "engine/core/status_macros.h"
+#include "engine/runtime/transfer.h"
+
+namespace gluond {
+namespace {
+
+constexpr size_t kItemAlignment = 64;
+
+size_t LevelsFor(int64_t count) { return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(count, 1)))); }
+
+}  // namespace
+
+DType ShardSums::SumType(DType type) { return IsFloating(type) && SizeOf(type) <= 4 ? DType::kFloat32 : DType::kFloat64; }
+
+absl::StatusOr<std::vector<size_t>> ShardSums::Offsets(absl::Span<const Signature> items) {
+  std::vector<size_t> offsets = {0};
+  for (const Signature& item : items) {
+    ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(item.shape, SizeOf(item.dtype)));
+    const size_t end = offsets.back() + static_cast<size_t>(bytes);
+    offsets.push_back((end + kItemAlignment - 1) / kItemAlignment * kItemAlignment);
+  }
+  return offsets;
+}
+
+absl::StatusOr<int64_t> ShardSums::Bytes(absl::Span<const Signature> items, int64_t count) {
+  ASSIGN_OR_RETURN(const std::vector<size_t> offsets, Offsets(items));
+  return static_cast<int64_t>(offsets.back() * LevelsFor(count));
+}
+
+absl::Status ShardSums::Begin(std::vector<Signature> items, int64_t count, GradientReducer* reducer) {
+  const bool same = std::equal(items.begin(), items.end(), items_.begin(), items_.end(),
+                               [](const Signature& a, const Signature& b) { return a.shape == b.shape && a.dtype == b.dtype; });
+  if (!same) {
+    ASSIGN_OR_RETURN(std::vector<size_t> offsets, Offsets(items));
+    levels_.clear();
+    items_ = std::move(items);
+    offsets_ = std::move(offsets);
+    MakeBuckets();
+  }
+  if (levels_.size() > LevelsFor(count)) levels_.resize(LevelsFor(count));
+  while (levels_.size() < LevelsFor(count)) {
+    absl::StatusOr<std::shared_ptr<Buffer>> level = allocator_.Allocate(offsets_.back());
+    if (!level.ok()) return Annotate(level.status(), "the sums of a step's shards");
+    // Buckets have the gaps between their items.
+    RETURN_IF_ERROR(lane_.driver().Zero((*level)->data(), offsets_.back(), lane_.stream()));
+    levels_.push_back(*std::move(level));
+  }
+  for (Bucket& bucket : buckets_) bucket.missing = bucket.last - bucket.first;
+  count_ = count;
+  reducer_ = reducer;
+  next_bucket_ = 0;
+  status_ = absl::OkStatus();
+  context_ = lane_.NewContext(/*training=*/true);
+  shard_ = 0;
+  level_ = 0;
+  sums_ = 0;
+  return absl::OkStatus();
+}
+
+void ShardSums::MakeBuckets() {
+  buckets_.clear();
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const bool full = buckets_.empty() || items_[i].dtype != items_[i - 1].dtype || i + 1 == items_.size() ||
+                      offsets_[i] - offsets_[buckets_.back().first] >= kBucketBytes;
+    if (full) buckets_.push_back({i, i, 0});
+    buckets_.back().last = i + 1;
+  }
+}
+
+absl::Status ShardSums::AddUp(size_t item) {
+  for (size_t k = 0; k < sums_; ++k) {
+    lane_.LendScratch(&context_);
+    RETURN_IF_ERROR(Copy(At(level_ - k, item).blob(), At(level_ - k - 1, item).blob(), lane_.lanes(), {.add_in = &context_}));
+  }
+  return absl::OkStatus();
+}
+
+void ShardSums::Made(size_t item) {
+  if (!status_.ok()) return;
+  status_ = AddUp(item);
+  if (!status_.ok() || reducer_ == nullptr || shard_ + 1 < count_) return;
+  const auto bucket =
+      std::upper_bound(buckets_.begin(), buckets_.end(), item, [](size_t i, const Bucket& each) { return i < each.last; });
+  --bucket->missing;
+  StartBuckets();
+}
+
+void ShardSums::StartBuckets() {
+  for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
+    const Bucket& bucket = buckets_[next_bucket_];
+    const Signature& last = items_[bucket.last - 1];
+    const size_t begin = offsets_[bucket.first];
+    const size_t bytes = offsets_[bucket.last - 1] + static_cast<size_t>(last.shape.Size() * SizeOf(last.dtype)) - begin;
+    reducer_->Start({last.dtype, static_cast<char*>(levels_[0]->data()) + begin, static_cast<int64_t>(bytes) / SizeOf(last.dtype)});
+  }
+}
+
+void ShardSums::MadeZeros() {
+  status_.Update(lane_.driver().Zero(levels_[level_]->data(), offsets_.back(), lane_.stream()));
+  for (size_t i = 0; i < items_.size(); ++i) Made(i);
+}
+
+absl::Status ShardSums::EndShard() {
+  ++shard_;
+  level_ = static_cast<size_t>(std::popcount(static_cast<uint64_t>(shard_)));
+  sums_ = static_cast<size_t>(std::countr_one(static_cast<uint64_t>(shard_)));
+  return status_;
+}
+
+}  // namespace gluond
