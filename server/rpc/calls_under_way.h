@@ -38,6 +38,7 @@ class CallsUnderWay {
   void Open() { state_ = kOpen; }
   void Drain() { state_ = kDraining; }
   int64_t count() const { return count_; }
+  bool is_open() const { return state_ == kOpen; }
   bool draining() const { return state_ == kDraining; }
 
  private:

@@ -1,6 +1,6 @@
 #include "server/rpc/dispatch.h"
 
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 
 namespace gluond::server {
 

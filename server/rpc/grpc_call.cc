@@ -112,6 +112,7 @@ std::chrono::steady_clock::time_point GrpcCall::deadline() const {
 
 void GrpcCall::Release() {
   if (under_way_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  router_.Over(stream_.get());
   stream_->OnDone();
   End();
 }

@@ -85,7 +85,8 @@ std::optional<Rule> RuleOf(const Element& element, const Option& option, const R
 
 // The server's own enums have the numbers of the .proto's.
 constexpr bool Same(auto own, auto of_proto) { return static_cast<int>(own) == of_proto; }
-static_assert(Same(Access::kOpen, v1::MethodRule::OPEN) && Same(Access::kAdmin, v1::MethodRule::ADMIN));
+static_assert(Same(Access::kOpen, v1::MethodRule::OPEN) && Same(Access::kAdmin, v1::MethodRule::ADMIN) &&
+              Same(Access::kFollow, v1::MethodRule::FOLLOW) && Same(Access::kMember, v1::MethodRule::MEMBER));
 static_assert(Same(Audit::kEach, v1::MethodRule::EACH) && Same(Audit::kMany, v1::MethodRule::MANY));
 static_assert(Same(Weight::kHeavy, v1::MethodRule::HEAVY) && Same(Weight::kDisk, v1::MethodRule::DISK) &&
               Same(Weight::kAlways, v1::MethodRule::ALWAYS));

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
-#include "absl/container/flat_hash_set.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/account.h"
@@ -169,17 +168,50 @@ void Router::Accept(std::shared_ptr<GrpcCall> call) {
     const RawService::Row& row = arrival.row;
     const std::shared_ptr<Stream> stream =
         row.start != nullptr ? row.start(opening) : Stream::Make<UnaryCall>(runner_, row.unary, opening);
-    runner_.open_calls.Add(stream.get());
+    {
+      MutexLock lock(streams_mu_);
+      streams_.insert(stream.get());
+    }
     return stream->Begin();
   }
   Stream::Make<Refusal>(runner_, opening, status, charged.ok(), arrival.is_for_caller)->Begin();
 }
 
+void Router::Over(Stream* stream) {
+  MutexLock lock(streams_mu_);
+  streams_.erase(stream);
+  while (revoking_ == stream) revoked_.Wait(streams_mu_);
+}
+
+absl::Status Router::MayGoOn(const Stream& stream) const {
+  if (stream.caller() == nullptr) return absl::OkStatus();
+  return gatekeeper_->MayGoOn(stream.method().access, *stream.caller(), stream.reach());
+}
+
 void Router::EndRevoked() {
-  runner_.open_calls.RevokeUnless([this](const Stream& call) {
-    if (call.caller() == nullptr) return absl::OkStatus();
-    return gatekeeper_->MayGoOn(call.method().access, *call.caller(), call.reach());
-  });
+  MutexLock lock(streams_mu_);
+  std::vector<Stream*> to_revoke;
+  for (Stream* const stream : streams_) {
+    if (!MayGoOn(*stream).ok()) to_revoke.push_back(stream);
+  }
+  for (Stream* const stream : to_revoke) {
+    // Another call may have come to the place of one that has ended meanwhile.
+    if (!streams_.contains(stream)) continue;
+    const absl::Status why = MayGoOn(*stream);
+    if (why.ok()) continue;
+    revoking_ = stream;
+    lock.Unlock();  // To end a call may end others, or wake whoever waits for them.
+    stream->Revoke(why);
+    lock.Lock();
+    revoking_ = nullptr;
+    revoked_.NotifyAll();
+  }
+}
+
+void Router::CancelLate() {
+  const auto now = Stream::Clock::now();
+  MutexLock lock(streams_mu_);
+  for (Stream* const stream : streams_) stream->CancelIfLate(now);
 }
 
 }  // namespace gluond::server

@@ -3,6 +3,10 @@
 // answered would take all memory. A caller who may not call a method hears so before any message is read. So does a caller
 // whose tenant has used up its requests per second, or whose headers are too long. Every call is charged for from its headers
 // on, whoever makes it, and whatever becomes of it.
+//
+// The router knows the calls under way. When a credential ends, or is taken from its owner, the owner's streams end, too: otherwise
+// they would last as long as their client likes. A client that reads too slowly, or not at all, loses the call, so that the
+// memory of what it is sent comes back.
 
 #ifndef SERVER_RPC_ROUTER_H_
 #define SERVER_RPC_ROUTER_H_
@@ -12,6 +16,8 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/mutex.h"
 #include "grpcpp/generic/async_generic_service.h"
@@ -47,8 +53,10 @@ class Router {
   // Hears of each call that is read. Outlives the queue, as this does.
   Arrivals& arrivals() { return arrivals_; }
 
-  // Ends the calls of those who could not make them any more.
+  // Ends the calls of those who could not make them any more. On one thread at a time.
   void EndRevoked();
+  // Cancels the calls whose clients have not taken in time what was sent to them.
+  void CancelLate();
 
   // The calls of methods that there are not.
   const CallCounts& unknown() const { return *unknown_.counts; }
@@ -58,6 +66,8 @@ class Router {
 
   // Makes a stream of the call, and calls its Begin.
   void Accept(std::shared_ptr<GrpcCall> call);
+  // Nobody ends the stream from here on. Waits while it is being revoked, or cancelled.
+  void Over(Stream* stream);
   // Last of all, for each Await: gRPC has nothing of the call any more, or none came.
   void Gone();
   // Takes one more call.
@@ -65,6 +75,8 @@ class Router {
   struct Arrival;
   // Finds the caller, and whether the call may begin.
   absl::Status Admit(GrpcCall& call, Arrival* arrival);
+  // The reason why a call under way is to end; OK: it may go on.
+  absl::Status MayGoOn(const Stream& stream) const;
 
   Runner& runner_;
   const Gatekeeper* const gatekeeper_;
@@ -72,7 +84,11 @@ class Router {
   absl::flat_hash_map<absl::string_view, const RawService::Row*> rows_;  // By path.
   Arrivals arrivals_;
   grpc::AsyncGenericService service_;
-  std::atomic<int64_t> calls_ = 0;  // Those that are awaited, too.
+  Mutex streams_mu_;
+  CondVar revoked_;
+  absl::flat_hash_set<Stream*> streams_ ABSL_GUARDED_BY(streams_mu_);  // The calls under way, but for those that are refused.
+  Stream* revoking_ ABSL_GUARDED_BY(streams_mu_) = nullptr;            // Null: none.
+  std::atomic<int64_t> calls_ = 0;                                     // All, and those that are awaited.
   Mutex mu_;
   CondVar gone_;
   grpc::ServerCompletionQueue* queue_ ABSL_GUARDED_BY(mu_) = nullptr;  // Null: no calls are taken.

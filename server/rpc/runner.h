@@ -21,7 +21,6 @@
 #include "server/rpc/calls_under_way.h"
 #include "server/rpc/dispatch.h"
 #include "server/rpc/log.h"
-#include "server/rpc/open_calls.h"
 #include "server/rpc/sequence.h"
 #include "server/rpc/shares.h"
 #include "server/start/limits.h"
@@ -50,7 +49,6 @@ struct Runner {
   Peers peers;
   Shares requests;
   Shares request_bytes;
-  OpenCalls open_calls;
   Sequences sequences;
   // The phases of models' calls: the wait for the model and its lane, the computation, and the part of it that clients
   // took for their operators.

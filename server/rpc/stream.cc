@@ -177,7 +177,6 @@ void Stream::OnCancel() {
 void Stream::OnDone() {
   const ScopedAccount account(account_);
   guest_.Go();
-  runner_.open_calls.Remove(this);
   LogAccess();
   OnOver();
   call_.reset();

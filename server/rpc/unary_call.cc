@@ -20,7 +20,6 @@
 #include "server/rpc/stored_answer.h"
 #include "server/rpc/tenant_names.h"
 #include "server/wire/chunk.h"
-#include "server/wire/wire_cut.h"
 
 namespace gluond::server {
 namespace {
@@ -348,7 +347,7 @@ absl::Status UnaryCall::Encode(const Message& reply, Slices* bytes) const {
   const auto limit = static_cast<size_t>(runner().limits.max_message_bytes);
   size_t total = size;
   if (!reply_attachments_.empty()) {
-    *bytes = Weave(reply.SerializeAsString(), *reply.GetDescriptor(), reply_attachments_);
+    *bytes = SerializeMessage(reply, reply_attachments_);
     total = Bytes(*bytes).size();
   } else if (size <= limit) {
     bytes->emplace_back(size);

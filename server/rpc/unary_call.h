@@ -25,7 +25,7 @@
 #include "server/rpc/shares.h"
 #include "server/rpc/stream.h"
 #include "server/wire/attachments.h"
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 
 namespace gluond::server {
 

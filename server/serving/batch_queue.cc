@@ -1,6 +1,7 @@
 #include "server/serving/batch_queue.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <limits>
 
@@ -198,6 +199,30 @@ BatchQueue::Clock::time_point BatchQueue::next_death() const {
     }
   }
   return next;
+}
+
+std::shared_ptr<Cancellation> CancelledTogether(const Batch& batch) {
+  auto deadline = InferRequest::Clock::time_point::min();
+  for (const InferRequestPtr& request : batch) {
+    if (request->cancellation == nullptr) return nullptr;
+    deadline = std::max(deadline, request->cancellation->deadline());
+  }
+  if (batch.size() == 1) return batch.front()->cancellation;
+  const auto all = std::make_shared<Cancellation>(deadline);
+  const auto left = std::make_shared<std::atomic<size_t>>(batch.size());
+  for (const InferRequestPtr& request : batch) {
+    request->wake = [all, left] {
+      if (--*left == 0) all->Cancel();
+    };
+    if (!request->cancellation->Listen(request.get())) request->wake();
+  }
+  return all;
+}
+
+bool IsWanted(const Batch& batch) {
+  return absl::c_any_of(batch, [](const InferRequestPtr& request) {
+    return request->cancellation == nullptr || request->cancellation->Check().ok();
+  });
 }
 
 }  // namespace gluond::server

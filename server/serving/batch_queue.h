@@ -15,6 +15,8 @@
 // turns here: all callers of a version are of the version's tenant, but for the server's admin.) Each priority has a queue
 // of its own, and all queues are equally long. In a full queue, the last request of the caller that has the most there
 // gives way to a request of a caller with fewer.
+//
+// A batch that is taken is cancelled when nobody waits for any of its requests any more.
 
 #ifndef SERVER_SERVING_BATCH_QUEUE_H_
 #define SERVER_SERVING_BATCH_QUEUE_H_
@@ -22,12 +24,14 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "engine/runtime/cancellation.h"
 #include "server/serving/infer_request.h"
 #include "server/serving/options.h"
 
@@ -93,6 +97,12 @@ class BatchQueue {
   std::map<uint64_t, Level> by_priority_;
   Dead gave_way_;
 };
+
+// Is cancelled with the last of the batch's requests. Null: one of them cannot be cancelled. The requests listen from here on.
+// Requires: they do not yet.
+std::shared_ptr<Cancellation> CancelledTogether(const Batch& batch);
+// Whether somebody waits for one of the requests.
+bool IsWanted(const Batch& batch);
 
 }  // namespace gluond::server
 

@@ -4,7 +4,7 @@
 //
 //   request --Infer--> BatchQueue --Pump--> an idle instance: join rows, Model::Predict, split rows --> request.done
 //
-// Thread-safe; no thread waits.
+// served_version.cc has a request's way through this; make_version.cc makes the version. Thread-safe; no thread waits.
 
 #ifndef SERVER_SERVING_SERVED_VERSION_H_
 #define SERVER_SERVING_SERVED_VERSION_H_

@@ -1,5 +1,5 @@
 // Attachments: the large byte fields of one message, kept beside it. The bytes of a tensor never pass through protobuf. On
-// the way in they stay in the slices that gRPC received (wire_cut.h takes them out). On the way out they are slices that
+// the way in they stay in the slices that gRPC received (wire_message.h takes them out). On the way out they are slices that
 // hold a reference to the tensor's memory. In the message stands a short placeholder, which a client cannot make, since the
 // placeholder holds a random number of this process.
 //

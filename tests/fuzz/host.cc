@@ -6,7 +6,7 @@
 
 #include "server/custom/hosts.h"
 #include "server/custom/scope.h"
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/host_input.pb.h"
 #include "tests/fuzz/session_bench.h"

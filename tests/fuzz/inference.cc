@@ -9,7 +9,7 @@
 #include "server/hosted/wait_for.h"
 #include "server/services/infer.h"
 #include "server/serving/publisher.h"
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inference_input.pb.h"
 

@@ -1,6 +1,6 @@
 // Commands of a session: each is executed or fails, alone; questions are answered; in the end all memory is given back.
 
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/session_bench.h"
 

@@ -8,7 +8,7 @@
 #include "engine/runtime/device_allocator.h"
 #include "gluond/v1/operator.pb.h"
 #include "server/codec/tensors_codec.h"
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gluond::fuzz {

@@ -1,4 +1,4 @@
-// The walkers of the wire format (server/wire/parse_message.h and what it is made of) against protobuf's own parser: what one
+// The walkers of the wire format (server/wire/wire_message.h and what it is made of) against protobuf's own parser: what one
 // takes the other takes, and it is the same message.
 
 #include <memory>
@@ -9,9 +9,8 @@
 #include "gluond/v1/session.pb.h"
 #include "gluond/v1/training.pb.h"
 #include "server/wire/chunk.h"
-#include "server/wire/parse_message.h"
 #include "server/wire/wire_check.h"
-#include "server/wire/wire_cut.h"
+#include "server/wire/wire_message.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace gluond::fuzz {
@@ -99,7 +98,7 @@ void Check(const std::string& wire, size_t piece, const Message& type) {
       absl::IsResourceExhausted(status) || why.find("wire type") != why.npos || why.find("broken field number") != why.npos;
   Require(status.ok() || !parses || on_purpose, "protobuf takes what is refused: " + why);
   if (!status.ok()) return;
-  const server::Slices woven = server::Weave(got->SerializeAsString(), *type.GetDescriptor(), attachments);
+  const server::Slices woven = server::SerializeMessage(*got, attachments);
   const server::Bytes bytes(woven);
   std::string text(bytes.size(), '\0');
   bytes.CopyTo(text.data());

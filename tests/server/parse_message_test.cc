@@ -1,6 +1,6 @@
 // The memory that a message takes when it is parsed is known before, and is no more than a factor of its bytes.
 
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 // Cut takes large byte fields out of a serialized message, Weave puts them back: together they change nothing, whatever
 // the message, however it is broken into slices. Broken input is refused, never read beyond its end.
 
-#include "server/wire/wire_cut.h"
+#include "server/wire/wire_message.h"
 
 #include <random>
 #include <string>
