@@ -23,11 +23,12 @@ bool IsLost(const absl::Status& read) { return absl::IsDataLoss(read) || absl::I
 
 }  // namespace
 
-Publisher::Publisher(Runner& runner, Devices& devices, std::unique_ptr<CheckpointStore> store, LogSink log)
+Publisher::Publisher(Runner& runner, Devices& devices, std::unique_ptr<CheckpointStore> store, LogSink log, std::string leader)
     : runner_(runner),
       devices_(devices),
       store_(store == nullptr ? nullptr : std::make_unique<StoredVersions>(std::move(store))),
       log_(std::move(log)),
+      leader_(std::move(leader)),
       turns_(runner),
       table_(runner.limits.max_served_versions, runner.tenants, store_ != nullptr) {}
 
@@ -51,6 +52,12 @@ absl::Status Publisher::SaveIndex(const std::string& name, const Routes& routes)
   return store_ == nullptr ? absl::OkStatus() : store_->SaveIndex(name, index);
 }
 
+absl::Status Publisher::CheckLeads() const {
+  if (leader_.empty()) return absl::OkStatus();
+  return FailedPrecondition("this server follows ", leader_, " (--follow) and serves what is published there; publish, route and ",
+                            "retire versions there");
+}
+
 // Publishing.
 
 Task<absl::Status> Publisher::MakeAndKeep(const std::string& name, const VersionTable::Reserved& reserved, ModelState state,
@@ -69,7 +76,7 @@ Task<absl::Status> Publisher::MakeAndKeep(const std::string& name, const Version
 Task<absl::StatusOr<v1::ServedVersion>> Publisher::PublishNow(std::string name, ModelState state, VersionFacts facts,
                                                               std::vector<std::string> labels,
                                                               std::shared_ptr<Cancellation> cancellation,
-                                                              std::optional<uint64_t> rewound_to) {
+                                                              std::optional<uint64_t> rewound_to, std::optional<int64_t> number) {
   CO_RETURN_IF_ERROR(CheckServedName(name, &runner_.tenants));
   for (const std::string& label : labels) CO_RETURN_IF_ERROR(CheckLabel(label));
   CO_ASSIGN_OR_RETURN(const Place* const place, devices_.Find(facts.options.device));
@@ -78,7 +85,7 @@ Task<absl::StatusOr<v1::ServedVersion>> Publisher::PublishNow(std::string name, 
   CO_RETURN_IF_ERROR(CheckBatchInvariance(facts.options, state, *place));
   CO_ASSIGN_OR_RETURN(facts.options.operator_owners,
                       OwnersOf(state.definition.outputs, std::string(TenantPrefix(name)), devices_.custom_host()));
-  CO_ASSIGN_OR_RETURN(const VersionTable::Reserved reserved, table_.Reserve(name, facts, labels));
+  CO_ASSIGN_OR_RETURN(const VersionTable::Reserved reserved, table_.Reserve(name, facts, labels, number));
   const absl::Status kept = co_await MakeAndKeep(name, reserved, std::move(state), facts.options, std::move(cancellation));
   co_return table_.EndPublish(name, reserved, kept);
 }
@@ -86,6 +93,7 @@ Task<absl::StatusOr<v1::ServedVersion>> Publisher::PublishNow(std::string name, 
 void Publisher::Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
                         std::shared_ptr<Cancellation> cancellation, std::function<void(absl::StatusOr<v1::ServedVersion>)> done,
                         std::optional<uint64_t> rewound_to) {
+  if (const absl::Status leads = CheckLeads(); !leads.ok()) return done(leads);
   const auto make = [this, name, kept = std::make_shared<ModelState>(std::move(state)), facts = std::move(facts),
                      labels = std::move(labels), cancellation = std::move(cancellation),
                      rewound_to] { return PublishNow(name, std::move(*kept), facts, labels, cancellation, rewound_to); };
@@ -96,6 +104,7 @@ void Publisher::Publish(const std::string& name, ModelState state, VersionFacts 
 
 void Publisher::Route(const std::string& name, VersionTable::Change change,
                       std::function<void(absl::StatusOr<VersionTable::Versions>)> done) {
+  if (const absl::Status leads = CheckLeads(); !leads.ok()) return done(leads);
   turns_.Run(name, [this, name, change = std::move(change), done = std::move(done)] {
     absl::StatusOr<Routes> routes = table_.PlanRoutes(name, change);
     const absl::Status saved = routes.ok() ? SaveIndex(name, *routes) : routes.status();
@@ -126,6 +135,11 @@ absl::Status Publisher::ForgetName(const std::string& name) {
 }
 
 void Publisher::Retire(const std::string& name, int64_t number, const std::optional<std::string>& expected_etag, Done done) {
+  const absl::Status leads = CheckLeads();
+  leads.ok() ? RetireUnder(name, number, expected_etag, std::move(done)) : done(leads);
+}
+
+void Publisher::RetireUnder(const std::string& name, int64_t number, const std::optional<std::string>& expected_etag, Done done) {
   turns_.Run(name, [this, name, number, expected_etag, done = std::move(done)] {
     const absl::StatusOr<Routes> routes = table_.BeginRetire(name, number, expected_etag);
     if (!routes.ok()) return done(routes.status());
@@ -139,6 +153,7 @@ void Publisher::Retire(const std::string& name, int64_t number, const std::optio
 }
 
 void Publisher::Unload(const std::string& name, Done done) {
+  if (const absl::Status leads = CheckLeads(); !leads.ok()) return done(leads);
   turns_.Run(name, [this, name, done = std::move(done)] {
     if (store_ == nullptr) {
       return done(Unavailable("this server has no store (--store_dir): what it unloads it could not load again; ",
@@ -152,6 +167,57 @@ void Publisher::Unload(const std::string& name, Done done) {
       version->Drain([this, name, number = number, drained = version.get(), last] { table_.EndUnload(name, number, drained); });
     }
   });
+}
+
+// Servers that follow each other.
+
+absl::Status Publisher::CheckFollowable() const {
+  if (store_ != nullptr) return absl::OkStatus();
+  return FailedPrecondition("this server keeps no published versions, which others could follow; start it with --store_dir=FOLDER");
+}
+
+VersionTable::Indices Publisher::ListWithChecksums() const {
+  VersionTable::Indices list;
+  for (auto& [name, index] : table_.Published()) {
+    bool all = true;
+    for (auto& [number, facts] : index.versions) {
+      const absl::StatusOr<uint32_t> checksum = store_->Checksum(name, number);
+      all = all && checksum.ok();
+      facts.checksum = checksum.value_or(0);
+    }
+    if (all) list[name] = index;
+  }
+  return list;
+}
+
+absl::StatusOr<std::unique_ptr<ReadableFile>> Publisher::OpenFile(const std::string& name, int64_t number, uint32_t checksum,
+                                                                  const std::string& file) const {
+  RETURN_IF_ERROR(CheckFollowable());
+  return store_->OpenFile(name, number, checksum, file);
+}
+
+void Publisher::Adopt(const std::string& name, int64_t number, ModelState state, VersionFacts facts,
+                      std::shared_ptr<Cancellation> cancellation, Done done) {
+  if (!devices_.Find(facts.options.device).ok()) facts.options.device.clear();
+  const auto make = [this, name, number, kept = std::make_shared<ModelState>(std::move(state)), facts = std::move(facts),
+                     cancellation = std::move(cancellation)] {
+    return PublishNow(name, std::move(*kept), facts, /*labels=*/{}, cancellation, /*rewound_to=*/{}, number);
+  };
+  turns_.RunTask<absl::StatusOr<v1::ServedVersion>>(
+      name, make, [done = std::move(done)](const absl::StatusOr<v1::ServedVersion>& adopted) { done(adopted.status()); });
+}
+
+void Publisher::AdoptRoutes(const std::string& name, Routes routes, int64_t next, Done done) {
+  turns_.Run(name, [this, name, routes = std::move(routes), next, done = std::move(done)] {
+    if (const absl::Status raised = table_.RaiseNext(name, next); !raised.ok()) return done(raised);
+    const absl::Status saved = SaveIndex(name, routes);
+    if (saved.ok()) table_.SetRoutes(name, routes);
+    done(saved);
+  });
+}
+
+void Publisher::Drop(const std::string& name, int64_t number, Done done) {
+  RetireUnder(name, number, /*expected_etag=*/std::nullopt, std::move(done));
 }
 
 std::vector<ServedVersionPtr> Publisher::All() const {

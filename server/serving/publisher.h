@@ -35,7 +35,9 @@ namespace gluond::server {
 class Publisher {
  public:
   // `store` holds versions alone; null: there is none. `runner` and `devices` are there until Stop returns.
-  Publisher(Runner& runner, Devices& devices, std::unique_ptr<CheckpointStore> store, LogSink log);
+  // `leader`: the address of the server that this one follows: Publish, Route, Retire and Unload are FAILED_PRECONDITION then. Empty:
+  // there is none.
+  Publisher(Runner& runner, Devices& devices, std::unique_ptr<CheckpointStore> store, LogSink log, std::string leader = "");
 
   const VersionTable& table() const { return table_; }
 
@@ -47,12 +49,12 @@ class Publisher {
 
   // `rewound_to`: the version to which a crash has taken the source back. A version of a later one that the same call has
   // published is the answer: a crash takes back the call's number and not the version.
+  using Done = std::function<void(const absl::Status&)>;
   void Publish(const std::string& name, ModelState state, VersionFacts facts, std::vector<std::string> labels,
                std::shared_ptr<Cancellation> cancellation, std::function<void(absl::StatusOr<v1::ServedVersion>)> done,
                std::optional<uint64_t> rewound_to = {});
   void Route(const std::string& name, VersionTable::Change change,
              std::function<void(absl::StatusOr<VersionTable::Versions>)> done);
-  using Done = std::function<void(const absl::Status&)>;
   void Retire(const std::string& name, int64_t number, const std::optional<std::string>& expected_etag, Done done);
   // Ends the serving of a name's versions, which stay in the store. UNAVAILABLE: there is no store.
   void Unload(const std::string& name, Done done);
@@ -68,6 +70,27 @@ class Publisher {
   using ReadDeclaration = std::function<absl::StatusOr<Declaration>()>;
   void Declare(ReadDeclaration read, const CheckpointStore* checkpoints, std::function<void(absl::StatusOr<Declaration>)> done);
 
+  // Functions for servers that follow this one.
+
+  // FAILED_PRECONDITION: there is no store.
+  absl::Status CheckFollowable() const;
+  // VersionTable::Published with the versions' checksums, but for names of which one cannot be read. Waits for the disk.
+  VersionTable::Indices ListWithChecksums() const;
+  // A file of a version's values. NOT_FOUND: there is none, or it has another checksum. Waits for the disk.
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenFile(const std::string& name, int64_t number, uint32_t checksum,
+                                                         const std::string& file) const;
+
+  // Functions for a server that follows another one.
+
+  // Serves a leader's version under its number, in the store, too. It computes on the leader's device if this server has one of that
+  // name, else on the first one. ALREADY_EXISTS, and the errors of Publish.
+  void Adopt(const std::string& name, int64_t number, ModelState state, VersionFacts facts,
+             std::shared_ptr<Cancellation> cancellation, Done done);
+  // Gives a name a leader's routes and next number. Requires: the routes lead to versions that are there.
+  void AdoptRoutes(const std::string& name, Routes routes, int64_t next, Done done);
+  // Ends a version that the leader has retired. As Retire.
+  void Drop(const std::string& name, int64_t number, Done done);
+
   // Few requests come any more: those that wait for others to join them are computed at once.
   void Hurry();
   // Refuses requests that wait, and waits for what is under way. Requires: no more calls come.
@@ -82,10 +105,12 @@ class Publisher {
 
   Task<absl::StatusOr<v1::ServedVersion>> PublishNow(std::string name, ModelState state, VersionFacts facts,
                                                      std::vector<std::string> labels, std::shared_ptr<Cancellation> cancellation,
-                                                     std::optional<uint64_t> rewound_to);
+                                                     std::optional<uint64_t> rewound_to, std::optional<int64_t> number = {});
   Task<absl::Status> MakeAndKeep(const std::string& name, const VersionTable::Reserved& reserved, ModelState state,
                                  const ServingOptions& options, std::shared_ptr<Cancellation> cancellation);
 
+  absl::Status CheckLeads() const;
+  void RetireUnder(const std::string& name, int64_t number, const std::optional<std::string>& expected_etag, Done done);
   absl::Status Forget(const std::string& name, int64_t number);
   // Keeps a name's next number alone, where all its versions are retired.
   absl::Status ForgetName(const std::string& name);
@@ -115,6 +140,7 @@ class Publisher {
   Devices& devices_;
   const std::unique_ptr<StoredVersions> store_;  // Null: there is none.
   const LogSink log_;
+  const std::string leader_;
   Alarm alarm_;
   Turns turns_;
   VersionTable table_;

@@ -77,6 +77,7 @@ Json ToJson(const VersionIndex& index) {
                                  {"options", ToJson(facts.options)}});
     if (facts.number != 0) version.Set("client", facts.client);
     if (facts.number != 0) version.Set("number", facts.number);
+    if (facts.checksum.has_value()) version.Set("checksum", int64_t{*facts.checksum});
     versions.Append(std::move(version));
   }
   Json weights = Json::Array();
@@ -112,6 +113,10 @@ absl::StatusOr<VersionIndex> ReadIndex(const Json& json) {
     if (version.Find("number") != nullptr) {
       RETURN_IF_ERROR(version.Get("client", &facts.client));
       RETURN_IF_ERROR(version.Get("number", &facts.number));
+    }
+    if (int64_t checksum = 0; version.Find("checksum") != nullptr) {
+      RETURN_IF_ERROR(version.Get("checksum", &checksum));
+      facts.checksum = static_cast<uint32_t>(checksum);
     }
     index.versions[number] = std::move(facts);
   }
@@ -172,6 +177,15 @@ absl::StatusOr<ModelState> StoredVersions::LoadValues(const std::string& name, i
 
 absl::Status StoredVersions::DeleteValues(const std::string& name, int64_t number) {
   return UnlessMissing(store_->Delete(ValuesName(name, number)));
+}
+
+absl::StatusOr<uint32_t> StoredVersions::Checksum(const std::string& name, int64_t number) const {
+  return store_->Checksum(ValuesName(name, number));
+}
+
+absl::StatusOr<std::unique_ptr<ReadableFile>> StoredVersions::OpenFile(const std::string& name, int64_t number, uint32_t checksum,
+                                                                       const std::string& file) const {
+  return store_->OpenFile(ValuesName(name, number), checksum, file);
 }
 
 absl::Status StoredVersions::SaveIndex(const std::string& name, const VersionIndex& index) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,8 @@ struct VersionFacts {
   // The call that published it, of a client that numbers its calls on the model: the number is 0 where none did.
   std::string client;
   uint64_t number = 0;
+  // The checksum of its files at the leader that this server follows. Absent: it is no leader's.
+  std::optional<uint32_t> checksum = std::nullopt;
 };
 
 // Which version a request gets.
@@ -40,6 +43,8 @@ struct Routes {
   std::map<std::string, int64_t> labels;
   std::map<int64_t, uint32_t> weights;
   bool are_lost = false;  // With a damaged index; nobody has set them again.
+
+  bool operator==(const Routes&) const = default;
 };
 
 struct VersionIndex {
@@ -62,6 +67,10 @@ class StoredVersions {
   absl::Status SaveValues(const std::string& name, int64_t number, ModelState state);
   absl::StatusOr<ModelState> LoadValues(const std::string& name, int64_t number, Allocator& host_allocator) const;
   absl::Status DeleteValues(const std::string& name, int64_t number);
+  // The files of the values, for another server, by the checksum that they have here.
+  absl::StatusOr<uint32_t> Checksum(const std::string& name, int64_t number) const;
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenFile(const std::string& name, int64_t number, uint32_t checksum,
+                                                         const std::string& file) const;
 
   // SaveIndex replaces a damaged index.
   absl::Status SaveIndex(const std::string& name, const VersionIndex& index);

@@ -1,5 +1,6 @@
 #include "server/serving/version_table.h"
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <tuple>
@@ -198,6 +199,25 @@ VersionTable::Versions VersionTable::List(const std::string& name) const {
   return list;
 }
 
+VersionTable::Indices VersionTable::Published() const {
+  Indices published;
+  MutexLock lock(mu_);
+  for (const auto& [tenant, names] : retired_) {
+    for (const auto& [name, next] : names.next) published[name].next = names.NextOf(name);
+  }
+  for (const auto& [name, model] : models_) {
+    published.erase(name);
+    if (model.is_declared || !model.status.ok() || model.routes.are_lost) continue;
+    VersionIndex& index = published[name];
+    index = {model.next, model.revision, {}, model.routes};
+    for (const auto& [number, version] : model.versions) {
+      if (version.is_new) index.next = std::min(index.next, number);
+      if (!version.retiring && !version.is_new) index.versions[number] = version.facts;
+    }
+  }
+  return published;
+}
+
 // Publishing.
 
 std::optional<v1::ServedVersion> VersionTable::FindPublished(const std::string& name, const VersionFacts& facts,
@@ -218,7 +238,8 @@ std::optional<v1::ServedVersion> VersionTable::FindPublished(const std::string& 
 }
 
 absl::StatusOr<VersionTable::Reserved> VersionTable::Reserve(const std::string& name, const VersionFacts& facts,
-                                                             const std::vector<std::string>& labels) {
+                                                             const std::vector<std::string>& labels,
+                                                             std::optional<int64_t> number) {
   MutexLock lock(mu_);
   size_t count = 0;
   int64_t of_tenant = 0;
@@ -236,8 +257,14 @@ absl::StatusOr<VersionTable::Reserved> VersionTable::Reserve(const std::string& 
   if (const auto found = models_.find(name); found != models_.end()) model = found->second;
   RETURN_IF_ERROR(model.status);
   RETURN_IF_ERROR(CheckUndeclared(model, name));
-  Reserved reserved{model.next++, model.routes};
-  model.versions[reserved.number].facts = facts;
+  Reserved reserved{number.value_or(model.next), model.routes, model.next};
+  if (model.versions.contains(reserved.number)) {
+    return absl::AlreadyExistsError(absl::StrCat("there is a version ", reserved.number, " of '", name, "' already"));
+  }
+  model.next = std::max(model.next, reserved.number + 1);
+  Version& version = model.versions[reserved.number];
+  version.facts = facts;
+  version.is_new = true;
   for (const std::string& label : labels) reserved.routes.labels[label] = reserved.number;
   RETURN_IF_ERROR(CheckCount(name, reserved.routes));
   models_[name] = std::move(model);
@@ -250,12 +277,13 @@ absl::StatusOr<v1::ServedVersion> VersionTable::EndPublish(const std::string& na
   Model& model = models_.at(name);
   if (!kept.ok()) {
     model.versions.erase(reserved.number);
-    --model.next;
+    model.next = reserved.next_before;
     if (model.versions.empty()) models_.erase(name);
     return kept;
   }
   model.routes = reserved.routes;
   model.versions.at(reserved.number).state = v1::ServedVersion::READY;
+  model.versions.at(reserved.number).is_new = false;
   return Describe(name, model, reserved.number);
 }
 
@@ -315,6 +343,13 @@ absl::StatusOr<Routes> VersionTable::PlanRoutes(const std::string& name, const C
 void VersionTable::SetRoutes(const std::string& name, Routes routes) {
   MutexLock lock(mu_);
   models_.at(name).routes = std::move(routes);
+}
+
+absl::Status VersionTable::RaiseNext(const std::string& name, int64_t next) {
+  MutexLock lock(mu_);
+  RETURN_IF_ERROR(FindModel(name).status());
+  models_.at(name).next = std::max(models_.at(name).next, next);
+  return absl::OkStatus();
 }
 
 VersionIndex VersionTable::NextIndex(const std::string& name, const Routes& routes) {

@@ -32,6 +32,7 @@ class VersionTable {
     VersionFacts facts;
     v1::ServedVersion::State state = v1::ServedVersion::LOADING;
     std::string reason;
+    bool is_new = false;      // Its publishing has not ended.
     bool retiring = false;    // It leaves for good: no route leads to it, and the index has it no more.
     std::string revision;     // Its checkpoint's (CheckpointStore::Revision), where it is declared.
     ServedVersionPtr served;  // While it is ready, or answers its last requests.
@@ -70,6 +71,12 @@ class VersionTable {
     return models_.contains(name);
   }
 
+  // Names with the versions that calls have published and not retired, ready or not, as the next index of each would have them.
+  // A name whose versions are all retired has none, and its next number. A name whose index, or whose routes, this server does
+  // not know, is not there, nor is a declared one.
+  using Indices = std::map<std::string, VersionIndex>;
+  Indices Published() const;
+
   // Publisher alone calls the functions that follow. Errors are those of the methods in the .proto.
 
   // The version that the call which `facts` name has published before (Publisher::Publish).
@@ -79,8 +86,11 @@ class VersionTable {
   struct Reserved {
     int64_t number = 0;
     Routes routes;
+    int64_t next_before = 1;  // The name's next number, which it has again where the version is not kept.
   };
-  absl::StatusOr<Reserved> Reserve(const std::string& name, const VersionFacts& facts, const std::vector<std::string>& labels);
+  // `number`: a leader's for it; nothing: the name's next one. ALREADY_EXISTS: there is a version of that number.
+  absl::StatusOr<Reserved> Reserve(const std::string& name, const VersionFacts& facts, const std::vector<std::string>& labels,
+                                   std::optional<int64_t> number = std::nullopt);
   // The version is READY, with these routes. `kept`: whether the disk has it; an error: there was no such version.
   absl::StatusOr<v1::ServedVersion> EndPublish(const std::string& name, const Reserved& reserved, const absl::Status& kept);
   void SetServed(const std::string& name, int64_t number, ServedVersionPtr served);
@@ -95,6 +105,8 @@ class VersionTable {
   };
   absl::StatusOr<Routes> PlanRoutes(const std::string& name, const Change& change) const;
   void SetRoutes(const std::string& name, Routes routes);
+  // The versions of a name have numbers below `next`, from now on. NOT_FOUND: there is no such name.
+  absl::Status RaiseNext(const std::string& name, int64_t next);
   // The index of a name that has these routes from now on. Counts a change.
   VersionIndex NextIndex(const std::string& name, const Routes& routes);
   // A name as its index has it. `status`: why it cannot be read.

@@ -14,6 +14,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import yaml
+
 from tests import case_runner
 from tests.server.watched_server import WatchedServer, get
 
@@ -95,6 +97,31 @@ class PrometheusTest(unittest.TestCase):
         alerts = re.findall(r"- alert: (\w+)", (FILES / "rules.yml").read_text())
         tested = re.findall(r"alertname: (\w+)\n *exp_alerts", (FILES / "rules_test.yml").read_text())
         self.assertEqual(sorted(alerts), sorted(set(tested)))
+
+    def test_the_autoscaler_gets_the_mean_wait_of_each_pods_requests(self):
+        (rule,) = yaml.safe_load((FILES / "adapter.yml").read_text())["rules"]
+        query = rule["metricsQuery"].replace("<<.GroupBy>>", "pod").replace("<<.LabelMatchers>>", 'namespace="ml"')
+        series = {}
+        for pod, model, phase, wait, requests in (
+            ("busy", "a", "queue", 0.25, 8),
+            ("busy", "b", "queue", 0.75, 24),
+            ("busy", "b", "infer", 9, 24),
+            ("idle", "a", "queue", 0, 0),
+        ):
+            labels = f'{{namespace="ml",pod="{pod}",model="{model}",phase="{phase}"}}'
+            series[f"gluond_inference_phase_seconds_sum{labels}"] = f"5+{wait}x20"
+            series[f"gluond_inference_phase_seconds_count{labels}"] = f"5+{requests}x20"
+        waits = [{"labels": '{pod="busy"}', "value": 0.03125}, {"labels": '{pod="idle"}', "value": 0}]
+        case = {
+            "interval": "15s",
+            "input_series": [{"series": name, "values": values} for name, values in series.items()],
+            "promql_expr_test": [{"expr": query, "eval_time": "4m", "exp_samples": waits}],
+        }
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            yaml.safe_dump({"tests": [case]}, file)
+            file.flush()
+            result = promtool("test", "rules", file.name)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_promtool_finds_nothing_to_better_in_the_names(self):
         with WatchedServer() as server:
