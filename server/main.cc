@@ -53,7 +53,7 @@ ABSL_FLAG(std::string, tls_client_ca, "",
           "Certificates of authorities, in PEM: each client is to have a certificate by one of them.");
 ABSL_FLAG(
     std::string, identities, "",
-    "File of those who may call: lines of a name, roles (infer, train, publish, admin, with commas, or proxy) and a "
+    "File of those who may call: lines of a name, roles (infer, train, publish, admin, follow, member, with commas, or proxy) and a "
     "credential, sha256: and the hash of a bearer token, or certificate: and the name in it. A changed file is taken up. Empty: "
     "everybody may do all, or everybody whose certificate is good.");
 ABSL_FLAG(std::string, jwt_keys, "",
@@ -124,6 +124,15 @@ ABSL_FLAG(std::string, store_dir, "",
 ABSL_FLAG(std::string, serve, "",
           "A file of YAML that declares versions to serve, made of checkpoints in --store_dir; SIGHUP and ReloadServing have it "
           "read again (docs/reference.md). Empty: calls alone publish versions.");
+ABSL_FLAG(
+    std::string, follow, "",
+    "HOST:PORT of a leader, a server with --store_dir: this one serves the versions that are published there, takes up each new "
+    "one, and goes on while the leader is away. Empty: calls publish versions here.");
+ABSL_FLAG(std::string, follow_token_file, "",
+          "File with the token that the leader wants, of a caller with the role follow. A changed file is taken up.");
+ABSL_FLAG(std::string, follow_ca, "",
+          "The authority of the leader's certificate, in PEM. Empty: the way there is not encrypted, and no token leaves this "
+          "machine. A changed file is taken up.");
 ABSL_FLAG(bool, check, false, "Checks flags and files, and ends without listening: status 0 if a server could start by them.");
 ABSL_FLAG(bool, shared_memory, false,
           "Whether clients of GRPCInferenceService may register shared memory of this machine. The server then reads and writes "
@@ -153,6 +162,24 @@ ABSL_FLAG(int64_t, keepalive_seconds, gluond::server::ConnectionLife().keepalive
           "A connection that is silent for so long is asked whether its client is still there. 0: never.");
 ABSL_FLAG(int64_t, keepalive_timeout_seconds, gluond::server::ConnectionLife().keepalive_timeout,
           "A client that is asked so has so long to answer.");
+
+ABSL_FLAG(std::string, group, "",
+          "HOST:PORT of the leader of a group of servers that train together. The server whose address that is leads, others join. "
+          "Empty: no group.");
+ABSL_FLAG(std::string, group_role, "", "leader, member, or nothing: as --group's address says.");
+ABSL_FLAG(std::string, group_size, "1:1",
+          "MIN:MAX processes of the group, the leader among them: without MIN no step runs, and no more than MAX join.");
+ABSL_FLAG(bool, group_allow_solo, false,
+          "Allows a MIN of half of MAX or less: a leader that is cut off from the others goes on alone, and so may they.");
+ABSL_FLAG(std::string, group_interface, "",
+          "Network interface, or address of this machine, over which the group adds up gradients, without encryption: of a private "
+          "network. Empty: the loopback, where the leader is on this machine.");
+ABSL_FLAG(bool, group_insecure, false, "Allows a --group_interface that is in no private network.");
+ABSL_FLAG(absl::Duration, group_timeout, absl::Seconds(10), "A process of the group that is silent for so long is lost.");
+ABSL_FLAG(std::string, group_token_file, "",
+          "A file with the bearer token by which a member joins, of an identity with the role member.");
+ABSL_FLAG(std::string, group_ca, "", "The authority of the leader's certificate, in PEM: a member's Join is encrypted.");
+ABSL_FLAG(std::string, gloo_plugin, "", "libgluond_gloo.so. Empty: looked for beside the server, in ../lib and group/gloo.");
 
 #define GLUOND_LIMIT(name, value, least, most, help) ABSL_FLAG(int64_t, name, value, help);
 GLUOND_LIMITS(GLUOND_LIMIT)
@@ -244,6 +271,24 @@ absl::Status AddIdentity(ServerOptions* options) {
   return CheckAddress(options->address, asks && options->tls.any(), absl::GetFlag(FLAGS_insecure_public).grpc);
 }
 
+absl::Status AddGroup(ServerOptions* options) {
+  GroupOptions& group = options->group;
+  group.address = absl::GetFlag(FLAGS_group);
+  ASSIGN_OR_RETURN(
+      group.role, WordOf<GroupRole>("--group_role", absl::GetFlag(FLAGS_group_role),
+                                    {{"leader", GroupRole::kLeader}, {"member", GroupRole::kMember}, {"", GroupRole::kByAddress}}));
+  RETURN_IF_ERROR(ParseGroupSize(absl::GetFlag(FLAGS_group_size), &group));
+  group.allow_solo = absl::GetFlag(FLAGS_group_allow_solo);
+  group.interface = absl::GetFlag(FLAGS_group_interface);
+  group.insecure = absl::GetFlag(FLAGS_group_insecure);
+  group.timeout = absl::ToChronoMilliseconds(absl::GetFlag(FLAGS_group_timeout));
+  group.gloo_plugin = absl::GetFlag(FLAGS_gloo_plugin);
+  group.token_file = absl::GetFlag(FLAGS_group_token_file);
+  group.authority = absl::GetFlag(FLAGS_group_ca);
+  constexpr int64_t kLeastTimeout = 100, kMostTimeout = 3'600'000;
+  return CheckInRange("--group_timeout in milliseconds", group.timeout.count(), kLeastTimeout, kMostTimeout);
+}
+
 // Lines on calls wait for so long, to be written many at a time.
 constexpr std::chrono::milliseconds kLinger{50};
 
@@ -272,6 +317,7 @@ absl::StatusOr<int> Main() {
                    WordOf<bool>("--ready_when", absl::GetFlag(FLAGS_ready_when), {{"all", false}, {"core", true}}));
   options.limits = LimitsFromFlags();
   options.serve = absl::GetFlag(FLAGS_serve);
+  options.follow = {absl::GetFlag(FLAGS_follow), absl::GetFlag(FLAGS_follow_token_file), absl::GetFlag(FLAGS_follow_ca)};
   options.shared_memory = absl::GetFlag(FLAGS_shared_memory);
   ASSIGN_OR_RETURN(const GpuMath::Tf32 tf32, Annotate(ParseTf32(absl::GetFlag(FLAGS_tf32)), "--tf32"));
   SetGpuMath({.tf32 = tf32, .deterministic = absl::GetFlag(FLAGS_deterministic)});
@@ -282,6 +328,7 @@ absl::StatusOr<int> Main() {
   (void)LeftOutPasses();  // A wrong GLUOND_PASSES ends the start, and not a later call.
   RETURN_IF_ERROR(AddIdentity(&options));
   RETURN_IF_ERROR(AddLogs(&options));
+  RETURN_IF_ERROR(AddGroup(&options));
   options.connections = {.age = absl::GetFlag(FLAGS_max_connection_age_seconds),
                          .age_grace = absl::GetFlag(FLAGS_max_connection_age_grace_seconds),
                          .keepalive = absl::GetFlag(FLAGS_keepalive_seconds),

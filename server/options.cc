@@ -19,7 +19,14 @@ absl::Status CheckOptions(const ServerOptions& options) {
   if (options.strict_ownership && !options.asks_who_calls()) {
     return Invalid("--ownership=strict needs to know who calls; set --identities=FILE or --jwt_keys=FILE, or leave it `shared`");
   }
-  return absl::OkStatus();
+  if (options.follow.address.empty()) {
+    if (options.follow.token_file.empty() && options.follow.authority.empty()) return absl::OkStatus();
+    return Invalid("--follow_token_file and --follow_ca say how a leader is reached; name it by --follow=HOST:PORT");
+  }
+  if (!options.serve.empty()) {
+    return Invalid("--serve and --follow both say what is served; set one of them");
+  }
+  return CheckFollow(options.follow);
 }
 
 }  // namespace gluond::server

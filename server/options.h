@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "server/follow/follow_options.h"
+#include "server/group/group_options.h"
 #include "server/hosted/devices.h"
 #include "server/identity/gatekeeper.h"
 #include "server/identity/jwt.h"
@@ -50,6 +52,8 @@ struct ServerOptions {
   CheckpointSchedule checkpoint_every;  // How often live models are saved. Needs a store.
   bool ready_when_core = false;         // Takes calls before all of the store is loaded: those about the rest are UNAVAILABLE.
   std::string serve;           // The file of the versions to serve (serving/serve_file.h); empty: calls alone publish some.
+  FollowOptions follow;        // The server whose published versions this one serves.
+  GroupOptions group;          // The part in a group of servers.
   bool shared_memory = false;  // Whether clients may name shared memory of this machine.
   LogSink log = &LogToStderr;
   // Called once for each device that fails for good, soon after, with a sentence that names it. May end the process.

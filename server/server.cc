@@ -11,6 +11,8 @@
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "server/custom/operator_owners.h"
+#include "server/follow/follower.h"
+#include "server/group/group_part.h"
 #include "server/hosted/wait_for.h"
 #include "server/rpc/log.h"
 #include "server/services/services.h"
@@ -47,6 +49,8 @@ void SetUpLibraries() {
 
 }  // namespace
 
+Server::Server() = default;
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   RETURN_IF_ERROR(CheckRegistry());
   RETURN_IF_ERROR(CheckOptions(options));
@@ -69,8 +73,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   if (!options.ready_when_core) server->stores_->WaitForLoads();
   server->stores_->Follow();
   server->runner_->calls.Open();
-  server->health_->SetServing();
+  server->BeginToServe();
   return server;
+}
+
+// A follower says SERVING when it has something to serve; it takes calls before.
+void Server::BeginToServe() {
+  if (follower_ == nullptr) return health_->SetServing();
+  health_->SetNotServing(absl::StrCat("the versions that ", follower_->options().address, " publishes are not here yet"));
+  follower_->Begin([this] { health_->SetServing(); });
 }
 
 void Server::OpenLogs(const ServerOptions& options) {
@@ -173,11 +184,13 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   serve_ = options.serve;
   ServingReload reload;
   if (!serve_.empty()) reload = [this](auto done) { ReloadServing(std::move(done)); };
+  ASSIGN_OR_RETURN(group_, TakePart(options.group, options.address, options.tls.any(), *runner_, *devices_, *models_));
   CheckpointStore* const checkpoints = stores_->checkpoints();
   services_.push_back(NewServerService(*runner_, *devices_, checkpoints != nullptr, count_models));
   services_.push_back(NewOperatorService(*runner_, *devices_, *hosts_));
   services_.push_back(NewModelService(*runner_, *devices_, *models_, *uploads_, stores_->served(), checkpoints, stores_->live()));
-  services_.push_back(NewTrainingService(*runner_, *devices_, *models_, *datasets_, stores_->datasets()));
+  services_.push_back(NewTrainingService(*runner_, *devices_, *models_, *datasets_, stores_->datasets(), group_->leads.get()));
+  services_.push_back(NewGroupService(*runner_, group_->leads.get(), *group_->streams));
   services_.push_back(NewSessionService(*runner_, *sessions_, stores_->saved_sessions()));
   services_.push_back(NewServingService(*runner_, *devices_, *models_, stores_->publisher(), checkpoints, reload));
   services_.push_back(NewInferenceService(*runner_, stores_->publisher(), *infer_streams_, regions_.get()));
@@ -197,6 +210,9 @@ absl::Status Server::CreateServices(const ServerOptions& options) {
   }
   for (const Place* place : devices_->offered()) health_->AddService(place->device.ToString());
   on_device_error_ = options.on_device_error;
+  if (!options.follow.address.empty()) {
+    follower_ = std::make_unique<Follower>(options.follow, *runner_, *devices_, stores_->publisher(), options.log);
+  }
   return absl::OkStatus();
 }
 
@@ -216,7 +232,7 @@ void Server::Sweep() {
   LookAtDevices();
   runner_->dispatch.Probe();
   runner_->peers.Sweep();
-  runner_->open_calls.CancelLate();
+  transport_->router().CancelLate();
   models_->RemoveIf([](const HostedModel& model) { return model.Expired(); });
   uploads_->Expire();
   sessions_->Sweep();
@@ -245,6 +261,8 @@ absl::Status Server::ShowMetrics(const ServerOptions& options) {
       .served = stores_->served(),
       .hosts = *hosts_->hosts(),
       .store = stores_->checkpoints(),
+      .follower = follower_.get(),
+      .group = group_->leads.get(),
       .sessions = [this] { return sessions_->size(); },
       .datasets = [this] { return static_cast<int64_t>(datasets_->size()); },
       .failed_saves = [this] { return stores_->live() == nullptr ? 0 : stores_->live()->failures(); },
@@ -271,15 +289,17 @@ int64_t Server::UnderWay() const { return runner_->calls.count() + sessions_->st
 
 int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds lame_duck) {
   using Clock = std::chrono::steady_clock;
+  if (follower_ != nullptr) follower_->Leave();
   health_->SetNotServing("the server is stopping");
   std::this_thread::sleep_for(lame_duck);
+  const auto time = std::chrono::duration_cast<Clock::duration>(grace);
+  const Clock::time_point end = Clock::now() + time;
+  if (group_->joins != nullptr) group_->joins->Leave(time / 2);
   transport_->StopListening();
   runner_->calls.Drain();
   sessions_->Drain();
   infer_streams_->Drain();
   stores_->publisher().Hurry();
-  const auto time = std::chrono::duration_cast<Clock::duration>(grace);
-  const Clock::time_point end = Clock::now() + time;
   const auto wait = [](Clock::time_point until, auto waits_for) {
     while (waits_for() && Clock::now() < until) std::this_thread::sleep_for(kLookAgain);
   };
@@ -294,8 +314,11 @@ int64_t Server::Drain(std::chrono::nanoseconds grace, std::chrono::nanoseconds l
   }
   const int64_t cut = UnderWay();
   hosts_->Drain();
+  if (group_->leads != nullptr) group_->leads->Stop();
+  for (const auto& join : group_->streams->Drain()) join->End(Draining());
   transport_->Shutdown(cut == 0 ? kFarewell : std::chrono::seconds(0));
   sessions_->End();
+  if (follower_ != nullptr) follower_->End();
   const int64_t unsaved = stores_->Stop();
   unsaved_ = time.count() > 0 ? unsaved : 0;
   runner_->log.Sweep(LogLimit::kAll);

@@ -4,7 +4,7 @@
 //   ... server->port() ...
 //   server->Drain(std::chrono::seconds(30));
 //
-// A request's path: router.h finds its row, pipeline.cc brings it to the service's method, which answers.
+// A request's path: router.h finds its row, unary_call.cc brings it to the service's method, which answers.
 
 #ifndef SERVER_SERVER_H_
 #define SERVER_SERVER_H_
@@ -39,6 +39,10 @@
 #include "server/wire/shared_regions.h"
 
 namespace gluond::server {
+
+class Follower;
+
+struct GroupPart;
 
 class Server {
  public:
@@ -79,7 +83,8 @@ class Server {
   int64_t UnderWay() const;
 
  private:
-  Server() = default;
+  Server();
+  void BeginToServe();
   void OpenLogs(const ServerOptions& options);
   void ListQueues();
   // Tells the owners of things which of these there are.
@@ -106,10 +111,12 @@ class Server {
   std::unique_ptr<HostStreams> hosts_;
   int64_t unsaved_ = 0;
   std::unique_ptr<Runner> runner_;
+  std::unique_ptr<GroupPart> group_;
   std::vector<std::unique_ptr<RawService>> services_;
   HealthService* health_ = nullptr;  // One of services_.
   std::function<void(const absl::Status& why)> on_device_error_;
   absl::flat_hash_set<std::string> failed_devices_;  // The sweeper's.
+  std::unique_ptr<Follower> follower_;               // Null: the server follows nobody.
   std::unique_ptr<IdentityFiles> identities_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Sweeper> sweeper_;

@@ -42,7 +42,7 @@ absl::Status Stores::Check(const ServerOptions& options) {
 
 absl::Status Stores::OpenAll(const ServerOptions& options, Datasets& datasets) {
   const auto keep = [&](std::unique_ptr<CheckpointStore> sessions, std::unique_ptr<CheckpointStore> versions) {
-    publisher_ = std::make_unique<Publisher>(runner_, devices_, std::move(versions), options.log);
+    publisher_ = std::make_unique<Publisher>(runner_, devices_, std::move(versions), options.log, options.follow.address);
     const int64_t bytes = options.limits.max_named_session_bytes;
     saved_sessions_ = std::make_unique<SavedSessions>(runner_, std::move(sessions),
                                                       bytes > 0 ? bytes : devices_.memory()->limit() / 4, options.log);

@@ -269,8 +269,11 @@ absl::StatusOr<Manifest> CheckpointStore::ReadManifest(absl::string_view name, c
   if (!files_.IsDirectory(*version_directory)) {
     return absl::DataLossError(absl::StrCat("the directory ", VersionName(current.version), " is missing"));
   }
-  const VersionReader reader(files_, *version_directory, max_bytes_);
-  ASSIGN_OR_RETURN(const Json json, reader.ReadJson(kManifest, current.manifest_crc));
+  return ReadManifest(VersionReader(files_, *version_directory, max_bytes_), current.manifest_crc);
+}
+
+absl::StatusOr<Manifest> CheckpointStore::ReadManifest(const VersionReader& reader, uint32_t checksum) {
+  ASSIGN_OR_RETURN(const Json json, reader.ReadJson(kManifest, checksum));
   absl::StatusOr<Manifest> manifest = ManifestFromJson(json);
   if (!manifest.ok()) return Damaged(manifest.status(), kManifest);
   return manifest;
@@ -301,6 +304,38 @@ absl::StatusOr<std::string> CheckpointStore::Revision(absl::string_view name) co
   if (absl::IsNotFound(current.status())) return current.status();
   if (!current.ok()) return At(name, current.status());
   return current->revision();
+}
+
+absl::StatusOr<uint32_t> CheckpointStore::Checksum(absl::string_view name) const {
+  RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
+  const absl::StatusOr<Current> current = ReadCurrent(name);
+  if (absl::IsNotFound(current.status())) return current.status();
+  if (!current.ok()) return At(name, current.status());
+  return current->manifest_crc;
+}
+
+absl::StatusOr<std::unique_ptr<ReadableFile>> CheckpointStore::OpenFile(absl::string_view name, uint32_t checksum,
+                                                                        absl::string_view file) const {
+  RETURN_IF_ERROR(CheckStoredName("checkpoint", name));
+  ASSIGN_OR_RETURN(const Current current, ReadCurrent(name));
+  if (current.manifest_crc != checksum) {
+    return absl::NotFoundError(absl::StrCat("the checkpoint '", name, "' has the checksum ", current.manifest_crc, ", expected ",
+                                            checksum, "; list it again"));
+  }
+  if (std::find(std::begin(kFiles), std::end(kFiles), file) == std::end(kFiles)) {
+    return absl::NotFoundError(absl::StrCat("a checkpoint has no file '", Excerpt(file), "'"));
+  }
+  return files_.Open(In(In(Path(name), VersionName(current.version)), file));
+}
+
+absl::StatusOr<ModelState> CheckpointStore::LoadModel(const VersionReader& reader, uint32_t checksum, Allocator& host_allocator) {
+  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(reader, checksum));
+  ModelState model;
+  ASSIGN_OR_RETURN(model.definition, ReadDefinition(reader, manifest));
+  ASSIGN_OR_RETURN(const FileEntry parameters, manifest.Find(kParameters));
+  ASSIGN_OR_RETURN(model.parameters, reader.ReadTensors(parameters, host_allocator));
+  model.random = manifest.random;
+  return model;
 }
 
 bool CheckpointStore::Has(absl::string_view name) const {

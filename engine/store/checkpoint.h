@@ -94,6 +94,13 @@ class CheckpointStore {
   // A text that each Save of the name changes. Does not wait for a save. NOT_FOUND lists the closest names. DATA_LOSS: the
   // checkpoint is damaged.
   absl::StatusOr<std::string> Revision(absl::string_view name) const;
+  // The checksum of the manifest, which has those of all other files. As Revision.
+  absl::StatusOr<uint32_t> Checksum(absl::string_view name) const;
+  // A file of the checkpoint whose manifest has this checksum, for another machine, which has it with LoadModel. Does not wait for a
+  // save. NOT_FOUND: the checkpoint has another checksum by now, or no such file.
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenFile(absl::string_view name, uint32_t checksum, absl::string_view file) const;
+  // The model of a checkpoint whose files `reader` finds, by the checksum of the manifest. Errors as of Load, without its name.
+  static absl::StatusOr<ModelState> LoadModel(const VersionReader& reader, uint32_t checksum, Allocator& host_allocator);
   // Whether there is a checkpoint of that name, be it damaged. Does not wait for a save.
   bool Has(absl::string_view name) const;
   // All names, sorted, also those of damaged checkpoints.
@@ -136,6 +143,7 @@ class CheckpointStore {
   // NOT_FOUND: there is no checkpoint of that name.
   absl::StatusOr<Current> ReadCurrent(absl::string_view name) const;
   absl::StatusOr<Manifest> ReadManifest(absl::string_view name, const Current& current, std::string* version_directory) const;
+  static absl::StatusOr<Manifest> ReadManifest(const VersionReader& reader, uint32_t checksum);
   // The manifest of a version that is current at some moment of the call. Takes no lock.
   absl::StatusOr<Manifest> ReadManifestUnlocked(absl::string_view name, Current* of = nullptr) const;
   static absl::StatusOr<ModelDefinition> ReadDefinition(const VersionReader& reader, const Manifest& manifest);

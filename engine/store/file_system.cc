@@ -103,6 +103,9 @@ class LocalReadableFile : public ReadableFile {
   LocalReadableFile(FileDescriptor fd, int64_t size, std::string path) : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
 
   int64_t size() const override { return size_; }
+  absl::Status Skip(int64_t bytes) override {
+    return lseek(fd_.get(), bytes, SEEK_CUR) < 0 ? Failed("read", path_, errno) : absl::OkStatus();
+  }
   absl::Status Read(void* to, size_t bytes) override {
     char* at = static_cast<char*>(to);
     while (bytes > 0) {
@@ -212,14 +215,18 @@ class Local : public FileSystem {
 
 }  // namespace
 
+absl::StatusOr<std::string> ReadWhole(ReadableFile& file, absl::string_view name, int64_t max_bytes) {
+  if (file.size() > max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(name, " has ", file.size(), " bytes, at most ", max_bytes, " are read"));
+  }
+  std::string bytes(static_cast<size_t>(file.size()), '\0');
+  RETURN_IF_ERROR(file.Read(bytes.data(), bytes.size()));
+  return bytes;
+}
+
 absl::StatusOr<std::string> ReadWhole(const FileSystem& files, const std::string& path, int64_t max_bytes) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
-  if (file->size() > max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(path, " has ", file->size(), " bytes, at most ", max_bytes, " are read"));
-  }
-  std::string bytes(static_cast<size_t>(file->size()), '\0');
-  RETURN_IF_ERROR(file->Read(bytes.data(), bytes.size()));
-  return bytes;
+  return ReadWhole(*file, path, max_bytes);
 }
 
 FileSystem& LocalFileSystem() {

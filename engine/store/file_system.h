@@ -31,6 +31,8 @@ class ReadableFile {
   virtual int64_t size() const = 0;
   // Reads exactly `bytes`, from the end of the last call. DATA_LOSS: the file ends before.
   virtual absl::Status Read(void* to, size_t bytes) = 0;
+  // The next Read begins so many bytes later.
+  virtual absl::Status Skip(int64_t bytes) = 0;
 };
 
 // Releases in its destructor what FileSystem::Lock has locked.
@@ -72,7 +74,9 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, LockMode mode) const = 0;
 };
 
-// The whole file. As Open; RESOURCE_EXHAUSTED: it has more than `max_bytes`.
+// The whole file. RESOURCE_EXHAUSTED: it has more than `max_bytes`.
+absl::StatusOr<std::string> ReadWhole(ReadableFile& file, absl::string_view name, int64_t max_bytes);
+// The same of a path; as Open.
 absl::StatusOr<std::string> ReadWhole(const FileSystem& files, const std::string& path, int64_t max_bytes);
 
 // The computer's own file system. Lives until exit.

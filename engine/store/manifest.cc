@@ -43,6 +43,7 @@ Json ToJson(const Hosting& hosting) {
   json.Set("seed", hosting.seed);
   if (hosting.ttl_seconds.has_value()) json.Set("ttl_seconds", *hosting.ttl_seconds);
   json.Set("version", hosting.version);
+  if (hosting.virtual_shards.has_value()) json.Set("virtual_shards", *hosting.virtual_shards);
   json.Set("applied", std::move(applied));
   if (!hosting.in_part.empty()) {
     Json in_part = Json::Object();
@@ -61,6 +62,7 @@ absl::Status Read(const Json& json, Hosting* hosting) {
   RETURN_IF_ERROR(json.Get("seed", &hosting->seed));
   if (json.Find("ttl_seconds") != nullptr) RETURN_IF_ERROR(json.Get("ttl_seconds", &hosting->ttl_seconds.emplace()));
   RETURN_IF_ERROR(json.Get("version", &hosting->version));
+  if (json.Find("virtual_shards") != nullptr) RETURN_IF_ERROR(json.Get("virtual_shards", &hosting->virtual_shards.emplace()));
   ASSIGN_OR_RETURN(const Json* applied, json.GetChild("applied", Json::kObject));
   for (const auto& [client, last] : applied->members()) {
     hosting->applied.emplace_back(client, 0);

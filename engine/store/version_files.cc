@@ -25,6 +25,12 @@ absl::Status Damaged(const absl::Status& status, absl::string_view file) {
     case absl::StatusCode::kOk:
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kFailedPrecondition:
+    // The file is another machine's.
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kInternal: return Annotate(status, file);
     default: return absl::DataLossError(absl::StrCat(file, ": ", status.message()));
   }
@@ -57,7 +63,8 @@ absl::StatusOr<FileEntry> VersionWriter::Write(const std::string& name, const Na
 
 absl::StatusOr<Json> VersionReader::ReadJson(const std::string& name, uint32_t crc32c) const {
   const auto read = [&]() -> absl::StatusOr<Json> {
-    ASSIGN_OR_RETURN(const std::string text, ReadWhole(files_, Path(name), kMaxJsonBytes));
+    ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, open_(name));
+    ASSIGN_OR_RETURN(const std::string text, ReadWhole(*file, name, kMaxJsonBytes));
     if (const uint32_t crc = Crc32c(text); crc != crc32c) return WrongChecksum(crc, crc32c);
     return Json::Parse(text);
   };
@@ -68,7 +75,7 @@ absl::StatusOr<Json> VersionReader::ReadJson(const std::string& name, uint32_t c
 
 absl::StatusOr<NamedTensors> VersionReader::ReadTensors(const FileEntry& entry, Allocator& host_allocator) const {
   const auto read = [&]() -> absl::StatusOr<NamedTensors> {
-    ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_.Open(Path(entry.name)));
+    ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, open_(entry.name));
     if (file->size() != entry.bytes) {
       return absl::DataLossError(absl::StrCat("has ", file->size(), " bytes, expected ", entry.bytes));
     }

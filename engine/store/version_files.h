@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -38,8 +39,12 @@ class VersionWriter {
 // DATA_LOSS: a file is missing, or damaged. RESOURCE_EXHAUSTED: it has more bytes than the limit, or memory is short.
 class VersionReader {
  public:
-  VersionReader(const FileSystem& files, std::string directory, int64_t max_bytes)
-      : files_(files), directory_(std::move(directory)), max_bytes_(max_bytes) {}
+  // `open`: gives the file of a name, wherever it lies.
+  using Open = std::function<absl::StatusOr<std::unique_ptr<ReadableFile>>(const std::string& name)>;
+  VersionReader(Open open, int64_t max_bytes) : open_(std::move(open)), max_bytes_(max_bytes) {}
+  // The files of a directory. `files` outlives the reader.
+  VersionReader(const FileSystem& files, const std::string& directory, int64_t max_bytes)
+      : VersionReader([&files, directory](const std::string& name) { return files.Open(directory + "/" + name); }, max_bytes) {}
 
   // Checked against `crc32c` alone.
   absl::StatusOr<Json> ReadJson(const std::string& name, uint32_t crc32c) const;
@@ -47,10 +52,7 @@ class VersionReader {
   absl::StatusOr<NamedTensors> ReadTensors(const FileEntry& entry, Allocator& host_allocator) const;
 
  private:
-  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
-
-  const FileSystem& files_;
-  const std::string directory_;
+  const Open open_;
   const int64_t max_bytes_;
 };
 

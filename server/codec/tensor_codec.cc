@@ -11,7 +11,7 @@
 #include "engine/core/status_macros.h"
 #include "server/codec/tensor_fill.h"
 #include "server/codec/tensor_statistics.h"
-#include "server/wire/wire_cut.h"
+#include "server/wire/wire_message.h"
 
 namespace gluond::server {
 namespace {

@@ -81,6 +81,11 @@ bool GroupLeader::Withdraw() {
   return true;
 }
 
+GroupLeader::Deeds GroupLeader::Renew(Time now) {
+  has_changed_ = true;
+  return Advance(now);
+}
+
 GroupLeader::Deeds GroupLeader::Drain(MemberId member, Time now) {
   if (const auto found = seats_.find(member); found != seats_.end()) found->second.is_leaving = true;
   return Advance(now);

@@ -106,6 +106,9 @@ class GroupLeader {
   Deeds Run(Time now);
   // The caller has no need of the command any more. False: the ranks compute or apply it now, and an Answer follows.
   bool Withdraw();
+  // The leader's state has changed otherwise than by a command, as its own member tells when it stands next. Another generation
+  // begins before the next command.
+  Deeds Renew(Time now);
   // The time passes: called several times in a timeout.
   Deeds Tick(Time now);
   // The member leaves between two commands. Requires: `member` is not the leader's own.

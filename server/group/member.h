@@ -74,6 +74,8 @@ class GroupMember {
   Deeds Broken();
   // `crc`: without a value only after an Apply that did not want it.
   Deeds Stands(std::optional<uint32_t> crc);
+  // The engine's state has changed otherwise than by a command: the next standing is another one. The leader's own member alone.
+  void Changed() { ++standing_.applied; }
   // The engine's state is nobody's any more: the leader sends its own at the next Join.
   Deeds Failed(absl::Status status);
 

@@ -3,9 +3,11 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 
 #include <cstring>
+#include <memory>
 #include <set>
 
 #include "absl/strings/str_join.h"
@@ -36,6 +38,24 @@ bool IsPrivateAddress(const std::string& address) {
   if (inet_pton(AF_INET, address.c_str(), &v4) != 1) return false;
   const uint32_t ip = ntohl(v4.s_addr);
   return ip >> 24 == 10 || ip >> 24 == 127 || ip >> 20 == 0xac1 || ip >> 16 == 0xc0a8 || ip >> 22 == 0x191;  // The last: 100.64/10.
+}
+
+absl::StatusOr<bool> IsOwnHost(const std::string& host) {
+  const bool has_brackets = host.size() > 2 && host.front() == '[';
+  const std::string name = has_brackets ? host.substr(1, host.size() - 2) : host;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return Unavailable("--group: the system does not tell its interfaces: ", std::strerror(errno));
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> interfaces(all, &freeifaddrs);
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    const std::string text = TextOf(address->ai_addr);
+    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+      if (!text.empty() && text == TextOf(each->ifa_addr)) return true;
+    }
+  }
+  return false;
 }
 
 absl::StatusOr<std::string> RingAddress(const std::string& place, bool insecure) {

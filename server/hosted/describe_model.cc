@@ -60,6 +60,10 @@ void DescribeModel(const HostedModel& hosted, bool parameters, bool graph, v1::M
   proto->set_has_trainer(trainer != nullptr);
   proto->set_step(trainer == nullptr ? 0 : trainer->step());
   SetTime(hosted.created(), proto->mutable_created());
+  if (hosted.virtual_shards().has_value()) {
+    proto->mutable_placement()->set_group(true);
+    proto->mutable_placement()->set_virtual_shards(*hosted.virtual_shards());
+  }
   if (graph) GraphToProto(model.definition(), proto->mutable_graph());
 }
 

@@ -89,6 +89,10 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   Mutex& recording_mu() ABSL_LOCK_RETURNED(recording_mu_) { return recording_mu_; }
   uint64_t& last_recording() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recording_mu_) { return last_recording_; }
 
+  // The virtual shards of a model of a group; nothing: this server alone trains it. Set before the model is shared.
+  void SetVirtualShards(std::optional<int64_t> shards) { virtual_shards_ = shards; }
+  const std::optional<int64_t>& virtual_shards() const { return virtual_shards_; }
+
   // Sets the model's life: it ends when no call has come for `ttl`.
   void SetTtl(Clock::duration ttl) { ttl_ = ttl; }
   const std::optional<Clock::duration>& ttl() const { return ttl_; }
@@ -126,7 +130,8 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   std::shared_ptr<Allocator> host_allocator_;
   std::shared_ptr<Model> model_;
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
-  std::optional<Clock::duration> ttl_;  // Set before the model is shared.
+  std::optional<Clock::duration> ttl_;     // Set before the model is shared,
+  std::optional<int64_t> virtual_shards_;  // as this.
   std::atomic<Clock::time_point> last_used_ = Clock::now();
   std::optional<uint64_t> restored_version_;  // Set before the model is shared.
   std::atomic<uint64_t> version_ = 0;
@@ -147,12 +152,19 @@ class Models : public Registry<HostedModel> {
   explicit Models(int64_t limit, const Tenants* tenants = nullptr)
       : Registry("model", limit, "--max_models", tenants, &Quotas::models) {}
 
+  // The least number of virtual shards of a model of the group that this server leads. Nothing: it leads none. Set before the first call.
+  void SetLeastShards(int64_t shards) { least_shards_ = shards; }
+  const std::optional<int64_t>& least_shards() const { return least_shards_; }
+
   // Finds a model and keeps it from expiring: its time begins when the last use ends.
   absl::StatusOr<HostedModelPtr> Use(const std::string& name) const {
     ASSIGN_OR_RETURN(HostedModelPtr model, Find(name));
     HostedModel* const used = model.get();
     return HostedModelPtr(used, [model = std::move(model)](HostedModel* m) { m->Touch(); });
   }
+
+ private:
+  std::optional<int64_t> least_shards_;
 };
 
 }  // namespace gluond::server

@@ -11,11 +11,9 @@
 namespace gluond::server {
 namespace {
 
-constexpr std::pair<absl::string_view, Role> kRoles[] = {{"infer", Role::kInfer},
-                                                         {"train", Role::kTrain},
-                                                         {"publish", Role::kPublish},
-                                                         {"admin", Role::kAdmin},
-                                                         {"proxy", Role::kProxy}};
+constexpr std::pair<absl::string_view, Role> kRoles[] = {
+    {"infer", Role::kInfer}, {"train", Role::kTrain},   {"publish", Role::kPublish}, {"admin", Role::kAdmin},
+    {"proxy", Role::kProxy}, {"follow", Role::kFollow}, {"member", Role::kMember}};
 
 }  // namespace
 
@@ -24,7 +22,8 @@ absl::StatusOr<Roles> Roles::Parse(absl::string_view text) {
   for (const absl::string_view name : absl::StrSplit(text, ',')) {
     const auto* const known = absl::c_find_if(kRoles, [&](const auto& each) { return each.first == name; });
     if (known == std::end(kRoles)) {
-      return Invalid("'", name, "' is no role; want infer, train, publish or admin, or several with commas, or proxy");
+      return Invalid("'", name,
+                     "' is no role; want infer, train, publish, admin, follow or member, or several with commas, or proxy");
     }
     roles.bits_ |= static_cast<uint8_t>(known->second);
   }
@@ -42,7 +41,8 @@ std::string Roles::ToString() const {
 }
 
 absl::string_view NameOf(Access access) {
-  static constexpr absl::string_view kNames[] = {"nobody", "nobody", "any role", "infer", "train", "publish", "admin"};
+  static constexpr absl::string_view kNames[] = {"nobody",  "nobody", "any role", "infer", "train",
+                                                 "publish", "admin",  "follow",   "member"};
   return kNames[static_cast<size_t>(access)];
 }
 
@@ -50,11 +50,13 @@ bool Allows(Access access, Roles roles) {
   switch (access) {
     case Access::kNobody: return false;
     case Access::kOpen: return true;
-    case Access::kAnyRole: return !roles.is_proxy();
+    case Access::kAnyRole: return roles.any_of_person();
     case Access::kInfer: return roles.Has(Role::kInfer);
     case Access::kTrain: return roles.Has(Role::kTrain);
     case Access::kPublish: return roles.Has(Role::kPublish);
     case Access::kAdmin: return roles.Has(Role::kAdmin);
+    case Access::kFollow: return roles.Has(Role::kFollow);
+    case Access::kMember: return roles.Has(Role::kMember);
   }
   return false;
 }

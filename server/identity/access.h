@@ -11,12 +11,14 @@
 
 namespace gluond::server {
 
-// The things that a caller may do. An admin may do all. A proxy is no caller: it passes on others' calls, and may do nothing.
-enum class Role : uint8_t { kInfer = 1, kTrain = 2, kPublish = 4, kAdmin = 8, kProxy = 16 };
+// The things that a caller may do. An admin may do all. A proxy is no caller: it passes on others' calls, and may do nothing. A
+// follower is a server, which may read published versions, and a member is one of a group; neither may do what others may without
+// these roles.
+enum class Role : uint8_t { kInfer = 1, kTrain = 2, kPublish = 4, kAdmin = 8, kProxy = 16, kFollow = 32, kMember = 64 };
 
 class Roles {
  public:
-  // Every role that a caller can have.
+  // Every role that a person can have; an admin's has a follower's in it.
   static Roles All() { return Roles(0xf); }
   // "train,publish". INVALID_ARGUMENT: one of them is no role, there is none, or a proxy has another one, too.
   static absl::StatusOr<Roles> Parse(absl::string_view text);
@@ -25,6 +27,8 @@ class Roles {
   bool empty() const { return bits_ == 0; }
   void Add(Roles others) { bits_ |= others.bits_; }
   bool is_proxy() const { return bits_ == static_cast<uint8_t>(Role::kProxy); }
+  // Whether they are more than a follower's, or a proxy's.
+  bool any_of_person() const { return (bits_ & All().bits_) != 0; }
   // Whether a caller with these roles may do what wants `role`.
   bool Has(Role role) const { return (bits_ & (static_cast<uint8_t>(role) | static_cast<uint8_t>(Role::kAdmin))) != 0; }
   std::string ToString() const;
@@ -38,11 +42,13 @@ class Roles {
 enum class Access : uint8_t {
   kNobody,
   kOpen,     // Probes, which have no identity, may call it, too.
-  kAnyRole,  // Each caller with an identity may, and no proxy.
+  kAnyRole,  // Each caller with an identity may, but for proxies and followers.
   kInfer,
   kTrain,
   kPublish,
   kAdmin,
+  kFollow,
+  kMember,  // Servers of the same group.
 };
 
 // Whether the audit log has lines of a method's calls; the numbers are MethodRule.Audit's. Steps of a training and inferences,

@@ -23,7 +23,7 @@ absl::StatusOr<JwtRoles> JwtRoles::Create(JwtRolesOptions options) {
     const size_t equals = entry.rfind('=');
     const Roles role = equals == std::string::npos ? Roles() : CallersRole(entry.substr(equals + 1));
     if (equals == 0 || role.empty()) {
-      return Invalid("--jwt_roles_map: '", entry, "' is no WORD=ROLE, with one of infer, train, publish and admin");
+      return Invalid("--jwt_roles_map: '", entry, "' is no WORD=ROLE, with one of infer, train, publish, admin, follow and member");
     }
     roles.map_[entry.substr(0, equals)].Add(role);
   }
@@ -59,11 +59,11 @@ Roles JwtRoles::OfWord(absl::string_view word) const {
 }
 
 std::string JwtRoles::Wanted() const {
-  if (is_bare()) return "infer, train, publish and admin";
+  if (is_bare()) return "infer, train, publish, admin, follow and member";
   const absl::string_view mapped = map_.empty() ? "" : "the words of --jwt_roles_map";
   if (options_.prefix.empty()) return std::string(mapped);
-  return absl::StrCat("infer, train, publish and admin with ", options_.prefix, " before it", mapped.empty() ? "" : ", or of ",
-                      mapped);
+  return absl::StrCat("infer, train, publish, admin, follow and member with ", options_.prefix, " before it",
+                      mapped.empty() ? "" : ", or of ", mapped);
 }
 
 }  // namespace gluond::server

@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 
 namespace gluond::server {
 

@@ -9,8 +9,7 @@
 #include "proto/inference/grpc_service.pb.h"
 #include "server/rpc/tenant_names.h"
 #include "server/services/infer.h"
-#include "server/wire/parse_message.h"
-#include "server/wire/wire_cut.h"
+#include "server/wire/wire_message.h"
 
 namespace gluond::server {
 namespace {
@@ -118,7 +117,7 @@ absl::Status InferStream::Encode(Job* job) {
   MarkFinal(job->response);
   if (!reach().is_everything()) Unqualify(reach(), job->response);
   RETURN_IF_ERROR(job->memory.Grow(static_cast<int64_t>(job->response->ByteSizeLong())));
-  job->reply = Weave(job->response->SerializeAsString(), *job->response->GetDescriptor(), job->reply_attachments);
+  job->reply = SerializeMessage(*job->response, job->reply_attachments);
   const auto bytes = static_cast<int64_t>(Bytes(job->reply).size());
   if (bytes <= limits().max_message_bytes) return absl::OkStatus();
   return OverLimit("--max_message_bytes", "the answer has ", bytes, " bytes, the limit of --max_message_bytes is ",

@@ -23,6 +23,7 @@
 #include "server/hosted/graph_memory.h"
 #include "server/hosted/hosted_model.h"
 #include "server/hosted/parameter_uploads.h"
+#include "server/hosted/placement.h"
 #include "server/services/expectation.h"
 #include "server/services/explain_program.h"
 #include "server/services/pages.h"
@@ -137,6 +138,9 @@ class ModelService final : public RawService {
       FINISH_IF_ERROR(call, CheckExpectedVersion(call, replaced));
     }
     ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
+    ASSIGN_OR_FINISH(call, const std::optional<int64_t> shards,
+                     VirtualShards(request.placement(), models_, !request.host().empty()));
+    if (shards.has_value()) FINISH_IF_ERROR(call, CheckShardsSuffice(request.block()));
     Reservation meanwhile(Budget::PartOf(runner().memory));
     const int64_t most = runner().limits.max_graph_nodes;
     FINISH_IF_ERROR(call, meanwhile.Grow(kMakingNodeBytes * std::min<int64_t>(request.graph().nodes_size(), most)));
@@ -151,6 +155,7 @@ class ModelService final : public RawService {
     }
     if (Again(made.status(), [this, call] { DefineModel(call); })) return;
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, std::move(made));
+    hosted->SetVirtualShards(shards);
     if (request.has_ttl()) {
       ASSIGN_OR_FINISH(call, const HostedModel::Clock::duration ttl, TtlFromProto(request.ttl()));
       hosted->SetTtl(ttl);
@@ -419,6 +424,9 @@ class ModelService final : public RawService {
     if (Again(hosted.status(), [this, call, place, checkpoint, replaced] { MakeAndRestore(call, place, checkpoint, replaced); }))
       return;
     FINISH_IF_ERROR(call, hosted.status());
+    if (const absl::StatusOr<HostedModelPtr> former = models_.Find(name); former.ok()) {
+      (*hosted)->SetVirtualShards((*former)->virtual_shards());
+    }
     RestoreInto(call, *std::move(hosted), std::move(*checkpoint), /*is_new=*/true, replaced);
   }
 

@@ -15,7 +15,7 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "proto/reflection/v1/reflection.pb.h"
 #include "proto/reflection/v1alpha/reflection.pb.h"
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 
 namespace gluond::server {
 namespace {

@@ -21,14 +21,18 @@ namespace gluond::server {
 
 class Datasets;
 class Devices;
+class Group;
 class HostStreams;
 class InferStreams;
+class JoinStream;
 class LiveModels;
 class Models;
 class ParameterUploads;
 class Publisher;
 class SavedSessions;
 class Sessions;
+template <class T>
+class SharedStreams;
 class SharedRegions;
 class StoredDatasets;
 class VersionTable;
@@ -41,8 +45,10 @@ std::unique_ptr<RawService> NewOperatorService(Runner& runner, Devices& devices,
 std::unique_ptr<RawService> NewModelService(Runner& runner, Devices& devices, Models& models, ParameterUploads& uploads,
                                             const VersionTable& served, CheckpointStore* store, LiveModels* live);
 // `stored` is null without a store.
+// `group`: the one that the server leads; null: none.
 std::unique_ptr<RawService> NewTrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets,
-                                               StoredDatasets* stored);
+                                               StoredDatasets* stored, Group* group);
+std::unique_ptr<RawService> NewGroupService(Runner& runner, Group* group, SharedStreams<JoinStream>& streams);
 std::unique_ptr<RawService> NewSessionService(Runner& runner, Sessions& sessions, SavedSessions& saved);
 // `store` holds checkpoints; null: there is none. `reload` reads the file --serve again; null: there is none.
 using ServingReload = std::function<void(std::function<void(absl::StatusOr<Declaration>)> done)>;

@@ -2,6 +2,7 @@
 
 #include "server/services/services.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "server/hosted/hosted_model.h"
 #include "server/services/expectation.h"
 #include "server/services/pages.h"
+#include "server/services/version_watchers.h"
 #include "server/serving/options_codec.h"
 #include "server/serving/publisher.h"
 
@@ -31,13 +33,18 @@ class ServingService final : public RawService {
         models_(models),
         publisher_(publisher),
         store_(store),
-        reload_(std::move(reload)) {
+        reload_(std::move(reload)),
+        watchers_(std::make_shared<VersionWatchers>(runner, publisher)) {
     Add("PublishModel", this, &ServingService::PublishModel);
     Add("ListVersions", this, &ServingService::ListVersions);
     Add("RouteVersions", this, &ServingService::RouteVersions);
     Add("RetireVersion", this, &ServingService::RetireVersion);
     Add("ReloadServing", this, &ServingService::ReloadServing);
+    AddStream<v1::FollowVersionsRequest>("FollowVersions", this, &ServingService::FollowVersions);
+    Add("ReadVersion", this, &ServingService::ReadVersion);
   }
+
+  void Sweep() override { watchers_->Sweep(); }
 
  private:
   using PublishCall = Call<v1::PublishModelRequest, v1::PublishModelResponse>;
@@ -138,11 +145,33 @@ class ServingService final : public RawService {
     }));
   }
 
+  std::shared_ptr<Stream> FollowVersions(Stream::Opening opening) { return watchers_->Watch(opening); }
+
+  void ReadVersion(Call<v1::ReadVersionRequest, v1::ReadVersionResponse> call) {
+    const v1::ReadVersionRequest& request = call.request();
+    ASSIGN_OR_FINISH(call, const std::unique_ptr<ReadableFile> file,
+                     publisher_.OpenFile(request.served(), request.version(), request.checksum(), request.file()));
+    if (request.offset() < 0 || request.offset() > file->size()) {
+      return call.Finish(InField(
+          "offset", Invalid("offset is ", request.offset(), ", and the file '", request.file(), "' has ", file->size(), " bytes")));
+    }
+    const int64_t bytes = std::min(runner().limits.max_chunk_bytes(), file->size() - request.offset());
+    Reservation meanwhile(Budget::PartOf(runner().memory));  // Until the reply is charged.
+    FINISH_IF_ERROR(call, meanwhile.Grow(bytes));
+    std::string data(static_cast<size_t>(bytes), '\0');
+    FINISH_IF_ERROR(call, file->Skip(request.offset()));
+    FINISH_IF_ERROR(call, file->Read(data.data(), data.size()));
+    call.response().set_data(std::move(data));
+    call.response().set_size(file->size());
+    call.Finish();
+  }
+
   Devices& devices_;
   Models& models_;
   Publisher& publisher_;
   CheckpointStore* const store_;
   const ServingReload reload_;
+  const std::shared_ptr<VersionWatchers> watchers_;
 };
 
 }  // namespace

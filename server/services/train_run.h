@@ -39,12 +39,15 @@ namespace gluond::server {
 class TrainRun : public std::enable_shared_from_this<TrainRun> {
  public:
   using TrainCall = Call<v1::TrainRequest, v1::TrainProgress>;
+  // Trains on rows of a dataset, under the condition, or where it is null under none. Calls back once, on any thread.
+  using TakeSteps = std::function<void(ScopedCondition::Condition condition, DatasetSteps steps, Trainer::OnStep done)>;
 
-  // `runner` and `models` outlive the run. `over` is called once, just before the call is finished.
+  // `runner` and `models` outlive the run. `take_steps` trains. `over` is called once, just before the call is finished.
   TrainRun(Runner& runner, const Models& models, TrainCall call, HostedModelPtr hosted, std::shared_ptr<Trainer> trainer,
-           TrainPlan plan, std::function<void()> over)
+           TrainPlan plan, TakeSteps take_steps, std::function<void()> over)
       : runner_(runner),
         models_(models),
+        take_steps_(std::move(take_steps)),
         call_(std::move(call)),
         hosted_(std::move(hosted)),
         trainer_(std::move(trainer)),
@@ -116,15 +119,12 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
     slice.keep_last = true;
     slice.rows = Part(order_, begin_ - order_begin_, std::min(plan_.end - begin_, slice.steps * plan_.batch_size));
     slice_begin_ = Clock::now();
-    const ScopedCondition condition(steps_ == 0 ? ExpectedVersion(call_, hosted_) : nullptr);
     const auto watch = Stopwatch::Start(call_.runner(), hosted_->model());
-    HostedModel::Change<absl::StatusOr<StepReport>>(
-        hosted_, HostedModel::Counts::kVersion,
-        [&](auto done) { trainer_->TrainSteps(std::move(slice), /*cancellation=*/nullptr, std::move(done)); },
-        [self = shared_from_this(), watch](absl::StatusOr<StepReport> report) {
-          watch->Stop(&self->timing_);
-          self->Absorb(std::move(report));
-        });
+    take_steps_(steps_ == 0 ? ExpectedVersion(call_, hosted_) : nullptr, std::move(slice),
+                [self = shared_from_this(), watch](absl::StatusOr<StepReport> report) {
+                  watch->Stop(&self->timing_);
+                  self->Absorb(std::move(report));
+                });
   }
 
   void Absorb(absl::StatusOr<StepReport> report) {
@@ -240,6 +240,7 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
 
   Runner& runner_;
   const Models& models_;
+  const TakeSteps take_steps_;
   const TrainCall call_;
   const HostedModelPtr hosted_;
   const std::shared_ptr<Trainer> trainer_;

@@ -14,15 +14,18 @@
 #include "engine/core/error_info.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
+#include "engine/nn/strand.h"
 #include "engine/runtime/cancellation_scope.h"
 #include "gluond/v1/training.pb.h"
 #include "server/codec/tensors_codec.h"
 #include "server/codec/trainer_codec.h"
 #include "server/durable/stored_datasets.h"
+#include "server/group/group.h"
 #include "server/hosted/describe_model.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
 #include "server/hosted/hosted_model.h"
+#include "server/hosted/placement.h"
 #include "server/services/expectation.h"
 #include "server/services/pages.h"
 #include "server/services/stopwatch.h"
@@ -79,12 +82,11 @@ absl::Status CheckSteps(const v1::TrainStepRequest& request) {
   return absl::OkStatus();
 }
 
-// Trains by `train` and answers: of a step or several, `batch_size` rows each but for the last.
+// Answers what a call has trained: a step or several, `batch_size` rows each but for the last.
 template <class CallType>
-void TrainAndAnswer(const CallType& call, const HostedModelPtr& hosted, int64_t batch_size, int64_t begin,
-                    const std::function<void(Trainer::OnStep)>& train) {
+auto AnswerOf(const CallType& call, const HostedModelPtr& hosted, int64_t batch_size, int64_t begin) {
   const auto watch = Stopwatch::Start(call.runner(), hosted->model());
-  const auto answer = [call, batch_size, begin, watch](const StepReport& report) {
+  return [call, batch_size, begin, watch](const StepReport& report) {
     call.Settles();
     v1::TrainStepResponse& response = call.response();
     ToProto(report, response.mutable_report());
@@ -96,13 +98,74 @@ void TrainAndAnswer(const CallType& call, const HostedModelPtr& hosted, int64_t 
     watch->Stop(response.mutable_timing());
     call.Finish();
   };
-  Change<absl::StatusOr<StepReport>>(call, hosted, HostedModel::Counts::kVersion, train, answer);
 }
+
+// Takes the steps of models by whoever trains them: this server, or the group that it leads.
+class Stepper {
+ public:
+  // The model whose steps are taken, and the wishes of the call.
+  struct Of {
+    HostedModelPtr hosted;
+    std::shared_ptr<Trainer> trainer;
+    ScopedCondition::Condition condition;  // Null: none. The first step of several has it.
+    std::shared_ptr<Cancellation> cancellation;
+  };
+
+  // `group`: the one that the server leads; null: none. It outlives this.
+  explicit Stepper(Group* group) : group_(group) {}
+
+  // A step on one batch. `divisor`: that of gradients; 0: the batch's rows. `done` is called once, on any thread.
+  void TrainStep(Of of, NamedTensors inputs, int64_t divisor, Trainer::OnStep done) const {
+    if (!IsGroups(of)) {
+      return Change(of, std::move(done), [&](Trainer::OnStep counted) {
+        of.trainer->TrainStep(std::move(inputs), {.batch_size = divisor}, of.cancellation, std::move(counted));
+      });
+    }
+    const bool is_other = divisor != 0 && (inputs.empty() || inputs.front().tensor.shape().ndim() == 0 ||
+                                           divisor != inputs.front().tensor.shape()[0]);
+    if (is_other) return done(Invalid("batch_size is ", divisor, "; a group divides by the batch's rows: leave batch_size out"));
+    group_->TrainStep(ToGroup(std::move(of), std::move(inputs)), std::move(done));
+  }
+  // As Trainer::TrainSteps, on the rows that `steps` names.
+  void TrainSteps(Of of, DatasetSteps steps, Trainer::OnStep done) const {
+    if (IsGroups(of)) return group_->TrainSteps(ToGroup(std::move(of), {}), std::move(steps), std::move(done));
+    Change(of, std::move(done),
+           [&](Trainer::OnStep counted) { of.trainer->TrainSteps(std::move(steps), of.cancellation, std::move(counted)); });
+  }
+
+  // FAILED_PRECONDITION: a group trains the model, and computes gradients in whole steps alone.
+  absl::Status CheckByHand(const HostedModel& hosted) const {
+    if (group_ == nullptr || !hosted.virtual_shards().has_value()) return absl::OkStatus();
+    return FailedPrecondition("model '", hosted.model().name(),
+                              "' is trained by a group, which takes whole steps: call TrainStep or ",
+                              "Train, or define the model without placement.group");
+  }
+
+ private:
+  // A model of a group is trained by this server alone where that leads none: a checkpoint has brought it here.
+  bool IsGroups(const Of& of) const { return group_ != nullptr && of.hosted->virtual_shards().has_value(); }
+
+  static GroupStep ToGroup(Of of, NamedTensors inputs) {
+    return {std::move(of.hosted), std::move(of.trainer), std::move(inputs), std::move(of.condition), std::move(of.cancellation)};
+  }
+  template <class Begin>
+  static void Change(const Of& of, Trainer::OnStep done, const Begin& begin) {
+    const ScopedCondition condition(of.condition);
+    HostedModel::Change<absl::StatusOr<StepReport>>(of.hosted, HostedModel::Counts::kVersion, begin, std::move(done));
+  }
+
+  Group* const group_;
+};
 
 class TrainingService final : public RawService {
  public:
-  TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets, StoredDatasets* stored)
-      : RawService(runner, "gluond.v1.TrainingService"), devices_(devices), models_(models), datasets_(datasets), stored_(stored) {
+  TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets, StoredDatasets* stored, Group* group)
+      : RawService(runner, "gluond.v1.TrainingService"),
+        devices_(devices),
+        models_(models),
+        datasets_(datasets),
+        stored_(stored),
+        stepper_(group) {
     Add("Forward", this, &TrainingService::Forward, &v1::ForwardRequest::inputs);
     Add("Backward", this, &TrainingService::Backward, &v1::BackwardRequest::head_gradients);
     Add("CreateTrainer", this, &TrainingService::CreateTrainer);
@@ -135,6 +198,7 @@ class TrainingService final : public RawService {
       made = Trainer::Create(hosted->model_ptr(), std::move(options));
     }
     ASSIGN_OR_FINISH(call, const std::shared_ptr<Trainer> trainer, std::move(made));
+    FINISH_IF_ERROR(call, CheckGroupTrains(*hosted, *trainer));
     FINISH_IF_ERROR(call, hosted->SetTrainer(trainer, call.request().replace()));
     DescribeTrainer(*hosted, *trainer, call.response().mutable_trainer());
     call.Finish();
@@ -203,6 +267,7 @@ class TrainingService final : public RawService {
   void Forward(Call<v1::ForwardRequest, v1::ForwardResponse> call) {
     const v1::ForwardRequest& request = call.request();
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
+    if (request.training()) FINISH_IF_ERROR(call, stepper_.CheckByHand(*hosted));
     Model& model = hosted->model();
     FINISH_IF_ERROR(call, CheckOutputs(request.outputs(), model));
     ASSIGN_OR_FINISH(call, NamedTensors inputs,
@@ -226,6 +291,7 @@ class TrainingService final : public RawService {
   void Backward(Call<v1::BackwardRequest, v1::BackwardResponse> call) {
     const v1::BackwardRequest& request = call.request();
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
+    FINISH_IF_ERROR(call, stepper_.CheckByHand(*hosted));
     Model& model = hosted->model();
     for (const std::string& name : request.gradients()) FINISH_IF_ERROR(call, model.parameters().Get(name).status());
     ASSIGN_OR_FINISH(call, NamedTensors heads,
@@ -251,6 +317,7 @@ class TrainingService final : public RawService {
   void Step(Call<v1::StepRequest, v1::StepResponse> call) {
     const v1::StepRequest& request = call.request();
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(request.model()));
+    FINISH_IF_ERROR(call, stepper_.CheckByHand(*hosted));
     ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
     if (request.batch_size() < 1) {
       return call.Finish(Invalid("batch_size is ", request.batch_size(), "; want 1 or more: gradients are divided by it"));
@@ -293,17 +360,16 @@ class TrainingService final : public RawService {
     if (request.has_rows()) {
       ASSIGN_OR_FINISH(call, std::shared_ptr<const Dataset> dataset, datasets_.Committed(request.rows().dataset()));
       const Weight weight = WeightOfOrder(request.rows(), *dataset);
-      return runner().dispatch.Run(weight, [call, hosted, trainer, dataset] { TrainOnRows(call, hosted, *trainer, dataset); });
+      return runner().dispatch.Run(weight, [this, call, hosted, trainer, dataset] { TrainOnRows(call, hosted, trainer, dataset); });
     }
     ASSIGN_OR_FINISH(call, NamedTensors inputs,
                      DecodeTensors("input", request.inputs(), call.attachments(), hosted->host_allocator()));
-    TrainAndAnswer(call, hosted, /*batch_size=*/0, /*begin=*/-1, [&](Trainer::OnStep done) {
-      trainer->TrainStep(std::move(inputs), {.batch_size = request.batch_size()}, call.cancellation(), std::move(done));
-    });
+    stepper_.TrainStep({hosted, trainer, ExpectedVersion(call, hosted), call.cancellation()}, std::move(inputs),
+                       request.batch_size(), call.Then(AnswerOf(call, hosted, /*batch_size=*/0, /*begin=*/-1)));
   }
 
-  static void TrainOnRows(TrainStepCall call, const HostedModelPtr& hosted, Trainer& trainer,
-                          const std::shared_ptr<const Dataset>& dataset) {
+  void TrainOnRows(TrainStepCall call, const HostedModelPtr& hosted, const std::shared_ptr<Trainer>& trainer,
+                   const std::shared_ptr<const Dataset>& dataset) {
     const v1::TrainStepRequest& request = call.request();
     DatasetSteps steps;
     ASSIGN_OR_FINISH(call, steps.rows, SelectRows(request.rows(), *dataset, hosted->host_allocator()));
@@ -320,9 +386,8 @@ class TrainingService final : public RawService {
     }
     steps.dataset = dataset;
     steps.keep_last = !request.drop_last();
-    const int64_t batch_size = steps.batch_size;
-    TrainAndAnswer(call, hosted, batch_size, is_range ? request.rows().begin() : -1,
-                   [&](Trainer::OnStep done) { trainer.TrainSteps(std::move(steps), call.cancellation(), std::move(done)); });
+    const auto answer = AnswerOf(call, hosted, steps.batch_size, is_range ? request.rows().begin() : -1);
+    stepper_.TrainSteps({hosted, trainer, ExpectedVersion(call, hosted), call.cancellation()}, std::move(steps), call.Then(answer));
   }
 
   void Evaluate(Call<v1::EvaluateRequest, v1::EvaluateResponse> call) {
@@ -353,11 +418,15 @@ class TrainingService final : public RawService {
     ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
     ASSIGN_OR_FINISH(call, TrainPlan plan, ToTrainPlan(call.request(), *trainer, datasets_));
     const HostedModel* const key = hosted.get();
-    const auto run =
-        std::make_shared<TrainRun>(runner(), models_, call, std::move(hosted), std::move(trainer), std::move(plan), [this, key] {
-          MutexLock lock(trainings_mu_);
-          trainings_.erase(key);
-        });
+    const auto take_steps = [this, hosted, trainer](ScopedCondition::Condition condition, DatasetSteps steps,
+                                                    Trainer::OnStep done) {
+      stepper_.TrainSteps({hosted, trainer, std::move(condition), /*cancellation=*/nullptr}, std::move(steps), std::move(done));
+    };
+    const auto over = [this, key] {
+      MutexLock lock(trainings_mu_);
+      trainings_.erase(key);
+    };
+    const auto run = std::make_shared<TrainRun>(runner(), models_, call, hosted, trainer, std::move(plan), take_steps, over);
     bool is_first;
     {
       MutexLock lock(trainings_mu_);
@@ -414,6 +483,7 @@ class TrainingService final : public RawService {
   Models& models_;
   Datasets& datasets_;
   StoredDatasets* const stored_;
+  const Stepper stepper_;
   Mutex trainings_mu_;
   // The trainings under way, by model.
   absl::flat_hash_map<const HostedModel*, std::weak_ptr<TrainRun>> trainings_ ABSL_GUARDED_BY(trainings_mu_);
@@ -422,8 +492,8 @@ class TrainingService final : public RawService {
 }  // namespace
 
 std::unique_ptr<RawService> NewTrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets,
-                                               StoredDatasets* stored) {
-  return std::make_unique<TrainingService>(runner, devices, models, datasets, stored);
+                                               StoredDatasets* stored, Group* group) {
+  return std::make_unique<TrainingService>(runner, devices, models, datasets, stored, group);
 }
 
 }  // namespace gluond::server

@@ -17,6 +17,7 @@
 #include "server/codec/trainer_codec.h"
 #include "server/custom/hosts.h"
 #include "server/hosted/graph_memory.h"
+#include "server/hosted/placement.h"
 
 namespace gluond::server {
 namespace {
@@ -153,6 +154,7 @@ absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> Create(const NewModel& pla
   }
   ASSIGN_OR_RETURN(HostedModelPtr hosted, HostedModel::Create(plan.request.model(), contents.model.definition, plan.request.seed(),
                                                               *plan.place, plan.devices->host(), plan.limits.max_model_bytes));
+  hosted->SetVirtualShards(plan.shards);
   return std::pair(std::move(hosted), std::move(contents));
 }
 
@@ -168,8 +170,11 @@ void MakeModel(std::shared_ptr<const NewModel> plan, std::function<void(absl::St
     if (!made.ok()) return done(made.status());
     const ScopedCustomHost host(plan->owners_host);
     const HostedModelPtr hosted = std::move(made->first);
-    hosted->Restore(std::move(made->second),
-                    [hosted, done = std::move(done)](const absl::Status& status) { status.ok() ? done(hosted) : done(status); });
+    hosted->Restore(std::move(made->second), [hosted, done = std::move(done)](const absl::Status& restored) {
+      const std::shared_ptr<Trainer> trainer = hosted->trainer();
+      const absl::Status status = restored.ok() && trainer != nullptr ? CheckGroupTrains(*hosted, *trainer) : restored;
+      status.ok() ? done(hosted) : done(status);
+    });
   });
 }
 

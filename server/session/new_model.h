@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct NewModel {
   Graph graph;
   std::vector<Tensor> parameters;  // As request.parameters; on the host or on the model's device.
   std::vector<Tensor> states;      // As request.states; likewise.
+  std::optional<int64_t> shards;   // HostedModel::virtual_shards.
 
   Place* place = nullptr;  // Where the model lies. The place, and what follows, outlives the making.
   Devices* devices = nullptr;

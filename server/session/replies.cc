@@ -7,7 +7,7 @@
 #include "engine/core/error_info.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "server/rpc/grpc_status.h"
-#include "server/wire/wire_cut.h"
+#include "server/wire/wire_message.h"
 
 namespace gluond::server {
 namespace {
@@ -39,8 +39,7 @@ EncodedReply EncodeReply(v1::Reply reply, const Attachments& attachments, int64_
   EncodedReply encoded;
   encoded.size = static_cast<int64_t>(reply.ByteSizeLong());
   if (encoded.size <= limit) {
-    std::string text = reply.SerializeAsString();
-    encoded.slices = attachments.empty() ? Slices{grpc::Slice(text)} : Weave(std::move(text), *reply.GetDescriptor(), attachments);
+    encoded.slices = attachments.empty() ? Slices{grpc::Slice(reply.SerializeAsString())} : SerializeMessage(reply, attachments);
     encoded.size = static_cast<int64_t>(Bytes(encoded.slices).size());
   }
   if (encoded.size > limit) {

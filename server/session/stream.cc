@@ -7,7 +7,7 @@
 #include "server/rpc/calls_under_way.h"
 #include "server/rpc/tenant_names.h"
 #include "server/session/sessions.h"
-#include "server/wire/parse_message.h"
+#include "server/wire/wire_message.h"
 
 namespace gluond::server {
 

@@ -11,7 +11,13 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "bazel/commit.h"
+#include "server/codec/duration.h"
+#include "server/follow/follower.h"
+#include "server/group/group.h"
+#include "server/hosted/wait_for.h"
 #include "server/rpc/call_counts.h"
 #include "server/rpc/log.h"
 #include "server/sight/families.h"
@@ -260,13 +266,50 @@ void AddStore(const Metrics::Parts& parts, Families& families) {
   }
 }
 
+void AddFollower(const Metrics::Parts& parts, Families& families) {
+  if (parts.follower == nullptr) return;
+  families.AddGauge("gluond_follow_versions_behind",
+                    "Versions that the leader (--follow) publishes and this server does not serve.", parts.follower->behind());
+  families.AddGauge("gluond_follow_silent_seconds", "Since the leader's last word, which comes every few seconds.",
+                    Seconds(parts.follower->silent()));
+  families.AddCounter("gluond_follow_failures_total", "Versions and routes of the leader's that could not be taken over, each try.",
+                      parts.follower->failures());
+}
+
+void AddGroup(const Metrics::Parts& parts, Families& families) {
+  if (parts.group == nullptr) return;
+  v1::GetGroupResponse group;
+  (void)WaitFor([&](auto done) {
+    parts.group->Describe([&group, done](v1::GetGroupResponse described) {
+      group = std::move(described);
+      done(absl::OkStatus());
+    });
+  });
+  std::map<int, int64_t> places;
+  for (const v1::GroupMember& member : group.members()) ++places[member.place()];
+  for (const auto place : {v1::GroupMember::PREPARING, v1::GroupMember::WAITING, v1::GroupMember::RANK, v1::GroupMember::SPARE}) {
+    families.AddGauge("gluond_group_processes", "Processes of the group, the leader among them, by what they do.", places[place],
+                      {{"place", absl::AsciiStrToLower(v1::GroupMember::Place_Name(place))}});
+  }
+  families.AddGauge("gluond_group_least_processes", "Processes without which no step runs (--group_size).", group.min());
+  families.AddCounter("gluond_group_generations_total", "Rings that have begun to form.", static_cast<double>(group.generation()));
+  families.AddCounter("gluond_group_steps_total", "Steps that the group has applied.", static_cast<double>(group.steps()));
+  families.AddGauge("gluond_group_pause_seconds", "The time without steps before the last ring.",
+                    Seconds(FromProto(group.pause())));
+  for (const v1::GroupMember& member : group.members()) {
+    families.AddGauge("gluond_group_waited_seconds",
+                      "Time of a step that a process has waited for others: the slowest waits least.",
+                      Seconds(FromProto(member.waited())), {{"member", absl::StrCat(member.member())}, {"name", member.name()}});
+  }
+}
+
 }  // namespace
 
 std::string Metrics::Look() const {
   Families families;
   AddProcess(begun_, families);
   for (const auto add : {&AddCalls, &AddEndedCalls, &AddConnections, &AddCertificates, &AddQueues, &AddLoops, &AddMemory,
-                         &AddModels, &AddVersions, &AddCallbacks, &AddStore}) {
+                         &AddModels, &AddVersions, &AddCallbacks, &AddStore, &AddFollower, &AddGroup}) {
     add(parts_, families);
   }
   return families.ToText();

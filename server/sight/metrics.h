@@ -31,6 +31,9 @@
 
 namespace gluond::server {
 
+class Follower;
+class Group;
+
 class Metrics {
  public:
   // The parts of a server. They outlive this.
@@ -45,6 +48,8 @@ class Metrics {
     const VersionTable& served;
     const CustomHosts& hosts;
     const CheckpointStore* store;  // Null: there is none.
+    const Follower* follower;      // Null: the server follows nobody.
+    Group* group;                  // Null: the server leads none.
     std::function<int64_t()> sessions, datasets;
     std::function<int64_t()> failed_saves;                           // Saves of models for the next process.
     std::function<std::map<std::string, double>()> checkpoint_ages;  // Since the last save, in seconds, by model.

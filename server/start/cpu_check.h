@@ -4,6 +4,8 @@
 #ifndef SERVER_START_CPU_CHECK_H_
 #define SERVER_START_CPU_CHECK_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 
 namespace gluond::server {
@@ -13,6 +15,9 @@ absl::Status CheckCpu();
 
 // Whether equal rows of float32 have results of equal bits (ops/kernel/equal_rows.h).
 bool HasEqualRows();
+
+// The further instructions of this processor that decide about bits, and what oneDNN is told to do without: "avx512f amx-tile".
+std::string Instructions();
 
 }  // namespace gluond::server
 

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "server/serving/batch.h"
-
 namespace gluond::server {
 namespace {
 

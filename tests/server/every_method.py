@@ -7,6 +7,7 @@ from proto.inference import grpc_service_pb2  # noqa: F401
 
 SERVICES = (
     "gluond.v1.ServerService",
+    "gluond.v1.GroupService",
     "gluond.v1.OperatorService",
     "gluond.v1.SessionService",
     "gluond.v1.ModelService",

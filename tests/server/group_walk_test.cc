@@ -118,6 +118,7 @@ INSTANTIATE_TEST_SUITE_P(All, GroupWalk,
                              {"TwoDeathsThatLeaveEnough", {.deaths = 2, .returns = 1}, 2, 650'000},
                              {"ADeathAReturnAndAFailure", {.deaths = 1, .returns = 1, .failures = 1}, 3, 60'000},
                              {"ADeathAndADrain", {.deaths = 1, .drains = 1}, 2, 150'000},
+                             {"ADeathAndARenewal", {.deaths = 1, .renewals = 1}, 3, 20'000},
                              {"AFailureAndTwoDrains", {.failures = 1, .drains = 2}, 3, 20'000},
                          }),
                          [](const auto& each) { return std::string(each.param.name); });

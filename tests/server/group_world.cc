@@ -87,8 +87,8 @@ class Cells {
 }  // namespace
 
 std::string Move::Describe() const {
-  static constexpr const char* kNames[] = {"submit",    "tick",  "join", "answer", "finish", "fail",   "to leader",
-                                           "find gone", "drain", "exit", "cut",    "kill",   "return", "kill leader"};
+  static constexpr const char* kNames[] = {"submit",    "tick",  "renew", "join", "answer", "finish", "fail",       "to leader",
+                                           "find gone", "drain", "exit",  "cut",  "kill",   "return", "kill leader"};
   return absl::StrCat(kNames[kind], " ", process, " ", n, outcome == kBreaks ? ", breaks" : "");
 }
 
@@ -143,6 +143,7 @@ std::vector<Move> World::Moves() const {
   std::vector<Move> moves;
   if (!is_waiting_ && next_ <= kSteps && (!was_too_few_ || leader_->present() >= min_)) moves.push_back({Move::kSubmit});
   if (leader_->waits_for_tick()) moves.push_back({Move::kTick});
+  if (faults_.renewals > 0) moves.push_back({Move::kRenew, 0, 0, Move::kNone, false});
   if (processes_[kOwnMember].member.phase() == MemberPhase::kWorking) moves.push_back({Move::kFinish, kOwnMember});
   for (const Move& answer : Answers(kOwnMember)) moves.push_back(answer);
   for (int i = 0; i < kMembers; ++i) {
@@ -208,6 +209,10 @@ void World::Do(const Move& move) {
       DoAll(leader_->Run(kNow));
       break;
     case Move::kTick: DoAll(leader_->Tick(kNow)); break;
+    case Move::kRenew:
+      --faults_.renewals;
+      DoAll(leader_->Renew(kNow));
+      break;
     case Move::kJoin:
       Work(move);
       LoseJoin(move.process);
@@ -469,7 +474,7 @@ uint64_t World::Hash() const {
            leader_->waits_for_tick(), incarnation_, next_, batch_);
   rest.AddGeneration(incarnation_, leader_->generation());
   rest.Add(is_waiting_, was_too_few_, faults_.deaths > 0 ? durable_ : 0, faults_.deaths, faults_.returns, faults_.failures,
-           faults_.drains);
+           faults_.drains, faults_.renewals);
   if (const auto own = leader_->seats().find(GroupLeader::kOwn); own != leader_->seats().end()) rest.Add(own->second);
   Cells::NumberGenerations(parts);
   std::array<uint64_t, kMembers> members;

@@ -84,6 +84,7 @@ struct Move {
   enum Kind : uint8_t {
     kSubmit,      // The client sends the next step.
     kTick,        // The leader's clock.
+    kRenew,       // The leader hears that another generation is to begin.
     kJoin,        // A process finds that it has no Join, and says Hello.
     kAnswer,      // A member's work, until the leader has its next message.
     kFinish,      // The engine of the leader's own member has done its work.
@@ -112,6 +113,7 @@ struct Faults {
   int returns = 0;
   int failures = 0;
   int drains = 0;
+  int renewals = 0;
 };
 
 class World {

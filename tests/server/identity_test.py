@@ -35,6 +35,7 @@ ANY_ROLE = {
     "Health/List",
     "ServerReflection/ServerReflectionInfo",
     "ServerService/GetServerInfo",
+    "GroupService/GetGroup",
     "OperatorService/ListOperators",
     "OperatorService/DescribeOperator",
     "OperatorService/ListComponents",
@@ -67,8 +68,10 @@ ADMIN = {
         "TraceSetting",
         "LogSettings",
     )
-} | {"ServingService/ReloadServing"}
-OWN = {"infer": INFER, "publish": PUBLISH, "admin": ADMIN}
+} | {"ServingService/ReloadServing", "GroupService/DrainMember"}
+FOLLOW = {"ServingService/FollowVersions", "ServingService/ReadVersion"}
+MEMBER = {"GroupService/Join"}
+OWN = {"infer": INFER, "publish": PUBLISH, "admin": ADMIN, "follow": FOLLOW, "member": MEMBER}
 
 
 def methods():
@@ -76,6 +79,7 @@ def methods():
     pool = descriptor_pool.Default()
     for name in (
         "gluond.v1.ServerService",
+        "gluond.v1.GroupService",
         "gluond.v1.OperatorService",
         "gluond.v1.SessionService",
         "gluond.v1.ModelService",
@@ -94,7 +98,7 @@ def methods():
 
 class IdentityTest(IdentityCase):
     def test_each_role_may_call_its_methods_and_no_others(self):
-        tokens = {role: self.token(f"has-{role}", role) for role in ("infer", "train", "publish", "admin")}
+        tokens = {role: self.token(f"has-{role}", role) for role in ("infer", "train", "publish", "admin", "follow", "member")}
         channel = self.channel(self.server(f"--identities={self.identities}"))
         seen = set()
         for service, method in methods():
@@ -107,6 +111,7 @@ class IdentityTest(IdentityCase):
                     or role in tokens
                     and (
                         short in ANY_ROLE
+                        and role not in ("follow", "member")
                         or short in OWN.get(role, ())
                         or role == "train"
                         and not any(short in own for own in OWN.values())
@@ -119,7 +124,7 @@ class IdentityTest(IdentityCase):
                         self.assertNotIn(code, REFUSED, said)
                     else:
                         self.assertEqual(code, STATUS.PERMISSION_DENIED if role in tokens else STATUS.UNAUTHENTICATED, said)
-        self.assertLessEqual(ANY_ROLE | INFER | PUBLISH | ADMIN | (OPEN - {"Health/Watch"}), seen)
+        self.assertLessEqual(ANY_ROLE | INFER | PUBLISH | ADMIN | FOLLOW | MEMBER | (OPEN - {"Health/Watch"}), seen)
 
     def test_metadata_that_is_no_token_is_refused(self):
         token = self.token("alice", "admin")

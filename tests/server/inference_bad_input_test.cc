@@ -199,6 +199,7 @@ TEST_F(InferenceBadInputTest, EachFieldOfWhatPublishes) {
                                             R"({"served": "mlp", "labels": {"stable": "1"}, "weights": {"1": 1}})");
   cases += Attack<v1::RetireVersionRequest>(path("RetireVersion"), R"({"served": "none", "version": "1"})");
   cases += Attack<v1::ReloadServingRequest>(path("ReloadServing"), "{}");
+  cases += Attack<v1::ReadVersionRequest>(path("ReadVersion"), R"({"served": "mlp", "version": "1", "file": "graph.json"})");
   EXPECT_GT(cases, 60);
   v1::PublishModelRequest publish = Json<v1::PublishModelRequest>(
       R"({"model": "mlp", "served": "other", "labels": ["canary"], "options": {"max_batch_size": 4, "instances": 1}})");

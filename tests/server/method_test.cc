@@ -28,6 +28,9 @@ using google::protobuf::MethodDescriptor;
 
 // Who may call each method, whether its calls are audited, and where it runs. A change of a row changes who may do what.
 const absl::btree_map<std::string, std::string> kMethods = {
+    {"/gluond.v1.GroupService/DrainMember", "admin, audited each"},
+    {"/gluond.v1.GroupService/GetGroup", "any role"},
+    {"/gluond.v1.GroupService/Join", "member, audited many"},
     {"/gluond.v1.ModelService/DefineModel", "train, audited each, heavy, numbered"},
     {"/gluond.v1.ModelService/DeleteCheckpoint", "train, audited each, disk"},
     {"/gluond.v1.ModelService/DeleteModel", "train, audited each, heavy, numbered"},
@@ -50,8 +53,10 @@ const absl::btree_map<std::string, std::string> kMethods = {
     {"/gluond.v1.OperatorService/ListComponents", "any role"},
     {"/gluond.v1.OperatorService/ListOperators", "any role, heavy"},
     {"/gluond.v1.ServerService/GetServerInfo", "any role, always"},
+    {"/gluond.v1.ServingService/FollowVersions", "follow"},
     {"/gluond.v1.ServingService/ListVersions", "any role, heavy"},
     {"/gluond.v1.ServingService/PublishModel", "publish, audited each, numbered"},
+    {"/gluond.v1.ServingService/ReadVersion", "follow, audited many, disk"},
     {"/gluond.v1.ServingService/ReloadServing", "admin, audited each"},
     {"/gluond.v1.ServingService/RetireVersion", "publish, audited each"},
     {"/gluond.v1.ServingService/RouteVersions", "publish, audited each"},
@@ -103,6 +108,7 @@ const absl::btree_map<std::string, std::string> kMethods = {
     {"/inference.GRPCInferenceService/TraceSetting", "admin, audited each"},
 };
 constexpr const char* kServices[] = {"gluond.v1.ServerService",
+                                     "gluond.v1.GroupService",
                                      "gluond.v1.OperatorService",
                                      "gluond.v1.SessionService",
                                      "gluond.v1.ModelService",

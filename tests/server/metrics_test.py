@@ -195,6 +195,10 @@ class MetricsTest(Waits, unittest.TestCase):
             with self.assertRaises(grpc.RpcError):
                 server.define("another")
             families = server.scrape()
+            with WatchedServer(f"--follow={server.address}") as follower, WatchedServer(
+                "--group=127.0.0.1:0", "--group_role=leader"
+            ) as leader:
+                families = {**follower.scrape(), **leader.scrape(), **families}
         names = lambda path: set(re.findall(r"\b(?:gluond|process)[_:][a-z_:0-9]+", pathlib.Path(path).read_text()))
         # There is none without certificates, and without a model in the store.
         elsewhere = {"gluond_certificate_expiry_timestamp_seconds", "gluond_model_checkpoint_age_seconds"}

@@ -16,6 +16,7 @@ from tests.server.reflection_client import Reflection
 from tests.server.running_server import BINARY, RunningServer
 from tests.server.tenants_fixture import (
     DATA,
+    GROUPS,
     HEALTH,
     INFERENCE,
     MODELS,
@@ -57,6 +58,9 @@ ROWS = {
     f"{OPERATORS}/Invoke": ("train", NOTHING, {}),
     f"{OPERATORS}/CheckGradient": ("train", NOTHING, {}),
     f"{OPERATORS}/HostOperators": ("train", NOTHING, {}),
+    f"{GROUPS}/Join": ("member", NOTHING, {}),
+    f"{GROUPS}/GetGroup": ("any", NOTHING, {}),
+    f"{GROUPS}/DrainMember": ("admin", NOTHING, {}),
     f"{SESSIONS}/Run": ("train", NOTHING, {}),
     f"{SESSIONS}/ListSavedSessions": ("train", NOTHING, {}),
     f"{SESSIONS}/DeleteSavedSession": ("train", DELETE, {"name": "thing", "key": KEY}),
@@ -107,6 +111,8 @@ ROWS = {
     f"{SERVING}/RouteVersions": ("publish", CHANGE, {"served": "thing", "labels": {"new": "1"}}),
     f"{SERVING}/RetireVersion": ("publish", DELETE, {"served": "thing", "version": "99"}),
     f"{SERVING}/ReloadServing": ("admin", NOTHING, {}),
+    f"{SERVING}/FollowVersions": ("follow", NOTHING, {}),
+    f"{SERVING}/ReadVersion": ("follow", ASK, {"served": "thing", "version": "1", "file": "manifest.json"}),
     f"{INFERENCE}/ServerLive": ("", NOTHING, {}),
     f"{INFERENCE}/ServerReady": ("", NOTHING, {}),
     f"{INFERENCE}/ServerMetadata": ("any", NOTHING, {}),

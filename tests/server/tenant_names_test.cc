@@ -34,9 +34,9 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-constexpr const char* kAllServices[] = {"gluond.v1.ServerService",       "gluond.v1.OperatorService", "gluond.v1.SessionService",
-                                        "gluond.v1.ModelService",        "gluond.v1.TrainingService", "gluond.v1.ServingService",
-                                        "inference.GRPCInferenceService"};
+constexpr const char* kAllServices[] = {"gluond.v1.ServerService", "gluond.v1.OperatorService",     "gluond.v1.SessionService",
+                                        "gluond.v1.ModelService",  "gluond.v1.TrainingService",     "gluond.v1.ServingService",
+                                        "gluond.v1.GroupService",  "inference.GRPCInferenceService"};
 
 // String fields that name no thing of a tenant's. A new field belongs here, or has the option gluond.v1.name.
 constexpr struct {
@@ -88,10 +88,19 @@ constexpr struct {
     {"gluond.v1.GetParametersRequest", "names"},
     {"gluond.v1.GetSequenceRequest", "client_id"},
     {"gluond.v1.GetServerInfoResponse", "version features registry_hash"},
+    {"gluond.v1.GetGroupResponse", "why_not"},
     {"gluond.v1.Graph", "outputs"},
+    {"gluond.v1.GroupMember", "name"},
     {"gluond.v1.HostResponse", "taken_over offered given_back"},
     {"gluond.v1.InitializeParametersResponse", "initialized deferred"},
     {"gluond.v1.InvokeRequest", "op device"},
+    {"gluond.v1.JoinRequest.Computed", "message"},
+    {"gluond.v1.JoinRequest.Hello", "fingerprint name"},
+    {"gluond.v1.JoinRequest.Meeting", "key"},
+    {"gluond.v1.JoinResponse.Form", "ring"},
+    {"gluond.v1.JoinResponse.Part", "model file"},
+    {"gluond.v1.JoinResponse.State", "models"},
+    {"gluond.v1.JoinResponse.Step", "model"},
     {"gluond.v1.ListCheckpointsRequest", "page_token"},
     {"gluond.v1.ListCheckpointsResponse", "next_page_token"},
     {"gluond.v1.ListComponentsResponse.Entry", "name aliases description"},
@@ -123,6 +132,7 @@ constexpr struct {
     {"gluond.v1.RefusedOperator", "op_type reason"},
     {"gluond.v1.ReleaseOperator", "op_type"},
     {"gluond.v1.SavedSession", "client_id key manifest"},
+    {"gluond.v1.ReadVersionRequest", "file"},
     {"gluond.v1.RetireVersionRequest", "expected_etag"},
     {"gluond.v1.RouteVersionsRequest", "expected_etag"},
     {"gluond.v1.ServedVersion", "labels etag"},

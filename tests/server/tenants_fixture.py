@@ -18,6 +18,7 @@ from tests.server.watched_server import get
 
 MODELS, TRAINING, SESSIONS = "gluond.v1.ModelService", "gluond.v1.TrainingService", "gluond.v1.SessionService"
 SERVING, OPERATORS, SERVER = "gluond.v1.ServingService", "gluond.v1.OperatorService", "gluond.v1.ServerService"
+GROUPS = "gluond.v1.GroupService"
 INFERENCE, HEALTH = "inference.GRPCInferenceService", "grpc.health.v1.Health"
 STATUS = grpc.StatusCode
 CALLERS = ("acme/ann", "acme/art", "globex/gil", "dora", "root")

@@ -238,5 +238,51 @@ TEST_F(VersionTableTest, WhatIsUnloadedIsLoadedAgainUnlessItIsRetired) {
   EXPECT_EQ(Refusal("1").message(), "version 1 of 'm' is UNLOADING") << "another was drained";
 }
 
+TEST_F(VersionTableTest, WhatIsPublishedIsWhatTheIndicesHave) {
+  Publish();
+  Publish("m", {"stable"});
+  Publish("gone");
+  Retire(1, "gone");
+  const auto reserved = Reserve();
+  ASSERT_TRUE(reserved.ok());
+  VersionTable::Indices published = table_.Published();
+  EXPECT_EQ(published.size(), 2u);
+  EXPECT_EQ(published["m"].versions.size(), 2u);
+  EXPECT_EQ(published["m"].next, 3) << "version 3 is not published yet";
+  EXPECT_EQ(published["m"].routes.labels.at("stable"), 2);
+  EXPECT_TRUE(published["gone"].versions.empty());
+  EXPECT_EQ(published["gone"].next, 2);
+  EXPECT_FALSE(table_.EndPublish("m", *reserved, absl::CancelledError()).ok());
+  EXPECT_EQ(table_.Published()["m"].next, 3);
+  ASSERT_TRUE(table_.BeginRetire("m", 1, std::nullopt).ok());
+  EXPECT_FALSE(table_.Published()["m"].versions.contains(1));
+  VersionTable::Models declared;
+  declared["d"] = Wanted({{1, "a"}})["m"];
+  EXPECT_TRUE(table_.Replace(std::move(declared)).ok());
+  EXPECT_FALSE(table_.Published().contains("d"));
+}
+
+TEST_F(VersionTableTest, ANameWhoseIndexOrRoutesAreLostIsNotAmongThePublished) {
+  table_.Add("damaged", {}, absl::DataLossError("damaged"));
+  table_.Add("lost", {2, 1, {{1, {}}}, {.labels = {}, .weights = {}, .are_lost = true}}, absl::OkStatus());
+  EXPECT_TRUE(table_.Published().empty());
+}
+
+TEST_F(VersionTableTest, ALeadersNumberIsTaken) {
+  const auto reserve = [this](int64_t number) { return table_.Reserve("m", {}, {}, number); };
+  const auto seventh = reserve(7);
+  ASSERT_TRUE(seventh.ok());
+  EXPECT_TRUE(table_.EndPublish("m", *seventh, absl::OkStatus()).ok());
+  EXPECT_EQ(reserve(7).status().code(), StatusCode::kAlreadyExists);
+  const auto third = reserve(3);
+  ASSERT_TRUE(third.ok());
+  EXPECT_FALSE(table_.EndPublish("m", *third, absl::ResourceExhaustedError("the store is full")).ok());
+  EXPECT_EQ(table_.Published()["m"].next, 8) << "a lower number that is not kept takes no number back";
+  EXPECT_TRUE(table_.RaiseNext("m", 12).ok());
+  EXPECT_TRUE(table_.RaiseNext("m", 5).ok());
+  EXPECT_EQ(Reserve()->number, 12);
+  EXPECT_EQ(table_.RaiseNext("none", 2).code(), StatusCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace gluond::server

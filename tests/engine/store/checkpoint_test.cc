@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/store/version_files.h"
 #include "tests/engine/store/store_fixture.h"
 
 namespace gluond {
@@ -30,6 +31,35 @@ TEST_F(CheckpointTest, LoadsWhatWasSaved) {
   EXPECT_EQ(loaded->trainer->learning_rate, 1.0);
   EXPECT_EQ(loaded->model.random.runs, 0xFFFFFFF3u);
   EXPECT_EQ(loaded->model.definition.parameters[0].lr_mult, 0.1 * 3);
+}
+
+TEST_F(CheckpointTest, AnotherMachineHasTheModelByItsFilesAndTheirChecksum) {
+  const auto store = OpenStore();
+  ASSERT_OK(store->Save("lenet", MakeCheckpoint(3)));
+  const absl::StatusOr<uint32_t> checksum = store->Checksum("lenet");
+  ASSERT_OK(checksum);
+  std::vector<std::string> asked;
+  const auto open = [&](const std::string& file) {
+    asked.push_back(file);
+    return store->OpenFile("lenet", *checksum, file);
+  };
+  const VersionReader reader(open, CheckpointStore::kDefaultMaxBytes);
+  absl::StatusOr<ModelState> model = CheckpointStore::LoadModel(reader, *checksum, *memory_);
+  ASSERT_OK(model);
+  EXPECT_EQ(asked, (std::vector<std::string>{"manifest.json", "graph.json", "parameters.safetensors"}));
+  Checkpoint expected = MakeCheckpoint(3);
+  expected.trainer.reset();
+  EXPECT_EQ(Describe(Checkpoint{*std::move(model), std::nullopt}), Describe(expected));
+  EXPECT_TRUE(absl::IsDataLoss(CheckpointStore::LoadModel(reader, *checksum + 1, *memory_).status()));
+  for (const char* file : {"../CURRENT", "CURRENT", "", "v1/graph.json"}) {
+    EXPECT_TRUE(absl::IsNotFound(store->OpenFile("lenet", *checksum, file).status())) << file;
+  }
+  ASSERT_OK(store->Save("lenet", MakeCheckpoint(4)));
+  EXPECT_TRUE(absl::IsNotFound(store->OpenFile("lenet", *checksum, "graph.json").status()));
+  EXPECT_TRUE(absl::IsNotFound(store->Checksum("none").status()));
+  const absl::Status away = absl::UnavailableError("away");
+  const VersionReader from_nobody([&](const std::string&) { return away; }, CheckpointStore::kDefaultMaxBytes);
+  EXPECT_TRUE(absl::IsUnavailable(CheckpointStore::LoadModel(from_nobody, *checksum, *memory_).status())) << "not DATA_LOSS";
 }
 
 TEST_F(CheckpointTest, AModelWithoutATrainerHasNoOptimizerFile) {
@@ -191,7 +221,7 @@ TEST_F(CheckpointTest, AFolderHasNamesOfItsOwn) {
   const auto live = store->OpenApart(".live");
   Checkpoint checkpoint = MakeCheckpoint(2);
   checkpoint.hosting =
-      Hosting{"cpu", uint64_t{1} << 63, 1.5, 7, {{"ann", 12}, {"\n \"bob\"", UINT64_MAX}}, {{"acme/ann", "packed"}}, {"ann"}};
+      Hosting{"cpu", uint64_t{1} << 63, 1.5, 7, 4, {{"ann", 12}, {"\n \"bob\"", UINT64_MAX}}, {{"acme/ann", "packed"}}, {"ann"}};
   ASSERT_OK(store->Save("m", MakeCheckpoint(1)));
   ASSERT_OK(live->Save("m", checkpoint));
   ASSERT_OK(live->Save("other", MakeCheckpoint(3)));
@@ -207,6 +237,7 @@ TEST_F(CheckpointTest, AFolderHasNamesOfItsOwn) {
   EXPECT_EQ(loaded->hosting->applied, checkpoint.hosting->applied);
   EXPECT_EQ(loaded->hosting->silent, checkpoint.hosting->silent);
   EXPECT_EQ(loaded->hosting->in_part, checkpoint.hosting->in_part);
+  EXPECT_EQ(loaded->hosting->virtual_shards, 4);
   ASSERT_OK(live->Delete("m"));
   EXPECT_OK(store->Load("m", *memory_));
   EXPECT_FALSE(store->Load("m", *memory_)->hosting.has_value());

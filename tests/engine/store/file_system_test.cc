@@ -36,6 +36,11 @@ TEST_F(FileSystemTest, ReadsWhatItWrote) {
   EXPECT_EQ(reader->size(), 7);
   EXPECT_OK(reader->Read(bytes, 4));
   EXPECT_TRUE(absl::IsDataLoss(reader->Read(bytes, 4)));
+  reader = *files_.Open(Path("a"));
+  EXPECT_OK(reader->Skip(2));
+  EXPECT_OK(reader->Skip(2));
+  EXPECT_OK(reader->Read(bytes, 3));
+  EXPECT_EQ(absl::string_view(bytes, 3), "two");
 }
 
 TEST_F(FileSystemTest, RenameReplaces) {

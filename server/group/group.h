@@ -1,0 +1,179 @@
+// Group: the leader's side of a group of servers. Steps of the group's models go through it: one at a time, each computed by all
+// ranks, the leader's own among them, and applied when all have computed it. Members join by links.
+//
+//   ASSIGN_OR_RETURN(const auto group, Group::Create(runner, models, options));
+//   group->TrainStep({hosted, trainer, std::move(inputs)}, [](absl::StatusOr<StepReport> report) { ... });
+//
+// Other changes of a model are the leader's own, as if there were no group: members that lack them get the model again before the
+// next step. Thread-safe: a loop of the group's own does all (loop.h).
+
+#ifndef SERVER_GROUP_GROUP_H_
+#define SERVER_GROUP_GROUP_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/nn/strand.h"
+#include "engine/runtime/account.h"
+#include "engine/train/trainer.h"
+#include "gluond/v1/group.pb.h"
+#include "server/group/held_model.h"
+#include "server/group/leader.h"
+#include "server/group/loop.h"
+#include "server/group/meeting.h"
+#include "server/group/rank.h"
+#include "server/rpc/log.h"
+#include "server/rpc/runner.h"
+#include "server/wire/attachments.h"
+
+namespace gluond::server {
+
+// A step of a model of the group, as a call wants it.
+struct GroupStep {
+  HostedModelPtr hosted;
+  std::shared_ptr<Trainer> trainer;
+  NamedTensors inputs;  // The whole batch, on the host.
+  ScopedCondition::Condition condition = nullptr;
+  std::shared_ptr<Cancellation> cancellation = nullptr;
+  AccountPtr account = CurrentAccount();
+};
+
+class Group {
+ public:
+  using MemberId = GroupLeader::MemberId;
+
+  struct Options {
+    GroupLeader::Options leader;
+    GroupRank::RingPlace ring;
+    std::string name;         // The leader's, for people.
+    bool only_local = false;  // Members are on this machine: nothing is encrypted.
+  };
+
+  // A member's Join.
+  class Link {
+   public:
+    virtual ~Link() = default;
+    // Sends a message. `is_heartbeat`: needless where others wait to be sent.
+    virtual void Send(Slices message, bool is_heartbeat) = 0;
+    virtual void Finish(const absl::Status& status) = 0;
+    virtual bool is_local() const = 0;
+  };
+
+  // INVALID_ARGUMENT: an option. `runner` and `models` outlive the group.
+  static absl::StatusOr<std::unique_ptr<Group>> Create(Runner& runner, Models& models, Options options);
+  ~Group();
+
+  // The least number of virtual shards: each rank has one.
+  int64_t least_shards() const;
+
+  // `done` is called once, on any thread. Errors are those of Trainer::ComputeStep on any rank. UNAVAILABLE: too few processes are
+  // there, or the leader stops.
+  void TrainStep(GroupStep step, Trainer::OnStep done);
+  // The steps on rows of a dataset, as by Trainer::TrainSteps. `step` has no inputs; `steps` names its rows.
+  void TrainSteps(GroupStep step, DatasetSteps steps, Trainer::OnStep done);
+
+  void Describe(std::function<void(v1::GetGroupResponse)> done);
+  // NOT_FOUND: there is no such member. INVALID_ARGUMENT: it is the leader.
+  void DrainMember(MemberId member, std::function<void(absl::Status)> done);
+  // No step runs any more; members are told to go.
+  void Stop();
+
+  // For links.
+  void Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message);
+  void Ended(const std::shared_ptr<Link>& link);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Member {
+    std::shared_ptr<Link> link;  // Null: the leader's own.
+    std::string name;
+    double waited_seconds = 0;  // The mean of recent steps.
+  };
+  // A model as the group's processes have it.
+  struct Mark {
+    std::weak_ptr<HostedModel> hosted;
+    uint64_t edits = 0;
+    uint64_t changed = 0;  // The number of its last change.
+  };
+  struct Queued {
+    GroupStep step;
+    int64_t rows = 0;
+    Trainer::OnStep done;
+    std::atomic<bool> is_told = false;
+    bool was_changed = false;  // The model was changed otherwise before the step began: the step is tried again.
+
+    void Tell(absl::StatusOr<StepReport> report) {
+      if (!is_told.exchange(true)) done(std::move(report));
+    }
+  };
+  struct Place {
+    int64_t rank = 0, size = 1;
+  };
+
+  Group(Runner& runner, Models& models, Options options, GroupLeader leader);
+  void Begin();
+  void Do(GroupLeader::Deeds deeds);
+  void On(const GroupLeader::Send& send);
+  void On(const GroupLeader::Close& close);
+  void On(const GroupLeader::Answer& answer);
+  void On(const GroupLeader::Begun& begun);
+  void On(const GroupLeader::Warn& warn);
+  void HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& message);
+  void HeardOwn(const FromMember::Any& message, Clock::duration waited);
+  void Tick();
+  void SendTo(MemberId member, const v1::JoinResponse& message, const Attachments& attachments = {});
+  void SendState(MemberId member, const FromLeader::State& state);
+  void SendForm(MemberId member, const FromLeader::Form& form);
+  void SendStep(MemberId member, const FromLeader::Command& command);
+  void Tell(MemberId from, const std::string& key, const std::string& value);
+  void RunNext();
+  void Applied(const std::string& name, uint64_t edits);
+  void Fail(absl::Status why, LogLevel level);
+
+  // The group's models, by name.
+  NamedModels ListModels() const;
+  bool HasChanged(const std::string& name, const HostedModelPtr& hosted, uint64_t edits) const;
+  bool HaveChanged() const;
+  // Marks the models as the leader's own rank holds them. False: they are as before.
+  bool TakeMarks(const HeldModels& held);
+  // A process's part of the step under way.
+  RankStep PartOf(const Queued& queued, const Place& place) const;
+  v1::GetGroupResponse DescribeNow() const;
+
+  Runner& runner_;
+  Models& models_;
+  const Options options_;
+  const uint64_t incarnation_;
+  const std::shared_ptr<GroupLoop> loop_ = std::make_shared<GroupLoop>();
+
+  // The loop's.
+  GroupLeader leader_;
+  std::unique_ptr<GroupRank> own_;
+  std::map<MemberId, Member> members_;
+  MemberId next_member_ = 1;
+  std::map<MemberId, Place> places_;     // The last generation's.
+  std::map<MemberId, Standing> stands_;  // As each told last.
+  std::string ring_name_, ring_key_;
+  std::shared_ptr<Meeting> meeting_;  // The leader's own, of the last generation.
+  std::map<std::string, Mark> marks_;
+  std::deque<std::shared_ptr<Queued>> queue_;
+  std::shared_ptr<Queued> current_;
+  absl::Status failed_;  // Why no step runs any more.
+  uint64_t steps_ = 0;
+  std::deque<std::pair<Clock::time_point, int64_t>> recent_;  // Applied steps, with their rows.
+  Clock::duration pause_{};
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_GROUP_GROUP_H_

@@ -1,0 +1,101 @@
+#include "server/group/join_messages.h"
+
+#include <string>
+#include <variant>
+
+namespace gluond::server {
+namespace {
+
+void Set(const Standing& standing, v1::GroupStanding* proto) {
+  proto->set_incarnation(standing.incarnation);
+  proto->set_applied(standing.applied);
+  if (standing.crc.has_value()) proto->set_crc(*standing.crc);
+}
+
+Standing Get(const v1::GroupStanding& proto) {
+  return {proto.incarnation(), proto.applied(), proto.has_crc() ? std::optional(proto.crc()) : std::nullopt};
+}
+
+void Set(const FromMember::Hello& hello, v1::JoinRequest* proto) {
+  proto->mutable_hello()->set_process(hello.process);
+  proto->mutable_hello()->set_fingerprint(hello.fingerprint);
+}
+void Set(const Standing& standing, v1::JoinRequest* proto) { Set(standing, proto->mutable_standing()); }
+void Set(const FromMember::Ready& ready, v1::JoinRequest* proto) { proto->mutable_ready()->set_generation(ready.generation); }
+void Set(const FromMember::Computed& computed, v1::JoinRequest* proto) {
+  proto->mutable_computed()->set_generation(computed.generation);
+  proto->mutable_computed()->set_code(static_cast<int>(computed.status.code()));
+  proto->mutable_computed()->set_message(std::string(computed.status.message()));
+}
+void Set(const FromMember::Broken& broken, v1::JoinRequest* proto) { proto->mutable_broken()->set_generation(broken.generation); }
+void Set(FromMember::Leaving, v1::JoinRequest* proto) { proto->mutable_leaving(); }
+void Set(Heartbeat, v1::JoinRequest* proto) { proto->mutable_heartbeat(); }
+
+void Set(FromLeader::Prepare, v1::JoinResponse* proto) { proto->mutable_prepare(); }
+void Set(const FromLeader::State& state, v1::JoinResponse* proto) {
+  Set(state.standing, proto->mutable_state()->mutable_standing());
+}
+void Set(const FromLeader::Form& form, v1::JoinResponse* proto) {
+  proto->mutable_form()->set_generation(form.generation);
+  proto->mutable_form()->set_rank(form.rank);
+  proto->mutable_form()->set_size(form.size);
+  proto->mutable_form()->set_spares(form.spares);
+}
+void Set(const FromLeader::Command& command, v1::JoinResponse* proto) { proto->mutable_step()->set_number(command.number); }
+void Set(const FromLeader::Apply& apply, v1::JoinResponse* proto) {
+  proto->mutable_apply()->set_number(apply.number);
+  proto->mutable_apply()->set_wants_crc(apply.wants_crc);
+}
+void Set(FromLeader::End, v1::JoinResponse* proto) { proto->mutable_end(); }
+void Set(Heartbeat, v1::JoinResponse* proto) { proto->mutable_heartbeat(); }
+
+template <class Proto, class Message>
+Proto Make(const Message& message) {
+  Proto proto;
+  std::visit([&proto](const auto& word) { Set(word, &proto); }, message);
+  return proto;
+}
+
+}  // namespace
+
+v1::JoinRequest ToProto(const FromMember::Any& message) { return Make<v1::JoinRequest>(message); }
+v1::JoinResponse ToProto(const FromLeader::Any& message) { return Make<v1::JoinResponse>(message); }
+
+std::optional<FromMember::Any> FromProto(const v1::JoinRequest& message) {
+  switch (message.message_case()) {
+    case v1::JoinRequest::kHello: return FromMember::Hello{message.hello().process(), message.hello().fingerprint()};
+    case v1::JoinRequest::kStanding: return Get(message.standing());
+    case v1::JoinRequest::kReady: return FromMember::Ready{message.ready().generation()};
+    case v1::JoinRequest::kComputed: {
+      const auto& computed = message.computed();
+      const bool is_known = computed.code() >= 0 && computed.code() <= static_cast<int>(absl::StatusCode::kUnauthenticated);
+      const auto code = is_known ? static_cast<absl::StatusCode>(computed.code()) : absl::StatusCode::kUnknown;
+      return FromMember::Computed{computed.generation(), absl::Status(code, computed.message())};
+    }
+    case v1::JoinRequest::kBroken: return FromMember::Broken{message.broken().generation()};
+    case v1::JoinRequest::kLeaving: return FromMember::Leaving();
+    case v1::JoinRequest::kHeartbeat: return Heartbeat();
+    case v1::JoinRequest::kMeeting:
+    case v1::JoinRequest::MESSAGE_NOT_SET: break;
+  }
+  return std::nullopt;
+}
+
+std::optional<FromLeader::Any> FromProto(const v1::JoinResponse& message) {
+  switch (message.message_case()) {
+    case v1::JoinResponse::kPrepare: return FromLeader::Prepare();
+    case v1::JoinResponse::kState: return FromLeader::State{Get(message.state().standing())};
+    case v1::JoinResponse::kForm:
+      return FromLeader::Form{message.form().generation(), message.form().rank(), message.form().size(), message.form().spares()};
+    case v1::JoinResponse::kStep: return FromLeader::Command{message.step().number()};
+    case v1::JoinResponse::kApply: return FromLeader::Apply{message.apply().number(), message.apply().wants_crc()};
+    case v1::JoinResponse::kEnd: return FromLeader::End();
+    case v1::JoinResponse::kHeartbeat: return Heartbeat();
+    case v1::JoinResponse::kPart:
+    case v1::JoinResponse::kMeeting:
+    case v1::JoinResponse::MESSAGE_NOT_SET: break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace gluond::server

@@ -1,0 +1,270 @@
+#include "server/group/membership.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/start_thread.h"
+#include "engine/core/status_macros.h"
+#include "server/codec/duration.h"
+#include "server/codec/tensors_codec.h"
+#include "server/config/operator_file.h"
+#include "server/group/join_messages.h"
+#include "server/rpc/log.h"
+
+namespace gluond::server {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{100};
+constexpr std::chrono::seconds kLongestPause{5};
+
+constexpr size_t kLongestSecret = 1 << 20;
+
+absl::StatusOr<std::string> ReadSecret(const std::string& path, absl::string_view flag) {
+  absl::StatusOr<std::string> text = ReadOperatorFile(path, kLongestSecret);
+  if (!text.ok()) return Invalid(flag, "=", path, ": ", text.status().message());
+  return std::string(absl::StripAsciiWhitespace(*text));
+}
+
+}  // namespace
+
+std::unique_ptr<Membership> Membership::Start(Runner& runner, Devices& devices, Options options) {
+  std::unique_ptr<Membership> membership(new Membership(runner, devices, std::move(options)));
+  membership->Begin();
+  return membership;
+}
+
+Membership::Membership(Runner& runner, Devices& devices, Options options)
+    : runner_(runner),
+      devices_(devices),
+      options_(std::move(options)),
+      process_(std::random_device()() | uint64_t{1} << 32),
+      files_memory_(Budget::PartOf(runner.memory)) {}
+
+void Membership::Begin() {
+  GroupRank::Parts parts{
+      .runner = runner_,
+      .loop = loop_,
+      .models = [this] { return ListModels(); },
+      .has_changed = nullptr,
+      .load = [this](std::function<void(absl::Status)> done) { Load(std::move(done)); },
+      .send = [this](const FromMember::Any& message, RingReducer::Clock::duration waited) { SayWord(message, waited); },
+      .leave = [this](const absl::Status& why) { Cancel(why); }};
+  rank_ = std::make_unique<GroupRank>(std::move(parts), options_.ring, FromMember::Hello{process_, options_.fingerprint},
+                                      Standing{}, options_.timeout);
+  loop_->Start(options_.timeout / GroupLoop::kTicksOfTimeout, [this] {
+    rank_->Tick();
+    JoinWhenOut();
+  });
+  StartOrExit(&thread_, "the member's stream", [this] { Work(); });
+}
+
+Membership::~Membership() {
+  {
+    MutexLock lock(mu_);
+    leaves_ = true;
+    if (session_ != nullptr) session_->context.TryCancel();
+  }
+  changed_.NotifyAll();
+  thread_.join();
+  loop_->Stop();
+}
+
+void Membership::Leave(std::chrono::nanoseconds most) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(most);
+  {
+    MutexLock lock(mu_);
+    leaves_ = true;
+  }
+  changed_.NotifyAll();
+  loop_->Post([this] { rank_->Drain(); });
+  MutexLock lock(mu_);
+  while (!is_out_ && changed_.WaitUntil(mu_, until)) continue;
+}
+
+void Membership::Work() {
+  auto pause = std::chrono::milliseconds(kFirstPause);
+  while (true) {
+    const auto session = std::make_shared<Session>();
+    {
+      MutexLock lock(mu_);
+      if (leaves_) return;
+      session_ = session;
+      is_out_ = false;
+    }
+    const auto begun = std::chrono::steady_clock::now();
+    JoinOnce(session);
+    MutexLock lock(mu_);
+    session_ = nullptr;
+    is_out_ = true;
+    changed_.NotifyAll();
+    // A Join that has lasted is followed by another one at once.
+    const bool has_lasted = std::chrono::steady_clock::now() - begun > kLongestPause;
+    pause = has_lasted ? kFirstPause : std::min<std::chrono::milliseconds>(2 * pause, kLongestPause);
+    const auto until = std::chrono::steady_clock::now() + pause;
+    while (!leaves_ && changed_.WaitUntil(mu_, until)) continue;
+  }
+}
+
+absl::Status Membership::Open(Session& session) const {
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  if (!options_.authority_file.empty()) {
+    grpc::SslCredentialsOptions tls;
+    ASSIGN_OR_RETURN(tls.pem_root_certs, ReadSecret(options_.authority_file, "--group_ca"));
+    credentials = grpc::SslCredentials(tls);
+  }
+  if (!options_.token_file.empty()) {
+    ASSIGN_OR_RETURN(const std::string token, ReadSecret(options_.token_file, "--group_token_file"));
+    session.context.AddMetadata("authorization", "Bearer " + token);
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // A connection of its own: no wait that an earlier one has left.
+  session.stub = v1::GroupService::NewStub(grpc::CreateCustomChannel(options_.leader, credentials, arguments));
+  session.stream = session.stub->Join(&session.context);
+  return absl::OkStatus();
+}
+
+void Membership::JoinOnce(const std::shared_ptr<Session>& session) {
+  if (const absl::Status opened = Open(*session); !opened.ok()) {
+    LogEvent("group_join_ended", LogLevel::kError, opened.message());
+    return;
+  }
+  loop_->Post([this] {
+    wants_join_ = true;
+    JoinWhenOut();
+  });
+  while (true) {
+    const auto message = std::make_shared<v1::JoinResponse>();
+    if (!session->stream->Read(message.get())) break;
+    loop_->Post([this, message] { HeardNow(*message); });
+  }
+  grpc::Status ended;
+  {
+    MutexLock lock(session->mu);
+    ended = session->stream->Finish();
+    session->is_over = true;
+  }
+  LogEvent("group_join_ended", ended.ok() ? LogLevel::kInfo : LogLevel::kWarning,
+           absl::StrCat("the leader at ", options_.leader, ": ", ended.ok() ? "this process has left" : ended.error_message()));
+  loop_->Post([this] {
+    wants_join_ = false;
+    rank_->Lost();
+  });
+}
+
+// The work of an earlier Join may have to end first.
+void Membership::JoinWhenOut() {
+  if (!wants_join_ || rank_->member().phase() != GroupMember::Phase::kOut) return;
+  wants_join_ = false;
+  files_.clear();
+  files_memory_ = Reservation(Budget::PartOf(runner_.memory));
+  rank_->Join();
+}
+
+void Membership::HeardNow(v1::JoinResponse& message) {
+  if (message.has_part()) {
+    v1::JoinResponse::Part& part = *message.mutable_part();
+    if (const absl::Status charged = files_memory_.Grow(static_cast<int64_t>(part.data().size())); !charged.ok()) {
+      return Cancel(Annotate(charged, "the state of the group"));
+    }
+    std::shared_ptr<std::string>& file = files_[part.model()][part.file()];
+    if (file == nullptr) file = std::make_shared<std::string>();
+    file->append(part.data());
+    return;
+  }
+  if (message.has_meeting()) {
+    if (meeting_ != nullptr) meeting_->Heard(message.meeting().key(), message.meeting().value());
+    return;
+  }
+  if (message.has_state()) listed_.assign(message.state().models().begin(), message.state().models().end());
+  if (message.has_form()) {
+    meeting_ = std::make_shared<Meeting>([this, loop = loop_](const std::string& key, const std::string& value) {
+      loop->Post([this, key, value] {
+        v1::JoinRequest text;
+        text.mutable_meeting()->set_key(key);
+        text.mutable_meeting()->set_value(value);
+        Say(text);
+      });
+    });
+    rank_->SetRing(message.form().ring(), message.form().key(), meeting_);
+  }
+  if (message.has_step()) rank_->SetStep(ToStep(message.step()));
+  if (const std::optional<FromLeader::Any> word = FromProto(message); word.has_value()) rank_->Heard(*word);
+}
+
+void Membership::Say(const v1::JoinRequest& message) {
+  std::shared_ptr<Session> session;
+  {
+    MutexLock lock(mu_);
+    session = session_;
+  }
+  if (session == nullptr) return;
+  MutexLock lock(session->mu);
+  if (!session->is_over) session->stream->Write(message);
+}
+
+void Membership::SayWord(const FromMember::Any& word, RingReducer::Clock::duration waited) {
+  v1::JoinRequest message = ToProto(word);
+  if (message.has_hello()) message.mutable_hello()->set_name(options_.name);
+  if (message.has_computed()) ToProto(waited, message.mutable_computed()->mutable_waited());
+  Say(message);
+}
+
+void Membership::Cancel(const absl::Status& why) {
+  LogEvent("group_left", LogLevel::kWarning, why.message());
+  MutexLock lock(mu_);
+  if (session_ != nullptr) session_->context.TryCancel();
+}
+
+absl::StatusOr<RankStep> Membership::ToStep(const v1::JoinResponse::Step& step) {
+  const auto model = models_.find(step.model());
+  if (model == models_.end()) return NotFound("a member of the group has no model '", step.model(), "'");
+  RankStep part;
+  part.hosted = model->second;
+  ASSIGN_OR_RETURN(part.trainer, part.hosted->NeedTrainer());
+  ASSIGN_OR_RETURN(part.inputs, DecodeTensors("input", step.inputs(), Attachments(), part.hosted->host_allocator()));
+  part.step.rows = step.rows();
+  part.step.shards = step.shards();
+  part.step.first = step.first();
+  part.step.count = step.count();
+  return part;
+}
+
+NamedModels Membership::ListModels() const { return NamedModels(models_.begin(), models_.end()); }
+
+void Membership::Load(std::function<void(absl::Status)> done) {
+  std::erase_if(models_,
+                [this](const auto& model) { return std::find(listed_.begin(), listed_.end(), model.first) == listed_.end(); });
+  LoadNext(std::move(done));
+}
+
+void Membership::LoadNext(std::function<void(absl::Status)> done) {
+  if (files_.empty()) {
+    files_memory_ = Reservation(Budget::PartOf(runner_.memory));
+    const auto missing =
+        std::find_if(listed_.begin(), listed_.end(), [this](const std::string& name) { return !models_.contains(name); });
+    return done(missing == listed_.end() ? absl::OkStatus()
+                                         : absl::DataLossError(absl::StrCat("the state lacks model '", *missing, "'")));
+  }
+  const auto next = files_.begin();
+  const std::string name = next->first;
+  const auto files = std::make_shared<StateFiles>(std::move(next->second));
+  files_.erase(next);
+  models_.erase(name);  // Its memory is the new one's.
+  runner_.dispatch.Run(Weight::kHeavy, [this, loop = loop_, &devices = devices_, most = runner_.limits.max_model_bytes, name, files,
+                                        done = std::move(done)] {
+    FromFiles(name, std::move(*files), devices, most, [this, loop, name, done](absl::StatusOr<HostedModelPtr> made) {
+      loop->Post([this, name, done, made = std::move(made)] {
+        if (!made.ok()) return done(made.status());
+        models_[name] = *made;
+        LoadNext(done);
+      });
+    });
+  });
+}
+
+}  // namespace gluond::server

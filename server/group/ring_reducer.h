@@ -1,0 +1,86 @@
+// RingReducer adds up the gradients of one step over a ring.
+
+#ifndef SERVER_GROUP_RING_REDUCER_H_
+#define SERVER_GROUP_RING_REDUCER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "engine/core/mutex.h"
+#include "engine/train/gradient_reducer.h"
+#include "server/group/ring.h"
+
+namespace gluond::server {
+
+class RingReducer final : public GradientReducer, public std::enable_shared_from_this<RingReducer> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // The ring outlives the step.
+  explicit RingReducer(Ring& ring) : ring_(ring) {}
+
+  void Start(const View& view) override {
+    {
+      MutexLock lock(mu_);
+      ++under_way_;
+    }
+    ring_.Start({view.dtype, view.data, view.elements},
+                [self = shared_from_this()](const absl::Status& status) { self->Ended(status); });
+  }
+  void Finish(std::function<void(absl::Status)> done) override {
+    absl::Status status;
+    {
+      MutexLock lock(mu_);
+      finished_ = Clock::now();
+      if (under_way_ > 0) {
+        done_ = std::move(done);
+        return;
+      }
+      status = status_;
+    }
+    done(std::move(status));
+  }
+  void Abort() override { ring_.Abort(); }
+
+  // Whether the ring has failed, and not what this process computed.
+  bool has_failed() const {
+    MutexLock lock(mu_);
+    return !status_.ok();
+  }
+  // The time from the end of this process' own work to the end of the sums.
+  Clock::duration waited() const {
+    MutexLock lock(mu_);
+    return waited_;
+  }
+
+ private:
+  void Ended(const absl::Status& status) {
+    std::function<void(absl::Status)> done;
+    absl::Status first;
+    {
+      MutexLock lock(mu_);
+      status_.Update(status);
+      if (--under_way_ > 0 || done_ == nullptr) return;
+      waited_ = Clock::now() - finished_;
+      done = std::exchange(done_, nullptr);
+      first = status_;
+    }
+    done(std::move(first));
+  }
+
+  Ring& ring_;
+  mutable Mutex mu_;
+  int64_t under_way_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+  std::function<void(absl::Status)> done_ ABSL_GUARDED_BY(mu_);
+  Clock::time_point finished_ ABSL_GUARDED_BY(mu_);
+  Clock::duration waited_ ABSL_GUARDED_BY(mu_){};
+};
+
+}  // namespace gluond::server
+
+#endif  // SERVER_GROUP_RING_REDUCER_H_

@@ -1,0 +1,126 @@
+"""A group of servers as processes of this machine: a leader, and members that are killed, stopped, and started again."""
+
+import array
+import contextlib
+import os
+import random
+import signal
+import time
+
+from google.protobuf import json_format
+
+from gluond.v1 import graph_pb2, group_pb2, model_pb2, parameters_pb2, tensor_pb2, trainer_pb2, training_pb2
+from tests.fault.peer import Peer
+from tests.server.running_server import RunningServer
+
+GLOO = "--gloo_plugin=server/group/gloo/libgluond_gloo.so"
+CLASSES = 4
+
+
+def tensor(shape, values):
+    return tensor_pb2.Tensor(shape=shape, raw=array.array("f", values).tobytes())
+
+
+def block(tree):
+    return json_format.ParseDict(tree, graph_pb2.Block())
+
+
+def layer(kind, *children, **attributes):
+    return {"block": kind, "attributes": attributes, "children": list(children)}
+
+
+class GroupOfServers:
+    """A leader, whose ring has up to `most` processes, and its members; stops all when the `with` block ends."""
+
+    def __init__(self, most, least=1, timeout="2s", leader_flags=()):
+        self._flags = [f"--group_size={least}:{most}", "--group_allow_solo", f"--group_timeout={timeout}", GLOO, "--cpu_threads=1"]
+        self._timeout = timeout
+        self._ends = contextlib.ExitStack()
+        self.members = []
+        self.leader = self._server("--group=127.0.0.1:0", "--group_role=leader", *leader_flags)
+        self.peer = self._ends.enter_context(Peer(self.leader.address))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self._ends.close()
+
+    def _server(self, *flags):
+        log = self._ends.enter_context(open(os.devnull, "w"))
+        return self._ends.enter_context(RunningServer(*self._flags, *flags, stdout=log, stderr=log))
+
+    def add_member(self, *flags):
+        member = self._server(f"--group={self.leader.address}", "--group_role=member", *flags)
+        self.members.append(member)
+        return member
+
+    def group(self):
+        answer = self.peer.call("GroupService/GetGroup", group_pb2.GetGroupRequest())
+        return group_pb2.GetGroupResponse.FromString(answer)
+
+    def await_ranks(self, ranks, seconds=60):
+        """Waits until so many processes compute together."""
+        end = time.monotonic() + seconds
+        while True:
+            group = self.group()
+            if sum(each.place == group_pb2.GroupMember.RANK for each in group.members) == ranks:
+                return group
+            if time.monotonic() > end:
+                raise AssertionError(f"there are not {ranks} ranks within {seconds} s:\n{group}")
+            time.sleep(0.05)
+
+    def define(self, model, net, shape, shards, optimizer="sgd", **attributes):
+        request = model_pb2.DefineModelRequest(
+            model=model,
+            block=block(net),
+            variables=[graph_pb2.Variable(name="data", shape=[-1, *shape[1:]])],
+            seed=7,
+            replace=True,
+            placement={"group": True, "virtual_shards": shards},
+        )
+        self.peer.call("ModelService/DefineModel", request)
+        request = parameters_pb2.InitializeParametersRequest(model=model, initializer=graph_pb2.Component(name="Xavier"))
+        self.peer.call("ModelService/InitializeParameters", request)
+        component = json_format.ParseDict({"name": optimizer, "attributes": attributes}, graph_pb2.Component())
+        self.peer.call(
+            "TrainingService/CreateTrainer",
+            trainer_pb2.CreateTrainerRequest(
+                model=model,
+                loss=graph_pb2.Component(name="SoftmaxCrossEntropyLoss"),
+                optimizer=component,
+                metrics=[graph_pb2.Component(name="accuracy")],
+            ),
+        )
+
+    def step(self, model, batch, number=0, timeout=60):
+        call = {"client_id": "group-test", "sequence": number} if number else None
+        request = training_pb2.TrainStepRequest(model=model, inputs=batch, call=call)
+        return training_pb2.TrainStepResponse.FromString(self.peer.call("TrainingService/TrainStep", request, timeout))
+
+    def bits(self, model):
+        """All values of a model."""
+        request = parameters_pb2.GetParametersRequest(model=model, encoding=tensor_pb2.Tensor.RAW)
+        answer = parameters_pb2.GetParametersResponse.FromString(self.peer.call("ModelService/GetParameters", request))
+        return {name: value.raw for name, value in answer.parameters.items()}
+
+
+def batches(shape, count, seed=1):
+    """Batches whose first dimension is the rows."""
+    rng = random.Random(seed)
+    size = 1
+    for dim in shape:
+        size *= dim
+    return [
+        {
+            "data": tensor(shape, (rng.random() for _ in range(size))),
+            "label": tensor(shape[:1], (rng.randrange(CLASSES) for _ in range(shape[0]))),
+        }
+        for _ in range(count)
+    ]
+
+
+def kill(server, number=signal.SIGKILL):
+    server.process.send_signal(number)
+    if number == signal.SIGKILL:
+        server.process.wait()
