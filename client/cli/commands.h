@@ -31,6 +31,7 @@ absl::Status Sessions(const Arguments& arguments);
 absl::Status Publish(const Arguments& arguments);
 absl::Status Versions(const Arguments& arguments);
 absl::Status Load(const Arguments& arguments);
+absl::Status Group(const Arguments& arguments);
 absl::Status Health(const Arguments& arguments);
 absl::Status Token(const Arguments& arguments);
 absl::Status Certificates(const Arguments& arguments);

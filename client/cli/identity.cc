@@ -125,9 +125,10 @@ absl::Status WriteToken(const std::string& file, const std::string& token) {
 absl::StatusOr<std::vector<std::string>> RolesOf(const std::string& roles) {
   std::vector<std::string> list = absl::StrSplit(roles, ',');
   for (const std::string& role : list) {
-    if (role == "infer" || role == "train" || role == "publish" || role == "admin") continue;
+    if (role == "infer" || role == "train" || role == "publish" || role == "admin" || role == "follow" || role == "member")
+      continue;
     return absl::InvalidArgumentError(absl::StrCat("--roles: '", role,
-                                                   "' is no role; want infer, train, publish or admin, or "
+                                                   "' is no role; want infer, train, publish, admin, follow or member, or "
                                                    "several with commas"));
   }
   return list;
@@ -180,7 +181,8 @@ absl::Status Token(const Arguments& arguments) {
   options.AddExample("gluond token alice --roles=train,publish --file=alice.token >>identities");
   options.AddExample("gluond token alice --roles=train --jwt_key=tls/ca.key --issuer=me --audience=gluond >keys.pem");
   options.AddPositional("NAME", &name, "The name in logs of whoever has the token; a tenant's: TENANT/NAME.");
-  options.Add("roles", &roles, "What he may do: infer, train, publish, admin, or several with commas.");
+  options.Add("roles", &roles,
+              "What he may do: infer, train, publish, admin, follow or member (other servers), or several with commas.");
   options.Add("file", &file,
               "Where the token is written, readable for its owner alone. Default: NAME.token, with a dot for a slash.");
   options.Add("jwt_key", &key, "A private key in PEM, of RSA or the curve P-256, that signs a JSON Web Token.");

@@ -33,6 +33,7 @@ constexpr Command kCommands[] = {
     {"publish", "Serves a version of a model as it is now.", Publish},
     {"versions", "Lists published versions, routes requests to them or retires one.", Versions},
     {"load", "Puts load on a server and measures its answers.", Load},
+    {"group", "Shows the servers that train models together, or lets one leave.", Group},
     {"health", "Asks a server whether it is well.", Health},
     {"token", "Makes a bearer token, and the server's line on whom it stands for.", Token},
     {"certificates", "Makes an authority's, a server's and a client's certificate, for tests.", Certificates},

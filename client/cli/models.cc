@@ -18,7 +18,11 @@ std::string ShapeOf(const v1::Variable& variable) {
 void Describe(const v1::Model& model) {
   std::cout << model.name() << " on " << model.device() << ": " << model.node_count() << " nodes, " << model.parameter_elements()
             << " parameters, " << Bytes(model.tensor_bytes()) << ", "
-            << (model.has_trainer() ? absl::StrCat("trained for ", model.step(), " steps") : std::string("no trainer")) << "\n\n";
+            << (model.has_trainer() ? absl::StrCat("trained for ", model.step(), " steps") : std::string("no trainer"))
+            << (model.placement().group()
+                    ? absl::StrCat(", by a group of servers in ", model.placement().virtual_shards(), " virtual shards")
+                    : "")
+            << "\n\n";
   Table rows = {{"name", "kind", "shape", "dtype", "state"}};
   const auto add = [&](const auto& variables, const std::string& kind, bool has_value) {
     for (const v1::Variable& variable : variables) {

@@ -54,6 +54,7 @@ absl::Status Serve(const Arguments& arguments) {
                  "  --store_dir=FOLDER    keeps checkpoints there, and the models for the next start\n"
                  "  --checkpoint_every=500steps,10m   how often models are saved meanwhile\n"
                  "  --devices=LIST        auto, cpu or gpu:0\n"
+                 "  --group=HOST:PORT     trains models together with other servers: leads there, or joins\n"
                  "  --serve=FILE          versions to serve, in YAML; SIGHUP has it read again\n"
                  "  --check               checks the flags and files, and ends\n\n"
                  "`gluond-server --help` lists them all.\n";

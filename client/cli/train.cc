@@ -37,6 +37,8 @@ struct TrainOptions {
   int64_t seed = 1;
   bool replace = false;
   bool resume = false;
+  bool group = false;
+  int64_t virtual_shards = 0;
 
   void AddTo(Options* options);
   absl::Status Complete();
@@ -58,6 +60,11 @@ void TrainOptions::AddTo(Options* options) {
   options->Add("resume", &resume,
                "Goes on with the model from the step that its trainer is at, after a crash of the server or of this command. "
                "Wants the other options as they were.");
+  options->Add("group", &group, "All servers of the group that the server leads train together; `gluond group` shows them.");
+  options->Add(
+      "virtual_shards", &virtual_shards,
+      "The parts into which the group cuts a batch, a power of two. Equal numbers give equal bits. 0: as many as the group "
+      "may have servers.");
 }
 
 absl::Status TrainOptions::Complete() {
@@ -65,6 +72,10 @@ absl::Status TrainOptions::Complete() {
     return absl::InvalidArgumentError(
         "--batch_size must be positive; --epochs, --learning_rate and --seed must not be "
         "negative.");
+  }
+  if (virtual_shards < 0 || (virtual_shards > 0 && !group)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--virtual_shards is ", virtual_shards, "; want a power of two, with --group, or 0"));
   }
   if (model.empty()) model = recipe;
   if (checkpoint.empty()) checkpoint = model;
@@ -79,10 +90,12 @@ absl::Status Upload(const client::Client& client, const std::string& name, Label
 
 absl::StatusOr<client::Model> Define(const client::Client& client, const TrainOptions& options, const Recipe& recipe,
                                      const client::Shape& image, int64_t all_steps) {
+  client::DefineOptions define = {
+      .device = options.device, .seed = static_cast<uint64_t>(options.seed), .replace = options.replace, .group = options.group};
+  if (options.virtual_shards > 0) define.virtual_shards = options.virtual_shards;
   CLIENT_ASSIGN_OR_RETURN(
       const client::Model model,
-      client.DefineModel(options.model, recipe.network, {client::Input("data", {-1, image[1], image[2], image[3]})},
-                         {.device = options.device, .seed = static_cast<uint64_t>(options.seed), .replace = options.replace}));
+      client.DefineModel(options.model, recipe.network, {client::Input("data", {-1, image[1], image[2], image[3]})}, define));
   CLIENT_RETURN_IF_ERROR(model.Initialize(client::Named("Xavier")));
   CLIENT_RETURN_IF_ERROR(
       model

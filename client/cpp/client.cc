@@ -8,6 +8,7 @@
 namespace gluond::client {
 namespace {
 
+using Groups = v1::GroupService::Stub;
 using Models = v1::ModelService::Stub;
 using Operators = v1::OperatorService::Stub;
 using Sessions = v1::SessionService::Stub;
@@ -102,6 +103,9 @@ absl::StatusOr<Model> Client::DefineModel(const std::string& name, const v1::Gra
 
 absl::StatusOr<Model> Client::Define(v1::DefineModelRequest request, const std::vector<v1::Variable>& variables,
                                      const DefineOptions& options) const {
+  if (options.virtual_shards.has_value() && !options.group) {
+    return absl::InvalidArgumentError("virtual_shards are the parts of a batch in a group of servers; set `group` as well");
+  }
   request.mutable_variables()->Add(variables.begin(), variables.end());
   request.set_device(options.device);
   request.set_seed(options.seed);
@@ -109,6 +113,8 @@ absl::StatusOr<Model> Client::Define(v1::DefineModelRequest request, const std::
   if (options.ttl != absl::InfiniteDuration()) {
     request.mutable_ttl()->set_seconds(absl::ToInt64Seconds(options.ttl));
   }
+  if (options.group) request.mutable_placement()->set_group(true);
+  if (options.virtual_shards.has_value()) request.mutable_placement()->set_virtual_shards(*options.virtual_shards);
   Model model = GetModel(request.model());
   CLIENT_RETURN_IF_ERROR(connection_->Apply(&Models::DefineModel, std::move(request), timeout_).status());
   return model;
@@ -224,6 +230,16 @@ absl::StatusOr<v1::CheckGradientResponse> Client::CheckGradient(const std::strin
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo() const {
   return connection_->Call(&v1::ServerService::Stub::GetServerInfo, v1::GetServerInfoRequest(), timeout_);
+}
+
+absl::StatusOr<v1::GetGroupResponse> Client::GetGroup() const {
+  return connection_->Call(&Groups::GetGroup, v1::GetGroupRequest(), timeout_);
+}
+
+absl::Status Client::DrainMember(int64_t member) const {
+  v1::DrainMemberRequest request;
+  request.set_member(member);
+  return connection_->Delete(&Groups::DrainMember, request, timeout_);
 }
 
 }  // namespace gluond::client

@@ -43,6 +43,9 @@ struct DefineOptions {
   uint64_t seed = 0;
   absl::Duration ttl = absl::InfiniteDuration();  // Without a call for so long, the model is deleted.
   bool replace = false;
+  bool group = false;  // Trained by all servers of the group that this one leads.
+  // The parts into which the rows of a batch are cut, a power of two; equal numbers give equal bits. Only with `group`.
+  std::optional<int64_t> virtual_shards = {};
 };
 
 struct InvokeOptions {
@@ -118,6 +121,11 @@ class Client {
                                                           const Attributes& attributes = {}) const;
 
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo() const;
+
+  // The group that the server leads. FAILED_PRECONDITION: it leads none.
+  absl::StatusOr<v1::GetGroupResponse> GetGroup() const;
+  // Lets a member (v1::GroupMember.member) leave between two steps. NOT_FOUND: there is no such member.
+  absl::Status DrainMember(int64_t member) const;
 
   const std::shared_ptr<grpc::Channel>& channel() const { return connection_->channel(); }
 

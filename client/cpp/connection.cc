@@ -49,7 +49,7 @@ Connection::Connection(std::string address, Options options, std::shared_ptr<grp
       channel_(std::move(channel)),
       stubs_(v1::OperatorService::NewStub(channel_), v1::ModelService::NewStub(channel_), v1::TrainingService::NewStub(channel_),
              v1::ServingService::NewStub(channel_), v1::ServerService::NewStub(channel_), v1::SessionService::NewStub(channel_),
-             inference::GRPCInferenceService::NewStub(channel_)) {}
+             v1::GroupService::NewStub(channel_), inference::GRPCInferenceService::NewStub(channel_)) {}
 
 absl::Status Connection::ToStatus(const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();

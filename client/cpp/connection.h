@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "client/cpp/access.h"
 #include "client/cpp/tensor_message.h"
+#include "gluond/v1/group.grpc.pb.h"
 #include "gluond/v1/model.grpc.pb.h"
 #include "gluond/v1/operator.grpc.pb.h"
 #include "gluond/v1/server.grpc.pb.h"
@@ -259,7 +260,7 @@ class Connection {
   const std::tuple<std::unique_ptr<v1::OperatorService::Stub>, std::unique_ptr<v1::ModelService::Stub>,
                    std::unique_ptr<v1::TrainingService::Stub>, std::unique_ptr<v1::ServingService::Stub>,
                    std::unique_ptr<v1::ServerService::Stub>, std::unique_ptr<v1::SessionService::Stub>,
-                   std::unique_ptr<inference::GRPCInferenceService::Stub>>
+                   std::unique_ptr<v1::GroupService::Stub>, std::unique_ptr<inference::GRPCInferenceService::Stub>>
       stubs_;
   uint64_t chunk_bytes_ = 1 << 20;
   std::mutex mu_;

@@ -20,6 +20,7 @@ OUTPUT = HERE / MESSAGES
 # The files of the client's protocol, and those that they import.
 SOURCES = [
     "gluond/v1/session.proto",
+    "gluond/v1/group.proto",
     "gluond/v1/operator.proto",
     "gluond/v1/server.proto",
     "gluond/v1/model.proto",

@@ -10,6 +10,7 @@
 
 from ._remote.datasets import Column, Dataset, DatasetDescription, datasets
 from ._remote.descriptions import ModelDescription, TrainerDescription, Variable
+from ._remote.groups import GroupDescription, GroupMember, Placement, group
 from ._remote.model import CheckpointDescription, Model, models
 from ._remote.program import Program
 from ._remote.saving import save_as_model
@@ -23,15 +24,19 @@ __all__ = [
     "Dataset",
     "DatasetDescription",
     "EarlyStopping",
+    "GroupDescription",
+    "GroupMember",
     "History",
     "Model",
     "ModelDescription",
+    "Placement",
     "Program",
     "Step",
     "TrainerDescription",
     "Variable",
     "VersionDescription",
     "datasets",
+    "group",
     "models",
     "retire",
     "route",

@@ -10,7 +10,8 @@ import numpy as np
 from .._attributes import text
 from .._proto import graph_pb2
 from .._wire.tensors import DTYPE_OF
-from . import components
+from . import components, groups
+from .groups import Placement
 
 
 class Variable(NamedTuple):
@@ -40,7 +41,8 @@ class TrainerDescription(NamedTuple):
 
 
 class ModelDescription(NamedTuple):
-    """A model. bytes: of all tensors that the server holds for it. version: counts the changes of its parameters."""
+    """A model. bytes: of all tensors that the server holds for it. version: counts the changes of its parameters. placement: None
+    where one server trains it."""
 
     name: str
     device: str
@@ -54,6 +56,7 @@ class ModelDescription(NamedTuple):
     version: int
     step: int
     created: datetime.datetime
+    placement: Optional[Placement] = None
 
 
 def _variable(proto: Any) -> Variable:
@@ -96,6 +99,7 @@ def of_model(proto: Any, trainer: Any = None) -> ModelDescription:
         proto.version,
         proto.step,
         created,
+        groups.placement_of(proto),
     )
 
 
@@ -131,6 +135,8 @@ def table(of: ModelDescription) -> str:
         f"  {of.operators} operators, {of.parameter_elements:,} trained numbers, {of.bytes:,} bytes on the server, "
         f"version {of.version}",
     ]
+    if of.placement is not None:
+        lines.append(f"  trained by a group of servers, in {of.placement.virtual_shards} virtual shards")
     for title, variables in (("Inputs", of.inputs), ("Outputs", of.outputs)):
         lines += [title, *_table([(each.name, _shape(each), _type(each)) for each in variables])]
     lines += ["Parameters", *_table([(each.name, _shape(each), _type(each), _facts(each)) for each in of.parameters])]

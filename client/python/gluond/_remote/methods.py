@@ -8,6 +8,7 @@ from .._proto import (
     checkpoint_pb2,
     dataset_pb2,
     explain_pb2,
+    group_pb2,
     grpc_service_pb2,
     model_pb2,
     parameters_pb2,
@@ -72,6 +73,8 @@ PUBLISH_MODEL = _method("ServingService", "PublishModel", serving_pb2)
 LIST_VERSIONS = _method("ServingService", "ListVersions", serving_pb2)
 ROUTE_VERSIONS = _method("ServingService", "RouteVersions", serving_pb2)
 RETIRE_VERSION = _method("ServingService", "RetireVersion", serving_pb2)
+
+GET_GROUP = _method("GroupService", "GetGroup", group_pb2)
 
 MODEL_CONFIG = _of_protocol("ModelConfig")
 MODEL_INFER = _of_protocol("ModelInfer")

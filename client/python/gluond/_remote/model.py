@@ -21,6 +21,7 @@ from . import (
     datasets,
     descriptions,
     graphs,
+    groups,
     inference,
     methods,
     program,
@@ -91,6 +92,8 @@ class Model:
         replace: bool = False,
         seed: int = 0,
         device: Optional[str] = None,
+        group: bool = False,
+        virtual_shards: Optional[int] = None,
     ) -> "Model":
         """Makes a model of a HybridBlock's graph, with the Block's values where it has some; others are drawn on the
         server, with the parameters' own initializers, else with `initializer`.
@@ -100,11 +103,15 @@ class Model:
 
         inputs: their shapes, with -1 for a size that varies, or arrays like them; default: as in the Block's first run. With
         `loss` the model gets a trainer (see create_trainer), with the optimizer or a gluon.Trainer's. replace: replaces a
-        model of that name. device: `cpu` or `gpu:0`. seed: of the server's random numbers for it.
+        model of that name. device: `cpu` or `gpu:0`. seed: of the server's random numbers for it. group, virtual_shards: as for
+        save_as_model.
         """
         client = calls.current()
+        placement = groups.requested(group, virtual_shards)
         traced = graphs.trace(block, inputs)
-        request = model_pb2.DefineModelRequest(model=name, graph=traced.graph, device=device or "", seed=seed, replace=replace)
+        request = model_pb2.DefineModelRequest(
+            model=name, graph=traced.graph, device=device or "", seed=seed, replace=replace, placement=placement
+        )
         request.variables.extend(each.variable() for each in traced.inputs)
         given = arrays.of_parameters({key: each for key, each in traced.parameters.items() if each._data is not None})
         for key, parameter in traced.parameters.items():
@@ -449,6 +456,7 @@ def models() -> List[Model]:
     for proto in (model for page in pages for model in page.models):
         model = Model(proto.name)
         trained = f", {proto.step:,} steps" if proto.has_trainer else ""
-        model._summary = f" on {proto.device}: {proto.parameter_elements:,} trained numbers{trained}"
+        place = proto.device if groups.placement_of(proto) is None else f"{proto.device}, by a group"
+        model._summary = f" on {place}: {proto.parameter_elements:,} trained numbers{trained}"
         found.append(model)
     return found

@@ -12,7 +12,7 @@ from .._wire.encoding import number_of
 from ..base import MXNetError
 from ..gluon.trainer import Trainer
 from ..symbol import _server
-from . import arrays, graphs, states
+from . import arrays, graphs, groups, states
 from .blocks import remember
 from .graphs import Traced
 from .model import Model
@@ -28,6 +28,8 @@ def save_as_model(
     inputs: graphs.Shapes = None,
     replace: bool = False,
     seed: int = 0,
+    group: bool = False,
+    virtual_shards: Optional[int] = None,
 ) -> Model:
     """Saves a HybridBlock as a model of the server, which every client can then ask, train on and save.
 
@@ -38,8 +40,14 @@ def save_as_model(
     changes the other. Returns the model (see `mx.remote.Model`). `loss` and `trainer`, a gluon.Trainer of the Block's
     parameters, become the model's trainer. inputs: their shapes, with -1 for a size that varies; default: as in the
     first run after hybridize(), with another batch. replace: replaces a model of that name. seed: of its random numbers.
-    MXNetError: what of it the server cannot have, and what to do.
+
+    group: the model is trained by all servers of the group that this one leads (`gluond serve --group`; `mx.remote.group()` tells of
+    it). virtual_shards: the parts into which the rows of a batch are cut, a power of two. Equal numbers give equal bits, however
+    many servers compute; default: the largest power of two of servers that the group may have, which is also the least number.
+
+    MXNetError: what of it the server cannot have, and what to do; the server leads no group; virtual_shards without a group.
     """
+    placement = groups.requested(group, virtual_shards)
     if (loss is None) != (trainer is None):
         raise MXNetError(
             "a model's trainer needs both: save_as_model(name, loss=loss, trainer=trainer); without both, the "
@@ -56,6 +64,7 @@ def save_as_model(
         outputs=traced.outputs,
         seed=seed,
         device=next(iter(values.values()))._context._device if values else "",
+        placement=placement,
     )
     command.inputs.extend(each.variable() for each in traced.inputs)
     trained = None if trainer is None else {id(parameter) for parameter in trainer._params}
