@@ -151,7 +151,8 @@ progress() {
 
 build() {
   # Without a Bazel server, which would outlive the script.
-  local bazel=(bazel --batch build //server:gluond-server //client/cli:gluond //client/python:gluond/_bin/libgluond_stream.so)
+  local bazel=(bazel --batch build //server:gluond-server //client/cli:gluond //client/python:gluond/_bin/libgluond_stream.so
+                     //server/group/gloo:libgluond_gloo.so)
   rm -f "bazel-${PWD##*/}"
   if [[ -t 1 && -t 2 ]]; then
     "${bazel[@]}"

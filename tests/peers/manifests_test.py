@@ -32,13 +32,26 @@ def validate(document):
         kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
 
 
+def sorted_by_name(value):
+    """The value with each list of named things in the order of names, which means nothing to Kubernetes."""
+    if isinstance(value, dict):
+        return {key: sorted_by_name(each) for key, each in value.items()}
+    if isinstance(value, list):
+        named = all(isinstance(each, dict) and "name" in each for each in value)
+        found = [sorted_by_name(each) for each in value]
+        return sorted(found, key=lambda each: each["name"]) if named else found
+    return value
+
+
 class ObjectsTest(unittest.TestCase):
     def test_kubernetes_takes_each_object(self):
-        found = {**manifests.objects(manifests.BASE), **manifests.objects(manifests.MONITORING)}
-        self.assertEqual(len(found), 6)
-        for key, document in found.items():
-            with self.subTest(object=key):
-                validate(document)
+        for folder, count in {"base": 4, "monitoring": 2, "cpu": 4, "gpu": 4, "group": 6, "serving": 6}.items():
+            overlay = next((each for each in manifests.OVERLAYS if each.name == folder), None)
+            found = manifests.complete(overlay) if overlay else manifests.objects(manifests.FOLDER / folder)
+            self.assertEqual(len(found), count, folder)
+            for key, document in found.items():
+                with self.subTest(folder=folder, object=key):
+                    validate(document)
 
     def test_a_mistake_is_found(self):
         workload = manifests.objects(manifests.BASE)["StatefulSet", "gluond"]
@@ -64,28 +77,26 @@ class RenderedTest(unittest.TestCase):
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         return {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(ran.stdout)}
 
-    def test_an_overlay_is_the_base_with_its_patch(self):
-        base = manifests.objects(manifests.BASE)
+    def test_kustomize_makes_what_the_tests_take_an_overlay_for(self):
         for overlay in manifests.OVERLAYS:
             with self.subTest(overlay=overlay.name):
                 rendered = self.render(overlay)
                 for document in rendered.values():
                     validate(document)
+                folder = manifests.config_folder(overlay)
+                (generated,) = manifests.kustomization(folder)["configMapGenerator"]
                 (config,) = (name for kind, name in rendered if kind == "ConfigMap")
-                self.assertRegex(config, r"^gluond-config-\w{10}$")
-                self.assertEqual(set(rendered), set(base) | {("ConfigMap", config)})
-                text = (manifests.BASE / "server.yaml").read_text()
-                self.assertEqual(rendered["ConfigMap", config]["data"], {"server.yaml": text})
+                self.assertRegex(config, rf"^{generated['name']}-\w{{10}}$")
+                text = (folder / "server.yaml").read_text()
+                self.assertEqual(rendered.pop(("ConfigMap", config))["data"], {"server.yaml": text})
 
-                workload = rendered["StatefulSet", "gluond"]
-                expected = base["StatefulSet", "gluond"]
-                patch, (image,) = manifests.patch(overlay), manifests.kustomization(overlay)["images"]
-                manifests.container(expected).update(manifests.container(patch))
-                manifests.container(expected)["image"] = f"{image['newName']}:{image['newTag']}"
-                pod = expected["spec"]["template"]["spec"]
-                pod.update({key: value for key, value in patch["spec"]["template"]["spec"].items() if key != "containers"})
-                next(each for each in pod["volumes"] if each["name"] == "config")["configMap"]["name"] = config
-                self.assertEqual(workload, expected)
+                expected = manifests.complete(overlay)
+                (workload,) = (document for (kind, _), document in expected.items() if kind in manifests.WORKLOADS)
+                (image,) = manifests.kustomization(overlay)["images"]
+                manifests.container(workload)["image"] = f"{image['newName']}:{image['newTag']}"
+                (volume,) = (each for each in manifests.pod(workload)["volumes"] if each["name"] == "config")
+                volume["configMap"]["name"] = config
+                self.assertEqual(sorted_by_name(rendered), sorted_by_name(expected))
 
     def test_the_component_adds_what_prometheus_needs(self):
         for overlay in manifests.OVERLAYS:

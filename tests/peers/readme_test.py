@@ -1,4 +1,4 @@
-"""README.md, played as it stands but for the port: from a server's start to a rollback, and real grpcurl."""
+"""README.md, played as it stands but for the port: from a server's start to a rollback, real grpcurl, and a group of servers."""
 
 from tests.peers import installed  # The first import: it goes on in another Python.
 import os
@@ -37,15 +37,17 @@ class ReadmeTest(unittest.TestCase):
                     "GLUOND_ADDRESS": f"127.0.0.1:{port}",
                 },
             )
-            log = (pathlib.Path(folder) / "serve.log").read_text()
-            curve = (pathlib.Path(folder) / "curve.svg").exists()
+            log = "".join(path.read_text() for path in sorted(pathlib.Path(folder).glob("*.log")))
+            curves = [(pathlib.Path(folder) / each).exists() for each in ("curve.svg", "group.svg")]
         said = f"{ran.stdout}\n{ran.stderr}\n{log}"
         self.assertEqual(ran.returncode, 0, said)
-        self.assertTrue(curve)
+        self.assertEqual(curves, [True, True])
         self.assertRegex(ran.stdout, r"\[0\.8\d+, 0\.8\d+, 0\.8\d+\]\n1\n", said)
         self.assertRegex(ran.stdout, r"\n0\.[89]\d*\n", "the loop learns")
         self.assertIn("\n(1, 10)\n", ran.stdout)
         self.assertIn("all documents were answered", ran.stdout)
+        self.assertIn(": 2 processes are there, steps run with 1 to 2\n", ran.stdout, "the member was there when it was killed")
+        self.assertRegex(ran.stdout, r"\ntest accuracy: 0\.[89]\d+\n", "the training of the group went on")
 
 
 if __name__ == "__main__":
