@@ -4,7 +4,7 @@ microseconds, one line for each case named on a line of standard input; network_
 usage: gluon_bench.py {gluond,mxnet}
 
 gluond works with the server at GLUOND_ADDRESS. The case `echo_N` sends N bytes to the echo server at ECHO_ADDRESS, by
-grpcio, and gets them back.
+grpcio, and gets them back. `kill_N` kills process N, a member of the group that gluond leads.
 MXNet needs numpy<1.24. Threads are OMP_NUM_THREADS.
 """
 
@@ -28,7 +28,7 @@ GLUONDS, OTHERS = {}, {}
 if sys.argv[1] == "gluond":
     import gluond_cases
 
-    GLUONDS, OTHERS = gluond_cases.CASES, {"memory": gluond_cases.memory}
+    GLUONDS, OTHERS = gluond_cases.CASES, {"memory": gluond_cases.memory, "ranks": gluond_cases.ranks}
 
 
 class Softmax(mx.operator.CustomOp):
@@ -251,6 +251,8 @@ def make(line):
     """A case, timed."""
     if line.startswith("echo_"):
         return Timed(*echo(int(line[len("echo_") :])))
+    if line.startswith("kill_"):
+        return gluond_cases.kill(int(line[len("kill_") :]))
     if line in CASES:
         return Timed(*CASES[line]())
     return GLUONDS[line]() if line in GLUONDS else gluon_networks.make(line)

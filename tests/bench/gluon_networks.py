@@ -86,6 +86,38 @@ def resnet50():
     return sequential(*layers, nn.GlobalAvgPool2D(), nn.Dense(cases.CLASSES))
 
 
+class TwoConvolutions(gluon.HybridBlock):
+    """3x3 twice, beside a shortcut."""
+
+    def __init__(self, channels, stride, match):
+        super().__init__()
+        with self.name_scope():
+            self.body = sequential(
+                nn.Conv2D(channels, 3, stride, 1, use_bias=False),
+                nn.BatchNorm(),
+                nn.Activation("relu"),
+                nn.Conv2D(channels, 3, 1, 1, use_bias=False),
+                nn.BatchNorm(),
+            )
+            self.shortcut = nn.HybridSequential()
+            if match:
+                self.shortcut.add(nn.Conv2D(channels, 1, stride, use_bias=False), nn.BatchNorm())
+
+    def hybrid_forward(self, F, x):
+        return F.Activation(self.body(x) + (self.shortcut(x) if len(self.shortcut) else x), act_type="relu")
+
+
+def resnet20():
+    """As in networks.h."""
+    blocks, channels = cases.RESNET20
+    layers = [nn.Conv2D(channels, 3, 1, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu")]
+    for stage in range(3):
+        for i in range(blocks):
+            first = stage > 0 and i == 0
+            layers.append(TwoConvolutions(channels << stage, 2 if first else 1, first))
+    return sequential(*layers, nn.GlobalAvgPool2D(), nn.Dense(10))
+
+
 def mobilenet():
     return gluon.model_zoo.vision.MobileNet(cases.MOBILENET, classes=cases.CLASSES)
 

@@ -3,11 +3,13 @@ server keeps and compiles for a session."""
 
 import functools
 import os
+import signal
 import threading
 import time
 
 import network_cases as cases
-from gluon_networks import autograd, built, gluon, loss_of, mx, nd, network, nn, sequential, stepping, trainer_of
+import numpy as np
+from gluon_networks import autograd, built, gluon, loss_of, mx, nd, network, nn, resnet20, sequential, stepping, trainer_of
 
 from gluond._remote import calls, methods  # No public function tells the server's memory.
 
@@ -158,6 +160,63 @@ def signatures():
     return Signatures()
 
 
+# The rows of a shard, of a model that the server's group trains.
+_SHARD_ROWS = 2 if cases.TINY else 32
+
+
+@functools.lru_cache(maxsize=None)
+def _grouped(shards):
+    """A function that takes a step of ResNet-20 by the server's group."""
+    rows = shards * _SHARD_ROWS
+    values = np.random.RandomState(0).uniform(size=(rows, *cases.RESNET20_IMAGE)).astype("float32")
+    classes = (np.arange(rows) % 10).astype("float32")
+    model = mx.remote.Model.define(
+        _name(f"group-{shards}"),
+        resnet20(),
+        (-1, *cases.RESNET20_IMAGE),
+        loss=gluon.loss.SoftmaxCrossEntropyLoss(),
+        optimizer="sgd",
+        optimizer_params={"learning_rate": 0.01, "momentum": 0.9},
+        initializer=mx.init.Xavier(),
+        replace=True,
+        group=True,
+        virtual_shards=shards,
+    )
+    return lambda: model.train_step(values, classes).loss
+
+
+def group_step(shards):
+    return cases.Timed(_grouped(shards), 1 if cases.TINY else 10, warm=3)
+
+
+def ranks():
+    """The processes of the server's group that compute."""
+    return sum(each.place == "RANK" for each in mx.remote.group().members)
+
+
+def kill(process):
+    """The time from the end of a process of the group, amid a step, to the end of the first step that ends later."""
+    step, ended = _grouped(2), []
+
+    def end():
+        ended.append(time.perf_counter())
+        os.kill(process, signal.SIGKILL)
+
+    def figure():
+        begin = time.perf_counter()
+        step()
+        killing = threading.Timer((time.perf_counter() - begin) / 2, end)
+        killing.start()
+        while True:
+            step()
+            now = time.perf_counter()
+            if ended and now > ended[0]:
+                killing.join()
+                return (now - ended[0]) * 1e6
+
+    return cases.Timed(figure=figure)
+
+
 def memory():
     """The most bytes of tensors that the server has held at once."""
     info = calls.current().call(methods.GET_SERVER_INFO, methods.GET_SERVER_INFO.request())
@@ -170,6 +229,8 @@ CASES = {
     "adam": adam,
     "adam_executed": adam_executed,
     "adam_fit": adam_fit,
+    "group_step_1": lambda: group_step(1),
+    "group_step_2": lambda: group_step(2),
     "first_step": lambda: cases.Timed(figure=signatures().first),
     "second_step": lambda: cases.Timed(figure=signatures().second),
     "later_step": lambda: cases.Timed(figure=signatures().later),

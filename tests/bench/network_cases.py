@@ -16,6 +16,9 @@ LSTM = (2, 8, 3) if TINY else (2, 256, 35)
 ENCODER = (2, 8, 6, 2) if TINY else (4, 256, 128, 8)
 # Blocks of each stage, channels of the first convolution.
 RESNET50 = ((1, 1), 8) if TINY else ((3, 4, 6, 3), 64)
+# Blocks of each of the three stages, channels of the first one: on images of RESNET20_IMAGE.
+RESNET20 = (1, 4) if TINY else (3, 16)
+RESNET20_IMAGE = (3, 8, 8) if TINY else (3, 32, 32)
 # Width of the hidden layers, which is the input's, and their number.
 DENSE = {1024: (16, 2), 2048: (16, 2), 4096: (16, 1)} if TINY else {1024: (1024, 4), 2048: (2048, 4), 4096: (4096, 2)}
 # The share of MobileNet's channels.

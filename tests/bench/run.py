@@ -4,13 +4,14 @@
 usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--ort PYTHON] [--before PACKAGE] [--server NAME=PATH]...
     [--only WORD] [--quick] [--tiny]
 
-WORD is a part of `wire`, `python`, `indexing`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, `hybrid`, or of a network's name;
-`spatial:WORD` takes the cases of spatial_cases.py with that word, `serving:WORD` the rows of serving.py, of which `--quick`
-takes one short round each, `hybrid:WORD,WORD` those of hybrid.py. `quota` needs root and the kernel's control groups.
+WORD is a part of `wire`, `python`, `indexing`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, `hybrid`, `group`, or of a
+network's name; `spatial:WORD` takes the cases of spatial_cases.py with that word, `serving:WORD` the rows of serving.py, of which
+`--quick` takes one short round each, `hybrid:WORD,WORD` those of hybrid.py, and `group:WORD,WORD` those of group.py. `quota` needs
+root and the kernel's control groups.
 
 PATH is a gluond-server, or the folder bazel-bin of a build. `hybrid` measures the first one, and compares it with the others;
 `before` (or `before:WORD,WORD`, never a part of that word) does so with the rows of before.py. `--tiny` shrinks the networks of
-`hybrid`, to see that its rows work.
+`hybrid`, and of `group`, to see that their rows work.
 
 PYTHON is an interpreter that has PyTorch, or MXNet 1.9.1 with numpy<1.24; without one, that peer is left out. PACKAGE is the
 folder client/python of another revision, in which build_stubs.py has run: `python` compares the package with it. Every
@@ -31,12 +32,14 @@ import tempfile
 
 import before
 import comparison
+import group
 import hybrid
 import python_rows
 import serving
 import spatial_cases
 from sides import BIN, ROOT, Side, alternate, row, run_or_exit, servers, start_server, wait_for
 
+BUILT = ("//server:gluond-server", "//server/group/gloo:libgluond_gloo.so", "//client/cli:gluond", "//tests/bench:all")
 STEPS = {"mlp": 400, "lenet": 60, "resnet20": 5}
 
 
@@ -136,7 +139,7 @@ def check(options):
     """Ends the program where something is missing, before anything is built or measured."""
     before.check(options)
     in_python = any(options.only in part for part in ("python", "indexing", "fit", "neighbour"))
-    in_python = in_python or hybrid.wanted(options) or before.wanted(options)
+    in_python = in_python or hybrid.wanted(options) or before.wanted(options) or group.wanted(options)
     networks = any(options.only in network for network in STEPS) or wants_spatial(options) or hybrid.wanted(options)
     wanted = [
         (sys.executable, ("numpy", "grpc", "google.protobuf", "crc32c"), in_python),
@@ -159,12 +162,13 @@ def check(options):
     for program in (
         "server/gluond-server",
         "tests/bench/echo_server",
-        *(() if options.only.startswith(("hybrid", "before:python")) else others),
+        *(() if options.only.startswith(("hybrid", "group", "before:python")) else others),
+        *(group.PROGRAMS if group.wanted(options) else ()),
     ):
         if not (BIN / program).is_file():
             sys.exit(
-                f"{BIN / program} is missing; build it (bazel build //server:gluond-server //client/cli:gluond //tests/bench:all), or let "
-                "GLUOND_BIN name the folder where it is"
+                f"{BIN / program} is missing; build it (bazel build {' '.join(BUILT)}), or let GLUOND_BIN "
+                "name the folder where it is"
             )
 
 
@@ -209,7 +213,7 @@ def main():
     options = parser.parse_args()
     check(options)
     if "GLUOND_BIN" not in os.environ:
-        run_or_exit(["bazel", "build", "//server:gluond-server", "//client/cli:gluond", "//tests/bench:all"], cwd=ROOT)
+        run_or_exit(["bazel", "build", *BUILT], cwd=ROOT)
     with open("/proc/cpuinfo") as cpuinfo:
         cpu = next(line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name"))
     print(f"{cpu}, {os.cpu_count()} processors, {platform.system()} {platform.release()}")
@@ -219,6 +223,10 @@ def main():
     if hybrid.wanted(options):
         hybrid.measure(options)
         if options.only.startswith("hybrid"):
+            return
+    if group.wanted(options):
+        group.measure(options)
+        if options.only.startswith("group"):
             return
     print("\n| what | gluond | against | ratio | at most |\n| --- | --- | --- | --- | --- |", flush=True)
 

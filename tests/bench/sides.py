@@ -86,10 +86,11 @@ def row(what, ours, other, unit, limit):
     )
 
 
-def start_server(folder, program=None):
+def start_server(folder, program=None, flags=()):
     """A server that writes its port into the folder. program: default: the build's."""
+    program = program or BIN / "server/gluond-server"
     return subprocess.Popen(
-        [program or BIN / "server/gluond-server", "--address=127.0.0.1:0", "--devices=cpu", f"--port_file={folder / 'port'}"],
+        [program, "--address=127.0.0.1:0", "--devices=cpu", f"--port_file={folder / 'port'}", *flags],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -18,8 +18,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <future>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -36,53 +34,13 @@
 #include "engine/runtime/device_allocator.h"
 #include "engine/train/trainer.h"
 #include "server/codec/definition_codec.h"
+#include "tests/bench/engine_calls.h"
 #include "tests/bench/networks.h"
 
 namespace gluond::bench {
 namespace {
 
 constexpr int64_t kBatch = 64;
-
-[[noreturn]] void Die(const absl::Status& status) {
-  std::cerr << "step_bench: " << status << "\n";
-  std::exit(1);
-}
-template <class T>
-T OrDie(absl::StatusOr<T> value) {
-  if (!value.ok()) Die(value.status());
-  return *std::move(value);
-}
-
-template <class T>
-T Await(std::function<void(std::function<void(T)>)> start) {
-  std::promise<T> promise;
-  start([&promise](T value) { promise.set_value(std::move(value)); });
-  return promise.get_future().get();
-}
-
-double Milliseconds(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double MillisecondsEach(int64_t steps, const std::function<void()>& step) {
-  return Milliseconds([&] {
-           for (int64_t i = 0; i < steps; ++i) step();
-         }) /
-         static_cast<double>(steps);
-}
-
-std::vector<float> Pixels(const Shape& image) {
-  std::vector<float> pixels(kBatch * image.Size());
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i * 7919 % 1000) / 1000;
-  return pixels;
-}
-std::vector<float> Labels() {
-  std::vector<float> labels(kBatch);
-  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<float>(i % 10);
-  return labels;
-}
 
 // The engine in this process.
 class Engine {
@@ -96,7 +54,7 @@ class Engine {
     const auto status = Await<absl::Status>([&](auto done) { model_->Initialize({{"Xavier", {}}}, done); });
     if (!status.ok()) Die(status);
     trainer_ = OrDie(Trainer::Create(model_, {.optimizer = {"sgd", {{"learning_rate", "0.01"}, {"momentum", "0.9"}}}}));
-    batch_ = {{"data", Make(network.Batch(kBatch), Pixels(network.image))}, {"label", Make({kBatch}, Labels())}};
+    batch_ = {{"data", Make(network.Batch(kBatch), Pixels(network.Batch(kBatch)))}, {"label", Make({kBatch}, Labels(kBatch))}};
   }
 
   void Step() {
@@ -161,8 +119,8 @@ class Wire {
     OrDie(model_.CreateTrainer({.loss = client::Named("SoftmaxCrossEntropyLoss"),
                                 .optimizer = client::Named("sgd", {{"learning_rate", 0.01}, {"momentum", 0.9}})}));
     const Shape shape = network.Batch(kBatch);
-    batch_ = {{"data", client::Tensor::Of({shape.begin(), shape.end()}, Pixels(network.image))},
-              {"label", client::Tensor::Of({kBatch}, Labels())}};
+    batch_ = {{"data", client::Tensor::Of({shape.begin(), shape.end()}, Pixels(shape))},
+              {"label", client::Tensor::Of({kBatch}, Labels(kBatch))}};
   }
 
   const std::string& name() const { return name_; }

@@ -1,4 +1,4 @@
-"""Every row of hybrid.py works, at sizes that take no time, and without peers: a second gluond stands in for MXNet."""
+"""Every row of hybrid.py and of group.py works, at sizes that take no time, and without peers: a second gluond stands in for MXNet."""
 
 import os
 import pathlib
@@ -15,6 +15,7 @@ HERE = pathlib.Path("tests/bench")
 sys.path.insert(0, str(HERE))
 
 import comparison  # noqa: E402
+import group  # noqa: E402
 import hybrid  # noqa: E402
 
 SERVER = pathlib.Path("server/gluond-server").absolute()
@@ -65,6 +66,15 @@ class TinyTest(unittest.TestCase):
             self.assertRegex(against, r"[0-9.]+ (ms|MiB) \([0-9.]+ to [0-9.]+\)$", what)
             self.assertRegex(ratio, r"^[0-9.]+ \([0-9.]+ to [0-9.]+\)$", what)
             self.assertIn("processors", processor)
+
+    def test_every_row_of_a_group_has_two_figures_and_a_limit(self):
+        rows = self.rows("--only", "group")
+        self.assertEqual(["1.2", "1.15", "1.15", "1.02", "1.0"], [row[4] for row in rows])
+        self.assertEqual(len(group.ROWS), len(rows))
+        for what, ours, against, ratio, _, _ in rows:
+            self.assertRegex(ours, r"^[0-9.]+ ms \([0-9.]+ to [0-9.]+\)$", what)
+            self.assertRegex(against, r"[0-9.]+ ms \([0-9.]+ to [0-9.]+\)$", what)
+            self.assertRegex(ratio, r"^[0-9.]+ \([0-9.]+ to [0-9.]+\)$", what)
 
     def test_a_row_is_chosen_by_its_name_or_a_part_of_it(self):
         for wanted, names in (
