@@ -24,6 +24,7 @@ FILES = [
     "model",
     "training",
     "serving",
+    "group",
     "session",
     "command",
     "saved_session",

@@ -56,9 +56,10 @@ SERVER = {
     "durable": {"start", "identity", "codec", "rpc", "hosted"},
     "session": {"start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"},
     "serving": {"start", "config", "identity", "net", "codec", "rpc", "hosted", "custom", "durable"},
-    "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving"},
-    "group": {"start"},
-    "sight": {"start", "config", "identity", "net", "rpc", "hosted", "custom", "serving"},
+    "group": {"start", "config", "identity", "wire", "codec", "rpc", "hosted"},
+    "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving", "group"},
+    "follow": {"start", "config", "codec", "rpc", "hosted", "serving"},
+    "sight": {"start", "config", "identity", "net", "codec", "rpc", "hosted", "custom", "serving", "group", "follow"},
 }
 for _room, _below in SERVER.items():
     MAY_IMPORT[f"server/{_room}"] = {"proto"} | ENGINE | {f"server/{name}" for name in _below}

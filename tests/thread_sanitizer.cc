@@ -12,7 +12,7 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:google::protobuf::internal::\n"
          "race:google::protobuf::io::\n"
          // A client in this process wrote the bytes that SliceCursor reads, and gRPC handed them over.
-         "race:server/wire/wire_cut.cc\n"
+         "race:SliceCursor\n"
          // The main thread makes Arrivals before gRPC's threads use them, and frees them after these.
          "race:server/net/grpc_1_51/arrivals.cc\n"
          // gRPC frees the tensors of a message on a thread of its own, and counts its references to a slice without instruments.
