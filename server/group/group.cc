@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
+#include "engine/train/batches.h"
 #include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
 #include "server/group/join_messages.h"
@@ -21,9 +22,6 @@ constexpr std::chrono::seconds kRecent{10};
 constexpr size_t kPartBytes = 1 << 20;
 // A ring's texts are addresses.
 constexpr size_t kLongestKey = 512, kLongestValue = 4096;
-
-// The step's strand asks for its condition after all changes that came before it.
-constexpr char kChanged[] = "the model has changed before the step began";
 
 Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
   std::vector<int64_t> dims(tensor.shape().begin(), tensor.shape().end());
@@ -131,16 +129,34 @@ class StepsOnRows : public std::enable_shared_from_this<StepsOnRows> {
   StepsOnRows(Group& group, GroupStep step, DatasetSteps steps, Trainer::OnStep done)
       : group_(group), step_(std::move(step)), steps_(std::move(steps)), done_(std::move(done)) {}
 
+  void Begin() {
+    RenewStaging();
+    const size_t optional = step_.trainer->options().loss.type.empty() ? 0 : 1;  // A loss takes "sample_weight", the last.
+    DatasetBatchesOptions options;
+    options.dataset = steps_.dataset;
+    options.batch_size = steps_.batch_size;
+    options.batches = steps_.steps;
+    options.keep_last = steps_.keep_last;
+    options.rows = steps_.rows;
+    auto batches = DatasetBatches(std::move(options), step_.trainer->inputs(), optional, &*staging_);
+    if (!batches.ok()) return done_(batches.status());
+    batches_ = *std::move(batches);
+    GoOn();
+  }
+
+ private:
   void GoOn() {
-    const int64_t left = steps_.rows.Size() - next_;
-    const bool is_over = taken_ == steps_.steps || left == 0 || (left < steps_.batch_size && !steps_.keep_last);
-    const absl::Status wanted = step_.cancellation == nullptr ? absl::OkStatus() : step_.cancellation->Check();
-    if (is_over || (!wanted.ok() && taken_ > 0)) return done_(std::move(total_));
-    if (!wanted.ok()) return done_(wanted);
+    if (batches_->done()) return done_(std::move(total_));
+    if (step_.cancellation != nullptr) {
+      if (const absl::Status wanted = step_.cancellation->Check(); !wanted.ok()) return End(wanted);
+    }
+    RenewStaging();
+    Batch batch;
+    if (const absl::Status drawn = batches_->Next(&batch); !drawn.ok()) return End(drawn);
     GroupStep step = step_;
-    absl::StatusOr<NamedTensors> batch = Batch(std::min(left, steps_.batch_size));
-    if (!batch.ok()) return End(batch.status());
-    step.inputs = *std::move(batch);
+    for (size_t i = 0; i < batch.host.size(); ++i) {
+      if (batch.host[i].defined()) step.inputs.push_back({step_.trainer->inputs()[i].name, std::move(batch.host[i])});
+    }
     step_.condition = nullptr;  // The first step's alone.
     group_.TrainStep(std::move(step), [self = shared_from_this()](absl::StatusOr<StepReport> report) {
       if (!report.ok()) return self->End(report.status());
@@ -150,41 +166,26 @@ class StepsOnRows : public std::enable_shared_from_this<StepsOnRows> {
     });
   }
 
- private:
   // A call that ends early after some steps reports those.
   void End(const absl::Status& why) { taken_ > 0 ? done_(std::move(total_)) : done_(why); }
 
-  absl::StatusOr<NamedTensors> Batch(int64_t rows) {
-    const absl::Span<const int64_t> numbers(steps_.rows.data<int64_t>() + next_, static_cast<size_t>(rows));
-    next_ += rows;
-    NamedTensors batch;
-    const Dataset& dataset = *steps_.dataset;
-    for (const ModelInput& input : step_.trainer->inputs()) {
-      const absl::StatusOr<size_t> column = dataset.FindColumn(input.name);
-      if (!column.ok() && input.name == "sample_weight") continue;
-      RETURN_IF_ERROR(column.status());
-      std::vector<int64_t> dims = {rows};
-      for (const int64_t dim : dataset.columns()[*column].row_shape) dims.push_back(dim);
-      ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-      ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(step_.hosted->host_allocator(), shape, input.dtype));
-      RETURN_IF_ERROR(dataset.Gather(*column, numbers, tensor));
-      batch.push_back({input.name, std::move(tensor)});
-    }
-    return batch;
-  }
+  // The memory of each batch is its own: what a lost member was sent of the last one may still be on its way.
+  void RenewStaging() { staging_.emplace(step_.hosted->model(), step_.trainer->inputs().size()); }
 
   Group& group_;
   GroupStep step_;
   const DatasetSteps steps_;
   const Trainer::OnStep done_;
+  std::optional<Staging> staging_;
+  std::unique_ptr<BatchSource> batches_;
   StepReport total_;
-  int64_t next_ = 0, taken_ = 0;
+  int64_t taken_ = 0;
 };
 
 }  // namespace
 
 void Group::TrainSteps(GroupStep step, DatasetSteps steps, Trainer::OnStep done) {
-  std::make_shared<StepsOnRows>(*this, std::move(step), std::move(steps), std::move(done))->GoOn();
+  std::make_shared<StepsOnRows>(*this, std::move(step), std::move(steps), std::move(done))->Begin();
 }
 
 void Group::RunNext() {
@@ -289,7 +290,6 @@ void Group::On(const GroupLeader::Close& close) {
   if (member == members_.end()) return;
   const Member closed = std::move(member->second);
   members_.erase(member);
-  stands_.erase(close.member);
   const bool is_wanted = close.status.ok();
   LogEvent(is_wanted ? "group_member_left" : "group_member_lost", is_wanted ? LogLevel::kInfo : LogLevel::kWarning,
            absl::StrCat("member ", close.member, " (", closed.name, ")", is_wanted ? " has left" : ": ", close.status.message()));
@@ -325,7 +325,9 @@ void Group::SendTo(MemberId member, const v1::JoinResponse& message, const Attac
 }
 
 void Group::SendState(MemberId member, const FromLeader::State& state) {
-  const Standing& stands = stands_[member];
+  const auto seat = leader_.seats().find(member);
+  if (seat == leader_.seats().end()) return;  // The member has gone since.
+  const Standing& stands = seat->second.standing;
   // A member that is behind needs what has changed since; one that differs needs all.
   const bool is_behind = stands.incarnation == incarnation_ && stands.applied < state.standing.applied;
   const uint64_t since = is_behind ? stands.applied : 0;
@@ -392,11 +394,12 @@ void Group::SendStep(MemberId member, const FromLeader::Command& command) {
   if (member == GroupLeader::kOwn) {
     const auto mark = marks_.find(part.hosted->model().name());
     const auto edits = mark == marks_.end() ? std::nullopt : std::optional(mark->second.edits);
+    // The strand asks after all changes that came before the step.
     part.condition = [queued = current_, edits]() -> absl::Status {
       if (queued->step.condition != nullptr) RETURN_IF_ERROR(queued->step.condition());
       if (queued->step.hosted->edits() == edits) return absl::OkStatus();
       queued->was_changed = true;
-      return absl::AbortedError(kChanged);
+      return absl::AbortedError("the model has changed before the step began");
     };
     part.applied = [queued = current_](absl::StatusOr<StepReport> report) { queued->Tell(std::move(report)); };
     own_->SetStep(std::move(part));
@@ -455,7 +458,6 @@ void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& m
   }
   const std::optional<FromMember::Any> word = FromProto(message);
   if (!word.has_value()) return;
-  if (const auto* standing = std::get_if<Standing>(&*word); standing != nullptr) stands_[member] = *standing;
   if (message.has_computed()) {
     const auto& waited = message.computed().waited();
     found->second.waited_seconds +=
@@ -481,7 +483,6 @@ void Group::Ended(const std::shared_ptr<Link>& link) {
     LogEvent("group_member_lost", LogLevel::kWarning,
              absl::StrCat("member ", member, " (", found->second.name, "): its Join has ended"));
     members_.erase(found);
-    stands_.erase(member);
     Do(leader_.Lost(member, Clock::now()));
   });
 }

@@ -161,8 +161,7 @@ class Group {
   std::unique_ptr<GroupRank> own_;
   std::map<MemberId, Member> members_;
   MemberId next_member_ = 1;
-  std::map<MemberId, Place> places_;     // The last generation's.
-  std::map<MemberId, Standing> stands_;  // As each told last.
+  std::map<MemberId, Place> places_;  // The last generation's.
   std::string ring_name_, ring_key_;
   std::shared_ptr<Meeting> meeting_;  // The leader's own, of the last generation.
   std::map<std::string, Mark> marks_;
