@@ -47,4 +47,11 @@ absl::StatusOr<std::string> ReadOperatorFile(const std::string& path, size_t mos
   return text;
 }
 
+absl::StatusOr<std::string> ReadFlagsFile(absl::string_view flag, const std::string& path, size_t most_bytes) {
+  if (path.empty()) return "";
+  absl::StatusOr<std::string> text = ReadOperatorFile(path, most_bytes);
+  if (!text.ok()) return Invalid(flag, "=", path, ": ", text.status().message());
+  return text;
+}
+
 }  // namespace gluond::server

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace gluond::server {
 
@@ -14,6 +15,9 @@ namespace gluond::server {
 // pipe could be waited for without end.
 // NOT_FOUND says why there are none: the system's word, it is no regular file, or it has more than `most_bytes`.
 absl::StatusOr<std::string> ReadOperatorFile(const std::string& path, size_t most_bytes);
+
+// The same of the file that a flag names; an empty path: an empty text. INVALID_ARGUMENT names the flag and says why there are none.
+absl::StatusOr<std::string> ReadFlagsFile(absl::string_view flag, const std::string& path, size_t most_bytes);
 
 }  // namespace gluond::server
 

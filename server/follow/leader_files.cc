@@ -27,15 +27,8 @@ constexpr std::chrono::seconds kReadTime{60};
 constexpr std::chrono::milliseconds kFirstWait{200};
 constexpr std::chrono::seconds kLongestWait{2}, kTryFor{30};
 
-absl::StatusOr<std::string> ReadFileOf(absl::string_view flag, const std::string& path, size_t most) {
-  if (path.empty()) return "";
-  absl::StatusOr<std::string> text = ReadOperatorFile(path, most);
-  if (!text.ok()) return Invalid(flag, "=", path, ": ", text.status().message());
-  return text;
-}
-
 absl::StatusOr<std::string> ReadFollowToken(const std::string& path) {
-  ASSIGN_OR_RETURN(std::string token, ReadFileOf("--follow_token_file", path, kLongestToken));
+  ASSIGN_OR_RETURN(std::string token, ReadFlagsFile("--follow_token_file", path, kLongestToken));
   absl::StripAsciiWhitespace(&token);
   if (path.empty() || (!token.empty() && std::all_of(token.begin(), token.end(), absl::ascii_isgraph))) return token;
   return Invalid("--follow_token_file=", path, " has no token: want one line of printable ASCII without blanks");
@@ -101,7 +94,7 @@ LeaderFiles::LeaderFiles(const std::string& authorization, const std::shared_ptr
     : authorization_(authorization), stub_(v1::ServingService::NewStub(channel)) {}
 
 absl::StatusOr<std::shared_ptr<LeaderFiles>> LeaderFiles::Connect(const FollowOptions& options) {
-  ASSIGN_OR_RETURN(const std::string authority, ReadFileOf("--follow_ca", options.authority, kLongestPem));
+  ASSIGN_OR_RETURN(const std::string authority, ReadFlagsFile("--follow_ca", options.authority, kLongestPem));
   ASSIGN_OR_RETURN(const std::string token, ReadFollowToken(options.token_file));
   if (!token.empty() && authority.empty() && !IsLocal(options.address)) {
     return Invalid("the token of --follow_token_file would travel to ", options.address,

@@ -22,12 +22,6 @@ constexpr std::chrono::seconds kLongestPause{5};
 
 constexpr size_t kLongestSecret = 1 << 20;
 
-absl::StatusOr<std::string> ReadSecret(const std::string& path, absl::string_view flag) {
-  absl::StatusOr<std::string> text = ReadOperatorFile(path, kLongestSecret);
-  if (!text.ok()) return Invalid(flag, "=", path, ": ", text.status().message());
-  return std::string(absl::StripAsciiWhitespace(*text));
-}
-
 }  // namespace
 
 std::unique_ptr<Membership> Membership::Start(Runner& runner, Devices& devices, Options options) {
@@ -109,16 +103,13 @@ void Membership::Work() {
 }
 
 absl::Status Membership::Open(Session& session) const {
-  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
-  if (!options_.authority_file.empty()) {
-    grpc::SslCredentialsOptions tls;
-    ASSIGN_OR_RETURN(tls.pem_root_certs, ReadSecret(options_.authority_file, "--group_ca"));
-    credentials = grpc::SslCredentials(tls);
-  }
-  if (!options_.token_file.empty()) {
-    ASSIGN_OR_RETURN(const std::string token, ReadSecret(options_.token_file, "--group_token_file"));
-    session.context.AddMetadata("authorization", "Bearer " + token);
-  }
+  ASSIGN_OR_RETURN(const std::string authority, ReadFlagsFile("--group_ca", options_.authority_file, kLongestSecret));
+  ASSIGN_OR_RETURN(std::string token, ReadFlagsFile("--group_token_file", options_.token_file, kLongestSecret));
+  absl::StripAsciiWhitespace(&token);
+  if (!options_.token_file.empty()) session.context.AddMetadata("authorization", "Bearer " + token);
+  // An empty file is no leave to send the token in clear.
+  const bool is_encrypted = !options_.authority_file.empty();
+  const auto credentials = is_encrypted ? grpc::SslCredentials({authority, "", ""}) : grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
