@@ -1,4 +1,4 @@
-// What the programs that time the engine share: calls that wait, a clock, and a batch's values.
+// Helpers of the programs that time the engine: calls that wait, a clock, and the values of a batch.
 
 #ifndef TESTS_BENCH_ENGINE_CALLS_H_
 #define TESTS_BENCH_ENGINE_CALLS_H_

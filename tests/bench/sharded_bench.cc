@@ -114,7 +114,7 @@ class SleepingRing final : public GradientReducer {
 
   mutable Mutex mu_;
   CondVar changed_;
-  std::deque<double> bytes_ ABSL_GUARDED_BY(mu_);  // Of the views under way, the first of which has its turn.
+  std::deque<double> bytes_ ABSL_GUARDED_BY(mu_);  // The views under way have so many; the first has its turn.
   double all_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   double seconds_a_byte_ ABSL_GUARDED_BY(mu_) = 0;
   std::function<void(absl::Status)> done_ ABSL_GUARDED_BY(mu_);
