@@ -3,6 +3,8 @@
 #include <string>
 #include <variant>
 
+#include "engine/core/text.h"
+
 namespace gluond::server {
 namespace {
 
@@ -27,7 +29,15 @@ void Set(const FromMember::Computed& computed, v1::JoinRequest* proto) {
   proto->mutable_computed()->set_code(static_cast<int>(computed.status.code()));
   proto->mutable_computed()->set_message(std::string(computed.status.message()));
 }
-void Set(const FromMember::Broken& broken, v1::JoinRequest* proto) { proto->mutable_broken()->set_generation(broken.generation); }
+void Set(const FromMember::Broken& broken, v1::JoinRequest* proto) {
+  proto->mutable_broken()->set_generation(broken.generation);
+  proto->mutable_broken()->set_message(broken.text);
+  if (broken.rank.has_value()) proto->mutable_broken()->set_rank(*broken.rank);
+}
+void Set(const FromMember::Failed& failed, v1::JoinRequest* proto) {
+  proto->mutable_failed()->set_code(static_cast<int>(failed.status.code()));
+  proto->mutable_failed()->set_message(std::string(failed.status.message()));
+}
 void Set(FromMember::Leaving, v1::JoinRequest* proto) { proto->mutable_leaving(); }
 void Set(Heartbeat, v1::JoinRequest* proto) { proto->mutable_heartbeat(); }
 
@@ -49,6 +59,21 @@ void Set(const FromLeader::Apply& apply, v1::JoinResponse* proto) {
 void Set(FromLeader::End, v1::JoinResponse* proto) { proto->mutable_end(); }
 void Set(Heartbeat, v1::JoinResponse* proto) { proto->mutable_heartbeat(); }
 
+constexpr size_t kLongestText = 2000;
+
+// A member's error, whose text goes to people. It is the member's word, and says nothing about who a client is.
+absl::Status ToStatus(int code, const std::string& text) {
+  const auto known = static_cast<absl::StatusCode>(code);
+  switch (known) {
+    case absl::StatusCode::kOk: return absl::OkStatus();
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied: return absl::InternalError(Excerpt(text, kLongestText));
+    default: break;
+  }
+  const bool is_known = code > 0 && known < absl::StatusCode::kUnauthenticated;
+  return absl::Status(is_known ? known : absl::StatusCode::kUnknown, Excerpt(text, kLongestText));
+}
+
 template <class Proto, class Message>
 Proto Make(const Message& message) {
   Proto proto;
@@ -68,11 +93,17 @@ std::optional<FromMember::Any> FromProto(const v1::JoinRequest& message) {
     case v1::JoinRequest::kReady: return FromMember::Ready{message.ready().generation()};
     case v1::JoinRequest::kComputed: {
       const auto& computed = message.computed();
-      const bool is_known = computed.code() >= 0 && computed.code() <= static_cast<int>(absl::StatusCode::kUnauthenticated);
-      const auto code = is_known ? static_cast<absl::StatusCode>(computed.code()) : absl::StatusCode::kUnknown;
-      return FromMember::Computed{computed.generation(), absl::Status(code, computed.message())};
+      return FromMember::Computed{computed.generation(), ToStatus(computed.code(), computed.message())};
     }
-    case v1::JoinRequest::kBroken: return FromMember::Broken{message.broken().generation()};
+    case v1::JoinRequest::kBroken: {
+      const auto& broken = message.broken();
+      return FromMember::Broken{broken.generation(), Excerpt(broken.message(), kLongestText),
+                                broken.has_rank() ? std::optional(broken.rank()) : std::nullopt};
+    }
+    case v1::JoinRequest::kFailed: {
+      const absl::Status status = ToStatus(message.failed().code(), message.failed().message());
+      return FromMember::Failed{status.ok() ? absl::UnknownError("the member gives no reason") : status};
+    }
     case v1::JoinRequest::kLeaving: return FromMember::Leaving();
     case v1::JoinRequest::kHeartbeat: return Heartbeat();
     case v1::JoinRequest::kMeeting:

@@ -31,6 +31,12 @@ void JoinStream::WriteNext() {
   Write(message);
 }
 
+void JoinStream::Sweep(Clock::time_point now) {
+  if (!IsSilent(now)) return;
+  End(absl::DeadlineExceededError(absl::StrCat("the stream has said nothing for ", lease().count(),
+                                               " s (--session_lease_seconds); a member says that it is there")));
+}
+
 bool JoinStream::is_local() const {
   const std::string& name = peer()->name();
   return absl::StartsWith(name, "unix:") || absl::StartsWith(name, "ipv4:127.") || absl::StartsWith(name, "ipv6:%5B::1%5D:") ||

@@ -23,6 +23,8 @@ class JoinStream final : public Conversation, public Group::Link {
   void Send(Slices message, bool is_heartbeat) override;
   void Finish(const absl::Status& status) override { End(status); }
   bool is_local() const override;
+  // Ends a stream that says nothing.
+  void Sweep(Clock::time_point now);
 
  private:
   void Receive(const Slices& message, int64_t bytes) override;

@@ -149,17 +149,20 @@ absl::Status Ring::Connect() {
   std::map<int, std::string> addresses;
   for (const int peer : peers) addresses[peer];
   if (const std::string error = transport_->Listen(&addresses); !error.empty()) {
-    return Unavailable("Ring: rank ", rank(), " cannot listen: ", error);
+    return FaultOf(rank(), Unavailable("Ring: rank ", rank(), " cannot listen: ", error));
   }
   for (const auto& [peer, address] : addresses) {
     RETURN_IF_ERROR(rendezvous_->Set(KeyOfAddress(options_.generation, rank(), peer), address));
   }
   for (auto& [peer, address] : addresses) {
-    ASSIGN_OR_RETURN(address, Annotate(rendezvous_->Get(KeyOfAddress(options_.generation, peer, rank()), deadline),
-                                       absl::StrCat("Ring: rank ", rank(), " has no address of rank ", peer)));
+    absl::StatusOr<std::string> told = rendezvous_->Get(KeyOfAddress(options_.generation, peer, rank()), deadline);
+    if (!told.ok())
+      return FaultOf(peer, Annotate(told.status(), absl::StrCat("Ring: rank ", rank(), " has no address of rank ", peer)));
+    address = *std::move(told);
   }
   if (const std::string error = transport_->Connect(addresses); !error.empty()) {
-    return Unavailable("Ring: rank ", rank(), " cannot connect to its peers: ", error);
+    const absl::Status unconnected = Unavailable("Ring: rank ", rank(), " cannot connect to its peers: ", error);
+    return peers.size() == 1 ? FaultOf(peers.front(), unconnected) : unconnected;
   }
   for (const int peer : peers) RETURN_IF_ERROR(Authenticate(peer, deadline));
   return absl::OkStatus();
@@ -170,8 +173,8 @@ absl::Status Ring::Authenticate(int peer, Rendezvous::Time deadline) {
   std::string received(kMacBytes, '\0');
   RETURN_IF_ERROR(Exchange(peer, kAuthenticationSlot, own.data(), own.size(), received.data(), received.size(), deadline));
   if (CRYPTO_memcmp(received.data(), expected.data(), kMacBytes) == 0) return absl::OkStatus();
-  return absl::UnauthenticatedError(absl::StrCat("Ring: who connected to rank ", rank(), " as rank ", peer,
-                                                 " does not have the key of generation ", options_.generation));
+  return FaultOf(peer, absl::UnauthenticatedError(absl::StrCat("Ring: who connected to rank ", rank(), " as rank ", peer,
+                                                               " does not have the key of generation ", options_.generation)));
 }
 
 absl::Status Ring::Exchange(int peer, uint64_t slot, const void* sent, size_t sent_bytes, void* received, size_t received_bytes,
@@ -179,7 +182,13 @@ absl::Status Ring::Exchange(int peer, uint64_t slot, const void* sent, size_t se
   if (sent_bytes == 0 && received_bytes == 0) return absl::OkStatus();
   const std::string error = transport_->Exchange(peer, slot, sent, sent_bytes, received, received_bytes, deadline);
   if (error.empty()) return absl::OkStatus();
-  return Unavailable("Ring: rank ", rank(), " has lost rank ", peer, ": ", error);
+  return FaultOf(peer, Unavailable("Ring: rank ", rank(), " has lost rank ", peer, ": ", error));
+}
+
+absl::Status Ring::FaultOf(int64_t rank, absl::Status error) {
+  MutexLock lock(mu_);
+  if (broken_.ok() && !unreached_.has_value()) unreached_ = rank;
+  return error;
 }
 
 void Ring::Compare(std::string name, std::vector<GradientBucket> layout, Done done) {

@@ -26,6 +26,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -77,6 +78,11 @@ class Ring {
 
   int64_t rank() const { return options_.rank; }
   int64_t size() const { return options_.size; }
+  // The rank that a ring which has failed could not reach, as far as this one can tell: itself, or a peer.
+  std::optional<int64_t> unreached() const {
+    MutexLock lock(mu_);
+    return unreached_;
+  }
 
   // Bytes that the ring takes while it adds a bucket up, for whoever charges them: it keeps the most until its end.
   static int64_t ScratchBytes(const GradientBucket& bucket) { return (bucket.elements + 1) / 2 * SizeOf(bucket.dtype); }
@@ -110,6 +116,8 @@ class Ring {
   absl::Status Sum(T* data, int64_t elements);
   absl::Status Exchange(int peer, uint64_t slot, const void* sent, size_t sent_bytes, void* received, size_t received_bytes,
                         Rendezvous::Time deadline);
+  // An error that is the fault of a rank, this one or a peer.
+  absl::Status FaultOf(int64_t rank, absl::Status error);
   // The first error stays.
   absl::Status Break(absl::Status error);
 
@@ -121,12 +129,13 @@ class Ring {
   int64_t scratch_bytes_ = 0;
   uint64_t sums_ = 0;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar changed_;
   std::deque<Work> works_ ABSL_GUARDED_BY(mu_);
   int64_t started_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t ended_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
+  std::optional<int64_t> unreached_ ABSL_GUARDED_BY(mu_);
   bool ends_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

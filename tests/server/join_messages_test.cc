@@ -25,7 +25,13 @@ TEST(JoinMessages, WordsOfMembersComeBack) {
     EXPECT_EQ(Back<Standing>(ToProto(FromMember::Any(standing))), standing);
   }
   EXPECT_EQ(Back<FromMember::Ready>(ToProto(FromMember::Any(FromMember::Ready{9}))).generation, 9U);
-  EXPECT_EQ(Back<FromMember::Broken>(ToProto(FromMember::Any(FromMember::Broken{8}))).generation, 8U);
+  const auto broken = Back<FromMember::Broken>(ToProto(FromMember::Any(FromMember::Broken{8, "no way", 3})));
+  EXPECT_EQ(broken.generation, 8U);
+  EXPECT_EQ(broken.text, "no way");
+  EXPECT_EQ(broken.rank, 3);
+  EXPECT_EQ(Back<FromMember::Broken>(ToProto(FromMember::Any(FromMember::Broken{8}))).rank, std::nullopt);
+  EXPECT_EQ(Back<FromMember::Failed>(ToProto(FromMember::Any(FromMember::Failed{absl::DataLossError("bits")}))).status,
+            absl::DataLossError("bits"));
   const auto computed =
       Back<FromMember::Computed>(ToProto(FromMember::Any(FromMember::Computed{6, absl::ResourceExhaustedError("no memory")})));
   EXPECT_EQ(computed.generation, 6U);
@@ -58,6 +64,13 @@ TEST(JoinMessages, WhatAHostileProcessSaysIsNoWord) {
   EXPECT_FALSE(FromProto(request).has_value());
   request.mutable_computed()->set_code(4711);
   EXPECT_EQ(Back<FromMember::Computed>(request).status.code(), absl::StatusCode::kUnknown);
+  // Clients hear a member's errors, but no lie about themselves, and no endless text.
+  request.mutable_computed()->set_code(static_cast<int>(absl::StatusCode::kPermissionDenied));
+  request.mutable_computed()->set_message(std::string(1 << 20, 'x'));
+  EXPECT_EQ(Back<FromMember::Computed>(request).status.code(), absl::StatusCode::kInternal);
+  EXPECT_LT(Back<FromMember::Computed>(request).status.message().size(), 4096u);
+  request.mutable_failed();
+  EXPECT_FALSE(Back<FromMember::Failed>(request).status.ok()) << "a member that leaves without a reason";
   request.mutable_meeting();
   EXPECT_FALSE(FromProto(request).has_value());
   v1::JoinResponse response;

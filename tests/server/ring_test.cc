@@ -3,6 +3,7 @@
 
 #include <net/if.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "server/group/ring_address.h"
@@ -54,6 +55,7 @@ TEST_F(FakeRingTest, FailsEverywhereWhereverARankDies) {
       for (int i = 0; i < 8; ++i) rings_[i]->Start(ViewOf(rows[i]));
     }
     for (auto& ring : rings_) EXPECT_EQ(ring->Wait().code(), absl::StatusCode::kUnavailable) << messages;
+    EXPECT_TRUE(std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->unreached() == 5; })) << messages;
     rings_.clear();
   }
 }
@@ -106,6 +108,15 @@ TEST(RingAddress, KnowsPrivateOnes) {
                               "0.0.0.0", "::", "2001:db8::1", "fe80::1", "localhost", ""}) {
     EXPECT_FALSE(IsPrivateAddress(address)) << address;
   }
+}
+
+TEST(RingAddress, IsThisMachinesByAnyOfItsNames) {
+  // Debian's /etc/hosts has 127.0.1.1 for the machine's own name.
+  for (const char* host : {"localhost", "127.0.0.1", "127.0.1.1", "[::1]"}) EXPECT_TRUE(IsOwnHost(host).value()) << host;
+  EXPECT_FALSE(IsOwnHost("192.0.2.1").value());
+  const absl::StatusOr<bool> unknown = IsOwnHost("nobody.invalid");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(unknown.status().message(), testing::HasSubstr("--group_role"));
 }
 
 TEST(RingAddress, IsOfAPrivateNetworkThatIsHere) {
