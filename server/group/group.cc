@@ -290,6 +290,7 @@ void Group::On(const GroupLeader::Close& close) {
   if (member == members_.end()) return;
   const Member closed = std::move(member->second);
   members_.erase(member);
+  relay_->Lost(close.member);
   const bool is_wanted = close.status.ok();
   LogEvent(is_wanted ? "group_member_left" : "group_member_lost", is_wanted ? LogLevel::kInfo : LogLevel::kWarning,
            absl::StrCat("member ", close.member, " (", closed.name, ")", is_wanted ? " has left" : ": ", close.status.message()));
@@ -435,6 +436,14 @@ void Group::Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message) {
   loop_->Post([this, link, message = std::move(message)] { HeardNow(link, message); });
 }
 
+void Group::Asked(const std::shared_ptr<Link>& link, std::shared_ptr<CallbackRelay::Asked> asked) {
+  loop_->Post([this, link, asked] {
+    const auto found =
+        std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
+    if (found != members_.end()) relay_->Ask(found->first, asked);
+  });
+}
+
 void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& message) {
   auto found = std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
   if (found == members_.end()) {
@@ -448,6 +457,7 @@ void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& m
     LogEvent("group_member_joins", LogLevel::kInfo, absl::StrCat("member ", found->first, " (", found->second.name, ") joins"));
   }
   const MemberId member = found->first;
+  if (message.has_withdraw()) return relay_->Withdraw(member, message.withdraw());
   if (message.has_meeting()) {
     const auto& [key, value] = std::pair(message.meeting().key(), message.meeting().value());
     if (key.size() > kLongestKey || value.size() > kLongestValue) {
@@ -480,6 +490,7 @@ void Group::Ended(const std::shared_ptr<Link>& link) {
         std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
     if (found == members_.end()) return;
     const MemberId member = found->first;
+    relay_->Lost(member);
     LogEvent("group_member_lost", LogLevel::kWarning,
              absl::StrCat("member ", member, " (", found->second.name, "): its Join has ended"));
     members_.erase(found);

@@ -26,6 +26,7 @@
 #include "engine/runtime/account.h"
 #include "engine/train/trainer.h"
 #include "gluond/v1/group.pb.h"
+#include "server/group/callback_relay.h"
 #include "server/group/held_model.h"
 #include "server/group/leader.h"
 #include "server/group/loop.h"
@@ -54,8 +55,9 @@ class Group {
   struct Options {
     GroupLeader::Options leader;
     GroupRank::RingPlace ring;
-    std::string name;         // The leader's, for people.
-    bool only_local = false;  // Members are on this machine: nothing is encrypted.
+    std::string name;                              // The leader's, for people.
+    bool only_local = false;                       // Members are on this machine: nothing is encrypted.
+    std::shared_ptr<CustomHosts> hosts = nullptr;  // Clients that compute operators, for members, too.
   };
 
   // A member's Join.
@@ -89,6 +91,7 @@ class Group {
 
   // For links.
   void Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message);
+  void Asked(const std::shared_ptr<Link>& link, std::shared_ptr<CallbackRelay::Asked> asked);
   void Ended(const std::shared_ptr<Link>& link);
 
  private:
@@ -155,6 +158,8 @@ class Group {
   const Options options_;
   const uint64_t incarnation_;
   const std::shared_ptr<GroupLoop> loop_ = std::make_shared<GroupLoop>();
+
+  const std::shared_ptr<CallbackRelay> relay_ = std::make_shared<CallbackRelay>(models_, options_.hosts);
 
   // The loop's.
   GroupLeader leader_;

@@ -69,9 +69,12 @@ absl::StatusOr<std::unique_ptr<GroupPart>> TakePart(const GroupOptions& options,
   RETURN_IF_ERROR(GroupLeader::Create(sizes).status());
   ASSIGN_OR_RETURN(GroupRank::RingPlace place, RingPlaceOf(options));
   if (leads) {
-    ASSIGN_OR_RETURN(
-        part->leads,
-        Group::Create(runner, models, {.leader = sizes, .ring = std::move(place), .name = HostName(), .only_local = !has_tls}));
+    ASSIGN_OR_RETURN(part->leads, Group::Create(runner, models,
+                                                {.leader = sizes,
+                                                 .ring = std::move(place),
+                                                 .name = HostName(),
+                                                 .only_local = !has_tls,
+                                                 .hosts = std::dynamic_pointer_cast<CustomHosts>(devices.custom_host())}));
     models.SetLeastShards(part->leads->least_shards());
     return part;
   }

@@ -143,6 +143,7 @@ void Membership::JoinOnce(const std::shared_ptr<Session>& session) {
            absl::StrCat("the leader at ", options_.leader, ": ", ended.ok() ? "this process has left" : ended.error_message()));
   loop_->Post([this] {
     wants_join_ = false;
+    operators_.Lost();
     rank_->Lost();
   });
 }
@@ -153,6 +154,7 @@ void Membership::JoinWhenOut() {
   wants_join_ = false;
   files_.clear();
   files_memory_ = Reservation(Budget::PartOf(runner_.memory));
+  operators_.Joined();
   rank_->Join();
 }
 
@@ -167,6 +169,7 @@ void Membership::HeardNow(v1::JoinResponse& message) {
     file->append(part.data());
     return;
   }
+  if (message.has_answer()) return operators_.Heard(std::move(*message.mutable_answer()));
   if (message.has_meeting()) {
     if (meeting_ != nullptr) meeting_->Heard(message.meeting().key(), message.meeting().value());
     return;
@@ -247,7 +250,8 @@ void Membership::LoadNext(std::function<void(absl::Status)> done) {
   files_.erase(next);
   models_.erase(name);  // Its memory is the new one's.
   runner_.dispatch.Run(Weight::kHeavy, [this, loop = loop_, &devices = devices_, most = runner_.limits.max_model_bytes, name, files,
-                                        done = std::move(done)] {
+                                        host = operators_.HostOf(name), done = std::move(done)] {
+    const ScopedCustomHost scoped(host, RelayedOperators::kScope);
     FromFiles(name, std::move(*files), devices, most, [this, loop, name, done](absl::StatusOr<HostedModelPtr> made) {
       loop->Post([this, name, done, made = std::move(made)] {
         if (!made.ok()) return done(made.status());

@@ -21,6 +21,7 @@
 #include "server/group/loop.h"
 #include "server/group/meeting.h"
 #include "server/group/rank.h"
+#include "server/group/relayed_operators.h"
 #include "server/hosted/devices.h"
 #include "server/rpc/runner.h"
 
@@ -92,6 +93,7 @@ class Membership {
 
   // The loop's.
   std::unique_ptr<GroupRank> rank_;
+  RelayedOperators operators_{runner_, loop_, [this](const v1::JoinRequest& message) { Say(message); }};
   std::map<std::string, HostedModelPtr> models_;
   std::map<std::string, StateFiles> files_;  // Files of the state that comes.
   Reservation files_memory_;
