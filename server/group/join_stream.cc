@@ -58,7 +58,9 @@ void JoinStream::Ask(v1::JoinRequest::Ask ask, Attachments attachments, int64_t 
   auto asked = std::make_shared<CallbackRelay::Asked>();
   asked->memory = NewReservation();
   asked->new_memory = NewReservations();
-  asked->tell = [self = Self()](Slices answer) { self->Send(std::move(answer), /*is_heartbeat=*/false); };
+  asked->tell = [weak = std::weak_ptr(Self())](Slices answer) {
+    if (const auto self = weak.lock(); self != nullptr) self->Send(std::move(answer), /*is_heartbeat=*/false);
+  };
   asked->refused = asked->memory.Grow(bytes);
   asked->ask = std::move(ask);
   asked->attachments = std::move(attachments);

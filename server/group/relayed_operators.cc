@@ -202,7 +202,10 @@ void RelayedOperators::Heard(v1::JoinResponse::Answer answer) {
   const bool is_error = answer.has_error();
   const uint64_t call = is_error ? answer.error().call() : answer.result().call();
   const auto forward = leader.forwards.extract(call);
-  if (is_error) return hosts_->Refused(call, ErrorOf(answer.error()));
+  if (is_error) {
+    const absl::Status why = ErrorOf(answer.error());
+    return hosts_->Refused(call, why.ok() ? absl::UnknownError("the leader tells an error without a code") : why);
+  }
   if (!forward.empty() && answer.result().has_computed()) {
     leader.instances[forward.mapped()] = answer.instance();
     if (leader.instances.size() > kMostInstances) leader.instances.erase(leader.instances.begin());
