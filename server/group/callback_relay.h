@@ -1,6 +1,6 @@
-// CallbackRelay: the leader's side of callbacks of a group's members. A member computes a model whose operators clients compute. The
-// clients are the leader's, and so is the credential by which they are called (server/custom/scope.h): a member names a model and an
-// operator, and the relay finds that operator, with its credential, in the graph of the leader's own model.
+// CallbackRelay: the leader's side of callbacks of a group's members. Clients compute operators of the models that members compute.
+// The clients are the leader's, and so is the credential by which they are called (server/custom/scope.h): a member names a model
+// and an operator, and the relay finds that operator, with its credential, in the graph of the leader's own model.
 //
 //   member --Ask--> CallbackRelay --CustomHosts::Relay--> client         The values pass through as they came,
 //   member <--Answer-- CallbackRelay <-- client's answer                 and the member checks what the client says.
