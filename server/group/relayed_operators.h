@@ -1,5 +1,5 @@
-// RelayedOperators: the clients' operators in the models of a group's member. The clients are the leader's. Each callback goes to the
-// leader over Join, and the answer comes back the same way (callback_relay.h). The member knows no client's credential.
+// RelayedOperators: the clients' operators in the models of a group's member. The clients are the leader's. Each callback goes to
+// the leader over Join, and the answer comes back the same way (callback_relay.h). The member knows no client's credential.
 //
 //   CustomHostPtr host = operators.HostOf("digits");
 //   const ScopedCustomHost scoped(host, RelayedOperators::kScope);  // Graphs that are made now are computed so.
