@@ -26,7 +26,7 @@ namespace {
 constexpr char kClientScope[] = "0123456789abcdef";
 constexpr int64_t kManyNumbers = 3000;  // So many numbers are an attachment.
 
-// A client that computes `square` for its own graphs. It fails where it is told to, and answers late where it holds.
+// A client that computes `square` for its own graphs. It fails where it is told to, and does not answer where it holds.
 class SquaringClient final : public HostChannel {
  public:
   explicit SquaringClient(std::shared_ptr<CustomHosts> hosts) : hosts_(std::move(hosts)) {}
@@ -39,15 +39,12 @@ class SquaringClient final : public HostChannel {
     v1::HostResponse response;
     Attachments attachments;
     if (!hosts_->ToMessage(call, &response, &attachments)) return;
-    CustomHosts::Answer answer;
-    answer.result = AnswerTo(response.callbacks(0), attachments);
-    bool holds = false;
     {
       MutexLock lock(mu_);
       callbacks_.push_back(response.callbacks(0));
-      holds = holds_;
+      if (holds_) return;
     }
-    if (!holds) hosts_->Result(this, std::move(answer));
+    hosts_->Result(this, {AnswerTo(response.callbacks(0), attachments), {}});
   }
   void Replaced() override {}
 
@@ -129,13 +126,13 @@ struct OneCall final : public Completion::Receiver {
 class CallbackRelayTest : public testing::Test {
  protected:
   void SetUp() override {
+    Define("net", 4);  // The client comes later, so that nothing is asked yet.
+    Define("alone", std::nullopt);
     client_ = std::make_shared<SquaringClient>(hosts_);
     hosts_->Attach(kClientScope, client_, {std::chrono::seconds(60), 2000});
     v1::OfferOperator offer;
     offer.set_op_type("square");
     ASSERT_TRUE(hosts_->Offer(client_.get(), offer).ok());
-    Define("net", 4);
-    Define("alone", std::nullopt);
     loop_->Start(std::chrono::seconds(1), [] {});
     for (CallbackRelay::Member member : {1, 2}) {
       auto operators = std::make_unique<RelayedOperators>(runner_, loop_, [this, member](const v1::JoinRequest& request) {
@@ -154,7 +151,7 @@ class CallbackRelayTest : public testing::Test {
 
   void Define(const std::string& name, std::optional<int64_t> shards) {
     const ScopedCustomHost host(hosts_, kClientScope);
-    const CustomSpec spec{.arguments = {"data"}};
+    const CustomSpec spec{.arguments = {"data"}, .same_dtype = true};
     const NodeSpec node{.op = "Custom",
                         .name = "square",
                         .inputs = {{"data", 0}},
@@ -263,7 +260,8 @@ TEST_F(CallbackRelayTest, ErrorsAreThoseOfTheLeadersOwnCalls) {
   uint64_t instance = 0;
   OneCall failing(2, 1);
   const absl::Status failed = Compute(0, failing, CustomCall::kForward, &instance);
-  EXPECT_EQ(failed, FailedPrecondition("forward of custom operator 'square' failed in its client: ValueError: no")) << failed;
+  EXPECT_EQ(failed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(failed.message(), "forward of custom operator 'square' failed in its client: ValueError: no");
   EXPECT_EQ(InfoOf(failed)->reason, reason::kOperatorFailed);
   EXPECT_EQ(failed.GetPayload(kTraceback), absl::Cord("line 7"));
   refused_ = absl::ResourceExhaustedError("full");

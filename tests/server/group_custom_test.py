@@ -1,5 +1,6 @@
 """Operators of clients in models that a group trains: callbacks of all processes go through the leader to the client."""
 
+import contextlib
 import threading
 import unittest
 
@@ -21,12 +22,13 @@ class GroupCustomTest(unittest.TestCase):
         return refused.exception
 
     @staticmethod
+    @contextlib.contextmanager
     def with_members(most, members):
-        group = GroupOfServers(most=most)
-        for _ in range(members):
-            group.add_member()
-        group.await_ranks(1 + members)
-        return group
+        with GroupOfServers(most=most) as group:
+            for _ in range(members):
+                group.add_member()
+            group.await_ranks(1 + members)
+            yield group
 
     def train(self, processes):
         """The bits and the losses after some steps by so many processes."""
