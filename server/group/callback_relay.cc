@@ -53,7 +53,7 @@ absl::StatusOr<v1::CallbackResult> Infer(CustomHosts& hosts, const CustomOperato
 
 int64_t BytesOf(const Slices& slices) { return static_cast<int64_t>(Bytes(slices).size()); }
 
-// The same bytes. What is kept goes with the last of them.
+// The same bytes. The kept thing goes with the last of them.
 Slices Keeping(Slices slices, const std::shared_ptr<const void>& kept) {
   using Held = std::pair<grpc::Slice, std::shared_ptr<const void>>;
   for (grpc::Slice& slice : slices) {
@@ -64,7 +64,7 @@ Slices Keeping(Slices slices, const std::shared_ptr<const void>& kept) {
   return slices;
 }
 
-void Reply(uint64_t call, const CallbackRelay::Asked& asked, const absl::StatusOr<CustomHosts::Answer>& answer, uint64_t instance) {
+void Reply(uint64_t call, const MemberCallback& asked, const absl::StatusOr<CustomHosts::Answer>& answer, uint64_t instance) {
   const auto message_of = [&](const absl::Status& why) {
     v1::JoinResponse message;
     v1::JoinResponse::Answer& said = *message.mutable_answer();
@@ -89,7 +89,7 @@ void Reply(uint64_t call, const CallbackRelay::Asked& asked, const absl::StatusO
 
 }  // namespace
 
-void CallbackRelay::Ask(Member member, std::shared_ptr<Asked> asked) {
+void CallbackRelay::Ask(Member member, std::shared_ptr<MemberCallback> asked) {
   const v1::Callback& callback = asked->ask.callback();
   const Key key(member, callback.call());
   const auto run = std::make_shared<ClientTime>();
@@ -168,7 +168,7 @@ absl::StatusOr<CustomOperator> CallbackRelay::Find(const std::string& model, con
                                          "has taken its name, while a member computed it"));
 }
 
-void CallbackRelay::Call(const Key& key, const Run& run, std::shared_ptr<Asked> asked, CustomOperator op) {
+void CallbackRelay::Call(const Key& key, const Run& run, std::shared_ptr<MemberCallback> asked, CustomOperator op) {
   v1::Callback& callback = *asked->ask.mutable_callback();
   CustomCall call;
   call.time = run;
@@ -191,7 +191,7 @@ void CallbackRelay::Call(const Key& key, const Run& run, std::shared_ptr<Asked> 
   hosts_->Relay(std::move(call), std::move(relayed));
 }
 
-void CallbackRelay::AskFact(const Key& key, std::shared_ptr<Asked> asked, CustomOperator op) {
+void CallbackRelay::AskFact(const Key& key, std::shared_ptr<MemberCallback> asked, CustomOperator op) {
   absl::StatusOr<v1::CallbackResult> inferred = Infer(*hosts_, op, asked->ask.callback());
   const bool is_asked =
       AwaitFact(inferred.status(), [self = shared_from_this(), key, asked, op] { self->AskFact(key, asked, op); });
@@ -200,7 +200,8 @@ void CallbackRelay::AskFact(const Key& key, std::shared_ptr<Asked> asked, Custom
   Tell(key, *asked, CustomHosts::Answer{*std::move(inferred), {}});
 }
 
-void CallbackRelay::Tell(const Key& key, const Asked& asked, const absl::StatusOr<CustomHosts::Answer>& answer, uint64_t instance) {
+void CallbackRelay::Tell(const Key& key, const MemberCallback& asked, const absl::StatusOr<CustomHosts::Answer>& answer,
+                         uint64_t instance) {
   if (Remove(key) != nullptr) Reply(key.second, asked, answer, instance);
 }
 

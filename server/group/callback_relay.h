@@ -1,6 +1,6 @@
 // CallbackRelay: the leader's side of callbacks of a group's members. Clients compute operators of the models that members compute.
-// The clients are the leader's, and so is the credential by which they are called (server/custom/scope.h): a member names a model
-// and an operator, and the relay finds that operator, with its credential, in the graph of the leader's own model.
+// The clients are the leader's, and so is the credential by which they are called (server/custom/scope.h). A member names a model
+// and an operator. The relay finds that operator, with its credential, in the graph of the leader's own model.
 //
 //   member --Ask--> CallbackRelay --CustomHosts::Relay--> client         The values pass through as they came,
 //   member <--Answer-- CallbackRelay <-- client's answer                 and the member checks what the client says.
@@ -31,6 +31,16 @@
 
 namespace gluond::server {
 
+// A member's callback, as the leader has it.
+struct MemberCallback {
+  v1::JoinRequest::Ask ask;
+  Attachments attachments;
+  Reservation memory;                       // Pays for the message until there is an answer.
+  absl::Status refused;                     // Why it does not; then this is the answer.
+  std::function<Reservation()> new_memory;  // Makes a reservation for the answer.
+  std::function<void(Slices answer)> tell;  // Sends a JoinResponse. Any thread calls it.
+};
+
 class CallbackRelay : public std::enable_shared_from_this<CallbackRelay> {
  public:
   using Member = int64_t;
@@ -40,17 +50,9 @@ class CallbackRelay : public std::enable_shared_from_this<CallbackRelay> {
   // `models` outlive the relay. `hosts` may be null: nobody computes any operator.
   CallbackRelay(const Models& models, std::shared_ptr<CustomHosts> hosts) : models_(models), hosts_(std::move(hosts)) {}
 
-  struct Asked {
-    v1::JoinRequest::Ask ask;
-    Attachments attachments;
-    Reservation memory;                       // Pays for the message until there is an answer.
-    absl::Status refused;                     // Why it does not; then this is the answer.
-    std::function<Reservation()> new_memory;  // Makes a reservation for the answer.
-    std::function<void(Slices answer)> tell;  // Sends a JoinResponse. Any thread calls it.
-  };
   // Always answers, unless the member withdraws the call or is lost. Errors: RESOURCE_EXHAUSTED, the member asks too much at once.
   // ABORTED: the group has no such operator of such a model, any more. Others are those of CustomHost.
-  void Ask(Member member, std::shared_ptr<Asked> asked);
+  void Ask(Member member, std::shared_ptr<MemberCallback> asked);
   void Withdraw(Member member, const v1::JoinRequest::Withdraw& withdraw);
   // Nobody waits for the member's answers any more.
   void Lost(Member member);
@@ -70,10 +72,10 @@ class CallbackRelay : public std::enable_shared_from_this<CallbackRelay> {
   absl::Status Add(const Key& key, Run run);
   // Null: nobody waits for the answer any more.
   Run Remove(const Key& key);
-  void Call(const Key& key, const Run& run, std::shared_ptr<Asked> asked, CustomOperator op);
-  void AskFact(const Key& key, std::shared_ptr<Asked> asked, CustomOperator op);
+  void Call(const Key& key, const Run& run, std::shared_ptr<MemberCallback> asked, CustomOperator op);
+  void AskFact(const Key& key, std::shared_ptr<MemberCallback> asked, CustomOperator op);
   // Answers where somebody still waits.
-  void Tell(const Key& key, const Asked& asked, const absl::StatusOr<CustomHosts::Answer>& answer, uint64_t instance = 0);
+  void Tell(const Key& key, const MemberCallback& asked, const absl::StatusOr<CustomHosts::Answer>& answer, uint64_t instance = 0);
 
   const Models& models_;
   const std::shared_ptr<CustomHosts> hosts_;

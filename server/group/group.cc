@@ -11,6 +11,7 @@
 #include "engine/train/batches.h"
 #include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
+#include "server/group/callback_relay.h"
 #include "server/group/join_messages.h"
 #include "server/rpc/log.h"
 #include "server/wire/wire_message.h"
@@ -63,6 +64,7 @@ Group::Group(Runner& runner, Models& models, Options options, GroupLeader leader
       models_(models),
       options_(std::move(options)),
       incarnation_(std::random_device()() | uint64_t{1} << 32),
+      relay_(std::make_shared<CallbackRelay>(models_, options_.hosts)),
       leader_(std::move(leader)) {}
 
 Group::~Group() {
@@ -436,7 +438,7 @@ void Group::Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message) {
   loop_->Post([this, link, message = std::move(message)] { HeardNow(link, message); });
 }
 
-void Group::Asked(const std::shared_ptr<Link>& link, std::shared_ptr<CallbackRelay::Asked> asked) {
+void Group::Asked(const std::shared_ptr<Link>& link, std::shared_ptr<MemberCallback> asked) {
   loop_->Post([this, link, asked] {
     const auto found =
         std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });

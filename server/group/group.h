@@ -26,7 +26,6 @@
 #include "engine/runtime/account.h"
 #include "engine/train/trainer.h"
 #include "gluond/v1/group.pb.h"
-#include "server/group/callback_relay.h"
 #include "server/group/held_model.h"
 #include "server/group/leader.h"
 #include "server/group/loop.h"
@@ -37,6 +36,10 @@
 #include "server/wire/attachments.h"
 
 namespace gluond::server {
+
+class CallbackRelay;
+class CustomHosts;
+struct MemberCallback;
 
 // A step of a model of the group, as a call wants it.
 struct GroupStep {
@@ -91,7 +94,7 @@ class Group {
 
   // For links.
   void Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message);
-  void Asked(const std::shared_ptr<Link>& link, std::shared_ptr<CallbackRelay::Asked> asked);
+  void Asked(const std::shared_ptr<Link>& link, std::shared_ptr<MemberCallback> asked);
   void Ended(const std::shared_ptr<Link>& link);
 
  private:
@@ -159,7 +162,7 @@ class Group {
   const uint64_t incarnation_;
   const std::shared_ptr<GroupLoop> loop_ = std::make_shared<GroupLoop>();
 
-  const std::shared_ptr<CallbackRelay> relay_ = std::make_shared<CallbackRelay>(models_, options_.hosts);
+  const std::shared_ptr<CallbackRelay> relay_;
 
   // The loop's.
   GroupLeader leader_;

@@ -9,6 +9,7 @@
 #include "engine/compile/pass_set.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/describe_operator.h"
+#include "server/custom/hosts.h"
 #include "server/group/gloo_plugin.h"
 #include "server/group/ring_address.h"
 #include "server/start/address.h"

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "engine/core/status_macros.h"
+#include "server/group/callback_relay.h"
 #include "server/wire/wire_message.h"
 
 namespace gluond::server {
@@ -55,7 +56,7 @@ void JoinStream::Receive(const Slices& message, int64_t bytes) {
 
 // Values of clients' operators are as large as a model's.
 void JoinStream::Ask(v1::JoinRequest::Ask ask, Attachments attachments, int64_t bytes) {
-  auto asked = std::make_shared<CallbackRelay::Asked>();
+  auto asked = std::make_shared<MemberCallback>();
   asked->memory = NewReservation();
   asked->new_memory = NewReservations();
   asked->tell = [weak = std::weak_ptr(Self())](Slices answer) {

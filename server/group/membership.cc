@@ -12,6 +12,7 @@
 #include "server/codec/tensors_codec.h"
 #include "server/config/operator_file.h"
 #include "server/group/join_messages.h"
+#include "server/group/relayed_operators.h"
 #include "server/rpc/log.h"
 
 namespace gluond::server {
@@ -35,6 +36,7 @@ Membership::Membership(Runner& runner, Devices& devices, Options options)
       devices_(devices),
       options_(std::move(options)),
       process_(std::random_device()() | uint64_t{1} << 32),
+      operators_(std::make_unique<RelayedOperators>(runner_, loop_, [this](const v1::JoinRequest& message) { Say(message); })),
       files_memory_(Budget::PartOf(runner.memory)) {}
 
 void Membership::Begin() {
@@ -143,7 +145,7 @@ void Membership::JoinOnce(const std::shared_ptr<Session>& session) {
            absl::StrCat("the leader at ", options_.leader, ": ", ended.ok() ? "this process has left" : ended.error_message()));
   loop_->Post([this] {
     wants_join_ = false;
-    operators_.Lost();
+    operators_->Lost();
     rank_->Lost();
   });
 }
@@ -154,7 +156,7 @@ void Membership::JoinWhenOut() {
   wants_join_ = false;
   files_.clear();
   files_memory_ = Reservation(Budget::PartOf(runner_.memory));
-  operators_.Joined();
+  operators_->Joined();
   rank_->Join();
 }
 
@@ -169,7 +171,7 @@ void Membership::HeardNow(v1::JoinResponse& message) {
     file->append(part.data());
     return;
   }
-  if (message.has_answer()) return operators_.Heard(std::move(*message.mutable_answer()));
+  if (message.has_answer()) return operators_->Heard(std::move(*message.mutable_answer()));
   if (message.has_meeting()) {
     if (meeting_ != nullptr) meeting_->Heard(message.meeting().key(), message.meeting().value());
     return;
@@ -250,7 +252,7 @@ void Membership::LoadNext(std::function<void(absl::Status)> done) {
   files_.erase(next);
   models_.erase(name);  // Its memory is the new one's.
   runner_.dispatch.Run(Weight::kHeavy, [this, loop = loop_, &devices = devices_, most = runner_.limits.max_model_bytes, name, files,
-                                        host = operators_.HostOf(name), done = std::move(done)] {
+                                        host = operators_->HostOf(name), done = std::move(done)] {
     const ScopedCustomHost scoped(host, RelayedOperators::kScope);
     FromFiles(name, std::move(*files), devices, most, [this, loop, name, done](absl::StatusOr<HostedModelPtr> made) {
       loop->Post([this, name, done, made = std::move(made)] {

@@ -21,11 +21,12 @@
 #include "server/group/loop.h"
 #include "server/group/meeting.h"
 #include "server/group/rank.h"
-#include "server/group/relayed_operators.h"
 #include "server/hosted/devices.h"
 #include "server/rpc/runner.h"
 
 namespace gluond::server {
+
+class RelayedOperators;
 
 class Membership {
  public:
@@ -93,7 +94,7 @@ class Membership {
 
   // The loop's.
   std::unique_ptr<GroupRank> rank_;
-  RelayedOperators operators_{runner_, loop_, [this](const v1::JoinRequest& message) { Say(message); }};
+  const std::unique_ptr<RelayedOperators> operators_;
   std::map<std::string, HostedModelPtr> models_;
   std::map<std::string, StateFiles> files_;  // Files of the state that comes.
   Reservation files_memory_;

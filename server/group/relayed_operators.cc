@@ -133,7 +133,7 @@ class RelayedOperators::ModelHost final : public CustomHost {
     if (op.op_type.empty() || !offered_.insert(op.op_type).second) return op;
     v1::OfferOperator offer;
     offer.set_op_type(op.op_type);
-    (void)hosts_->Offer(leader_.get(), offer);  // What is not offered is told when it is called.
+    (void)hosts_->Offer(leader_.get(), offer);  // An operator that is not offered is told when it is called.
     return op;
   }
 

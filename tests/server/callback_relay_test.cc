@@ -2,7 +2,7 @@
 
 #include "server/group/callback_relay.h"
 
-#include <cstring>
+#include <atomic>
 #include <deque>
 #include <future>
 #include <memory>
@@ -97,12 +97,25 @@ class SquaringClient final : public HostChannel {
   std::set<uint64_t> cancelled_ ABSL_GUARDED_BY(mu_);
 };
 
+// Told of the end of one call, also after the test has gone on.
+class CallEnd final : public Completion::Receiver {
+ public:
+  void Complete(absl::Status status) override { status_.set_value(std::move(status)); }
+  void AddRef() override { ++refs_; }
+  void Release() override {
+    if (--refs_ == 0) delete this;
+  }
+  std::promise<absl::Status>& status() { return status_; }
+
+ private:
+  std::atomic<int> refs_ = 0;
+  std::promise<absl::Status> status_;
+};
+
 // One call of a graph's operator.
-struct OneCall final : public Completion::Receiver {
-  OneCall(int64_t size, float value) : x(static_cast<size_t>(size), value), y(x.size()) {}
-  void Complete(absl::Status status) override { ended.set_value(std::move(status)); }
-  void AddRef() override {}
-  void Release() override {}
+struct OneCall {
+  OneCall(int64_t size, float value) : x(static_cast<size_t>(size), value), y(x.size()), end(new CallEnd), completion(end) {}
+  absl::Status Wait() { return end->status().get_future().get(); }
 
   CustomCall Call(CustomCall::Kind kind, const AttrDict& attrs) {
     const Shape shape{static_cast<int64_t>(x.size())};
@@ -114,13 +127,14 @@ struct OneCall final : public Completion::Receiver {
     call.results.push_back({y.data(), shape, DType::kFloat32, Device()});
     call.requests.push_back(kWriteTo);
     call.time = time;
-    call.completion = Completion(this);
+    call.completion = completion;
     return call;
   }
 
   std::vector<float> x, y;
   const std::shared_ptr<ClientTime> time = std::make_shared<ClientTime>();
-  std::promise<absl::Status> ended;
+  CallEnd* const end;
+  const Completion completion;
 };
 
 class CallbackRelayTest : public testing::Test {
@@ -168,7 +182,7 @@ class CallbackRelayTest : public testing::Test {
   // A member's message comes to the leader, as over the wire.
   void Arrive(CallbackRelay::Member member, const v1::JoinRequest& request) {
     v1::JoinRequest arrived;
-    auto asked = std::make_shared<CallbackRelay::Asked>();
+    auto asked = std::make_shared<MemberCallback>();
     ASSERT_TRUE(ParseMessage({grpc::Slice(request.SerializeAsString())}, &arrived, &asked->attachments).ok());
     if (arrived.has_withdraw()) return relay_->Withdraw(member, arrived.withdraw());
     asked->ask = std::move(*arrived.mutable_ask());
@@ -210,7 +224,7 @@ class CallbackRelayTest : public testing::Test {
     if (kind == CustomCall::kForward) *instance = host.NextInstance(call.op);
     call.instance = *instance;
     host.Begin(std::move(call));
-    return run.ended.get_future().get();
+    return run.Wait();
   }
   // All that was posted until now is done.
   void Settle() {
@@ -275,7 +289,7 @@ TEST_F(CallbackRelayTest, ErrorsAreThoseOfTheLeadersOwnCalls) {
   hosts_->Begin(std::move(call));
   OneCall away(2, 1);
   const absl::Status gone = Compute(0, away, CustomCall::kForward, &instance);
-  EXPECT_EQ(gone, own.ended.get_future().get());
+  EXPECT_EQ(gone, own.Wait());
   EXPECT_EQ(gone.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(InfoOf(gone)->reason, reason::kProviderGone);
 }
@@ -326,7 +340,7 @@ TEST_F(CallbackRelayTest, WithoutAJoinCallsFailAtOnce) {
   models_of_[0]->Begin(waits.Call(CustomCall::kForward, {{"power", "2"}}));
   Settle();
   loop_->Post([this] { members_[0]->Lost(); });
-  EXPECT_EQ(waits.ended.get_future().get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(waits.Wait().code(), absl::StatusCode::kUnavailable);
   uint64_t instance = 0;
   OneCall without(2, 1);
   EXPECT_EQ(Compute(0, without, CustomCall::kForward, &instance).code(), absl::StatusCode::kUnavailable);
