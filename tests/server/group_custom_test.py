@@ -9,7 +9,8 @@ import grpc
 from tests import case_runner
 from tests.server import group_operators
 from tests.server.group_operators import OperatorsOfClient, define
-from tests.server.group_processes import GroupOfServers, batches, kill, tensor
+from tests.server.group_processes import GroupOfServers, batches, tensor
+from tests.server.group_servers import kill
 
 SHAPE = [10, 8]
 STEPS = 5
@@ -30,21 +31,22 @@ class GroupCustomTest(unittest.TestCase):
             group.await_ranks(1 + members)
             yield group
 
-    def train(self, processes):
+    def train(self, processes, shape):
         """The bits and the losses after some steps by so many processes."""
         with self.with_members(4, processes - 1) as group, OperatorsOfClient(group.leader.address) as client:
             define(group, "net", 4)
-            losses = [group.step("net", batch).loss for batch in batches(SHAPE, STEPS)]
+            losses = [group.step("net", batch).loss for batch in batches(shape, STEPS)]
             # Both operators in each shard of each step, wherever it is computed.
             self.assertEqual(client.forwards, 2 * 4 * STEPS)
             return group.bits("net"), losses
 
     def test_numbers_of_processes_give_equal_bits(self):
-        alone = self.train(1)
-        self.assertTrue(any(alone[0]["drift_mean"]), "the operator moves its state")
-        for processes in (2, 4):
-            with self.subTest(processes=processes):
-                self.assertEqual(self.train(processes), alone)
+        for shape in (SHAPE, [2001, 8]):  # Large values travel apart from their messages.
+            alone = self.train(1, shape)
+            self.assertTrue(any(alone[0]["drift_mean"]), "the operator moves its state")
+            for processes in (2, 4):
+                with self.subTest(processes=processes, shape=shape):
+                    self.assertEqual(self.train(processes, shape), alone)
 
     def test_a_client_is_asked_about_shapes_once_for_all_processes(self):
         questions = []
