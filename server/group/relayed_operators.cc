@@ -88,10 +88,10 @@ class RelayedOperators::Leader final : public HostChannel, public std::enable_sh
 
 class RelayedOperators::ModelHost final : public CustomHost {
  public:
-  ModelHost(RelayedOperators& all, const std::string& model)
+  ModelHost(RelayedOperators& all, const std::string& model, std::string scope)
       : hosts_(all.hosts_),
         most_callbacks_(all.runner_.limits.max_callbacks),
-        scope_(absl::StrCat(model, "@", reinterpret_cast<uintptr_t>(this))),
+        scope_(std::move(scope)),
         leader_(std::make_shared<Leader>(all, model)) {
     Attach();
   }
@@ -147,7 +147,7 @@ class RelayedOperators::ModelHost final : public CustomHost {
 
 CustomHostPtr RelayedOperators::HostOf(const std::string& model) {
   std::erase_if(models_, [](const auto& each) { return each.second.expired(); });
-  auto host = std::make_shared<ModelHost>(*this, model);
+  auto host = std::make_shared<ModelHost>(*this, model, absl::StrCat(++last_host_));
   models_[model] = host;
   return host;
 }

@@ -55,6 +55,7 @@ class RelayedOperators {
   const std::function<void(const v1::JoinRequest&)> say_;
   const std::shared_ptr<CustomHosts> hosts_ = std::make_shared<CustomHosts>();
   bool is_joined_ = false;
+  uint64_t last_host_ = 0;
   std::map<std::string, std::weak_ptr<ModelHost>> models_;
 };
 
