@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
+#include "server/group/callback_relay.h"
 #include "server/group/join_messages.h"
 #include "server/group/meeting.h"
 #include "server/rpc/log.h"
@@ -58,6 +58,7 @@ Group::Group(Runner& runner, Models& models, Options options, GroupLeader leader
       models_(models),
       options_(std::move(options)),
       incarnation_(std::random_device()() | uint64_t{1} << 32),
+      relay_(std::make_shared<CallbackRelay>(models_, options_.hosts)),
       leader_(std::move(leader)),
       known_(models) {}
 
@@ -206,6 +207,7 @@ void Group::On(const GroupLeader::Close& close) {
   if (member == members_.end()) return;
   const Member closed = std::move(member->second);
   members_.erase(member);
+  relay_->Lost(close.member);
   const bool is_wanted = close.status.ok();
   if (closed.has_joined)
     LogEvent(is_wanted ? "group_member_left" : "group_member_lost", is_wanted ? LogLevel::kInfo : LogLevel::kWarning,
@@ -351,6 +353,14 @@ void Group::Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message) {
   loop_->Post([this, link, message = std::move(message)] { HeardNow(link, message); });
 }
 
+void Group::Asked(const std::shared_ptr<Link>& link, std::shared_ptr<MemberCallback> asked) {
+  loop_->Post([this, link, asked] {
+    const auto found =
+        std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
+    if (found != members_.end()) relay_->Ask(found->first, asked);
+  });
+}
+
 void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& message) {
   auto found = std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
   if (found == members_.end()) {
@@ -365,6 +375,7 @@ void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& m
     found = members_.emplace(next_member_++, Member{link, message.hello().name()}).first;
   }
   const MemberId member = found->first;
+  if (message.has_withdraw()) return relay_->Withdraw(member, message.withdraw());
   if (message.has_meeting()) {
     const std::string& key = message.meeting().key();
     const std::string& value = message.meeting().value();
@@ -401,6 +412,7 @@ void Group::Ended(const std::shared_ptr<Link>& link) {
         std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
     if (found == members_.end()) return;
     const MemberId member = found->first;
+    relay_->Lost(member);
     LogEvent("group_member_lost", LogLevel::kWarning,
              absl::StrCat("member ", member, " (", found->second.name, "): its Join has ended"));
     members_.erase(found);
@@ -449,55 +461,6 @@ void Group::DrainMember(MemberId member, std::function<void(absl::Status)> done)
 
 void Group::Describe(std::function<void(v1::GetGroupResponse)> done) {
   loop_->Post([this, done = std::move(done)] { done(DescribeNow()); });
-}
-
-std::string Group::WhyNoStep() const {
-  if (!failed_.ok()) return std::string(failed_.message());
-  if (leader_.present() < options_.leader.min) {
-    return absl::StrCat(leader_.present(), " of the ", options_.leader.min, " processes are there that --group_size asks for");
-  }
-  if (leader_.phase() > GroupLeader::Phase::kForming) return "";
-  const std::string& why = leader_.why_unformed();
-  return why.empty() ? "the next generation begins" : absl::StrCat("the last ring has not formed: ", why);
-}
-
-v1::GetGroupResponse Group::DescribeNow() const {
-  const Clock::time_point now = Clock::now();
-  v1::GetGroupResponse group;
-  group.set_generation(leader_.generation());
-  group.set_min(options_.leader.min);
-  group.set_max(options_.leader.max);
-  group.set_applied(own_->member().standing().applied);
-  group.set_steps(steps_);
-  ToProto(pause_, group.mutable_pause());
-  int64_t rows = 0;
-  for (const auto& [time, count] : recent_) rows += count;
-  const double seconds = recent_.empty() ? 1 : std::max(1.0, std::chrono::duration<double>(now - recent_.front().first).count());
-  group.set_steps_per_second(static_cast<double>(recent_.size()) / seconds);
-  group.set_rows_per_second(static_cast<double>(rows) / seconds);
-  for (const auto& [id, seat] : leader_.seats()) {
-    const auto named = members_.find(id);
-    const auto place = places_.find(id);
-    v1::GroupMember& member = *group.add_members();
-    member.set_member(id);
-    if (named != members_.end()) {
-      member.set_name(named->second.name);
-      const double waited = named->second.waited_seconds;
-      if (waited > 0)
-        ToProto(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(waited)), member.mutable_waited());
-    }
-    const bool is_spare = place != places_.end() && place->second.rank >= place->second.size;
-    using Seat = GroupLeader::Seat::Place;
-    member.set_place(seat.place == Seat::kPreparing ? v1::GroupMember::PREPARING
-                     : seat.place == Seat::kWaiting ? v1::GroupMember::WAITING
-                     : is_spare                     ? v1::GroupMember::SPARE
-                                                    : v1::GroupMember::RANK);
-    member.set_applied(seat.standing.applied);
-    if (id != GroupLeader::kOwn) ToProto(now - seat.heard, member.mutable_silent());
-    member.set_is_leaving(seat.is_leaving);
-  }
-  group.set_why_not(WhyNoStep());
-  return group;
 }
 
 }  // namespace gluond::server

@@ -35,6 +35,9 @@
 
 namespace gluond::server {
 
+class CallbackRelay;
+class CustomHosts;
+struct MemberCallback;
 class Meeting;
 
 class Group {
@@ -44,8 +47,9 @@ class Group {
   struct Options {
     GroupLeader::Options leader;
     GroupRank::RingPlace ring;
-    std::string name;         // The leader's, for people.
-    bool only_local = false;  // Members are on this machine: nothing is encrypted.
+    std::string name;                              // The leader's, for people.
+    bool only_local = false;                       // Members are on this machine: nothing is encrypted.
+    std::shared_ptr<CustomHosts> hosts = nullptr;  // Clients that compute operators, for members, too.
   };
 
   // A member's Join.
@@ -79,6 +83,7 @@ class Group {
 
   // For links.
   void Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message);
+  void Asked(const std::shared_ptr<Link>& link, std::shared_ptr<MemberCallback> asked);
   void Ended(const std::shared_ptr<Link>& link);
 
  private:
@@ -130,6 +135,8 @@ class Group {
   const Options options_;
   const uint64_t incarnation_;
   const std::shared_ptr<GroupLoop> loop_ = std::make_shared<GroupLoop>();
+
+  const std::shared_ptr<CallbackRelay> relay_;
 
   // The loop's.
   GroupLeader leader_;

@@ -12,6 +12,7 @@
 #include "engine/compile/pass_set.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/describe_operator.h"
+#include "server/custom/hosts.h"
 #include "server/group/gloo_plugin.h"
 #include "server/group/ring_address.h"
 #include "server/rpc/log.h"
@@ -88,9 +89,12 @@ absl::StatusOr<std::unique_ptr<GroupPart>> TakePart(const GroupOptions& options,
   RETURN_IF_ERROR(GroupLeader::Create(sizes).status());
   ASSIGN_OR_RETURN(GroupRank::RingPlace place, RingPlaceOf(options, leads));
   if (leads) {
-    ASSIGN_OR_RETURN(
-        part->leads,
-        Group::Create(runner, models, {.leader = sizes, .ring = std::move(place), .name = HostName(), .only_local = !has_tls}));
+    ASSIGN_OR_RETURN(part->leads, Group::Create(runner, models,
+                                                {.leader = sizes,
+                                                 .ring = std::move(place),
+                                                 .name = HostName(),
+                                                 .only_local = !has_tls,
+                                                 .hosts = std::dynamic_pointer_cast<CustomHosts>(devices.custom_host())}));
     models.SetLeastShards(part->leads->least_shards());
     return part;
   }

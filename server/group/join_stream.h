@@ -32,6 +32,8 @@ class JoinStream final : public Conversation, public Group::Link {
   void NoMoreMessages() override { End(absl::OkStatus()); }
   void Ended() override;
   void Over() override { streams_.Remove(this); }
+  // A message of so many bytes.
+  void Ask(v1::JoinRequest::Ask ask, Attachments attachments, int64_t bytes);
   // Requires: writing_, and no write under way.
   void WriteNext();
   std::shared_ptr<JoinStream> Self() { return std::static_pointer_cast<JoinStream>(shared_from_this()); }

@@ -13,6 +13,7 @@
 #include "server/config/operator_file.h"
 #include "server/group/join_messages.h"
 #include "server/group/meeting.h"
+#include "server/group/relayed_operators.h"
 #include "server/rpc/log.h"
 
 namespace gluond::server {
@@ -37,6 +38,7 @@ Membership::Membership(Runner& runner, Devices& devices, Options options)
       devices_(devices),
       options_(std::move(options)),
       process_(std::random_device()() | uint64_t{1} << 32),
+      operators_(std::make_unique<RelayedOperators>(runner_, loop_, [this](const v1::JoinRequest& message) { Say(message); })),
       files_memory_(Budget::PartOf(runner.memory)) {}
 
 void Membership::Begin() {
@@ -145,6 +147,7 @@ void Membership::JoinOnce(const std::shared_ptr<Session>& session) {
   loop_->Post([this] {
     wants_join_ = false;
     given_up_.reset();
+    operators_->Lost();
     ring_.clear();
     rank_->Lost();
   });
@@ -178,6 +181,7 @@ void Membership::JoinWhenOut() {
   wants_join_ = false;
   files_.clear();
   files_memory_ = Reservation(Budget::PartOf(runner_.memory));
+  operators_->Joined();
   rank_->Join();
 }
 
@@ -199,6 +203,7 @@ void Membership::HeardNow(v1::JoinResponse& message) {
     file->append(part.data());
     return;
   }
+  if (message.has_answer()) return operators_->Heard(std::move(*message.mutable_answer()));
   if (message.has_meeting()) {
     if (meeting_ != nullptr) meeting_->Heard(message.meeting().key(), message.meeting().value());
     return;
@@ -303,7 +308,8 @@ void Membership::LoadNext(std::function<void(absl::Status)> done) {
   models_.erase(name);  // Its memory is the new one's.
   const ScopedAccount account(AccountOf(name));
   runner_.dispatch.Run(Weight::kHeavy, [this, loop = loop_, &devices = devices_, most = runner_.limits.max_model_bytes, name, files,
-                                        done = std::move(done)] {
+                                        host = operators_->HostOf(name), done = std::move(done)] {
+    const ScopedCustomHost scoped(host, RelayedOperators::kScope);
     FromFiles(name, std::move(*files), devices, most, [this, loop, name, done](absl::StatusOr<HostedModelPtr> made) {
       loop->Post([this, name, done, made = std::move(made)] {
         if (!made.ok()) return done(made.status());

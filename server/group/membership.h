@@ -27,6 +27,7 @@
 namespace gluond::server {
 
 class Meeting;
+class RelayedOperators;
 
 class Membership {
  public:
@@ -102,6 +103,7 @@ class Membership {
 
   // The loop's.
   std::unique_ptr<GroupRank> rank_;
+  const std::unique_ptr<RelayedOperators> operators_;
   std::map<std::string, HostedModelPtr> models_;
   std::map<std::string, StateFiles> files_;  // Files of the state that comes.
   Reservation files_memory_;

@@ -18,8 +18,8 @@
 namespace gluond::server {
 
 // The number of virtual shards; nothing: the model is trained by this server alone. INVALID_ARGUMENT: no such number.
-// FAILED_PRECONDITION: the server leads no group, or the group computes no operators of clients.
-inline absl::StatusOr<std::optional<int64_t>> VirtualShards(const v1::Placement& placement, const Models& models, bool has_host) {
+// FAILED_PRECONDITION: the server leads no group.
+inline absl::StatusOr<std::optional<int64_t>> VirtualShards(const v1::Placement& placement, const Models& models) {
   if (!placement.group()) {
     if (!placement.has_virtual_shards()) return std::nullopt;
     return Invalid("placement.virtual_shards is for models of a group; set placement.group");
@@ -28,10 +28,6 @@ inline absl::StatusOr<std::optional<int64_t>> VirtualShards(const v1::Placement&
   if (!least.has_value()) {
     return FailedPrecondition(
         "placement.group: this server leads no group; start it with --group=HOST:PORT, an address of its own");
-  }
-  if (has_host) {
-    return FailedPrecondition("placement.group: a group computes no operators of clients; define the model without `host`, or ",
-                              "without a placement");
   }
   const int64_t shards = placement.has_virtual_shards() ? placement.virtual_shards() : *least;
   if (shards >= *least && shards <= ShardedStep::kMostShards && (shards & (shards - 1)) == 0) return shards;

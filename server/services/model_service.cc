@@ -138,8 +138,7 @@ class ModelService final : public RawService {
       FINISH_IF_ERROR(call, CheckExpectedVersion(call, replaced));
     }
     ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
-    ASSIGN_OR_FINISH(call, const std::optional<int64_t> shards,
-                     VirtualShards(request.placement(), models_, !request.host().empty()));
+    ASSIGN_OR_FINISH(call, const std::optional<int64_t> shards, VirtualShards(request.placement(), models_));
     if (shards.has_value()) FINISH_IF_ERROR(call, CheckShardsSuffice(request.block()));
     Reservation meanwhile(Budget::PartOf(runner().memory));
     const int64_t most = runner().limits.max_graph_nodes;

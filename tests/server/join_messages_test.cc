@@ -4,9 +4,12 @@
 #include <string>
 #include <variant>
 
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 #include "gtest/gtest.h"
 #include "server/group/group_options.h"
 #include "server/group/meeting.h"
+#include "server/rpc/grpc_status.h"
 
 namespace gluond::server {
 namespace {
@@ -37,6 +40,9 @@ TEST(JoinMessages, WordsOfMembersComeBack) {
   EXPECT_EQ(computed.generation, 6U);
   EXPECT_EQ(computed.status, absl::ResourceExhaustedError("no memory"));
   EXPECT_TRUE(Back<FromMember::Computed>(ToProto(FromMember::Any(FromMember::Computed{6, absl::OkStatus()}))).status.ok());
+  absl::Status failed = WithInfo(FailedPrecondition("an operator failed"), reason::kOperatorFailed, {{"operator", "square"}});
+  failed.SetPayload(kTraceback, absl::Cord("line 7"));
+  EXPECT_EQ(Back<FromMember::Computed>(ToProto(FromMember::Any(FromMember::Computed{6, failed}))).status, failed);
   for (const FromMember::Any& word : {FromMember::Any(FromMember::Leaving()), FromMember::Any(Heartbeat())}) {
     EXPECT_EQ(FromProto(ToProto(word))->index(), word.index());
   }
@@ -73,9 +79,13 @@ TEST(JoinMessages, WhatAHostileProcessSaysIsNoWord) {
   EXPECT_FALSE(Back<FromMember::Failed>(request).status.ok()) << "a member that leaves without a reason";
   request.mutable_meeting();
   EXPECT_FALSE(FromProto(request).has_value());
+  request.mutable_ask();
+  EXPECT_FALSE(FromProto(request).has_value());
   v1::JoinResponse response;
   EXPECT_FALSE(FromProto(response).has_value());
   response.mutable_part();
+  EXPECT_FALSE(FromProto(response).has_value());
+  response.mutable_answer();
   EXPECT_FALSE(FromProto(response).has_value());
 }
 
