@@ -25,7 +25,8 @@ struct HeldModel {
   std::string name;
   HostedModelPtr hosted;
   uint64_t edits = 0;     // HostedModel::edits, or fewer where the model was changed at that moment.
-  Checkpoint checkpoint;  // Shares the parameters' memory.
+  Checkpoint checkpoint;  // Shares the parameters' memory,
+  NamedTensors sums;      // as these, the gradients of grad_req add, which steps add to.
 };
 using HeldModels = std::vector<HeldModel>;
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "engine/store/crc32c.h"
 
 namespace gluond::server {
 namespace {
@@ -20,6 +21,7 @@ constexpr uint64_t kAuthenticationSlot = 0;
 // Callbacks and compiling take minutes on another rank, and whether it lives is for the leader to say.
 constexpr std::chrono::hours kSumTimeout{24};
 constexpr size_t kMacBytes = 32;
+constexpr size_t kLongestLayout = 2048;  // Bytes.
 
 bool IsPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
@@ -53,6 +55,14 @@ std::string Mac(const Ring::Options& options, int64_t from, int64_t to) {
 // longer message than expected would end the process.
 uint64_t SlotOf(uint64_t sum, int64_t elements, size_t element_bytes) {
   return sum << 40 ^ static_cast<uint64_t>(elements) << 4 ^ element_bytes;
+}
+
+// A text that two layouts share if they are equal. A long list ends with a checksum of the whole: Join carries short texts.
+std::string LayoutText(absl::Span<const GradientBucket> layout) {
+  std::string text;
+  for (const GradientBucket& bucket : layout) absl::StrAppend(&text, Name(bucket.dtype), " x ", bucket.elements, ", ");
+  if (text.size() <= kLongestLayout) return text;
+  return absl::StrCat(text.substr(0, kLongestLayout), "... of ", layout.size(), " buckets, checksum ", Crc32c(text));
 }
 
 }  // namespace
@@ -187,9 +197,8 @@ void Ring::Compare(std::string name, std::vector<GradientBucket> layout, Done do
 }
 
 absl::Status Ring::CompareNow(absl::string_view name, absl::Span<const GradientBucket> layout) {
-  if (options_.size == 1) return absl::OkStatus();
-  std::string own;
-  for (const GradientBucket& bucket : layout) absl::StrAppend(&own, Name(bucket.dtype), " x ", bucket.elements, ", ");
+  if (options_.size == 1 || !compared_.emplace(name).second) return absl::OkStatus();
+  const std::string own = LayoutText(layout);
   const std::string key = absl::StrCat(options_.generation, "/layout/", name);
   if (rank() == 0) return rendezvous_->Set(key, own);
   ASSIGN_OR_RETURN(const std::string first, Annotate(rendezvous_->Get(key, std::chrono::steady_clock::now() + kSumTimeout),

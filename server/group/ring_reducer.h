@@ -7,9 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "engine/core/mutex.h"
 #include "engine/train/gradient_reducer.h"
 #include "server/group/ring.h"
@@ -20,9 +23,18 @@ class RingReducer final : public GradientReducer, public std::enable_shared_from
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The ring outlives the step.
-  explicit RingReducer(Ring& ring) : ring_(ring) {}
+  // A step of the model of that name. The ring outlives the step.
+  RingReducer(Ring& ring, std::string model) : ring_(ring), model_(std::move(model)) {}
 
+  void Begin(absl::Span<const View> layout) override {
+    std::vector<GradientBucket> buckets;
+    for (const View& view : layout) buckets.push_back({view.dtype, nullptr, view.elements});
+    {
+      MutexLock lock(mu_);
+      ++under_way_;
+    }
+    ring_.Compare(model_, std::move(buckets), [self = shared_from_this()](const absl::Status& status) { self->Ended(status); });
+  }
   void Start(const View& view) override {
     {
       MutexLock lock(mu_);
@@ -46,10 +58,11 @@ class RingReducer final : public GradientReducer, public std::enable_shared_from
   }
   void Abort() override { ring_.Abort(); }
 
-  // Whether the ring has failed, and not what this process computed.
+  // Whether the ring has failed, and not what this process computed. Buckets that differ are this process's: another ring would
+  // find the same.
   bool has_failed() const {
     MutexLock lock(mu_);
-    return !status_.ok();
+    return !status_.ok() && !absl::IsFailedPrecondition(status_);
   }
   // The time from the end of this process' own work to the end of the sums.
   Clock::duration waited() const {
@@ -73,6 +86,7 @@ class RingReducer final : public GradientReducer, public std::enable_shared_from
   }
 
   Ring& ring_;
+  const std::string model_;
   mutable Mutex mu_;
   int64_t under_way_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mu_);

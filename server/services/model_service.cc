@@ -155,7 +155,7 @@ class ModelService final : public RawService {
     }
     if (Again(made.status(), [this, call] { DefineModel(call); })) return;
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, std::move(made));
-    hosted->SetVirtualShards(shards);
+    hosted->SetVirtualShards(shards, /*has_group=*/shards.has_value());
     if (request.has_ttl()) {
       ASSIGN_OR_FINISH(call, const HostedModel::Clock::duration ttl, TtlFromProto(request.ttl()));
       hosted->SetTtl(ttl);
@@ -425,7 +425,7 @@ class ModelService final : public RawService {
       return;
     FINISH_IF_ERROR(call, hosted.status());
     if (const absl::StatusOr<HostedModelPtr> former = models_.Find(name); former.ok()) {
-      (*hosted)->SetVirtualShards((*former)->virtual_shards());
+      (*hosted)->SetVirtualShards((*former)->virtual_shards(), models_.least_shards().has_value());
     }
     RestoreInto(call, *std::move(hosted), std::move(*checkpoint), /*is_new=*/true, replaced);
   }
