@@ -57,7 +57,7 @@ absl::Status ShardSums::ChargeRest() {
 absl::Status ShardSums::Begin(std::vector<Signature> items, int64_t count, GradientReducer* reducer) {
   const bool same = std::equal(items.begin(), items.end(), items_.begin(), items_.end(),
                                [](const Signature& a, const Signature& b) { return a.shape == b.shape && a.dtype == b.dtype; });
-  if (!same || levels_.size() != LevelsFor(count)) rest_ = nullptr;  // What is allocated now is a part of it.
+  if (!same || levels_.size() != LevelsFor(count)) rest_ = nullptr;  // The memory to come is a part of it.
   if (!same) {
     ASSIGN_OR_RETURN(std::vector<size_t> offsets, Offsets(items));
     levels_.clear();

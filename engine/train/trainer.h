@@ -146,8 +146,8 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // A step that several processes compute together (sharded_step.h), in two parts. ComputeStep does all that can fail, and has
   // changed nothing that a step changes. Then ApplyStep applies the step, or DropStep does not. `inputs`: this process's rows
   // alone, perhaps none. `reducer` adds up over the processes; null: this is the only one. Metrics that are means of batches count
-  // each shard as a batch. Parameters of grad_req write keep the gradients that they have. Of grad_req add, what is new is reduced;
-  // each process adds it to the sum that it has, which all processes are to have alike.
+  // each shard as a batch. Parameters of grad_req write keep the gradients that they have. A gradient of grad_req add is reduced before
+  // it is added to the parameter's sum of gradients, which all processes are to have alike.
   //
   // An OK ComputeStep holds the strand: later calls wait for the word, which the caller owes. INVALID_ARGUMENT: as Check and
   // CheckSharded, another number of rows, or another number of losses.

@@ -50,7 +50,7 @@ void HoldNext(std::shared_ptr<NamedModels> models, size_t next, std::shared_ptr<
   hosted->Snapshot([models, next, held, done = std::move(done)](absl::StatusOr<Checkpoint> checkpoint) mutable {
     if (!checkpoint.ok()) return done(checkpoint.status());
     held->back().checkpoint = *std::move(checkpoint);
-    held->back().sums = SumsOf(held->back().hosted->model());  // Of the same moment: no other call has begun since.
+    held->back().sums = SumsOf(held->back().hosted->model());  // No other call has begun since.
     HoldNext(std::move(models), next + 1, std::move(held), std::move(done));
   });
 }

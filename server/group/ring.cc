@@ -9,9 +9,9 @@
 #include <map>
 #include <new>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
-#include "engine/store/crc32c.h"
 
 namespace gluond::server {
 namespace {
@@ -42,27 +42,32 @@ std::string KeyOfAddress(absl::string_view generation, int64_t from, int64_t to)
   return absl::StrCat(generation, "/address/", from, "/", to);
 }
 
-// The proof of `from` to `to` that it has the key.
-std::string Mac(const Ring::Options& options, int64_t from, int64_t to) {
-  const std::string text = absl::StrCat("gluond ring ", options.generation, " from ", from, " to ", to);
+// A code of a text, which only ranks with the key can make.
+std::string Mac(const Ring::Options& options, absl::string_view text) {
   std::string mac(kMacBytes, '\0');
   HMAC(EVP_sha256(), options.key.data(), static_cast<int>(options.key.size()), reinterpret_cast<const unsigned char*>(text.data()),
        text.size(), reinterpret_cast<unsigned char*>(mac.data()), nullptr);
   return mac;
 }
 
+// The proof of `from` to `to` that it has the key.
+std::string Proof(const Ring::Options& options, int64_t from, int64_t to) {
+  return Mac(options, absl::StrCat("gluond ring ", options.generation, " from ", from, " to ", to));
+}
+
+// A text that two layouts share if they are equal. Join carries short texts, so a long list ends with a code of the whole.
+std::string LayoutText(const Ring::Options& options, absl::Span<const GradientBucket> layout) {
+  std::string text;
+  for (const GradientBucket& bucket : layout) absl::StrAppend(&text, Name(bucket.dtype), " x ", bucket.elements, ", ");
+  if (text.size() <= kLongestLayout) return text;
+  return absl::StrCat(text.substr(0, kLongestLayout), "... of ", layout.size(), " buckets, ",
+                      absl::BytesToHexString(Mac(options, text)));
+}
+
 // A sum's messages have a slot of their own. Ranks whose buckets differ wait for each other until somebody aborts; in one slot a
 // longer message than expected would end the process.
 uint64_t SlotOf(uint64_t sum, int64_t elements, size_t element_bytes) {
   return sum << 40 ^ static_cast<uint64_t>(elements) << 4 ^ element_bytes;
-}
-
-// A text that two layouts share if they are equal. A long list ends with a checksum of the whole: Join carries short texts.
-std::string LayoutText(absl::Span<const GradientBucket> layout) {
-  std::string text;
-  for (const GradientBucket& bucket : layout) absl::StrAppend(&text, Name(bucket.dtype), " x ", bucket.elements, ", ");
-  if (text.size() <= kLongestLayout) return text;
-  return absl::StrCat(text.substr(0, kLongestLayout), "... of ", layout.size(), " buckets, checksum ", Crc32c(text));
 }
 
 }  // namespace
@@ -176,7 +181,7 @@ absl::Status Ring::Connect() {
 }
 
 absl::Status Ring::Authenticate(int peer, Rendezvous::Time deadline) {
-  const std::string own = Mac(options_, rank(), peer), expected = Mac(options_, peer, rank());
+  const std::string own = Proof(options_, rank(), peer), expected = Proof(options_, peer, rank());
   std::string received(kMacBytes, '\0');
   RETURN_IF_ERROR(Exchange(peer, kAuthenticationSlot, own.data(), own.size(), received.data(), received.size(), deadline));
   if (CRYPTO_memcmp(received.data(), expected.data(), kMacBytes) == 0) return absl::OkStatus();
@@ -198,7 +203,7 @@ void Ring::Compare(std::string name, std::vector<GradientBucket> layout, Done do
 
 absl::Status Ring::CompareNow(absl::string_view name, absl::Span<const GradientBucket> layout) {
   if (options_.size == 1 || !compared_.emplace(name).second) return absl::OkStatus();
-  const std::string own = LayoutText(layout);
+  const std::string own = LayoutText(options_, layout);
   const std::string key = absl::StrCat(options_.generation, "/layout/", name);
   if (rank() == 0) return rendezvous_->Set(key, own);
   ASSIGN_OR_RETURN(const std::string first, Annotate(rendezvous_->Get(key, std::chrono::steady_clock::now() + kSumTimeout),

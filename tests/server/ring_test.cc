@@ -96,7 +96,7 @@ TEST_F(FakeRingTest, AReducerComparesWhatItsStepsWillAdd) {
 }
 
 // Join carries texts of some kilobytes, whatever the number of buckets.
-TEST_F(FakeRingTest, ComparesLongLayoutsByAChecksum) {
+TEST_F(FakeRingTest, ComparesLongLayoutsByACode) {
   FormAll(2);
   std::vector<float> values(100);
   std::vector<GradientBucket> many(1000, ViewOf(values)), other = many;
