@@ -194,6 +194,7 @@ absl::StatusOr<Manifest> CheckpointStore::WriteVersion(const std::string& direct
   manifest.random = checkpoint.model.random;
   manifest.trainer = checkpoint.trainer;
   manifest.hosting = checkpoint.hosting;
+  manifest.virtual_shards = checkpoint.virtual_shards;
   manifest.notes = checkpoint.notes;
   ASSIGN_OR_RETURN(const FileEntry listed, writer.Write(kManifest, ManifestToJson(manifest)));
   RETURN_IF_ERROR(files_.SyncDirectory(version_directory));
@@ -366,6 +367,7 @@ absl::StatusOr<Checkpoint> CheckpointStore::LoadLocked(absl::string_view name, A
   checkpoint.model.random = manifest.random;
   checkpoint.trainer = manifest.trainer;
   checkpoint.hosting = manifest.hosting;
+  checkpoint.virtual_shards = manifest.virtual_shards;
   if (checkpoint.trainer.has_value()) {
     ASSIGN_OR_RETURN(const FileEntry optimizer, manifest.Find(kOptimizer));
     ASSIGN_OR_RETURN(checkpoint.trainer->states, reader.ReadTensors(optimizer, host_allocator));

@@ -43,6 +43,7 @@ struct Checkpoint {
   ModelState model;
   std::optional<TrainerState> trainer;
   std::optional<Hosting> hosting = {};
+  std::optional<int64_t> virtual_shards = {};  // A model of a group of servers has them.
   // The caller's own words about tensors that are no model's. With them `model` is parameters and random state alone.
   std::optional<Json> notes = {};
 };

@@ -6,6 +6,7 @@
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/store/state_json.h"
+#include "engine/train/sharded_step.h"
 
 namespace gluond {
 namespace {
@@ -43,7 +44,6 @@ Json ToJson(const Hosting& hosting) {
   json.Set("seed", hosting.seed);
   if (hosting.ttl_seconds.has_value()) json.Set("ttl_seconds", *hosting.ttl_seconds);
   json.Set("version", hosting.version);
-  if (hosting.virtual_shards.has_value()) json.Set("virtual_shards", *hosting.virtual_shards);
   json.Set("applied", std::move(applied));
   if (!hosting.in_part.empty()) {
     Json in_part = Json::Object();
@@ -62,7 +62,6 @@ absl::Status Read(const Json& json, Hosting* hosting) {
   RETURN_IF_ERROR(json.Get("seed", &hosting->seed));
   if (json.Find("ttl_seconds") != nullptr) RETURN_IF_ERROR(json.Get("ttl_seconds", &hosting->ttl_seconds.emplace()));
   RETURN_IF_ERROR(json.Get("version", &hosting->version));
-  if (json.Find("virtual_shards") != nullptr) RETURN_IF_ERROR(json.Get("virtual_shards", &hosting->virtual_shards.emplace()));
   ASSIGN_OR_RETURN(const Json* applied, json.GetChild("applied", Json::kObject));
   for (const auto& [client, last] : applied->members()) {
     hosting->applied.emplace_back(client, 0);
@@ -116,6 +115,7 @@ Json ManifestToJson(const Manifest& manifest) {
   json.Set("files", std::move(files));
   if (manifest.trainer.has_value()) json.Set("trainer", TrainerToJson(*manifest.trainer));
   if (manifest.hosting.has_value()) json.Set("hosting", ToJson(*manifest.hosting));
+  if (manifest.virtual_shards.has_value()) json.Set("virtual_shards", *manifest.virtual_shards);
   if (manifest.notes.has_value()) json.Set("notes", *manifest.notes);
   return json;
 }
@@ -134,6 +134,12 @@ absl::StatusOr<Manifest> ManifestFromJson(const Json& json) {
   }
   if (const Json* hosting = json.Find("hosting")) {
     RETURN_IF_ERROR(Annotate(Read(*hosting, &manifest.hosting.emplace()), "hosting"));
+  }
+  if (json.Find("virtual_shards") != nullptr) {
+    int64_t& shards = manifest.virtual_shards.emplace();
+    RETURN_IF_ERROR(json.Get("virtual_shards", &shards));
+    const ShardedStep any{.rows = 1, .shards = shards, .count = 0};
+    RETURN_IF_ERROR(any.Check());
   }
   if (const Json* notes = json.Find("notes")) manifest.notes = *notes;
   return manifest;

@@ -28,11 +28,10 @@ struct FileEntry {
 
 // A model's place on a server, which a live checkpoint has beside the model itself.
 struct Hosting {
-  std::string device;                          // As Device::Parse takes it.
-  uint64_t seed = 0;                           // The model's, from which parameters get their first values.
-  std::optional<double> ttl_seconds;           // The model ends after so long without a call. Absent: never.
-  uint64_t version = 0;                        // Counts the changes of parameters.
-  std::optional<int64_t> virtual_shards = {};  // A model of a group of servers has them.
+  std::string device;                 // As Device::Parse takes it.
+  uint64_t seed = 0;                  // The model's, from which parameters get their first values.
+  std::optional<double> ttl_seconds;  // The model ends after so long without a call. Absent: never.
+  uint64_t version = 0;               // Counts the changes of parameters.
   // The last numbered call of each client that the model's state has in it, by the client's name.
   std::vector<std::pair<std::string, uint64_t>> applied;
   // Likewise of clients that have been silent for long, as the server that wrote it packs them, by identity.
@@ -44,9 +43,10 @@ struct Hosting {
 struct Manifest {
   int64_t saved_unix_seconds = 0;
   RandomState random;
-  std::optional<TrainerState> trainer;  // Without the optimizer's tensors.
-  std::optional<Hosting> hosting;       // A live checkpoint has it.
-  std::optional<Json> notes;            // As a Checkpoint's.
+  std::optional<TrainerState> trainer;         // Without the optimizer's tensors.
+  std::optional<Hosting> hosting;              // A live checkpoint has it.
+  std::optional<int64_t> virtual_shards = {};  // As a Checkpoint's,
+  std::optional<Json> notes;                   // as these.
   std::vector<FileEntry> files;
 
   int64_t step() const { return trainer.has_value() ? trainer->step : 0; }

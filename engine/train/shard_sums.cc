@@ -135,8 +135,16 @@ void ShardSums::StartBuckets() {
 }
 
 void ShardSums::MadeZeros() {
-  status_.Update(lane_.driver().Zero(levels_[level_]->data(), offsets_.back(), lane_.stream()));
-  for (size_t i = 0; i < items_.size(); ++i) Made(i);
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const Tensor part = At(level_, i);
+    // The zero that changes no number it is added to, -0 among them.
+    if (part.dtype() == DType::kFloat64) {
+      std::fill_n(part.data<double>(), part.Size(), -0.0);
+    } else {
+      std::fill_n(part.data<float>(), part.Size(), -0.0F);
+    }
+    Made(i);
+  }
 }
 
 absl::Status ShardSums::EndShard() {

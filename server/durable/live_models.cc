@@ -21,7 +21,6 @@ Hosting HostingOf(const HostedModel& hosted, const Sequences::Numbers& numbers) 
   hosting.seed = hosted.model().options().seed;
   if (hosted.ttl().has_value()) hosting.ttl_seconds = std::chrono::duration<double>(*hosted.ttl()).count();
   hosting.version = hosted.version();
-  hosting.virtual_shards = hosted.virtual_shards();
   hosting.applied = numbers.applied;
   hosting.in_part = numbers.in_part;
   hosting.silent = numbers.silent;
@@ -313,7 +312,7 @@ absl::StatusOr<HostedModelPtr> LiveModels::Make(const std::string& name, const C
   ASSIGN_OR_RETURN(const HostedModelPtr hosted,
                    HostedModel::Create(name, checkpoint.model.definition, hosting.seed, *place, devices_.host(),
                                        runner_.limits.max_model_bytes, /*clients_are_away=*/true));
-  hosted->SetVirtualShards(hosting.virtual_shards, models_.least_shards().has_value());
+  hosted->SetVirtualShards(checkpoint.virtual_shards, models_.least_shards().has_value());
   if (hosting.ttl_seconds.has_value()) {
     hosted->SetTtl(std::chrono::duration_cast<HostedModel::Clock::duration>(std::chrono::duration<double>(*hosting.ttl_seconds)));
   }

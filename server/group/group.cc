@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <random>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "engine/train/batches.h"
 #include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
 #include "server/group/join_messages.h"
+#include "server/group/meeting.h"
 #include "server/rpc/log.h"
 #include "server/wire/wire_message.h"
 
@@ -22,6 +23,7 @@ constexpr std::chrono::seconds kRecent{10};
 constexpr size_t kPartBytes = 1 << 20;
 // A ring's texts are addresses.
 constexpr size_t kLongestKey = 512, kLongestValue = 4096;
+constexpr int kMostTexts = 4 * GroupLeader::kMost;  // A process tells no more in a generation.
 
 Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
   std::vector<int64_t> dims(tensor.shape().begin(), tensor.shape().end());
@@ -31,22 +33,27 @@ Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
   return Tensor(tensor.buffer(), offset + row_bytes * static_cast<size_t>(first), *Shape::FromDims(dims), tensor.dtype());
 }
 
-// The rows of a batch. INVALID_ARGUMENT: its inputs have not as many each, or none.
-absl::StatusOr<int64_t> RowsOfBatch(const NamedTensors& inputs) {
-  if (inputs.empty()) return Invalid("a step of a group's model needs inputs");
-  for (const NamedTensor& input : inputs) {
-    const Shape& shape = input.tensor.shape();
-    if (shape.ndim() == 0 || shape[0] < 1 || shape[0] != inputs.front().tensor.shape()[0]) {
-      return Invalid("input '", input.name, "' has the shape ", shape.ToString(),
-                     "; a group cuts each input into rows along axis 0, ", "and '", inputs.front().name, "' has the shape ",
-                     inputs.front().tensor.shape().ToString());
-    }
-  }
-  return inputs.front().tensor.shape()[0];
+// The learning rate that a step brings along. Nothing: the trainer's schedule tells it.
+std::optional<double> RateOf(const Trainer& trainer) {
+  return trainer.options().lr_schedule.type.empty() ? std::optional(trainer.learning_rate()) : std::nullopt;
 }
 
-absl::Status Stopping() {
-  return absl::UnavailableError("the leader of the group is stopping; try again when it has been started anew");
+// Sends the file in parts, which hold the model as long as they are on their way.
+void SendFile(Group::Link& link, const std::shared_ptr<PackedModel>& model, const std::string& path,
+              const std::shared_ptr<std::string>& bytes) {
+  for (size_t first = 0; first < bytes->size() || first == 0; first += kPartBytes) {
+    v1::JoinResponse message;
+    v1::JoinResponse::Part& part = *message.mutable_part();
+    part.set_model(model->name());
+    part.set_file(path);
+    part.set_file_bytes(static_cast<int64_t>(bytes->size()));
+    Attachments attachments;
+    using Kept = std::pair<std::shared_ptr<std::string>, std::shared_ptr<PackedModel>>;
+    part.set_data(attachments.Add(grpc::Slice(
+        bytes->data() + first, std::min(kPartBytes, bytes->size() - first), [](void* kept) { delete static_cast<Kept*>(kept); },
+        new Kept(bytes, model))));
+    link.Send(SerializeMessage(message, attachments), /*is_heartbeat=*/false);
+  }
 }
 
 }  // namespace
@@ -63,7 +70,8 @@ Group::Group(Runner& runner, Models& models, Options options, GroupLeader leader
       models_(models),
       options_(std::move(options)),
       incarnation_(std::random_device()() | uint64_t{1} << 32),
-      leader_(std::move(leader)) {}
+      leader_(std::move(leader)),
+      known_(models) {}
 
 Group::~Group() {
   Stop();
@@ -74,8 +82,12 @@ void Group::Begin() {
   GroupRank::Parts parts{
       .runner = runner_,
       .loop = loop_,
-      .models = [this] { return ListModels(); },
-      .has_changed = [this](const HeldModels& held) { return TakeMarks(held); },
+      .models = [this] { return known_.List(); },
+      .has_changed =
+          [this](HeldModels& held, bool is_all) {
+            if (is_all) packed_.clear();
+            return known_.Take(held, is_all, own_->member().standing().applied + 1);
+          },
       .load = nullptr,
       .send = [this](const FromMember::Any& message,
                      Clock::duration waited) { loop_->Post([this, message, waited] { HeardOwn(message, waited); }); },
@@ -91,182 +103,101 @@ int64_t Group::least_shards() const { return static_cast<int64_t>(std::bit_floor
 
 void Group::Stop() {
   loop_->Post([this] {
-    Fail(Stopping(), LogLevel::kInfo);
+    Fail(LeaderStops(), LogLevel::kInfo);
     for (const auto& [id, member] : members_) {
-      if (member.link != nullptr) member.link->Finish(Stopping());
+      if (member.link != nullptr) member.link->Finish(LeaderStops());
     }
   });
 }
 
 // Steps.
 
-void Group::TrainStep(GroupStep step, Trainer::OnStep done) {
-  const absl::StatusOr<int64_t> rows = RowsOfBatch(step.inputs);
-  if (!rows.ok()) return done(rows.status());
-  const HostedModelPtr hosted = step.hosted;
-  auto queued = std::make_shared<Queued>();
-  queued->step = std::move(step);
-  queued->rows = *rows;
-  HostedModel::Change<absl::StatusOr<StepReport>>(
-      hosted, HostedModel::Counts::kVersion, [&](Trainer::OnStep counted) { queued->done = std::move(counted); },
-      [this, loop = loop_, hosted, done = std::move(done)](absl::StatusOr<StepReport> report) {
-        if (report.ok()) {
-          loop->Post([this, name = hosted->model().name(), edits = hosted->edits()] { Applied(name, edits); });
-        }
-        done(std::move(report));
-      });
-  loop_->Post([this, queued] {
-    queue_.push_back(queued);
-    RunNext();
-  });
-}
-
-namespace {
-
-// The steps of one call on rows of a dataset, one after the other.
-class StepsOnRows : public std::enable_shared_from_this<StepsOnRows> {
- public:
-  StepsOnRows(Group& group, GroupStep step, DatasetSteps steps, Trainer::OnStep done)
-      : group_(group), step_(std::move(step)), steps_(std::move(steps)), done_(std::move(done)) {}
-
-  void Begin() {
-    RenewStaging();
-    const size_t optional = step_.trainer->options().loss.type.empty() ? 0 : 1;  // A loss takes "sample_weight", the last.
-    DatasetBatchesOptions options;
-    options.dataset = steps_.dataset;
-    options.batch_size = steps_.batch_size;
-    options.batches = steps_.steps;
-    options.keep_last = steps_.keep_last;
-    options.rows = steps_.rows;
-    auto batches = DatasetBatches(std::move(options), step_.trainer->inputs(), optional, &*staging_);
-    if (!batches.ok()) return done_(batches.status());
-    batches_ = *std::move(batches);
-    GoOn();
-  }
-
- private:
-  void GoOn() {
-    if (batches_->done()) return done_(std::move(total_));
-    if (step_.cancellation != nullptr) {
-      if (const absl::Status wanted = step_.cancellation->Check(); !wanted.ok()) return End(wanted);
-    }
-    RenewStaging();
-    Batch batch;
-    if (const absl::Status drawn = batches_->Next(&batch); !drawn.ok()) return End(drawn);
-    GroupStep step = step_;
-    for (size_t i = 0; i < batch.host.size(); ++i) {
-      if (batch.host[i].defined()) step.inputs.push_back({step_.trainer->inputs()[i].name, std::move(batch.host[i])});
-    }
-    step_.condition = nullptr;  // The first step's alone.
-    group_.TrainStep(std::move(step), [self = shared_from_this()](absl::StatusOr<StepReport> report) {
-      if (!report.ok()) return self->End(report.status());
-      self->step_.trainer->Join(*report, &self->total_);
-      ++self->taken_;
-      self->GoOn();
-    });
-  }
-
-  // A call that ends early after some steps reports those.
-  void End(const absl::Status& why) { taken_ > 0 ? done_(std::move(total_)) : done_(why); }
-
-  // The memory of each batch is its own: what a lost member was sent of the last one may still be on its way.
-  void RenewStaging() { staging_.emplace(step_.hosted->model(), step_.trainer->inputs().size()); }
-
-  Group& group_;
-  GroupStep step_;
-  const DatasetSteps steps_;
-  const Trainer::OnStep done_;
-  std::optional<Staging> staging_;
-  std::unique_ptr<BatchSource> batches_;
-  StepReport total_;
-  int64_t taken_ = 0;
-};
-
-}  // namespace
+void Group::TrainStep(GroupStep step, Trainer::OnStep done) { Enqueue(this, loop_, std::move(step), std::move(done)); }
 
 void Group::TrainSteps(GroupStep step, DatasetSteps steps, Trainer::OnStep done) {
-  std::make_shared<StepsOnRows>(*this, std::move(step), std::move(steps), std::move(done))->Begin();
+  const auto take = [this, loop = loop_](GroupStep next, Trainer::OnStep taken) {
+    Enqueue(this, loop, std::move(next), std::move(taken));
+  };
+  TakeStepsOnRows(take, std::move(step), std::move(steps), std::move(done));
+}
+
+void Group::Enqueue(Group* group, const std::shared_ptr<GroupLoop>& loop, GroupStep step, Trainer::OnStep done) {
+  const absl::StatusOr<int64_t> rows = RowsOfBatch(step);
+  if (!rows.ok()) return done(rows.status());
+  const HostedModelPtr hosted = step.hosted;
+  HostedModel::Change<absl::StatusOr<StepReport>>(
+      hosted, HostedModel::Counts::kVersion,
+      [&](Trainer::OnStep counted) {
+        auto queued = std::make_shared<QueuedStep>(std::move(step), *rows, std::move(counted));
+        loop->Post([group, queued = std::move(queued)] {
+          group->queue_.push_back(queued);
+          group->RunNext();
+        });
+      },
+      [group, loop, name = hosted->model().name(), rows = *rows, done = std::move(done)](absl::StatusOr<StepReport> report) {
+        if (report.ok()) loop->Post([group, name, rows] { group->Applied(name, rows); });
+        done(std::move(report));
+      });
 }
 
 void Group::RunNext() {
   while (current_ == nullptr && !queue_.empty()) {
     current_ = queue_.front();
     queue_.pop_front();
-    const auto& cancellation = current_->step.cancellation;
-    absl::Status wanted = failed_;
-    if (wanted.ok() && cancellation != nullptr) wanted = cancellation->Check();
     const HostedModelPtr& hosted = current_->step.hosted;
-    if (wanted.ok() && hosted != models_.Find(hosted->model().name()).value_or(nullptr)) {
+    const std::string& name = hosted->model().name();
+    absl::Status wanted = failed_;
+    wanted.Update(current_->Wanted());
+    if (wanted.ok() && hosted != models_.Find(name).value_or(nullptr)) {
       wanted = absl::AbortedError("the model was deleted, or another has taken its name, before the step began");
     }
+    if (wanted.ok() && hosted->trainer() != current_->step.trainer) {
+      wanted = absl::AbortedError("the model has got another trainer before the step began; train again with that one");
+    }
+    // The strand asks again. An error there would be one of a rank, and end the generation.
+    if (wanted.ok() && current_->step.condition != nullptr) wanted = current_->step.condition();
     if (!wanted.ok()) {
       std::exchange(current_, nullptr)->Tell(wanted);
       continue;
     }
-    if (HaveChanged()) Do(leader_.Renew(Clock::now()));
+    // Other models may have changed: their own steps see to that.
+    if (known_.HasChanged(name, hosted, hosted->state_edits())) Do(leader_.Renew(Clock::now()));
     Do(leader_.Run(Clock::now()));
   }
 }
 
-void Group::Applied(const std::string& name, uint64_t edits) {
-  const auto mark = marks_.find(name);
-  if (mark == marks_.end()) return;
-  mark->second.edits = edits;
-  mark->second.changed = own_->member().standing().applied;
+void Group::Applied(const std::string& name, int64_t rows) {
   ++steps_;
-  if (current_ != nullptr) recent_.emplace_back(Clock::now(), current_->rows);
+  recent_.emplace_back(Clock::now(), rows);
+  known_.Applied(name, own_->member().standing().applied);
 }
 
-RankStep Group::PartOf(const Queued& queued, const Place& place) const {
+void Group::TryAgain(std::shared_ptr<QueuedStep> step) {
+  if (++step->tries == QueuedStep::kMostTries) {
+    return step->Tell(absl::UnavailableError(
+        absl::StrCat("the model was changed by others ", step->tries, " times before the step could begin; try again")));
+  }
+  // Steps of a model keep their order; those of others come first.
+  const auto next =
+      std::find_if(queue_.begin(), queue_.end(), [&](const auto& queued) { return queued->step.hosted == step->step.hosted; });
+  queue_.insert(next, std::move(step));
+}
+
+RankStep Group::PartOf(const QueuedStep& queued, const Place& place) const {
   RankStep part;
   part.hosted = queued.step.hosted;
   part.trainer = queued.step.trainer;
   part.account = queued.step.account;
   part.step.rows = queued.rows;
   part.step.shards = *queued.step.hosted->virtual_shards();
-  const bool is_spare = place.rank >= place.size;
-  part.step.count = is_spare ? 0 : part.step.shards / place.size;
-  part.step.first = is_spare ? 0 : place.rank * part.step.count;
+  // A model may have fewer shards than the group has ranks: then the first ones have one each.
+  const bool has_shards = place.rank < std::min(place.size, part.step.shards);
+  part.step.count = has_shards ? std::max<int64_t>(1, part.step.shards / place.size) : 0;
+  part.step.first = has_shards ? place.rank * part.step.count : 0;
   for (const NamedTensor& input : queued.step.inputs) {
     part.inputs.push_back({input.name, RowsOf(input.tensor, part.step.begin(), part.step.end() - part.step.begin())});
   }
   return part;
-}
-
-// The models.
-
-NamedModels Group::ListModels() const {
-  NamedModels models;
-  for (auto& [name, hosted] : models_.List()) {
-    if (hosted->virtual_shards().has_value()) models.emplace_back(name, std::move(hosted));
-  }
-  std::sort(models.begin(), models.end());
-  return models;
-}
-
-bool Group::HasChanged(const std::string& name, const HostedModelPtr& hosted, uint64_t edits) const {
-  const auto mark = marks_.find(name);
-  return mark == marks_.end() || mark->second.hosted.lock() != hosted || mark->second.edits != edits;
-}
-
-bool Group::HaveChanged() const {
-  const NamedModels models = ListModels();
-  return models.size() != marks_.size() || std::any_of(models.begin(), models.end(), [this](const auto& model) {
-           return HasChanged(model.first, model.second, model.second->edits());
-         });
-}
-
-bool Group::TakeMarks(const HeldModels& held) {
-  const uint64_t next = own_->member().standing().applied + 1;
-  std::map<std::string, Mark> marks;
-  bool has_changed = held.size() != marks_.size();
-  for (const HeldModel& model : held) {
-    const bool is_new = HasChanged(model.name, model.hosted, model.edits);
-    marks[model.name] = {model.hosted, model.edits, is_new ? next : marks_.at(model.name).changed};
-    has_changed |= is_new;
-  }
-  marks_ = std::move(marks);
-  return has_changed;
 }
 
 // The machine's deeds.
@@ -297,13 +228,9 @@ void Group::On(const GroupLeader::Close& close) {
 }
 
 void Group::On(const GroupLeader::Answer& answer) {
-  const std::shared_ptr<Queued> ended = std::exchange(current_, nullptr);
+  const std::shared_ptr<QueuedStep> ended = std::exchange(current_, nullptr);
   if (ended != nullptr && !answer.status.ok()) {
-    if (std::exchange(ended->was_changed, false)) {
-      queue_.push_front(ended);
-    } else {
-      ended->Tell(answer.status);
-    }
+    std::exchange(ended->was_changed, false) ? TryAgain(ended) : ended->Tell(answer.status);
   }
   loop_->Post([this] { RunNext(); });
 }
@@ -311,6 +238,7 @@ void Group::On(const GroupLeader::Answer& answer) {
 void Group::On(const GroupLeader::Begun& begun) {
   pause_ = begun.pause;
   own_->ForgetHeld();
+  packed_.clear();
   LogEvent("group_formed", LogLevel::kInfo,
            absl::StrCat("generation ", begun.generation, " has ", begun.ranks, " processes, after a pause of ",
                         std::chrono::duration_cast<std::chrono::milliseconds>(begun.pause).count(), " ms"));
@@ -331,38 +259,24 @@ void Group::SendState(MemberId member, const FromLeader::State& state) {
   // A member that is behind needs what has changed since; one that differs needs all.
   const bool is_behind = stands.incarnation == incarnation_ && stands.applied < state.standing.applied;
   const uint64_t since = is_behind ? stands.applied : 0;
-  auto held = std::make_shared<HeldModels>();
+  std::vector<std::shared_ptr<PackedModel>> wanted;
   v1::JoinResponse last = ToProto(FromLeader::Any(state));
   for (const HeldModel& model : own_->held()) {
     last.mutable_state()->add_models(model.name);
-    if (marks_.at(model.name).changed > since || since == 0) held->push_back(model);
+    if (since != 0 && !known_.HasChangedSince(model.name, since)) continue;
+    std::shared_ptr<PackedModel>& packed = packed_[model.name];
+    if (packed == nullptr) packed = std::make_shared<PackedModel>(model, Budget::PartOf(runner_.memory));
+    wanted.push_back(packed);
   }
   const std::shared_ptr<Link> link = members_.at(member).link;
-  runner_.dispatch.Run(Weight::kHeavy, [this, loop = loop_, budget = Budget::PartOf(runner_.memory), held, last, link, member] {
-    for (const HeldModel& model : *held) {
-      absl::StatusOr<StateFiles> files = ToFiles(model);
-      const auto memory = std::make_shared<Reservation>(budget);
-      absl::Status status = files.status();
-      for (auto file = files.ok() ? files->begin() : StateFiles::iterator(); files.ok() && status.ok() && file != files->end();
-           ++file) {
-        const auto& [path, bytes] = *file;
-        status = memory->Grow(static_cast<int64_t>(bytes->size()));
-        for (size_t first = 0; status.ok() && (first < bytes->size() || first == 0); first += kPartBytes) {
-          v1::JoinResponse part;
-          part.mutable_part()->set_model(model.name);
-          part.mutable_part()->set_file(path);
-          Attachments attachments;
-          const size_t size = std::min(kPartBytes, bytes->size() - first);
-          using Kept = std::pair<std::shared_ptr<std::string>, std::shared_ptr<Reservation>>;
-          part.mutable_part()->set_data(attachments.Add(grpc::Slice(
-              bytes->data() + first, size, [](void* kept) { delete static_cast<Kept*>(kept); }, new Kept(bytes, memory))));
-          link->Send(SerializeMessage(part, attachments), /*is_heartbeat=*/false);
-        }
+  runner_.dispatch.Run(Weight::kHeavy, [wanted = std::move(wanted), last = std::move(last), link] {
+    for (const std::shared_ptr<PackedModel>& model : wanted) {
+      const absl::StatusOr<StateFiles> files = model->Files();
+      if (!files.ok()) {
+        LogEvent("group_state_not_sent", LogLevel::kError, absl::StrCat("model '", model->name(), "': ", files.status().message()));
+        return link->Finish(files.status());
       }
-      if (!status.ok()) {
-        LogEvent("group_state_not_sent", LogLevel::kError, absl::StrCat("model '", model.name, "': ", status.message()));
-        return link->Finish(status);
-      }
+      for (const auto& [path, bytes] : *files) SendFile(*link, model, path, bytes);
     }
     link->Send({grpc::Slice(last.SerializeAsString())}, /*is_heartbeat=*/false);
   });
@@ -374,6 +288,7 @@ void Group::SendForm(MemberId member, const FromLeader::Form& form) {
     ring_name_ = absl::StrCat(incarnation_, ".", form.generation);
     ring_key_ = key.ok() ? *std::move(key) : std::string();  // Without a key no ring forms, and the next Tick tries again.
     places_.clear();
+    texts_.clear();
     meeting_ = std::make_shared<Meeting>([this, loop = loop_](const std::string& text, const std::string& value) {
       loop->Post([this, text, value] { Tell(GroupLeader::kOwn, text, value); });
     });
@@ -391,13 +306,15 @@ void Group::SendForm(MemberId member, const FromLeader::Form& form) {
 
 void Group::SendStep(MemberId member, const FromLeader::Command& command) {
   RankStep part = PartOf(*current_, places_.at(member));
-  if (member == GroupLeader::kOwn) {
-    const auto mark = marks_.find(part.hosted->model().name());
-    const auto edits = mark == marks_.end() ? std::nullopt : std::optional(mark->second.edits);
+  const std::string& name = part.hosted->model().name();
+  if (member == GroupLeader::kOwn) {  // The first of all.
+    current_rate_ = RateOf(*part.trainer);
+    const absl::StatusOr<uint64_t> edits = known_.Edits(name);
     // The strand asks after all changes that came before the step.
-    part.condition = [queued = current_, edits]() -> absl::Status {
+    part.condition = [queued = current_, edits, rate = current_rate_]() -> absl::Status {
+      RETURN_IF_ERROR(edits.status());
       if (queued->step.condition != nullptr) RETURN_IF_ERROR(queued->step.condition());
-      if (queued->step.hosted->edits() == edits) return absl::OkStatus();
+      if (queued->step.hosted->state_edits() == *edits && RateOf(*queued->step.trainer) == rate) return absl::OkStatus();
       queued->was_changed = true;
       return absl::AbortedError("the model has changed before the step began");
     };
@@ -407,14 +324,15 @@ void Group::SendStep(MemberId member, const FromLeader::Command& command) {
   }
   v1::JoinResponse message = ToProto(FromLeader::Any(command));
   v1::JoinResponse::Step& step = *message.mutable_step();
-  step.set_model(part.hosted->model().name());
+  step.set_model(name);
   step.set_rows(part.step.rows);
   step.set_shards(part.step.shards);
   step.set_first(part.step.first);
   step.set_count(part.step.count);
+  if (current_rate_.has_value()) step.set_learning_rate(*current_rate_);
   Attachments attachments;
   const absl::Status encoded =
-      EncodeTensors(part.inputs, v1::Tensor::RAW, runner_.limits.max_message_bytes, step.mutable_inputs(), &attachments);
+      EncodeTensors(part.inputs, v1::Tensor::RAW, std::numeric_limits<int64_t>::max(), step.mutable_inputs(), &attachments);
   if (!encoded.ok()) step.clear_inputs();  // The member says that it lacks them.
   SendTo(member, message, attachments);
 }
@@ -438,23 +356,23 @@ void Group::Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message) {
 void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& message) {
   auto found = std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
   if (found == members_.end()) {
-    if (!message.has_hello()) return link->Finish(absl::FailedPreconditionError("Join: the first message is `hello`"));
+    if (!message.has_hello()) return link->Finish(absl::FailedPreconditionError("the first message is `hello`"));
     if (options_.only_local && !link->is_local()) {
-      return link->Finish(
-          FailedPrecondition("Join: this leader has no certificate, so that members of this machine alone may join; ",
-                             "give it --tls_cert and --tls_key"));
+      return link->Finish(FailedPrecondition("this leader has no certificate, so that members of this machine alone may join; ",
+                                             "give it --tls_cert and --tls_key"));
     }
     found = members_.emplace(next_member_++, Member{link, message.hello().name()}).first;
     LogEvent("group_member_joins", LogLevel::kInfo, absl::StrCat("member ", found->first, " (", found->second.name, ") joins"));
   }
   const MemberId member = found->first;
   if (message.has_meeting()) {
-    const auto& [key, value] = std::pair(message.meeting().key(), message.meeting().value());
-    if (key.size() > kLongestKey || value.size() > kLongestValue) {
-      Do(leader_.Lost(member, Clock::now()));
-      return On(GroupLeader::Close{member, Invalid("Join: a text of a ring is too long")});
-    }
-    return Tell(member, key, value);
+    const std::string& key = message.meeting().key();
+    const std::string& value = message.meeting().value();
+    if (!places_.contains(member)) return;  // A text of an earlier ring.
+    if (key.size() <= kLongestKey && value.size() <= kLongestValue && ++texts_[member] <= kMostTexts)
+      return Tell(member, key, value);
+    Do(leader_.Lost(member, Clock::now()));
+    return On(GroupLeader::Close{member, Invalid("the texts of a ring are too long, or too many")});
   }
   const std::optional<FromMember::Any> word = FromProto(message);
   if (!word.has_value()) return;
@@ -488,7 +406,21 @@ void Group::Ended(const std::shared_ptr<Link>& link) {
 }
 
 void Group::Tick() {
+  // A step that nobody waits for any more holds its batch no longer.
+  std::erase_if(queue_, [](const auto& queued) {
+    const absl::Status wanted = queued->Wanted();
+    if (!wanted.ok()) queued->Tell(wanted);
+    return !wanted.ok();
+  });
+  if (current_ != nullptr) {
+    absl::Status wanted = current_->Wanted();
+    wanted.Update(failed_);
+    if (!wanted.ok() && leader_.Withdraw()) std::exchange(current_, nullptr)->Tell(wanted);
+  }
+  // A rank that computes for ever would keep all others.
+  own_->GiveUpSums(Clock::now() - GroupLeader::kPatience * options_.leader.timeout);
   Do(leader_.Tick(Clock::now()));
+  RunNext();
   while (!recent_.empty() && Clock::now() - recent_.front().first > kRecent) recent_.pop_front();
 }
 
@@ -496,8 +428,9 @@ void Group::Fail(absl::Status why, LogLevel level) {
   if (!failed_.ok()) return;
   failed_ = std::move(why);
   LogEvent("group_ends", level, failed_.message());
-  leader_.Withdraw();
-  if (current_ != nullptr) std::exchange(current_, nullptr)->Tell(failed_);
+  // A step that the ranks compute or apply now has an answer of its own, unless the leader's own member has failed.
+  const bool ends = leader_.Withdraw() || own_->member().phase() == GroupMember::Phase::kOut;
+  if (ends && current_ != nullptr) std::exchange(current_, nullptr)->Tell(failed_);
   RunNext();
 }
 

@@ -10,26 +10,24 @@
 #ifndef SERVER_GROUP_GROUP_H_
 #define SERVER_GROUP_GROUP_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/nn/strand.h"
-#include "engine/runtime/account.h"
 #include "engine/train/trainer.h"
 #include "gluond/v1/group.pb.h"
+#include "server/group/group_step.h"
 #include "server/group/held_model.h"
 #include "server/group/leader.h"
 #include "server/group/loop.h"
-#include "server/group/meeting.h"
 #include "server/group/rank.h"
 #include "server/rpc/log.h"
 #include "server/rpc/runner.h"
@@ -37,15 +35,7 @@
 
 namespace gluond::server {
 
-// A step of a model of the group, as a call wants it.
-struct GroupStep {
-  HostedModelPtr hosted;
-  std::shared_ptr<Trainer> trainer;
-  NamedTensors inputs;  // The whole batch, on the host.
-  ScopedCondition::Condition condition = nullptr;
-  std::shared_ptr<Cancellation> cancellation = nullptr;
-  AccountPtr account = CurrentAccount();
-};
+class Meeting;
 
 class Group {
  public:
@@ -99,23 +89,6 @@ class Group {
     std::string name;
     double waited_seconds = 0;  // The mean of recent steps.
   };
-  // A model as the group's processes have it.
-  struct Mark {
-    std::weak_ptr<HostedModel> hosted;
-    uint64_t edits = 0;
-    uint64_t changed = 0;  // The number of its last change.
-  };
-  struct Queued {
-    GroupStep step;
-    int64_t rows = 0;
-    Trainer::OnStep done;
-    std::atomic<bool> is_told = false;
-    bool was_changed = false;  // The model was changed otherwise before the step began: the step is tried again.
-
-    void Tell(absl::StatusOr<StepReport> report) {
-      if (!is_told.exchange(true)) done(std::move(report));
-    }
-  };
   struct Place {
     int64_t rank = 0, size = 1;
   };
@@ -136,18 +109,15 @@ class Group {
   void SendForm(MemberId member, const FromLeader::Form& form);
   void SendStep(MemberId member, const FromLeader::Command& command);
   void Tell(MemberId from, const std::string& key, const std::string& value);
+  // Any thread calls it, also when the group is no more: then its loop does nothing any more.
+  static void Enqueue(Group* group, const std::shared_ptr<GroupLoop>& loop, GroupStep step, Trainer::OnStep done);
   void RunNext();
-  void Applied(const std::string& name, uint64_t edits);
+  void TryAgain(std::shared_ptr<QueuedStep> step);
+  void Applied(const std::string& name, int64_t rows);
   void Fail(absl::Status why, LogLevel level);
 
-  // The group's models, by name.
-  NamedModels ListModels() const;
-  bool HasChanged(const std::string& name, const HostedModelPtr& hosted, uint64_t edits) const;
-  bool HaveChanged() const;
-  // Marks the models as the leader's own rank holds them. False: they are as before.
-  bool TakeMarks(const HeldModels& held);
   // A process's part of the step under way.
-  RankStep PartOf(const Queued& queued, const Place& place) const;
+  RankStep PartOf(const QueuedStep& queued, const Place& place) const;
   v1::GetGroupResponse DescribeNow() const;
 
   Runner& runner_;
@@ -164,10 +134,13 @@ class Group {
   std::map<MemberId, Place> places_;  // The last generation's.
   std::string ring_name_, ring_key_;
   std::shared_ptr<Meeting> meeting_;  // The leader's own, of the last generation.
-  std::map<std::string, Mark> marks_;
-  std::deque<std::shared_ptr<Queued>> queue_;
-  std::shared_ptr<Queued> current_;
-  absl::Status failed_;  // Why no step runs any more.
+  std::map<MemberId, int> texts_;     // Texts of that ring, which members have told.
+  KnownModels known_;
+  std::map<std::string, std::shared_ptr<PackedModel>> packed_;  // The state as it is now, for members.
+  std::deque<std::shared_ptr<QueuedStep>> queue_;
+  std::shared_ptr<QueuedStep> current_;
+  std::optional<double> current_rate_;  // The learning rate that members are told.
+  absl::Status failed_;                 // Why no step runs any more.
   uint64_t steps_ = 0;
   std::deque<std::pair<Clock::time_point, int64_t>> recent_;  // Applied steps, with their rows.
   Clock::duration pause_{};

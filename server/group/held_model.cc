@@ -1,5 +1,7 @@
 #include "server/group/held_model.h"
 
+#include <algorithm>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
@@ -8,6 +10,7 @@
 #include "engine/store/memory_file_system.h"
 #include "engine/store/safetensors.h"
 #include "engine/store/version_files.h"
+#include "server/rpc/log.h"
 
 namespace gluond::server {
 namespace {
@@ -42,17 +45,28 @@ absl::Status TakeSums(absl::string_view file, Model& model, Allocator& host_allo
   return absl::OkStatus();
 }
 
-void HoldNext(std::shared_ptr<NamedModels> models, size_t next, std::shared_ptr<HeldModels> held,
-              std::function<void(absl::StatusOr<HeldModels>)> done) {
-  if (next == models->size()) return done(std::move(*held));
-  const auto& [name, hosted] = (*models)[next];
-  held->push_back({name, hosted, hosted->edits(), {}, {}});
-  hosted->Snapshot([models, next, held, done = std::move(done)](absl::StatusOr<Checkpoint> checkpoint) mutable {
-    if (!checkpoint.ok()) return done(checkpoint.status());
-    held->back().checkpoint = *std::move(checkpoint);
-    held->back().sums = SumsOf(held->back().hosted->model());  // No other call has begun since.
-    HoldNext(std::move(models), next + 1, std::move(held), std::move(done));
-  });
+// The models that are being held. The last one that lets go of this tells.
+class Holding {
+ public:
+  explicit Holding(std::function<void(HeldModels)> done) : done_(std::move(done)) {}
+  ~Holding() { done_(std::move(models)); }
+
+  HeldModels models;  // Each is written by its own model's lane.
+
+ private:
+  const std::function<void(HeldModels)> done_;
+};
+
+// The tensors alone.
+int64_t BytesOf(const HeldModel& model) {
+  int64_t bytes = 0;
+  const auto add = [&bytes](const NamedTensors& tensors) {
+    for (const NamedTensor& each : tensors) bytes += static_cast<int64_t>(each.tensor.bytes());
+  };
+  add(model.checkpoint.model.parameters);
+  if (model.checkpoint.trainer.has_value()) add(model.checkpoint.trainer->states);
+  add(model.sums);
+  return bytes;
 }
 
 uint32_t Add(absl::string_view bytes, uint32_t crc) { return Crc32c(bytes, crc); }
@@ -72,8 +86,24 @@ uint32_t AddTensors(const NamedTensors& tensors, uint32_t crc) {
 
 }  // namespace
 
-void HoldModels(NamedModels models, std::function<void(absl::StatusOr<HeldModels>)> done) {
-  HoldNext(std::make_shared<NamedModels>(std::move(models)), 0, std::make_shared<HeldModels>(), std::move(done));
+void HoldModels(NamedModels models, std::function<void(HeldModels)> done) {
+  const auto holding = std::make_shared<Holding>(std::move(done));
+  for (auto& [name, hosted] : models) {
+    HeldModel& model = holding->models.emplace_back();
+    model.name = std::move(name);
+    model.edits = hosted->state_edits();
+    model.hosted = std::move(hosted);
+  }
+  for (size_t i = 0; i < holding->models.size(); ++i) {
+    holding->models[i].hosted->Snapshot([holding, i](absl::StatusOr<Checkpoint> checkpoint) {
+      HeldModel& model = holding->models[i];
+      model.status = checkpoint.status();
+      model.was_edited = model.edits != model.hosted->state_edits();
+      if (!checkpoint.ok()) return;
+      model.checkpoint = *std::move(checkpoint);
+      model.sums = SumsOf(model.hosted->model());  // No other call has begun since.
+    });
+  }
 }
 
 uint32_t Checksum(const HeldModels& models) {
@@ -87,32 +117,91 @@ uint32_t Checksum(const HeldModels& models) {
     if (!model.checkpoint.trainer.has_value()) continue;
     const TrainerState& trainer = *model.checkpoint.trainer;
     crc = AddNumber(trainer.step, crc);
-    crc = AddNumber(trainer.learning_rate.value_or(-1), crc);
     for (const auto& [parameter, updates] : trainer.updates) crc = AddNumber(updates, Add(parameter, crc));
     crc = AddTensors(trainer.states, crc);
   }
   return crc;
 }
 
-absl::StatusOr<StateFiles> ToFiles(const HeldModel& model) {
-  MemoryFileSystem files;
-  ASSIGN_OR_RETURN(const auto store, CheckpointStore::Open(files, kDirectory));
-  Checkpoint checkpoint = model.checkpoint;
-  checkpoint.hosting.emplace();
-  checkpoint.hosting->device = model.hosted->place().device.ToString();
-  checkpoint.hosting->seed = model.hosted->model().options().seed;
-  checkpoint.hosting->version = model.hosted->version();
-  checkpoint.hosting->virtual_shards = model.hosted->virtual_shards();
-  RETURN_IF_ERROR(store->Save(kName, checkpoint).status());
-  StateFiles made = files.files();
-  if (model.sums.empty()) return made;
-  const auto sums = std::make_shared<std::string>();
-  RETURN_IF_ERROR(WriteSafetensors(model.sums, {}, [&sums](absl::string_view bytes) {
-    absl::StrAppend(sums.get(), bytes);
-    return absl::OkStatus();
-  }));
-  made[kSums] = sums;
-  return made;
+NamedModels KnownModels::List() const {
+  NamedModels models;
+  for (auto& [name, hosted] : models_.List()) {
+    if (hosted->virtual_shards().has_value()) models.emplace_back(name, std::move(hosted));
+  }
+  std::sort(models.begin(), models.end());
+  return models;
+}
+
+bool KnownModels::HasChanged(const std::string& name, const HostedModelPtr& hosted, uint64_t edits) const {
+  const auto known = known_.find(name);
+  return known == known_.end() || known->second.hosted.lock() != hosted || known->second.edits != edits;
+}
+
+bool KnownModels::Take(HeldModels& held, bool is_all, uint64_t number) {
+  if (is_all) unheld_.clear();
+  bool has_changed = false;
+  std::erase_if(held, [&](const HeldModel& model) {
+    if (model.status.ok()) return false;
+    LogEvent("group_model_not_held", LogLevel::kError, absl::StrCat("model '", model.name, "': ", model.status.message()));
+    unheld_[model.name] = model.status;
+    has_changed |= !is_all;  // All are held next, and the group goes on without this one.
+    return true;
+  });
+  std::map<std::string, Known> known;
+  for (const HeldModel& model : held) {
+    const bool is_new = HasChanged(model.name, model.hosted, model.edits) || model.was_edited;
+    known[model.name] = {model.hosted, model.edits, is_new ? number : known_.at(model.name).changed};
+    has_changed |= is_new;
+  }
+  if (is_all) {
+    has_changed |= known.size() != known_.size();
+    known_ = std::move(known);
+  } else {
+    for (auto& [name, model] : known) known_[name] = std::move(model);
+  }
+  return has_changed;
+}
+
+void KnownModels::Applied(const std::string& name, uint64_t number) {
+  const auto known = known_.find(name);
+  if (known == known_.end()) return;
+  ++known->second.edits;  // The step's own. Other changes since then differ from what members know.
+  known->second.changed = number;
+}
+
+absl::StatusOr<uint64_t> KnownModels::Edits(const std::string& name) const {
+  if (const auto known = known_.find(name); known != known_.end()) return known->second.edits;
+  const auto unheld = unheld_.find(name);
+  return unheld != unheld_.end() ? unheld->second : absl::AbortedError("the members do not know the model yet; try again");
+}
+
+absl::StatusOr<StateFiles> PackedModel::Files() {
+  MutexLock lock(mu_);
+  if (files_.has_value()) return *files_;
+  const auto pack = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) -> absl::StatusOr<StateFiles> {
+    RETURN_IF_ERROR(memory_.Grow(BytesOf(model_)));
+    MemoryFileSystem files;
+    ASSIGN_OR_RETURN(const auto store, CheckpointStore::Open(files, kDirectory));
+    Checkpoint checkpoint = model_.checkpoint;
+    checkpoint.hosting.emplace();
+    checkpoint.hosting->device = model_.hosted->place().device.ToString();
+    checkpoint.hosting->seed = model_.hosted->model().options().seed;
+    checkpoint.hosting->version = model_.hosted->version();
+    RETURN_IF_ERROR(store->Save(kName, checkpoint).status());
+    StateFiles made = files.files();
+    if (model_.sums.empty()) return made;
+    const auto sums = std::make_shared<std::string>();
+    RETURN_IF_ERROR(WriteSafetensors(model_.sums, {}, [&sums](absl::string_view bytes) {
+      absl::StrAppend(sums.get(), bytes);
+      return absl::OkStatus();
+    }));
+    made[kSums] = sums;
+    return made;
+  };
+  files_ = pack();
+  model_.checkpoint = {};  // Its memory is wanted for the next step,
+  model_.sums = {};        // as theirs.
+  return *files_;
 }
 
 void FromFiles(std::string name, StateFiles files, Devices& devices, int64_t max_model_bytes,
@@ -135,7 +224,7 @@ void FromFiles(std::string name, StateFiles files, Devices& devices, int64_t max
                      HostedModel::Create(name, checkpoint.model.definition, checkpoint.hosting->seed, **place, devices.host(),
                                          max_model_bytes, /*clients_are_away=*/true));
     hosted->SetVersion(checkpoint.hosting->version);
-    hosted->SetVirtualShards(checkpoint.hosting->virtual_shards, /*has_group=*/true);
+    hosted->SetVirtualShards(checkpoint.virtual_shards, /*has_group=*/true);
     return std::pair(std::move(hosted), std::move(checkpoint));
   };
   absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> made = make();

@@ -8,11 +8,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/core/mutex.h"
+#include "engine/runtime/budget.h"
 #include "engine/store/checkpoint.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
@@ -24,21 +28,71 @@ using NamedModels = std::vector<std::pair<std::string, HostedModelPtr>>;  // By 
 struct HeldModel {
   std::string name;
   HostedModelPtr hosted;
-  uint64_t edits = 0;     // HostedModel::edits, or fewer where the model was changed at that moment.
-  Checkpoint checkpoint;  // Shares the parameters' memory,
-  NamedTensors sums;      // as these, the gradients of grad_req add, which steps add to.
+  uint64_t edits = 0;       // HostedModel::state_edits, or fewer where
+  bool was_edited = false;  // the model was changed at that moment.
+  absl::Status status;      // The snapshot's.
+  Checkpoint checkpoint;    // Shares the parameters' memory,
+  NamedTensors sums;        // as these, the gradients of grad_req add, which steps add to.
 };
-using HeldModels = std::vector<HeldModel>;
+using HeldModels = std::vector<HeldModel>;  // By name.
 
-// Takes hold of one model after the other. `done` is called once, on any thread; an error is that of HostedModel::Snapshot.
-void HoldModels(NamedModels models, std::function<void(absl::StatusOr<HeldModels>)> done);
+// Takes hold of the models. `done` is called once, on any thread.
+void HoldModels(NamedModels models, std::function<void(HeldModels)> done);
 
-// A checksum of all values, states and counters that steps depend on. Takes as long as reading them.
+// A checksum of all values, states and counters that steps depend on, but the learning rate: each step brings that along. Takes as
+// long as reading them.
 uint32_t Checksum(const HeldModels& models);
+
+// The models of the group that this server leads, and how far its members know them. Not thread-safe.
+class KnownModels {
+ public:
+  explicit KnownModels(const Models& models) : models_(models) {}
+
+  // The group's models, by name.
+  NamedModels List() const;
+  // Whether the model, which has so many edits, is another one than its members know.
+  bool HasChanged(const std::string& name, const HostedModelPtr& hosted, uint64_t edits) const;
+  // The members know the models as they are held, all of the group's or some. The change that has made them so is number `number`.
+  // False: there is none. Leaves out of `held` those that could not be held: their steps tell why, and those of other models go on.
+  bool Take(HeldModels& held, bool is_all, uint64_t number);
+  // All have applied a step of the model, the change of that number.
+  void Applied(const std::string& name, uint64_t number);
+  // Requires: the members know the model.
+  bool HasChangedSince(const std::string& name, uint64_t number) const { return known_.at(name).changed > number; }
+  // The edits that members know. ABORTED: they do not know the model. Other errors: why it could not be held.
+  absl::StatusOr<uint64_t> Edits(const std::string& name) const;
+
+ private:
+  struct Known {
+    std::weak_ptr<HostedModel> hosted;
+    uint64_t edits = 0;    // HostedModel::state_edits.
+    uint64_t changed = 0;  // The number of the last change.
+  };
+
+  const Models& models_;
+  std::map<std::string, Known> known_;
+  std::map<std::string, absl::Status> unheld_;
+};
 
 // The files of a live checkpoint, by path.
 using StateFiles = std::map<std::string, std::shared_ptr<std::string>>;
-absl::StatusOr<StateFiles> ToFiles(const HeldModel& model);
+// A held model as such files, which are made when they are first wanted, once for all members that want them. Thread-safe.
+class PackedModel {
+ public:
+  // `memory`: the budget that pays for the files.
+  PackedModel(HeldModel model, std::shared_ptr<Budget> memory) : model_(std::move(model)), memory_(std::move(memory)) {}
+
+  const std::string& name() const { return model_.name; }
+  // RESOURCE_EXHAUSTED: there is no memory for them. Other errors are those of CheckpointStore::Save.
+  absl::StatusOr<StateFiles> Files();
+
+ private:
+  HeldModel model_;
+  Mutex mu_;
+  Reservation memory_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::StatusOr<StateFiles>> files_ ABSL_GUARDED_BY(mu_);
+};
+
 // Makes the model of such files, on the device of that name or, where there is none, on the first one. `done` is called once, on
 // any thread. DATA_LOSS: the files are damaged. Other errors are those of HostedModel::Create and Restore.
 void FromFiles(std::string name, StateFiles files, Devices& devices, int64_t max_model_bytes,

@@ -47,7 +47,7 @@ void JoinStream::Receive(const Slices& message, int64_t) {
   const absl::Status status =
       ParseMessage(message, &request, &attachments, [&memory](int64_t parsed) { return memory.Grow(parsed); });
   if (!status.ok()) return End(status);
-  if (!attachments.empty()) return End(Invalid("Join: a field of the message is too long; members say short words"));
+  if (!attachments.empty()) return End(Invalid("a field of the message is too long; members say short words"));
   group_->Heard(Self(), std::move(request));
   Read();
 }

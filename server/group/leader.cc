@@ -18,7 +18,7 @@ bool IsAsFar(const Standing& a, const Standing& b) { return a.incarnation == b.i
 
 absl::Status OutOfOrder(absl::string_view message, uint64_t generation) {
   return absl::FailedPreconditionError(
-      absl::StrCat("Join: the member's ", message, " is out of order in generation ", generation, "; join again"));
+      absl::StrCat("the member's ", message, " is out of order in generation ", generation, "; join again"));
 }
 
 absl::Status TooFew(int64_t present, const GroupLeader::Options& options) {
@@ -94,18 +94,21 @@ GroupLeader::Deeds GroupLeader::Drain(MemberId member, Time now) {
 GroupLeader::Deeds GroupLeader::Tick(Time now) {
   waits_for_tick_ = false;
   std::erase_if(losses_, [&](const auto& loss) { return now - loss.second.last > options_.timeout; });
-  std::vector<MemberId> silent;
+  std::vector<std::pair<MemberId, absl::Status>> lost;
   for (const auto& [member, seat] : seats_) {
     if (member == kOwn) continue;
     deeds_.emplace_back(Send{member, Heartbeat()});
-    if (now - seat.heard > options_.timeout) silent.push_back(member);
+    const bool computes = IsRank(seat) && phase_ == Phase::kComputing;
+    if (now - seat.heard > options_.timeout) {
+      lost.emplace_back(member, absl::UnavailableError(absl::StrCat("the leader has heard nothing for ", options_.timeout.count(),
+                                                                    " ms (--group_timeout); join again")));
+    } else if (seat.owes && !computes && now - seat.asked > kPatience * options_.timeout) {
+      lost.emplace_back(member,
+                        absl::UnavailableError(absl::StrCat("the member has not answered for ", kPatience, " times ",
+                                                            options_.timeout.count(), " ms (--group_timeout); join again")));
+    }
   }
-  for (const MemberId member : silent) {
-    Part(member,
-         absl::UnavailableError(absl::StrCat("Join: the leader has heard nothing for ", options_.timeout.count(),
-                                             " ms (--group_timeout); join again")),
-         now);
-  }
+  for (auto& [member, status] : lost) Part(member, std::move(status), now);
   return Advance(now);
 }
 
@@ -116,26 +119,26 @@ int64_t GroupLeader::present() const {
 absl::Status GroupLeader::On(MemberId member, const FromMember::Hello& hello, Time now) {
   if (seats_.contains(member)) return OutOfOrder("Hello", generation_);
   if (hello.fingerprint != options_.fingerprint) {
-    return absl::FailedPreconditionError(absl::StrCat("Join: this member would compute other bits than the leader. It is '",
+    return absl::FailedPreconditionError(absl::StrCat("this member would compute other bits than the leader. It is '",
                                                       hello.fingerprint, "', the leader is '", options_.fingerprint,
                                                       "'; start the same build alike"));
   }
   const auto loss = losses_.find(hello.process);
   if (loss != losses_.end() && loss->second.flaps && now - loss->second.last < options_.timeout) {
-    return absl::UnavailableError(absl::StrCat("Join: this process was lost twice within ", options_.timeout.count(),
+    return absl::UnavailableError(absl::StrCat("this process was lost twice within ", options_.timeout.count(),
                                                " ms (--group_timeout); join again after as long"));
   }
   // A process has one seat: its last Join has ended, though the leader has not heard so.
   const auto former =
       absl::c_find_if(seats_, [&](const auto& seat) { return seat.first != kOwn && seat.second.process == hello.process; });
-  if (former != seats_.end()) Part(former->first, absl::AbortedError("Join: the process has joined again"), now);
+  if (former != seats_.end()) Part(former->first, absl::AbortedError("the process has joined again"), now);
   if (static_cast<int64_t>(seats_.size()) >= options_.max) {
-    return OverLimit("--group_size", "Join: the group has ", options_.max,
+    return OverLimit("--group_size", "the group has ", options_.max,
                      " processes, which is its MAX; start the leader with a larger one");
   }
   Seat& seat = seats_[member];
   seat.process = hello.process;
-  seat.heard = now;
+  seat.heard = seat.asked = now;
   deeds_.emplace_back(Send{member, FromLeader::Prepare()});
   if (member == kOwn) paused_ = now;
   return absl::OkStatus();
@@ -215,7 +218,7 @@ bool GroupLeader::EndPhase(Time now) {
     case Phase::kStanding:
       if (waits_for_tick_) return false;
       SendStates(now);
-      if (!IsOwed() && stopped_.ok()) BeginForming();
+      if (!IsOwed() && stopped_.ok()) BeginForming(now);
       return true;
     case Phase::kForming:
       phase_ = Phase::kFormed;
@@ -227,12 +230,12 @@ bool GroupLeader::EndPhase(Time now) {
         EndGeneration(now);
       } else if (command_ != CommandState::kNone) {
         command_ = CommandState::kSent;
-        Say(FromLeader::Command{number}, Phase::kComputing);
+        Say(FromLeader::Command{number}, Phase::kComputing, now);
       } else {
         return false;
       }
       return true;
-    case Phase::kComputing: Say(FromLeader::Apply{number, number % options_.crc_every == 0}, Phase::kApplying); return true;
+    case Phase::kComputing: Say(FromLeader::Apply{number, number % options_.crc_every == 0}, Phase::kApplying, now); return true;
     case Phase::kApplying:
       phase_ = Phase::kFormed;
       for (const auto& [member, seat] : seats_) has_changed_ |= IsRank(seat) && seat.standing != own();
@@ -257,14 +260,14 @@ void GroupLeader::SendStates(Time now) {
       seat.has_state = false;
     } else if (seat.has_state) {
       Part(member,
-           absl::DataLossError("Join: this member has taken the leader's state, and has other bits; look for its memory's errors"),
-           now);
+           absl::DataLossError("this member has taken the leader's state, and has other bits; look for its memory's errors"), now);
     } else {
       if (IsAsFar(seat.standing, own())) {
         deeds_.emplace_back(Warn{absl::StrCat("member ", member, " has other bits than the leader after command ", own().applied,
                                               "; it gets the leader's")});
       }
       seat.has_state = seat.owes = true;
+      seat.asked = now;
       deeds_.emplace_back(Send{member, FromLeader::State{own()}});
     }
   }
@@ -287,7 +290,7 @@ void GroupLeader::CheckOwn() {
   }
 }
 
-void GroupLeader::BeginForming() {
+void GroupLeader::BeginForming(Time now) {
   ++generation_;
   phase_ = Phase::kForming;
   has_changed_ = false;
@@ -298,23 +301,25 @@ void GroupLeader::BeginForming() {
     if (!IsPresent(seat)) continue;
     seat.place = Seat::Place::kRank;
     seat.owes = true;
+    seat.asked = now;
     deeds_.emplace_back(Send{member, FromLeader::Form{generation_, rank++, size, all - size}});
   }
 }
 
 void GroupLeader::EndGeneration(Time now) {
   if (phase_ != Phase::kForming) paused_ = now;
-  Say(FromLeader::End(), Phase::kStanding);
+  Say(FromLeader::End(), Phase::kStanding, now);
   for (auto& [member, seat] : seats_) {
     if (IsRank(seat)) seat.place = Seat::Place::kWaiting;
   }
 }
 
-void GroupLeader::Say(const FromLeader::Any& message, Phase phase) {
+void GroupLeader::Say(const FromLeader::Any& message, Phase phase, Time now) {
   phase_ = phase;
   for (auto& [member, seat] : seats_) {
     if (!IsRank(seat)) continue;
     seat.owes = true;
+    seat.asked = now;
     deeds_.emplace_back(Send{member, message});
   }
 }

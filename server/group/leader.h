@@ -40,6 +40,9 @@ class GroupLeader {
   using MemberId = int64_t;             // One for each Join: a process that joins again is another member.
   static constexpr MemberId kOwn = 0;   // The leader's own, which joins first.
   static constexpr int64_t kMost = 64;  // Processes of a group.
+  // A member that says that it is there and answers nothing is lost after so many timeouts. Steps are no such question: an operator
+  // may take its time.
+  static constexpr int kPatience = 30;
 
   struct Options {
     int64_t min = 1;  // Processes without which no command runs, the leader's own included.
@@ -88,7 +91,8 @@ class GroupLeader {
     enum class Place : uint8_t { kPreparing, kWaiting, kRank };
     uint64_t process = 0;
     Place place = Place::kPreparing;
-    bool owes = true;         // An answer to the last message.
+    bool owes = true;         // An answer to the last message,
+    Time asked;               // which it was sent then.
     bool is_leaving = false;  // Between two commands.
     bool has_state = false;   // The leader's was sent, and is not yet found to be there.
     Standing standing;        // As it was told last.
@@ -150,10 +154,10 @@ class GroupLeader {
   void SendStates(Time now);
   // Stops the training if most processes have one state, and the leader another.
   void CheckOwn();
-  void BeginForming();
+  void BeginForming(Time now);
   void EndGeneration(Time now);
   // All ranks owe an answer to the message, which belongs to the phase.
-  void Say(const FromLeader::Any& message, Phase phase);
+  void Say(const FromLeader::Any& message, Phase phase, Time now);
   void Finish(absl::Status status);
   void Part(MemberId member, absl::Status status, Time now);
   void Remove(MemberId member, Time now);

@@ -117,8 +117,8 @@ GroupMember::Deeds GroupMember::Work(const Word& word, Phase after) {
 
 GroupMember::Deeds GroupMember::OutOfOrder(absl::string_view message) {
   return Part(
-      absl::FailedPreconditionError(absl::StrCat("Join: the leader's ", message, " is out of order after command ",
-                                                 standing_.applied, " and generation ", generation_, "; the member joins again")));
+      absl::FailedPreconditionError(absl::StrCat("the leader's ", message, " is out of order after command ", standing_.applied,
+                                                 " and generation ", generation_, "; the member joins again")));
 }
 
 GroupMember::Deeds GroupMember::Part(absl::Status status) {

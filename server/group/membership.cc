@@ -12,6 +12,7 @@
 #include "server/codec/tensors_codec.h"
 #include "server/config/operator_file.h"
 #include "server/group/join_messages.h"
+#include "server/group/meeting.h"
 #include "server/rpc/log.h"
 
 namespace gluond::server {
@@ -19,7 +20,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::seconds kLongestPause{5};
-
+// The leader's training stands while it sends its state: who has taken that in vain does not ask for it again and again.
+constexpr std::chrono::seconds kLongestPauseAfterState{60};
 constexpr size_t kLongestSecret = 1 << 20;
 
 }  // namespace
@@ -88,15 +90,14 @@ void Membership::Work() {
       session_ = session;
       is_out_ = false;
     }
-    const auto begun = std::chrono::steady_clock::now();
     JoinOnce(session);
     MutexLock lock(mu_);
     session_ = nullptr;
     is_out_ = true;
     changed_.NotifyAll();
-    // A Join that has lasted is followed by another one at once.
-    const bool has_lasted = std::chrono::steady_clock::now() - begun > kLongestPause;
-    pause = has_lasted ? kFirstPause : std::min<std::chrono::milliseconds>(2 * pause, kLongestPause);
+    const auto most = reached_ == Reached::kState ? kLongestPauseAfterState : kLongestPause;
+    pause = reached_ == Reached::kRing ? kFirstPause : std::min<std::chrono::milliseconds>(2 * pause, most);
+    reached_ = Reached::kNothing;
     const auto until = std::chrono::steady_clock::now() + pause;
     while (!leaves_ && changed_.WaitUntil(mu_, until)) continue;
   }
@@ -143,6 +144,7 @@ void Membership::JoinOnce(const std::shared_ptr<Session>& session) {
            absl::StrCat("the leader at ", options_.leader, ": ", ended.ok() ? "this process has left" : ended.error_message()));
   loop_->Post([this] {
     wants_join_ = false;
+    ring_.clear();
     rank_->Lost();
   });
 }
@@ -159,11 +161,17 @@ void Membership::JoinWhenOut() {
 void Membership::HeardNow(v1::JoinResponse& message) {
   if (message.has_part()) {
     v1::JoinResponse::Part& part = *message.mutable_part();
-    if (const absl::Status charged = files_memory_.Grow(static_cast<int64_t>(part.data().size())); !charged.ok()) {
-      return Cancel(Annotate(charged, "the state of the group"));
-    }
     std::shared_ptr<std::string>& file = files_[part.model()][part.file()];
-    if (file == nullptr) file = std::make_shared<std::string>();
+    if (file == nullptr) {
+      if (const absl::Status charged = files_memory_.Grow(std::max<int64_t>(part.file_bytes(), 0)); !charged.ok()) {
+        return Cancel(Annotate(charged, "the state of the group"));
+      }
+      file = std::make_shared<std::string>();
+      file->reserve(static_cast<size_t>(std::max<int64_t>(part.file_bytes(), 0)));
+    }
+    if (static_cast<int64_t>(file->size() + part.data().size()) > part.file_bytes()) {
+      return Cancel(absl::DataLossError("a file of the group's state is longer than the leader has said"));
+    }
     file->append(part.data());
     return;
   }
@@ -171,20 +179,29 @@ void Membership::HeardNow(v1::JoinResponse& message) {
     if (meeting_ != nullptr) meeting_->Heard(message.meeting().key(), message.meeting().value());
     return;
   }
+  if (message.has_state()) SetReached(Reached::kState);
   if (message.has_state()) listed_.assign(message.state().models().begin(), message.state().models().end());
   if (message.has_form()) {
-    meeting_ = std::make_shared<Meeting>([this, loop = loop_](const std::string& key, const std::string& value) {
-      loop->Post([this, key, value] {
+    const std::string ring = message.form().ring();
+    meeting_ = std::make_shared<Meeting>([this, loop = loop_, ring](const std::string& key, const std::string& value) {
+      loop->Post([this, ring, key, value] {
+        if (ring != ring_) return;  // A ring of an earlier Join.
         v1::JoinRequest text;
         text.mutable_meeting()->set_key(key);
         text.mutable_meeting()->set_value(value);
         Say(text);
       });
     });
-    rank_->SetRing(message.form().ring(), message.form().key(), meeting_);
+    ring_ = ring;
+    rank_->SetRing(ring, message.form().key(), meeting_);
   }
   if (message.has_step()) rank_->SetStep(ToStep(message.step()));
   if (const std::optional<FromLeader::Any> word = FromProto(message); word.has_value()) rank_->Heard(*word);
+}
+
+void Membership::SetReached(Reached reached) {
+  MutexLock lock(mu_);
+  reached_ = std::max(reached_, reached);
 }
 
 void Membership::Say(const v1::JoinRequest& message) {
@@ -200,6 +217,7 @@ void Membership::Say(const v1::JoinRequest& message) {
 
 void Membership::SayWord(const FromMember::Any& word, RingReducer::Clock::duration waited) {
   v1::JoinRequest message = ToProto(word);
+  if (message.has_ready()) SetReached(Reached::kRing);
   if (message.has_hello()) message.mutable_hello()->set_name(options_.name);
   if (message.has_computed()) ToProto(waited, message.mutable_computed()->mutable_waited());
   Say(message);
@@ -222,10 +240,17 @@ absl::StatusOr<RankStep> Membership::ToStep(const v1::JoinResponse::Step& step) 
   part.step.shards = step.shards();
   part.step.first = step.first();
   part.step.count = step.count();
+  part.account = AccountOf(step.model());
+  if (step.has_learning_rate()) RETURN_IF_ERROR(part.trainer->SetLearningRate(step.learning_rate()));
   return part;
 }
 
 NamedModels Membership::ListModels() const { return NamedModels(models_.begin(), models_.end()); }
+
+AccountPtr Membership::AccountOf(const std::string& model) const {
+  const TenantPtr tenant = runner_.tenants.OwnerOf(model);
+  return tenant == nullptr ? nullptr : tenant->account();
+}
 
 void Membership::Load(std::function<void(absl::Status)> done) {
   std::erase_if(models_,
@@ -246,6 +271,7 @@ void Membership::LoadNext(std::function<void(absl::Status)> done) {
   const auto files = std::make_shared<StateFiles>(std::move(next->second));
   files_.erase(next);
   models_.erase(name);  // Its memory is the new one's.
+  const ScopedAccount account(AccountOf(name));
   runner_.dispatch.Run(Weight::kHeavy, [this, loop = loop_, &devices = devices_, most = runner_.limits.max_model_bytes, name, files,
                                         done = std::move(done)] {
     FromFiles(name, std::move(*files), devices, most, [this, loop, name, done](absl::StatusOr<HostedModelPtr> made) {

@@ -19,12 +19,13 @@
 #include "gluond/v1/group.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "server/group/loop.h"
-#include "server/group/meeting.h"
 #include "server/group/rank.h"
 #include "server/hosted/devices.h"
 #include "server/rpc/runner.h"
 
 namespace gluond::server {
+
+class Meeting;
 
 class Membership {
  public:
@@ -48,6 +49,8 @@ class Membership {
  private:
   using Stream = grpc::ClientReaderWriter<v1::JoinRequest, v1::JoinResponse>;
 
+  // How far a call of Join has come.
+  enum class Reached : uint8_t { kNothing, kState, kRing };
   // One call of Join.
   struct Session {
     std::unique_ptr<v1::GroupService::Stub> stub;
@@ -69,6 +72,7 @@ class Membership {
   // The loop's.
   void JoinWhenOut();
   void HeardNow(v1::JoinResponse& message);
+  void SetReached(Reached reached);
   void Say(const v1::JoinRequest& message);
   void SayWord(const FromMember::Any& message, RingReducer::Clock::duration waited);
   // Ends Join, and joins again.
@@ -77,6 +81,8 @@ class Membership {
   void Load(std::function<void(absl::Status)> done);
   void LoadNext(std::function<void(absl::Status)> done);
   NamedModels ListModels() const;
+  // The account of the tenant that has a model of that name here, too: shares and quotas of this process hold. Null: nobody has.
+  AccountPtr AccountOf(const std::string& model) const;
 
   Runner& runner_;
   Devices& devices_;
@@ -88,6 +94,7 @@ class Membership {
   CondVar changed_;
   bool leaves_ ABSL_GUARDED_BY(mu_) = false;  // No call of Join follows the one under way.
   bool is_out_ ABSL_GUARDED_BY(mu_) = true;   // There is no call.
+  Reached reached_ ABSL_GUARDED_BY(mu_) = Reached::kNothing;
   std::shared_ptr<Session> session_ ABSL_GUARDED_BY(mu_);
 
   // The loop's.
@@ -97,6 +104,7 @@ class Membership {
   Reservation files_memory_;
   std::vector<std::string> listed_;  // The state's models.
   bool wants_join_ = false;          // A call is open, and Hello is not said.
+  std::string ring_;                 // The ring's name; empty: the leader has named none in this Join.
   std::shared_ptr<Meeting> meeting_;
 
   std::thread thread_;

@@ -11,6 +11,7 @@ namespace gluond::server {
 GroupRank::~GroupRank() {
   if (!computes_) {
     EndRing();
+    if (is_computed_) step_->trainer->DropStep([](const absl::Status&) {});  // The model outlives the rank.
     return;
   }
   // The engine still computes for a ring, which outlives it so.
@@ -25,20 +26,32 @@ void GroupRank::Do(GroupMember::Deeds deeds) {
   }
 }
 
-void GroupRank::TellStanding() {
+void GroupRank::TellStanding(NamedModels models, bool is_all) {
   held_.clear();
-  HoldModels(parts_.models(), [this, loop = parts_.loop, &dispatch = parts_.runner.dispatch](absl::StatusOr<HeldModels> held) {
-    const auto shared = std::make_shared<absl::StatusOr<HeldModels>>(std::move(held));
-    dispatch.Run(Weight::kHeavy, [this, loop, shared] {
-      const uint32_t crc = shared->ok() ? Checksum(**shared) : 0;
-      loop->Post([this, shared, crc] {
-        if (!shared->ok()) return Do(member_.Failed(shared->status()));
-        held_ = std::move(**shared);
-        if (parts_.has_changed != nullptr && parts_.has_changed(held_)) member_.Changed();
-        Do(member_.Stands(crc));
+  HoldModels(std::move(models), [this, is_all, loop = parts_.loop, &dispatch = parts_.runner.dispatch](HeldModels held) {
+    const auto shared = std::make_shared<HeldModels>(std::move(held));
+    loop->Post([this, is_all, loop, &dispatch, shared] {
+      for (const HeldModel& model : *shared) {
+        if (parts_.has_changed == nullptr && !model.status.ok()) return Do(member_.Failed(model.status));
+      }
+      if (parts_.has_changed != nullptr && parts_.has_changed(*shared, is_all)) member_.Changed();
+      dispatch.Run(Weight::kHeavy, [this, is_all, loop, shared] {
+        const uint32_t crc = Checksum(*shared);
+        // Members are sent the state of a leader without a ring. A hold that nobody needs costs a copy at the next step.
+        const bool keeps = is_all && parts_.has_changed != nullptr;
+        if (!keeps) shared->clear();
+        loop->Post([this, shared, crc] {
+          held_ = std::move(*shared);
+          Do(member_.Stands(crc));
+        });
       });
     });
   });
+}
+
+void GroupRank::GiveUpSums(Clock::time_point since) {
+  const auto waits_since = reducer_ == nullptr ? std::nullopt : reducer_->waits_since();
+  if (computes_ && waits_since.has_value() && *waits_since <= since) ring_->Abort();
 }
 
 void GroupRank::On(const FromLeader::State&) {
@@ -98,9 +111,12 @@ void GroupRank::Computed(const absl::Status& status) {
 void GroupRank::On(const FromLeader::Apply& apply) {
   is_computed_ = false;
   const auto told = Posted<absl::Status>([this, wants_crc = apply.wants_crc](const absl::Status& applied) {
+    NamedModels stepped;
+    if (applied.ok() && wants_crc) stepped.emplace_back(step_->hosted->model().name(), step_->hosted);
     step_ = absl::InternalError("there is no step");
     if (!applied.ok()) return Do(member_.Failed(applied));
-    wants_crc ? TellStanding() : Do(member_.Stands(std::nullopt));
+    // Other models may have changed since on the leader, who sends those before their next step.
+    wants_crc ? TellStanding(std::move(stepped), /*is_all=*/false) : Do(member_.Stands(std::nullopt));
   });
   step_->trainer->ApplyStep([told, applied = step_->applied](absl::StatusOr<StepReport> report) {
     const absl::Status status = report.status();

@@ -48,8 +48,9 @@ class GroupRank {
     Runner& runner;
     std::shared_ptr<GroupLoop> loop;
     std::function<NamedModels()> models;  // The group's, sorted by name.
-    // Whether what is held differs from what was held, or applied, before. Null: it never does.
-    std::function<bool(const HeldModels& held)> has_changed;
+    // Whether what is held, all of the group's models or some, differs from what was held, or applied, before. Leaves out of `held`
+    // what is not the group's. Null: it never differs, and a model that could not be held is an error.
+    std::function<bool(HeldModels& held, bool is_all)> has_changed;
     // Takes the state that has come with FromLeader::State. Null with the leader, who is sent none.
     std::function<void(std::function<void(absl::Status)> done)> load;
     std::function<void(const FromMember::Any& message, RingReducer::Clock::duration waited)> send;
@@ -82,7 +83,9 @@ class GroupRank {
   void SetStep(absl::StatusOr<RankStep> step) { step_ = std::move(step); }
 
   const GroupMember& member() const { return member_; }
-  // The models as they were when the process last told its standing with a checksum; empty afterwards.
+  // The sums of a step that this process has waited for since then are given up: the ring is broken.
+  void GiveUpSums(Clock::time_point since);
+  // With the leader: the models as they are where it stands without a ring; otherwise none.
   const HeldModels& held() const { return held_; }
   void ForgetHeld() { held_.clear(); }
 
@@ -97,8 +100,9 @@ class GroupRank {
   void On(const FromLeader::Apply& apply);
   void On(FromLeader::End);
 
-  // Tells the standing, with a checksum.
-  void TellStanding();
+  // Tells the standing, with a checksum of all models.
+  void TellStanding() { TellStanding(parts_.models(), /*is_all=*/true); }
+  void TellStanding(NamedModels models, bool is_all);
   void Computed(const absl::Status& status);
   // The rest of End, when nothing is computed any more.
   void DropAndStand();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,11 @@ class RingReducer final : public GradientReducer, public std::enable_shared_from
   bool has_failed() const {
     MutexLock lock(mu_);
     return !status_.ok() && !absl::IsFailedPrecondition(status_);
+  }
+  // Since when this process has done its own work, and waits for the sums alone. Nothing: it does not wait.
+  std::optional<Clock::time_point> waits_since() const {
+    MutexLock lock(mu_);
+    return done_ == nullptr ? std::nullopt : std::optional(finished_);
   }
   // The time from the end of this process' own work to the end of the sums.
   Clock::duration waited() const {

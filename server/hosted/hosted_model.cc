@@ -87,14 +87,15 @@ std::function<absl::Status()> HostedModel::Expect(uint64_t version) {
 
 void HostedModel::Snapshot(std::function<void(absl::StatusOr<Checkpoint>)> done) {
   if (const std::shared_ptr<Trainer> trainer = this->trainer(); trainer != nullptr) {
-    return trainer->Snapshot([done = std::move(done)](absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
-      if (!state.ok()) return done(state.status());
-      done(Checkpoint{std::move(state->first), std::move(state->second), std::nullopt});
-    });
+    return trainer->Snapshot(
+        [shards = virtual_shards_, done = std::move(done)](absl::StatusOr<std::pair<ModelState, TrainerState>> state) {
+          if (!state.ok()) return done(state.status());
+          done(Checkpoint{.model = std::move(state->first), .trainer = std::move(state->second), .virtual_shards = shards});
+        });
   }
-  model_->Snapshot([done = std::move(done)](absl::StatusOr<ModelState> state) {
+  model_->Snapshot([shards = virtual_shards_, done = std::move(done)](absl::StatusOr<ModelState> state) {
     if (!state.ok()) return done(state.status());
-    done(Checkpoint{*std::move(state), std::nullopt, std::nullopt});
+    done(Checkpoint{.model = *std::move(state), .trainer = std::nullopt, .virtual_shards = shards});
   });
 }
 

@@ -62,8 +62,11 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   uint64_t version() const { return version_; }
   // Counts, with those changes, the ones of the trainer alone. A live checkpoint follows this count.
   uint64_t edits() const { return edits_; }
+  // The same without changes of the learning rate, which a group's steps bring along.
+  uint64_t state_edits() const { return state_edits_; }
   enum class Counts {
     kNothing,  // The change is one of gradients alone, which no live checkpoint has; a group's members may have them.
+    kRate,     // One of the learning rate alone.
     kEdit,
     kVersion,
   };
@@ -124,6 +127,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
 
   void Count(Counts counts) {
     if (counts != Counts::kNothing) ++edits_;
+    if (counts > Counts::kRate) ++state_edits_;
     if (counts == Counts::kVersion) ++version_;
   }
 
@@ -142,6 +146,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   std::optional<uint64_t> restored_version_;  // Set before the model is shared.
   std::atomic<uint64_t> version_ = 0;
   std::atomic<uint64_t> edits_ = 0;
+  std::atomic<uint64_t> state_edits_ = 0;
   Mutex recording_mu_;
   uint64_t last_recording_ ABSL_GUARDED_BY(recording_mu_) = 0;
 

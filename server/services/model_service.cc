@@ -424,9 +424,10 @@ class ModelService final : public RawService {
     if (Again(hosted.status(), [this, call, place, checkpoint, replaced] { MakeAndRestore(call, place, checkpoint, replaced); }))
       return;
     FINISH_IF_ERROR(call, hosted.status());
-    if (const absl::StatusOr<HostedModelPtr> former = models_.Find(name); former.ok()) {
-      (*hosted)->SetVirtualShards((*former)->virtual_shards(), models_.least_shards().has_value());
-    }
+    const bool has_group = models_.least_shards().has_value();
+    (*hosted)->SetVirtualShards(checkpoint->virtual_shards, has_group);
+    const absl::StatusOr<HostedModelPtr> former = models_.Find(name);
+    if (former.ok() && (*former)->virtual_shards().has_value()) (*hosted)->SetVirtualShards((*former)->virtual_shards(), has_group);
     RestoreInto(call, *std::move(hosted), std::move(*checkpoint), /*is_new=*/true, replaced);
   }
 

@@ -216,7 +216,7 @@ class TrainingService final : public RawService {
     ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
     const auto set = [trainer, rate = call.request().learning_rate()] { return trainer->SetLearningRate(rate); };
     Change<absl::Status>(
-        call, hosted, HostedModel::Counts::kEdit,
+        call, hosted, HostedModel::Counts::kRate,
         [&](auto done) { hosted->model().strand().Do<absl::Status>(set, std::move(done)); },  // In order with steps.
         [call] { call.Finish(); });
   }

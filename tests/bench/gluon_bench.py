@@ -169,15 +169,7 @@ def copy(size):
 
 def lenet(hybrid):
     mx.random.seed(0)
-    net = nn.HybridSequential()
-    net.add(
-        nn.Conv2D(20, 5, activation="relu"),
-        nn.MaxPool2D(2),
-        nn.Conv2D(50, 5, activation="relu"),
-        nn.MaxPool2D(2),
-        nn.Dense(500, activation="relu"),
-        nn.Dense(10),
-    )
+    net = gluon_networks.lenet()
     net.initialize(mx.init.Xavier())
     if hybrid:
         net.hybridize(static_alloc=True, static_shape=True)

@@ -53,6 +53,22 @@ def dense(width, layers):
     return sequential(*(nn.Dense(width, activation="relu") for _ in range(layers)), nn.Dense(cases.CLASSES))
 
 
+def small():
+    """Of many small parameters."""
+    return sequential(*(nn.Dense(cases.SMALL_WIDTH, activation="relu") for _ in range(cases.SMALL_LAYERS)))
+
+
+def lenet():
+    return sequential(
+        nn.Conv2D(20, 5, activation="relu"),
+        nn.MaxPool2D(2),
+        nn.Conv2D(50, 5, activation="relu"),
+        nn.MaxPool2D(2),
+        nn.Dense(500, activation="relu"),
+        nn.Dense(10),
+    )
+
+
 class Bottleneck(gluon.HybridBlock):
     """1x1, 3x3 and 1x1, beside a shortcut."""
 

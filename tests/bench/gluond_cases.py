@@ -9,12 +9,10 @@ import time
 
 import network_cases as cases
 import numpy as np
-from gluon_networks import autograd, built, gluon, loss_of, mx, nd, network, nn, resnet20, sequential, stepping, trainer_of
+from gluon_networks import autograd, built, gluon, loss_of, mx, nd, network, resnet20, small, stepping, trainer_of
 
 from gluond._remote import calls, methods  # No public function tells the server's memory.
 
-# The small network of the Adam rows: 60 parameters.
-_SMALL_LAYERS, _SMALL_WIDTH = 30, 16
 _STEPS = 4 if cases.TINY else 60
 
 
@@ -52,10 +50,10 @@ def train_step(name):
 def _small():
     """A network of many small parameters, with its trainer, its loss and a batch."""
     mx.random.seed(0)
-    net = sequential(*(nn.Dense(_SMALL_WIDTH, activation="relu") for _ in range(_SMALL_LAYERS)))
+    net = small()
     net.initialize(mx.init.Xavier())
     net.hybridize(static_alloc=True, static_shape=True)
-    values = nd.random.uniform(shape=(_SMALL_WIDTH, _SMALL_WIDTH))
+    values = nd.random.uniform(shape=(cases.SMALL_WIDTH, cases.SMALL_WIDTH))
     net(values).wait_to_read()
     return net, gluon.Trainer(net.collect_params(), "adam"), gluon.loss.L2Loss(), values
 
@@ -69,7 +67,7 @@ def _small_steps():
             with autograd.record():
                 loss = loss_function(net(values), values)
             loss.backward()
-            trainer.step(_SMALL_WIDTH)
+            trainer.step(cases.SMALL_WIDTH)
         return loss
 
     return send
@@ -119,7 +117,7 @@ def adam_fit():
     model = net.save_as_model(_name("adam"), loss=loss_function, trainer=trainer, replace=True)
     rows = nd.tile(values, (10 * _STEPS, 1)).asnumpy()
     data = mx.remote.Dataset(_name("rows"), data=rows, label=rows, progress=False)
-    run = lambda: model.fit(data, batch_size=_SMALL_WIDTH, shuffle=False, progress=False)
+    run = lambda: model.fit(data, batch_size=cases.SMALL_WIDTH, shuffle=False, progress=False)
     return cases.Timed(run, 5, 10 * _STEPS, warm=3)
 
 

@@ -23,6 +23,8 @@ RESNET20_IMAGE = (3, 8, 8) if TINY else (3, 32, 32)
 DENSE = {1024: (16, 2), 2048: (16, 2), 4096: (16, 1)} if TINY else {1024: (1024, 4), 2048: (2048, 4), 4096: (4096, 2)}
 # The share of MobileNet's channels.
 MOBILENET = 0.25 if TINY else 1.0
+# The small network of the Adam rows has 60 parameters.
+SMALL_LAYERS, SMALL_WIDTH = 30, 16
 IMAGE = (3, 32, 32) if TINY else (3, 224, 224)
 CLASSES = 10 if TINY else 1000
 

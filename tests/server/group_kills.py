@@ -17,7 +17,8 @@ import time
 import grpc
 
 from gluond.v1 import training_pb2
-from tests.server.group_processes import GroupOfServers, batches, kill, layer
+from tests.server.group_processes import GroupOfServers, batches, layer
+from tests.server.group_servers import kill
 
 NET = layer(
     "HybridSequential",

@@ -202,6 +202,31 @@ TEST_F(GroupLeaderTest, ASilentMemberIsLost) {
       << "a long step alone is no silence";
 }
 
+TEST_F(GroupLeaderTest, AMemberThatIsThereAndNeverAnswersIsLostButForASteps) {
+  Form(2);
+  Do(leader_.Run(now_));
+  for (const GroupLeader::MemberId member : {kOwn, GroupLeader::MemberId{1}})
+    Hear(member, FromMember::Computed{1, absl::OkStatus()});
+  // Everybody beats for so long. The texts of the last Tick.
+  const auto wait = [this](int timeouts) {
+    Texts texts;
+    for (int i = 0; i < timeouts; ++i) {
+      now_ += 10s;
+      for (const GroupLeader::MemberId member : {1, 2}) Hear(member, Heartbeat());
+      texts = Do(leader_.Tick(now_));
+    }
+    return texts;
+  };
+  EXPECT_EQ(wait(2 * GroupLeader::kPatience), Texts({"to 1: Heartbeat", "to 2: Heartbeat"})) << "an operator may take its time";
+  Hear(1, FromMember::Computed{1, absl::InternalError("a rank fails")});
+  Do(leader_.Lost(1, now_));
+  Hello(1);
+  Hear(kOwn, At(0));
+  EXPECT_EQ(wait(GroupLeader::kPatience), Texts({"to 1: Heartbeat", "to 2: Heartbeat"}));
+  EXPECT_EQ(wait(1), Texts({"to 1: Heartbeat", "to 2: Heartbeat", "close 1: UNAVAILABLE", "close 2: UNAVAILABLE",
+                            "to 0: Form 2 rank 0 of 1+0"}));
+}
+
 TEST_F(GroupLeaderTest, AProcessThatFlapsIsKeptOutForATimeout) {
   Form(3);
   Do(leader_.Lost(3, now_));

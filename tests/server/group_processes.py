@@ -1,19 +1,15 @@
-"""A group of servers as processes of this machine: a leader, and members that are killed, stopped, and started again."""
+"""A group of servers as processes of this machine, with a client that knows the messages alone."""
 
 import array
-import contextlib
-import os
 import random
-import signal
 import time
 
 from google.protobuf import json_format
 
 from gluond.v1 import graph_pb2, group_pb2, model_pb2, parameters_pb2, tensor_pb2, trainer_pb2, training_pb2
 from tests.fault.peer import Peer
-from tests.server.running_server import RunningServer
+from tests.server.group_servers import GroupServers
 
-GLOO = "--gloo_plugin=server/group/gloo/libgluond_gloo.so"
 CLASSES = 4
 
 
@@ -29,31 +25,12 @@ def layer(kind, *children, **attributes):
     return {"block": kind, "attributes": attributes, "children": list(children)}
 
 
-class GroupOfServers:
-    """A leader, whose ring has up to `most` processes, and its members; stops all when the `with` block ends."""
+class GroupOfServers(GroupServers):
+    """A group, and a client of its leader."""
 
-    def __init__(self, most, least=1, timeout="2s", leader_flags=()):
-        self._flags = [f"--group_size={least}:{most}", "--group_allow_solo", f"--group_timeout={timeout}", GLOO, "--cpu_threads=1"]
-        self._timeout = timeout
-        self._ends = contextlib.ExitStack()
-        self.members = []
-        self.leader = self._server("--group=127.0.0.1:0", "--group_role=leader", *leader_flags)
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
         self.peer = self._ends.enter_context(Peer(self.leader.address))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self._ends.close()
-
-    def _server(self, *flags):
-        log = self._ends.enter_context(open(os.devnull, "w"))
-        return self._ends.enter_context(RunningServer(*self._flags, *flags, stdout=log, stderr=log))
-
-    def add_member(self, *flags):
-        member = self._server(f"--group={self.leader.address}", "--group_role=member", *flags)
-        self.members.append(member)
-        return member
 
     def group(self):
         answer = self.peer.call("GroupService/GetGroup", group_pb2.GetGroupRequest())
@@ -126,9 +103,3 @@ def batches(shape, count, seed=1):
         }
         for _ in range(count)
     ]
-
-
-def kill(server, number=signal.SIGKILL):
-    server.process.send_signal(number)
-    if number == signal.SIGKILL:
-        server.process.wait()

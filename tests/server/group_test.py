@@ -9,7 +9,8 @@ import grpc
 from gluond.v1 import dataset_pb2, group_pb2, model_pb2, trainer_pb2, training_pb2
 from tests import case_runner
 from tests.server import group_kills
-from tests.server.group_processes import GroupOfServers, batches, block, kill, layer
+from tests.server.group_processes import GroupOfServers, batches, block, layer
+from tests.server.group_servers import kill
 from tests.server.running_server import RunningServer
 
 DENSE = layer("HybridSequential", layer("Dense", units=16, activation="relu"), layer("Dense", units=4))

@@ -1,0 +1,104 @@
+#include "server/group/group_step.h"
+
+#include <memory>
+#include <optional>
+
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
+#include "engine/nn/inputs.h"
+#include "engine/train/batches.h"
+#include "engine/train/sharded_step.h"
+
+namespace gluond::server {
+namespace {
+
+// A member gets its part of a batch in one message, which is shorter than 2 GiB.
+constexpr int64_t kMostBatchBytes = int64_t{1} << 30;
+
+class StepsOnRows : public std::enable_shared_from_this<StepsOnRows> {
+ public:
+  StepsOnRows(TakeGroupStep take_step, GroupStep step, DatasetSteps steps, Trainer::OnStep done)
+      : take_step_(std::move(take_step)), step_(std::move(step)), steps_(std::move(steps)), done_(std::move(done)) {}
+
+  void Begin() {
+    RenewStaging();
+    DatasetBatchesOptions options;
+    options.dataset = steps_.dataset;
+    options.batch_size = steps_.batch_size;
+    options.batches = steps_.steps;
+    options.keep_last = steps_.keep_last;
+    options.rows = steps_.rows;
+    auto batches = DatasetBatches(std::move(options), step_.trainer->inputs(), OptionalInputs(*step_.trainer), &*staging_);
+    if (!batches.ok()) return done_(batches.status());
+    batches_ = *std::move(batches);
+    GoOn();
+  }
+
+ private:
+  void GoOn() {
+    if (batches_->done()) return done_(std::move(total_));
+    if (step_.cancellation != nullptr) {
+      if (const absl::Status wanted = step_.cancellation->Check(); !wanted.ok()) return End(wanted);
+    }
+    RenewStaging();
+    Batch batch;
+    if (const absl::Status drawn = batches_->Next(&batch); !drawn.ok()) return End(drawn);
+    GroupStep step = step_;
+    for (size_t i = 0; i < batch.host.size(); ++i) {
+      if (batch.host[i].defined()) step.inputs.push_back({step_.trainer->inputs()[i].name, std::move(batch.host[i])});
+    }
+    step_.condition = nullptr;  // The first step's alone.
+    take_step_(std::move(step), [self = shared_from_this()](absl::StatusOr<StepReport> report) {
+      if (!report.ok()) return self->End(report.status());
+      self->step_.trainer->Join(*report, &self->total_);
+      ++self->taken_;
+      self->GoOn();
+    });
+  }
+
+  // A call that ends early after some steps reports those.
+  void End(const absl::Status& why) { taken_ > 0 ? done_(std::move(total_)) : done_(why); }
+
+  // The memory of each batch is its own: what a lost member was sent of the last one may still be on its way.
+  void RenewStaging() { staging_.emplace(step_.hosted->model(), step_.trainer->inputs().size()); }
+
+  const TakeGroupStep take_step_;
+  GroupStep step_;
+  const DatasetSteps steps_;
+  const Trainer::OnStep done_;
+  std::optional<Staging> staging_;
+  std::unique_ptr<BatchSource> batches_;
+  StepReport total_;
+  int64_t taken_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<int64_t> RowsOfBatch(const GroupStep& step) {
+  const NamedTensors& inputs = step.inputs;
+  if (inputs.empty()) return Invalid("a step of a group's model needs inputs");
+  int64_t bytes = 0;
+  for (const NamedTensor& input : inputs) {
+    const Shape& shape = input.tensor.shape();
+    const bool has_rows = shape.ndim() > 0 && shape[0] >= 1;
+    if (!has_rows || shape[0] != inputs.front().tensor.shape()[0]) {
+      return Invalid("input '", input.name, "' has the shape ", shape.ToString(), has_rows ? "" : ", without a row",
+                     "; a group cuts each input into rows along axis 0, and '", inputs.front().name, "' has the shape ",
+                     inputs.front().tensor.shape().ToString());
+    }
+    bytes += static_cast<int64_t>(input.tensor.bytes());
+  }
+  RETURN_IF_ERROR(MatchInputs(step.trainer->inputs(), inputs, OptionalInputs(*step.trainer)).status());
+  const int64_t rows = inputs.front().tensor.shape()[0];
+  if (rows > ShardedStep::kMostRows || bytes > kMostBatchBytes) {
+    return Invalid("the batch has ", rows, " rows and ", bytes, " bytes; a group takes at most ", kMostBatchBytes,
+                   " bytes at once: make the batch smaller");
+  }
+  return rows;
+}
+
+void TakeStepsOnRows(TakeGroupStep take_step, GroupStep step, DatasetSteps steps, Trainer::OnStep done) {
+  std::make_shared<StepsOnRows>(std::move(take_step), std::move(step), std::move(steps), std::move(done))->Begin();
+}
+
+}  // namespace gluond::server
