@@ -31,7 +31,8 @@ struct HeldModel {
   uint64_t edits = 0;       // HostedModel::state_edits, or fewer where
   bool was_edited = false;  // the model was changed at that moment.
   absl::Status status;      // The snapshot's.
-  Checkpoint checkpoint;    // Shares the parameters' memory.
+  Checkpoint checkpoint;    // Shares the parameters' memory,
+  NamedTensors sums;        // as these, the gradients of grad_req add, which steps add to.
 };
 using HeldModels = std::vector<HeldModel>;  // By name.
 

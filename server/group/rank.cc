@@ -89,7 +89,7 @@ void GroupRank::On(const FromLeader::Form& form) {
 void GroupRank::On(const FromLeader::Command&) {
   if (!step_.ok()) return Computed(step_.status());
   const RankStep& step = *step_;
-  reducer_ = std::make_shared<RingReducer>(*ring_);
+  reducer_ = std::make_shared<RingReducer>(*ring_, step.trainer->model()->name());
   cancellation_ = std::make_shared<Cancellation>();
   computes_ = true;
   const ScopedCondition condition(step.condition);

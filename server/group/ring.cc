@@ -9,6 +9,7 @@
 #include <map>
 #include <new>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 
@@ -20,6 +21,7 @@ constexpr uint64_t kAuthenticationSlot = 0;
 // Callbacks and compiling take minutes on another rank, and whether it lives is for the leader to say.
 constexpr std::chrono::hours kSumTimeout{24};
 constexpr size_t kMacBytes = 32;
+constexpr size_t kLongestLayout = 2048;  // Bytes.
 
 bool IsPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
@@ -40,13 +42,26 @@ std::string KeyOfAddress(absl::string_view generation, int64_t from, int64_t to)
   return absl::StrCat(generation, "/address/", from, "/", to);
 }
 
-// The proof of `from` to `to` that it has the key.
-std::string Mac(const Ring::Options& options, int64_t from, int64_t to) {
-  const std::string text = absl::StrCat("gluond ring ", options.generation, " from ", from, " to ", to);
+// A code of a text, which only ranks with the key can make.
+std::string Mac(const Ring::Options& options, absl::string_view text) {
   std::string mac(kMacBytes, '\0');
   HMAC(EVP_sha256(), options.key.data(), static_cast<int>(options.key.size()), reinterpret_cast<const unsigned char*>(text.data()),
        text.size(), reinterpret_cast<unsigned char*>(mac.data()), nullptr);
   return mac;
+}
+
+// The proof of `from` to `to` that it has the key.
+std::string Proof(const Ring::Options& options, int64_t from, int64_t to) {
+  return Mac(options, absl::StrCat("gluond ring ", options.generation, " from ", from, " to ", to));
+}
+
+// A text that two layouts share if they are equal. Join carries short texts, so a long list ends with a code of the whole.
+std::string LayoutText(const Ring::Options& options, absl::Span<const GradientBucket> layout) {
+  std::string text;
+  for (const GradientBucket& bucket : layout) absl::StrAppend(&text, Name(bucket.dtype), " x ", bucket.elements, ", ");
+  if (text.size() <= kLongestLayout) return text;
+  return absl::StrCat(text.substr(0, kLongestLayout), "... of ", layout.size(), " buckets, ",
+                      absl::BytesToHexString(Mac(options, text)));
 }
 
 // A sum's messages have a slot of their own. Ranks whose buckets differ wait for each other until somebody aborts; in one slot a
@@ -169,7 +184,7 @@ absl::Status Ring::Connect() {
 }
 
 absl::Status Ring::Authenticate(int peer, Rendezvous::Time deadline) {
-  const std::string own = Mac(options_, rank(), peer), expected = Mac(options_, peer, rank());
+  const std::string own = Proof(options_, rank(), peer), expected = Proof(options_, peer, rank());
   std::string received(kMacBytes, '\0');
   RETURN_IF_ERROR(Exchange(peer, kAuthenticationSlot, own.data(), own.size(), received.data(), received.size(), deadline));
   if (CRYPTO_memcmp(received.data(), expected.data(), kMacBytes) == 0) return absl::OkStatus();
@@ -196,9 +211,8 @@ void Ring::Compare(std::string name, std::vector<GradientBucket> layout, Done do
 }
 
 absl::Status Ring::CompareNow(absl::string_view name, absl::Span<const GradientBucket> layout) {
-  if (options_.size == 1) return absl::OkStatus();
-  std::string own;
-  for (const GradientBucket& bucket : layout) absl::StrAppend(&own, Name(bucket.dtype), " x ", bucket.elements, ", ");
+  if (options_.size == 1 || !compared_.emplace(name).second) return absl::OkStatus();
+  const std::string own = LayoutText(options_, layout);
   const std::string key = absl::StrCat(options_.generation, "/layout/", name);
   if (rank() == 0) return rendezvous_->Set(key, own);
   ASSIGN_OR_RETURN(const std::string first, Annotate(rendezvous_->Get(key, std::chrono::steady_clock::now() + kSumTimeout),

@@ -7,6 +7,8 @@
 //   for (...) ring->Start(bucket);              // Backward goes on.
 //   RETURN_IF_ERROR(ring->Wait());              // Each bucket holds the sum.
 //
+// A ring keeps half of its largest bucket in memory of its own (GradientReducer::ScratchBytes).
+//
 // A ring has a thread, which forms it and then does the works in the order in which they were started. All ranks start equal works
 // in one order, spares too. A bucket's memory is the ring's from Start on until the bucket's `done` is called. With an error the
 // memory holds partial sums, of which nobody may make use. Functions are thread-safe.
@@ -27,6 +29,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -84,10 +87,8 @@ class Ring {
     return unreached_;
   }
 
-  // Bytes that the ring takes while it adds a bucket up, for whoever charges them: it keeps the most until its end.
-  static int64_t ScratchBytes(const GradientBucket& bucket) { return (bucket.elements + 1) / 2 * SizeOf(bucket.dtype); }
-
-  // Compares types and sizes of the buckets to come with those of rank 0. FAILED_PRECONDITION, and the ring has failed: they differ.
+  // Compares types and sizes of the buckets to come with those of rank 0; the first call of a name does. FAILED_PRECONDITION, and
+  // the ring has failed: they differ.
   void Compare(std::string name, std::vector<GradientBucket> layout, Done done = nullptr);
   // Begins to add up. `done` is called once, by the ring's thread, and in the order of Start.
   void Start(const GradientBucket& bucket, Done done = nullptr);
@@ -128,6 +129,7 @@ class Ring {
   std::unique_ptr<char[]> scratch_;
   int64_t scratch_bytes_ = 0;
   uint64_t sums_ = 0;
+  std::set<std::string, std::less<>> compared_;
 
   mutable Mutex mu_;
   CondVar changed_;
