@@ -433,7 +433,10 @@ class ModelService final : public RawService {
   void RestoreInto(LoadCall call, HostedModelPtr hosted, Checkpoint checkpoint, bool is_new, HostedModelPtr replaced = nullptr) {
     if (call.request().parameters_only()) checkpoint.model.random.seed = hosted->model().options().seed;
     const ScopedCondition condition(is_new ? nullptr : ExpectedVersion(call, hosted));
-    hosted->Restore(std::move(checkpoint), [this, call, hosted, is_new, replaced](const absl::Status& status) {
+    hosted->Restore(std::move(checkpoint), [this, call, hosted, is_new, replaced](const absl::Status& restored) {
+      const std::shared_ptr<Trainer> trainer = hosted->trainer();
+      const bool has_group = is_new && models_.least_shards().has_value();
+      const absl::Status status = restored.ok() && has_group && trainer != nullptr ? CheckGroupTrains(*hosted, *trainer) : restored;
       if (!status.ok() || !is_new) return FinishLoad(call, hosted, status);
       AddModel(call, hosted, replaced, call.request().replace(),
                [this, call, hosted](const absl::Status& added) { FinishLoad(call, hosted, added); });

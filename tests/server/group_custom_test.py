@@ -33,18 +33,18 @@ class GroupCustomTest(unittest.TestCase):
 
     def train(self, processes, shape):
         """The bits and the losses after some steps by so many processes."""
-        with self.with_members(4, processes - 1) as group, OperatorsOfClient(group.leader.address) as client:
-            define(group, "net", 4)
+        with self.with_members(8, processes - 1) as group, OperatorsOfClient(group.leader.address) as client:
+            define(group, "net", 8)
             losses = [group.step("net", batch).loss for batch in batches(shape, STEPS)]
             # Both operators in each shard of each step, wherever it is computed.
-            self.assertEqual(client.forwards, 2 * 4 * STEPS)
+            self.assertEqual(client.forwards, 2 * 8 * STEPS)
             return group.bits("net"), losses
 
     def test_numbers_of_processes_give_equal_bits(self):
         for shape in (SHAPE, [2001, 8]):  # Large values travel apart from their messages.
             alone = self.train(1, shape)
             self.assertTrue(any(alone[0]["drift_mean"]), "the operator moves its state")
-            for processes in (2, 4):
+            for processes in (2, 4, 8):
                 with self.subTest(processes=processes, shape=shape):
                     self.assertEqual(self.train(processes, shape), alone)
 
