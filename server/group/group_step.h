@@ -13,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "engine/nn/strand.h"
 #include "engine/runtime/account.h"
-#include "engine/runtime/cancellation.h"
 #include "engine/train/trainer.h"
 #include "server/hosted/hosted_model.h"
 
@@ -24,7 +23,8 @@ struct GroupStep {
   std::shared_ptr<Trainer> trainer;
   NamedTensors inputs;  // The whole batch, on the host.
   ScopedCondition::Condition condition = nullptr;
-  std::shared_ptr<Cancellation> cancellation = nullptr;
+  // The error with which the step is to end as long as no rank computes it: nobody waits for it any more, or the server stops.
+  std::function<absl::Status()> wanted = [] { return absl::OkStatus(); };
   AccountPtr account = CurrentAccount();
 };
 
@@ -43,7 +43,7 @@ struct QueuedStep {
   void Tell(absl::StatusOr<StepReport> report) {
     if (!is_told_.exchange(true)) std::exchange(done_, nullptr)(std::move(report));
   }
-  absl::Status Wanted() const { return step.cancellation == nullptr ? absl::OkStatus() : step.cancellation->Check(); }
+  absl::Status Wanted() const { return step.wanted(); }
 
   GroupStep step;
   const int64_t rows;
