@@ -46,7 +46,7 @@ class GroupWaitsTest(Waits, unittest.TestCase):
 
     @contextlib.contextmanager
     def group(self):
-        with GroupOfServers(most=2, timeout="3s") as group:
+        with GroupOfServers(most=2, timeout="6s") as group:
             group.await_ranks(1)
             self.define(group)
             yield group
