@@ -257,9 +257,9 @@ class Training:
             return True
         self._earlier, self._parts = [*self._earlier, *self._parts], []
         if last.stop == _STOP.BY_ERROR:
-            error = error_of(f"fit: after {last.steps} of {last.total_steps} steps, which stay: {last.error}", last.status)
-            if not error.may_be_back:  # Else the next call waits.
-                raise error
+            why = error_of(f"fit: after {last.steps} of {last.total_steps} steps, which stay: {last.error}", last.status)
+            if not why.may_be_back:  # Else the next call waits.
+                raise why
         if last.stop == _STOP.BY_CALL:
             warnings.warn(f"fit: somebody's CancelTraining ended it after {last.steps} of {last.total_steps} steps, which stay")
         return last.stop != _STOP.BY_CALL
