@@ -8,7 +8,7 @@ from gluond.v1 import group_pb2
 
 
 class RawMember:
-    """A Join by hand, which answers only what it is told to."""
+    """A Join by hand, which answers what it is told to, and nothing else."""
 
     def __init__(self, group, process):
         self._messages = []
@@ -46,8 +46,8 @@ class RawMember:
         """Takes part up to the forming of a ring, and answers nothing from there on."""
         self.hear("prepare")
         self.say(standing={})
-        standing = self.hear("state").standing
-        self.say(standing=standing)
+        self.standing = self.hear("state").standing
+        self.say(standing=self.standing)
         return self.hear("form")
 
     def beat_until_the_end(self):
