@@ -80,7 +80,7 @@ compressed then, where that is shorter.
 | `CLIENT_TOO_OLD` | `FAILED_PRECONDITION` | `protocol`, `lowest`, `version` | The server speaks the client's protocol no more. |
 | `DAMAGED_ON_THE_WAY` | `DATA_LOSS` | | The bytes that came have another checksum than the client said; it sends them again. |
 | `DRAINING` | `UNAVAILABLE` | | The server is stopping; a call may work with another one, or later. |
-| `LIMIT` | `RESOURCE_EXHAUSTED` | `flag`, `wait_ms` | The limit of a flag of the server, such as `--max_models`, or a tenant's quota, such as `--tenants:models`; for requests per second with the milliseconds until one may come. |
+| `LIMIT` | `RESOURCE_EXHAUSTED` | `flag`, `wait_ms` | The limit of a flag of the server, such as `--max_models`, or a tenant's quota, such as `--tenants:models`; for requests per second with the milliseconds until one may come. UNAVAILABLE: a group has fewer processes than `--group_size` asks for; try again after `wait_ms`. |
 | `LOADING` | `UNAVAILABLE` | | The server has just started and loads its models; a call works later. |
 | `NOT_FOUND` | `NOT_FOUND` | `kind`, `name` | No model or dataset has this name. |
 | `NO_IDENTITY` | `UNAUTHENTICATED` | | The server wants to know who calls, and does not: no token or certificate, or one that nobody has. |

@@ -32,14 +32,6 @@ absl::Duration Jittered(absl::Duration backoff) {
   return backoff * std::uniform_real_distribution<double>(0.5, 1.0)(random);
 }
 
-// Whether the call is worth another attempt: the server cannot be reached, or has stopped, or asks for one.
-// (Where it is there, it tells by UNAVAILABLE that a client which computes an operator is not.)
-bool MayBeBack(const absl::Status& status) {
-  if (RetryDelayOf(status) > absl::ZeroDuration()) return true;
-  const std::string reason = ReasonOf(status);
-  return absl::IsUnavailable(status) && (reason.empty() || reason == "DRAINING" || reason == "LOADING");
-}
-
 }  // namespace
 
 Connection::Connection(std::string address, Options options, std::shared_ptr<grpc::Channel> channel)
@@ -62,13 +54,11 @@ absl::Status Connection::ToStatus(const grpc::Status& status) const {
   } else if (!answered && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     message = absl::StrCat("no answer from ", address_, " in time: ", message);
   }
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), message);
-  google::rpc::Status details;
-  if (!answered || !details.ParseFromString(status.error_details())) return result;
-  for (const google::protobuf::Any& detail : details.details()) {
-    result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
-  }
-  return result;
+  google::rpc::Status told;
+  if (!answered || !told.ParseFromString(status.error_details())) told.Clear();
+  told.set_code(status.error_code());
+  told.set_message(message);
+  return StatusOf(told);
 }
 
 absl::Status Connection::Run(absl::Time deadline, absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,

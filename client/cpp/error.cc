@@ -23,6 +23,18 @@ std::optional<google::rpc::ErrorInfo> ErrorInfoOf(const absl::Status& status) {
   return info;
 }
 
+absl::Status StatusOf(const google::rpc::Status& told) {
+  absl::Status status(static_cast<absl::StatusCode>(told.code()), told.message());
+  for (const google::protobuf::Any& detail : told.details()) status.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+  return status;
+}
+
+bool MayBeBack(const absl::Status& status) {
+  if (RetryDelayOf(status) > absl::ZeroDuration()) return true;
+  const std::string reason = ReasonOf(status);
+  return absl::IsUnavailable(status) && (reason.empty() || reason == "DRAINING" || reason == "LOADING");
+}
+
 std::string TracebackOf(const absl::Status& status) {
   google::rpc::DebugInfo debug;
   const auto payload = status.GetPayload("type.googleapis.com/google.rpc.DebugInfo");

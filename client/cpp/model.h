@@ -98,10 +98,10 @@ class Model {
   // `progress` is told how the training goes on, once a second or as the request says, and at the end of each
   // epoch. Where `progress` returns false, the training ends after the step under way. `progress` may call
   // the model, but changes of the model wait for the end. There is no deadline. The training goes on after a
-  // broken connection and in a server that was stopped and started anew, with steps counted from the first
-  // call's on. The last message says whether it was cancelled, or which error ended it after some steps; a
-  // later call with `start_at` = `next` goes on. ABORTED, with the reason REWOUND: a crash of the server has
-  // left a part of the steps; the message says how many.
+  // broken connection, in a server that was stopped and started anew, and in a group that has enough servers
+  // again. Steps are counted from the first call's on. The last message says whether it was cancelled, or which
+  // error ended it after some steps; a later call with `start_at` = `next` goes on. ABORTED, with the reason
+  // REWOUND: a crash of the server has left a part of the steps; the message says how many.
   absl::StatusOr<v1::TrainProgress> Train(v1::TrainRequest request,
                                           absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const;
 

@@ -1,5 +1,5 @@
-// Connection::Train: a training that goes on where a broken connection, or a server that was stopped, has
-// ended a call.
+// Connection::Train: a training that goes on where a broken connection, a server that was stopped, or a group
+// with too few servers has ended a call.
 
 #include <utility>
 
@@ -15,10 +15,11 @@ using v1::TrainProgress;
 constexpr std::chrono::seconds kCancelWithin{10};
 
 // Whether the call ended before its last step because of the connection or the server, and not because
-// somebody wanted it to.
+// somebody wanted it to. The next one waits for as long as for a server that is away.
 bool IsInterrupted(const TrainProgress& last) {
   return last.steps() < last.total_steps() &&
-         (last.stop() == TrainProgress::CLIENT_GONE || last.stop() == TrainProgress::SERVER_STOPS);
+         (last.stop() == TrainProgress::CLIENT_GONE || last.stop() == TrainProgress::SERVER_STOPS ||
+          (last.stop() == TrainProgress::BY_ERROR && MayBeBack(StatusOf(last.status()))));
 }
 
 }  // namespace
@@ -40,6 +41,8 @@ absl::StatusOr<TrainProgress> Connection::Train(v1::TrainRequest request, absl::
       message.clear_done();
       message.clear_cancelled();
       message.clear_stop();
+      message.clear_error();
+      message.clear_status();
     }
     message.set_steps(message.steps() + steps);
     message.set_samples(message.samples() + samples);

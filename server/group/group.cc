@@ -131,7 +131,7 @@ void Group::Enqueue(Group* group, const std::shared_ptr<GroupLoop>& loop, GroupS
 
 absl::Status Group::WhyNot(const QueuedStep& step) const {
   RETURN_IF_ERROR(failed_);
-  if (step.step.cancellation != nullptr) RETURN_IF_ERROR(step.step.cancellation->Check());
+  RETURN_IF_ERROR(step.step.wanted());
   const HostedModelPtr& hosted = step.step.hosted;
   if (hosted != models_.Find(hosted->model().name()).value_or(nullptr)) {
     return absl::AbortedError("the model was deleted, or another has taken its name, before the step began");

@@ -38,9 +38,7 @@ class StepsOnRows : public std::enable_shared_from_this<StepsOnRows> {
  private:
   void GoOn() {
     if (batches_->done()) return done_(std::move(total_));
-    if (step_.cancellation != nullptr) {
-      if (const absl::Status wanted = step_.cancellation->Check(); !wanted.ok()) return End(wanted);
-    }
+    if (const absl::Status wanted = step_.wanted(); !wanted.ok()) return End(wanted);
     RenewStaging();
     Batch batch;
     if (const absl::Status drawn = batches_->Next(&batch); !drawn.ok()) return End(drawn);

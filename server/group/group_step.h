@@ -17,7 +17,6 @@
 #include "absl/status/statusor.h"
 #include "engine/nn/strand.h"
 #include "engine/runtime/account.h"
-#include "engine/runtime/cancellation.h"
 #include "engine/runtime/fair_order.h"
 #include "engine/train/trainer.h"
 #include "server/hosted/hosted_model.h"
@@ -29,7 +28,8 @@ struct GroupStep {
   std::shared_ptr<Trainer> trainer;
   NamedTensors inputs;  // The whole batch, on the host.
   ScopedCondition::Condition condition = nullptr;
-  std::shared_ptr<Cancellation> cancellation = nullptr;
+  // The error with which the step is to end as long as no rank computes it: nobody waits for it any more, or the server stops.
+  std::function<absl::Status()> wanted = [] { return absl::OkStatus(); };
   AccountPtr account = CurrentAccount();
 };
 

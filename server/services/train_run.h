@@ -1,6 +1,6 @@
 // TrainRun: one call of Train, from its first step to its last message. A run trains in slices of some 20 ms on the model's
 // strand, so that other calls on the model come between. Between two slices the run looks whether it is to go on. A slice
-// is never broken off, so that the steps taken are whole.
+// is never broken off, so that the steps taken are whole; one that a group takes ends between two of its steps.
 //
 //   auto run = std::make_shared<TrainRun>(runner, models, call, hosted, trainer, plan, [] { ... });
 //   run->Start();
@@ -30,6 +30,7 @@
 #include "server/hosted/hosted_model.h"
 #include "server/rpc/call.h"
 #include "server/rpc/calls_under_way.h"
+#include "server/rpc/grpc_status.h"
 #include "server/services/expectation.h"
 #include "server/services/stopwatch.h"
 #include "server/services/train_plan.h"
@@ -94,7 +95,7 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
       if (plan_.is_range) rows.set_begin(begin_);
       order_ = Tensor();
       absl::StatusOr<Tensor> order = SelectRows(rows, *plan_.dataset, hosted_->host_allocator());
-      if (!order.ok()) return End(TrainProgress::BY_ERROR, order.status());
+      if (!order.ok()) return Fail(order.status());
       order_ = *std::move(order);
       order_begin_ = plan_.is_range ? begin_ : 0;
     }
@@ -128,7 +129,7 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
   }
 
   void Absorb(absl::StatusOr<StepReport> report) {
-    if (!report.ok()) return End(TrainProgress::BY_ERROR, report.status());
+    if (!report.ok()) return Fail(report.status());
     const int64_t steps = (report->samples + plan_.batch_size - 1) / plan_.batch_size;
     steps_ += steps;
     samples_ += report->samples;
@@ -174,10 +175,7 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
     of_epoch_ = StepReport();
     ++epoch_;
     begin_ = plan_.begin;
-    if (!status.ok()) {
-      const auto wanted = WantedEnd();
-      return wanted.has_value() ? End(wanted->first, wanted->second) : End(TrainProgress::BY_ERROR, status);
-    }
+    if (!status.ok()) return Fail(status);
     if (steps_ == plan_.total_steps) return End(TrainProgress::NOT_STOPPED, absl::OkStatus());
     next_message_ = Clock::time_point::min();
     TellIfDue();
@@ -225,6 +223,12 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
     *progress->mutable_timing() = timing_;
   }
 
+  // Ends by an error, which may be that of a wanted end.
+  void Fail(const absl::Status& error) {
+    const auto wanted = WantedEnd();
+    wanted.has_value() ? End(wanted->first, wanted->second) : End(TrainProgress::BY_ERROR, error);
+  }
+
   void End(Stop stop, const absl::Status& why) {
     over_();
     if (steps_ == 0) return call_.Finish(why);
@@ -235,6 +239,7 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
     last.set_stop(stop);
     last.set_cancelled(stop != TrainProgress::NOT_STOPPED && stop != TrainProgress::BY_ERROR);
     if (stop == TrainProgress::BY_ERROR) last.set_error(absl::StrCat(why.message()));
+    if (!why.ok()) *last.mutable_status() = server::ToProto(why);
     call_.Finish();
   }
 

@@ -20,7 +20,6 @@
 #include "server/codec/tensors_codec.h"
 #include "server/codec/trainer_codec.h"
 #include "server/durable/stored_datasets.h"
-#include "server/group/group.h"
 #include "server/hosted/describe_model.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_dataset.h"
@@ -28,6 +27,7 @@
 #include "server/hosted/placement.h"
 #include "server/services/expectation.h"
 #include "server/services/pages.h"
+#include "server/services/stepper.h"
 #include "server/services/stopwatch.h"
 #include "server/services/train_plan.h"
 #include "server/services/train_run.h"
@@ -100,63 +100,6 @@ auto AnswerOf(const CallType& call, const HostedModelPtr& hosted, int64_t batch_
   };
 }
 
-// Takes the steps of models by whoever trains them: this server, or the group that it leads.
-class Stepper {
- public:
-  // The model whose steps are taken, and the wishes of the call.
-  struct Of {
-    HostedModelPtr hosted;
-    std::shared_ptr<Trainer> trainer;
-    ScopedCondition::Condition condition;  // Null: none. The first step of several has it.
-    std::shared_ptr<Cancellation> cancellation;
-  };
-
-  // `group`: the one that the server leads; null: none. It outlives this.
-  explicit Stepper(Group* group) : group_(group) {}
-
-  // A step on one batch. `divisor`: that of gradients; 0: the batch's rows. `done` is called once, on any thread.
-  void TrainStep(Of of, NamedTensors inputs, int64_t divisor, Trainer::OnStep done) const {
-    if (!IsGroups(of)) {
-      return Change(of, std::move(done), [&](Trainer::OnStep counted) {
-        of.trainer->TrainStep(std::move(inputs), {.batch_size = divisor}, of.cancellation, std::move(counted));
-      });
-    }
-    const bool is_other = divisor != 0 && (inputs.empty() || inputs.front().tensor.shape().ndim() == 0 ||
-                                           divisor != inputs.front().tensor.shape()[0]);
-    if (is_other) return done(Invalid("batch_size is ", divisor, "; a group divides by the batch's rows: leave batch_size out"));
-    group_->TrainStep(ToGroup(std::move(of), std::move(inputs)), std::move(done));
-  }
-  // As Trainer::TrainSteps, on the rows that `steps` names.
-  void TrainSteps(Of of, DatasetSteps steps, Trainer::OnStep done) const {
-    if (IsGroups(of)) return group_->TrainSteps(ToGroup(std::move(of), {}), std::move(steps), std::move(done));
-    Change(of, std::move(done),
-           [&](Trainer::OnStep counted) { of.trainer->TrainSteps(std::move(steps), of.cancellation, std::move(counted)); });
-  }
-
-  // FAILED_PRECONDITION: a group trains the model, and computes gradients in whole steps alone.
-  absl::Status CheckByHand(const HostedModel& hosted) const {
-    if (group_ == nullptr || !hosted.virtual_shards().has_value()) return absl::OkStatus();
-    return FailedPrecondition("model '", hosted.model().name(),
-                              "' is trained by a group, which takes whole steps: call TrainStep or ",
-                              "Train, or define the model without placement.group");
-  }
-
- private:
-  // A model of a group is trained by this server alone where that leads none: a checkpoint has brought it here.
-  bool IsGroups(const Of& of) const { return group_ != nullptr && of.hosted->virtual_shards().has_value(); }
-
-  static GroupStep ToGroup(Of of, NamedTensors inputs) {
-    return {std::move(of.hosted), std::move(of.trainer), std::move(inputs), std::move(of.condition), std::move(of.cancellation)};
-  }
-  template <class Begin>
-  static void Change(const Of& of, Trainer::OnStep done, const Begin& begin) {
-    const ScopedCondition condition(of.condition);
-    HostedModel::Change<absl::StatusOr<StepReport>>(of.hosted, HostedModel::Counts::kVersion, begin, std::move(done));
-  }
-
-  Group* const group_;
-};
-
 class TrainingService final : public RawService {
  public:
   TrainingService(Runner& runner, Devices& devices, Models& models, Datasets& datasets, StoredDatasets* stored, Group* group)
@@ -165,7 +108,7 @@ class TrainingService final : public RawService {
         models_(models),
         datasets_(datasets),
         stored_(stored),
-        stepper_(group) {
+        stepper_(group, runner.calls) {
     Add("Forward", this, &TrainingService::Forward, &v1::ForwardRequest::inputs);
     Add("Backward", this, &TrainingService::Backward, &v1::BackwardRequest::head_gradients);
     Add("CreateTrainer", this, &TrainingService::CreateTrainer);
@@ -419,9 +362,11 @@ class TrainingService final : public RawService {
     ASSIGN_OR_FINISH(call, std::shared_ptr<Trainer> trainer, hosted->NeedTrainer());
     ASSIGN_OR_FINISH(call, TrainPlan plan, ToTrainPlan(call.request(), *trainer, datasets_));
     const HostedModel* const key = hosted.get();
-    const auto take_steps = [this, hosted, trainer](ScopedCondition::Condition condition, DatasetSteps steps,
-                                                    Trainer::OnStep done) {
-      stepper_.TrainSteps({hosted, trainer, std::move(condition), /*cancellation=*/nullptr}, std::move(steps), std::move(done));
+    // Nothing breaks a slice off that is computed here. A group's may wait for other servers, for ever.
+    const auto cancellation = stepper_.IsGroups(*hosted) ? call.cancellation() : nullptr;
+    const auto take_steps = [this, hosted, trainer, cancellation](ScopedCondition::Condition condition, DatasetSteps steps,
+                                                                  Trainer::OnStep done) {
+      stepper_.TrainSteps({hosted, trainer, std::move(condition), cancellation}, std::move(steps), std::move(done));
     };
     const auto over = [this, key] {
       MutexLock lock(trainings_mu_);

@@ -69,6 +69,7 @@ TEST_F(TrainTest, EpochsEqualTheStepsOnTheirRows) {
   EXPECT_EQ(last.next().epoch(), 4u);
   EXPECT_EQ(last.next().begin(), 0);
   EXPECT_EQ(last.stop(), TrainProgress::NOT_STOPPED);
+  EXPECT_FALSE(last.has_status());
   EXPECT_FALSE(last.cancelled() || last.replayed());
   EXPECT_EQ(last.error(), "");
   EXPECT_GT(last.timing().compute().nanos() + last.timing().compute().seconds(), 0);
@@ -140,6 +141,7 @@ TEST_F(TrainTest, OtherCallsComeBetweenAndAnyClientEndsIt) {
   const TrainProgress last = train.Last();
   EXPECT_TRUE(last.done() && last.cancelled());
   EXPECT_EQ(last.stop(), TrainProgress::BY_CALL);
+  EXPECT_EQ(last.status().code(), StatusCode::CANCELLED);
   EXPECT_EQ(last.report().learning_rate(), 0.25);
   EXPECT_EQ(Step(), last.steps());
   EXPECT_FALSE(Call(training_, &Stub::CancelTraining, R"({"model": "mlp"})").cancelled());
@@ -190,6 +192,8 @@ TEST_F(TrainTest, ADeletedModelEndsItWithAnError) {
   EXPECT_EQ(last.stop(), TrainProgress::BY_ERROR);
   EXPECT_FALSE(last.cancelled());
   EXPECT_NE(last.error().find("mlp"), std::string::npos) << last.error();
+  EXPECT_EQ(last.status().code(), StatusCode::NOT_FOUND) << "the error is told as that of a call";
+  EXPECT_EQ(last.status().message(), last.error());
 }
 
 // Epochs of one step each, of which each would have a message.

@@ -3,13 +3,18 @@
 from concurrent import futures
 import json
 import pathlib
+import random
+import struct
 import subprocess
+import tempfile
+import time
 import unittest
 
 import grpc
 
 from gluond.v1 import group_pb2, group_pb2_grpc, model_pb2, model_pb2_grpc, server_pb2, server_pb2_grpc
 from tests import case_runner
+from tests.server.group_servers import GroupServers, kill
 from tests.server.running_server import RunningServer
 
 _BIN = pathlib.Path("client/cli/gluond")
@@ -85,6 +90,49 @@ class LeaderTest(unittest.TestCase):
 
     def test_a_model_tells_its_placement(self):
         self.assertIn(", by a group of servers in 8 virtual shards\n", run(self.address, "models", "lenet"))
+
+
+def write_images(folder, name, count):
+    """Labelled images of MNIST's form."""
+    rng = random.Random(count)
+    pixels = bytes(rng.randrange(256) for _ in range(28 * 28)) * count
+    labels = bytes(rng.randrange(10) for _ in range(count))
+    (folder / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 0x803, count, 28, 28) + pixels)
+    (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 0x801, count) + labels)
+
+
+class TrainTest(unittest.TestCase):
+    def lose_the_member(self, group, member, trains):
+        """Takes the only other process away in the middle of the training, and brings it back."""
+        while self.steps(group) < 200 and trains.poll() is None:
+            time.sleep(0.01)
+        kill(member)
+        self.assertIsNone(trains.poll(), "the training was over before")
+        time.sleep(3)
+        member.start()
+
+    def steps(self, group):
+        with grpc.insecure_channel(group.leader.address) as channel:
+            try:
+                models = model_pb2_grpc.ModelServiceStub(channel)
+                return models.GetModel(model_pb2.GetModelRequest(model="mlp"), timeout=60).model.step
+            except grpc.RpcError:
+                return 0
+
+    def test_it_waits_for_the_member_that_died(self):
+        with tempfile.TemporaryDirectory() as name, GroupServers(most=2, least=2) as group:
+            folder = pathlib.Path(name) / "toy"
+            folder.mkdir()
+            write_images(folder, "train", 2000)
+            write_images(folder, "t10k", 20)
+            member = group.add_member()
+            words = [_BIN, "train", "--group", "--recipe=mlp", f"--data={folder}", "--batch_size=10", "--epochs=5", "--curve=-"]
+            words += ["--checkpoint=-", "--wait=1m", f"--address={group.leader.address}"]
+            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as trains:
+                self.lose_the_member(group, member, trains)
+                said = trains.communicate(timeout=120)[0]
+            self.assertEqual(trains.returncode, 0, said)
+            self.assertEqual(self.steps(group), 1000)
 
 
 class NoGroupTest(unittest.TestCase):

@@ -2,13 +2,8 @@
 // as without that.
 
 #include <signal.h>
-#include <spawn.h>
-#include <stdlib.h>
-#include <sys/wait.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <thread>
@@ -18,58 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/client.h"
 #include "gtest/gtest.h"
-
-extern char** environ;
+#include "tests/client/cpp/server_process.h"
 
 namespace gluond::client {
 namespace {
-
-// gluond-server as a process, on one store and, from the second start on, on one port.
-class ServerProcess {
- public:
-  ServerProcess() {
-    std::string pattern = testing::TempDir() + "/crash_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~ServerProcess() {
-    Kill();
-    std::filesystem::remove_all(folder_);
-  }
-
-  // Returns when it serves.
-  void Start(const std::string& every) {
-    const std::string port_file = folder_ + "/port";
-    std::filesystem::remove(port_file);
-    std::vector<std::string> words = {"server/gluond-server",
-                                      absl::StrCat("--address=127.0.0.1:", port_),
-                                      "--devices=cpu",
-                                      "--cpu_threads=1",
-                                      "--port_file=" + port_file,
-                                      "--store_dir=" + folder_ + "/store",
-                                      "--checkpoint_every=" + every};
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    ASSERT_EQ(posix_spawn(&pid_, arguments[0], nullptr, nullptr, arguments.data(), environ), 0);
-    while (!std::filesystem::exists(port_file)) {
-      ASSERT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << "the server has not started";
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    std::ifstream(port_file) >> port_;
-  }
-  void Kill(int signal = SIGKILL) {
-    if (pid_ <= 0) return;
-    kill(pid_, signal);
-    waitpid(pid_, nullptr, 0);
-    pid_ = 0;
-  }
-  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
-
- private:
-  std::string folder_;
-  int port_ = 0;
-  pid_t pid_ = 0;
-};
 
 class CrashTest : public testing::Test {
  protected:
@@ -133,7 +80,7 @@ class CrashTest : public testing::Test {
 
 TEST_F(CrashTest, KilledAtManyMomentsItLosesNothing) {
   constexpr int kBatches = 1200, kKills = 10;
-  server_.Start("25steps");
+  server_.Start({"--checkpoint_every=25steps"});
   const Client client = Client::Connect(server_.address(), {.client_id = "ann", .retry_for = absl::Minutes(1)}).value();
   const Model model = Define(client, "m");
   AwaitDurable(client, "ann", "m");
@@ -143,7 +90,7 @@ TEST_F(CrashTest, KilledAtManyMomentsItLosesNothing) {
       do std::this_thread::sleep_for(std::chrono::milliseconds(3 + i));
       while (given < i * kBatches / (kKills + 1));
       server_.Kill();
-      server_.Start("25steps");
+      server_.Start({"--checkpoint_every=25steps"});
     }
   });
   const std::vector<double> losses = Train(model, kBatches, &given);
@@ -160,13 +107,13 @@ TEST_F(CrashTest, KilledAtManyMomentsItLosesNothing) {
 }
 
 TEST_F(CrashTest, APlainLoopHearsFromWhichStepToGoOn) {
-  server_.Start("1h");
+  server_.Start({"--checkpoint_every=1h"});
   const Client client = Client::Connect(server_.address(), {.client_id = "ann", .retry_for = absl::Minutes(1)}).value();
   const Model model = Define(client, "m");
   AwaitDurable(client, "ann", "m");
   for (int i = 1; i <= 5; ++i) ASSERT_TRUE(model.TrainStep(Batch(i)).ok());
   server_.Kill();
-  server_.Start("1h");
+  server_.Start({"--checkpoint_every=1h"});
   const absl::Status status = model.TrainStep(Batch(6)).status();
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   ASSERT_EQ(ReasonOf(status), "REWOUND") << status;
@@ -179,13 +126,13 @@ TEST_F(CrashTest, APlainLoopHearsFromWhichStepToGoOn) {
 }
 
 TEST_F(CrashTest, AServerThatIsToldToStopLosesNothing) {
-  server_.Start("");
+  server_.Start({"--checkpoint_every="});
   const Client client = Client::Connect(server_.address(), {.client_id = "ann", .retry_for = absl::Minutes(1)}).value();
   const Model model = Define(client, "m");
   for (int i = 1; i <= 5; ++i) ASSERT_TRUE(model.TrainStep(Batch(i)).ok());
   const std::string before = Bytes(model);
   server_.Kill(SIGTERM);
-  server_.Start("");
+  server_.Start({"--checkpoint_every="});
   EXPECT_EQ(Bytes(model), before);
   const auto report = model.TrainStep(Batch(6));
   ASSERT_TRUE(report.ok()) << report.status();

@@ -37,6 +37,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 # A wait that lasts longer is told.
 _SILENT_SECONDS = 3.0
 _STATUS = grpc.StatusCode
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class CallError(MXNetError):
@@ -54,6 +55,22 @@ class CallError(MXNetError):
     def may_be_back(self) -> bool:
         """Whether another attempt may do better: the server cannot be reached, stops or starts, or says so."""
         return self.retry_after > 0 or self.code is _STATUS.UNAVAILABLE and self.reason in ("", "DRAINING", "LOADING")
+
+
+def error_of(text: str, status: Any) -> CallError:
+    """The error that a google.rpc.Status in an answer tells of."""
+    return _told(text, _CODES.get(status.code, _STATUS.UNKNOWN), errors.details_of(status))
+
+
+def _told(text: str, code: Any, facts: Mapping[str, Any]) -> CallError:
+    info, retry = facts.get("ErrorInfo"), facts.get("RetryInfo")
+    return CallError(
+        text,
+        code,
+        info.reason if info is not None else "",
+        info.metadata if info is not None else None,
+        retry.retry_delay.seconds + retry.retry_delay.nanos * 1e-9 if retry is not None else 0.0,
+    )
 
 
 class _Wait:
@@ -260,9 +277,7 @@ class Client:
         if not isinstance(error, grpc.RpcError):
             return CallError(f"{method.name}: {error}", _STATUS.CANCELLED)
         code, details, facts = error.code(), error.details(), errors.details_of_call(error)
-        info, retry = facts.get("ErrorInfo"), facts.get("RetryInfo")
-        reason = info.reason if info is not None else ""
-        if code is _STATUS.UNAVAILABLE and not reason:
+        if code is _STATUS.UNAVAILABLE and "ErrorInfo" not in facts:
             return CallError(
                 f"{method.name}: no answer from {self.address}: {details}. {errors.way_out(code.value[0], details)}", code
             )
@@ -274,13 +289,7 @@ class Client:
                 f"client, or no gluond-server. ({details})",
                 code,
             )
-        return CallError(
-            details if details.startswith(method.name) else f"{method.name}: {details}",
-            code,
-            reason,
-            info.metadata if info is not None else None,
-            retry.retry_delay.seconds + retry.retry_delay.nanos * 1e-9 if retry is not None else 0.0,
-        )
+        return _told(details if details.startswith(method.name) else f"{method.name}: {details}", code, facts)
 
     def _is_gone(self) -> bool:
         session = self._session()

@@ -361,9 +361,9 @@ class Model:
         called after each epoch; one that returns true ends the training (mx.remote.EarlyStopping). An interrupt ends it
         after the steps that are under way, which count.
 
-        A server that is killed and started again within a minute is waited for. Where it makes live checkpoints, the steps
-        that it has lost are taken again, and arrays are sent again: the parameters become those of a fit() without that. The
-        means leave out what was lost with the server.
+        A server that is killed and started again within a minute is waited for, and so are the other servers of its group
+        where too few are left. Where it makes live checkpoints, the steps that it has lost are taken again, and arrays are
+        sent again: the parameters become those of a fit() without that. The means leave out what was lost with the server.
         """
         with contextlib.ExitStack() as ends:
             rows = self._as_dataset(data, label, progress, ends)

@@ -1,5 +1,5 @@
-"""Training a model on the rows of a dataset: one call of Train for all epochs. Where a broken connection or a crash of the
-server has ended a call, the next one goes on at the trainer's step."""
+"""Training a model on the rows of a dataset: one call of Train for all epochs. Where a broken connection, a crash of the
+server or the lack of other servers of its group has ended a call, the next one goes on at the trainer's step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._wire.source_lines import INSIDE
 from ..base import MXNetError
 from ..progress import Progress
 from . import methods
-from .calls import CallError, Client
+from .calls import CallError, Client, error_of
 from .datasets import Dataset, Temporary
 
 _T = TypeVar("_T")
@@ -257,7 +257,9 @@ class Training:
             return True
         self._earlier, self._parts = [*self._earlier, *self._parts], []
         if last.stop == _STOP.BY_ERROR:
-            raise MXNetError(f"fit: after {last.steps} of {last.total_steps} steps, which stay: {last.error}")
+            why = error_of(f"fit: after {last.steps} of {last.total_steps} steps, which stay: {last.error}", last.status)
+            if not why.may_be_back:  # Else the next call waits.
+                raise why
         if last.stop == _STOP.BY_CALL:
             warnings.warn(f"fit: somebody's CancelTraining ended it after {last.steps} of {last.total_steps} steps, which stay")
         return last.stop != _STOP.BY_CALL
