@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/codec/duration.h"
 #include "server/group/group.h"
+#include "server/group/rank.h"
 
 namespace gluond::server {
 

@@ -13,6 +13,7 @@
 #include "server/group/callback_relay.h"
 #include "server/group/join_messages.h"
 #include "server/group/meeting.h"
+#include "server/group/rank.h"
 #include "server/rpc/log.h"
 #include "server/wire/wire_message.h"
 

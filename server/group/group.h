@@ -28,7 +28,7 @@
 #include "server/group/held_model.h"
 #include "server/group/leader.h"
 #include "server/group/loop.h"
-#include "server/group/rank.h"
+#include "server/group/ring_transport.h"
 #include "server/rpc/log.h"
 #include "server/rpc/runner.h"
 #include "server/wire/attachments.h"
@@ -38,7 +38,9 @@ namespace gluond::server {
 class CallbackRelay;
 class CustomHosts;
 struct MemberCallback;
+class GroupRank;
 class Meeting;
+struct RankStep;
 
 class Group {
  public:
@@ -46,7 +48,7 @@ class Group {
 
   struct Options {
     GroupLeader::Options leader;
-    GroupRank::RingPlace ring;
+    RingPlace ring;
     std::string name;                              // The leader's, for people.
     bool only_local = false;                       // Members are on this machine: nothing is encrypted.
     std::shared_ptr<CustomHosts> hosts = nullptr;  // Clients that compute operators, for members, too.

@@ -60,8 +60,8 @@ absl::StatusOr<bool> Leads(const GroupOptions& options, const std::string& own_a
 }
 
 // A leader of one process alone has no ring.
-absl::StatusOr<GroupRank::RingPlace> RingPlaceOf(const GroupOptions& options, bool leads) {
-  GroupRank::RingPlace place;
+absl::StatusOr<RingPlace> RingPlaceOf(const GroupOptions& options, bool leads) {
+  RingPlace place;
   if (leads && options.max == 1) return place;
   if (options.interface.empty() && !IsLocal(options.address)) {
     return Invalid("--group=", options.address, ": members of other machines need a network for their ring; name one of a private ",
@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<GroupPart>> TakePart(const GroupOptions& options,
                                       .fingerprint = Fingerprint(),
                                       .timeout = options.timeout};
   RETURN_IF_ERROR(GroupLeader::Create(sizes).status());
-  ASSIGN_OR_RETURN(GroupRank::RingPlace place, RingPlaceOf(options, leads));
+  ASSIGN_OR_RETURN(RingPlace place, RingPlaceOf(options, leads));
   if (leads) {
     ASSIGN_OR_RETURN(part->leads, Group::Create(runner, models,
                                                 {.leader = sizes,

@@ -25,7 +25,8 @@ absl::Status OutOfOrder(absl::string_view message, uint64_t generation) {
 absl::Status TooFew(int64_t present, const GroupLeader::Options& options) {
   return WithInfo(absl::UnavailableError(absl::StrCat("the group has ", present, " processes, and needs ", options.min,
                                                       " (--group_size); try again when others have joined")),
-                  reason::kLimit, {{"flag", "--group_size"}, {"wait_ms", absl::StrCat(options.timeout.count())}});
+                  reason::kLimit,
+                  {{"flag", "--group_size"}, {"wait_ms", absl::StrCat(std::min<int64_t>(options.timeout.count(), 1000))}});
 }
 
 // How an answer about a ring comes: late ones are about a ring that has ended, and cross with its End.

@@ -13,6 +13,7 @@
 #include "server/config/operator_file.h"
 #include "server/group/join_messages.h"
 #include "server/group/meeting.h"
+#include "server/group/rank.h"
 #include "server/group/relayed_operators.h"
 #include "server/rpc/log.h"
 

@@ -20,13 +20,17 @@
 #include "gluond/v1/group.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "server/group/loop.h"
-#include "server/group/rank.h"
+#include "server/group/message.h"
+#include "server/group/ring_reducer.h"
+#include "server/group/ring_transport.h"
 #include "server/hosted/devices.h"
 #include "server/rpc/runner.h"
 
 namespace gluond::server {
 
+class GroupRank;
 class Meeting;
+struct RankStep;
 class RelayedOperators;
 
 class Membership {
@@ -38,7 +42,7 @@ class Membership {
     std::string name = {};  // For people.
     std::string fingerprint = {};
     std::chrono::milliseconds timeout = std::chrono::seconds(10);
-    GroupRank::RingPlace ring = {};
+    RingPlace ring = {};
   };
 
   // `runner` and `devices` outlive the membership.

@@ -57,12 +57,6 @@ class GroupRank {
     // Join is to end. With the leader: its state is nobody's any more.
     std::function<void(absl::Status why, bool tells)> leave;
   };
-  // `transports`: null where the process can form no ring but of itself. `address`: the ring's.
-  struct RingPlace {
-    GlooTransportMaker transports = nullptr;
-    std::string address = {};
-  };
-
   GroupRank(Parts parts, RingPlace place, FromMember::Hello hello, Standing standing, std::chrono::milliseconds timeout)
       : parts_(std::move(parts)), place_(std::move(place)), timeout_(timeout), member_(std::move(hello), standing, timeout) {}
   ~GroupRank();

@@ -41,6 +41,12 @@ class RingTransport {
 // The plugin's one function. `address`: the machine's own, as a number ("10.0.0.7"), to which others connect. Ranks are below
 // `ranks`. `timeout`: how long one connection may take to be made. The result is the caller's.
 using GlooTransportMaker = RingTransport* (*)(const char* address, int rank, int ranks, std::chrono::milliseconds timeout);
+
+// Where a process' rings are. `transports`: null where the process can form no ring but of itself.
+struct RingPlace {
+  GlooTransportMaker transports = nullptr;
+  std::string address = {};
+};
 inline constexpr const char* kGlooTransport = "gluond_gloo_transport_1";
 
 }  // namespace gluond::server

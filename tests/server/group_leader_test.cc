@@ -216,7 +216,7 @@ TEST_F(GroupLeaderTest, TooFewProcessesAnswerUnavailableAndSayHowLongToWait) {
   EXPECT_EQ(Do(leader_.Run(now_)), Texts({"answer: UNAVAILABLE"}));
   const std::optional<ErrorInfo> info = InfoOf(Last<GroupLeader::Answer>().status);
   ASSERT_TRUE(info.has_value());
-  EXPECT_EQ(info->metadata.back(), std::pair(std::string("wait_ms"), std::string("10000")));
+  EXPECT_EQ(info->metadata.back(), std::pair(std::string("wait_ms"), std::string("1000")));
 }
 
 TEST_F(GroupLeaderTest, AMemberThatWantsToLeaveDoesBetweenTwoCommands) {
