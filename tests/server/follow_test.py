@@ -248,6 +248,20 @@ class FollowTest(Waits, unittest.TestCase):
         self.assertIn('"event":"not_followed"', said)
         self.assertIn("--max_store_bytes", said)
 
+    def test_a_version_that_never_comes_does_not_stop_the_others(self):
+        last = int(publish(self.client, 1)["version"]["version"])
+        follower = self.follower("--max_tensor_bytes=24000000", "--max_store_bytes=3000000")
+        self.until(lambda: self.is_ready(follower))
+        publish(self.client, 2, labels=("canary",), padding=32_000_000)
+        for bias in range(3, 11):  # More than the store has room for.
+            number = int(publish(self.client, bias, padding=600_000)["version"]["version"])
+            self.client.call(SERVING, "RetireVersion", {"served": "add", "version": last})
+            self.until(lambda: self.labels(follower.client) == {number: ["stable"]})
+            self.assertEqual(ask(follower.client), bias)
+            last = number
+        self.assertEqual(follower.value(BEHIND), 1)
+        self.assertEqual(self.labels(self.client), {2: ["canary"], last: ["stable"]})
+
     def test_what_is_followed_is_the_leaders_to_change(self):
         publish(self.client, 1)
         follower = self.follower()
