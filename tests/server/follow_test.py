@@ -247,6 +247,7 @@ class FollowTest(Waits, unittest.TestCase):
         said = self.said(follower)
         self.assertIn('"event":"not_followed"', said)
         self.assertIn("--max_store_bytes", said)
+        self.assertNotIn("gluond/error_info", said)
 
     def test_a_version_that_never_comes_does_not_stop_the_others(self):
         last = int(publish(self.client, 1)["version"]["version"])
@@ -304,6 +305,10 @@ class FollowTest(Waits, unittest.TestCase):
             with self.assertRaises(AssertionError) as caught:
                 RunningServer("--follow=192.0.2.1:1", f"--follow_token_file={token}")
             self.assertIn("in clear", str(caught.exception))
+            token.write_text("\n")
+            with self.assertRaises(AssertionError) as caught:
+                RunningServer("--follow=127.0.0.1:1", f"--follow_token_file={token}")
+            self.assertIn("has no token", str(caught.exception))
 
 
 class FollowingIdentityTest(IdentityCase):
