@@ -147,6 +147,8 @@ absl::Status Follower::ListenOnce() {
   v1::FollowVersionsResponse message;
   absl::Status status;
   while (status.ok() && reader->Read(&message)) {
+    status = publisher_.lineage().SetLeader({message.line().begin(), message.line().end()});
+    if (!status.ok()) continue;
     heard_ = Clock::now();
     if (std::exchange(tells_back_, false)) Log("leader_followed", LogLevel::kInfo, absl::StrCat(options_.address, " is followed"));
     if (message.unchanged()) continue;
@@ -238,6 +240,7 @@ absl::Status Follower::Fetch(const FollowStep& step) {
 }
 
 void Follower::SayReady() {
+  publisher_.lineage().SetReady();
   MutexLock lock(mu_);
   if (leaving_ || on_ready_ == nullptr) return;
   std::exchange(on_ready_, nullptr)();

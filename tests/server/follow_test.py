@@ -15,6 +15,7 @@ from concurrent import futures
 import grpc
 
 from tests import case_runner
+from tests.server.free_ports import free_ports
 from tests.server.identity_fixture import IdentityCase
 from tests.server.reflection_client import Reflection
 from tests.server.running_server import RunningServer, Waits
@@ -288,6 +289,22 @@ class FollowTest(Waits, unittest.TestCase):
             list(second.client._channel.unary_stream(f"/{SERVING}/FollowVersions")(b"", timeout=20))
         self.assertEqual(caught.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
         self.assertIn("--store_dir", caught.exception.details())
+
+    def test_servers_that_follow_each_other_say_so_and_are_not_ready(self):
+        for ports in (free_ports(1), free_ports(2)):
+            with self.subTest(servers=len(ports)), contextlib.ExitStack() as exits:
+                addresses = [f"127.0.0.1:{port}" for port in ports]
+                servers = [
+                    exits.enter_context(WatchedServer(f"--address={own}", f"--follow={leader}"))
+                    for own, leader in zip(addresses, addresses[1:] + addresses[:1])
+                ]
+                for server in servers:
+                    self.until(lambda: server.value(SILENT) > 3)
+                    self.assertFalse(self.is_ready(server))
+                for server in servers:
+                    lines = [line for line in self.said(server).splitlines() if '"leader_away"' in line]
+                    words = "follows itself" if len(ports) == 1 else "nobody leads"
+                    self.assertTrue(any(words in line for line in lines), lines)
 
     def test_flags_that_do_not_fit_end_the_start(self):
         for flags, says in (
